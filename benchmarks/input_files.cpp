@@ -87,9 +87,8 @@ void make_pictures(const fs::path& folder) {
     const fs::path of_class = folder / ("class" + std::to_string(i % kFolders));
     fs::create_directories(of_class);
     const auto image = i % 2 == 0 ? photograph(static_cast<std::uint64_t>(i))
-                                    : enlarged(clothes.next().value().features);
-    write_file(of_class / (std::to_string(i) + ".jpg"),
-               image::encode_jpeg(image, {.quality = 90}));
+                                  : enlarged(clothes.next().value().features);
+    write_file(of_class / (std::to_string(i) + ".jpg"), image::encode_jpeg(image, {.quality = 90}));
   }
 }
 

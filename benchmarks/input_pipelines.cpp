@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "brigade/data/formats/example_parser.h"
-#include "brigade/data/sources/list_files.h"
-#include "brigade/data/formats/records.h"
 #include "brigade/data/core/source.h"
+#include "brigade/data/formats/example_parser.h"
+#include "brigade/data/formats/records.h"
+#include "brigade/data/sources/list_files.h"
 #include "brigade/image/augment.h"
 #include "brigade/image/jpeg.h"
 #include "brigade/image/normalize.h"

@@ -147,8 +147,7 @@ int main(int argc, char** argv) {
   bool is_exact = false;
   int rounds = 8, steps = 20;
   CLI::App app("Training during the decoding of its images, by the number of decoding threads");
-  app.add_option("--directory", source.directory,
-                 "where `input_speed --make jpeg` wrote its files")
+  app.add_option("--directory", source.directory, "where `input_speed --make jpeg` wrote its files")
       ->check(CLI::ExistingDirectory);
   app.add_flag("--exact", is_exact, "decode every pixel, and not at an eighth of the size");
   app.add_option("--rounds", rounds, "blocks of each")->check(CLI::PositiveNumber);

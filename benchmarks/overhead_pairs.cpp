@@ -69,12 +69,12 @@ void measure(const Options& options) {
 int main(int argc, char** argv) {
   brigade::benchmarks::Options options;
   CLI::App app("Compares two training loops within one process, in alternating blocks");
-  app.add_option(
-         "--comparison", options.comparison,
-         "one_device: OneDeviceStrategy over a bare loop; two_replicas: a step of two over "
-         "a step of one; measured: a step of two replicas with the step breakdown measured over one "
-         "without; central_storage, towers: a step of two replicas over Mirrored's; "
-         "same: the bare loop over itself, to see what the method cannot tell apart")
+  app.add_option("--comparison", options.comparison,
+                 "one_device: OneDeviceStrategy over a bare loop; two_replicas: a step of two over "
+                 "a step of one; measured: a step of two replicas with the step breakdown measured "
+                 "over one "
+                 "without; central_storage, towers: a step of two replicas over Mirrored's; "
+                 "same: the bare loop over itself, to see what the method cannot tell apart")
       ->check(CLI::IsMember(
           {"one_device", "two_replicas", "measured", "central_storage", "towers", "same"}));
   app.add_option("--model", options.model)->check(CLI::IsMember({"mnist_cnn", "mlp64"}));

@@ -39,7 +39,9 @@ void time(Loop&& loop, Options& options) {
 /// One process of a job: all run the same blocks, and the chief reports.
 void time_worker(StrategyLoop loop, Options& options) {
   const distribute::Strategy& strategy = loop.strategy();
-  const auto as_the_chief = [&](bool go_on) { return strategy.broadcast_from_chief(go_on ? 1 : 0) != 0; };
+  const auto as_the_chief = [&](bool go_on) {
+    return strategy.broadcast_from_chief(go_on ? 1 : 0) != 0;
+  };
   const std::vector<double> blocks = time_blocks(
       loop, options.run.steps_per_block, options.warm_up_seconds, options.seconds, as_the_chief);
   const at::Tensor peaks = strategy.gather_workers(at::full({1}, peak_rss_mib(), at::kDouble));

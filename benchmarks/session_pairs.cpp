@@ -42,7 +42,9 @@ LoopOptions loop_options_of(const Options& options) {
 Ratios compare_saving(const Options& options, std::vector<double>& save_seconds) {
   const auto loop_options = loop_options_of(options);
   const int every = options.pairs.steps;
-  const auto saving = [&] { return std::make_unique<SavingLoop>(loop_options, every, save_seconds); };
+  const auto saving = [&] {
+    return std::make_unique<SavingLoop>(loop_options, every, save_seconds);
+  };
   const auto not_saving = [&] {
     return std::make_unique<SessionLoop>(loop_options, [](const auto&) {
       return train::SessionOptions{
@@ -75,7 +77,8 @@ Ratios compare_hooks(const Options& options) {
     });
   };
   const auto bare = [&] {
-    return std::make_unique<LossLoop>(loop_options.workload, loop_options.replicas, loop_options.batch_size);
+    return std::make_unique<LossLoop>(loop_options.workload, loop_options.replicas,
+                                      loop_options.batch_size);
   };
   return compare(with_hooks, bare, options.pairs);
 }
@@ -112,7 +115,8 @@ int main(int argc, char** argv) {
   app.add_option(
          "--comparison", options.comparison,
          "checkpoints: blocks with one save in the background each over blocks without; the excess "
-         "is given as a fraction of 100 steps, whatever --steps is. hooks: a session with the default "
+         "is given as a fraction of 100 steps, whatever --steps is. hooks: a session with the "
+         "default "
          "hooks, logging and the NaN guard, due once a block, over the same loop without a session")
       ->check(CLI::IsMember({"checkpoints", "hooks"}));
   app.add_option("--model", options.model)->check(CLI::IsMember({"mnist_cnn", "mlp64"}));

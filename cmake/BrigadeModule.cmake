@@ -26,7 +26,7 @@ function(brigade_module folder)
       brigade_use_torch_pch(${target})
     endif()
   endif()
-  if(BRIGADE_BUILD_TESTS)
+  if(BRIGADE_BUILD_TESTS AND NOT BRIGADE_SANITIZE)  # a sanitizer has nothing to say of them
     brigade_compile_headers(${folder} "${ARG_TORCH}")
   endif()
   if(BRIGADE_BUILD_TESTS AND ARG_TESTS)

@@ -1,5 +1,6 @@
 // A training that saves checkpoints, and a loop in another thread that evaluates them with its own
-// strategy, until no new checkpoint appears. Exits with 1 if its results differ from the training's.
+// strategy, until no new checkpoint appears. Exits with 1 if its results differ from the
+// training's.
 //
 //   example_evaluation_loop [FOLDER]
 #include <brigade/brigade.h>

@@ -61,7 +61,8 @@ bg::data::Dataset<bg::input::LabeledBatch> batches_of(const std::string& folder)
       .prefetch(bg::data::kAutotune);
 }
 
-std::vector<bg::input::LabeledBatch> rest_of(bg::data::Iterator<bg::input::LabeledBatch>& iterator) {
+std::vector<bg::input::LabeledBatch> rest_of(
+    bg::data::Iterator<bg::input::LabeledBatch>& iterator) {
   std::vector<bg::input::LabeledBatch> batches;
   while (auto batch = iterator.next()) batches.push_back(std::move(*batch));
   return batches;

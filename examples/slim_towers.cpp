@@ -93,7 +93,8 @@ int main(int argc, char** argv) {
     std::cout << "Right: one batch per step, split among the towers\n";
     auto second_iterator = dataset.iterator();
     auto sliced = bg::create_parallel_optimization<Batch>(
-        total_loss, [&] { return second_iterator.next(); }, kAdam, two_towers(bg::TowerInput::kSlices));
+        total_loss, [&] { return second_iterator.next(); }, kAdam,
+        two_towers(bg::TowerInput::kSlices));
     const Run right = train(sliced, steps);
     check(right.steps == steps, "every step has its batch");
     check(right.last < right.first, "and the loss falls");

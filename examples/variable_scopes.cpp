@@ -78,7 +78,8 @@ at::Tensor unnamed_layer() {
 }
 
 // The tutorial calls this a failure that creates new variables in silence. It is neither: a scope
-// that is opened again by name counts its layers from the start, so the second layer is called conv2d too.
+// that is opened again by name counts its layers from the start, so the second layer is called
+// conv2d too.
 void unnamed_layers_in_a_reopened_scope() {
   std::cout << "Layers without a name share their weights if the scope is opened again\n";
   bg::Graph graph;

@@ -28,9 +28,9 @@ void CheckpointFlags::add_to(CLI::App& app) {
                              "also at the start and the end (default ",
                              kSaveEvery, ")"))
       ->group(kCheckpointGroup);
-  app.add_option(
-         "--keep-last", keep_last,
-         base::str_cat("How many of the newest checkpoints to keep; 0: all (default ", kKeepLast, ")"))
+  app.add_option("--keep-last", keep_last,
+                 base::str_cat("How many of the newest checkpoints to keep; 0: all (default ",
+                               kKeepLast, ")"))
       ->group(kCheckpointGroup);
   app.add_option("--checkpoint-writers", writers,
                  "Which of several workers write checkpoints: the chief, or all, each one shard, "
@@ -60,7 +60,8 @@ void CheckpointFlags::check() const {
   if (!model_dir.empty()) return;
   if (save_every) throw UsageError("--save-every needs --model-dir, the folder for checkpoints");
   if (keep_last) throw UsageError("--keep-last needs --model-dir, the folder for checkpoints");
-  if (writers) throw UsageError("--checkpoint-writers needs --model-dir, the folder for checkpoints");
+  if (writers)
+    throw UsageError("--checkpoint-writers needs --model-dir, the folder for checkpoints");
 }
 
 ExistingRun CheckpointFlags::existing_run() const {

@@ -10,8 +10,8 @@ namespace brigade::command {
 /// manifest for its checkpoint's folder.
 io::Path resolve_checkpoint_path(const io::FileSystem& files, const io::Path& path);
 
-/// The folder of the checkpoint at `path`, or of the newest complete one if a directory of checkpoints
-/// or a model directory is there. Reads every byte. Throws kNotFound if there is none,
+/// The folder of the checkpoint at `path`, or of the newest complete one if a directory of
+/// checkpoints or a model directory is there. Reads every byte. Throws kNotFound if there is none,
 /// kInvalidArgument for a file, kDataLoss if that checkpoint is corrupt.
 io::Path complete_checkpoint(const std::shared_ptr<io::FileSystem>& files, const io::Path& path);
 

@@ -35,14 +35,14 @@ class DataCommand final : public Command {
     pipeline_.add_to(stats);
     batch_.add_to(stats);
     stats
-        .add_option("--seconds", seconds_,
-                    "Seconds to measure, after a warm-up as long, at most 1")
+        .add_option("--seconds", seconds_, "Seconds to measure, after a warm-up as long, at most 1")
         ->capture_default_str()
         ->group("Steps");
     stats.add_option("--steps", steps_, "Batches to measure, instead of seconds")->group("Steps");
     stats
-        .add_option("--step-ms", step_ms_,
-                    "Milliseconds to sleep between two batches, as a training step on a device takes")
+        .add_option(
+            "--step-ms", step_ms_,
+            "Milliseconds to sleep between two batches, as a training step on a device takes")
         ->capture_default_str()
         ->group("Steps");
     stats.add_flag("--sweep", sweep_, "Compare autotuning with fixed numbers of threads")

@@ -55,9 +55,10 @@ void DataFlags::add_to(CLI::App& app) {
                  base::str_cat("Folder with the four idx files, plain or .gz (fashion_mnist: ",
                                input::kFashionMnistDirectory, ")"))
       ->group("Data");
-  app.add_option("--train-examples", train_examples,
-                 base::str_cat("Train on the first N examples only (synthetic: generate N, by default ",
-                               kSyntheticTrain, ")"))
+  app.add_option(
+         "--train-examples", train_examples,
+         base::str_cat("Train on the first N examples only (synthetic: generate N, by default ",
+                       kSyntheticTrain, ")"))
       ->group("Data");
 }
 
@@ -82,7 +83,8 @@ data::Dataset<input::LabeledExample> DataFlags::load(input::Split split) const {
 }
 
 void PipelineFlags::add_to(CLI::App& app) {
-  app.add_option("--shuffle-buffer", shuffle_buffer, "Size of the shuffle buffer in examples; 1: no shuffling")
+  app.add_option("--shuffle-buffer", shuffle_buffer,
+                 "Size of the shuffle buffer in examples; 1: no shuffling")
       ->capture_default_str()
       ->group("Data");
   app.add_option("--augment", augment, "Random augmentation of each image: none, random_crop")

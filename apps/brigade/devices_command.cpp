@@ -146,7 +146,7 @@ class DevicesCommand final : public Command {
   }
 
   static std::string describe_as_text(const device::Hardware& hardware,
-                                         const std::vector<device::Device>& devices) {
+                                      const std::vector<device::Device>& devices) {
     std::vector<Row> rows = {{"DEVICE", "TENSORFLOW", "LIBTORCH", "CORES", "THREADS"}};
     for (const device::Device& device : devices) rows.push_back(row_of(device));
     const std::string cuda = kCudaBuilt ? base::str_cat("built in, cards: ", hardware.gpu_cards)

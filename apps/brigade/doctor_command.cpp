@@ -60,8 +60,8 @@ Json json_of(const cluster::ClusterConfig& config) {
 std::string text_of(const cluster::ClusterConfig& config) {
   if (config.world_size == 1) return base::str_cat("one process alone (", config.source, ")");
   const std::string role = config.rank < 0
-                                ? std::string("not part of the training")
-                                : base::str_cat("rank ", config.rank, " of ", config.world_size);
+                               ? std::string("not part of the training")
+                               : base::str_cat("rank ", config.rank, " of ", config.world_size);
   return base::str_cat(config.task, ", ", role, ", rendezvous ", config.rendezvous, " (",
                        config.source, ")");
 }

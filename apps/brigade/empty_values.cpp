@@ -23,7 +23,8 @@ void check_no_empty_values(const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) {
     if (argument == "--") return;
     // Only the first '=' ends a flag's name.
-    if (is_flag(argument) && argument.find('=') == argument.size() - 1) refuse(argument.substr(0, argument.size() - 1));
+    if (is_flag(argument) && argument.find('=') == argument.size() - 1)
+      refuse(argument.substr(0, argument.size() - 1));
     if (argument.empty()) {
       if (before != nullptr && is_flag(*before) && before->find('=') == std::string::npos)
         refuse(*before);

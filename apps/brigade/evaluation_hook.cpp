@@ -14,7 +14,8 @@ namespace {
 /// random numbers continue afterwards as if the runs had not happened.
 class OutsideTraining {
  public:
-  explicit OutsideTraining(distribute::Strategy& strategy) : strategy_(strategy), step_(strategy.step()) {
+  explicit OutsideTraining(distribute::Strategy& strategy)
+      : strategy_(strategy), step_(strategy.step()) {
     strategy_.measure_steps(distribute::StepMeasuring::kOff);
   }
   ~OutsideTraining() {

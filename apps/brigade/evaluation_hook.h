@@ -11,10 +11,10 @@
 #include "brigade/base/clock.h"
 #include "brigade/data/dataset.h"
 #include "brigade/summary/summary_writer.h"
-#include "brigade/train/model/evaluate.h"
 #include "brigade/train/hooks/every.h"
 #include "brigade/train/hooks/hook.h"
 #include "brigade/train/hooks/step_timer.h"
+#include "brigade/train/model/evaluate.h"
 
 namespace brigade::command {
 

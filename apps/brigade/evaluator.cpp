@@ -98,8 +98,9 @@ int run_evaluator(const TrainFlags& flags) {
        .timeout = kPoll,
        .timeout_fn =
            [&] {
-             return interrupt.received() || training.has_ended() ? train::AfterTimeout::kEnd
-                                                                 : train::AfterTimeout::kKeepWaiting;
+             return interrupt.received() || training.has_ended()
+                        ? train::AfterTimeout::kEnd
+                        : train::AfterTimeout::kKeepWaiting;
            },
        .poll = kPoll,
        .on_evaluated =

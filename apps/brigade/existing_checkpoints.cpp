@@ -10,23 +10,24 @@ namespace brigade::command {
 namespace {
 
 [[noreturn]] void refuse_without_complete(const io::Path& model_dir, std::int64_t steps_made,
-                                       const std::vector<checkpoint::BrokenCheckpoint>& broken) {
+                                          const std::vector<checkpoint::BrokenCheckpoint>& broken) {
   const std::string why =
       broken.empty()
           ? base::str_cat("there is no checkpoint in ", checkpoints_in(model_dir))
           : base::str_cat("none of its checkpoints is complete (", broken.back().reason, ")");
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat("the run in the model directory ", model_dir, " cannot be resumed after its ",
-                            steps_made > 0 ? base::str_cat(steps_made, " steps: ") : "steps: ", why,
-                            "; put a complete one back, start from another run's checkpoint by "
-                            "--resume PATH and another --model-dir, or start over with "
-                            "--overwrite"));
+  throw Error(
+      ErrorCode::kDataLoss,
+      base::str_cat("the run in the model directory ", model_dir, " cannot be resumed after its ",
+                    steps_made > 0 ? base::str_cat(steps_made, " steps: ") : "steps: ", why,
+                    "; put a complete one back, start from another run's checkpoint by "
+                    "--resume PATH and another --model-dir, or start over with "
+                    "--overwrite"));
 }
 
 }  // namespace
 
 void check_can_resume(const std::shared_ptr<io::FileSystem>& files, const io::Path& model_dir,
-                   std::int64_t steps_made, std::uint64_t seed) {
+                      std::int64_t steps_made, std::uint64_t seed) {
   const auto found = checkpoint::find_latest_whole(files, checkpoints_in(model_dir));
   if (!found.checkpoint) {
     if (steps_made == 0 && found.broken.empty()) return;

@@ -126,7 +126,8 @@ Json json_of(const InputSweep& sweep) {
 }
 
 std::string text_of(const InputSweep& sweep) {
-  std::string text = base::str_cat(sweep.autotuned.pipeline, "\nmap threads  prefetch  examples/s\n");
+  std::string text =
+      base::str_cat(sweep.autotuned.pipeline, "\nmap threads  prefetch  examples/s\n");
   for (const InputSweep::Fixed& each : sweep.fixed) {
     const std::string threads = base::str_cat(each.map_threads);
     const std::string prefetch = base::str_cat(each.prefetch);
@@ -135,9 +136,9 @@ std::string text_of(const InputSweep& sweep) {
                           fixed(each.examples_per_second, 0), "\n");
   }
   const double fraction = sweep.autotuned.examples_per_second / sweep.best().examples_per_second;
-  return base::str_cat(text, "   autotuned            ",
-                       fixed(sweep.autotuned.examples_per_second, 0), ", ", fixed(100 * fraction, 0),
-                       " % of the best\n", data::describe(sweep.autotuned.steps));
+  return base::str_cat(
+      text, "   autotuned            ", fixed(sweep.autotuned.examples_per_second, 0), ", ",
+      fixed(100 * fraction, 0), " % of the best\n", data::describe(sweep.autotuned.steps));
 }
 
 }  // namespace brigade::command

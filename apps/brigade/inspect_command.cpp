@@ -4,10 +4,10 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "apps/brigade/complete_checkpoint.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/report.h"
 #include "apps/brigade/weights.h"
-#include "apps/brigade/complete_checkpoint.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/inspect.h"
@@ -183,14 +183,15 @@ class InspectCommand final : public Command {
     const auto files = io::posix_file_system();
     const auto mismatch = hash_mismatch(allow_changed_weights_);
     if (other_.empty()) {
-      const Inspection seen =
-          set_up([&] { return checkpoint::inspect(files, resolve_checkpoint_path(*files, path_), mismatch); });
+      const Inspection seen = set_up([&] {
+        return checkpoint::inspect(files, resolve_checkpoint_path(*files, path_), mismatch);
+      });
       json_ ? print_json(json_of(seen)) : print_text(text_of(seen));
       return kDone;
     }
     const Comparison found = set_up([&] {
-      return checkpoint::compare(files, resolve_checkpoint_path(*files, path_), resolve_checkpoint_path(*files, other_),
-                                 mismatch);
+      return checkpoint::compare(files, resolve_checkpoint_path(*files, path_),
+                                 resolve_checkpoint_path(*files, other_), mismatch);
     });
     json_ ? print_json(json_of(found)) : print_text(text_of(found));
     return found.is_equal() ? kDone : kFailed;

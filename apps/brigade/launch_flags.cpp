@@ -74,7 +74,8 @@ void LaunchFlags::add_to(CLI::App& app) {
   app.add_option("--per-rank", per_rank,
                  "A file with a line of additional arguments for each process");
   app.add_flag("--independent", independent,
-               "The processes do not train together: each runs alone, and a failure of one does not stop the others");
+               "The processes do not train together: each runs alone, and a failure of one does "
+               "not stop the others");
   app.add_option("--max-restarts", max_restarts, "Restart after a failure, at most so many times")
       ->capture_default_str();
   app.add_option("--elastic", elastic,
@@ -108,8 +109,7 @@ void LaunchFlags::add_to(CLI::App& app) {
   app.add_flag("--new-key", new_key, "Write a new cluster key to standard output and exit");
   constexpr const char* kHosts = "Several hosts (the same command on each, with its own number)";
   app.add_option("--nnodes", hosts, "Hosts")->capture_default_str()->group(kHosts);
-  app.add_option("--node-rank,--node_rank", host, "Which host this is: 0, 1, ...")
-      ->group(kHosts);
+  app.add_option("--node-rank,--node_rank", host, "Which host this is: 0, 1, ...")->group(kHosts);
   app.add_option("--rendezvous,--rdzv-endpoint,--rdzv_endpoint", rendezvous,
                  "HOST:PORT where the launcher of host 0 listens for the others")
       ->group(kHosts);

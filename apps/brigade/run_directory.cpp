@@ -42,8 +42,8 @@ void check_writable(const io::FileSystem& files, const io::Path& directory) {
   }
   if (::access(existing.c_str(), W_OK | X_OK) != 0) {
     throw Error(ErrorCode::kPermissionDenied,
-                base::str_cat("cannot write to the model directory ", directory, ": ", existing, ": ",
-                              std::generic_category().message(errno),
+                base::str_cat("cannot write to the model directory ", directory, ": ", existing,
+                              ": ", std::generic_category().message(errno),
                               "; change its permissions or choose another --model-dir"));
   }
 }
@@ -243,7 +243,8 @@ void RunDirectory::check_weights(const Json& result) const {
                             "checkpoint, or start over with --overwrite"));
 }
 
-void RunDirectory::open(ExistingRun existing, const Json& configuration, std::string_view run_json) {
+void RunDirectory::open(ExistingRun existing, const Json& configuration,
+                        std::string_view run_json) {
   const Json run = existing == ExistingRun::kReplace ? Json(nullptr) : stored_run();
   const std::int64_t made = steps_made(run);
   if (!run.is_null()) {
@@ -251,7 +252,8 @@ void RunDirectory::open(ExistingRun existing, const Json& configuration, std::st
     check_can_resume(files_, path_, made, configuration["seed"].get<std::uint64_t>());
   }
   if (existing == ExistingRun::kReplace) remove_run();
-  io::remove_own_files(*files_, path_ / ".", is_left_behind);  // "/.": path_ may be a link, which is followed
+  io::remove_own_files(*files_, path_ / ".",
+                       is_left_behind);  // "/.": path_ may be a link, which is followed
   run_json_ = run_json;
   write_run(made > 0 ? with_saved_step(run_json_, made) : run_json_);
 }
@@ -314,11 +316,10 @@ checkpoint::SafetensorsFile RunDirectory::read_weights(checkpoint::HashMismatch 
   if (recorded.hash.empty() || mismatch == checkpoint::HashMismatch::kAllow) return weights;
   const std::string found = checkpoint::weights_sha256(weights.tensors);
   if (found == recorded.hash) return weights;
-  throw Error(
-      ErrorCode::kDataLoss,
-      base::str_cat(weights_path(), ": the weights do not match the run: their sha256 is ",
-                    found, ", and ", recorded.where, " records ", recorded.hash,
-                    "; if they were replaced on purpose, give --allow-changed-weights"));
+  throw Error(ErrorCode::kDataLoss,
+              base::str_cat(weights_path(), ": the weights do not match the run: their sha256 is ",
+                            found, ", and ", recorded.where, " records ", recorded.hash,
+                            "; if they were replaced on purpose, give --allow-changed-weights"));
 }
 
 }  // namespace brigade::command

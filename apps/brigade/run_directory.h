@@ -112,7 +112,7 @@ class RunDirectory {
   io::Path path_;
   std::unique_ptr<io::LockFile> lock_;
   std::unique_ptr<io::HeldFolder> held_folder_;  // since it is locked
-  std::string run_json_;                   // as `open` was given it
+  std::string run_json_;                         // as `open` was given it
 };
 
 }  // namespace brigade::command

@@ -124,7 +124,8 @@ void StrategyFlags::add_to(CLI::App& app) {
   app.add_flag("--allow-oversubscription", allow_oversubscription,
                "Allow more CPU replicas than cores")
       ->group("Strategy");
-  app.add_option("--seed", seed, "The root seed of all random numbers: weights, order, dropout, crops")
+  app.add_option("--seed", seed,
+                 "The root seed of all random numbers: weights, order, dropout, crops")
       ->capture_default_str()
       ->group("Strategy");
   cluster.add_to(app);

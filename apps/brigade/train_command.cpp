@@ -78,7 +78,8 @@ class TrainCommand final : public Command {
     Json stored;
     if (prepared.directory && strategy.is_chief())
       stored = set_up([&] { return open(prepared, config); });
-    if (strategy.broadcast_from_chief(std::int64_t{!stored.is_null()}) == 0) return train(prepared, config);
+    if (strategy.broadcast_from_chief(std::int64_t{!stored.is_null()}) == 0)
+      return train(prepared, config);
     if (strategy.is_chief()) {
       report_finished(stored, prepared);
       write(config, stored);

@@ -143,7 +143,7 @@ void announce(const TrainFlags& flags, const Prepared& prepared) {
 }
 
 void report_interrupted(const TrainingResult& result, std::optional<std::int64_t> total_steps,
-                      const Prepared& prepared) {
+                        const Prepared& prepared) {
   std::cerr << "brigade: stopped by " << signal_name(*result.signal) << " after step "
             << result.steps;
   if (total_steps) std::cerr << " of " << *total_steps;

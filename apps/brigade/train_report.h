@@ -32,7 +32,7 @@ void announce(const TrainFlags& flags, const Prepared& prepared);
 
 /// Says on standard error where a signal stopped the training, and whether the weights were saved.
 void report_interrupted(const TrainingResult& result, std::optional<std::int64_t> total_steps,
-                      const Prepared& prepared);
+                        const Prepared& prepared);
 
 /// Says on standard error that the run is finished, and how to train further.
 void report_finished(const Json& result, const Prepared& prepared);

@@ -4,8 +4,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "apps/brigade/exit_code.h"
 #include "apps/brigade/complete_checkpoint.h"
+#include "apps/brigade/exit_code.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/weights_hash.h"

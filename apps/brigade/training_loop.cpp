@@ -117,7 +117,8 @@ std::optional<int> agreed_signal(const distribute::Strategy& strategy, std::opti
 train::Checkpointable counter_state(const std::string& name, std::int64_t& count) {
   return {.name = name,
           .save = [&count] { return train::CheckpointableState{.tree = io::StateTree(count)}; },
-          .restore = [&count](const train::CheckpointableState& saved) { count = saved.tree.as_int64(); }};
+          .restore =
+              [&count](const train::CheckpointableState& saved) { count = saved.tree.as_int64(); }};
 }
 
 }  // namespace

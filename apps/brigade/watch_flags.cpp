@@ -64,7 +64,8 @@ void WatchFlags::check(const std::string& model_dir) const {
   if (summaries_every) {
     throw UsageError("--summaries-every needs --model-dir, the folder for event files");
   }
-  if (profile_steps) throw UsageError("--profile-steps needs --model-dir, the folder for the profile");
+  if (profile_steps)
+    throw UsageError("--profile-steps needs --model-dir, the folder for the profile");
 }
 
 train::Every WatchFlags::evaluations() const {

@@ -44,7 +44,8 @@ Differences compare(std::span<const variables::Variable> variables,
   for (const variables::Variable& variable : variables) {
     const auto match = stored.find(variable.name());
     if (match == stored.end()) {
-      found.missing.push_back(base::str_cat(variable.name(), " ", dimensions_text(variable.shape())));
+      found.missing.push_back(
+          base::str_cat(variable.name(), " ", dimensions_text(variable.shape())));
       continue;
     }
     const at::Tensor& tensor = *match->second;

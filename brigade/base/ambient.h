@@ -43,9 +43,7 @@ struct AmbientSlot {
 template <class T>
 class AmbientScope {
  public:
-  AmbientScope(AmbientSlot<T> slot, T* value) : slot_(at(slot)), before_(slot_) {
-    slot_ = value;
-  }
+  AmbientScope(AmbientSlot<T> slot, T* value) : slot_(at(slot)), before_(slot_) { slot_ = value; }
   ~AmbientScope() { slot_ = before_; }
   AmbientScope(const AmbientScope&) = delete;
   AmbientScope& operator=(const AmbientScope&) = delete;

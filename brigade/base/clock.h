@@ -5,8 +5,8 @@
 
 namespace brigade::base {
 
-/// A clock interface for code that must be testable without waiting: timeouts, back-off, "save every
-/// ten minutes". Pass a clock in; code that only measures durations may use std::chrono.
+/// A clock interface for code that must be testable without waiting: timeouts, back-off, "save
+/// every ten minutes". Pass a clock in; code that only measures durations may use std::chrono.
 ///
 /// Thread-safety: every clock may be read from any thread.
 class Clock {

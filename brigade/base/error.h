@@ -28,9 +28,9 @@ enum class ErrorCode {
 /// The code's name as written in messages and JSON, for example "INVALID_ARGUMENT".
 std::string_view to_string(ErrorCode code);
 
-/// The exception type of Brigade. The message names the thing, the actual value, the allowed values,
-/// and what to do. It has one or two sentences without a trailing newline, and can be shown to a
-/// user as it is.
+/// The exception type of Brigade. The message names the thing, the actual value, the allowed
+/// values, and what to do. It has one or two sentences without a trailing newline, and can be shown
+/// to a user as it is.
 ///
 /// Thread-safety: a value, like any exception.
 class Error : public std::runtime_error {

@@ -30,9 +30,9 @@ void log_error(std::string_view message);
 /// Drops messages below `level` from now on. The default is kInfo.
 void set_log_level(LogLevel level);
 
-/// Sends all messages of this process to `sink` from now on; an empty function restores the default.
-/// The sink must neither log nor set a sink; the logging call throws what the sink throws. When this
-/// returns, no thread is inside the former sink.
+/// Sends all messages of this process to `sink` from now on; an empty function restores the
+/// default. The sink must neither log nor set a sink; the logging call throws what the sink throws.
+/// When this returns, no thread is inside the former sink.
 void set_log_sink(LogSink sink);
 
 }  // namespace brigade::base

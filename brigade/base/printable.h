@@ -17,8 +17,8 @@ namespace brigade::base {
 /// changes nothing. Thread-safety: a pure function, as are the others here.
 std::string printable(std::string_view text);
 
-/// The same for text of several lines: line feeds and tabs are kept. Only for text whose line breaks
-/// the program made: escape external text with `printable` before inserting it.
+/// The same for text of several lines: line feeds and tabs are kept. Only for text whose line
+/// breaks the program made: escape external text with `printable` before inserting it.
 std::string printable_lines(std::string_view text);
 
 /// The maximum number of characters of a value in an error.

@@ -35,7 +35,8 @@ std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
 /// words 0 and 1 make the first half, the earlier word the lower one. After 2^64 numbers the stream
 /// repeats.
 ///
-/// Thread-safety: none; a value for one thread. Copies continue independently from the same position.
+/// Thread-safety: none; a value for one thread. Copies continue independently from the same
+/// position.
 class CounterRng {
  public:
   using result_type = std::uint64_t;

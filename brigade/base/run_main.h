@@ -22,9 +22,9 @@ int report_uncaught(const std::exception_ptr& error);
 ///     return brigade::run_main([&] { train(argc, argv); });
 ///   }
 ///
-/// An exception that `program` throws is printed as one line on standard error, instead of "terminate
-/// called" and a core dump. The exit codes are those of the `brigade` command, which launchers
-/// interpret: 0 done (or the int that `program` returns), 2 for a caller's error
+/// An exception that `program` throws is printed as one line on standard error, instead of
+/// "terminate called" and a core dump. The exit codes are those of the `brigade` command, which
+/// launchers interpret: 0 done (or the int that `program` returns), 2 for a caller's error
 /// (kInvalidArgument), 1 for any other, also if standard output could not be written.
 template <class Program>
 int run_main(Program&& program) {

@@ -76,8 +76,8 @@ std::string_view trim(std::string_view text);
 /// leading '+' and spaces included) or the number does not fit.
 std::optional<std::int64_t> parse_int(std::string_view text);
 
-/// An exception's text without the stack trace that libtorch appends, and without surrounding spaces
-/// and line ends. A view into the same characters.
+/// An exception's text without the stack trace that libtorch appends, and without surrounding
+/// spaces and line ends. A view into the same characters.
 std::string_view without_stack_trace(std::string_view what);
 
 /// A human-readable size in powers of 1024: "0 B", "1023 B", "1.5 KiB", "16.0 EiB".

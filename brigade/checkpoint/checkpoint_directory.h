@@ -16,8 +16,9 @@ struct DirectoryEntry {
   io::Path path;
   std::int64_t step = 0;  ///< Taken from the folder's name, as is `attempt`.
   int attempt = 1;
-  std::optional<Manifest> manifest;  ///< Set if the checkpoint is complete and all files have the recorded size.
-  std::string reason;                ///< Otherwise: why it is not complete.
+  std::optional<Manifest>
+      manifest;        ///< Set if the checkpoint is complete and all files have the recorded size.
+  std::string reason;  ///< Otherwise: why it is not complete.
 };
 
 /// All checkpoints in `directory`: first the complete ones by number, oldest first, then the broken

@@ -96,7 +96,8 @@ void remove_checkpoints(io::FileSystem& files, const io::Path& directory,
       hidden.push_back(free_hidden_path(files, path));
       files.rename(path, hidden.back());
     } else if (files.entry(path)) {
-      base::log_warning(base::str_cat(path, " is not a folder made by a saver; it is left in place"));
+      base::log_warning(
+          base::str_cat(path, " is not a folder made by a saver; it is left in place"));
     }
   }
   files.sync_directory(directory);

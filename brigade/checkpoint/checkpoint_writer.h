@@ -15,8 +15,8 @@ struct WriteRequest {
   std::int64_t number = 1;
   std::chrono::milliseconds time{};
   KeptMark kept;
-  std::size_t shards = 1;  ///< Files per section.
-  std::size_t num_threads = 1;   ///< Threads of this process.
+  std::size_t shards = 1;       ///< Files per section.
+  std::size_t num_threads = 1;  ///< Threads of this process.
   /// The other processes that write it too; null: none. All processes count `save`.
   OtherWriters* others = nullptr;
   std::int64_t save = 0;

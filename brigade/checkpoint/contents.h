@@ -41,7 +41,8 @@ struct Snapshot {
 /// Where a snapshot's tensors are.
 enum class SnapshotMemory {
   kOwn,     ///< In copies: training may continue.
-  kShared,  ///< Shared with the variables where possible: these must not change while the snapshot is used.
+  kShared,  ///< Shared with the variables where possible: these must not change while the snapshot
+            ///< is used.
 };
 
 /// Throws kInvalidArgument, naming it, for what a checkpoint cannot hold (a negative step, a

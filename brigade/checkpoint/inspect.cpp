@@ -89,7 +89,8 @@ Loaded load(std::shared_ptr<const io::FileSystem> files, const io::Path& path,
   check_argument(files != nullptr, "inspect: needs a file system");
   const auto info = files->info(path);
   if (!info) {
-    throw Error(ErrorCode::kNotFound, base::str_cat("cannot inspect ", path, ": it does not exist"));
+    throw Error(ErrorCode::kNotFound,
+                base::str_cat("cannot inspect ", path, ": it does not exist"));
   }
   if (info->kind == io::FileKind::kDirectory) return load_directory(std::move(files), path);
   return load_file(*files, path, info->size, mismatch);

@@ -40,9 +40,10 @@ struct ManifestTensor {
 /// Decides whether `SaverOptions::keep_every` keeps a checkpoint forever. Saved, because the
 /// checkpoints that it is counted from may have been removed.
 struct KeptMark {
-  bool is_kept = false;                   ///< This checkpoint is kept forever.
-  std::int64_t last_step = 0;             ///< The newest checkpoint kept so far; 0 before the first.
-  std::chrono::milliseconds last_time{};  ///< Its time; before the first one, the time when saving began.
+  bool is_kept = false;        ///< This checkpoint is kept forever.
+  std::int64_t last_step = 0;  ///< The newest checkpoint kept so far; 0 before the first.
+  std::chrono::milliseconds
+      last_time{};  ///< Its time; before the first one, the time when saving began.
   friend bool operator==(const KeptMark&, const KeptMark&) = default;
 };
 
@@ -50,7 +51,8 @@ struct KeptMark {
 /// not a tensor. A folder is a checkpoint if and only if its manifest is complete. docs/formats.md
 /// describes the bytes.
 struct Manifest {
-  std::int64_t number = 1;  ///< Counts the saves of a directory: the newest checkpoint has the highest number.
+  std::int64_t number =
+      1;  ///< Counts the saves of a directory: the newest checkpoint has the highest number.
   std::int64_t step = 0;
   std::chrono::milliseconds time{};  ///< Since 1970, UTC.
   std::vector<ManifestFile> files;

@@ -100,9 +100,9 @@ void OtherWriters::take_report(int rank, Work& work) {
   };
   const auto report = ShardReport::parse(exchange_->wait_for(rank, is_expected));
   if (report.save != work.save) {
-    throw Error(ErrorCode::kUnavailable,
-                base::str_cat(exchange_->name(rank),
-                              " ended before it wrote its part of the checkpoint"));
+    throw Error(
+        ErrorCode::kUnavailable,
+        base::str_cat(exchange_->name(rank), " ended before it wrote its part of the checkpoint"));
   }
   switch (report.result) {
     case ShardReport::Result::kFailed:

@@ -145,8 +145,9 @@ Rename Rename::pattern(std::string expression, std::string replacement) {
   try {
     std::regex{expression};
   } catch (const std::regex_error& error) {
-    throw Error(ErrorCode::kInvalidArgument, str_cat("Rename: ", base::quoted(expression),
-                                                     " is not a valid regular expression: ", error.what()));
+    throw Error(ErrorCode::kInvalidArgument,
+                str_cat("Rename: ", base::quoted(expression),
+                        " is not a valid regular expression: ", error.what()));
   }
   return {Kind::kPattern, std::move(expression), std::move(replacement)};
 }

@@ -74,8 +74,8 @@ TEST(Restore, LoadsIntoAnyNumberOfReplicas) {
       Saver saver(files, {.directory = "/run"});
       saver.save(1, {.variables = saved});
       saver.close();
-      VariableStore after =
-          store_of(loading, loading == 2 ? StorageSharing::kOneStorage : StorageSharing::kOneCopyEach);
+      VariableStore after = store_of(
+          loading, loading == 2 ? StorageSharing::kOneStorage : StorageSharing::kOneCopyEach);
       const std::vector<Variable> loaded = {weights(after, "w", 0), sum_on_read(after, "seen", 0)};
       const auto report = restore_variables(Checkpoint::open(files, "/run/ckpt-1"), loaded);
       EXPECT_EQ(report.restored.size(), 2u);

@@ -16,7 +16,8 @@
 namespace brigade::checkpoint {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "tensors are written as they are in memory");
+static_assert(std::endian::native == std::endian::little,
+              "tensors are written as they are in memory");
 
 // Checksums are computed while a piece is still in the processor's cache; small tensors are
 // collected into one piece.

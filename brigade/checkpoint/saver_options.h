@@ -39,7 +39,8 @@ enum class Writing {
 /// Which processes of a job write tensor files.
 enum class Writers {
   kChief,       ///< The chief alone.
-  kAllWorkers,  ///< Each worker writes its shards into a folder that all must see; the chief commits. For large models, on disks where several writers are faster than one.
+  kAllWorkers,  ///< Each worker writes its shards into a folder that all must see; the chief
+                ///< commits. For large models, on disks where several writers are faster than one.
 };
 
 struct SaverOptions {

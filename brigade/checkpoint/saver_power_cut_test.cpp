@@ -154,7 +154,8 @@ Tried stop_everywhere(const Story& story) {
     is_done = scene.has_returned;
   }
   std::cout << tried.operations << " operations, " << tried.crashes
-            << " crashes: " << tried.kept_old << " kept the old, " << tried.has_new << " have the new\n";
+            << " crashes: " << tried.kept_old << " kept the old, " << tried.has_new
+            << " have the new\n";
   return tried;
 }
 

@@ -18,7 +18,7 @@ std::string file_name(Section section, std::size_t index, std::size_t count) {
 
 /// Assigns the largest tensor first, each to the smallest shard, which balances the shards.
 std::vector<ShardFile> spread(Section section, const std::vector<NamedTensor>& tensors,
-                          std::size_t most) {
+                              std::size_t most) {
   const std::size_t count = std::min(most, tensors.size());
   std::vector<ShardFile> shards;
   for (std::size_t i = 0; i < count; ++i) {

@@ -24,11 +24,11 @@ namespace brigade::checkpoint {
 namespace {
 
 using testing::caught;
+using testing::CreationLog;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::CreationLog;
 using testing::sample;
 using ::testing::StartsWith;
 using testing::WritingJob;

@@ -14,7 +14,8 @@
 namespace brigade::checkpoint {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "tensors are hashed as they are in memory");
+static_assert(std::endian::native == std::endian::little,
+              "tensors are hashed as they are in memory");
 
 template <class... T>
 [[noreturn]] void refuse(const T&... pieces) {

@@ -48,8 +48,9 @@ class Parser {
     const std::uint64_t end = directory.begin + directory.bytes;
     for (std::uint64_t i = 0; i < directory.entries; ++i) {
       const CentralEntry central = central_entry(position, end);
-      const ZipReader::Entry entry{
-          .bytes = data_of(central), .crc32 = central.crc32, .compression = compression_of(central)};
+      const ZipReader::Entry entry{.bytes = data_of(central),
+                                   .crc32 = central.crc32,
+                                   .compression = compression_of(central)};
       if (!result.emplace(std::string(central.name), entry).second) {
         fail("the entry ", base::quoted(central.name), " occurs twice");
       }

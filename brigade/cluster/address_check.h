@@ -41,8 +41,8 @@ struct AddressReport {
   /// The system's reason, if it gives one.
   std::string detail = {};
 
-  /// Whether a job could start with this address: its host answers, and if it is this host, the port
-  /// is free or something already listens on it.
+  /// Whether a job could start with this address: its host answers, and if it is this host, the
+  /// port is free or something already listens on it.
   bool is_good() const;
 };
 

@@ -103,7 +103,8 @@ class Parser {
     for (const auto& [key, address] : json.items()) {
       const std::string key_path = base::str_cat(path, ".", base::shortened(key));
       const auto index = index_of(key);
-      if (!index) fail(base::str_cat("the key of ", key_path, " must be a task's index, 0 or more."));
+      if (!index)
+        fail(base::str_cat("the key of ", key_path, " must be a task's index, 0 or more."));
       expect(address.is_string(), address, key_path, "a string \"host:port\"");
       if (!tasks.emplace(*index, address.get<std::string>()).second) {
         fail(base::str_cat(path, " has the index ", *index, " twice."));

@@ -45,8 +45,9 @@ TEST(ClusterKey, FromADescriptorIsNotInheritedByOtherPrograms) {
     EXPECT_EQ(ClusterKey::from_environment(environment).value().to_hex(), kHex);
   EXPECT_EQ(::fcntl(descriptor, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
   ::close(descriptor);
-  EXPECT_THAT(refusal([&] { ClusterKey::from_environment(environment); }),
-              HasSubstr("brigade launch passes to its program; a process in between has closed it"));
+  EXPECT_THAT(
+      refusal([&] { ClusterKey::from_environment(environment); }),
+      HasSubstr("brigade launch passes to its program; a process in between has closed it"));
 }
 
 TEST(ClusterKey, ReadsWhatItWrites) {

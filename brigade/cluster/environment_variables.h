@@ -7,8 +7,8 @@
 
 namespace brigade::cluster {
 
-/// Looks up an environment variable; nothing if it is not set. All resolvers take one, so that tests
-/// can pass a map instead of changing the process's environment.
+/// Looks up an environment variable; nothing if it is not set. All resolvers take one, so that
+/// tests can pass a map instead of changing the process's environment.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
 /// The environment of this process.

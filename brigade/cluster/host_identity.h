@@ -22,8 +22,8 @@ struct HostIdentity {
 };
 
 /// The identity of this thread, which is that of its process unless the thread has entered another
-/// network namespace. Without a boot id, the host's name is used; a namespace that cannot be read is
-/// empty.
+/// network namespace. Without a boot id, the host's name is used; a namespace that cannot be read
+/// is empty.
 HostIdentity this_host_identity();
 
 /// The host name of this process, for messages; "localhost" if there is none.

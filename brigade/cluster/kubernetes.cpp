@@ -53,7 +53,7 @@ std::optional<ClusterConfig> resolve_kubernetes(const Environment& environment) 
   const std::string service = variables.required_text(kKubernetesServiceVariable);
   const std::string job = job_name(variables, counted.rank);
   return assign_rank({pods(job, service, counted.world_size, port), counted.task},
-                    variables.source());
+                     variables.source());
 }
 
 }  // namespace brigade::cluster

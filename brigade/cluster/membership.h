@@ -50,8 +50,8 @@ struct LostMember {
 /// notification of a loss. The set of members never changes; a job that continues without one forms
 /// a new membership of the next generation.
 ///
-/// Code that blocks on a peer registers with `lost_token` and stops waiting when it is cancelled: so
-/// a lost peer is an error that names it, everywhere, within the peer timeout.
+/// Code that blocks on a peer registers with `lost_token` and stops waiting when it is cancelled:
+/// so a lost peer is an error that names it, everywhere, within the peer timeout.
 ///
 /// Thread-safety: all functions from any thread.
 class Membership {
@@ -66,8 +66,8 @@ class Membership {
   /// Stores `value` under `key` for all members, replacing an earlier value. Throws kUnavailable,
   /// naming the peer, if the store cannot be reached.
   virtual void set(std::string_view key, std::string_view value) = 0;
-  /// Waits until a member has set `key`, and returns its value. Throws kDeadlineExceeded, naming the
-  /// key, after `timeout`; kUnavailable, naming the member, if one is lost meanwhile.
+  /// Waits until a member has set `key`, and returns its value. Throws kDeadlineExceeded, naming
+  /// the key, after `timeout`; kUnavailable, naming the member, if one is lost meanwhile.
   virtual std::string get(std::string_view key, std::chrono::milliseconds timeout) = 0;
   /// Adds to the number under `key`, 0 at first; returns the sum.
   virtual std::int64_t add(std::string_view key, std::int64_t delta) = 0;
@@ -87,11 +87,11 @@ class Membership {
   virtual void leave() noexcept = 0;
 };
 
-/// The first member that cannot share memory with rank 0 (`same_process_namespace`), and so with some;
-/// null if all can. All members get the same result.
+/// The first member that cannot share memory with rank 0 (`same_process_namespace`), and so with
+/// some; null if all can. All members get the same result.
 const Member* first_without_shared_memory(const Membership& membership);
-/// The first member that this one does not reach over the loopback interface (`same_network_namespace`);
-/// null if there is none, which is then the same for all members.
+/// The first member that this one does not reach over the loopback interface
+/// (`same_network_namespace`); null if there is none, which is then the same for all members.
 const Member* first_on_another_network(const Membership& membership);
 
 /// "/job:worker/task:1 (rank 1, pid 4711 on host a)".

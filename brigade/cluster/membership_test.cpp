@@ -106,9 +106,10 @@ TEST(InMemoryMembership, BarrierBlocksUntilTheLastArrives) {
 
 TEST(InMemoryMembership, BarrierNamesTheMissingMembers) {
   auto members = make_in_memory_memberships(3);
-  EXPECT_THAT(refusal([&] { members[0]->barrier("start", milliseconds(5)); }),
-              MatchesRegex("DEADLINE_EXCEEDED: Not all members reached the barrier 'start' within 5 ms; "
-                           "missing: /job:worker/task:1 .*, /job:worker/task:2 .*\\."));
+  EXPECT_THAT(
+      refusal([&] { members[0]->barrier("start", milliseconds(5)); }),
+      MatchesRegex("DEADLINE_EXCEEDED: Not all members reached the barrier 'start' within 5 ms; "
+                   "missing: /job:worker/task:1 .*, /job:worker/task:2 .*\\."));
   EXPECT_THAT(refusal([&] { members[0]->barrier("start", milliseconds(5)); }),
               HasSubstr("a second time"));
 }

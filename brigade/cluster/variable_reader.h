@@ -30,7 +30,8 @@ class VariableReader {
   std::optional<int> number(const std::string& name, int lowest) const;
   /// Throws if it is missing too.
   int required_number(const std::string& name, int lowest) const;
-  /// Reads a rank and a world size into `config`; the rank must be below the size. Rank 0 is worker 0.
+  /// Reads a rank and a world size into `config`; the rank must be below the size. Rank 0 is worker
+  /// 0.
   void read_rank(ClusterConfig& config, const std::string& rank, const std::string& size) const;
   /// The same for the local rank and size, which may be missing.
   void read_local_rank(ClusterConfig& config, const std::string& rank,

@@ -8,8 +8,8 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/local/accumulation.h"
 #include "brigade/comm/completed_work.h"
+#include "brigade/comm/local/accumulation.h"
 
 namespace brigade::comm {
 
@@ -159,20 +159,20 @@ class HierarchicalCommunicator final : public Communicator {
   const ProcessLayout layout_;
 };
 
-void check_layout(const LocalGroup& group, const Communicator& across, const ProcessLayout& layout) {
+void check_layout(const LocalGroup& group, const Communicator& across,
+                  const ProcessLayout& layout) {
   const int processes = static_cast<int>(layout.replicas.size());
   check_argument(layout.process >= 0 && layout.process < processes,
-                 base::str_cat("Process ", layout.process, " does not exist: there are ",
-                               processes, " processes."));
+                 base::str_cat("Process ", layout.process, " does not exist: there are ", processes,
+                               " processes."));
   for (const int count : layout.replicas) {
     check_argument(count >= 1,
                    base::str_cat("A process has at least one replica, not ", count, "."));
   }
-  check_argument(
-      layout.replicas[layout.process] == group.world_size(),
-      base::str_cat("The layout gives process ", layout.process, " ",
-                    layout.replicas[layout.process], " replicas, but it has ", group.world_size(),
-                    "."));
+  check_argument(layout.replicas[layout.process] == group.world_size(),
+                 base::str_cat("The layout gives process ", layout.process, " ",
+                               layout.replicas[layout.process], " replicas, but it has ",
+                               group.world_size(), "."));
   check_argument(across.world_size() == processes && across.rank() == layout.process,
                  base::str_cat("The communicator between processes is rank ", across.rank(), " of ",
                                across.world_size(), " where process ", layout.process, " of ",
@@ -188,7 +188,8 @@ std::vector<std::unique_ptr<Communicator>> make_hierarchical_communicators(
   check_layout(*group, *across, layout);
   std::vector<std::unique_ptr<Communicator>> all;
   for (auto& one : local) {
-    all.push_back(std::make_unique<HierarchicalCommunicator>(group, std::move(one), across, layout));
+    all.push_back(
+        std::make_unique<HierarchicalCommunicator>(group, std::move(one), across, layout));
   }
   return all;
 }

@@ -251,16 +251,16 @@ class LinkedCommunicator final : public ProcessCommunicator {
     CallHeader mine = header_of(call, tensors, root);
     mine.buffer_digest = digest_of(flat.locations);
     const auto headers = exchange(mine, tensors);
-    const bool shared =
-        mine.buffer_digest != 0 && std::all_of(headers.begin(), headers.end(), [&](const auto& header) {
-          return header.buffer_digest == mine.buffer_digest;
-        });
+    const bool shared = mine.buffer_digest != 0 &&
+                        std::all_of(headers.begin(), headers.end(), [&](const auto& header) {
+                          return header.buffer_digest == mine.buffer_digest;
+                        });
     if (!shared) return;
     for (std::size_t i = 0; i < flat.tensors.size(); ++i) {
       FlatTensor& tensor = flat.tensors[i];
       for (std::byte* part : flat.locations[i].buffer->parts)
-        tensor.parts.push_back(at::from_blob(part + flat.locations[i].offset, {tensor.values.numel()},
-                                             tensor.values.options()));
+        tensor.parts.push_back(at::from_blob(part + flat.locations[i].offset,
+                                             {tensor.values.numel()}, tensor.values.options()));
     }
   }
 
@@ -269,7 +269,8 @@ class LinkedCommunicator final : public ProcessCommunicator {
     for (const BufferLocation& location : locations) {
       if (!location.buffer || location.buffer->parts.empty()) return 0;
       digest =
-          mix(mix(digest, location.buffer->number), static_cast<std::uint64_t>(location.offset)) | 1U;
+          mix(mix(digest, location.buffer->number), static_cast<std::uint64_t>(location.offset)) |
+          1U;
     }
     return digest;
   }

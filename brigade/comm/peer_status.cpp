@@ -108,9 +108,8 @@ Error PeerStatus::explain(std::string_view what, std::string_view text) {
   } catch (const Error& error) {  // a member is lost, perhaps with the store
     return error;
   }
-  return Error(ErrorCode::kUnavailable,
-               base::str_cat(what, ": a connection broke (", text,
-                             "), though no member is known to be lost."));
+  return Error(ErrorCode::kUnavailable, base::str_cat(what, ": a connection broke (", text,
+                                                      "), though no member is known to be lost."));
 }
 
 }  // namespace brigade::comm

@@ -27,7 +27,8 @@ enum class Transport {
 
 /// "auto", "shared_memory", "gloo", "mpi", "nccl".
 std::string_view to_string(Transport transport);
-/// Parses what `to_string` returns, and "tcp" for Gloo. Throws kInvalidArgument, naming the choices.
+/// Parses what `to_string` returns, and "tcp" for Gloo. Throws kInvalidArgument, naming the
+/// choices.
 Transport parse_transport(std::string_view text);
 
 /// The dtype in which gradients are sent: sums and means of float32 and float64 tensors in buffers
@@ -39,9 +40,10 @@ enum class WireType { kFull, kBFloat16, kFloat16 };
 struct CommunicationOptions {
   Transport transport = Transport::kAuto;
   WireType wire = WireType::kFull;
-  /// The least size of a gradient bucket in bytes. Buckets are reduced during backward, in the order
-  /// in which it completes them. 0: one bucket per dtype, reduced after backward. Unset: the first
-  /// steps try a few sizes, and the fastest is kept. The bits of the result do not depend on it.
+  /// The least size of a gradient bucket in bytes. Buckets are reduced during backward, in the
+  /// order in which it completes them. 0: one bucket per dtype, reduced after backward. Unset: the
+  /// first steps try a few sizes, and the fastest is kept. The bits of the result do not depend on
+  /// it.
   std::optional<std::int64_t> bytes_per_pack = 0;
   /// A collective fails if a live peer does not make the call within this time; the error names the
   /// peer. The membership detects a dead or stopped peer much earlier.
@@ -77,8 +79,8 @@ struct Traffic {
 /// Thread-safety: one call at a time.
 class ProcessCommunicator : public Communicator {
  public:
-  /// Allocates zeros for which `all_reduce` copies the least: in shared memory, if the transport has
-  /// it. A collective; the memory lives as long as the last tensor that refers to it.
+  /// Allocates zeros for which `all_reduce` copies the least: in shared memory, if the transport
+  /// has it. A collective; the memory lives as long as the last tensor that refers to it.
   virtual at::Tensor make_buffer(std::int64_t numel, at::ScalarType dtype) = 0;
   virtual Transport transport() const = 0;  ///< never kAuto
   virtual Traffic traffic() const = 0;

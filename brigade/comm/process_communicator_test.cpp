@@ -70,7 +70,8 @@ TEST(ProcessCommunicator, SharedMemoryBetweenHostsIsRefused) {
 /// process's memory.
 class WrongNonceMembership final : public cluster::Membership {
  public:
-  explicit WrongNonceMembership(std::shared_ptr<cluster::Membership> real) : real_(std::move(real)) {}
+  explicit WrongNonceMembership(std::shared_ptr<cluster::Membership> real)
+      : real_(std::move(real)) {}
 
   const cluster::Member& self() const override { return real_->self(); }
   const std::vector<cluster::Member>& members() const override { return real_->members(); }

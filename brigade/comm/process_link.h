@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/comm/exchange/call_header.h"
 #include "brigade/comm/communicator.h"
+#include "brigade/comm/exchange/call_header.h"
 #include "brigade/comm/process_communicator.h"
 
 namespace brigade::comm {
@@ -35,10 +35,10 @@ struct FlatTensor {
   bool narrow = false;
 };
 
-/// The transport under a ProcessCommunicator, which `make_linked_communicator` makes of it and which
-/// checks calls before they come here. Every collective starts with `exchange`; the calls that
-/// follow are the same on every rank. A waiting call throws kUnavailable if a member is lost, and
-/// an error if a peer has given up or left.
+/// The transport under a ProcessCommunicator, which `make_linked_communicator` makes of it and
+/// which checks calls before they come here. Every collective starts with `exchange`; the calls
+/// that follow are the same on every rank. A waiting call throws kUnavailable if a member is lost,
+/// and an error if a peer has given up or left.
 ///
 /// Thread-safety: one call at a time.
 class ProcessLink {
@@ -58,8 +58,8 @@ class ProcessLink {
   /// Combines in rank order, in place. Either all tensors have `parts`, or none.
   virtual void reduce(std::span<const FlatTensor> tensors, ReduceOp op) = 0;
   virtual void broadcast(std::span<const FlatTensor> tensors, int root) = 0;
-  /// Returns all ranks' tensors by rank, on CPU. `mine` is contiguous and on CPU; `headers` hold the
-  /// shapes.
+  /// Returns all ranks' tensors by rank, on CPU. `mine` is contiguous and on CPU; `headers` hold
+  /// the shapes.
   virtual std::vector<at::Tensor> all_gather(const at::Tensor& mine,
                                              std::span<const CallHeader> headers) = 0;
   /// Allocates zeros, aligned for any dtype.

@@ -9,7 +9,8 @@ namespace brigade::comm {
 
 namespace {
 
-/// How many failures are kept: those without a collective between them are known to no other process.
+/// How many failures are kept: those without a collective between them are known to no other
+/// process.
 constexpr std::size_t kMostFailures = 64;
 
 std::string text_of(const CallPurpose& purpose) {

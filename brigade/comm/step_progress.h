@@ -35,7 +35,8 @@ struct CallPurpose {
 struct CallStamp {
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
-  /// The number of steps that were made or failed before this one. Unlike `step` it never decreases.
+  /// The number of steps that were made or failed before this one. Unlike `step` it never
+  /// decreases.
   std::uint64_t run = 0;
   std::uint64_t step = 0;     ///< the step's number in the training
   std::uint64_t updates = 0;  ///< updates made by all optimizers
@@ -91,7 +92,7 @@ struct StepComparison {
     kTogether,  ///< all are in one run
     kRepeat,    ///< some report failures of past runs: all forget these and exchange again
     kAbandon,   ///< ranks in the lowest run abandon it; the others failed in it, and exchange again
-    kDiverged,     ///< no exchange is possible any more
+    kDiverged,  ///< no exchange is possible any more
   };
   Verdict verdict = Verdict::kTogether;
   std::uint64_t lowest = 0;  ///< the lowest run of any rank

@@ -24,8 +24,8 @@ FactDifference difference_of(int rank, const Facts& own, const Facts& first) {
   return {.rank = rank, .name = name, .value = value_in(own), .first_value = value_in(first)};
 }
 
-// A difference ends the workers, and a worker that has ended is lost to those that still compare: so
-// all wait here until all have compared. A worker whose wait fails has compared too.
+// A difference ends the workers, and a worker that has ended is lost to those that still compare:
+// so all wait here until all have compared. A worker whose wait fails has compared too.
 void wait_for_all(Communicator& workers) {
   try {
     all_reduce_number(workers, 0, ReduceOp::kSum);

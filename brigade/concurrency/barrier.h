@@ -67,8 +67,8 @@ class Barrier {
   std::atomic<int> sleepers_{0};
   std::atomic<bool> failed_{false};
   std::unique_ptr<std::atomic<std::uint64_t>[]>
-      arrivals_;                     // by party: the number of its arrivals, to name missing parties
-  std::mutex mutex_;                 // guards the members below and the sleep
+      arrivals_;      // by party: the number of its arrivals, to name missing parties
+  std::mutex mutex_;  // guards the members below and the sleep
   std::condition_variable changed_;  // generation_ or failed_ changed
   std::vector<bool> left_;
   std::string failure_;

@@ -9,8 +9,8 @@
 namespace brigade::concurrency {
 
 /// A monotonic counter that threads can wait for: the cheapest way to pass work from one thread to
-/// another many thousand times a second. A waiter polls for a while, then sleeps. Everything written
-/// before `raise` is visible after the wait that it ends.
+/// another many thousand times a second. A waiter polls for a while, then sleeps. Everything
+/// written before `raise` is visible after the wait that it ends.
 ///
 /// Thread-safety: all members from any thread.
 class Signal {

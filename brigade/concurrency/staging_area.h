@@ -65,8 +65,8 @@ class StagingArea {
   StagingArea(const StagingArea&) = delete;
   StagingArea& operator=(const StagingArea&) = delete;
 
-  /// Waits for room, then appends `value`. Throws kResourceExhausted immediately if it alone exceeds
-  /// the memory limit.
+  /// Waits for room, then appends `value`. Throws kResourceExhausted immediately if it alone
+  /// exceeds the memory limit.
   void put(T value, const StagingWait& wait = {}) {
     const std::size_t bytes = size_of_ ? size_of_(value) : 0;
     check_staging_size(options_, bytes);

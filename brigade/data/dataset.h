@@ -9,23 +9,26 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/data/transforms/assert_cardinality.h"
+#include "brigade/data/core/cardinality.h"
+#include "brigade/data/core/codec.h"
+#include "brigade/data/core/iterator.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/sharding.h"
+#include "brigade/data/core/structure.h"
+#include "brigade/data/core/with_options.h"
+#include "brigade/data/interleave/interleave.h"
 #include "brigade/data/runtime/autotune.h"
+#include "brigade/data/transforms/assert_cardinality.h"
 #include "brigade/data/transforms/batch.h"
 #include "brigade/data/transforms/bucket_by_sequence_length.h"
 #include "brigade/data/transforms/cache.h"
-#include "brigade/data/core/cardinality.h"
-#include "brigade/data/core/codec.h"
 #include "brigade/data/transforms/concatenate.h"
 #include "brigade/data/transforms/enumerate.h"
 #include "brigade/data/transforms/file_cache.h"
 #include "brigade/data/transforms/filter.h"
 #include "brigade/data/transforms/group_by_window.h"
 #include "brigade/data/transforms/ignore_errors.h"
-#include "brigade/data/interleave/interleave.h"
-#include "brigade/data/core/iterator.h"
 #include "brigade/data/transforms/map.h"
-#include "brigade/data/core/node.h"
 #include "brigade/data/transforms/padded_batch.h"
 #include "brigade/data/transforms/prefetch.h"
 #include "brigade/data/transforms/rebatch.h"
@@ -33,17 +36,14 @@
 #include "brigade/data/transforms/repeat.h"
 #include "brigade/data/transforms/scan.h"
 #include "brigade/data/transforms/shard.h"
-#include "brigade/data/core/sharding.h"
 #include "brigade/data/transforms/shuffle.h"
 #include "brigade/data/transforms/single_element.h"
 #include "brigade/data/transforms/skip.h"
-#include "brigade/data/core/structure.h"
 #include "brigade/data/transforms/take.h"
 #include "brigade/data/transforms/take_while.h"
 #include "brigade/data/transforms/unbatch.h"
 #include "brigade/data/transforms/unique.h"
 #include "brigade/data/transforms/window.h"
-#include "brigade/data/core/with_options.h"
 #include "brigade/io/file_system.h"
 
 namespace brigade::data {
@@ -115,11 +115,12 @@ class Dataset {
   }
 
   /// Like `flat_map`, with `cycle_length` datasets open at the same time. They are read in
-  /// round-robin order, `block_length` elements at a time; when one ends, the next dataset takes its
-  /// slot in the next round. With `{.parallelism = n}` n threads create the datasets and prefetch up
-  /// to 64 elements of each (1 or 2 if an element takes long); the order stays the same unless it is
-  /// relaxed. The saved position holds the position in each open dataset, and can be restored with
-  /// any number of threads. Throws kInvalidArgument if a length or the parallelism is out of range.
+  /// round-robin order, `block_length` elements at a time; when one ends, the next dataset takes
+  /// its slot in the next round. With `{.parallelism = n}` n threads create the datasets and
+  /// prefetch up to 64 elements of each (1 or 2 if an element takes long); the order stays the same
+  /// unless it is relaxed. The saved position holds the position in each open dataset, and can be
+  /// restored with any number of threads. Throws kInvalidArgument if a length or the parallelism is
+  /// out of range.
   template <class F>
   auto interleave(F function, InterleaveOptions options = {}) const {
     return datasets_of(make_interleave(node_, std::move(function), options));
@@ -147,8 +148,8 @@ class Dataset {
     return Dataset(make_concatenate(node_, other.node_));
   }
 
-  /// Tuples of a number and an element, numbered `start`, `start + 1`, ... An element that fails has
-  /// a number too.
+  /// Tuples of a number and an element, numbered `start`, `start + 1`, ... An element that fails
+  /// has a number too.
   auto enumerate(std::int64_t start = 0) const {
     return Dataset<std::tuple<std::int64_t, T>>(make_enumerate(node_, start));
   }
@@ -159,8 +160,8 @@ class Dataset {
     return Dataset<typename Structure<T>::Batch>(make_batch(node_, size, options));
   }
 
-  /// Like `batch`, for elements of different lengths: each is padded at the end to the length of the
-  /// longest in its batch, or to a given length (see `Padding<T>` for the options).
+  /// Like `batch`, for elements of different lengths: each is padded at the end to the length of
+  /// the longest in its batch, or to a given length (see `Padding<T>` for the options).
   ///
   ///   words.padded_batch(32, {.padding = {.length = 20, .value = -1}})
   ///
@@ -171,16 +172,16 @@ class Dataset {
   }
 
   /// Batches of elements of similar length, padded as by `padded_batch`: elements are collected in
-  /// buckets by their length, and a full bucket becomes a batch. At the end the other buckets become
-  /// batches, the shortest elements first.
+  /// buckets by their length, and a full bucket becomes a batch. At the end the other buckets
+  /// become batches, the shortest elements first.
   ///
   ///   sentences.bucket_by_sequence_length({.length = [](const Words& words) { ... },
   ///                                        .boundaries = {10, 20}, .batch_sizes = {64, 32, 16}})
   ///
-  /// An element fails alone if its length function throws, or if it is longer than the padded length.
-  /// A saved position is the indices of the elements in the buckets, which restoring reads again.
-  /// Throws kInvalidArgument unless the boundaries ascend and there is one more batch size than
-  /// boundaries.
+  /// An element fails alone if its length function throws, or if it is longer than the padded
+  /// length. A saved position is the indices of the elements in the buckets, which restoring reads
+  /// again. Throws kInvalidArgument unless the boundaries ascend and there is one more batch size
+  /// than boundaries.
   auto bucket_by_sequence_length(const BucketOptions<T>& options) const {
     return Dataset<typename Structure<T>::Batch>(make_bucket_by_sequence_length(node_, options));
   }
@@ -213,9 +214,10 @@ class Dataset {
     return Dataset<Dataset>(make_window(node_, size, options));
   }
 
-  /// Collects elements by `key(element)`. For each `window_size` elements with the same key, returns
-  /// the elements of the dataset `reduce(key, Dataset<T> window)`. At the end the windows that are
-  /// not full follow, the smallest key first. `window_size` is a number, or a function of the key.
+  /// Collects elements by `key(element)`. For each `window_size` elements with the same key,
+  /// returns the elements of the dataset `reduce(key, Dataset<T> window)`. At the end the windows
+  /// that are not full follow, the smallest key first. `window_size` is a number, or a function of
+  /// the key.
   ///
   ///   numbers.group_by_window([](int x) { return x % 2; },
   ///                           [](std::int64_t, Dataset<int> window) { return window.batch(5); },
@@ -231,14 +233,14 @@ class Dataset {
         make_group_by_window(node_, std::move(key), std::move(reduce), std::move(window_size)));
   }
 
-  /// `function(state, element)` returns a pair: the state for the next element, and the new element.
-  /// `initial` is the state for the first element:
+  /// `function(state, element)` returns a pair: the state for the next element, and the new
+  /// element. `initial` is the state for the first element:
   ///
   ///   // 1, 3, 6, 10, ...
   ///   counter(1).scan(0, [](int sum, auto x) { return std::pair(sum + x, sum + x); })
   ///
-  /// If the function throws, the state does not change. A saved position has the state if there is a
-  /// `Codec` for it; otherwise restoring calls the function again from the first element on.
+  /// If the function throws, the state does not change. A saved position has the state if there is
+  /// a `Codec` for it; otherwise restoring calls the function again from the first element on.
   template <class State, class F>
   auto scan(State initial, F function) const {
     using Result = typename internal::ScanTraits<State, F, T>::Result;
@@ -249,8 +251,8 @@ class Dataset {
   /// memory, and restoring reads the input again from its first element on.
   Dataset unique() const { return Dataset(make_unique_elements(node_)); }
 
-  /// Tuples of a class, `class_of(element)`, and an element. Drops elements so that the classes have
-  /// the distribution `target_dist`:
+  /// Tuples of a class, `class_of(element)`, and an element. Drops elements so that the classes
+  /// have the distribution `target_dist`:
   ///
   ///   examples.rejection_resample([](const Example& e) { return e.label; }, {0.5, 0.5},
   ///                               {.initial_dist = {0.9, 0.1}})
@@ -270,8 +272,8 @@ class Dataset {
 
   /// Drops the elements that failed. They are counted, and at the end of an epoch one log line says
   /// how many there were and why the first one failed. A cancelled iteration still throws
-  /// kCancelled. Put it right after the step whose errors you want to ignore: after `batch` it drops
-  /// whole batches.
+  /// kCancelled. Put it right after the step whose errors you want to ignore: after `batch` it
+  /// drops whole batches.
   Dataset ignore_errors(IgnoreErrorsOptions options = {}) const {
     return Dataset(make_ignore_errors(node_, std::move(options)));
   }
@@ -287,8 +289,8 @@ class Dataset {
   /// negative numbers.
   Dataset take(std::int64_t count) const { return Dataset(make_take(node_, count)); }
 
-  /// The elements before the first for which `predicate(element)` is false. If the predicate throws,
-  /// the element fails and the iteration continues.
+  /// The elements before the first for which `predicate(element)` is false. If the predicate
+  /// throws, the element fails and the iteration continues.
   template <class F>
   Dataset take_while(F predicate) const {
     return Dataset(make_take_while(node_, std::move(predicate)));
@@ -299,29 +301,30 @@ class Dataset {
   Dataset skip(std::int64_t count) const { return Dataset(make_skip(node_, count)); }
 
   /// Every `count`-th element, from element `index` on: `count` such datasets together have each
-  /// element once. Put it early, because each of them reads its whole input. Throws kInvalidArgument
-  /// unless 0 <= index < count.
+  /// element once. Put it early, because each of them reads its whole input. Throws
+  /// kInvalidArgument unless 0 <= index < count.
   Dataset shard(std::int64_t count, std::int64_t index) const {
     return Dataset(make_shard(node_, count, index));
   }
   /// Marks where AutoShardPolicy::kHint divides the elements among the workers of a job: it becomes
   /// `shard(number of workers, worker index)`. The steps before it are the same in every worker,
-  /// also a shuffle. Without that policy it does nothing. TensorFlow: shard(SHARD_HINT, SHARD_HINT).
+  /// also a shuffle. Without that policy it does nothing. TensorFlow: shard(SHARD_HINT,
+  /// SHARD_HINT).
   Dataset shard_hint() const { return Dataset(make_shard_hint(node_)); }
 
   /// Caches the elements of epoch 0 in memory, for every epoch. The first complete pass reads them
-  /// from the input; later passes, of all iterators of this dataset, read them from memory. So random
-  /// steps before it give the same elements in each epoch: put shuffle and augmentation after it. A
-  /// pass that stops before the end of the input, or in which an element failed, is not cached. Each
-  /// seed and shard has its own cache. A saved position is a count; if the cache is not filled, in a
-  /// new process, restoring reads the input from its start and fills the cache. Iterators return
-  /// copies. If copies share memory (tensors), a step after this one must not write into it. Throws
-  /// kInvalidArgument if the input never ends.
+  /// from the input; later passes, of all iterators of this dataset, read them from memory. So
+  /// random steps before it give the same elements in each epoch: put shuffle and augmentation
+  /// after it. A pass that stops before the end of the input, or in which an element failed, is not
+  /// cached. Each seed and shard has its own cache. A saved position is a count; if the cache is
+  /// not filled, in a new process, restoring reads the input from its start and fills the cache.
+  /// Iterators return copies. If copies share memory (tensors), a step after this one must not
+  /// write into it. Throws kInvalidArgument if the input never ends.
   Dataset cache() const { return Dataset(make_cache(node_)); }
 
-  /// The same, in a folder of files, for later epochs and later runs. The folder appears when a pass
-  /// is complete; of several writers one wins. Each shard has its own folder next to it. An iterator
-  /// with another seed than the files reads its input, and logs that.
+  /// The same, in a folder of files, for later epochs and later runs. The folder appears when a
+  /// pass is complete; of several writers one wins. Each shard has its own folder next to it. An
+  /// iterator with another seed than the files reads its input, and logs that.
   ///
   /// Iterators throw kFailedPrecondition, saying what differs, if the folder holds elements of
   /// another pipeline or type, and kDataLoss if it is corrupt: delete it to write it again. If an
@@ -341,8 +344,8 @@ class Dataset {
   /// `kAutotune`.
   Dataset prefetch(std::int64_t count) const { return Dataset(make_prefetch(node_, count)); }
 
-  /// The same elements, with defaults for all steps up to here: the order of parallel steps, and the
-  /// budget of autotuning.
+  /// The same elements, with defaults for all steps up to here: the order of parallel steps, and
+  /// the budget of autotuning.
   Dataset with_options(Options options) const {
     return Dataset(make_with_options(node_, std::move(options)));
   }

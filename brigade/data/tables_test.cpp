@@ -13,7 +13,7 @@ TEST(Basics, GiveTheResultsOfTensorFlow) {
   const Table table("basics");
   expect_matches_table(table, "range(10).batch(3)", range(10).batch(3));
   expect_matches_table(table, "range(10).batch(3, drop_remainder)",
-               range(10).batch(3, {.remainder = Remainder::kDrop}));
+                       range(10).batch(3, {.remainder = Remainder::kDrop}));
   expect_matches_table(table, "range(3).repeat(2).batch(4)", range(3).repeat(2).batch(4));
   expect_matches_table(table, "range(3).batch(2).repeat(2)", range(3).batch(2).repeat(2));
   expect_matches_table(table, "range(10).take(3)", range(10).take(3));

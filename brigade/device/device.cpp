@@ -108,12 +108,11 @@ std::vector<DeviceName> parse_names(const std::vector<std::string>& names) {
   for (const auto& text : names) {
     const DeviceName name = DeviceName::parse(text);
     if (name.is_remote()) {
-      throw Error(
-          ErrorCode::kInvalidArgument,
-          base::str_cat(
-              "'", text,
-              "' names a task of a cluster; expected devices of this process, for example ",
-              machine::to_string(name.type), ":", name.index, "."));
+      throw Error(ErrorCode::kInvalidArgument,
+                  base::str_cat(
+                      "'", text,
+                      "' names a task of a cluster; expected devices of this process, for example ",
+                      machine::to_string(name.type), ":", name.index, "."));
     }
     const auto before = std::find(parsed.begin(), parsed.end(), name);
     if (before != parsed.end()) {

@@ -39,7 +39,8 @@ struct Device {
 /// Whether logical CPUs may have more threads than there are cores.
 enum class Oversubscription {
   kRefuse,  ///< It is an error: replicas that share a core slow each other down.
-  kAllow,  ///< They share the cores and are not pinned: for tests, and to try out a job for a larger machine.
+  kAllow,   ///< They share the cores and are not pinned: for tests, and to try out a job for a
+            ///< larger machine.
 };
 
 /// How the machine is divided into logical devices. TensorFlow: `set_logical_device_configuration`.

@@ -35,7 +35,7 @@ std::vector<std::string> placed() {
 }
 
 std::vector<std::string> placement_inside(const ReplicaDeviceSetterOptions& options,
-                                       const std::string& inside) {
+                                          const std::string& inside) {
   const auto setter = with_device(replica_device_setter(options));
   const auto scope = with_device(inside);
   return placed();
@@ -160,9 +160,10 @@ TEST(ReplicaDeviceSetter, MergesWithTheScopesInside) {
   EXPECT_THAT(placement_inside({.ps_tasks = 2, .ps_device = "/job:ps/cpu:0"}, "/gpu:0"),
               ElementsAre("/job:ps/task:0/device:GPU:0", "/job:ps/task:1/device:GPU:0",
                           "/job:ps/task:0/device:GPU:0", "/job:worker/device:GPU:0"));
-  EXPECT_THAT(placement_inside({.ps_tasks = 2, .worker_device = "/job:worker/task:1/gpu:0"}, "/cpu:0"),
-              ElementsAre("/job:ps/task:0/device:CPU:0", "/job:ps/task:1/device:CPU:0",
-                          "/job:ps/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0"));
+  EXPECT_THAT(
+      placement_inside({.ps_tasks = 2, .worker_device = "/job:worker/task:1/gpu:0"}, "/cpu:0"),
+      ElementsAre("/job:ps/task:0/device:CPU:0", "/job:ps/task:1/device:CPU:0",
+                  "/job:ps/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0"));
   EXPECT_THAT(
       placement_inside({.ps_tasks = 2}, "/task:9"),
       ElementsAre("/job:ps/task:9", "/job:ps/task:9", "/job:ps/task:9", "/job:worker/task:9"));

@@ -74,9 +74,9 @@ void Placer::warn_of_fall_back(const std::string& missing) {
     const concurrency::MutexLock lock(mutex_);
     if (!fallen_back_.insert(missing).second) return;
   }
-  base::log_warning(base::str_cat("There is no device ", missing,
-                                  " here; using ", first_cpu().to_string(),
-                                  ". There are ", list_devices(devices_), "."));
+  base::log_warning(base::str_cat("There is no device ", missing, " here; using ",
+                                  first_cpu().to_string(), ". There are ", list_devices(devices_),
+                                  "."));
 }
 
 void Placer::record(PlacedKind kind, const std::string& name, const std::string& device) {

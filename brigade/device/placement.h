@@ -17,7 +17,8 @@ namespace brigade::device {
 
 /// What to do if the chosen device does not exist in this process.
 enum class MissingDevice {
-  kFallBack,  ///< Use the first CPU, and log this once for each device. TensorFlow: allow_soft_placement.
+  kFallBack,  ///< Use the first CPU, and log this once for each device. TensorFlow:
+              ///< allow_soft_placement.
   kRefuse,    ///< kNotFound, listing what exists.
 };
 

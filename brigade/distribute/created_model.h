@@ -23,9 +23,9 @@ struct ModuleMode {
 /// The modes of a model and its submodules. `replicas` holds one module per replica.
 std::vector<ModuleMode> module_modes(std::span<const std::shared_ptr<torch::nn::Module>> replicas);
 
-/// What a strategy knows about a model that it created, whatever its type. Before and after each run
-/// it checks the model for changes that would silently train a different model. Owned by the model's
-/// handles; the strategy checks it as long as a handle exists.
+/// What a strategy knows about a model that it created, whatever its type. Before and after each
+/// run it checks the model for changes that would silently train a different model. Owned by the
+/// model's handles; the strategy checks it as long as a handle exists.
 ///
 /// Thread-safety: each replica from its own thread; `check_modes` outside of replicas.
 class CreatedModel {
@@ -36,8 +36,9 @@ class CreatedModel {
   /// All variables, buffers included.
   const std::vector<variables::Variable>& variables() const { return variables_; }
 
-  /// The index, in this process, of the replica that the calling thread runs; 0 outside of replicas.
-  /// Throws kFailedPrecondition, naming both strategies, in a replica of another strategy.
+  /// The index, in this process, of the replica that the calling thread runs; 0 outside of
+  /// replicas. Throws kFailedPrecondition, naming both strategies, in a replica of another
+  /// strategy.
   std::size_t calling_replica() const;
 
   /// Throws kFailedPrecondition, naming the submodule, if its mode differs between replicas.

@@ -55,7 +55,8 @@ TEST_P(ModelOfAnyStrategy, DetectsAnOptimizerOfLibtorchAfterItsFirstStep) {
 TEST_P(ModelOfAnyStrategy, DetectsAGradientOfADirectBackward) {
   const Error error = error_from(
       [&] { strategy_->run([&](ReplicaContext&) { model_(some_input()).sum().backward(); }); });
-  EXPECT_TRUE(mentions(error, "Variable 'weight' has a gradient in .grad in replica")) << error.what();
+  EXPECT_TRUE(mentions(error, "Variable 'weight' has a gradient in .grad in replica"))
+      << error.what();
   EXPECT_TRUE(mentions(error, "minimize(loss)")) << error.what();
   EXPECT_NO_THROW(strategy_->run([&](ReplicaContext&) { model_->zero_grad(); }))
       << "what the message says helps";
@@ -106,7 +107,9 @@ TEST(CreatedModel, StepsOfItsStrategysOptimizersAreNoChange) {
 
 TEST(CreatedModel, IsCheckedAsLongAsItHasAHandle) {
   MirroredStrategy strategy(cpus(2));
-  const auto spoil = [](const Replicated<AffineModule>& model) { model(some_input()).sum().backward(); };
+  const auto spoil = [](const Replicated<AffineModule>& model) {
+    model(some_input()).sum().backward();
+  };
   {
     const auto model = strategy.create<AffineModule>();
     spoil(model);

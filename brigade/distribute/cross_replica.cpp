@@ -161,13 +161,12 @@ at::Tensor Strategy::reduce_mean_over_examples(const PerReplica<at::Tensor>& mea
               "come with a batch of "
               "Strategy::distribute.");
   if (num_replicas_in_sync() == 1) return means[0].detach().clone();
-  check_state(means.examples()->global > 0,
-              "reduce_mean_over_examples: no replica had examples.");
+  check_state(means.examples()->global > 0, "reduce_mean_over_examples: no replica had examples.");
   std::vector<at::Tensor> weighted;
   for (std::size_t replica = 0; replica < means.size(); ++replica) {
     if (means.is_empty(replica)) continue;
     const double weight = static_cast<double>(means.examples()->local[replica]) /
-                         static_cast<double>(means.examples()->global);
+                          static_cast<double>(means.examples()->global);
     const at::Tensor mean = means[replica].detach().to(means[0].device());
     weighted.push_back(comm::to_accumulation_dtype(mean).mul(weight));
   }

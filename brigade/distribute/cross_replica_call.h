@@ -14,8 +14,8 @@
 namespace brigade::distribute {
 
 /// Calls a function in replica 0's thread that may use every replica's tensors, while the other
-/// replicas wait. Like `ReplicaContext::merge_call`, but with tensors, and ordered with the replicas'
-/// streams on GPUs. Strategies with a controller use it.
+/// replicas wait. Like `ReplicaContext::merge_call`, but with tensors, and ordered with the
+/// replicas' streams on GPUs. Strategies with a controller use it.
 ///
 /// Thread-safety: collective; every replica calls from its own thread, in the same order.
 class CrossReplicaCall {
@@ -35,7 +35,7 @@ class CrossReplicaCall {
   const std::shared_ptr<comm::LocalGroup> group_;
   const std::vector<c10::Device> replicas_;  // [replica]
   std::vector<c10::Device> devices_;         // all, each once
-  std::vector<comm::StreamFence> arrived_;      // [replica], written by the replica before the call
+  std::vector<comm::StreamFence> arrived_;   // [replica], written by the replica before the call
   std::vector<comm::StreamFence> done_;      // like devices_, written by replica 0 in the call
   std::exception_ptr failure_;               // likewise
 };

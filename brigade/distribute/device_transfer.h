@@ -48,7 +48,7 @@ class DeviceTransfer {
   /// With `uses_copy_streams`, copies and functions are queued on separate streams, so that they
   /// can run before the work queued on the caller's stream; otherwise on the caller's stream.
   DeviceTransfer(std::vector<c10::Device> devices, const InputOptions& options,
-              ReplicaMapFunction<B> function, bool uses_copy_streams)
+                 ReplicaMapFunction<B> function, bool uses_copy_streams)
       : devices_(std::move(devices)), options_(options), function_(std::move(function)) {
     if (function_) prepare_replica_map_contexts();
     if (!uses_copy_streams) return;
@@ -65,7 +65,7 @@ class DeviceTransfer {
     const device::CopyStream& stream = streams_[local];
     const device::CopyStream::Scope on_stream(stream);
     DeviceBatch<B> transferred{.batch = mapped(copied(stream, batch), device, id),
-                          .ready = comm::StreamFence()};
+                               .ready = comm::StreamFence()};
     transferred.ready->record(device);
     return transferred;
   }

@@ -89,9 +89,9 @@ void run_counted(const std::vector<int>& replicas, std::optional<std::int64_t> b
             memberships[worker], {.timeout = std::chrono::seconds(60)}));
         auto workers = std::make_shared<const WorkerGroup>(
             WorkerGroup{.membership = memberships[worker],
-                    .communicator = communicator,
-                    .layout = {.process = static_cast<int>(worker), .replicas = replicas},
-                    .bytes_per_pack = bytes_per_pack});
+                        .communicator = communicator,
+                        .layout = {.process = static_cast<int>(worker), .replicas = replicas},
+                        .bytes_per_pack = bytes_per_pack});
         CountedStrategy strategy(communicator, workers, replicas[worker]);
         work(strategy);
       } catch (const std::exception& error) {
@@ -170,7 +170,8 @@ TEST(EagerReduction, CollectivesOfBackwardComeFirst) {
     const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
     for (int step = 0; step < 2; ++step) {
       strategy.run([&](ReplicaContext& context) {
-        // Differentiable: its backward is a reduction, which must not overlap with those of buckets.
+        // Differentiable: its backward is a reduction, which must not overlap with those of
+        // buckets.
         const at::Tensor shared = context.all_reduce(comm::ReduceOp::kMean, model->bottom * 1.0);
         const int before = strategy.communicator().reductions();
         // Here the gradient of `top` is complete, and would be reduced immediately.
@@ -224,24 +225,25 @@ struct PassFailed : std::runtime_error {
 TEST(EagerReduction, ABackwardThatThrowsInOneReplicaIsTheProgramsError) {
   std::atomic<int> num_notified = 0;
   const Error error = error_from([&] {
-    run_workers({2, 1},
-                [&](MultiWorkerMirroredStrategy& strategy) {
-                  const auto model = strategy.create<Tower>();
-                  const auto optimizer = strategy.optimizer(model, optim::Sgd{});
-                  const auto run = [&] {
-                    strategy.run([&](ReplicaContext& context) {
-                      const auto midway = [&] {
-                        if (context.replica_id() == 1) throw PassFailed();
-                      };
-                      optimizer.minimize(model.local().forward(1.0, midway), LossScale::kSum);
-                    });
-                  };
-                  if (strategy.is_chief()) return run();
-                  const Error lost = error_from(run);
-                  if (lost.code() == ErrorCode::kUnavailable && mentions(lost, "/job:worker/task:0"))
-                    ++num_notified;
-                },
-                {.bytes_per_pack = 1});
+    run_workers(
+        {2, 1},
+        [&](MultiWorkerMirroredStrategy& strategy) {
+          const auto model = strategy.create<Tower>();
+          const auto optimizer = strategy.optimizer(model, optim::Sgd{});
+          const auto run = [&] {
+            strategy.run([&](ReplicaContext& context) {
+              const auto midway = [&] {
+                if (context.replica_id() == 1) throw PassFailed();
+              };
+              optimizer.minimize(model.local().forward(1.0, midway), LossScale::kSum);
+            });
+          };
+          if (strategy.is_chief()) return run();
+          const Error lost = error_from(run);
+          if (lost.code() == ErrorCode::kUnavailable && mentions(lost, "/job:worker/task:0"))
+            ++num_notified;
+        },
+        {.bytes_per_pack = 1});
   });
   EXPECT_TRUE(mentions(error, "the pass failed")) << error.what();
   EXPECT_TRUE(mentions(error, "Replica 1")) << error.what();
@@ -252,29 +254,30 @@ TEST(EagerReduction, AWorkerThatIsLostDuringBackwardIsNamed) {
   for (const bool before_its_first_gradient : {true, false}) {
     std::atomic<int> num_notified = 0;
     const Error error = error_from([&] {
-      run_workers({1, 1, 1},
-                  [&](MultiWorkerMirroredStrategy& strategy) {
-                    const auto model = strategy.create<Tower>();
-                    const auto optimizer = strategy.optimizer(model, optim::Sgd{});
-                    const bool fails = strategy.worker_index() == 1;
-                    const auto run = [&] {
-                      strategy.run([&](ReplicaContext&) {
-                        const auto midway = [&] {
-                          if (fails && !before_its_first_gradient) throw PassFailed();
-                        };
-                        const at::Tensor loss = model.local().forward(1.0, midway);
-                        loss.register_hook([&](const at::Tensor&) {
-                          if (fails && before_its_first_gradient) throw PassFailed();
-                        });
-                        optimizer.minimize(loss, LossScale::kSum);
-                      });
-                    };
-                    if (fails) return run();
-                    const Error lost = error_from(run);
-                    if (lost.code() == ErrorCode::kUnavailable && mentions(lost, "/job:worker/task:1"))
-                      ++num_notified;
-                  },
-                  {.bytes_per_pack = 1});
+      run_workers(
+          {1, 1, 1},
+          [&](MultiWorkerMirroredStrategy& strategy) {
+            const auto model = strategy.create<Tower>();
+            const auto optimizer = strategy.optimizer(model, optim::Sgd{});
+            const bool fails = strategy.worker_index() == 1;
+            const auto run = [&] {
+              strategy.run([&](ReplicaContext&) {
+                const auto midway = [&] {
+                  if (fails && !before_its_first_gradient) throw PassFailed();
+                };
+                const at::Tensor loss = model.local().forward(1.0, midway);
+                loss.register_hook([&](const at::Tensor&) {
+                  if (fails && before_its_first_gradient) throw PassFailed();
+                });
+                optimizer.minimize(loss, LossScale::kSum);
+              });
+            };
+            if (fails) return run();
+            const Error lost = error_from(run);
+            if (lost.code() == ErrorCode::kUnavailable && mentions(lost, "/job:worker/task:1"))
+              ++num_notified;
+          },
+          {.bytes_per_pack = 1});
     });
     EXPECT_TRUE(mentions(error, "the pass failed")) << error.what();
     EXPECT_EQ(num_notified, 2);

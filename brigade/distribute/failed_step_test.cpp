@@ -89,7 +89,8 @@ LoopResult train(MultiWorkerMirroredStrategy& strategy, const FailureCase& failu
   for (; const auto batch = iterator.next(); ++step) {
     const auto fail = [&](const ReplicaContext& context, FailsIn point) {
       const bool is_last = context.local_id + 1 == strategy.num_local_replicas();
-      if (fails_here && is_last && step == kFailedStep && failure_case.fails_in == point) throw StepFailed();
+      if (fails_here && is_last && step == kFailedStep && failure_case.fails_in == point)
+        throw StepFailed();
     };
     try {
       strategy.run(
@@ -179,7 +180,8 @@ void expect_one_failed_step(const FailureCase& failure_case) {
     EXPECT_EQ(result.steps, static_cast<std::uint64_t>(kSteps));
     for (std::size_t i = 0; i < expected.size(); ++i) {
       EXPECT_TRUE(result.weights[i].equal(all.at(0).weights[i])) << "worker " << worker;
-      EXPECT_TRUE(result.weights[i].allclose(expected[i], 1e-12)) << result.weights[i] << expected[i];
+      EXPECT_TRUE(result.weights[i].allclose(expected[i], 1e-12))
+          << result.weights[i] << expected[i];
     }
   }
 }
@@ -248,7 +250,8 @@ TEST(FailedStep, IsTheErrorOfItsWorkerIfTheLoopDoesNotCatch) {
     });
   });
   EXPECT_EQ(error.code(), ErrorCode::kAborted);
-  EXPECT_TRUE(mentions(error, "/job:worker/task:1") && mentions(error, "the step failed")) << error.what();
+  EXPECT_TRUE(mentions(error, "/job:worker/task:1") && mentions(error, "the step failed"))
+      << error.what();
   EXPECT_TRUE(was_named);
 }
 
@@ -304,8 +307,8 @@ TEST(FailedStep, AnUpdateThatOnlyOneWorkerMadeIsAnError) {
                                    const Optimizer& optimizer, const auto& batch, int number) {
     strategy.run(
         [&](ReplicaContext&, const at::Tensor& own_batch) {
-          const Gradients sums =
-              optimizer.aggregate(optimizer.compute_gradients(model.local().forward(own_batch, [] {})));
+          const Gradients sums = optimizer.aggregate(
+              optimizer.compute_gradients(model.local().forward(own_batch, [] {})));
           if (number == 5 && strategy.is_chief()) throw StepFailed();
           optimizer.apply_gradients(sums);
         },

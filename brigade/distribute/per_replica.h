@@ -44,8 +44,8 @@ class PerReplica {
   /// The numbers of examples that the values were computed from; unset if the step had no
   /// distributed batch.
   const std::optional<ExampleCounts>& examples() const { return examples_; }
-  /// Whether replica `replica` had no examples, so that its value is meaningless (such as the mean of
-  /// no values, which is NaN).
+  /// Whether replica `replica` had no examples, so that its value is meaningless (such as the mean
+  /// of no values, which is NaN).
   bool is_empty(std::size_t replica) const {
     return examples_ && examples_->local.at(replica) == 0;
   }

@@ -47,9 +47,9 @@ class ReplicaContext : public comm::Replica {
   /// or dtypes differ.
   at::Tensor all_reduce(comm::ReduceOp op, const at::Tensor& value) const;
 
-  /// Concatenates every replica's `value` along `axis`, where sizes may differ. Differentiable: each
-  /// replica gets the gradient of its part, summed over the replicas. Throws kInvalidArgument for a
-  /// scalar.
+  /// Concatenates every replica's `value` along `axis`, where sizes may differ. Differentiable:
+  /// each replica gets the gradient of its part, summed over the replicas. Throws kInvalidArgument
+  /// for a scalar.
   at::Tensor all_gather(const at::Tensor& value, std::int64_t axis) const;
 
   /// Waits for the other replicas, calls `function` once in each worker, in the cross-replica

@@ -17,7 +17,7 @@ namespace {
 struct Description {
   ErrorCode code;
   std::string text;
-  bool foreign;            // not an Error of this library: kept nested, so that its type is not lost
+  bool foreign;  // not an Error of this library: kept nested, so that its type is not lost
   bool is_global = false;  // concerns all workers: rethrown unchanged
 };
 
@@ -75,7 +75,7 @@ std::string ReplicaFailure::text() const {
 }
 
 void ReplicaFailure::rethrow(const Strategy& strategy,
-                           const std::optional<ExampleCounts>& examples) const {
+                             const std::optional<ExampleCounts>& examples) const {
   if (!error_) return;
   const Description what = describe(error_);
   if (what.is_global) std::rethrow_exception(error_);

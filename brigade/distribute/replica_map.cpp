@@ -11,7 +11,7 @@
 namespace brigade::distribute {
 
 void in_replica_map_context(const ReplicaBatchId& id, c10::Device device,
-                      const std::function<void(ReplicaMapContext&)>& body) {
+                            const std::function<void(ReplicaMapContext&)>& body) {
   const std::uint64_t root = base::mix_seed(id.seed, id.epoch);
   const auto replica = static_cast<std::uint64_t>(id.replica);
   base::CounterRng rng(base::derive_seed(root, "map_on_replica", replica, id.step));
@@ -26,8 +26,8 @@ void in_replica_map_context(const ReplicaBatchId& id, c10::Device device,
     body(context);
   } catch (...) {
     data::internal::rethrow_with_context(base::str_cat("map_on_replica, batch of replica ",
-                                                     id.replica, " at step ", id.step, " of epoch ",
-                                                     id.epoch, ": "));
+                                                       id.replica, " at step ", id.step,
+                                                       " of epoch ", id.epoch, ": "));
   }
 }
 

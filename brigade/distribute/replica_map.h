@@ -10,9 +10,9 @@
 namespace brigade::distribute {
 
 /// What the function of `DistributedDataset::map_on_replica` knows about the batch that it is
-/// called with. All its random numbers, those of `rng` and those of tensor operations, are functions
-/// of (seed, epoch, step, replica): they depend neither on how far ahead the batch is made nor on
-/// whether training was resumed.
+/// called with. All its random numbers, those of `rng` and those of tensor operations, are
+/// functions of (seed, epoch, step, replica): they depend neither on how far ahead the batch is
+/// made nor on whether training was resumed.
 struct ReplicaMapContext {
   int replica;          ///< its index among the replicas of all workers
   std::uint64_t epoch;  ///< of the dataset
@@ -38,7 +38,7 @@ struct ReplicaBatchId {
 /// Calls `body` without gradients and with the batch's random numbers. Rethrows its exceptions with
 /// the replica, step and epoch before the text.
 void in_replica_map_context(const ReplicaBatchId& id, c10::Device device,
-                      const std::function<void(ReplicaMapContext&)>& body);
+                            const std::function<void(ReplicaMapContext&)>& body);
 
 /// Must be called before other threads run tensor operations (see device::ReplicaGenerator).
 void prepare_replica_map_contexts();

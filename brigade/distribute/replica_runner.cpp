@@ -40,8 +40,8 @@ ReplicaRunner::ReplicaRunner(std::vector<device::Device> devices, ReplicaRunnerO
     workers_.emplace_back([this, replica] { serve(replica); });
   }
   if (workers_.empty()) return;
-  // A worker that sets its number of threads also sets the default of threads started later: restore
-  // the caller's number after all workers have set theirs.
+  // A worker that sets its number of threads also sets the default of threads started later:
+  // restore the caller's number after all workers have set theirs.
   finished_.wait_for(workers_.size(), options_.spin, std::chrono::minutes(1));
   at::set_num_threads(callers_threads);
 }
@@ -76,8 +76,8 @@ void ReplicaRunner::serve(int replica) {
   // first.
   std::optional<machine::AffinityScope> pinned;
   if (!device.cores.empty()) pinned.emplace(device.cores);
-  // A thread's first call of get_num_threads sets its number to the default, which the caller may be
-  // changing: call it before setting the number.
+  // A thread's first call of get_num_threads sets its number to the default, which the caller may
+  // be changing: call it before setting the number.
   at::get_num_threads();
   at::set_num_threads(device.threads);
   finished_.raise();

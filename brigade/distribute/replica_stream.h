@@ -8,10 +8,10 @@
 
 namespace brigade::distribute {
 
-/// The stream on which a replica on a GPU queues its work. It is ordered with the caller's stream of
-/// that card: work that the caller queued before a run (such as copies of batches) is done before
-/// the replica's work, and the replica's work is done before work that the caller queues next. So
-/// tensors may be passed between the two without `record_stream`. Does nothing on CPU.
+/// The stream on which a replica on a GPU queues its work. It is ordered with the caller's stream
+/// of that card: work that the caller queued before a run (such as copies of batches) is done
+/// before the replica's work, and the replica's work is done before work that the caller queues
+/// next. So tensors may be passed between the two without `record_stream`. Does nothing on CPU.
 ///
 /// Thread-safety: `fork` and `join` by the caller, before and after the run; `Scope` by the
 /// replica's thread within it.

@@ -9,15 +9,16 @@
 
 namespace brigade::distribute {
 
-/// A model with one module per replica. The modules start equal, and the optimizer keeps them equal.
-/// Use it like the module: inside `Strategy::run` it is the calling replica's module, outside it is
-/// replica 0's. Made by `Strategy::create`. It is a handle: copies refer to the same model.
+/// A model with one module per replica. The modules start equal, and the optimizer keeps them
+/// equal. Use it like the module: inside `Strategy::run` it is the calling replica's module,
+/// outside it is replica 0's. Made by `Strategy::create`. It is a handle: copies refer to the same
+/// model.
 ///
 /// A dot acts on every replica: `model.eval()`, `model.train()`. An arrow accesses one replica's
-/// module; use it for members and for reading (`model->named_parameters()`). `model->eval()` outside
-/// of `run` would switch only replica 0, and the next `run` would throw. Convert (`to`), freeze and
-/// load a module before the model is created, in a factory for `Strategy::create_from`; afterwards
-/// set values with `Variable::assign`, or restore a checkpoint.
+/// module; use it for members and for reading (`model->named_parameters()`). `model->eval()`
+/// outside of `run` would switch only replica 0, and the next `run` would throw. Convert (`to`),
+/// freeze and load a module before the model is created, in a factory for `Strategy::create_from`;
+/// afterwards set values with `Variable::assign`, or restore a checkpoint.
 ///
 /// Thread-safety: each replica from its own thread; `train`, `eval` outside of `run`.
 template <class Module>

@@ -99,8 +99,10 @@ TEST_P(StrategyOfTwo, TheOthersWaitForASlowReplica) {
       if (context.replica_id() == slow) spend(milliseconds(60));
     });
     const std::vector<StepTimes> replicas = strategy_->step_times();
-    EXPECT_GT(replicas[slow].fraction(StepPhase::kCompute), 0.5) << describe_step_breakdown(replicas);
-    EXPECT_GT(replicas[1 - slow].fraction(StepPhase::kWait), 0.5) << describe_step_breakdown(replicas);
+    EXPECT_GT(replicas[slow].fraction(StepPhase::kCompute), 0.5)
+        << describe_step_breakdown(replicas);
+    EXPECT_GT(replicas[1 - slow].fraction(StepPhase::kWait), 0.5)
+        << describe_step_breakdown(replicas);
     EXPECT_LT(replicas[slow].fraction(StepPhase::kWait), 0.5) << describe_step_breakdown(replicas);
   }
 }
@@ -130,9 +132,11 @@ const std::vector<StepTimesCase> kOfTwo{
 INSTANTIATE_TEST_SUITE_P(
     OneDevice, EveryStrategy,
     testing::Values(
-        StepTimesCase{"one device", [] { return std::make_unique<OneDeviceStrategy>("cpu:0"); }, false},
+        StepTimesCase{"one device", [] { return std::make_unique<OneDeviceStrategy>("cpu:0"); },
+                      false},
         StepTimesCase{"central storage of one",
-             [] { return std::make_unique<CentralStorageStrategy>(central_cpus(1)); }, false}));
+                      [] { return std::make_unique<CentralStorageStrategy>(central_cpus(1)); },
+                      false}));
 INSTANTIATE_TEST_SUITE_P(OfTwo, EveryStrategy, testing::ValuesIn(kOfTwo));
 INSTANTIATE_TEST_SUITE_P(OfTwo, StrategyOfTwo, testing::ValuesIn(kOfTwo));
 
@@ -156,7 +160,8 @@ TEST(StepTimes, AMergeCallIsCommunicationInReplicaZeroAndWaitInTheOthers) {
     context.merge_call([](Strategy&) { spend(milliseconds(60)); });
   });
   const std::vector<StepTimes> replicas = strategy.step_times();
-  EXPECT_GT(replicas[0].fraction(StepPhase::kCommunication), 0.5) << describe_step_breakdown(replicas);
+  EXPECT_GT(replicas[0].fraction(StepPhase::kCommunication), 0.5)
+      << describe_step_breakdown(replicas);
   EXPECT_GT(replicas[1].fraction(StepPhase::kWait), 0.5) << describe_step_breakdown(replicas);
 }
 

@@ -133,12 +133,13 @@ struct Strategy::Engine {
     } else {
       std::vector<comm::Communicator*> borrowed;
       for (const auto& communicator : communicators) borrowed.push_back(communicator.get());
-      synchronizer = make_replica_synchronizer(std::move(borrowed), state,
-                                     parts.workers ? parts.workers->communicator.get() : nullptr,
-                                     optimizer);
+      synchronizer = make_replica_synchronizer(
+          std::move(borrowed), state, parts.workers ? parts.workers->communicator.get() : nullptr,
+          optimizer);
     }
     if (!parts.cross_device_ops || runner.replicas() == 1) return synchronizer;
-    return make_reducing_synchronizer(group, state, parts.cross_device_ops, std::move(synchronizer));
+    return make_reducing_synchronizer(group, state, parts.cross_device_ops,
+                                      std::move(synchronizer));
   }
 
   /// With other workers, the progress that they see of this worker.
@@ -352,10 +353,10 @@ std::vector<variables::Variable> Strategy::adopt(
   return adopted;
 }
 
-std::shared_ptr<const CreatedModel> Strategy::register_model(std::vector<variables::Variable> variables,
-                                                   std::vector<ModuleMode> modes) {
-  auto model =
-      std::make_shared<const CreatedModel>(StrategyRef(*this), std::move(variables), std::move(modes));
+std::shared_ptr<const CreatedModel> Strategy::register_model(
+    std::vector<variables::Variable> variables, std::vector<ModuleMode> modes) {
+  auto model = std::make_shared<const CreatedModel>(StrategyRef(*this), std::move(variables),
+                                                    std::move(modes));
   std::erase_if(engine_->models, [](const auto& known) { return known.expired(); });
   engine_->models.push_back(model);
   return model;
@@ -371,7 +372,8 @@ void Strategy::log_placement(const torch::nn::Module& model,
       engine_->parts.controller ? parameter_device().name.to_string() : everywhere;
   for (const variables::Variable& variable : adopted) {
     const bool is_trained = variable.trainable() == variables::Trainable::kYes;
-    placer().record(device::PlacedKind::kVariable, variable.name(), is_trained ? trained_on : everywhere);
+    placer().record(device::PlacedKind::kVariable, variable.name(),
+                    is_trained ? trained_on : everywhere);
   }
   for (const auto& part : model.named_modules("", /*include_self=*/false))
     placer().record(device::PlacedKind::kLayer, part.key(), everywhere);
@@ -383,7 +385,8 @@ Strategy::BuiltFunction Strategy::build_variables(const std::string& name,
   Engine& engine = *engine_;
   const std::size_t before = engine.store.variables().size();
   const auto scope = this->scope();
-  // A separate graph: what the pass collects is discarded, and names of layers start from the first.
+  // A separate graph: what the pass collects is discarded, and names of layers start from the
+  // first.
   variables::Graph graph(engine.store, {.placer = engine.placer});
   const auto opened = graph.as_default();
   engine.creation.begin_step(engine.models_created++);
@@ -435,18 +438,19 @@ Optimizer Strategy::make_optimizer(std::span<const variables::Variable> variable
   check_argument(rule != nullptr, "An optimizer's update rule is null.");
   check_outside_run("An optimizer was made");
   for (const variables::Variable& variable : variables) {
-    check_argument(engine_->store.owns(variable),
-                   base::str_cat("Variable '", variable.name(), "' does not belong to the strategy ",
-                                 StrategyRef(*this).description(),
-                                 ": its optimizers take variables of models that it created, or "
-                                 "that were made in its scope()."));
+    check_argument(
+        engine_->store.owns(variable),
+        base::str_cat("Variable '", variable.name(), "' does not belong to the strategy ",
+                      StrategyRef(*this).description(),
+                      ": its optimizers take variables of models that it created, or "
+                      "that were made in its scope()."));
     const bool is_new = variable.trainable() == variables::Trainable::kNo && variable.storage() &&
                         variable.component(0).requires_grad();
-    check_state(!is_new,
-                base::str_cat("Variable '", variable.name(),
-                              "' did not require a gradient when its model was created, so it would "
-                              "not be trained: call set_requires_grad(true) before that, in a "
-                              "factory for Strategy::create_from."));
+    check_state(!is_new, base::str_cat(
+                             "Variable '", variable.name(),
+                             "' did not require a gradient when its model was created, so it would "
+                             "not be trained: call set_requires_grad(true) before that, in a "
+                             "factory for Strategy::create_from."));
   }
   check_agreement(workers(), optimizer_facts(*rule, variables, options),
                   {.what = "optimizers", .advice = "make the same optimizer in every worker."});
@@ -494,7 +498,8 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
     try {
       body(context);
       for (const auto& model : models) model->check_untouched(replica);
-      graph.run_scheduled_updates();  // those of passes whose gradients are applied outside the replica
+      graph.run_scheduled_updates();  // those of passes whose gradients are applied outside the
+                                      // replica
       if (!alone) engine.group->leave(replica);
     } catch (...) {
       const std::string text = failure.record(replica, std::current_exception());
@@ -530,8 +535,8 @@ void Strategy::reset_step_times() {
 std::shared_ptr<StepMeter> Strategy::step_meter() const {
   return engine_->meter;
 }
-std::shared_ptr<EpochCounter> Strategy::epoch_counter(const std::shared_ptr<const void>& dataset,
-                                                      const data::PipelineDescription& pipeline) const {
+std::shared_ptr<EpochCounter> Strategy::epoch_counter(
+    const std::shared_ptr<const void>& dataset, const data::PipelineDescription& pipeline) const {
   return engine_->epochs.of(dataset, pipeline);
 }
 

@@ -17,8 +17,8 @@
 #include "brigade/comm/cross_device_ops.h"
 #include "brigade/device/device.h"
 #include "brigade/device/placement.h"
-#include "brigade/distribute/input/distributed_dataset.h"
 #include "brigade/distribute/function_module.h"
+#include "brigade/distribute/input/distributed_dataset.h"
 #include "brigade/distribute/input/input_context.h"
 #include "brigade/distribute/optimizer/optimizer.h"
 #include "brigade/distribute/per_replica.h"
@@ -63,7 +63,8 @@ struct StrategyParts {
   std::shared_ptr<const WorkerGroup> workers = nullptr;
 };
 
-/// A std::shared_ptr to a module. A holder made by TORCH_MODULE is not one; it only converts to one.
+/// A std::shared_ptr to a module. A holder made by TORCH_MODULE is not one; it only converts to
+/// one.
 template <class T>
 concept ModulePointer = std::is_convertible_v<T, std::shared_ptr<torch::nn::Module>> &&
     std::is_base_of_v<torch::nn::Module, typename T::element_type>;
@@ -84,8 +85,8 @@ concept ModulePointer = std::is_convertible_v<T, std::shared_ptr<torch::nn::Modu
 /// whole batch, up to the order of additions. On the same devices, every run of a program gives the
 /// same bits. TensorFlow: tf.distribute.Strategy.
 ///
-/// Thread-safety: one thread at a time, outside of replicas. Models, optimizers and datasets made by
-/// a strategy must not be used after it is destroyed.
+/// Thread-safety: one thread at a time, outside of replicas. Models, optimizers and datasets made
+/// by a strategy must not be used after it is destroyed.
 class Strategy {
  public:
   virtual ~Strategy();
@@ -114,8 +115,8 @@ class Strategy {
   std::string broadcast_from_chief(const std::string& value) const;
   /// Returns the maximum of the workers' values in every worker, with the same rules.
   std::int64_t all_reduce_max(std::int64_t value) const;
-  /// The device of the variables: the controller, or the first replica's device if every replica has
-  /// its own copy. TensorFlow: StrategyExtended.parameter_devices.
+  /// The device of the variables: the controller, or the first replica's device if every replica
+  /// has its own copy. TensorFlow: StrategyExtended.parameter_devices.
   const device::Device& parameter_device() const;
   /// Places the operations of device scopes in this strategy, and keeps the placement log.
   device::Placer& placer() const;
@@ -135,10 +136,10 @@ class Strategy {
   };
   Scope scope() { return Scope(*this); }
 
-  /// Creates a model of type `Module`: a Replicated<Module> with one module per replica, constructed
-  /// with `arguments`. All replicas start with replica 0's values, drawn from the strategy's seed.
-  /// Throws kAlreadyExists if a living model has variables of the same names; use `create_named`
-  /// then.
+  /// Creates a model of type `Module`: a Replicated<Module> with one module per replica,
+  /// constructed with `arguments`. All replicas start with replica 0's values, drawn from the
+  /// strategy's seed. Throws kAlreadyExists if a living model has variables of the same names; use
+  /// `create_named` then.
   template <class Module, class... Arguments>
   auto create(const Arguments&... arguments) {
     return create_named<Module>("", arguments...);
@@ -171,13 +172,14 @@ class Strategy {
     }
   }
 
-  /// Builds a model that is written as a function of layers (Slim style). `function(examples...)` is
-  /// called once, here, on the first replica's device, to create the variables; its result, losses
-  /// and updates are discarded. In replicas, `model(inputs...)` calls the function again with these
-  /// variables. A function whose last parameter is a `variables::Mode` is passed whether the model
-  /// is training. `examples` must have the shapes of the inputs, except for the number of examples,
-  /// and be on the first replica's device. Initial values depend only on the seed and the variables'
-  /// names. Throws what the function throws, and kInvalidArgument if it creates no variable.
+  /// Builds a model that is written as a function of layers (Slim style). `function(examples...)`
+  /// is called once, here, on the first replica's device, to create the variables; its result,
+  /// losses and updates are discarded. In replicas, `model(inputs...)` calls the function again
+  /// with these variables. A function whose last parameter is a `variables::Mode` is passed whether
+  /// the model is training. `examples` must have the shapes of the inputs, except for the number of
+  /// examples, and be on the first replica's device. Initial values depend only on the seed and the
+  /// variables' names. Throws what the function throws, and kInvalidArgument if it creates no
+  /// variable.
   template <class Function, class... Examples>
   Replicated<FunctionModule<Function>> build(Function function, const Examples&... examples) {
     return build_named("", std::move(function), examples...);
@@ -212,26 +214,28 @@ class Strategy {
   Optimizer make_optimizer(std::span<const variables::Variable> variables,
                            optim::UpdateRulePtr rule, const OptimizerOptions& options = {});
 
-  /// Calls `function(ReplicaContext&, arguments...)` once in each replica, concurrently, and returns
-  /// the results as a PerReplica (void for void). Of a PerReplica argument each replica gets its own
-  /// value; every other argument is passed to all replicas unchanged. All replicas call the same
-  /// function object. Grad mode, autocast and the ambient context are the caller's. TensorFlow:
-  /// Strategy.run.
+  /// Calls `function(ReplicaContext&, arguments...)` once in each replica, concurrently, and
+  /// returns the results as a PerReplica (void for void). Of a PerReplica argument each replica
+  /// gets its own value; every other argument is passed to all replicas unchanged. All replicas
+  /// call the same function object. Grad mode, autocast and the ambient context are the caller's.
+  /// TensorFlow: Strategy.run.
   ///
   /// Throws kFailedPrecondition, naming the cause:
-  /// - before any replica runs, if a model is in training mode in one replica and in evaluation mode
+  /// - before any replica runs, if a model is in training mode in one replica and in evaluation
+  /// mode
   ///   in another;
-  /// - after the function, if it changed a parameter other than by an optimizer of this strategy, or
+  /// - after the function, if it changed a parameter other than by an optimizer of this strategy,
+  /// or
   ///   left a gradient in a parameter's `.grad` (torch::optim, or a direct backward()).
   ///
   /// If a replica throws, the other replicas are released and the first error is thrown, naming the
   /// replica. An exception that is not an Error is nested in an Error with code kAborted.
   ///
   /// With several workers, a step that fails in one worker is abandoned by all. Workers that wait
-  /// for its gradients throw a comm::StepAbandoned with the failed worker and the reason, as soon as
-  /// that worker makes its next exchange or ends. No worker applies any gradient of the step, and
-  /// all may continue with the next step. If workers are in different steps for another reason, they
-  /// throw a comm::StepMismatch that names both; resume from a checkpoint then.
+  /// for its gradients throw a comm::StepAbandoned with the failed worker and the reason, as soon
+  /// as that worker makes its next exchange or ends. No worker applies any gradient of the step,
+  /// and all may continue with the next step. If workers are in different steps for another reason,
+  /// they throw a comm::StepMismatch that names both; resume from a checkpoint then.
   template <class Function, class... Arguments>
   auto run(Function&& function, const Arguments&... arguments);
 
@@ -240,8 +244,8 @@ class Strategy {
   /// replica's device. With several workers a reduction is over the replicas of all workers, and a
   /// collective of the workers. TensorFlow: Strategy.reduce.
   at::Tensor reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& value) const;
-  /// Reduces over the replicas and over `axis`. The mean is therefore over all elements, even if the
-  /// replicas' sizes differ. The mean of integers is float64. `op` must be kSum or kMean.
+  /// Reduces over the replicas and over `axis`. The mean is therefore over all elements, even if
+  /// the replicas' sizes differ. The mean of integers is float64. `op` must be kSum or kMean.
   at::Tensor reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& value,
                     std::int64_t axis) const;
   /// The mean over all examples, from each replica's mean over its own examples: means are weighted
@@ -305,15 +309,15 @@ class Strategy {
   }
 
   std::uint64_t seed() const;
-  /// The number of runs so far, including failed ones. It is the step number of the next `run`, whose
-  /// random numbers depend only on the seed and this number. Equal in all workers: a run that fails
-  /// in one worker counts in all, and so does a step whose input one worker could not read.
+  /// The number of runs so far, including failed ones. It is the step number of the next `run`,
+  /// whose random numbers depend only on the seed and this number. Equal in all workers: a run that
+  /// fails in one worker counts in all, and so does a step whose input one worker could not read.
   std::uint64_t step() const;
   /// For resuming: the next `run` is run number `step`, and draws its random numbers.
   void set_step(std::uint64_t step);
 
-  /// Starts or stops measuring the step breakdown, from the next step on. Initially off, at no cost;
-  /// while on, each phase entered costs two reads of the clock. Outside of `run`.
+  /// Starts or stops measuring the step breakdown, from the next step on. Initially off, at no
+  /// cost; while on, each phase entered costs two reads of the clock. Outside of `run`.
   void measure_steps(StepMeasuring measuring);
   /// The time that each replica spent in each phase, summed over the steps measured since the last
   /// `reset_step_times`, without failed steps. Outside of `run`.
@@ -334,7 +338,7 @@ class Strategy {
   variables::VariableStore& variable_store() const;
   void build_replicas(const std::function<void()>& build_one);
   std::shared_ptr<const CreatedModel> register_model(std::vector<variables::Variable> variables,
-                                           std::vector<ModuleMode> modes);
+                                                     std::vector<ModuleMode> modes);
   void check_outside_run(std::string_view made) const;
   std::vector<variables::Variable> adopt(
       std::span<const std::shared_ptr<torch::nn::Module>> modules, const std::string& name);
@@ -359,8 +363,8 @@ class Strategy {
 
 inline constexpr base::AmbientSlot<Strategy> kStrategySlot{base::AmbientIndex::kStrategy};
 
-/// The strategy whose scope is open on this thread; null if there is none (TensorFlow: has_strategy,
-/// get_strategy).
+/// The strategy whose scope is open on this thread; null if there is none (TensorFlow:
+/// has_strategy, get_strategy).
 Strategy* current_strategy();
 
 /// The strategy whose scope is open on this thread. Throws kFailedPrecondition, naming `what`, if
@@ -416,10 +420,11 @@ auto Strategy::run(Function&& function, const Arguments&... arguments) {
   static_assert(!lacks_context,
                 "The function given to Strategy::run must take a ReplicaContext& before its other "
                 "parameters.");
-  static_assert(takes_arguments || lacks_context,
-                "The function given to Strategy::run does not take the arguments of run: it must "
-                "take a ReplicaContext&, then each argument. For a distributed batch it must take a "
-                "per-replica batch, which has the type of the dataset's batches.");
+  static_assert(
+      takes_arguments || lacks_context,
+      "The function given to Strategy::run does not take the arguments of run: it must "
+      "take a ReplicaContext&, then each argument. For a distributed batch it must take a "
+      "per-replica batch, which has the type of the dataset's batches.");
   if constexpr (takes_arguments) {
     return run_each(function, arguments...);
   }

@@ -14,9 +14,9 @@ struct Compared {
 };
 
 /// Checks that options which must be equal in all workers are equal. Workers that compute different
-/// updates would end with different weights, and workers that count steps differently would wait for
-/// each other forever. Call it wherever a program passes such options; include every option that
-/// decides values or collective calls, and leave out options that may differ (paths, logging).
+/// updates would end with different weights, and workers that count steps differently would wait
+/// for each other forever. Call it wherever a program passes such options; include every option
+/// that decides values or collective calls, and leave out options that may differ (paths, logging).
 ///
 /// A collective of the workers, outside of `Strategy::run`; does nothing if `workers` is null.
 /// Throws kInvalidArgument in every worker if a fact of one worker differs from worker 0's, naming

@@ -48,7 +48,7 @@ Window fallback_window(const Size& image_size, const ResizedWindowOptions& optio
     return std::clamp<std::int64_t>(std::llround(side), 1, most);
   };
   return central_window(image_size, Size{fitting(width / aspect, image_size.height),
-                                      fitting(height * aspect, image_size.width)});
+                                         fitting(height * aspect, image_size.width)});
 }
 
 void check_jitter(const ImageView& image, const ColorJitter& jitter) {
@@ -81,7 +81,8 @@ Window random_resized_window(const Size& image_size, const ResizedWindowOptions&
                              base::CounterRng& rng) {
   check_options(options);
   internal::checked_values(image_size, 1);
-  const double whole = static_cast<double>(image_size.height) * static_cast<double>(image_size.width);
+  const double whole =
+      static_cast<double>(image_size.height) * static_cast<double>(image_size.width);
   for (int attempt = 0; attempt < options.attempts; ++attempt) {
     const double area = whole * between(options.min_area, options.max_area, rng);
     const double aspect =
@@ -96,8 +97,8 @@ Window random_resized_window(const Size& image_size, const ResizedWindowOptions&
 
 Flip random_flip(base::CounterRng& rng, double probability) {
   if (!(probability >= 0 && probability <= 1)) {
-    throw Error(ErrorCode::kInvalidArgument, str_cat("random_flip: the probability is ",
-                                                     probability, "; it must be in [0, 1]"));
+    throw Error(ErrorCode::kInvalidArgument,
+                str_cat("random_flip: the probability is ", probability, "; it must be in [0, 1]"));
   }
   return rng.uniform() < probability ? Flip::kHorizontal : Flip::kNone;
 }

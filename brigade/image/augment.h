@@ -8,13 +8,14 @@
 
 namespace brigade::image {
 
-// Random augmentation of training images. All randomness comes from the generator passed in. Pass the
-// generator of the element (`data::ElementContext::rng`), so that results do not depend on threads
-// or on resuming. `random_window`, `random_resized_window` and `random_flip` only choose parameters:
-// pass windows to `decode_jpeg` and flips to `normalize`, which apply them at no extra cost.
+// Random augmentation of training images. All randomness comes from the generator passed in. Pass
+// the generator of the element (`data::ElementContext::rng`), so that results do not depend on
+// threads or on resuming. `random_window`, `random_resized_window` and `random_flip` only choose
+// parameters: pass windows to `decode_jpeg` and flips to `normalize`, which apply them at no extra
+// cost.
 
-/// A window of the given size; each position is equally likely. Throws kInvalidArgument if it is larger
-/// than the image or has no pixels. TensorFlow: tf.image.random_crop.
+/// A window of the given size; each position is equally likely. Throws kInvalidArgument if it is
+/// larger than the image or has no pixels. TensorFlow: tf.image.random_crop.
 Window random_window(const Size& image_size, const Size& window, base::CounterRng& rng);
 
 struct ResizedWindowOptions {
@@ -29,8 +30,8 @@ struct ResizedWindowOptions {
   int attempts = 10;
 };
 
-/// A window of random position, size and aspect, to be resized to the network's input size: the usual
-/// augmentation for ImageNet. Like torchvision's RandomResizedCrop; TensorFlow's
+/// A window of random position, size and aspect, to be resized to the network's input size: the
+/// usual augmentation for ImageNet. Like torchvision's RandomResizedCrop; TensorFlow's
 /// tf.image.sample_distorted_bounding_box draws area and aspect slightly differently. Throws
 /// kInvalidArgument unless 0 < min_area <= max_area <= 1, 0 < min_aspect <= max_aspect and
 /// attempts >= 1.

@@ -39,8 +39,8 @@ float hue_of(const float* rgb, float largest, float range) {
   return hue < 0 ? hue + 6 : hue;
 }
 
-/// The height of a channel above the smallest one, as a fraction of the range, at `distance` from the
-/// channel's own hue: 1 up to a distance of 1, then decreasing, 0 from 2 on.
+/// The height of a channel above the smallest one, as a fraction of the range, at `distance` from
+/// the channel's own hue: 1 up to a distance of 1, then decreasing, 0 from 2 on.
 float height_at(float hue, float own_hue) {
   const float distance = std::abs(hue - own_hue);
   return std::clamp(2 - std::min(distance, 6 - distance), 0.0F, 1.0F);

@@ -4,9 +4,9 @@
 
 namespace brigade::image {
 
-// Color adjustments, as tf.image.adjust_*. Values of a `FloatImage` are 0 to 1. An `Image` is converted
-// to that scale and back, as in TensorFlow (brigade/image/convert.h).
-// Thread-safety: pure functions.
+// Color adjustments, as tf.image.adjust_*. Values of a `FloatImage` are 0 to 1. An `Image` is
+// converted to that scale and back, as in TensorFlow (brigade/image/convert.h). Thread-safety: pure
+// functions.
 
 /// Adds `delta` to every value: -1 makes the image black, 1 white. Float values are not clamped.
 FloatImage adjust_brightness(FloatImage image, float delta);

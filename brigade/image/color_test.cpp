@@ -13,8 +13,8 @@
 namespace brigade::image {
 namespace {
 
-using testing::largest_difference;
 using testing::image_of;
+using testing::largest_difference;
 
 TEST(Color, MatchesTensorFlow) {
   const auto image = image_of<std::uint8_t>(testing::golden("images").at("small"));
@@ -32,9 +32,9 @@ TEST(Color, MatchesTensorFlow) {
     const auto change = row.at("change").get<std::string>();
     const auto amount = row.at("amount").get<float>();
     const auto floats = image_of<float>(row.at("floats"));
-    EXPECT_LE(largest_difference(of_floats.at(change)(to_float(image), amount).values(),
-                                 floats.values()),
-              1e-5)
+    EXPECT_LE(
+        largest_difference(of_floats.at(change)(to_float(image), amount).values(), floats.values()),
+        1e-5)
         << change << " by " << amount;
     EXPECT_LE(largest_difference(of_bytes.at(change)(image, amount).values(),
                                  image_of<std::uint8_t>(row.at("bytes")).values()),

@@ -34,8 +34,8 @@ Window central_window(const Size& image_size, double fraction) {
 }
 
 Window central_window(const Size& image_size, const Size& window) {
-  const Window result{(image_size.height - window.height) / 2, (image_size.width - window.width) / 2,
-                      window.height, window.width};
+  const Window result{(image_size.height - window.height) / 2,
+                      (image_size.width - window.width) / 2, window.height, window.width};
   check_window(result, image_size, "central_window");
   return result;
 }

@@ -22,10 +22,12 @@ Window central_window(const Size& image_size, const Size& window);
 /// `crop_to_aspect_ratio`. Throws kInvalidArgument if either has no pixels.
 Window window_of_aspect(const Size& image_size, const Size& target);
 
-/// Pads the image with zeros to the size `whole`; the image is placed at (top, left). Throws kInvalidArgument if it does not fit. TensorFlow: tf.image.pad_to_bounding_box.
+/// Pads the image with zeros to the size `whole`; the image is placed at (top, left). Throws
+/// kInvalidArgument if it does not fit. TensorFlow: tf.image.pad_to_bounding_box.
 Image pad(const ImageView& image, std::int64_t top, std::int64_t left, const Size& whole);
 
-/// The image cropped or padded with zeros around its center to `size`. TensorFlow: tf.image.resize_with_crop_or_pad.
+/// The image cropped or padded with zeros around its center to `size`. TensorFlow:
+/// tf.image.resize_with_crop_or_pad.
 Image crop_or_pad(const ImageView& image, const Size& size);
 
 }  // namespace brigade::image

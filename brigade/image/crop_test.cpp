@@ -33,8 +33,7 @@ TEST(Crop, WindowsMatchTensorFlow) {
 TEST(Crop, CropOrPadMatchesTensorFlow) {
   const auto image = image_of<std::uint8_t>(testing::golden("images").at("small"));
   for (const auto& row : testing::golden("crop or pad")) {
-    EXPECT_EQ(crop_or_pad(image, size_of(row.at("size"))),
-              image_of<std::uint8_t>(row.at("result")))
+    EXPECT_EQ(crop_or_pad(image, size_of(row.at("size"))), image_of<std::uint8_t>(row.at("result")))
         << row.at("size");
   }
 }

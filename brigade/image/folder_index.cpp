@@ -82,7 +82,7 @@ class Walk {
 };
 
 std::vector<io::Path> images_in(const io::FileSystem& files, const io::Path& top,
-                                  FollowLinks follow_links) {
+                                FollowLinks follow_links) {
   std::vector<io::Path> paths;
   for (const Folder& folder : Walk(files, follow_links).folders_below(top)) {
     for (const std::string& name : folder.names) paths.push_back(io::Path(folder.path) / name);

@@ -38,10 +38,10 @@ struct FolderIndex {
                                            ///< labels, sorted, as text
 };
 
-/// Finds the files named *.bmp, *.gif, *.jpeg, *.jpg and *.png (case-insensitive), with the rules of
-/// keras.utils.image_dataset_from_directory: class by class; folders in a class are sorted by their
-/// whole path, and files in a folder by name, in byte order. Folders whose names begin with a dot are
-/// not classes.
+/// Finds the files named *.bmp, *.gif, *.jpeg, *.jpg and *.png (case-insensitive), with the rules
+/// of keras.utils.image_dataset_from_directory: class by class; folders in a class are sorted by
+/// their whole path, and files in a folder by name, in byte order. Folders whose names begin with a
+/// dot are not classes.
 ///
 /// Throws kNotFound if the folder or one of the class names is missing; kInvalidArgument if the
 /// numbers of labels and files differ, if labels or class names are given but not used, if class
@@ -53,9 +53,9 @@ FolderIndex index_folder(const io::FileSystem& files, const io::Path& directory,
 /// generator: the same seed gives another order here.)
 FolderIndex shuffled(FolderIndex index, std::uint64_t seed);
 
-/// Splits off the last fraction `validation_split` of the files, rounded down to whole files. Returns
-/// the training files and the validation files. Throws kInvalidArgument unless the fraction is between
-/// 0 and 1.
+/// Splits off the last fraction `validation_split` of the files, rounded down to whole files.
+/// Returns the training files and the validation files. Throws kInvalidArgument unless the fraction
+/// is between 0 and 1.
 std::pair<FolderIndex, FolderIndex> split(const FolderIndex& index, double validation_split);
 
 }  // namespace brigade::image

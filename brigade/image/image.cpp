@@ -22,8 +22,8 @@ void check_window(const Window& window, const Size& size, std::string_view what)
                       left <= size.width - width;
   if (inside) return;
   throw Error(ErrorCode::kInvalidArgument,
-              str_cat(what, ": the window of ", window, " is not inside the image of ",
-                      size, " (height x width) or has no pixels"));
+              str_cat(what, ": the window of ", window, " is not inside the image of ", size,
+                      " (height x width) or has no pixels"));
 }
 
 std::string_view to_string(Layout layout) {

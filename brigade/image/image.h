@@ -58,8 +58,8 @@ void check_values(std::size_t values, const Size& size, std::int64_t channels);
 /// A non-owning view of an image or of a window of one: rows of `width` pixels, each of `channels`
 /// contiguous values, with `row_stride` values from one row to the next.
 ///
-/// Thread-safety: a value; access is as safe as access to the pixels it refers to. It must not outlive
-/// them.
+/// Thread-safety: a value; access is as safe as access to the pixels it refers to. It must not
+/// outlive them.
 template <class T>
 class BasicImageView {
  public:
@@ -84,7 +84,8 @@ class BasicImageView {
   /// The number of contiguous values in one row.
   std::int64_t row_values() const { return size_.width * channels_; }
 
-  /// A part of the image, without a copy. Throws kInvalidArgument unless `part` is inside the image.
+  /// A part of the image, without a copy. Throws kInvalidArgument unless `part` is inside the
+  /// image.
   BasicImageView window(const Window& part) const {
     check_window(part, size_, "window");
     return {row(part.top) + part.left * channels_, part.size(), channels_, row_stride_};

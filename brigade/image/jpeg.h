@@ -24,16 +24,17 @@ struct JpegDecodeOptions {
   /// Decodes to 1/ratio of height and width, rounded up: 1, 2, 4 or 8. Far cheaper than decoding
   /// and shrinking.
   std::int64_t ratio = 1;
-  /// Decodes only this part of the (scaled) image. Pixels to the left and right are not transformed,
-  /// rows above are skipped, and rows below are not read, so that corrupt data there goes unnoticed.
+  /// Decodes only this part of the (scaled) image. Pixels to the left and right are not
+  /// transformed, rows above are skipped, and rows below are not read, so that corrupt data there
+  /// goes unnoticed.
   std::optional<Window> window{};
   DctMethod dct = DctMethod::kFast;
   /// Limit for the whole stored image; more is kResourceExhausted.
   std::int64_t max_pixels = kMaxPixels;
 };
 
-/// Height and width, read from the file's header only. Throws kDataLoss if `bytes` do not start like a
-/// JPEG file.
+/// Height and width, read from the file's header only. Throws kDataLoss if `bytes` do not start
+/// like a JPEG file.
 Size jpeg_size(std::string_view bytes);
 
 /// Decodes a JPEG file, baseline or progressive; CMYK becomes RGB. The result equals that of
@@ -43,9 +44,9 @@ Size jpeg_size(std::string_view bytes);
 /// EXIF orientation is ignored.
 ///
 /// Throws kDataLoss, with libjpeg's reason and the byte offset, if the file is corrupt or truncated
-/// (errors that the format can recover from, such as wrong bits inside a scan, give wrong pixels, as
-/// in TensorFlow); kResourceExhausted if the image is larger than allowed; kInvalidArgument for a
-/// window outside the image or an option value not listed above; kUnimplemented for CMYK as gray.
+/// (errors that the format can recover from, such as wrong bits inside a scan, give wrong pixels,
+/// as in TensorFlow); kResourceExhausted if the image is larger than allowed; kInvalidArgument for
+/// a window outside the image or an option value not listed above; kUnimplemented for CMYK as gray.
 /// Thread-safety: a pure function.
 Image decode_jpeg(std::string_view bytes, const JpegDecodeOptions& options = {});
 
@@ -61,8 +62,9 @@ struct JpegEncodeOptions {
   enum class Scans { kBaseline, kProgressive } scans = Scans::kBaseline;
 };
 
-/// Encodes an image with 1 or 3 channels as a JPEG file. Throws kInvalidArgument for other channels, a
-/// quality out of range, or a side of more than 65,500 pixels. TensorFlow: tf.io.encode_jpeg.
+/// Encodes an image with 1 or 3 channels as a JPEG file. Throws kInvalidArgument for other
+/// channels, a quality out of range, or a side of more than 65,500 pixels. TensorFlow:
+/// tf.io.encode_jpeg.
 std::string encode_jpeg(const ImageView& image, const JpegEncodeOptions& options = {});
 
 }  // namespace brigade::image

@@ -58,8 +58,8 @@ void check_encoding(const ImageView& image, const JpegEncodeOptions& options) {
   }
   if (std::max(image.height(), image.width()) > JPEG_MAX_DIMENSION) {
     throw Error(ErrorCode::kInvalidArgument,
-                str_cat("encode_jpeg: the image is ", image.size(),
-                        "; no side may have more than ", JPEG_MAX_DIMENSION, " pixels"));
+                str_cat("encode_jpeg: the image is ", image.size(), "; no side may have more than ",
+                        JPEG_MAX_DIMENSION, " pixels"));
   }
 }
 

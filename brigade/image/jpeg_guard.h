@@ -27,8 +27,8 @@ struct JumpingErrors {
   std::longjmp(reinterpret_cast<JumpingErrors*>(info->err)->jump, 1);
 }
 
-/// libjpeg warns about corrupt data that it can approximate. A premature end of the file is treated as
-/// an error instead, so that training does not use approximated pixels.
+/// libjpeg warns about corrupt data that it can approximate. A premature end of the file is treated
+/// as an error instead, so that training does not use approximated pixels.
 inline void on_message(j_common_ptr info, int level) {
   if (level < 0 && info->err->msg_code == JWRN_JPEG_EOF) jump_out(info);
 }

@@ -30,8 +30,8 @@ Line line_of(const NormalizeOptions& options, std::int64_t channel) {
 
 void check_room(std::span<const float> to, std::size_t values, std::string_view what) {
   if (to.size() == values) return;
-  throw Error(ErrorCode::kInvalidArgument, str_cat(what, ": there is room for ", to.size(),
-                                                   " values; the image has ", values));
+  throw Error(ErrorCode::kInvalidArgument,
+              str_cat(what, ": there is room for ", to.size(), " values; the image has ", values));
 }
 
 // Bytes are split into planes before the conversion to floats, so that both loops are vectorized.

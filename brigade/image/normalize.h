@@ -15,8 +15,8 @@ enum class Flip {
 };
 
 struct NormalizeOptions {
-  /// Subtracted from each channel after scaling its values to 0 to 1. Only the first entries, one per
-  /// channel of the image, are used.
+  /// Subtracted from each channel after scaling its values to 0 to 1. Only the first entries, one
+  /// per channel of the image, are used.
   std::array<float, 4> mean = {0, 0, 0, 0};
   /// Divides the result of the subtraction; greater than 0.
   std::array<float, 4> deviation = {1, 1, 1, 1};
@@ -40,7 +40,8 @@ void normalize(const ImageView& image, const NormalizeOptions& options, std::spa
 /// As above, returning a new vector.
 std::vector<float> normalize(const ImageView& image, const NormalizeOptions& options = {});
 
-/// Copies values unchanged from [H, W, C] to [C, H, W]. Throws kInvalidArgument unless `to` has exactly as many values.
+/// Copies values unchanged from [H, W, C] to [C, H, W]. Throws kInvalidArgument unless `to` has
+/// exactly as many values.
 void to_channels_first(const FloatImageView& image, std::span<float> to);
 
 }  // namespace brigade::image

@@ -202,8 +202,8 @@ Image decode_png(std::string_view bytes, const PngDecodeOptions& options) {
 }
 
 std::string encode_png(const ImageView& image) {
-  constexpr int kColorTypes[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA,
-                                  PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA};
+  constexpr int kColorTypes[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
+                                 PNG_COLOR_TYPE_RGB_ALPHA};
   check_argument(
       image.channels() >= 1 && image.channels() <= 4,
       str_cat("encode_png: the image has ", image.channels(), " channels; PNG holds 1 to 4"));

@@ -17,13 +17,13 @@ struct PngDecodeOptions {
   std::int64_t max_pixels = kMaxPixels;
 };
 
-/// Decodes a PNG file of any kind: 1 to 16 bits, gray, palette or color, interlaced or not. Of 16 bits
-/// the upper 8 are kept. The result equals that of tf.io.decode_png for uint8 bit for bit, except that
-/// missing alpha in a file of less than 8 bits is 255 (1, 3 or 15 in TensorFlow).
+/// Decodes a PNG file of any kind: 1 to 16 bits, gray, palette or color, interlaced or not. Of 16
+/// bits the upper 8 are kept. The result equals that of tf.io.decode_png for uint8 bit for bit,
+/// except that missing alpha in a file of less than 8 bits is 255 (1, 3 or 15 in TensorFlow).
 ///
 /// Throws kDataLoss, with libpng's reason and the byte offset, if the file is corrupt or truncated;
-/// kResourceExhausted if the image is larger than allowed; kInvalidArgument for a number of channels
-/// not listed above. Thread-safety: a pure function.
+/// kResourceExhausted if the image is larger than allowed; kInvalidArgument for a number of
+/// channels not listed above. Thread-safety: a pure function.
 Image decode_png(std::string_view bytes, const PngDecodeOptions& options = {});
 
 /// Encodes an image with 1 to 4 channels as a PNG file. TensorFlow: tf.io.encode_png.

@@ -19,8 +19,8 @@ using internal::AxisWeights;
 constexpr std::array kNames = {"bilinear", "nearest",  "bicubic",  "area",
                                "lanczos3", "lanczos5", "gaussian", "mitchellcubic"};
 
-// Rows are summed first: this runs over whole rows with full vectors. The pass across pixels then runs
-// over one row of the new width only.
+// Rows are summed first: this runs over whole rows with full vectors. The pass across pixels then
+// runs over one row of the new width only.
 
 BRIGADE_IMAGE_VECTOR_CLONES
 void start_sum(const std::uint8_t* __restrict row, float weight, float* __restrict sum,
@@ -141,9 +141,9 @@ Interpolation interpolation_of(std::string_view name) {
   }
   const auto found = std::find(kNames.begin(), kNames.end(), lower);
   if (found != kNames.end()) return static_cast<Interpolation>(found - kNames.begin());
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("Unknown interpolation \"", name, "\"; there are ",
-                            base::join(kNames, ", ")));
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      base::str_cat("Unknown interpolation \"", name, "\"; there are ", base::join(kNames, ", ")));
 }
 
 FloatImage resize(const ImageView& image, const Size& size, Interpolation interpolation) {

@@ -9,8 +9,8 @@
 namespace brigade::image::internal {
 namespace {
 
-// float everywhere, in TensorFlow's order of operations: near whole coordinates, a more precise result
-// could select other pixels.
+// float everywhere, in TensorFlow's order of operations: near whole coordinates, a more precise
+// result could select other pixels.
 
 /// Weighted input values from `start` on, which may be outside the input.
 struct Span {

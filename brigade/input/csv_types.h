@@ -8,8 +8,8 @@
 /// Type inference for `from_csv`; internal.
 namespace brigade::input::internal {
 
-/// For each selected column, the first type in the order of `CsvType` that fits all its fields in the
-/// first `rows` rows; kString if all are missing. Throws the errors of the rows.
+/// For each selected column, the first type in the order of `CsvType` that fits all its fields in
+/// the first `rows` rows; kString if all are missing. Throws the errors of the rows.
 std::vector<data::CsvType> infer_csv_types(const std::vector<io::Path>& paths,
                                            const data::CsvOptions& format, std::int64_t rows);
 

@@ -16,9 +16,9 @@
 
 namespace brigade::input {
 
-/// A feature with any number of steps, each of `shape`. A missing one has none. In a batch, features are
-/// padded to the longest, so that batches are dense tensors, which can be split for replicas and passed
-/// to models directly.
+/// A feature with any number of steps, each of `shape`. A missing one has none. In a batch,
+/// features are padded to the longest, so that batches are dense tensors, which can be split for
+/// replicas and passed to models directly.
 ///
 /// TensorFlow counterpart: tf.io.FixedLenSequenceFeature, and VarLenFeature made dense.
 struct PaddedFeature {
@@ -32,9 +32,9 @@ struct PaddedFeature {
   std::string lengths{};
 };
 
-/// A byte string that holds numbers in this machine's memory format (little-endian): pixels, embeddings.
-/// Torch has no string tensors; with the defaults, other strings, such as a JPEG file, become uint8
-/// [bytes].
+/// A byte string that holds numbers in this machine's memory format (little-endian): pixels,
+/// embeddings. Torch has no string tensors; with the defaults, other strings, such as a JPEG file,
+/// become uint8 [bytes].
 ///
 /// TensorFlow counterpart: FixedLenFeature([], tf.string) and tf.io.decode_raw.
 struct RawFeature {
@@ -55,8 +55,8 @@ struct TensorFeature {
   std::variant<data::FixedLenFeature, PaddedFeature, RawFeature> values;
 };
 
-/// Parses features of serialized tf.train.Examples into tensors: of one example, or of a whole batch with
-/// tensors [N, ...], without intermediate copies. A function for `map`:
+/// Parses features of serialized tf.train.Examples into tensors: of one example, or of a whole
+/// batch with tensors [N, ...], without intermediate copies. A function for `map`:
 ///
 ///   const input::ExampleFeatures parse({
 ///       {"image", input::RawFeature{.dtype = at::kByte, .shape = {{1, 28, 28}}}},
@@ -66,8 +66,8 @@ struct TensorFeature {
 ///   auto batches = data::records(paths).shuffle(10'000).batch(64).map(parse);
 ///   for (const auto& batch : batches) train(batch["image"], batch["label"]);
 ///
-/// `.map(parse).padded_batch(64)` (`.batch(64)` if nothing is padded) gives the same batches, but is
-/// slower; use it to transform elements individually. `data::ExampleParser` gives vectors and
+/// `.map(parse).padded_batch(64)` (`.batch(64)` if nothing is padded) gives the same batches, but
+/// is slower; use it to transform elements individually. `data::ExampleParser` gives vectors and
 /// strings, without torch.
 ///
 /// TensorFlow counterpart: tf.io.parse_example and parse_single_example.
@@ -75,18 +75,20 @@ struct TensorFeature {
 class ExampleFeatures {
  public:
   /// Throws kInvalidArgument, naming the feature, for duplicate names (including those of lengths),
-  /// unsupported kinds and dtypes, negative dimensions, and defaults of another kind or number of values
-  /// than requested.
+  /// unsupported kinds and dtypes, negative dimensions, and defaults of another kind or number of
+  /// values than requested.
   explicit ExampleFeatures(std::vector<TensorFeature> features);
 
-  /// Parses one example. Throws, naming the feature, kInvalidArgument if a feature without a default is
-  /// missing, or if one has another kind or number of values; kDataLoss if the bytes are not an example.
+  /// Parses one example. Throws, naming the feature, kInvalidArgument if a feature without a
+  /// default is missing, or if one has another kind or number of values; kDataLoss if the bytes are
+  /// not an example.
   NamedTensors operator()(std::string_view example) const;
   /// Parses a batch of examples. Errors also name the example, counted from 0.
   NamedTensors operator()(const std::vector<std::string>& examples) const;
 
   const std::vector<TensorFeature>& features() const { return *features_; }
-  /// The names of the resulting tensors, in the order of the features; lengths follow their feature.
+  /// The names of the resulting tensors, in the order of the features; lengths follow their
+  /// feature.
   const NamedTensors::Names& names() const { return *names_; }
 
  private:

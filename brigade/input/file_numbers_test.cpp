@@ -14,7 +14,8 @@ FileListPtr list_of(std::vector<io::Path> paths) {
   return std::make_shared<const data::internal::FileList>(std::move(paths), "images");
 }
 
-Numbers epoch_numbers(const data::Dataset<std::int64_t>& dataset, const data::IteratorOptions& options) {
+Numbers epoch_numbers(const data::Dataset<std::int64_t>& dataset,
+                      const data::IteratorOptions& options) {
   Numbers numbers;
   auto iterator = dataset.iterator(options);
   while (auto number = iterator.next()) numbers.push_back(*number);
@@ -33,7 +34,8 @@ TEST(FileNumbers, AreShardedByFiles) {
   EXPECT_EQ(dataset.sharding().files, 5);
   EXPECT_EQ(epoch_numbers(dataset, {.shard = {.count = 2, .index = 0}}), (Numbers{0, 2, 4}));
   EXPECT_EQ(epoch_numbers(dataset, {.shard = {.count = 2, .index = 1}}), (Numbers{1, 3}));
-  EXPECT_EQ(epoch_numbers(dataset, {.shard = {.by = data::ShardBy::kHint, .count = 2, .index = 1}}).size(),
+  EXPECT_EQ(epoch_numbers(dataset, {.shard = {.by = data::ShardBy::kHint, .count = 2, .index = 1}})
+                .size(),
             5U);
   auto iterator = dataset.iterator({.shard = {.count = 2, .index = 0}});
   iterator.next();

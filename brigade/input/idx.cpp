@@ -19,7 +19,8 @@
 namespace brigade::input {
 namespace {
 
-constexpr std::uint64_t kMaxUncompressedBytes = std::uint64_t{1} << 31;  // 40 times MNIST's training set
+constexpr std::uint64_t kMaxUncompressedBytes = std::uint64_t{1}
+                                                << 31;  // 40 times MNIST's training set
 
 /// A file that is read as its header says, and no further: what the header says is compared with
 /// the size of the file before there is memory for it.
@@ -61,10 +62,12 @@ class IdxFile {
       }
       return;
     }
-    constexpr std::uint64_t kMaxDeflateRatio = 1032;  // the maximum output of deflate per byte of input
+    constexpr std::uint64_t kMaxDeflateRatio =
+        1032;  // the maximum output of deflate per byte of input
     if (header_.value_bytes / kMaxDeflateRatio > file_bytes) {
       data::throw_wrong_idx_size(
-          header_, name_, base::str_cat("at most ", kMaxDeflateRatio * file_bytes, ", decompressed"));
+          header_, name_,
+          base::str_cat("at most ", kMaxDeflateRatio * file_bytes, ", decompressed"));
     }
     if (header_.value_bytes > kMaxUncompressedBytes) {
       throw Error(ErrorCode::kResourceExhausted,

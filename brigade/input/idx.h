@@ -12,11 +12,12 @@ namespace brigade::input {
 /// each dimension as a big-endian 32-bit number, then the values. Only unsigned bytes, type
 /// 0x08, are supported.
 ///
-/// All functions read plain and gzip files, whatever their name. They throw kNotFound if the file is
-/// missing, kInvalidArgument if its magic number does not match, kDataLoss if it is truncated, corrupt,
-/// or longer than its dimensions require, and kResourceExhausted if there is not enough memory. The
-/// message names the file, what was found and what was expected. The dimensions are first compared with
-/// the file's size; no more data is read, and no more memory allocated, than they require.
+/// All functions read plain and gzip files, whatever their name. They throw kNotFound if the file
+/// is missing, kInvalidArgument if its magic number does not match, kDataLoss if it is truncated,
+/// corrupt, or longer than its dimensions require, and kResourceExhausted if there is not enough
+/// memory. The message names the file, what was found and what was expected. The dimensions are
+/// first compared with the file's size; no more data is read, and no more memory allocated, than
+/// they require.
 
 /// Images: uint8 [count, rows, columns], from a file with magic number 2051.
 at::Tensor idx_images(const io::FileSystem& files, const io::Path& path);
@@ -24,8 +25,8 @@ at::Tensor idx_images(const io::FileSystem& files, const io::Path& path);
 /// Labels: uint8 [count], from a file with magic number 2049.
 at::Tensor idx_labels(const io::FileSystem& files, const io::Path& path);
 
-/// Parses the bytes of an idx file with `dimensions` dimensions (1 to 4) to a uint8 tensor. `name` is the
-/// file's name in errors.
+/// Parses the bytes of an idx file with `dimensions` dimensions (1 to 4) to a uint8 tensor. `name`
+/// is the file's name in errors.
 at::Tensor parse_idx(std::string_view bytes, std::string_view name, int dimensions);
 
 }  // namespace brigade::input

@@ -5,8 +5,8 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/input/file_numbers.h"
-#include "brigade/input/one_hot.h"
 #include "brigade/input/image_loader.h"
+#include "brigade/input/one_hot.h"
 
 namespace brigade::input {
 namespace {

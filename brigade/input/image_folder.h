@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "brigade/data/runtime/autotune.h"
 #include "brigade/data/dataset.h"
+#include "brigade/data/runtime/autotune.h"
 #include "brigade/image/folder_index.h"
 #include "brigade/image/image.h"
 #include "brigade/image/resize.h"
@@ -45,7 +45,8 @@ enum class JpegDecoding {
             ///< requested: several times faster, with slightly different pixels.
 };
 
-/// Names and defaults are those of keras.utils.image_dataset_from_directory where it has the option.
+/// Names and defaults are those of keras.utils.image_dataset_from_directory where it has the
+/// option.
 struct ImageFolderOptions {
   /// The source of labels; see `image::index_folder`.
   image::LabelSource labels_from = image::LabelSource::kFolders;
@@ -58,8 +59,8 @@ struct ImageFolderOptions {
   image::Size image_size{256, 256};
   /// Off: files in the order of `image::index_folder`. On: another order in each epoch.
   ShuffleFiles shuffle = ShuffleFiles::kOn;
-  /// Seed of the orders and of the choice of validation files. Unset: orders are derived from the job's
-  /// seed. Must be set if files are shuffled and split.
+  /// Seed of the orders and of the choice of validation files. Unset: orders are derived from the
+  /// job's seed. Must be set if files are shuffled and split.
   std::optional<std::uint64_t> seed{};
   /// The fraction of the files used for validation; requires `subset`.
   std::optional<double> validation_split{};
@@ -97,8 +98,8 @@ struct ImageFolder {
 ///   for (const auto& batch : pets.dataset) { ... }
 ///
 /// Features are float32 [N, C, height, width] with values 0 to 255. Files are JPEG, PNG or BMP. A
-/// file that cannot be read or decoded is an element that fails, with the file named. The dataset can
-/// be sharded by files.
+/// file that cannot be read or decoded is an element that fails, with the file named. The dataset
+/// can be sharded by files.
 ///
 /// Throws as `image::index_folder`, and kInvalidArgument if there are no images, for subsets
 /// without a split (or the other way, or shuffled without a seed), for kBinary without exactly two
@@ -107,8 +108,8 @@ struct ImageFolder {
 ImageFolder<LabeledBatch> image_dataset_from_directory(const io::Path& directory,
                                                        const ImageFolderOptions& options = {});
 
-/// As above, as single examples, for augmentation: features [C, height, width], integer labels (`label_mode`
-/// must be kInt; `batch_size` is not used). TensorFlow: batch_size=None.
+/// As above, as single examples, for augmentation: features [C, height, width], integer labels
+/// (`label_mode` must be kInt; `batch_size` is not used). TensorFlow: batch_size=None.
 ImageFolder<LabeledExample> image_examples_from_directory(const io::Path& directory,
                                                           const ImageFolderOptions& options = {});
 

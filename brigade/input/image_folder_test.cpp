@@ -105,7 +105,8 @@ TEST_F(ImageFolderTest, AppliesLayoutColorAndAspectRatio) {
   const auto expected = image::resize(middle, {8, 10}, image::Interpolation::kArea);
   EXPECT_FLOAT_EQ(batch.features[3][7][9][0].item<float>(), expected.at(7, 9, 0));
   wanted.color_mode = ColorMode::kRgba;
-  EXPECT_EQ(all_batches(image_dataset_from_directory("/pets", wanted).dataset).at(0).features.size(3), 4);
+  EXPECT_EQ(
+      all_batches(image_dataset_from_directory("/pets", wanted).dataset).at(0).features.size(3), 4);
 }
 
 TEST_F(ImageFolderTest, ScaledDecodingGivesNearlyTheSame) {
@@ -121,8 +122,9 @@ TEST_F(ImageFolderTest, ScaledDecodingGivesNearlyTheSame) {
 TEST_F(ImageFolderTest, EncodesLabels) {
   auto wanted = options();
   wanted.label_mode = LabelMode::kBinary;
-  EXPECT_TRUE(at::equal(all_batches(image_dataset_from_directory("/pets", wanted).dataset)[0].labels,
-                        at::tensor({0.F, 0.F, 0.F, 1.F, 1.F}).unsqueeze(1)));
+  EXPECT_TRUE(
+      at::equal(all_batches(image_dataset_from_directory("/pets", wanted).dataset)[0].labels,
+                at::tensor({0.F, 0.F, 0.F, 1.F, 1.F}).unsqueeze(1)));
   wanted.label_mode = LabelMode::kCategorical;
   const auto rows = all_batches(image_dataset_from_directory("/pets", wanted).dataset)[0].labels;
   EXPECT_EQ(rows.sizes(), (at::IntArrayRef{5, 2}));
@@ -164,7 +166,8 @@ TEST_F(ImageFolderTest, SplitsOffValidationWithTheSameSeed) {
   wanted.subset = Subset::kValidation;
   const auto validation = image_dataset_from_directory("/pets", wanted);
   EXPECT_EQ(validation.file_paths, both.validation_file_paths);
-  EXPECT_TRUE(at::equal(all_batches(validation.dataset)[0].features, all_batches(*both.validation)[0].features));
+  EXPECT_TRUE(at::equal(all_batches(validation.dataset)[0].features,
+                        all_batches(*both.validation)[0].features));
   wanted.validation_split = 0.1;
   EXPECT_THAT(message(wanted), HasSubstr("no images for validation"));
 }

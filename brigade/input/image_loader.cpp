@@ -83,9 +83,8 @@ at::Tensor ImageLoader::tensor_of(const image::Image& image) const {
           : image.view();
   const image::FloatImage resized = image::resize(part, size, options_.interpolation);
   const bool is_first = options_.layout == image::Layout::kChannelsFirst;
-  at::Tensor tensor = is_first
-                          ? at::empty({image.channels(), size.height, size.width}, at::kFloat)
-                          : at::empty({size.height, size.width, image.channels()}, at::kFloat);
+  at::Tensor tensor = is_first ? at::empty({image.channels(), size.height, size.width}, at::kFloat)
+                               : at::empty({size.height, size.width, image.channels()}, at::kFloat);
   auto* values = tensor.mutable_data_ptr<float>();
   if (is_first) {
     image::to_channels_first(resized, {values, static_cast<std::size_t>(tensor.numel())});

@@ -16,7 +16,8 @@ struct CropOptions {
   std::int64_t padding = 0;
 };
 
-/// A random window of an image [..., height, width]; each position is equally likely. For use in `map`:
+/// A random window of an image [..., height, width]; each position is equally likely. For use in
+/// `map`:
 ///   dataset.map([](LabeledExample example, data::ElementContext& context) {
 ///     example.features = random_crop(example.features, {.padding = 2}, context);
 ///     return example;

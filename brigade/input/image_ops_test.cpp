@@ -32,7 +32,8 @@ TEST(RandomCrop, IsAWindowOfThePaddedImage) {
     ASSERT_EQ(crop.sizes(), at::IntArrayRef({2, 3, 5}));
     for (std::int64_t top = 0; top <= 5; ++top) {
       for (std::int64_t left = 0; left <= 4; ++left) {
-        if (padded.narrow(1, top, 3).narrow(2, left, 5).equal(crop)) positions.insert(top * 5 + left);
+        if (padded.narrow(1, top, 3).narrow(2, left, 5).equal(crop))
+          positions.insert(top * 5 + left);
       }
     }
   }

@@ -48,9 +48,10 @@ std::int64_t largest_of(at::ScalarType dtype) {
     case at::kInt:
       return std::numeric_limits<std::int32_t>::max();
     default:
-      throw Error(ErrorCode::kInvalidArgument,
-                  str_cat("convert_image_dtype: ", at::toString(dtype),
-                          " is not a dtype of images; use uint8, int8, int16, int32 or a float type"));
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          str_cat("convert_image_dtype: ", at::toString(dtype),
+                  " is not a dtype of images; use uint8, int8, int16, int32 or a float type"));
   }
 }
 
@@ -112,7 +113,7 @@ at::Tensor decode_to_tensor(std::string_view bytes, const image::DecodeOptions& 
 }
 
 at::Tensor resize_images(const at::Tensor& images, const image::Size& size,
-                           image::Interpolation interpolation) {
+                         image::Interpolation interpolation) {
   check_argument(
       images.defined() && images.dim() >= 2 && images.device().is_cpu(),
       "resize_images: images are a tensor on the CPU with two dimensions or more, height and "
@@ -123,8 +124,8 @@ at::Tensor resize_images(const at::Tensor& images, const image::Size& size,
   shape[shape.size() - 2] = size.height;
   shape[shape.size() - 1] = size.width;
   check_argument(size.height > 0 && size.width > 0 && from.numel() > 0,
-                 str_cat("resize_images: images of ", base::join(from.sizes(), " x "), " to ",
-                         size, "; both must have pixels"));
+                 str_cat("resize_images: images of ", base::join(from.sizes(), " x "), " to ", size,
+                         "; both must have pixels"));
   at::Tensor to = at::empty(shape, at::kFloat);
   if (from.scalar_type() == at::kByte) {
     resize_planes<std::uint8_t>(from, size, interpolation, to);
@@ -132,8 +133,8 @@ at::Tensor resize_images(const at::Tensor& images, const image::Size& size,
     resize_planes<float>(from, size, interpolation, to);
   } else {
     throw Error(ErrorCode::kInvalidArgument,
-                str_cat("resize_images: the images' dtype is ",
-                        at::toString(from.scalar_type()), "; it must be uint8 or float32"));
+                str_cat("resize_images: the images' dtype is ", at::toString(from.scalar_type()),
+                        "; it must be uint8 or float32"));
   }
   return to;
 }

@@ -19,8 +19,8 @@ std::string_view to_string(Split split);
 inline constexpr const char* kFashionMnistDirectory = "/usr/share/datasets/fashion-mnist";
 
 /// Fashion-MNIST: images of clothes in ten classes. Each example has float features [1, 28, 28]
-/// in [0, 1] and a label 0 to 9. All examples are converted by this call and stay in memory (188 MB for
-/// the training split).
+/// in [0, 1] and a label 0 to 9. All examples are converted by this call and stay in memory (188 MB
+/// for the training split).
 ///
 /// `directory` holds the four idx files, with or without ".gz" at the end of their names. Throws
 /// kNotFound, naming the package and the flag to set, if the folder or a file is missing;

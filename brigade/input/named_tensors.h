@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/data/transforms/batch_structure.h"
 #include "brigade/data/core/byte_size.h"
 #include "brigade/data/core/codec.h"
-#include "brigade/data/transforms/padding.h"
 #include "brigade/data/core/structure.h"
+#include "brigade/data/transforms/batch_structure.h"
+#include "brigade/data/transforms/padding.h"
 #include "brigade/input/tensor_structure.h"
 
 namespace brigade::input {
@@ -105,9 +105,9 @@ struct Unbatch<input::NamedTensors> {
   static Batch concatenate(std::vector<Batch>&& parts);
 };
 
-/// Each tensor is padded separately, with the options of its name; without options, it is padded with
-/// zeros to the largest of its batch. `bucket_by_sequence_length` sets the length of the tensors that
-/// have options.
+/// Each tensor is padded separately, with the options of its name; without options, it is padded
+/// with zeros to the largest of its batch. `bucket_by_sequence_length` sets the length of the
+/// tensors that have options.
 ///
 ///   examples.padded_batch(32, {.padding = {{"words", {.value = -1}}}})
 ///

@@ -11,16 +11,17 @@ namespace brigade::input {
 /// `index` must be in range.
 at::Tensor row_of(const at::Tensor& rows, std::int64_t index);
 
-/// Rows [begin, end) as a view, without autograd. Throws kInvalidArgument unless 0 <= begin <= end <= N.
+/// Rows [begin, end) as a view, without autograd. Throws kInvalidArgument unless 0 <= begin <= end
+/// <= N.
 at::Tensor rows_between(const at::Tensor& rows, std::int64_t begin, std::int64_t end);
 
-/// Stacks N tensors of one shape and dtype to a tensor `[N, ...]`. Contiguous CPU tensors, such as the
-/// rows of a data set, are copied directly. Throws kInvalidArgument if there are no tensors or if
-/// shapes or dtypes differ, naming the first tensor that differs.
+/// Stacks N tensors of one shape and dtype to a tensor `[N, ...]`. Contiguous CPU tensors, such as
+/// the rows of a data set, are copied directly. Throws kInvalidArgument if there are no tensors or
+/// if shapes or dtypes differ, naming the first tensor that differs.
 at::Tensor stack_rows(const std::vector<at::Tensor>& rows);
 
-/// Concatenates tensors `[N, ...]` along the first dimension. Throws kInvalidArgument if there are no
-/// tensors or if dtypes or the other dimensions differ, naming the first tensor that differs.
+/// Concatenates tensors `[N, ...]` along the first dimension. Throws kInvalidArgument if there are
+/// no tensors or if dtypes or the other dimensions differ, naming the first tensor that differs.
 at::Tensor join_rows(const std::vector<at::Tensor>& parts);
 
 /// N, the size of the first dimension. Throws kInvalidArgument for a scalar.

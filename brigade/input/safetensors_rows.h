@@ -16,8 +16,8 @@ namespace brigade::input {
 /// demand, so the file may be larger than the memory, and any row can be accessed directly.
 ///
 /// Throws as `io::FileSystem` does; kDataLoss, naming the file, if it is not a valid safetensors
-/// file; kNotFound, listing the tensors, if none has that name; kInvalidArgument if it is a scalar. A
-/// file that is truncated later gives elements that fail (kDataLoss).
+/// file; kNotFound, listing the tensors, if none has that name; kInvalidArgument if it is a scalar.
+/// A file that is truncated later gives elements that fail (kDataLoss).
 data::Dataset<at::Tensor> from_safetensors(
     const io::Path& path, const std::string& name,
     std::shared_ptr<const io::FileSystem> files = io::posix_file_system());

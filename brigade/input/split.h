@@ -8,19 +8,21 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/data/transforms/batch_structure.h"
 #include "brigade/data/core/structure.h"
+#include "brigade/data/transforms/batch_structure.h"
 #include "brigade/input/tensor_structure.h"
 
 namespace brigade::input {
 
-/// The sizes of the per-replica batches when `total` examples are split over `parts` replicas: sizes
-/// differ by at most one, larger ones first, so 7 over 3 is {3, 2, 2} and 2 over 4 is {1, 1, 0, 0}.
-/// Every strategy uses this rule. Throws kInvalidArgument if `total` is negative or `parts` less than 1.
+/// The sizes of the per-replica batches when `total` examples are split over `parts` replicas:
+/// sizes differ by at most one, larger ones first, so 7 over 3 is {3, 2, 2} and 2 over 4 is {1, 1,
+/// 0, 0}. Every strategy uses this rule. Throws kInvalidArgument if `total` is negative or `parts`
+/// less than 1.
 std::vector<std::int64_t> split_sizes(std::int64_t total, std::int64_t parts);
 
-/// How a batch is counted and sliced, for batch types that have it. Lists are sliced by element; tuples,
-/// pairs and lists of tensors part by part, and the parts must have the same number of examples.
+/// How a batch is counted and sliced, for batch types that have it. Lists are sliced by element;
+/// tuples, pairs and lists of tensors part by part, and the parts must have the same number of
+/// examples.
 ///
 /// Thread-safety: pure functions.
 template <class B>
@@ -78,15 +80,15 @@ struct BatchCut<std::pair<A, B>> {
   }
 };
 
-/// A batch type that can be split: at::Tensor, LabeledBatch, a list, tuples and pairs of these (as from
-/// `zip` and `enumerate`), or your own type with a `Structure`.
+/// A batch type that can be split: at::Tensor, LabeledBatch, a list, tuples and pairs of these (as
+/// from `zip` and `enumerate`), or your own type with a `Structure`.
 template <class B>
 concept Splittable = requires(const B& batch) {
   { BatchCut<B>::size(batch) } -> std::same_as<std::int64_t>;
 };
 
-/// The number of examples in a batch. Throws kInvalidArgument for an invalid batch: a tensor without
-/// dimensions, parts of different sizes.
+/// The number of examples in a batch. Throws kInvalidArgument for an invalid batch: a tensor
+/// without dimensions, parts of different sizes.
 template <Splittable B>
 std::int64_t examples_in(const B& batch) {
   return BatchCut<B>::size(batch);
@@ -98,9 +100,9 @@ B examples_between(const B& batch, std::int64_t begin, std::int64_t end) {
   return BatchCut<B>::slice(batch, begin, end);
 }
 
-/// Splits a batch by `split_sizes`, in order, into views; no tensor is copied. Parts without examples
-/// keep dtype and shape, with a first dimension of 0. Call it as `input::split`: for a tensor, an
-/// unqualified `split` is libtorch's, which takes the size of a part.
+/// Splits a batch by `split_sizes`, in order, into views; no tensor is copied. Parts without
+/// examples keep dtype and shape, with a first dimension of 0. Call it as `input::split`: for a
+/// tensor, an unqualified `split` is libtorch's, which takes the size of a part.
 template <Splittable B>
 std::vector<B> split(const B& batch, std::int64_t parts) {
   std::vector<B> pieces;

@@ -54,7 +54,8 @@ std::uint64_t checked_bytes(const std::vector<std::int64_t>& shape, std::uint64_
     bytes *= factor;
   }
   if (is_empty) return 0;
-  if (bytes > from.left()) fail(str_cat(bytes, " bytes are expected, and ", from.left(), " are left"));
+  if (bytes > from.left())
+    fail(str_cat(bytes, " bytes are expected, and ", from.left(), " are left"));
   return bytes;
 }
 

@@ -9,10 +9,10 @@
 
 namespace brigade::data {
 
-/// Encodes tensors for files of elements: dtype, shape, and the values in row-major order. Any device and
-/// strides can be written; a decoded tensor is contiguous on the CPU, in separate memory. float64, float32,
-/// float16, bfloat16, int64, int32, int16, int8, uint8 and bool; `encode` throws kInvalidArgument
-/// for others, and for tensors that are undefined, sparse or quantized.
+/// Encodes tensors for files of elements: dtype, shape, and the values in row-major order. Any
+/// device and strides can be written; a decoded tensor is contiguous on the CPU, in separate
+/// memory. float64, float32, float16, bfloat16, int64, int32, int16, int8, uint8 and bool; `encode`
+/// throws kInvalidArgument for others, and for tensors that are undefined, sparse or quantized.
 ///
 /// Thread-safety: pure functions.
 template <>

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "brigade/data/transforms/batch_structure.h"
 #include "brigade/data/core/structure.h"
+#include "brigade/data/transforms/batch_structure.h"
 #include "brigade/input/labeled_example.h"
 #include "brigade/input/tensor_padding.h"
 
@@ -34,8 +34,8 @@ struct Structure<input::LabeledExample> {
   static Batch slice(const Batch& batch, std::int64_t begin, std::int64_t end);
 };
 
-/// Batches of batches: features [M, N, ...], labels [M, N]. `size` and `slice` use the first dimension,
-/// as for a plain batch.
+/// Batches of batches: features [M, N, ...], labels [M, N]. `size` and `slice` use the first
+/// dimension, as for a plain batch.
 ///
 /// Thread-safety: pure functions.
 template <>

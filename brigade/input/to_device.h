@@ -15,9 +15,9 @@ namespace brigade::input {
 template <class B, class Change>
 B each_tensor(const B& batch, const Change& change);
 
-/// The batch with each tensor replaced by `change(tensor)`, in a fixed order; used to copy batches to
-/// devices. For your own batch type, write an overload in its namespace. Lists without tensors are
-/// unchanged; tuples and pairs are changed part by part.
+/// The batch with each tensor replaced by `change(tensor)`, in a fixed order; used to copy batches
+/// to devices. For your own batch type, write an overload in its namespace. Lists without tensors
+/// are unchanged; tuples and pairs are changed part by part.
 template <class Change>
 at::Tensor map_tensors(const at::Tensor& batch, const Change& change) {
   return change(batch);
@@ -56,8 +56,8 @@ B each_tensor(const B& batch, const Change& change) {
   return map_tensors(batch, change);
 }
 
-/// The tensor on `device`; unchanged if it is there already. Copies from pinned memory to CUDA do not
-/// block the host.
+/// The tensor on `device`; unchanged if it is there already. Copies from pinned memory to CUDA do
+/// not block the host.
 at::Tensor tensor_to_device(const at::Tensor& tensor, c10::Device device);
 
 /// Copies a batch to `device`, tensor by tensor.

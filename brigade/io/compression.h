@@ -14,7 +14,8 @@ enum class Compression {
   kNone,
   kGzip,  ///< TensorFlow's "GZIP": what `gzip` writes, including several members in a row.
   kZlib,  ///< TensorFlow's "ZLIB" (RFC 1950).
-  kAuto,  ///< For reading: gzip if the file begins with gzip's signature (1f 8b 08), otherwise uncompressed. For text only: a binary file may begin with these bytes by chance.
+  kAuto,  ///< For reading: gzip if the file begins with gzip's signature (1f 8b 08), otherwise
+          ///< uncompressed. For text only: a binary file may begin with these bytes by chance.
 };
 
 /// "none", "gzip", "zlib", "auto".

@@ -66,7 +66,8 @@ TEST_F(CompressionTest, ReadsWhatWasWritten) {
     }
     EXPECT_LT(compressed_file(long_text(), compression).size(), long_text().size() / 2);
   }
-  EXPECT_EQ(gunzip(compressed_file("as gzip writes", Compression::kGzip), "x", 99), "as gzip writes");
+  EXPECT_EQ(gunzip(compressed_file("as gzip writes", Compression::kGzip), "x", 99),
+            "as gzip writes");
   EXPECT_EQ(compressed_file("plain", Compression::kNone), "plain");
 }
 

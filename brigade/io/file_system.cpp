@@ -28,8 +28,8 @@ void FileSystem::create_directory(const Path& directory) {
                 base::str_cat("cannot create folder ", directory, ": it exists already"));
   }
   if (directory.has_parent_path() && !is_folder(info(directory.parent_path()))) {
-    throw Error(ErrorCode::kNotFound,
-                base::str_cat("cannot create folder ", directory, ": its parent folder does not exist"));
+    throw Error(ErrorCode::kNotFound, base::str_cat("cannot create folder ", directory,
+                                                    ": its parent folder does not exist"));
   }
   create_directories(directory);
 }

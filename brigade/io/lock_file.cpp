@@ -32,9 +32,9 @@ constexpr std::size_t kLongestHolder = 300;
 }
 
 [[noreturn]] void fail_as_foreign(const Path& path) {
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      str_cat("cannot lock ", path, ": it is not a regular file; remove it or choose another path"));
+  throw Error(ErrorCode::kInvalidArgument,
+              str_cat("cannot lock ", path,
+                      ": it is not a regular file; remove it or choose another path"));
 }
 
 /// Closes the descriptor unless it is released.
@@ -83,8 +83,8 @@ bool try_lock(const Path& path, int file) {
   if (errno == EWOULDBLOCK || errno == EINTR) return false;
   if (!has_no_locks(errno)) fail(path, errno);
   base::log_warning(str_cat(path, " cannot be locked: ", std::generic_category().message(errno),
-                            "; the user must keep two processes from using ",
-                            path.parent_path(), " at the same time"));
+                            "; the user must keep two processes from using ", path.parent_path(),
+                            " at the same time"));
   return true;
 }
 

@@ -107,7 +107,8 @@ std::unique_ptr<ReadableFile> MemoryFileSystem::open(const Path& path) const {
 std::unique_ptr<WritableFile> MemoryFileSystem::create(const Path& path, CreateMode mode) {
   const std::string normalized = normal(path);
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (is_directory(normalized)) fail(ErrorCode::kInvalidArgument, normalized, "is a folder, not a file");
+  if (is_directory(normalized))
+    fail(ErrorCode::kInvalidArgument, normalized, "is a folder, not a file");
   if (!is_directory(parent_of(normalized)))
     fail(ErrorCode::kNotFound, normalized, "its folder does not exist");
   std::shared_ptr<Content>& content = files_[normalized];
@@ -202,7 +203,8 @@ std::vector<std::string> MemoryFileSystem::list(const Path& directory) const {
 
 void MemoryFileSystem::create_directories(const Path& directory) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (std::string normalized = normal(directory); !is_directory(normalized); normalized = parent_of(normalized)) {
+  for (std::string normalized = normal(directory); !is_directory(normalized);
+       normalized = parent_of(normalized)) {
     if (files_.count(normalized) > 0)
       fail(ErrorCode::kInvalidArgument, normalized, "is a file, not a folder");
     directories_.insert(normalized);
@@ -213,7 +215,8 @@ void MemoryFileSystem::sync_directory(const Path& directory) {
   const std::string normalized = normal(directory);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!is_directory(normalized)) fail(ErrorCode::kNotFound, normalized, "no such folder");
-  std::erase_if(synced_files_, [&](const auto& entry) { return parent_of(entry.first) == normalized; });
+  std::erase_if(synced_files_,
+                [&](const auto& entry) { return parent_of(entry.first) == normalized; });
   for (const auto& entry : files_) {
     if (parent_of(entry.first) == normalized) synced_files_.insert(entry);
   }

@@ -24,14 +24,15 @@ std::string_view to_text(FileKind kind) {
 }
 
 void warn_of_kind(const Path& path, FileKind kind) {
-  base::log_warning(str_cat(path, " is ", to_text(kind), ", which was not created by Brigade; it is left in place"));
+  base::log_warning(str_cat(path, " is ", to_text(kind),
+                            ", which was not created by Brigade; it is left in place"));
 }
 
 void warn_of_left(const Path& directory, const std::vector<std::string>& left) {
   const std::size_t more = left.size() - 1;
-  base::log_warning(str_cat(directory, " contains files that were not created by Brigade: ", left.front(),
-                            more > 0 ? str_cat(" and ", more, " more") : "",
-                            "; they and the folder are left in place"));
+  base::log_warning(str_cat(
+      directory, " contains files that were not created by Brigade: ", left.front(),
+      more > 0 ? str_cat(" and ", more, " more") : "", "; they and the folder are left in place"));
 }
 
 }  // namespace
@@ -51,7 +52,8 @@ bool remove_own_folder(FileSystem& files, const Path& directory, const IsOwnName
     files.remove(directory);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kAlreadyExists) throw;
-    base::log_warning(str_cat(directory, " got new files while it was being removed; it is left in place"));
+    base::log_warning(
+        str_cat(directory, " got new files while it was being removed; it is left in place"));
     return false;
   }
   return true;

@@ -254,7 +254,8 @@ class PosixWritableFile final : public WritableFile {
   /// Starts writing the data to disk in the background, so that `sync` has little left to wait for.
   /// `sync` still reports disk errors.
   void start_writeback() {
-    ::sync_file_range(file_.number(), writeback_offset_, size_ - writeback_offset_, SYNC_FILE_RANGE_WRITE);
+    ::sync_file_range(file_.number(), writeback_offset_, size_ - writeback_offset_,
+                      SYNC_FILE_RANGE_WRITE);
     writeback_offset_ = size_;
   }
 

@@ -28,7 +28,8 @@ std::string read_at_most(const FileSystem& files, const Path& path, std::uint64_
   std::size_t filled = 0;
   do {
     const std::uint64_t room = std::max({size, kFirstPiece, 2 * std::uint64_t{filled}});
-    content.resize(std::min(room, most) + 1);  // one more byte detects the end, and an oversized file
+    content.resize(std::min(room, most) +
+                   1);  // one more byte detects the end, and an oversized file
     filled += file->read(std::as_writable_bytes(std::span(content).subspan(filled)));
     if (filled > most) refuse(path, filled, most);
   } while (filled == content.size());

@@ -42,8 +42,9 @@ void check_program(const std::string& program) {
       if (can_run(folder + "/" + program)) return;
     }
   }
-  throw Error(ErrorCode::kNotFound,
-              base::str_cat(base::quoted(program), " is not an executable program on this machine."));
+  throw Error(
+      ErrorCode::kNotFound,
+      base::str_cat(base::quoted(program), " is not an executable program on this machine."));
 }
 
 std::vector<std::string> merged_environment(

@@ -26,7 +26,7 @@ bool is_blank(char c) {
 }  // namespace
 
 std::vector<std::string> expand_placeholders(const std::vector<std::string>& words, int rank,
-                                     int world_size) {
+                                             int world_size) {
   std::vector<std::string> replaced = words;
   for (std::string& word : replaced) {
     replace_all(word, "{rank}", std::to_string(rank));

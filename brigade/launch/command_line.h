@@ -10,7 +10,7 @@ namespace brigade::launch {
 
 /// Replaces every {rank} and {world_size} in `words` by the numbers.
 std::vector<std::string> expand_placeholders(const std::vector<std::string>& words, int rank,
-                                     int world_size);
+                                             int world_size);
 
 /// Splits a line at blanks as a shell does. '...', "..." and \ quote characters; no other character
 /// is special. Throws kInvalidArgument for an unterminated quote.

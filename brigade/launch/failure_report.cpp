@@ -20,14 +20,14 @@ OtherRank describe_other(const RankProcess& other, const LineRouter& router) {
 }  // namespace
 
 RankFailure describe_failure(const RankProcess& failed, const ExitStatus& status,
-                         const std::string& reason, const Generation& generation,
-                         const LineRouter& router) {
+                             const std::string& reason, const Generation& generation,
+                             const LineRouter& router) {
   RankFailure failure{.rank = failed.rank(),
-                  .status = status,
-                  .reason = reason,
-                  .after = std::chrono::duration_cast<std::chrono::milliseconds>(
-                      Generation::Clock::now() - generation.started()),
-                  .last_lines = router.last_lines(failed.rank())};
+                      .status = status,
+                      .reason = reason,
+                      .after = std::chrono::duration_cast<std::chrono::milliseconds>(
+                          Generation::Clock::now() - generation.started()),
+                      .last_lines = router.last_lines(failed.rank())};
   for (const RankProcess& other : generation.processes()) {
     if (&other != &failed) failure.others.push_back(describe_other(other, router));
   }

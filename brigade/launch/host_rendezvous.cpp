@@ -28,7 +28,7 @@ std::optional<int> stop_signal(SignalSource& signals) {
 }  // namespace
 
 std::variant<std::unique_ptr<Hosts>, int> join_hosts_or_signal(const JobOptions& options, int round,
-                                                           SignalSource& signals) {
+                                                               SignalSource& signals) {
   if (options.hosts.count == 1) return make_single_host(options.processes);
   const concurrency::CancelToken cancel;
   Mailbox<JoinResult> results;

@@ -12,6 +12,6 @@ namespace brigade::launch {
 /// Returns the hosts of a job once their launchers have joined (`join_hosts`), or the number of a
 /// stop signal that came first.
 std::variant<std::unique_ptr<Hosts>, int> join_hosts_or_signal(const JobOptions& options, int round,
-                                                           SignalSource& signals);
+                                                               SignalSource& signals);
 
 }  // namespace brigade::launch

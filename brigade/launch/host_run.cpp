@@ -91,12 +91,12 @@ void HostRun::name(const NameFailureOrder& order) {
   const int host = host_of(order.rank, order_.processes);
   if (host != hosts_.self()) {
     failure_ = RankFailure{.rank = order.rank,
-                       .status = order.status,
-                       .reason = order.reason,
-                       .after = std::chrono::duration_cast<std::chrono::milliseconds>(
-                           Clock::now() - generation_->started()),
-                       .generation = order.generation,
-                       .elsewhere = hosts_.name(host)};
+                           .status = order.status,
+                           .reason = order.reason,
+                           .after = std::chrono::duration_cast<std::chrono::milliseconds>(
+                               Clock::now() - generation_->started()),
+                           .generation = order.generation,
+                           .elsewhere = hosts_.name(host)};
     return;
   }
   RankProcess& process = *generation_->find(order.rank);
@@ -222,7 +222,7 @@ void HostRun::report_end() {
 }
 
 RankFailure HostRun::describe(const RankProcess& failed, const ExitStatus& status,
-                          const std::string& reason) const {
+                              const std::string& reason) const {
   RankFailure failure = describe_failure(failed, status, reason, *generation_, router_);
   failure.generation = order_.generation;
   if (is_independent()) failure.others.clear();

@@ -8,12 +8,12 @@
 #include <optional>
 #include <vector>
 
-#include "brigade/launch/rank_failure.h"
 #include "brigade/launch/generation.h"
 #include "brigade/launch/hosts.h"
 #include "brigade/launch/job_status.h"
-#include "brigade/launch/restart_policy.h"
 #include "brigade/launch/message.h"
+#include "brigade/launch/rank_failure.h"
+#include "brigade/launch/restart_policy.h"
 #include "brigade/launch/stall_detector.h"
 #include "brigade/launch/sweep.h"
 
@@ -70,7 +70,7 @@ class HostRun {
   void finish();
   void report_end();
   RankFailure describe(const RankProcess& failed, const ExitStatus& status,
-                   const std::string& reason) const;
+                       const std::string& reason) const;
 
   const JobOptions& options_;
   Hosts& hosts_;

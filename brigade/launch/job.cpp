@@ -10,9 +10,9 @@
 
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/launch/job_coordinator.h"
-#include "brigade/launch/host_run.h"
 #include "brigade/launch/host_rendezvous.h"
+#include "brigade/launch/host_run.h"
+#include "brigade/launch/job_coordinator.h"
 #include "brigade/launch/process_rendezvous.h"
 #include "brigade/launch/signal_source.h"
 #include "brigade/launch/status_server.h"
@@ -48,7 +48,8 @@ class Job {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // inherits the descendants of a killed shim
     for (int round = 0;;) {
       auto joined = join_hosts_or_signal(options_, round, signals_);
-      if (const int* const signal = std::get_if<int>(&joined)) return stopped_while_waiting(*signal);
+      if (const int* const signal = std::get_if<int>(&joined))
+        return stopped_while_waiting(*signal);
       hosts_ = std::move(std::get<std::unique_ptr<Hosts>>(joined));
       round = hosts_->rendezvous_round() + 1;
       work_or_report_failure();
@@ -99,7 +100,8 @@ class Job {
 
   /// Whether all launchers may join again after the loss of one.
   bool may_rejoin() const {
-    return gone_ && gone_->may_come_back && !is_stop_requested_ && result_.restarts < options_.max_restarts;
+    return gone_ && gone_->may_come_back && !is_stop_requested_ &&
+           result_.restarts < options_.max_restarts;
   }
 
   void work() {
@@ -110,7 +112,7 @@ class Job {
     run_.emplace(options_, *hosts_, router_);
     if (hosts_->self() == 0) {
       coordinator_.emplace(options_, hosts_->processes(),
-                         [this](const Message& order) { broadcast(order); });
+                           [this](const Message& order) { broadcast(order); });
       coordinator_->begin(next_generation_, so_far());
     }
     for (;;) {
@@ -129,10 +131,10 @@ class Job {
 
   JobSummary so_far() const {
     JobSummary summary{.restarts = result_.restarts,
-                      .membership_changes = result_.membership_changes};
+                       .membership_changes = result_.membership_changes};
     if (next_generation_ > 0) {  // one was lost
       summary.note = base::str_cat("All launchers have joined again: restart ", result_.restarts,
-                                    " of ", options_.max_restarts, ".");
+                                   " of ", options_.max_restarts, ".");
     }
     return summary;
   }
@@ -253,7 +255,9 @@ class Job {
     }
   }
 
-  void on(const ProcessRendezvous::AllJoined& joined) { hosts_->send(AllJoinedOrder{joined.generation}); }
+  void on(const ProcessRendezvous::AllJoined& joined) {
+    hosts_->send(AllJoinedOrder{joined.generation});
+  }
   void on(const ProcessRendezvous::Left& left) { record_gone(left.generation, left.rank); }
   void on(const ProcessRendezvous::Lost& lost) {
     const int rank = lost.member.member.rank;

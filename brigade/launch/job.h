@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "brigade/launch/rank_failure.h"
 #include "brigade/launch/job_options.h"
 #include "brigade/launch/line_router.h"
+#include "brigade/launch/rank_failure.h"
 #include "brigade/launch/standard_output.h"
 
 namespace brigade::launch {
@@ -16,7 +16,7 @@ struct JobResult {
   bool was_stopped = false;  ///< by a signal
   int restarts = 0;
   int membership_changes = 0;
-  int processes = 0;              ///< in the last generation
+  int processes = 0;                  ///< in the last generation
   std::vector<RankFailure> failures;  ///< the first failure of each failed generation
   /// Incomplete files in OutputOptions::directory.
   std::vector<LostOutput> lost_output;

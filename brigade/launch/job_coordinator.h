@@ -76,7 +76,7 @@ class JobCoordinator {
   int received_ = 0;
   std::set<int> signaled_;  // hosts
   FirstFailureFinder first_failure_;
-  std::map<int, ExitStatus> ended_;   // by rank
+  std::map<int, ExitStatus> ended_;          // by rank
   std::optional<NameFailureOrder> failure_;  // as ordered
   bool reports_failure_ = false;
   std::set<int> finished_hosts_;  // hosts

@@ -14,7 +14,7 @@ class JobCoordinatorTest : public testing::Test {
   void begin(int max_restarts) {
     options_.max_restarts = max_restarts;
     coordinator_.emplace(options_, std::vector<int>{2, 1},
-                       [this](const Message& message) { orders_.push_back(message); });
+                         [this](const Message& message) { orders_.push_back(message); });
     coordinator_->begin();
   }
   void deliver(const Message& message) { coordinator_->handle(message, now_); }

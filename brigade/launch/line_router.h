@@ -46,9 +46,9 @@ struct LostOutput {
   std::int64_t bytes = 0;
 };
 
-/// Collects the output of processes and passes it on line by line, prefixed with the rank: "[1] step
-/// 10". Lines of different ranks never mix, and the order within each stream of a rank is kept. A
-/// carriage return also ends a line, so progress bars come out as lines.
+/// Collects the output of processes and passes it on line by line, prefixed with the rank: "[1]
+/// step 10". Lines of different ranks never mix, and the order within each stream of a rank is
+/// kept. A carriage return also ends a line, so progress bars come out as lines.
 ///
 /// A file that cannot be written completely is logged, and the job continues.
 ///

@@ -88,8 +88,8 @@ struct FinishOrder {
   JobSummary summary = {};
 };
 
-using Message = std::variant<RankEnded, RankLost, SignalReceived, HostFinished, HostFailed, StartOrder,
-                             AllJoinedOrder, NameFailureOrder, StopOrder, FinishOrder>;
+using Message = std::variant<RankEnded, RankLost, SignalReceived, HostFinished, HostFailed,
+                             StartOrder, AllJoinedOrder, NameFailureOrder, StopOrder, FinishOrder>;
 
 /// JSON. Not a stable format: both ends run the same build.
 std::string encode(const Message& message);

@@ -31,8 +31,8 @@ std::int64_t count_lines(std::string_view text) {
   return ends + (text.empty() || text.back() == '\n' ? 0 : 1);
 }
 
-/// The text of one write: at most what a pipe takes atomically, and whole lines if they fit, because
-/// other programs may write to the same pipe.
+/// The text of one write: at most what a pipe takes atomically, and whole lines if they fit,
+/// because other programs may write to the same pipe.
 std::string_view first_part(std::string_view text) {
   if (text.size() <= PIPE_BUF) return text;
   text = text.substr(0, PIPE_BUF);

@@ -57,7 +57,8 @@ class OutputWriter {
   struct Shared;
   static void run(Shared& shared);
 
-  const std::shared_ptr<Shared> shared_;  // shared with the thread, which may stay in a blocking write
+  const std::shared_ptr<Shared>
+      shared_;  // shared with the thread, which may stay in a blocking write
   std::thread thread_;
 };
 

@@ -32,7 +32,8 @@ void add_local_rank(Variables& variables, const RankConfig& config) {
 
 }  // namespace
 
-Variables rank_environment(const RankConfig& config, const std::optional<cluster::ClusterKey>& key) {
+Variables rank_environment(const RankConfig& config,
+                           const std::optional<cluster::ClusterKey>& key) {
   cluster::Address master;
   if (!config.master.empty()) master = cluster::parse_address(config.master);
   Variables variables = {{cluster::kGenerationVariable, std::to_string(config.generation)},

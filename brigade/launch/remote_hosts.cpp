@@ -161,10 +161,10 @@ class RemoteHosts final : public Hosts {
   }
 
   const std::shared_ptr<cluster::Membership> membership_;
-  const std::vector<int> processes_;      // by host
-  const milliseconds patience_;           // at the end
+  const std::vector<int> processes_;          // by host
+  const milliseconds patience_;               // at the end
   Mailbox<std::optional<Message>> incoming_;  // nullopt: check `gone`
-  bool is_failing_ = false;               // has reported a failure, so it waits for no other host at the end
+  bool is_failing_ = false;  // has reported a failure, so it waits for no other host at the end
   mutable concurrency::Mutex mutex_;
   concurrency::Condition changed_;
   std::deque<std::string> outgoing_ BRIGADE_GUARDED_BY(mutex_);
@@ -212,8 +212,8 @@ std::vector<int> exchange(cluster::Membership& membership, const JobOptions& opt
   return processes;
 }
 
-std::unique_ptr<Hosts> join_once(const JobOptions& options, int rendezvous_round, milliseconds timeout,
-                                 const concurrency::CancelToken& cancel) {
+std::unique_ptr<Hosts> join_once(const JobOptions& options, int rendezvous_round,
+                                 milliseconds timeout, const concurrency::CancelToken& cancel) {
   const HostOptions& hosts = options.hosts;
   const cluster::ClusterConfig config{.task = {.job = kJob, .index = hosts.index},
                                       .rank = hosts.index,

@@ -60,8 +60,7 @@ std::vector<std::string> shared_cards(const std::vector<ResourceSlice>& slices, 
   for (const auto& [card, ranks] : users) {
     if (ranks.size() < 2) continue;
     lines.push_back(base::str_cat("GPU ", card, " is shared by the processes ",
-                                  base::join(ranks, ", "),
-                                  ", which also share its memory."));
+                                  base::join(ranks, ", "), ", which also share its memory."));
   }
   return lines;
 }

@@ -16,10 +16,10 @@ struct ResourceSlice {
 };
 
 /// Divides the cores of this host among `processes`: adjacent cores stay together, and sizes differ
-/// by at most one. Cores are not divided if there are fewer cores than processes or threads must not
-/// be pinned. `gpus` (the names in CUDA_VISIBLE_DEVICES, or all GPUs) are divided likewise; if there
-/// are fewer GPUs than processes, the processes share them round-robin. Pass no `gpus` to keep the
-/// user's own setting.
+/// by at most one. Cores are not divided if there are fewer cores than processes or threads must
+/// not be pinned. `gpus` (the names in CUDA_VISIBLE_DEVICES, or all GPUs) are divided likewise; if
+/// there are fewer GPUs than processes, the processes share them round-robin. Pass no `gpus` to
+/// keep the user's own setting.
 std::vector<ResourceSlice> divide_resources(const machine::Topology& topology,
                                             const std::optional<std::vector<std::string>>& gpus,
                                             int processes);

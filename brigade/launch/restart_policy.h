@@ -3,8 +3,8 @@
 #include <functional>
 #include <vector>
 
-#include "brigade/launch/rank_failure.h"
 #include "brigade/launch/job_options.h"
+#include "brigade/launch/rank_failure.h"
 
 namespace brigade::launch {
 

@@ -8,10 +8,10 @@ namespace brigade::launch {
 /// A process between the launcher and a program that it starts. It ensures that neither the program
 /// nor its descendants outlive the job, whichever process is killed first.
 ///
-/// The shim opens its own session, so that Ctrl-C at the terminal reaches only the launcher; becomes
-/// a subreaper, which inherits orphans below it; starts the program; forwards signals to it; and
-/// holds the reading end of a pipe (the lifeline) whose other end only the launcher has. When that
-/// end closes (the launcher died in any way), or the program ends, the shim kills all its
+/// The shim opens its own session, so that Ctrl-C at the terminal reaches only the launcher;
+/// becomes a subreaper, which inherits orphans below it; starts the program; forwards signals to
+/// it; and holds the reading end of a pipe (the lifeline) whose other end only the launcher has.
+/// When that end closes (the launcher died in any way), or the program ends, the shim kills all its
 /// descendants. Then it ends as the program did: with its exit code, or by its signal.
 ///
 /// It is started by exec (`posix_spawn`), as ChildProcess does.

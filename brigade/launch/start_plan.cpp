@@ -32,16 +32,16 @@ std::vector<SpawnOptions> plan_start(const JobOptions& options, const Generation
   for (int local = 0; local < count; ++local) {
     const ResourceSlice& slice = slices[static_cast<std::size_t>(local)];
     const RankConfig config{.rank = generation.first_rank + local,
-                          .world_size = generation.world_size,
-                          .generation = generation.generation,
-                          .local_rank = local,
-                          .local_world_size = count,
-                          .host = options.hosts.index,
-                          .rendezvous = generation.rendezvous,
-                          .master = generation.master,
-                          .gpus = slice.gpus,
-                          .nccl_interface = nccl_interface(options),
-                          .gpu_memory_fraction = options.gpu_memory_fraction};
+                            .world_size = generation.world_size,
+                            .generation = generation.generation,
+                            .local_rank = local,
+                            .local_world_size = count,
+                            .host = options.hosts.index,
+                            .rendezvous = generation.rendezvous,
+                            .master = generation.master,
+                            .gpus = slice.gpus,
+                            .nccl_interface = nccl_interface(options),
+                            .gpu_memory_fraction = options.gpu_memory_fraction};
     plan.push_back({.command = command_of(options, config),
                     .environment = options.coupling == Coupling::kIndependent
                                        ? independent_environment(config)

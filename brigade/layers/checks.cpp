@@ -26,8 +26,7 @@ void check_dimensions(const char* layer, const at::Tensor& inputs, std::int64_t 
 
 void check_keep_prob(const char* layer, double keep_prob) {
   if (keep_prob > 0.0 && keep_prob <= 1.0) return;
-  refuse(base::str_cat(layer, ": keep_prob is ", keep_prob,
-                       "; expected more than 0, at most 1"));
+  refuse(base::str_cat(layer, ": keep_prob is ", keep_prob, "; expected more than 0, at most 1"));
 }
 
 }  // namespace brigade::layers

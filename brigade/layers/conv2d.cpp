@@ -8,9 +8,9 @@ at::Tensor conv2d(const at::Tensor& images, std::int64_t num_outputs, Size2d ker
                   const Conv2dOptions& options) {
   const auto arguments = arguments_in_force(kLayerKind<conv2d>, options);
   const SlidingWindow window{.size = kernel,
-                      .stride = arguments.stride.value_or(1),
-                      .rate = arguments.rate.value_or(1),
-                      .padding = arguments.padding.value_or(Padding::kSame)};
+                             .stride = arguments.stride.value_or(1),
+                             .rate = arguments.rate.value_or(1),
+                             .padding = arguments.padding.value_or(Padding::kSame)};
   check_window("conv2d", images, window);
   check_outputs("conv2d", num_outputs);
   const OpenLayer layer(options.scope, "Conv", arguments.reuse);

@@ -63,7 +63,8 @@ at::Tensor checked_labels(const char* loss, const at::Tensor& predictions,
   }
   if (!at::isIntegralType(labels.scalar_type(), /*includeBool=*/false)) {
     refuse(std::string(loss) + ": labels have dtype " + at::toString(labels.scalar_type()) +
-           "; expected integral class numbers (for one value per class, use categorical_crossentropy)");
+           "; expected integral class numbers (for one value per class, use "
+           "categorical_crossentropy)");
   }
   auto numbers = labels.to(at::kLong);
   check_label_range(loss, numbers, predictions.size(1));

@@ -25,7 +25,8 @@ namespace brigade::layers::losses {
 
 /// The content of `predictions`.
 enum class From {
-  kLogits,  ///< Unnormalized scores: the loss applies the softmax, which is exact even for extreme scores.
+  kLogits,  ///< Unnormalized scores: the loss applies the softmax, which is exact even for extreme
+            ///< scores.
   kProbabilities,  ///< The output of a softmax: clipped to [1e-7, 1 - 1e-7] before the logarithm,
                    ///< as Keras does.
 };

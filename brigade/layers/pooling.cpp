@@ -6,10 +6,10 @@ namespace brigade::layers {
 namespace {
 
 SlidingWindow checked(const char* layer, const at::Tensor& images, Size2d size,
-               const LayerArguments& arguments) {
+                      const LayerArguments& arguments) {
   const SlidingWindow window{.size = size,
-                      .stride = arguments.stride.value_or(2),
-                      .padding = arguments.padding.value_or(Padding::kValid)};
+                             .stride = arguments.stride.value_or(2),
+                             .padding = arguments.padding.value_or(Padding::kValid)};
   check_window(layer, images, window);
   return window;
 }

@@ -19,9 +19,9 @@ at::Tensor separable_conv2d(const at::Tensor& images, std::optional<std::int64_t
   constexpr auto kName = "separable_conv2d";
   const auto arguments = arguments_in_force(kLayerKind<separable_conv2d>, options);
   const SlidingWindow window{.size = kernel,
-                      .stride = arguments.stride.value_or(1),
-                      .rate = arguments.rate.value_or(1),
-                      .padding = arguments.padding.value_or(Padding::kSame)};
+                             .stride = arguments.stride.value_or(1),
+                             .rate = arguments.rate.value_or(1),
+                             .padding = arguments.padding.value_or(Padding::kSame)};
   check_window(kName, images, window);
   check_outputs(kName, num_outputs.value_or(1));
   check_outputs(kName, options.depth_multiplier);

@@ -10,7 +10,8 @@ namespace brigade::layers {
 
 /// What happens at the edges of an image.
 enum class Padding {
-  kSame,   ///< The result has ceil(size / stride) rows: the image is padded, an odd row or column at the bottom and right, as in TensorFlow.
+  kSame,  ///< The result has ceil(size / stride) rows: the image is padded, an odd row or column at
+          ///< the bottom and right, as in TensorFlow.
   kValid,  ///< The window stays inside the image.
 };
 

@@ -65,9 +65,10 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   if (ranks == nullptr) return BatchNormImplBase::forward(input);
   _check_input_dim(input);
   GlobalBatchNorm whole = global_batch_norm(*ranks, input, weight, bias, options.eps());
-  check_argument(whole.count != 1,
-                 "SyncBatchNorm: the global batch has one value per channel, which has no variance: "
-                 "train on more than one example a step (drop_remainder leaves out a short rest).");
+  check_argument(
+      whole.count != 1,
+      "SyncBatchNorm: the global batch has one value per channel, which has no variance: "
+      "train on more than one example a step (drop_remainder leaves out a short rest).");
   if (options.track_running_stats() && whole.count > 0)
     move_running_statistics(whole.mean, whole.variance_of_distribution());
   return std::move(whole.result);

@@ -91,7 +91,8 @@ Totals totals_over(comm::Communicator& ranks, const at::Tensor& own, std::int64_
     const double fraction = of_part / (before + of_part);
     const at::Tensor apart = part.narrow(0, 0, channels) - totals.mean;
     totals.mean.add_(apart, fraction);
-    totals.squares.add_(part.narrow(0, channels, channels)).addcmul_(apart, apart, before * fraction);
+    totals.squares.add_(part.narrow(0, channels, channels))
+        .addcmul_(apart, apart, before * fraction);
     totals.count += static_cast<std::int64_t>(of_part);
   }
   return totals;

@@ -8,8 +8,8 @@ namespace brigade::machine {
 CoreSet thread_affinity();
 
 /// Pins the calling thread to some cores while it lives, then restores the thread's former mask.
-/// Open it before the thread's first tensor operation: OpenMP workers inherit the mask of the thread
-/// that first needs them.
+/// Open it before the thread's first tensor operation: OpenMP workers inherit the mask of the
+/// thread that first needs them.
 ///
 /// If the system refuses (a container without permission, cores outside the process's mask), the
 /// thread stays unpinned and one warning per process is logged: pinning affects speed, not results.

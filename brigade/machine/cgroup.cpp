@@ -49,8 +49,8 @@ std::optional<double> tighter(std::optional<double> a, std::optional<double> b) 
   return std::min(*a, *b);
 }
 
-// A container often sees only its own part of the tree, so parent groups may be missing: they set no
-// limit.
+// A container often sees only its own part of the tree, so parent groups may be missing: they set
+// no limit.
 template <class ReadLimit>
 std::optional<double> tightest_upwards(const fs::path& mount, const std::string& group,
                                        ReadLimit read) {

@@ -17,9 +17,9 @@ class CoreSet {
   /// In any order; a number given twice counts once. Throws kInvalidArgument for a negative number.
   explicit CoreSet(std::vector<int> cores);
 
-  /// Parses the list form of /sys and `taskset -c`: `0-3,8`. Surrounding white space is ignored, and
-  /// the empty text is the empty set. Throws kInvalidArgument for anything else, and
-  /// for numbers above 65535.
+  /// Parses the list form of /sys and `taskset -c`: `0-3,8`. Surrounding white space is ignored,
+  /// and the empty text is the empty set. Throws kInvalidArgument for anything else, and for
+  /// numbers above 65535.
   static CoreSet parse(std::string_view text);
   /// The list form: `0-3,8`; empty for the empty set.
   std::string to_string() const;

@@ -26,8 +26,8 @@ struct DeviceSpec {
   static DeviceSpec parse(std::string_view text);
 
   /// Merges this spec over `outer`, field by field: fields that are set here are kept, the others
-  /// come from `outer`. The index is merged separately from the type, as in TensorFlow: "gpu" inside
-  /// "cpu:1" is "gpu:1". TensorFlow: `outer.make_merged_spec(*this)`.
+  /// come from `outer`. The index is merged separately from the type, as in TensorFlow: "gpu"
+  /// inside "cpu:1" is "gpu:1". TensorFlow: `outer.make_merged_spec(*this)`.
   DeviceSpec merged_over(const DeviceSpec& outer) const;
 
   /// TensorFlow's spelling of the parts that are set, which `parse` reads back:

@@ -13,8 +13,8 @@ namespace brigade::machine {
 ///
 /// Thread-safety: a value.
 struct Topology {
-  /// The processor's model, for reports: `AMD EPYC 9B14`; "unknown processor" if the system does not
-  /// report it.
+  /// The processor's model, for reports: `AMD EPYC 9B14`; "unknown processor" if the system does
+  /// not report it.
   std::string processor;
   /// The cores that the process's affinity mask allows, on which a thread may be pinned.
   CoreSet cores;
@@ -27,7 +27,8 @@ struct Topology {
   /// part of `cpu_limit` if that is less; at least 1.
   int usable_cores() const;
   /// Whether threads may be pinned. Not with a CPU limit below the number of allowed cores: such a
-  /// limit does not say *which* cores, so all containers of a machine would use the same first cores.
+  /// limit does not say *which* cores, so all containers of a machine would use the same first
+  /// cores.
   bool may_pin() const;
   /// The allowed cores in the order of assignment: first one of each physical core, then the second
   /// ones.

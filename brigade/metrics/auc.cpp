@@ -131,9 +131,9 @@ void Auc::update(const at::Tensor& labels, const at::Tensor& predictions,
 
 double Auc::result() const {
   const Counts counts{.tp = to_vector(sum(kTruePositives)),
-                  .fp = to_vector(sum(kFalsePositives)),
-                  .tn = to_vector(sum(kTrueNegatives)),
-                  .fn = to_vector(sum(kFalseNegatives))};
+                      .fp = to_vector(sum(kFalsePositives)),
+                      .tn = to_vector(sum(kTrueNegatives)),
+                      .fn = to_vector(sum(kFalseNegatives))};
   return area_of(counts, options_);
 }
 

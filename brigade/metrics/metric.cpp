@@ -87,7 +87,8 @@ void Metric::restore(const io::StateTree& state) const {
   for (std::size_t i = 0; i < sums_.size(); ++i)
     saved.push_back(from_array(state.as_array(slots_[i]), sums_[i]));
   reset_state();
-  // The whole sum goes to the first replica: equal parts for all replicas would not add up to the same bits.
+  // The whole sum goes to the first replica: equal parts for all replicas would not add up to the
+  // same bits.
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     sums_[i].component(0).copy_(saved[i]);
     sums_[i].mark_updated(0);

@@ -10,7 +10,7 @@ namespace brigade::metrics::internal {
 namespace {
 
 [[noreturn]] void throw_bad_shapes(std::string_view metric, const at::Tensor& labels,
-                         const at::Tensor& predictions, std::string_view allowed) {
+                                   const at::Tensor& predictions, std::string_view allowed) {
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat(metric, ": labels have shape ", labels.sizes(), " and predictions ",
                             predictions.sizes(), "; they must be ", allowed, "."));

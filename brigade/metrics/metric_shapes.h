@@ -5,8 +5,8 @@
 #include <optional>
 #include <string_view>
 
-/// Checks and broadcasts the shapes of labels, predictions and weights. For the sources of `metrics`
-/// and `train` only.
+/// Checks and broadcasts the shapes of labels, predictions and weights. For the sources of
+/// `metrics` and `train` only.
 namespace brigade::metrics::internal {
 
 /// Labels and predictions of the same shape.

@@ -31,7 +31,8 @@ std::int64_t num_thresholds(const PrecisionRecallOptions& options) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(options.thresholds.size()));
 }
 
-at::Tensor select_class(const std::string& metric, const at::Tensor& tensor, std::int64_t class_id) {
+at::Tensor select_class(const std::string& metric, const at::Tensor& tensor,
+                        std::int64_t class_id) {
   check_argument(
       tensor.dim() > 1 && class_id >= 0 && class_id < tensor.size(-1),
       base::str_cat("Metric ", metric, ": class_id is ", class_id, " and the values have shape ",
@@ -51,7 +52,7 @@ PrecisionRecallBase::PrecisionRecallBase(PrecisionRecallOptions options, const s
   std::sort(ascending.begin(), ascending.end());
   for (const double threshold : thresholds)
     sorted_index_.push_back(std::lower_bound(ascending.begin(), ascending.end(), threshold) -
-                        ascending.begin());
+                            ascending.begin());
   thresholds_ = at::tensor(ascending, at::kDouble);
 }
 

@@ -40,7 +40,7 @@ class PrecisionRecallBase : public PredictionMetric {
   void update(const at::Tensor& labels, const at::Tensor& predictions,
               const std::optional<at::Tensor>& sample_weight) const final;
   PrecisionRecallOptions options_;
-  at::Tensor thresholds_;               // ascending
+  at::Tensor thresholds_;                   // ascending
   std::vector<std::int64_t> sorted_index_;  // [index in options_.thresholds]: index in thresholds_
 };
 

@@ -43,7 +43,8 @@ TEST(Regression, RefusesShapesThatNeedBroadcasting) {
                                      at::tensor({1.0, 1.0, 1.0, 1.0}).view({2, 2}));
   });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_TRUE(distribute::mentions(error, "MeanAbsoluteError: labels have shape [2]")) << error.what();
+  EXPECT_TRUE(distribute::mentions(error, "MeanAbsoluteError: labels have shape [2]"))
+      << error.what();
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include "brigade/layers/softmax.h"
 #include "brigade/layers/v1/batch_normalization.h"
 #include "brigade/layers/v1/core.h"
-#include "brigade/layers/v1/pooling2d.h"
 #include "brigade/layers/v1/layer_variables.h"
+#include "brigade/layers/v1/pooling2d.h"
 
 namespace brigade::models {
 namespace {

@@ -99,9 +99,10 @@ ExampleShape Sequential::output_shape(const ExampleShape& input) const {
 
 std::string Sequential::summary(const std::optional<ExampleShape>& input_shape) const {
   const auto& known = input_shape ? input_shape : options_.input_shape;
-  check_state(known.has_value(),
-              base::str_cat(options_.name,
-                            ": the shapes are not known yet. Set input_shape, or train the model."));
+  check_state(
+      known.has_value(),
+      base::str_cat(options_.name,
+                    ": the shapes are not known yet. Set input_shape, or train the model."));
   ExampleShape shape = *known;
   ParameterCount sum;
   std::vector<SummaryRow> rows = {{"Layer (type)", "Output Shape", "Param #"}};

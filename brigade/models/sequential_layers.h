@@ -6,8 +6,8 @@
 #include <variant>
 
 #include "brigade/layers/layer_arguments.h"
-#include "brigade/layers/v1/convolution.h"
 #include "brigade/layers/sliding_window.h"
+#include "brigade/layers/v1/convolution.h"
 #include "brigade/models/named_activation.h"
 #include "brigade/variables/initializer.h"
 #include "brigade/variables/variable_options.h"

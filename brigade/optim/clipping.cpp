@@ -21,8 +21,7 @@ constexpr std::int64_t kPiece = 1 << 15;
 
 template <class Scalar>
 double sum_of_squares(const Scalar* values, std::int64_t count) {
-  constexpr std::int64_t kLanes =
-      8;  // independent sums: the additions do not depend on each other
+  constexpr std::int64_t kLanes = 8;  // independent sums: the additions do not depend on each other
   std::array<double, kLanes> lanes{};
   std::int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {

@@ -25,11 +25,12 @@ io::StateTree fixed_part(const io::StateTree& config) {
 }
 
 void check_rule(std::string_view name, const io::StateTree& saved, const io::StateTree& own) {
-  check_argument(fixed_part(saved) == fixed_part(own),
-                 str_cat("Optimizer '", name, "' is ", io::to_json(own).json, " and was saved as ",
-                         io::to_json(saved).json,
-                         ": its slots would have a different meaning. Train with the rule that they "
-                         "were saved with, or start without them."));
+  check_argument(
+      fixed_part(saved) == fixed_part(own),
+      str_cat("Optimizer '", name, "' is ", io::to_json(own).json, " and was saved as ",
+              io::to_json(saved).json,
+              ": its slots would have a different meaning. Train with the rule that they "
+              "were saved with, or start without them."));
 }
 
 std::optional<double> rate_of(const io::StateTree& config) {
@@ -88,9 +89,9 @@ std::vector<std::string> OptimizerState::check(std::string_view name, const Save
     if (!is_whole) lacking.push_back(variables_[i].name());
   }
   if (missing == MissingSlots::kRefuse && !lacking.empty()) {
-    throw Error(ErrorCode::kNotFound,
-                str_cat("Optimizer '", name, "' has no saved state for variable '",
-                        lacking.front(), "'."));
+    throw Error(
+        ErrorCode::kNotFound,
+        str_cat("Optimizer '", name, "' has no saved state for variable '", lacking.front(), "'."));
   }
   return lacking;
 }

@@ -31,7 +31,8 @@ struct Layers : torch::nn::Module {
 
 /// Two variables on `replicas` replicas, and an optimizer of them.
 struct Trained {
-  Trained(int replicas, StorageSharing sharing, UpdateRulePtr rule = Adam{}.rule(), std::int64_t width = 2)
+  Trained(int replicas, StorageSharing sharing, UpdateRulePtr rule = Adam{}.rule(),
+          std::int64_t width = 2)
       : store(std::vector<c10::Device>(static_cast<std::size_t>(replicas), c10::Device(c10::kCPU)),
               sharing) {
     std::vector<std::shared_ptr<torch::nn::Module>> modules;

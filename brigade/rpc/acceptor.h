@@ -33,8 +33,8 @@ struct AcceptorOptions {
   /// A token bucket limits the connections that are passed on: its size and its rate.
   std::size_t burst = 128;
   double per_second = 20;
-  /// The limit on connections that have sent nothing yet or wait to be passed on. Beyond it, the one
-  /// that has been silent for longest is closed.
+  /// The limit on connections that have sent nothing yet or wait to be passed on. Beyond it, the
+  /// one that has been silent for longest is closed.
   std::size_t most_waiting = 256;
   std::chrono::milliseconds patience = std::chrono::seconds(10);
 };
@@ -44,8 +44,8 @@ struct AcceptorOptions {
 /// unrelated clients that connect to the port, however often, take little time and few descriptors,
 /// and never reach the server of the members' connections.
 ///
-/// Thread-safety: none; `on_connection` is called on the acceptor's thread, with a descriptor that does
-/// not block. The destructor returns when that thread has ended.
+/// Thread-safety: none; `on_connection` is called on the acceptor's thread, with a descriptor that
+/// does not block. The destructor returns when that thread has ended.
 class Acceptor {
  public:
   using OnConnection = std::function<void(Socket)>;

@@ -13,7 +13,7 @@ std::string barrier_text(std::string_view name) {
 }
 
 std::vector<PendingCall> BarrierRegistry::arrive(std::string_view name, PendingCall waiting,
-                                         std::size_t world_size) {
+                                                 std::size_t world_size) {
   const std::string what = barrier_text(name);
   if (passed_.contains(what)) {
     throw Error(ErrorCode::kFailedPrecondition,
@@ -33,7 +33,8 @@ std::vector<PendingCall> BarrierRegistry::arrive(std::string_view name, PendingC
   return all;
 }
 
-std::vector<PendingCall> BarrierRegistry::take_if(const std::function<bool(const PendingCall&)>& is_over) {
+std::vector<PendingCall> BarrierRegistry::take_if(
+    const std::function<bool(const PendingCall&)>& is_over) {
   std::vector<PendingCall> taken;
   for (auto& [what, here] : waiting_) {
     const auto split = std::stable_partition(here.begin(), here.end(),

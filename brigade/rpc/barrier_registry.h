@@ -17,10 +17,11 @@ namespace brigade::rpc {
 /// Thread-safety: none; RendezvousState guards it.
 class BarrierRegistry {
  public:
-  /// Records that the member of this call has arrived. For the last of `world_size` members, returns
-  /// the calls of all members, which must be answered. Throws kFailedPrecondition for a barrier that
-  /// has been passed, and for a member that already waits in it.
-  std::vector<PendingCall> arrive(std::string_view name, PendingCall waiting, std::size_t world_size);
+  /// Records that the member of this call has arrived. For the last of `world_size` members,
+  /// returns the calls of all members, which must be answered. Throws kFailedPrecondition for a
+  /// barrier that has been passed, and for a member that already waits in it.
+  std::vector<PendingCall> arrive(std::string_view name, PendingCall waiting,
+                                  std::size_t world_size);
   /// Removes and returns the calls for which `is_over` is true; their members no longer count as
   /// arrived.
   std::vector<PendingCall> take_if(const std::function<bool(const PendingCall&)>& is_over);

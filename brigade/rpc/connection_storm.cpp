@@ -27,7 +27,8 @@ std::optional<std::string> ConnectionStormDetector::report(TimePoint now) {
         "A storm of connections at ", address_, ": more than ", kStorm,
         " in a second came from programs that are not members of this job (the last "
         "from ",
-        last_peer_, "). They are closed. Members that have joined are not affected; a start may be slow.");
+        last_peer_,
+        "). They are closed. Members that have joined are not affected; a start may be slow.");
   }
   if (now - storm_seen_ < kCalm) return std::nullopt;
   const auto took = std::chrono::duration_cast<std::chrono::seconds>(storm_seen_ - *storm_begun_);

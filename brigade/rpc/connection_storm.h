@@ -14,8 +14,8 @@ class ConnectionStormDetector {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  /// This many in a second are a storm: more than a browser, a port scanner or a member with another
-  /// key makes.
+  /// This many in a second are a storm: more than a browser, a port scanner or a member with
+  /// another key makes.
   static constexpr std::int64_t kStorm = 200;
   /// A storm is over after this long with fewer.
   static constexpr std::chrono::seconds kCalm{5};

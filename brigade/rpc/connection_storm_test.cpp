@@ -30,7 +30,7 @@ TEST(ConnectionStormDetector, ReportsAStormOnceAndItsEnd) {
   }
   ASSERT_EQ(logged.size(), 1u);
   EXPECT_THAT(logged[0], AllOf(HasSubstr("A storm of connections at 127.0.0.1:7"),
-                             HasSubstr("from 127.0.0.1:9"), HasSubstr("not members")));
+                               HasSubstr("from 127.0.0.1:9"), HasSubstr("not members")));
   EXPECT_FALSE(watch.report(now));
   now += ConnectionStormDetector::kCalm;
   EXPECT_THAT(watch.report(now).value_or(""), HasSubstr("is over: 4000 were closed in 4 s"));

@@ -68,11 +68,11 @@ TEST(LostMember, SilentMemberIsLostAfterThePeerTimeoutAndIsNotified) {
   const Hello hello{.member = {1, {"worker", 1}, "elsewhere", 4711},
                     .world_size = 2,
                     .start_timeout = seconds(20)};
-  const auto silent =
-      start_join_call(make_channel(server->address(), std::nullopt), hello,
-                      {.on_event = [](const Event&) {},
-                       .on_end = [&](const MembershipEnd& ending) { is_told = ending.error.has_value(); },
-                       .on_close = [](const Closure&) {}});
+  const auto silent = start_join_call(
+      make_channel(server->address(), std::nullopt), hello,
+      {.on_event = [](const Event&) {},
+       .on_end = [&](const MembershipEnd& ending) { is_told = ending.error.has_value(); },
+       .on_close = [](const Closure&) {}});
   const auto member = join(testing::launched_config(server->address(), 0, 2), test_options());
   EXPECT_TRUE(eventually([&] { return member->lost_token().is_cancelled(); }));
   EXPECT_EQ(member->lost()->member.rank, 1);

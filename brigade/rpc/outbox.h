@@ -15,8 +15,8 @@ class Outbox {
  public:
   /// Call it while holding the lock that decides the order.
   void post(std::function<void()> call);
-  /// Call it without the lock. Runs all posted callbacks, unless another thread is running them: then
-  /// that thread runs these too. Callbacks must not throw.
+  /// Call it without the lock. Runs all posted callbacks, unless another thread is running them:
+  /// then that thread runs these too. Callbacks must not throw.
   void deliver();
 
  private:

@@ -184,9 +184,9 @@ cluster::LostMember from_proto(const proto::Lost& lost) {
 
 MembershipEnd from_proto(const proto::End& end) {
   MembershipEnd ending{.may_retry = end.may_retry(),
-                .missing = {end.missing().begin(), end.missing().end()},
-                .waited = std::chrono::milliseconds(end.waited_ms()),
-                .rank_holder = from_proto(end.rank_holder())};
+                       .missing = {end.missing().begin(), end.missing().end()},
+                       .waited = std::chrono::milliseconds(end.waited_ms()),
+                       .rank_holder = from_proto(end.rank_holder())};
   if (end.failed()) ending.error = Error(static_cast<ErrorCode>(end.code()), end.message());
   return ending;
 }

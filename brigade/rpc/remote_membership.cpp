@@ -255,9 +255,9 @@ void RemoteMembership::throw_if_over(std::string_view what) const {
   if (is_failed && ending_->error->code() == ErrorCode::kAborted) throw *ending_->error;
   if (lost_) throw cluster::lost_error(*lost_, what);
   if (ending_) {
-    throw Error(ErrorCode::kUnavailable, base::str_cat(welcome_->host,
-                                                       ", which served the rendezvous, has left; ",
-                                                       what, " is given up."));
+    throw Error(ErrorCode::kUnavailable,
+                base::str_cat(welcome_->host, ", which served the rendezvous, has left; ", what,
+                              " is given up."));
   }
 }
 

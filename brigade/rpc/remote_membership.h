@@ -28,8 +28,8 @@ class RemoteMembership final : public cluster::Membership {
                    TimePoint deadline, const std::shared_ptr<grpc::Channel>& channel);
   ~RemoteMembership() override;
 
-  /// Reports to `log` which members it waits for. Returns nothing when all have joined, or the reason
-  /// why another attempt may succeed. Throws as `join` does.
+  /// Reports to `log` which members it waits for. Returns nothing when all have joined, or the
+  /// reason why another attempt may succeed. Throws as `join` does.
   std::optional<std::string> wait_for_start(WaitingLog& log);
   /// Takes ownership of the server, which ends after this membership.
   void own(std::unique_ptr<RendezvousServer> server) { server_ = std::move(server); }
@@ -80,8 +80,8 @@ class RemoteMembership final : public cluster::Membership {
   concurrency::Condition changed_;
   std::optional<Welcome> welcome_ BRIGADE_GUARDED_BY(mutex_);
   std::optional<cluster::LostMember> lost_ BRIGADE_GUARDED_BY(mutex_);
-  std::optional<MembershipEnd> ending_ BRIGADE_GUARDED_BY(mutex_);    // the rendezvous' last message
-  std::optional<Closure> closure_ BRIGADE_GUARDED_BY(mutex_);  // the connection's end
+  std::optional<MembershipEnd> ending_ BRIGADE_GUARDED_BY(mutex_);  // the rendezvous' last message
+  std::optional<Closure> closure_ BRIGADE_GUARDED_BY(mutex_);       // the connection's end
   bool has_left_ BRIGADE_GUARDED_BY(mutex_) = false;
   bool is_started_ BRIGADE_GUARDED_BY(mutex_) = false;
   std::vector<int> missing_ BRIGADE_GUARDED_BY(mutex_);  // ranks, by the last answer to a beat

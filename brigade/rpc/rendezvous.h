@@ -67,13 +67,13 @@ struct JoinOptions {
   concurrency::CancelToken cancel = {};
 };
 
-/// Joins the cluster that `config` describes and returns when all members have joined. Rank 0 serves
-/// the rendezvous if no launcher does. A cluster of one process needs no gRPC, listens on nothing
-/// and returns immediately. Throws kDeadlineExceeded, naming the tasks (or ranks) that did not join
-/// and their addresses; kPermissionDenied for a peer beyond loopback without a key, and for a key
-/// that differs from the cluster's; RankTakenError (kFailedPrecondition), naming both, if two
-/// processes claim one rank; kFailedPrecondition if they disagree about the world size; kCancelled;
-/// kUnimplemented without gRPC.
+/// Joins the cluster that `config` describes and returns when all members have joined. Rank 0
+/// serves the rendezvous if no launcher does. A cluster of one process needs no gRPC, listens on
+/// nothing and returns immediately. Throws kDeadlineExceeded, naming the tasks (or ranks) that did
+/// not join and their addresses; kPermissionDenied for a peer beyond loopback without a key, and
+/// for a key that differs from the cluster's; RankTakenError (kFailedPrecondition), naming both, if
+/// two processes claim one rank; kFailedPrecondition if they disagree about the world size;
+/// kCancelled; kUnimplemented without gRPC.
 std::shared_ptr<cluster::Membership> join(const cluster::ClusterConfig& config,
                                           const JoinOptions& options = {});
 

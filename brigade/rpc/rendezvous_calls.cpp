@@ -169,14 +169,13 @@ void RendezvousState::require_all_present(std::string_view what) const {
   if (lost_) throw cluster::lost_error(*lost_, what);
   for (const auto& [id, entry] : entries_) {
     if (entry.presence == Entry::Presence::kPresent) continue;
-    throw Error(ErrorCode::kUnavailable, base::str_cat(entry.member,
-                                                       " has left and will not reach ",
-                                                       what, "."));
+    throw Error(ErrorCode::kUnavailable,
+                base::str_cat(entry.member, " has left and will not reach ", what, "."));
   }
 }
 
 PendingCall RendezvousState::waiting_call(MemberId id, std::string what,
-                                      std::chrono::milliseconds timeout, Reply reply) {
+                                          std::chrono::milliseconds timeout, Reply reply) {
   const auto wait = std::clamp(timeout, std::chrono::milliseconds(0), kLongestWait);
   return {id, std::move(what), wait, clock_.now() + wait, std::move(reply)};
 }

@@ -56,8 +56,8 @@ void pause(milliseconds time, Clock::time_point deadline, const concurrency::Can
   while (!cancel.is_cancelled() && Clock::now() < until) changed.wait_until(mutex, until);
 }
 
-/// The same, and drives the connection meanwhile: gRPC makes progress with a connection attempt only
-/// while a caller waits for it, otherwise every 5 s.
+/// The same, and drives the connection meanwhile: gRPC makes progress with a connection attempt
+/// only while a caller waits for it, otherwise every 5 s.
 void pause(milliseconds time, Clock::time_point deadline, const concurrency::CancelToken& cancel,
            grpc::Channel& channel) {
   if (channel.GetState(false) == GRPC_CHANNEL_READY) return pause(time, deadline, cancel);

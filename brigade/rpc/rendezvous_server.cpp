@@ -18,9 +18,9 @@
 #include "brigade/rpc/channel.h"
 #include "brigade/rpc/endpoint.h"
 #include "brigade/rpc/proto/rendezvous.grpc.pb.h"
+#include "brigade/rpc/proto_conversion.h"
 #include "brigade/rpc/remote.h"
 #include "brigade/rpc/rendezvous_state.h"
-#include "brigade/rpc/proto_conversion.h"
 
 namespace brigade::rpc {
 namespace {
@@ -327,7 +327,8 @@ class Server final : public RendezvousServer {
   void report_refused_calls() {
     const std::int64_t count = state_.num_refused_calls();
     const TimePoint now = clock_.now();
-    if (count == reported_refusals_ || (reported_at_ && now - *reported_at_ < kRefusalsPause)) return;
+    if (count == reported_refusals_ || (reported_at_ && now - *reported_at_ < kRefusalsPause))
+      return;
     reported_refusals_ = count;
     reported_at_ = now;
     base::log_warning(base::str_cat("So far ", count, " calls to the rendezvous at ", address(),
@@ -364,8 +365,8 @@ class Server final : public RendezvousServer {
   Service service_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> grpc_acceptor_;
   std::unique_ptr<grpc::Server> server_;
-  std::optional<Acceptor> acceptor_;  // ends first, since it passes connections to the server
-  std::int64_t reported_refusals_ = 0;    // used only by the watcher, as is the next
+  std::optional<Acceptor> acceptor_;    // ends first, since it passes connections to the server
+  std::int64_t reported_refusals_ = 0;  // used only by the watcher, as is the next
   std::optional<TimePoint> reported_at_;
   std::jthread watcher_;  // calls state_.tick() when it is due
 };

@@ -66,11 +66,11 @@ std::optional<MembershipEnd> RendezvousState::refusal(const Hello& hello) const 
     return MembershipEnd{.error = Error(code, text)};
   };
   if (hello.protocol != kProtocolVersion) {
-    return refuse(ErrorCode::kFailedPrecondition,
-                  base::str_cat(hello.member, " speaks version ", hello.protocol,
-                                " of the rendezvous protocol, the rendezvous in ", options_.host,
-                                " version ", kProtocolVersion,
-                                ": start the same build of the program everywhere."));
+    return refuse(
+        ErrorCode::kFailedPrecondition,
+        base::str_cat(hello.member, " speaks version ", hello.protocol,
+                      " of the rendezvous protocol, the rendezvous in ", options_.host, " version ",
+                      kProtocolVersion, ": start the same build of the program everywhere."));
   }
   if (is_closed_ || hello.generation > generation_) {
     MembershipEnd later =
@@ -101,8 +101,8 @@ std::optional<MembershipEnd> RendezvousState::rank_refusal(const Hello& hello) c
   const int rank = hello.member.rank;
   if (rank < 0 || rank >= world_size_) {
     return MembershipEnd{.error = Error(ErrorCode::kFailedPrecondition,
-                                 base::str_cat(hello.member, " has no rank from 0 to ",
-                                               world_size_ - 1, "."))};
+                                        base::str_cat(hello.member, " has no rank from 0 to ",
+                                                      world_size_ - 1, "."))};
   }
   for (const auto& [id, entry] : entries_) {
     if (entry.member.rank != rank) continue;
@@ -179,7 +179,8 @@ void RendezvousState::leave(MemberId id) {
     };
     fail_waiting([&](const PendingCall& waiting) { return waiting.member == id; }, has_left);
     fail_barriers(any, has_left);
-    if (num_present() <= 1) fail_keys(any, has_left);  // no other member is left that could set them
+    if (num_present() <= 1)
+      fail_keys(any, has_left);  // no other member is left that could set them
     if (!is_started_) {
       fail_start(
           {.error = Error(ErrorCode::kUnavailable, base::str_cat(entry.member,
@@ -208,7 +209,7 @@ void RendezvousState::lose(Entry& entry, cluster::LossKind kind, const std::stri
   }
   entry.presence = Entry::Presence::kLost;
   notify_end(entry, {.error = Error(ErrorCode::kUnavailable,
-                                  base::str_cat(lost, "; the others continue without it."))});
+                                    base::str_cat(lost, "; the others continue without it."))});
   if (options_.on_lost)
     outbox_.post([call = options_.on_lost, lost, now = generation_] { call(lost, now); });
   fail_waiting(any,

@@ -74,8 +74,8 @@ class RendezvousState {
   /// Ends all memberships as planned.
   void close();
 
-  /// Handles everything that is due by now: lost members and deadlines. Returns when it is due next.
-  /// If a `tick` comes much too late, this process itself was stalled, and silent members are
+  /// Handles everything that is due by now: lost members and deadlines. Returns when it is due
+  /// next. If a `tick` comes much too late, this process itself was stalled, and silent members are
   /// excused.
   TimePoint tick();
 
@@ -106,11 +106,12 @@ class RendezvousState {
   std::size_t num_present() const BRIGADE_REQUIRES(mutex_);
   std::vector<int> missing_ranks() const BRIGADE_REQUIRES(mutex_);
   PendingCall waiting_call(MemberId id, std::string what, std::chrono::milliseconds timeout,
-                       Reply reply) BRIGADE_REQUIRES(mutex_);
+                           Reply reply) BRIGADE_REQUIRES(mutex_);
 
   void notify(const Entry& entry, const Event& event) BRIGADE_REQUIRES(mutex_);
   void notify_end(const Entry& entry, const MembershipEnd& ending) BRIGADE_REQUIRES(mutex_);
-  void answer(const std::vector<PendingCall>& calls, const CallResult& result) BRIGADE_REQUIRES(mutex_);
+  void answer(const std::vector<PendingCall>& calls, const CallResult& result)
+      BRIGADE_REQUIRES(mutex_);
   void time_out_calls(TimePoint now) BRIGADE_REQUIRES(mutex_);
   void fail_waiting(const IsOver& is_over, const ErrorFor& error) BRIGADE_REQUIRES(mutex_);
   void fail_barriers(const IsOver& is_over, const ErrorFor& error) BRIGADE_REQUIRES(mutex_);

@@ -61,10 +61,12 @@ struct TestRendezvous {
                    },
                .on_left = [this](const auto& who, int) { left.push_back(who.rank); }},
               clock) {
-    for (int rank = 0; rank < world_size; ++rank) listeners.push_back(std::make_shared<RecordingListener>());
+    for (int rank = 0; rank < world_size; ++rank)
+      listeners.push_back(std::make_shared<RecordingListener>());
   }
   Caller join(int rank) {
-    const auto id = state.join(hello(rank, static_cast<int>(listeners.size())), listeners.at(rank)).value();
+    const auto id =
+        state.join(hello(rank, static_cast<int>(listeners.size())), listeners.at(rank)).value();
     Caller caller{listeners.at(rank)->all<Welcome>().back().credential};
     EXPECT_EQ(caller.id, id);
     return caller;
@@ -171,7 +173,8 @@ TEST(RendezvousState, LossDuringTheStartEndsIt) {
   TestRendezvous rendezvous(3);
   rendezvous.join(0);
   rendezvous.state.disconnect(rendezvous.join(1));
-  EXPECT_THAT(rendezvous.listeners[0]->end_text(), AllOf(HasSubstr("worker/task:1"), HasSubstr("closed")));
+  EXPECT_THAT(rendezvous.listeners[0]->end_text(),
+              AllOf(HasSubstr("worker/task:1"), HasSubstr("closed")));
 }
 
 TEST(RendezvousState, RefusesCallsWithoutTheCallersTokenAndChangesNothing) {
@@ -187,9 +190,9 @@ TEST(RendezvousState, RefusesCallsWithoutTheCallersTokenAndChangesNothing) {
   strangers.push_back({.id = ids[0].id, .token = ids[1].token});
   std::vector<CallResult> results;
   for (const Credential& stranger : strangers) {
-    for (const auto& call :
-         std::vector<std::function<void()>>{[&] { rendezvous.state.set(stranger, "key", "diverted"); },
-                                            [&] { rendezvous.state.add(stranger, "count", 1); }}) {
+    for (const auto& call : std::vector<std::function<void()>>{
+             [&] { rendezvous.state.set(stranger, "key", "diverted"); },
+             [&] { rendezvous.state.add(stranger, "count", 1); }}) {
       try {
         call();
         FAIL();
@@ -455,7 +458,8 @@ TEST(RendezvousState, NextGenerationForgetsAndAborts) {
   const auto listener = std::make_shared<RecordingListener>();
   EXPECT_TRUE(rendezvous.state.join(next, listener));
   EXPECT_EQ(listener->all<AllJoined>().size(), 1u);
-  rendezvous.state.get(listener->all<Welcome>()[0].credential, "key", seconds(0), rendezvous.into(got));
+  rendezvous.state.get(listener->all<Welcome>()[0].credential, "key", seconds(0),
+                       rendezvous.into(got));
   rendezvous.state.tick();
   EXPECT_EQ(got.at(1).error->code(), ErrorCode::kDeadlineExceeded);
   try {
@@ -486,11 +490,11 @@ TEST(RendezvousState, IsThreadSafe) {
         for (int i = 0; i < 50; ++i) {
           rendezvous.state.add(ids[rank], "count", 1);
           rendezvous.state.beat(ids[rank]);
-          rendezvous.state.get(ids[rank], "key " + std::to_string((rank + i) % kThreads), seconds(60),
-                            rendezvous.into(results));
+          rendezvous.state.get(ids[rank], "key " + std::to_string((rank + i) % kThreads),
+                               seconds(60), rendezvous.into(results));
           rendezvous.state.set(ids[rank], "key " + std::to_string(rank), "value");
           rendezvous.state.barrier(ids[rank], "step " + std::to_string(i), seconds(60),
-                                rendezvous.into(results));
+                                   rendezvous.into(results));
           rendezvous.state.tick();
         }
       });

@@ -63,7 +63,8 @@ TEST(DeploymentConfig, VariablesGoToTheParameterServersRoundRobin) {
   const auto function = DeploymentConfig({.num_ps_tasks = 2}).variables_device();
   EXPECT_EQ(variable_on(function), "/job:ps/task:0/device:CPU:0");
   EXPECT_EQ(variable_on(function), "/job:ps/task:1/device:CPU:0");
-  EXPECT_EQ(variable_on(function, "/device:GPU:3"), "/device:GPU:3");  // not counted in the round robin
+  EXPECT_EQ(variable_on(function, "/device:GPU:3"),
+            "/device:GPU:3");  // not counted in the round robin
   EXPECT_EQ(function({.name = "conv", .kind = device::PlacedKind::kLayer}), "");
   EXPECT_EQ(variable_on(function), "/job:ps/task:0/device:CPU:0");
 }

@@ -15,9 +15,10 @@ std::vector<variables::Variable> variables_of(distribute::Strategy& strategy,
   const auto scope = strategy.scope();
   std::vector<variables::Variable> found =
       options.variables_to_restore ? *options.variables_to_restore : variables::global_variables();
-  check_argument(!found.empty(),
-                 "There is nothing to restore: the strategy has no variable that was created by name. "
-                 "Call the model once before the evaluation.");
+  check_argument(
+      !found.empty(),
+      "There is nothing to restore: the strategy has no variable that was created by name. "
+      "Call the model once before the evaluation.");
   return found;
 }
 
@@ -41,7 +42,7 @@ train::EvaluationOptions train_options(const EvaluationOptions& options, const i
 }  // namespace
 
 EvaluationReport evaluate_once(distribute::Strategy& strategy, const io::Path& checkpoint_path,
-                        const io::Path& logdir, const EvaluationOptions& options) {
+                               const io::Path& logdir, const EvaluationOptions& options) {
   train::TrainingState state(strategy);
   state.add_variables(variables_of(strategy, options));
   return train::evaluate_once(state, checkpoint_path, evaluation_of(options),
@@ -49,8 +50,9 @@ EvaluationReport evaluate_once(distribute::Strategy& strategy, const io::Path& c
 }
 
 std::optional<EvaluationReport> evaluation_loop(distribute::Strategy& strategy,
-                                         const io::Path& checkpoint_dir, const io::Path& logdir,
-                                         const EvaluationLoopOptions& options) {
+                                                const io::Path& checkpoint_dir,
+                                                const io::Path& logdir,
+                                                const EvaluationLoopOptions& options) {
   train::TrainingState state(strategy);
   state.add_variables(variables_of(strategy, options.evaluation));
   return train::evaluation_loop(state, checkpoint_dir, evaluation_of(options.evaluation),

@@ -10,9 +10,9 @@
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/distribute/strategy.h"
-#include "brigade/train/evaluation/checkpoints_iterator.h"
-#include "brigade/train/evaluation/checkpoint_evaluation.h"
 #include "brigade/metrics/metric.h"
+#include "brigade/train/evaluation/checkpoint_evaluation.h"
+#include "brigade/train/evaluation/checkpoints_iterator.h"
 #include "brigade/variables/variable.h"
 
 /// Evaluation of checkpoints with the names of TF-Slim. It is documented in
@@ -52,7 +52,7 @@ struct EvaluationOptions {
 /// slim.evaluation.evaluate_once. Throws as `train::evaluate_once`, and kInvalidArgument if
 /// `num_evals` is below 1 or there is nothing to restore.
 EvaluationReport evaluate_once(distribute::Strategy& strategy, const io::Path& checkpoint_path,
-                        const io::Path& logdir, const EvaluationOptions& options);
+                               const io::Path& logdir, const EvaluationOptions& options);
 
 struct EvaluationLoopOptions {
   /// The options for each checkpoint.
@@ -70,8 +70,9 @@ struct EvaluationLoopOptions {
 /// nothing. TensorFlow: slim.evaluation.evaluation_loop. Throws as `train::evaluation_loop` and
 /// `evaluate_once`.
 std::optional<EvaluationReport> evaluation_loop(distribute::Strategy& strategy,
-                                         const io::Path& checkpoint_dir, const io::Path& logdir,
-                                         const EvaluationLoopOptions& options);
+                                                const io::Path& checkpoint_dir,
+                                                const io::Path& logdir,
+                                                const EvaluationLoopOptions& options);
 
 struct WaitOptions {
   std::chrono::milliseconds seconds_to_sleep = std::chrono::seconds(1);

@@ -11,8 +11,8 @@
 #include "brigade/checkpoint/saver.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/io/memory_file_system.h"
-#include "brigade/slim/layers.h"
 #include "brigade/metrics/mean.h"
+#include "brigade/slim/layers.h"
 #include "brigade/train/testing/small_session.h"
 #include "brigade/train/testing/summaries_in.h"
 

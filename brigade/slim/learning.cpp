@@ -62,7 +62,8 @@ bool counts_steps(const TrainOp& train_op, const TrainOptions& options) {
 }
 
 /// The state that is saved in checkpoints.
-void add_training_state(const TrainOp& train_op, const TrainOptions& options, train::TrainingState& state) {
+void add_training_state(const TrainOp& train_op, const TrainOptions& options,
+                        train::TrainingState& state) {
   const auto scope = train_op.strategy().scope();
   state.add_variables(variables::global_variables());
   state.add_optimizer("optimizer", train_op.optimizer());

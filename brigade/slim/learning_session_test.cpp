@@ -217,16 +217,17 @@ TEST(LearningSession, SavesAdditionalState) {
   const auto files = memory();
   std::int64_t count = 41;
   const auto add = [&](train::TrainingState& state) {
-    state.add(
-        {.name = "part/count",
-         .save =
-             [&] {
-               train::CheckpointableState saved{.tree = io::StateTree::dict()};
-               saved.tree["count"] = count;
-               return saved;
-             },
-         .restore =
-             [&](const train::CheckpointableState& saved) { count = saved.tree.at("count").as_int64(); }});
+    state.add({.name = "part/count",
+               .save =
+                   [&] {
+                     train::CheckpointableState saved{.tree = io::StateTree::dict()};
+                     saved.tree["count"] = count;
+                     return saved;
+                   },
+               .restore =
+                   [&](const train::CheckpointableState& saved) {
+                     count = saved.tree.at("count").as_int64();
+                   }});
   };
   for (const std::int64_t expected : {42, 43}) {
     Process process(files);

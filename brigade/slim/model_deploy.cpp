@@ -14,11 +14,12 @@ namespace {
 
 void check_is_local(const DeploymentConfig& config) {
   if (config.num_ps_tasks() == 0) return;
-  throw Error(ErrorCode::kUnimplemented,
-              base::str_cat("This deployment has variables on ", config.num_ps_tasks(),
-                            " tasks of ", config.ps_device(),
-                            ": devices of other tasks have names, but running on them is not implemented "
-                            "yet. Deploy with num_ps_tasks = 0 and num_replicas = 1."));
+  throw Error(
+      ErrorCode::kUnimplemented,
+      base::str_cat("This deployment has variables on ", config.num_ps_tasks(), " tasks of ",
+                    config.ps_device(),
+                    ": devices of other tasks have names, but running on them is not implemented "
+                    "yet. Deploy with num_ps_tasks = 0 and num_replicas = 1."));
 }
 
 std::vector<std::string> names_of_devices(const DeploymentConfig& config) {
@@ -72,8 +73,9 @@ at::Tensor CloneSet::total_loss(const std::function<void()>& pass) const {
   const auto* context = distribute::current_replica_context();
   const Clone& clone = clones_[context == nullptr ? 0 : static_cast<std::size_t>(context->id)];
   const std::vector<at::Tensor> clone_losses = losses::get_losses(clone.scope);
-  check_state(!clone_losses.empty(),
-              "The model function of a clone added no loss: call one of slim::losses, or add_loss.");
+  check_state(
+      !clone_losses.empty(),
+      "The model function of a clone added no loss: call one of slim::losses, or add_loss.");
   at::Tensor total = clone_losses.front();
   for (std::size_t i = 1; i < clone_losses.size(); ++i) total = total + clone_losses[i];
   const double fraction = weight(context);

@@ -26,7 +26,8 @@ namespace brigade::slim::model_deploy {
 struct Clone {
   std::string scope;   ///< its name scope in the pass, "clone_0/"; empty for a single clone
   std::string device;  ///< the device of the config: "/device:GPU:0"
-  std::string placed;  ///< the device on which it runs: "gpu:0", or "cpu:0" on machines without a GPU
+  std::string
+      placed;  ///< the device on which it runs: "gpu:0", or "cpu:0" on machines without a GPU
 };
 
 /// The input of a clone in a step.
@@ -38,7 +39,8 @@ enum class CloneInput {
 /// The weight of a clone's loss.
 enum class CloneWeight {
   kEqual,      ///< 1 / num_clones, as in Slim: the mean of the clones
-  kByExamples  ///< by the number of the clone's examples: the exact mean over all examples, also for uneven batches
+  kByExamples  ///< by the number of the clone's examples: the exact mean over all examples, also
+               ///< for uneven batches
 };
 
 struct CloneOptions {

@@ -153,7 +153,8 @@ TEST(ModelDeploy, ClonesRunAtTheSameTime) {
   const auto model = deploy(clones(3),
                             [](const at::Tensor& x) {
                               linear_model(x);
-                              // Would wait until its deadline if the clones ran one after the other.
+                              // Would wait until its deadline if the clones ran one after the
+                              // other.
                               if (const auto* context = distribute::current_replica_context())
                                 context->barrier();
                             },

@@ -39,7 +39,8 @@ class ReplicaBatchQueue {
 
   /// `next` returns the next batch, or nothing at the end; `position` saves and restores its
   /// position.
-  explicit ReplicaBatchQueue(std::function<std::optional<ReplicaBatches>()> next, DataPosition position = {})
+  explicit ReplicaBatchQueue(std::function<std::optional<ReplicaBatches>()> next,
+                             DataPosition position = {})
       : next_(std::move(next)), position_(std::move(position)) {}
 
   /// The front batch; null at the end of the data.
@@ -79,12 +80,14 @@ class ReplicaBatchQueue {
 
 /// A queue over one pass through a dataset.
 template <class B>
-std::shared_ptr<ReplicaBatchQueue<B>> make_replica_batch_queue(const distribute::DistributedDataset<B>& dataset) {
+std::shared_ptr<ReplicaBatchQueue<B>> make_replica_batch_queue(
+    const distribute::DistributedDataset<B>& dataset) {
   auto iterator = std::make_shared<distribute::DistributedIterator<B>>(dataset.iterator());
   return std::make_shared<ReplicaBatchQueue<B>>(
       [iterator] { return iterator->next(); },
-      DataPosition{.save = [iterator] { return iterator->save(); },
-                   .restore = [iterator](const io::StateTree& state) { iterator->restore(state); }});
+      DataPosition{
+          .save = [iterator] { return iterator->save(); },
+          .restore = [iterator](const io::StateTree& state) { iterator->restore(state); }});
 }
 
 }  // namespace brigade::slim

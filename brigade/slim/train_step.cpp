@@ -33,7 +33,7 @@ std::string names_of(const std::vector<Variable>& variables) {
 }
 
 std::vector<Variable> find_trained_variables(distribute::Strategy& strategy,
-                                   const std::vector<std::string>& scopes) {
+                                             const std::vector<std::string>& scopes) {
   const auto scope = strategy.scope();
   const std::vector<Variable> all = variables::trainable_variables();
   check_argument(!all.empty(),
@@ -63,10 +63,10 @@ void check(const TrainOpOptions& options, const std::vector<Variable>& trained) 
   for (const auto& [name, factor] : options.gradient_multipliers) {
     const auto has_name = [&name = name](const Variable& v) { return v.name() == name; };
     if (std::ranges::none_of(trained, has_name)) {
-      throw Error(
-          ErrorCode::kInvalidArgument,
-          base::str_cat("gradient_multipliers: '", name,
-                        "' is not a trained variable; trained variables: ", names_of(trained), "."));
+      throw Error(ErrorCode::kInvalidArgument,
+                  base::str_cat(
+                      "gradient_multipliers: '", name,
+                      "' is not a trained variable; trained variables: ", names_of(trained), "."));
     }
     if (!std::isfinite(factor)) {
       throw Error(
@@ -158,7 +158,8 @@ at::Tensor TrainStep::run(const distribute::ReplicaContext& context,
   const bool skips = options_.update_ops == UpdateOps::kSkip ||
                      (options_.update_ops == UpdateOps::kRunInFirstReplica && context.id > 0);
   if (skips) graph.drop_update_ops();
-  optimizer_.apply_gradients(transform_gradients(optimizer_.compute_gradients(loss, options_.loss_scale)));
+  optimizer_.apply_gradients(
+      transform_gradients(optimizer_.compute_gradients(loss, options_.loss_scale)));
   return loss.detach();
 }
 

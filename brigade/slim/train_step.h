@@ -27,7 +27,8 @@ enum class CheckNumerics { kNo, kYes };
 /// What to do with the update ops of a pass (moving statistics of batch norm).
 enum class UpdateOps {
   kRun,                ///< run those of every replica; reads return the mean
-  kRunInFirstReplica,  ///< run those of replica 0 for all: the moving statistics are those of its batches
+  kRunInFirstReplica,  ///< run those of replica 0 for all: the moving statistics are those of its
+                       ///< batches
   kSkip                ///< run none
 };
 

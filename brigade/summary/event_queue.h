@@ -65,7 +65,8 @@ class EventQueue {
   std::size_t bytes_ BRIGADE_GUARDED_BY(mutex_) = 0;      // of events_
   std::uint64_t pushed_ BRIGADE_GUARDED_BY(mutex_) = 0;   // events ever
   std::uint64_t written_ BRIGADE_GUARDED_BY(mutex_) = 0;  // of these
-  std::uint64_t flush_target_ BRIGADE_GUARDED_BY(mutex_) = 0;   // a thread waits until this many are written
+  std::uint64_t flush_target_ BRIGADE_GUARDED_BY(mutex_) =
+      0;  // a thread waits until this many are written
   std::chrono::steady_clock::time_point due_ BRIGADE_GUARDED_BY(mutex_);  // of events_' first
   bool is_closed_ BRIGADE_GUARDED_BY(mutex_) = false;
   bool is_failure_seen_ BRIGADE_GUARDED_BY(mutex_) = false;

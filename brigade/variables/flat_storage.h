@@ -10,15 +10,17 @@ namespace brigade::variables {
 
 /// How the replicas' components of a variable are stored.
 enum class StorageSharing {
-  kOneStorage,   ///< for replicas on CPU: all components are aliases of the same memory, so nothing is ever copied
+  kOneStorage,   ///< for replicas on CPU: all components are aliases of the same memory, so nothing
+                 ///< is ever copied
   kOneCopyEach,  ///< one copy per replica, for replicas on different devices
-  kController  ///< one master copy on the controller's device, and a copy of it on each replica device with separate memory
+  kController    ///< one master copy on the controller's device, and a copy of it on each replica
+                 ///< device with separate memory
 };
 
 /// Which replicas read a copy of the variables on a controller.
 enum class Caching {
   kWhereNeeded,  ///< replicas on a device other than the controller's
-  kAlways  ///< all replicas: to test copies between devices on CPU, at the cost of the copies
+  kAlways        ///< all replicas: to test copies between devices on CPU, at the cost of the copies
 };
 
 /// The device of variables that do not belong to a replica.

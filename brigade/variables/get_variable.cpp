@@ -15,10 +15,11 @@ Variable get_variable(const std::string& name,
   const GetVariableRequest request = make_request(scope, name, shape, options);
   const std::optional<Partition> cut = partition_in_force(graph.store(), scope, request);
   if (!cut) return fetch(graph, scope, request);
-  check_state(num_parts(*cut) == 1,
-              base::str_cat("Variable '", request.name, "' is split into ", num_parts(*cut),
-                            " partitions and is not a single variable: use get_partitioned_variable, or "
-                            "get_value for its value."));
+  check_state(
+      num_parts(*cut) == 1,
+      base::str_cat("Variable '", request.name, "' is split into ", num_parts(*cut),
+                    " partitions and is not a single variable: use get_partitioned_variable, or "
+                    "get_value for its value."));
   return fetch_parts(graph, scope, request, *cut).parts().front();
 }
 

@@ -114,9 +114,10 @@ class Graph {
   VariableStore& store_;
   std::shared_ptr<device::Placer> placer_;
   std::string name_scope_;
-  std::map<std::string, std::int64_t> names_used_;             // in lower case
-  VariableScope variable_scope_;                               // the open one
-  std::map<std::string, std::int64_t> variable_scope_counts_;  // the number of times each was opened
+  std::map<std::string, std::int64_t> names_used_;  // in lower case
+  VariableScope variable_scope_;                    // the open one
+  std::map<std::string, std::int64_t>
+      variable_scope_counts_;  // the number of times each was opened
   std::vector<GraphTensor> losses_;
   std::vector<UpdateOp> update_ops_;
   std::vector<UpdateOp> scheduled_updates_;

@@ -42,7 +42,7 @@ at::Tensor place_layer(const std::string& layer_name, const at::Tensor& input) {
   const Graph* graph = current_graph();
   if (!device && graph != nullptr && graph->logs_placement()) {
     current_graph()->placer().record(device::PlacedKind::kLayer, layer_name,
-                                   device_text(input.device()));
+                                     device_text(input.device()));
   }
   return input;
 }

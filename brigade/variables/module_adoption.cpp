@@ -77,7 +77,7 @@ void set_buffer_spec(VariableSpec& spec, const at::Tensor& buffer) {
 /// Moves the parameters of one dtype to one contiguous storage and points every replica's tensor
 /// there.
 void make_contiguous(std::span<VariableBuilder*> builders, std::span<const c10::Device> devices,
-              StorageSharing sharing, const Controller& controller) {
+                     StorageSharing sharing, const Controller& controller) {
   std::vector<std::int64_t> sizes;
   for (const VariableBuilder* builder : builders)
     sizes.push_back(builder->components.front().numel());
@@ -136,8 +136,8 @@ std::vector<VariableBuilder> plan_adoption(
 }
 
 std::vector<Variable> complete_adoption(std::vector<VariableBuilder> builders,
-                                        std::span<const c10::Device> devices, StorageSharing sharing,
-                                        const Controller& controller) {
+                                        std::span<const c10::Device> devices,
+                                        StorageSharing sharing, const Controller& controller) {
   std::map<at::ScalarType, std::vector<VariableBuilder*>> parameters;
   for (VariableBuilder& builder : builders) {
     if (builder.spec.synchronization == Synchronization::kOnWrite) {

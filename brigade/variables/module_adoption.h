@@ -25,7 +25,7 @@ std::vector<VariableBuilder> plan_adoption(
 /// buffers (batch statistics) are taken from replica 0 only: as with towers, one replica sets the
 /// statistics.
 std::vector<Variable> complete_adoption(std::vector<VariableBuilder> builders,
-                                        std::span<const c10::Device> devices, StorageSharing sharing,
-                                        const Controller& controller = {});
+                                        std::span<const c10::Device> devices,
+                                        StorageSharing sharing, const Controller& controller = {});
 
 }  // namespace brigade::variables

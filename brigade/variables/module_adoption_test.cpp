@@ -144,7 +144,8 @@ TEST(ModuleAdoption, RefusesReplicasThatDiffer) {
 }
 
 TEST(ModuleAdoption, ARefusedModelReservesNoNames) {
-  VariableStore store(std::vector<c10::Device>(2, c10::Device(c10::kCPU)), StorageSharing::kOneStorage);
+  VariableStore store(std::vector<c10::Device>(2, c10::Device(c10::kCPU)),
+                      StorageSharing::kOneStorage);
   const std::vector<std::shared_ptr<torch::nn::Module>> unlike = {std::make_shared<Parts>(3),
                                                                   std::make_shared<Parts>(4)};
   EXPECT_THROW(store.adopt(unlike), Error);

@@ -11,7 +11,7 @@ namespace brigade::variables {
 /// same variables in the same order.
 struct Peers {
   std::shared_ptr<comm::Communicator> communicator;  ///< its ranks are the processes
-  int num_components = 1;                            ///< the components of a variable, over all processes
+  int num_components = 1;  ///< the components of a variable, over all processes
 };
 
 }  // namespace brigade::variables

@@ -27,15 +27,16 @@ void check_as_before(const std::string& name, const Partition& cut, const Partit
   check_argument(
       cut == before,
       str_cat("Variable '", name, "' is requested with shape ", at::IntArrayRef(cut.shape),
-              " split into ", at::IntArrayRef(cut.counts), " partitions, but it was created with shape ",
-              at::IntArrayRef(before.shape), " split into ", at::IntArrayRef(before.counts), "."));
+              " split into ", at::IntArrayRef(cut.counts),
+              " partitions, but it was created with shape ", at::IntArrayRef(before.shape),
+              " split into ", at::IntArrayRef(before.counts), "."));
 }
 
 [[noreturn]] void refuse_existing(const std::string& name) {
-  throw Error(ErrorCode::kAlreadyExists,
-              str_cat("Variable '", name,
-                      "' already exists as a partitioned variable, and its scope creates variables: open the scope "
-                      "with Reuse::kYes or Reuse::kAuto."));
+  throw Error(ErrorCode::kAlreadyExists, str_cat("Variable '", name,
+                                                 "' already exists as a partitioned variable, and "
+                                                 "its scope creates variables: open the scope "
+                                                 "with Reuse::kYes or Reuse::kAuto."));
 }
 
 /// Without a partitioner: as the existing variable, if the shape is the same.
@@ -58,9 +59,11 @@ std::optional<Partition> partition_in_force(const VariableStore& store, const Va
   if (!before && shape && shape->empty()) return std::nullopt;  // a scalar cannot be split
   if (before && reuse_in_force(scope) == Reuse::kNo) refuse_existing(request.name);
   if (before && (!partitioner || !shape)) return as_before(request, shape, *before);
-  check_argument(!store.find(request.name),
-                 str_cat("Variable '", request.name,
-                         "' was created without partitions, but there is a partitioner: request it without one."));
+  check_argument(
+      !store.find(request.name),
+      str_cat(
+          "Variable '", request.name,
+          "' was created without partitions, but there is a partitioner: request it without one."));
   check_argument(shape.has_value(),
                  str_cat("Variable '", request.name,
                          "' is to be partitioned, but its shape is not known: give a shape."));

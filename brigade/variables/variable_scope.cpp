@@ -87,8 +87,7 @@ OpenVariableScope::OpenVariableScope(Graph& graph, std::optional<std::string> na
                  "variable_scope needs a name, a captured scope, or a default name.");
   check_argument(
       name || (options.reuse != Reuse::kYes && options.reuse != Reuse::kAuto),
-      base::str_cat("A variable scope without a name (default name '",
-                    options.default_name,
+      base::str_cat("A variable scope without a name (default name '", options.default_name,
                     "') cannot reuse: give it a name, or reuse in the scope around it."));
   if (options.name_scopes == VariableScopeOptions::NameScopes::kOpen) {
     open_name_scope(name ? *name : options.default_name);

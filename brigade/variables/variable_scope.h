@@ -18,7 +18,10 @@ class Graph;
 /// Whether `get_variable` creates or reuses a name.
 enum class Reuse {
   kInherit,  ///< as the enclosing scope (TensorFlow: None)
-  kNo,    ///< creates, and refuses an existing name: the default of a root scope. For `variable_scope` it equals kInherit, like False in TensorFlow: a scope opened by name takes the outer scope's value, a captured one keeps its own, even inside a scope that reuses
+  kNo,       ///< creates, and refuses an existing name: the default of a root scope. For
+        ///< `variable_scope` it equals kInherit, like False in TensorFlow: a scope opened by name
+        ///< takes the outer scope's value, a captured one keeps its own, even inside a scope that
+        ///< reuses
   kYes,   ///< finds, and refuses a missing name
   kAuto,  ///< finds or creates (TensorFlow: tf.AUTO_REUSE)
 };

@@ -215,11 +215,10 @@ bool VariableStore::is_free(const std::string& name) const {
 
 void VariableStore::claim(const std::string& name) {
   if (is_free(name)) return;
-  throw Error(
-      ErrorCode::kAlreadyExists,
-      base::str_cat("A variable named '", name,
-                    "' exists in this strategy already; give the second model its own name "
-                    "(Strategy::create_named)."));
+  throw Error(ErrorCode::kAlreadyExists,
+              base::str_cat("A variable named '", name,
+                            "' exists in this strategy already; give the second model its own name "
+                            "(Strategy::create_named)."));
 }
 
 void VariableStore::keep(std::span<const Variable> variables) {

@@ -88,7 +88,8 @@ TEST(VariableStore, RefusesToWorkInsideAReplica) {
 }
 
 TEST(VariableStore, RequiresDevicesAndAModuleForEach) {
-  EXPECT_EQ(code_of([] { VariableStore({}, StorageSharing::kOneStorage); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([] { VariableStore({}, StorageSharing::kOneStorage); }),
+            ErrorCode::kInvalidArgument);
   VariableStore store(devices_of(2), StorageSharing::kOneStorage);
   const std::vector<std::shared_ptr<torch::nn::Module>> one(1);
   EXPECT_EQ(code_of([&] { store.adopt(one); }), ErrorCode::kInvalidArgument);

@@ -188,7 +188,8 @@ TEST_P(OnWrite, MovedMemoryIsNamed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(StorageSharing, OnWrite,
-                         ::testing::Values(StorageSharing::kOneStorage, StorageSharing::kOneCopyEach));
+                         ::testing::Values(StorageSharing::kOneStorage,
+                                           StorageSharing::kOneCopyEach));
 
 Variable on_read(VariableStore& store, Aggregation aggregation) {
   const Variable variable = store.create(spec_of(Synchronization::kOnRead, aggregation, 0));

@@ -16,9 +16,9 @@
 #include "brigade/comm/communicator.h"
 
 /// The contract of every Communicator (brigade/comm/communicator.h), as a suite that each program
-/// instantiates with the implementations that it can run. Ranks may be threads or processes, so they
-/// share only what the harness gives them. It does not test the order of additions, which is each
-/// implementation's own.
+/// instantiates with the implementations that it can run. Ranks may be threads or processes, so
+/// they share only what the harness gives them. It does not test the order of additions, which is
+/// each implementation's own.
 namespace brigade::comm {
 
 struct Implementation {

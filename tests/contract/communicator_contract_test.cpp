@@ -1,5 +1,5 @@
-// The contract of every Communicator, for implementations whose ranks can be threads of this process,
-// with one to four ranks. A new implementation adds a line to the list.
+// The contract of every Communicator, for implementations whose ranks can be threads of this
+// process, with one to four ranks. A new implementation adds a line to the list.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -63,7 +63,8 @@ std::vector<Implementation> implementations() {
                    .run = [](int size, const Body& body) { return run_ranks(size, body); },
                    .world = world,
                    .add = make_counter()});
-    all.push_back({.name = "NcclOnFakeGpus", .run = run_fake_gpus, .world = world, .add = make_counter()});
+    all.push_back(
+        {.name = "NcclOnFakeGpus", .run = run_fake_gpus, .world = world, .add = make_counter()});
     all.push_back(between_processes("SharedMemory", Transport::kSharedMemory, world));
     if (gloo_is_built_in()) all.push_back(between_processes("Gloo", Transport::kGloo, world));
     all.push_back(

@@ -19,9 +19,9 @@
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/tensor_slices.h"
+#include "brigade/metrics/mean.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
-#include "brigade/metrics/mean.h"
 
 namespace brigade::distribute {
 namespace {
@@ -208,7 +208,8 @@ TEST_P(StrategyContract, ADistributedDatasetHasEveryExampleOnce) {
     for (const at::Tensor& local_batch : batch.values()) {
       most = std::max(most, local_batch.size(0));
       least = std::min(least, local_batch.size(0));
-      for (std::int64_t i = 0; i < local_batch.size(0); ++i) seen.insert(local_batch[i].item<std::int64_t>());
+      for (std::int64_t i = 0; i < local_batch.size(0); ++i)
+        seen.insert(local_batch[i].item<std::int64_t>());
     }
     EXPECT_LE(most - least, 1);
   }
@@ -245,7 +246,8 @@ TEST_P(StrategyContract, TrainsLikeOneReplicaOnTheGlobalBatch) {
 }
 
 TEST_P(StrategyContract, AccumulatedMicroBatchesEqualOneLargeBatch) {
-  // Seven rows in one batch, and in micro-batches of three, three and one, which some replicas miss.
+  // Seven rows in one batch, and in micro-batches of three, three and one, which some replicas
+  // miss.
   const auto train = [](Strategy& strategy, std::int64_t batch, int accumulate) {
     const auto model = strategy.create<AffineModule>();
     const auto adam =
@@ -317,10 +319,11 @@ TEST_P(StrategyContract, RandomNumbersRepeatFromRunToRun) {
 
 std::vector<std::pair<std::string, std::shared_ptr<const comm::CrossDeviceOps>>>
 cross_device_ops() {
-  return {{"ReductionToOneDevice", std::make_shared<comm::ReductionToOneDevice>()},
-          {"HierarchicalCopy", std::make_shared<comm::HierarchicalCopyAllReduce>(
-                                   comm::HierarchicalCopyOptions{.num_buckets = 2, .group_size = 2})},
-          {"AllReduce", std::make_shared<comm::AllReduce>()}};
+  return {
+      {"ReductionToOneDevice", std::make_shared<comm::ReductionToOneDevice>()},
+      {"HierarchicalCopy", std::make_shared<comm::HierarchicalCopyAllReduce>(
+                               comm::HierarchicalCopyOptions{.num_buckets = 2, .group_size = 2})},
+      {"AllReduce", std::make_shared<comm::AllReduce>()}};
 }
 
 std::vector<Kind> kinds() {

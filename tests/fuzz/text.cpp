@@ -8,7 +8,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto file = files->create("/lines", io::CreateMode::kTruncate);
   file->write(io::as_bytes(fuzz::text_of(data, size)));
   file->close();
-  auto lines = data::text_lines({"/lines"}, {.file_system = files}).iterator();  // compressed or not
+  auto lines =
+      data::text_lines({"/lines"}, {.file_system = files}).iterator();  // compressed or not
   std::size_t bytes = 0;
   for (bool has_ended = false; !has_ended && bytes < (1 << 20);) {
     fuzz::accepts([&] {

@@ -82,8 +82,8 @@ void expect_error(const std::exception_ptr& thrown, ErrorCode code,
   }
 }
 
-/// The same, for at least one of the waiting ranks: it ends, and the others may see it as lost before
-/// they learn the reason.
+/// The same, for at least one of the waiting ranks: it ends, and the others may see it as lost
+/// before they learn the reason.
 void expect_error_of_one(const std::vector<std::exception_ptr>& thrown, ErrorCode code,
                          const std::vector<std::string>& mentioned) {
   for (const std::exception_ptr& each : thrown) {

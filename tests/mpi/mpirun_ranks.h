@@ -12,16 +12,16 @@
 
 namespace brigade::comm {
 
-/// A separate membership for one run of a test, within that of the processes that mpirun started. It
-/// has separate keys, and a lost member is lost only to this run.
+/// A separate membership for one run of a test, within that of the processes that mpirun started.
+/// It has separate keys, and a lost member is lost only to this run.
 class RunMembership : public cluster::Membership {
  public:
   /// Marks the rank as lost for this run, as if its process had been killed.
   virtual void lose(int rank, const std::string& reason) = 0;
 };
 
-/// For tests: this process's rank of a group that mpirun started; all processes make the same calls.
-/// The counterpart of `run_processes` for ranks that cannot be threads.
+/// For tests: this process's rank of a group that mpirun started; all processes make the same
+/// calls. The counterpart of `run_processes` for ranks that cannot be threads.
 class MpirunRanks {
  public:
   using Body = std::function<void(ProcessCommunicator&)>;

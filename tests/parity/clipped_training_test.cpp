@@ -1,5 +1,5 @@
-// N replicas give the result of one on the global batch, also with learning-rate schedules, gradient
-// clipping, and averages of weights.
+// N replicas give the result of one on the global batch, also with learning-rate schedules,
+// gradient clipping, and averages of weights.
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
 
@@ -16,9 +16,9 @@
 namespace brigade::parity {
 namespace {
 
+using distribute::AffineModule;
 using distribute::cpus;
 using distribute::Gradients;
-using distribute::AffineModule;
 using distribute::MirroredStrategy;
 using distribute::ReplicaContext;
 

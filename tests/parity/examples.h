@@ -7,7 +7,8 @@
 
 namespace brigade::parity {
 
-/// The first `count` test images of Fashion-MNIST; synthetic images if the dataset is not installed.
+/// The first `count` test images of Fashion-MNIST; synthetic images if the dataset is not
+/// installed.
 inline data::Dataset<input::LabeledExample> examples(std::int64_t count) {
   if (!std::filesystem::exists(input::kFashionMnistDirectory))
     return input::synthetic(count, {1, 28, 28}, 10);

@@ -53,8 +53,8 @@ std::string hash_after_training(distribute::Strategy& strategy, std::int64_t par
     for (const auto& batch : batches) {
       strategy.run(
           [&](ReplicaContext&, const input::LabeledBatch& local_batch) {
-            adam.minimize(
-                layers::losses::sparse_softmax_cross_entropy(model(local_batch.features), local_batch.labels));
+            adam.minimize(layers::losses::sparse_softmax_cross_entropy(model(local_batch.features),
+                                                                       local_batch.labels));
           },
           batch);
     }

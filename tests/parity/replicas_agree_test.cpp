@@ -118,8 +118,9 @@ std::vector<at::Tensor> first_gradients(int replicas) {
   for (const auto& batch : strategy.distribute(examples(18).batch(18))) {
     strategy.run(
         [&](ReplicaContext& context, const input::LabeledBatch& local_batch) {
-          const auto local = optimizer.compute_gradients(
-              layers::losses::sparse_softmax_cross_entropy(model(local_batch.features), local_batch.labels));
+          const auto local =
+              optimizer.compute_gradients(layers::losses::sparse_softmax_cross_entropy(
+                  model(local_batch.features), local_batch.labels));
           const auto whole = optimizer.aggregate(local);
           if (context.replica_id() == 0)
             gradients.assign(whole.values().begin(), whole.values().end());

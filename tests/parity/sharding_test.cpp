@@ -15,8 +15,8 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/concurrency/testing/waiting.h"
-#include "brigade/data/sources/files.h"
 #include "brigade/data/core/source.h"
+#include "brigade/data/sources/files.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/tensor_slices.h"
 #include "brigade/io/state_json.h"
@@ -30,10 +30,10 @@ namespace {
 
 using distribute::AutoShardPolicy;
 using distribute::error_from;
+using distribute::mentions;
 using distribute::MultiWorkerMirroredStrategy;
 using distribute::ReplicaContext;
 using distribute::run_workers;
-using distribute::mentions;
 using Ids = data::Dataset<at::Tensor>;
 using Numbers = std::vector<std::int64_t>;
 using Layout = std::vector<int>;  // replicas of each worker
@@ -71,7 +71,8 @@ const std::vector<Numbers> kFileSizes = {
 Numbers ids_of(const distribute::PerReplica<at::Tensor>& batch) {
   Numbers ids;
   for (const at::Tensor& local_batch : batch.values()) {
-    for (std::int64_t i = 0; i < local_batch.numel(); ++i) ids.push_back(local_batch[i].item<std::int64_t>());
+    for (std::int64_t i = 0; i < local_batch.numel(); ++i)
+      ids.push_back(local_batch[i].item<std::int64_t>());
   }
   return ids;
 }
@@ -113,8 +114,8 @@ TEST(Sharding, EveryExampleOfAnEpochIsSeenOnce) {
   }
 }
 
-/// Ids that `worker` makes on four threads. On worker 1 the first id is made last: in a relaxed order
-/// its position differs from that on the other workers.
+/// Ids that `worker` makes on four threads. On worker 1 the first id is made last: in a relaxed
+/// order its position differs from that on the other workers.
 Ids made_unevenly(int worker, std::optional<data::Order> order) {
   const auto is_made = std::make_shared<std::promise<void>>();
   const std::shared_future<void> fourth(is_made->get_future());
@@ -414,7 +415,8 @@ TEST(Sharding, WorkersInDifferentEpochsAreRefused) {
       dataset.iterator().next();
     });
   });
-  EXPECT_TRUE(mentions(error, "worker 1 has another epoch than worker 0, 1 and not 0")) << error.what();
+  EXPECT_TRUE(mentions(error, "worker 1 has another epoch than worker 0, 1 and not 0"))
+      << error.what();
 }
 
 TEST(Sharding, WithoutShardingWorkersMayHaveSeparateDatasets) {

@@ -1,5 +1,5 @@
-// N replicas on any number of workers give the result of one replica on the global batch, for models
-// with batch norm in training mode that uses the statistics of the global batch.
+// N replicas on any number of workers give the result of one replica on the global batch, for
+// models with batch norm in training mode that uses the statistics of the global batch.
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/relu.h>
@@ -46,7 +46,8 @@ struct NormalizedNet : torch::nn::Module {
   torch::nn::Linear output = register_module("output", torch::nn::Linear(8, 10));
 };
 
-/// A similar net as a function of layers; an argument scope makes its normalizer's statistics global.
+/// A similar net as a function of layers; an argument scope makes its normalizer's statistics
+/// global.
 at::Tensor normalized_function(const at::Tensor& images) {
   using layers::BatchStatistics;
   const auto everywhere =

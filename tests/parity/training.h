@@ -41,13 +41,14 @@ Weights train_model(distribute::Strategy& strategy, const distribute::Replicated
   const auto optimizer = strategy.optimizer(model, rule, {.accumulate = plan.accumulate});
   Weights weights{.before = read_all(model)};
   for (const auto& variable : model.variables()) weights.names.push_back(variable.name());
-  const auto batches = strategy.distribute(double_examples(plan.examples).batch(plan.batch).repeat());
+  const auto batches =
+      strategy.distribute(double_examples(plan.examples).batch(plan.batch).repeat());
   for (const auto& batch : batches) {
     if (optimizer.updates() == steps) break;
     strategy.run(
         [&](distribute::ReplicaContext&, const input::LabeledBatch& local_batch) {
-          optimizer.minimize(
-              layers::losses::sparse_softmax_cross_entropy(model(local_batch.features), local_batch.labels));
+          optimizer.minimize(layers::losses::sparse_softmax_cross_entropy(
+              model(local_batch.features), local_batch.labels));
         },
         batch);
   }

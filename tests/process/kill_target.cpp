@@ -20,12 +20,12 @@
 #include "brigade/input/image_ops.h"
 #include "brigade/input/mnist.h"
 #include "brigade/layers/losses.h"
+#include "brigade/metrics/accuracy.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/decay.h"
-#include "brigade/metrics/accuracy.h"
 #include "brigade/train/session/session.h"
-#include "tests/process/progress_page.h"
 #include "tests/process/notifying_file_system.h"
+#include "tests/process/progress_page.h"
 
 namespace brigade::process {
 namespace {
@@ -92,7 +92,7 @@ class Ledger {
             .save =
                 [this] {
                   return train::CheckpointableState{.tree = io::StateTree(seen_),
-                                          .tensors = {{"counts", counts_}}};
+                                                    .tensors = {{"counts", counts_}}};
                 },
             .restore =
                 [this](const train::CheckpointableState& saved) {

@@ -34,7 +34,7 @@ std::unique_ptr<io::ReadableFile> NotifyingFileSystem::open(const io::Path& path
 }
 
 std::unique_ptr<io::WritableFile> NotifyingFileSystem::create(const io::Path& path,
-                                                            io::CreateMode mode) {
+                                                              io::CreateMode mode) {
   return below_->create(path, mode);
 }
 

@@ -7,8 +7,8 @@
 
 namespace brigade::process {
 
-/// Forwards all calls to another file system, and reports the progress of a save or a restore to the
-/// page, by the paths that it sees.
+/// Forwards all calls to another file system, and reports the progress of a save or a restore to
+/// the page, by the paths that it sees.
 ///
 /// Thread-safety: as that of the file system below.
 class NotifyingFileSystem final : public io::FileSystem {

@@ -23,8 +23,8 @@ enum class WriterPhase : std::uint32_t {
   kRemoving,    ///< older checkpoints go
 };
 
-/// The progress of a training in a memory-mapped file, which outlives the process however it dies. The
-/// test's driver reads the file; see kill_driver.py for the layout.
+/// The progress of a training in a memory-mapped file, which outlives the process however it dies.
+/// The test's driver reads the file; see kill_driver.py for the layout.
 ///
 /// Thread-safety: all functions from any thread.
 class ProgressPage {

@@ -6,8 +6,8 @@
 
 #include "brigade/checkpoint/saver.h"
 #include "brigade/checkpoint/shard_writer.h"
-#include "brigade/checkpoint/testing/sample.h"
 #include "brigade/checkpoint/testing/in_memory_shard_exchange.h"
+#include "brigade/checkpoint/testing/sample.h"
 
 namespace brigade::checkpoint::testing {
 
@@ -20,8 +20,9 @@ struct WritingJob {
     options.writing = Writing::kBackground;
     saver.emplace(files[0], options, nullptr, std::make_shared<InMemoryShardExchange>(status, 0));
     for (int rank = 1; rank < status->count(); ++rank) {
-      others.push_back(std::make_unique<ShardWriter>(files[static_cast<std::size_t>(rank)], options,
-                                                     std::make_shared<InMemoryShardExchange>(status, rank)));
+      others.push_back(
+          std::make_unique<ShardWriter>(files[static_cast<std::size_t>(rank)], options,
+                                        std::make_shared<InMemoryShardExchange>(status, rank)));
     }
   }
 

@@ -83,8 +83,8 @@ class Group {
       check_not_left(arrived, name);
       if (changed_.wait_until(mutex_, deadline) || arrived.size() == members_.size()) continue;
       throw Error(ErrorCode::kDeadlineExceeded,
-                  base::str_cat("Not all members reached the barrier '", name, "' within ", timeout.count(),
-                                " ms; missing: ", missing(arrived), "."));
+                  base::str_cat("Not all members reached the barrier '", name, "' within ",
+                                timeout.count(), " ms; missing: ", missing(arrived), "."));
     }
   }
 

@@ -8,8 +8,9 @@
 
 namespace brigade::cluster::testing {
 
-/// The memberships of `size` ranks that are threads of one process, over a store in memory: tests of
-/// collectives use them instead of sockets. All are on one host unless `hosts` names one for each.
+/// The memberships of `size` ranks that are threads of one process, over a store in memory: tests
+/// of collectives use them instead of sockets. All are on one host unless `hosts` names one for
+/// each.
 std::vector<std::shared_ptr<Membership>> make_in_memory_memberships(
     int size, const std::vector<std::string>& hosts = {});
 

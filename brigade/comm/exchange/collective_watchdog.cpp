@@ -5,8 +5,9 @@
 
 namespace brigade::comm {
 
-CollectiveWatchdog::CollectiveWatchdog(const cluster::Membership& membership, PeerStatus& peer_status,
-                     const CommunicationOptions& options, std::string_view what)
+CollectiveWatchdog::CollectiveWatchdog(const cluster::Membership& membership,
+                                       PeerStatus& peer_status, const CommunicationOptions& options,
+                                       std::string_view what)
     : membership_(membership),
       peer_status_(peer_status),
       options_(options),
@@ -19,9 +20,11 @@ void CollectiveWatchdog::check() {
   if (report_.is_over()) {
     throw Error(
         ErrorCode::kDeadlineExceeded,
-        base::str_cat(what_, " waited ", options_.timeout.count(), " ms for ", peer_status_.describe_late_members(),
-                      ", which did not make the call. Every process must make the same collective calls; "
-                      "raise the timeout if one really needs longer."));
+        base::str_cat(
+            what_, " waited ", options_.timeout.count(), " ms for ",
+            peer_status_.describe_late_members(),
+            ", which did not make the call. Every process must make the same collective calls; "
+            "raise the timeout if one really needs longer."));
   }
   if (report_.is_due()) report_.report(what_, peer_status_.describe_late_members());
 }

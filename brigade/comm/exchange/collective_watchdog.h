@@ -18,7 +18,7 @@ class CollectiveWatchdog {
  public:
   /// All arguments must outlive this. `what` is the collective's name.
   CollectiveWatchdog(const cluster::Membership& membership, PeerStatus& peer_status,
-            const CommunicationOptions& options, std::string_view what);
+                     const CommunicationOptions& options, std::string_view what);
 
   /// Throws kUnavailable if a member is lost, and kDeadlineExceeded when the timeout has passed;
   /// both name the members. Logs once which members are late.

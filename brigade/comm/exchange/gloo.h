@@ -13,8 +13,8 @@ namespace brigade::comm {
 bool gloo_is_built_in();
 
 /// The link over c10d's Gloo: TCP, or TLS if there is a cluster key (cluster::ClusterKey).
-/// Reductions add in rank order. The processes find each other through the membership's store, under
-/// keys that begin with `name`; those of one host use the loopback interface. Throws
+/// Reductions add in rank order. The processes find each other through the membership's store,
+/// under keys that begin with `name`; those of one host use the loopback interface. Throws
 /// kPermissionDenied between hosts without a key, kUnimplemented without Gloo.
 std::unique_ptr<ProcessLink> make_gloo_link(std::shared_ptr<cluster::Membership> membership,
                                             const std::string& name,

@@ -39,8 +39,8 @@ struct GlooDevice {
 
 /// Listens on the loopback interface if all members share it, without resolving any host name;
 /// otherwise on the address from which the other members are reached, or that of the interface
-/// GLOO_SOCKET_IFNAME. With a key every connection uses mutual TLS. Throws kPermissionDenied between
-/// hosts without a key.
+/// GLOO_SOCKET_IFNAME. With a key every connection uses mutual TLS. Throws kPermissionDenied
+/// between hosts without a key.
 GlooDevice make_gloo_device(const cluster::Membership& membership,
                             const std::optional<cluster::ClusterKey>& key);
 

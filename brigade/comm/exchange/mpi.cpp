@@ -178,10 +178,10 @@ class MpiExchange final : public ByteExchange {
   void warn_in_the_clear() const {
     const cluster::Member* const elsewhere = cluster::first_on_another_network(*membership_);
     if (!elsewhere || rank_ != 0) return;
-    base::log_warning(base::str_cat(
-        "The transport 'mpi' neither encrypts nor authenticates connections: ",
-        membership_->self().host, " and ", elsewhere->host,
-        " need a private network between them."));
+    base::log_warning(
+        base::str_cat("The transport 'mpi' neither encrypts nor authenticates connections: ",
+                      membership_->self().host, " and ", elsewhere->host,
+                      " need a private network between them."));
   }
 
   /// The other ranks, beginning with the next one, so that not all send to the same rank first.

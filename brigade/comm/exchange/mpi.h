@@ -14,9 +14,9 @@ bool mpi_is_built_in();
 
 /// The link over MPI, between processes that mpirun started. It uses a duplicate of MPI_COMM_WORLD,
 /// whose ranks must be those of the membership. Reductions add in rank order. If MPI is not
-/// initialized yet, it is initialized with MPI_THREAD_MULTIPLE, and finalized when the process exits
-/// with 0. `name` is the prefix of its keys in the membership's store, where a member reports that
-/// it has given up or left. Throws kFailedPrecondition if MPI's ranks are not the membership's
+/// initialized yet, it is initialized with MPI_THREAD_MULTIPLE, and finalized when the process
+/// exits with 0. `name` is the prefix of its keys in the membership's store, where a member reports
+/// that it has given up or left. Throws kFailedPrecondition if MPI's ranks are not the membership's
 /// (naming both), kUnimplemented without MPI.
 std::unique_ptr<ProcessLink> make_mpi_link(std::shared_ptr<cluster::Membership> membership,
                                            const std::string& name,

@@ -7,7 +7,8 @@ namespace brigade::comm {
 
 using std::chrono::steady_clock;
 
-StragglerReport::StragglerReport(std::chrono::milliseconds slow_after, std::chrono::milliseconds timeout)
+StragglerReport::StragglerReport(std::chrono::milliseconds slow_after,
+                                 std::chrono::milliseconds timeout)
     : start_(steady_clock::now()), slow_after_(slow_after), timeout_(timeout) {}
 
 bool StragglerReport::is_over() const {

@@ -13,14 +13,15 @@
 #include <vector>
 
 #include "brigade/comm/communicator.h"
-#include "brigade/comm/step_clock.h"
 #include "brigade/comm/nccl/stream_fence.h"
+#include "brigade/comm/step_clock.h"
 #include "brigade/concurrency/barrier.h"
 
 namespace brigade::comm {
 
 struct LocalGroupOptions {
-  /// A collective fails if a replica does not call it within this time; the error names the replica.
+  /// A collective fails if a replica does not call it within this time; the error names the
+  /// replica.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// How long a waiting replica polls before it sleeps; set 0 where replicas exceed cores.
   std::chrono::microseconds spin{200};
@@ -71,8 +72,8 @@ class LocalGroup {
   void barrier(int rank);
   /// Rank `rank` makes no more calls until `reset`; ranks that wait for it get an error.
   void leave(int rank) { barrier_.leave(rank); }
-  /// Makes every rank that waits, now or later, throw an error that quotes `reason`. Does nothing in
-  /// a group of one rank.
+  /// Makes every rank that waits, now or later, throw an error that quotes `reason`. Does nothing
+  /// in a group of one rank.
   void abort(int rank, const std::string& reason) {
     if (world_size() > 1) barrier_.abort(rank, reason);
   }

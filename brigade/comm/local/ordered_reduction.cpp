@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/exchange/wire.h"
+#include "brigade/comm/local/reduce_kernel.h"
 
 namespace brigade::comm {
 
@@ -60,8 +60,9 @@ OrderedReduction::Gathering OrderedReduction::start(ByteExchange& exchange, cons
   Gathering gathering{.chunk = &chunk};
   gathering.all = scratch(ScratchUse::kParts, parity, {world_size_, chunk.numel}, dtype);
   // With two ranks a part is sent from the buffer in which it is added.
-  const at::Tensor mine =
-      world_size_ == 2 ? gathering.all[rank_] : scratch(ScratchUse::kMine, parity, {chunk.numel}, dtype);
+  const at::Tensor mine = world_size_ == 2
+                              ? gathering.all[rank_]
+                              : scratch(ScratchUse::kMine, parity, {chunk.numel}, dtype);
   copy_in(chunk, tensors, mine);
   const std::int64_t bytes = chunk.numel * size_of(dtype);
   gathering.transfer =

@@ -7,9 +7,9 @@
 #include <memory>
 #include <span>
 
+#include "brigade/comm/communicator.h"
 #include "brigade/comm/exchange/byte_exchange.h"
 #include "brigade/comm/local/chunks.h"
-#include "brigade/comm/communicator.h"
 #include "brigade/comm/process_link.h"
 
 namespace brigade::comm {
@@ -49,8 +49,16 @@ class OrderedReduction {
   at::Tensor combine(const Chunk& chunk, const at::Tensor& parts, ReduceOp op);
 
   /// What scratch memory is used for. The first two exist twice, for alternate chunks.
-  enum class ScratchUse { kParts = 0, kMine = 2, kSums = 4, kShards = 5, kShardParts = 6, kCount = 7 };
-  at::Tensor scratch(ScratchUse use, std::size_t parity, at::IntArrayRef shape, at::ScalarType dtype);
+  enum class ScratchUse {
+    kParts = 0,
+    kMine = 2,
+    kSums = 4,
+    kShards = 5,
+    kShardParts = 6,
+    kCount = 7
+  };
+  at::Tensor scratch(ScratchUse use, std::size_t parity, at::IntArrayRef shape,
+                     at::ScalarType dtype);
 
   const int rank_;
   const int world_size_;

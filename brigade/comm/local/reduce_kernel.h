@@ -10,10 +10,10 @@
 namespace brigade::comm {
 
 /// Adds the elements [begin, end) of several flat inputs, in the given order, into
-/// `output[output_begin ..)`. Undefined inputs count as zeros. All are contiguous CPU tensors of the
-/// same dtype; float and double are vectorized, other dtypes use libtorch. Half and bfloat16 are
-/// added in float32 and rounded once, or not at all if the output is float32. Bits depend only on
-/// the order of inputs, never on how a range is split.
+/// `output[output_begin ..)`. Undefined inputs count as zeros. All are contiguous CPU tensors of
+/// the same dtype; float and double are vectorized, other dtypes use libtorch. Half and bfloat16
+/// are added in float32 and rounded once, or not at all if the output is float32. Bits depend only
+/// on the order of inputs, never on how a range is split.
 void add_in_order(std::span<const at::Tensor> inputs, std::int64_t begin, std::int64_t end,
                   const at::Tensor& output, std::int64_t output_begin);
 

@@ -18,7 +18,8 @@ using std::chrono::milliseconds;
 std::string to_text(const NcclCapability& capability) {
   std::string text;
   if (capability.obstacle) {
-    text = base::str_cat(static_cast<int>(capability.obstacle->code), " ", capability.obstacle->reason);
+    text = base::str_cat(static_cast<int>(capability.obstacle->code), " ",
+                         capability.obstacle->reason);
     std::ranges::replace(text, '\n', ' ');
   }
   for (const std::string& card : capability.cards) text += "\n" + card;
@@ -33,7 +34,7 @@ NcclCapability parse_capability(const std::string& text) {
   if (const std::size_t space = line.find(' '); space != std::string::npos) {
     const auto code = base::parse_int(std::string_view(line).substr(0, space));
     capability.obstacle = {.code = static_cast<ErrorCode>(code.value_or(0)),
-                     .reason = line.substr(space + 1)};
+                           .reason = line.substr(space + 1)};
   }
   while (std::getline(lines, line)) capability.cards.push_back(line);
   return capability;
@@ -102,9 +103,11 @@ std::optional<NcclObstacle> agree_on_nccl(cluster::Membership& membership, const
   Cards cards;
   std::optional<NcclObstacle> shared_card;
   for (const cluster::Member& member : membership.members()) {
-    const NcclCapability capability = parse_capability(membership.get(key_of(member.rank), timeout));
+    const NcclCapability capability =
+        parse_capability(membership.get(key_of(member.rank), timeout));
     if (capability.obstacle) {
-      return NcclObstacle{capability.obstacle->code, base::str_cat(member, ": ", capability.obstacle->reason)};
+      return NcclObstacle{capability.obstacle->code,
+                          base::str_cat(member, ": ", capability.obstacle->reason)};
     }
     for (const std::string& card : capability.cards) {
       auto obstacle = cards.add(member, card);

@@ -32,8 +32,8 @@ struct NcclCapability {
 };
 
 /// Why the network rules of this process forbid NCCL, if they do. NCCL sends and listens without
-/// encryption, on the interfaces named in NCCL_SOCKET_IFNAME. Without a cluster key it may not leave
-/// this machine. With a key and kAuto it may do so only if an interface is named.
+/// encryption, on the interfaces named in NCCL_SOCKET_IFNAME. Without a cluster key it may not
+/// leave this machine. With a key and kAuto it may do so only if an interface is named.
 std::optional<NcclObstacle> network_obstacle(const cluster::Membership& membership,
                                              Transport transport,
                                              const cluster::Environment& environment);
@@ -41,7 +41,8 @@ std::optional<NcclObstacle> network_obstacle(const cluster::Membership& membersh
 /// Returns the first member's obstacle, in rank order, or that two replicas share a GPU, which NCCL
 /// refuses; all members get the same answer. Collective. `name` is the prefix of its keys.
 std::optional<NcclObstacle> agree_on_nccl(cluster::Membership& membership, const std::string& name,
-                                          const NcclCapability& own, std::chrono::milliseconds timeout);
+                                          const NcclCapability& own,
+                                          std::chrono::milliseconds timeout);
 
 /// Returns on every member what `make` returned on rank 0. If it threw, all members throw that.
 /// Collective.

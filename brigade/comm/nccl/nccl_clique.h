@@ -78,8 +78,8 @@ class NcclLibrary {
   /// Makes the id of a new group, in printable characters, and opens the socket to which its ranks
   /// connect.
   virtual std::string make_id() const = 0;
-  /// Starts to join the group as the ranks in `options` and returns; `NcclClique::status` tells when
-  /// they have joined.
+  /// Starts to join the group as the ranks in `options` and returns; `NcclClique::status` tells
+  /// when they have joined.
   virtual std::unique_ptr<NcclClique> start_joining(const NcclCliqueOptions& options) const = 0;
 };
 

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/comm/local/accumulation.h"
-#include "brigade/comm/exchange/call_header.h"
 #include "brigade/comm/completed_work.h"
+#include "brigade/comm/exchange/call_header.h"
+#include "brigade/comm/local/accumulation.h"
 
 namespace brigade::comm {
 

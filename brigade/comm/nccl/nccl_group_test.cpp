@@ -64,7 +64,8 @@ bool mentions_text(const std::optional<Error>& error, std::string_view text) {
 
 TEST(NcclGroup, WaitsForTheGpus) {
   Wire wire;
-  for (const auto& error : run_members(wire, {seconds(60), seconds(60)}, [](const TestMember& test_member) {
+  for (const auto& error :
+       run_members(wire, {seconds(60), seconds(60)}, [](const TestMember& test_member) {
          test_member.reduce();
          test_member.reduce();
        }))
@@ -76,8 +77,8 @@ TEST(NcclGroup, WaitsForTheGpus) {
 TEST(NcclGroup, GivesUpAtTheDeadlineAndNotifiesTheOthers) {
   Wire wire;
   wire.stands_still = true;
-  const auto thrown =
-      run_members(wire, {milliseconds(100), seconds(60)}, [](const TestMember& test_member) { test_member.reduce(); });
+  const auto thrown = run_members(wire, {milliseconds(100), seconds(60)},
+                                  [](const TestMember& test_member) { test_member.reduce(); });
   ASSERT_TRUE(thrown[0] && thrown[1]);
   EXPECT_EQ(thrown[0]->code(), ErrorCode::kDeadlineExceeded) << thrown[0]->what();
   EXPECT_EQ(thrown[1]->code(), ErrorCode::kAborted) << thrown[1]->what();
@@ -89,20 +90,21 @@ TEST(NcclGroup, ABrokenConnectionNamesTheLostMemberInEveryLaterCall) {
   Wire wire;
   wire.failing_rank = 0;
   wire.stands_still = true;
-  const auto thrown = run_members(wire, {seconds(60), seconds(60)}, [&](const TestMember& test_member) {
-    if (test_member.rank == 0) {
-      try {
-        test_member.reduce();
-      } catch (const Error& first) {
-        EXPECT_THROW(test_member.reduce(), Error);
-        throw;
-      }
-    } else {
-      // NCCL has failed on the other member before the membership knows why.
-      while (wire.aborts == 0) std::this_thread::yield();
-      cluster::testing::lose(test_member.membership, 1, "it was killed");
-    }
-  });
+  const auto thrown =
+      run_members(wire, {seconds(60), seconds(60)}, [&](const TestMember& test_member) {
+        if (test_member.rank == 0) {
+          try {
+            test_member.reduce();
+          } catch (const Error& first) {
+            EXPECT_THROW(test_member.reduce(), Error);
+            throw;
+          }
+        } else {
+          // NCCL has failed on the other member before the membership knows why.
+          while (wire.aborts == 0) std::this_thread::yield();
+          cluster::testing::lose(test_member.membership, 1, "it was killed");
+        }
+      });
   ASSERT_TRUE(thrown[0]);
   EXPECT_EQ(thrown[0]->code(), ErrorCode::kUnavailable);
   EXPECT_TRUE(mentions_text(thrown[0], "/job:worker/task:1") &&

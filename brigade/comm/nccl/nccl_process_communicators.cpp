@@ -17,8 +17,8 @@ namespace brigade::comm {
 namespace {
 
 NcclCapability own_capability(const NcclLibrary* library, const cluster::Environment& environment,
-                 const cluster::Membership& membership, const std::vector<c10::Device>& devices,
-                 Transport transport) {
+                              const cluster::Membership& membership,
+                              const std::vector<c10::Device>& devices, Transport transport) {
   if (library == nullptr) {
     return {.obstacle = NcclObstacle{ErrorCode::kUnimplemented,
                                      "NCCL is not built into the program: configure with "
@@ -46,7 +46,8 @@ std::vector<std::unique_ptr<Communicator>> make_nccl_process_communicators(
   const std::int64_t number =
       membership->add(base::str_cat("nccl/count/", membership->self().rank), 1);
   const std::string name = base::str_cat("nccl/", membership->generation(), "/", number);
-  const NcclCapability own = own_capability(library, environment, *membership, devices, options.transport);
+  const NcclCapability own =
+      own_capability(library, environment, *membership, devices, options.transport);
   if (const auto obstacle = agree_on_nccl(*membership, name, own, options.timeout)) {
     if (options.transport == Transport::kNccl) throw Error(obstacle->code, obstacle->reason);
     base::log_info(
@@ -55,13 +56,14 @@ std::vector<std::unique_ptr<Communicator>> make_nccl_process_communicators(
                       obstacle->reason));
     return host;
   }
-  const NcclCliqueOptions clique_options{.id = exchange_nccl_id(
-                            *membership, name, [&] { return library->make_id(); }, options.timeout),
-                        .world_size = host.front()->world_size(),
-                        .first_rank = host.front()->rank(),
-                        .cards = devices};
-  const auto group =
-      std::make_shared<NcclGroup>(library->start_joining(clique_options), membership, name, options);
+  const NcclCliqueOptions clique_options{
+      .id = exchange_nccl_id(
+          *membership, name, [&] { return library->make_id(); }, options.timeout),
+      .world_size = host.front()->world_size(),
+      .first_rank = host.front()->rank(),
+      .cards = devices};
+  const auto group = std::make_shared<NcclGroup>(library->start_joining(clique_options), membership,
+                                                 name, options);
   std::vector<std::unique_ptr<Communicator>> all;
   for (auto& one : host) {
     const int local_rank = static_cast<int>(all.size());

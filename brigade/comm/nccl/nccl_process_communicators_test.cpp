@@ -129,14 +129,15 @@ TEST(NcclProcessCommunicators, ReduceAndBroadcastOverAllReplicas) {
   for (const std::vector<int>& replicas : {std::vector<int>{1, 1}, {2, 1}, {1, 1, 1}}) {
     Wire wire;
     const WireLibrary library(wire);
-    run_successfully({.replicas = replicas, .library = &library}, [](const TestReplica& test_replica) {
-      expect_sum(test_replica.ranks);
-      expect_sum(test_replica.ranks);
-      const at::Tensor value = at::full({2}, test_replica.ranks.rank());
-      const int root = test_replica.ranks.world_size() - 1;
-      test_replica.ranks.broadcast({&value, 1}, root)->wait();
-      EXPECT_EQ(value[1].item<double>(), root);
-    });
+    run_successfully({.replicas = replicas, .library = &library},
+                     [](const TestReplica& test_replica) {
+                       expect_sum(test_replica.ranks);
+                       expect_sum(test_replica.ranks);
+                       const at::Tensor value = at::full({2}, test_replica.ranks.rank());
+                       const int root = test_replica.ranks.world_size() - 1;
+                       test_replica.ranks.broadcast({&value, 1}, root)->wait();
+                       EXPECT_EQ(value[1].item<double>(), root);
+                     });
     const int world = ProcessLayout{.process = 0, .replicas = replicas}.num_replicas();
     EXPECT_EQ(wire.collectives, 3 * world);
     EXPECT_EQ(wire.closed, world);
@@ -173,29 +174,30 @@ TEST(NcclProcessCommunicators, ALostMemberEndsRunningCollectivesAndIsNamed) {
   Wire wire;
   wire.stands_still = true;
   const WireLibrary library(wire);
-  const auto thrown = run_job({.replicas = {2, 1}, .library = &library}, [&](const TestReplica& test_replica) {
-    if (test_replica.membership.self().rank == 1) {
-      // It is lost when all three ranks have started the collective.
-      std::thread loss([&] {
-        while (wire.collectives < 3) std::this_thread::yield();
-        cluster::testing::lose(test_replica.membership, 1, "it was killed");
+  const auto thrown =
+      run_job({.replicas = {2, 1}, .library = &library}, [&](const TestReplica& test_replica) {
+        if (test_replica.membership.self().rank == 1) {
+          // It is lost when all three ranks have started the collective.
+          std::thread loss([&] {
+            while (wire.collectives < 3) std::this_thread::yield();
+            cluster::testing::lose(test_replica.membership, 1, "it was killed");
+          });
+          try {
+            expect_sum(test_replica.ranks);
+          } catch (...) {
+            loss.join();
+            throw;
+          }
+          loss.join();
+        }
+        try {
+          expect_sum(test_replica.ranks);
+          ADD_FAILURE() << "nothing was thrown";
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+          throw;
+        }
       });
-      try {
-        expect_sum(test_replica.ranks);
-      } catch (...) {
-        loss.join();
-        throw;
-      }
-      loss.join();
-    }
-    try {
-      expect_sum(test_replica.ranks);
-      ADD_FAILURE() << "nothing was thrown";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
-      throw;
-    }
-  });
   EXPECT_TRUE(mentions(thrown[0], "/job:worker/task:1") && mentions(thrown[0], "it was killed"));
   EXPECT_TRUE(mentions(thrown[1], "it was killed"));
   EXPECT_EQ(wire.aborts, 2) << "once in each process";

@@ -14,8 +14,8 @@ namespace {
 // A wake-up between a check of the flags and the sleep is missed; the flags are checked again after
 // this time.
 constexpr std::chrono::milliseconds kLongestSleep{100};
-// If another rank gave up because of a lost member, this process learns of the loss within this time
-// too.
+// If another rank gave up because of a lost member, this process learns of the loss within this
+// time too.
 constexpr std::chrono::milliseconds kLossTime{1000};
 
 }  // namespace
@@ -65,10 +65,11 @@ void SharedBarrier::sleep_until_arrived(int rank, std::string_view what, Straggl
   if (has_arrived(rank)) return;
   throw_if_released(rank, what);
   if (report.is_over()) {
-    throw Error(ErrorCode::kDeadlineExceeded,
-                base::str_cat(what, " waited ", options_.timeout.count(), " ms for ", missing(),
-                              ", which did not make the call. Every process must make the same collective "
-                              "calls; raise the timeout if one really needs longer."));
+    throw Error(
+        ErrorCode::kDeadlineExceeded,
+        base::str_cat(what, " waited ", options_.timeout.count(), " ms for ", missing(),
+                      ", which did not make the call. Every process must make the same collective "
+                      "calls; raise the timeout if one really needs longer."));
   }
   if (report.is_due()) report.report(what, missing());
 }

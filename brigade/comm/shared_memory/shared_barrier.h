@@ -41,7 +41,8 @@ struct SharedBarrierOptions {
 };
 
 /// A barrier between processes over shared memory. A waiting rank polls for a while, then sleeps in
-/// the kernel until the others have arrived. It is released if a member is lost, gives up or leaves.
+/// the kernel until the others have arrived. It is released if a member is lost, gives up or
+/// leaves.
 ///
 /// Thread-safety: one call at a time per rank.
 class SharedBarrier {

@@ -30,7 +30,7 @@ std::size_t total_bytes(int world_size) {
 class MappingResults {
  public:
   MappingResults(cluster::Membership& membership, const std::string& name,
-           std::chrono::milliseconds timeout)
+                 std::chrono::milliseconds timeout)
       : membership_(membership), name_(name), timeout_(timeout) {}
 
   void report(const std::string& text) { membership_.set(key(membership_.self().rank), text); }
@@ -84,7 +84,7 @@ SharedSegment make_or_open(cluster::Membership& membership, const std::string& k
 }  // namespace
 
 SharedLayout SharedLayout::create_or_map(cluster::Membership& membership, const std::string& name,
-                                std::chrono::milliseconds timeout) {
+                                         std::chrono::milliseconds timeout) {
   const int world_size = static_cast<int>(membership.members().size());
   MappingResults results(membership, name, timeout);
   SharedSegment segment;

@@ -36,10 +36,10 @@ class SharedLayout {
   /// Values outside shared buffers are copied through staging areas of this size.
   static constexpr std::int64_t kChunkBytes = 1 << 20;
 
-  /// Creates the segment (rank 0) or maps it (others), and returns when all members have. Throws the
-  /// same error on all.
+  /// Creates the segment (rank 0) or maps it (others), and returns when all members have. Throws
+  /// the same error on all.
   static SharedLayout create_or_map(cluster::Membership& membership, const std::string& name,
-                           std::chrono::milliseconds timeout);
+                                    std::chrono::milliseconds timeout);
 
   int world_size() const { return world_size_; }
   BarrierFailure& failure() const;

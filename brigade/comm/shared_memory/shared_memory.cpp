@@ -7,10 +7,10 @@
 #include <cstring>
 
 #include "brigade/base/strings.h"
+#include "brigade/comm/exchange/wire.h"
 #include "brigade/comm/local/chunks.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/shared_memory/shared_layout.h"
-#include "brigade/comm/exchange/wire.h"
 
 namespace brigade::comm {
 
@@ -98,7 +98,8 @@ class SharedMemoryLink final : public ProcessLink {
       std::memcpy(layout_.staging(rank_, chunks_staged_), data_of(mine) + at, piece_of(mine, at));
       wait_for_all();
       for (int rank = 0; rank < world_size_; ++rank)
-        std::memcpy(data_of(all[rank]) + at, layout_.staging(rank, chunks_staged_), piece_of(all[rank], at));
+        std::memcpy(data_of(all[rank]) + at, layout_.staging(rank, chunks_staged_),
+                    piece_of(all[rank], at));
     }
     bytes_sent_ += static_cast<std::int64_t>(mine.nbytes());
     return all;

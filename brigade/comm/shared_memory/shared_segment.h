@@ -30,8 +30,8 @@ class SharedSegment {
   /// Creates one, filled with zeros. Throws kResourceExhausted, with the size, if there is not
   /// enough memory.
   static SharedSegment make(std::size_t bytes);
-  /// Opens one that another process created. Throws kUnavailable with the system's reason, or if the
-  /// file has another size or nonce; then it is neither mapped nor written to.
+  /// Opens one that another process created. Throws kUnavailable with the system's reason, or if
+  /// the file has another size or nonce; then it is neither mapped nor written to.
   static SharedSegment open(const SegmentHandle& handle, std::size_t bytes);
 
   SharedSegment(SharedSegment&& other) noexcept { swap(other); }

@@ -13,8 +13,8 @@ namespace brigade::comm {
 
 /// For tests: calls `body(communicator)` for each replica of each process, all as threads of this
 /// process. `replicas` is the number of each process's replicas. Returns what each replica threw
-/// (null: nothing) when all have returned. A replica that throws releases the others of its process,
-/// and its process is lost to the rest.
+/// (null: nothing) when all have returned. A replica that throws releases the others of its
+/// process, and its process is lost to the rest.
 inline std::vector<std::exception_ptr> run_hierarchy(
     const std::vector<int>& replicas, const std::function<void(Communicator&)>& body) {
   const int processes = static_cast<int>(replicas.size());

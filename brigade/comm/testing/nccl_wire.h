@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "brigade/base/strings.h"
-#include "brigade/comm/nccl/nccl_clique.h"
 #include "brigade/comm/local/reduce_kernel.h"
+#include "brigade/comm/nccl/nccl_clique.h"
 #include "brigade/concurrency/mutex.h"
 
 namespace brigade::comm {
@@ -97,7 +97,8 @@ class WireClique final : public NcclClique {
     std::vector<at::Tensor> tensors;
   };
 
-  void start_call(int local_rank, std::span<const at::Tensor> tensors, ReduceOp op, bool has_input) {
+  void start_call(int local_rank, std::span<const at::Tensor> tensors, ReduceOp op,
+                  bool has_input) {
     const concurrency::MutexLock lock(wire_.mutex);
     ++wire_.collectives;
     Rank& rank = ranks_[local_rank];

@@ -13,8 +13,8 @@
 namespace brigade::comm {
 
 /// For tests: calls `body(communicator)` for each rank of a process communicator whose "processes"
-/// are threads of this process. Returns what each rank threw (null: nothing) when all have returned.
-/// A rank that throws is lost to the others, like a process that dies.
+/// are threads of this process. Returns what each rank threw (null: nothing) when all have
+/// returned. A rank that throws is lost to the others, like a process that dies.
 inline std::vector<std::exception_ptr> run_processes(
     int world_size, const CommunicationOptions& options,
     const std::function<void(ProcessCommunicator&)>& body) {

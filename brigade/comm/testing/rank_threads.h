@@ -15,8 +15,8 @@ using MakeCommunicators =
     std::function<std::vector<std::unique_ptr<Communicator>>(std::shared_ptr<LocalGroup>)>;
 
 /// For tests: calls `body(communicator)` for each rank of a new group of `world_size`, each on a
-/// separate thread. Returns what each rank threw (null: nothing) when all have returned. A rank that
-/// throws releases the others, as in a strategy.
+/// separate thread. Returns what each rank threw (null: nothing) when all have returned. A rank
+/// that throws releases the others, as in a strategy.
 inline std::vector<std::exception_ptr> run_ranks(
     int world_size, const std::function<void(Communicator&)>& body,
     const MakeCommunicators& make = make_local_communicators) {

@@ -6,7 +6,8 @@
 #include <future>
 #include <utility>
 
-/// Helpers for tests of blocking calls: run work on a separate thread and check whether it has ended.
+/// Helpers for tests of blocking calls: run work on a separate thread and check whether it has
+/// ended.
 namespace brigade::concurrency::testing {
 
 /// A wait longer than this is a failure.

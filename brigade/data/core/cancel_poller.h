@@ -50,7 +50,7 @@ inline void throw_if_cancelled(const std::optional<concurrency::CancelToken>& ca
 /// ms, because many inputs skip at no cost, and an input with threads may restart them for each.
 template <class T>
 std::uint64_t cancellable_skip(IteratorBase<T>& input, std::uint64_t count,
-                            const std::optional<concurrency::CancelToken>& cancel) {
+                               const std::optional<concurrency::CancelToken>& cancel) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kLongPart = std::chrono::milliseconds(50);
   std::uint64_t part = std::uint64_t{1} << 10;

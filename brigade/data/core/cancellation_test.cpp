@@ -6,13 +6,13 @@
 
 #include <string>
 
-#include "brigade/data/transforms/choose_from_datasets.h"
 #include "brigade/data/sources/counter.h"
 #include "brigade/data/sources/files.h"
 #include "brigade/data/sources/from_generator.h"
-#include "brigade/data/transforms/sample_from_datasets.h"
 #include "brigade/data/sources/saved_elements.h"
 #include "brigade/data/testing/dataset_contract.h"
+#include "brigade/data/transforms/choose_from_datasets.h"
+#include "brigade/data/transforms/sample_from_datasets.h"
 #include "brigade/data/transforms/zip.h"
 #include "brigade/io/memory_file_system.h"
 

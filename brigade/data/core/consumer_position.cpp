@@ -30,7 +30,7 @@ void ConsumerPosition::advance_snapshot() {
 }
 
 io::StateTree ConsumerPosition::save(std::string_view transform, std::uint64_t begin,
-                                std::uint64_t end) const {
+                                     std::uint64_t end) const {
   IndexSet delivered = delivered_;
   delivered.add(begin, end);
   const std::uint64_t run_end = delivered.end_of_run(snapshot_index_);
@@ -63,14 +63,15 @@ void ConsumerPosition::load(std::string_view transform, const io::StateTree& sta
   pending_.clear();
 }
 
-std::uint64_t ConsumerPosition::skip_undelivered(std::uint64_t count,
-                                const std::function<std::uint64_t(std::uint64_t)>& skip) {
+std::uint64_t ConsumerPosition::skip_undelivered(
+    std::uint64_t count, const std::function<std::uint64_t(std::uint64_t)>& skip) {
   std::uint64_t passed = 0;
   while (true) {
     const std::uint64_t end = delivered_.end_of_run(snapshot_index_);
     const bool is_delivered = end != snapshot_index_;
     const std::uint64_t gap = delivered_.next_begin(snapshot_index_) - snapshot_index_;
-    const std::uint64_t distance = is_delivered ? end - snapshot_index_ : std::min(gap, count - passed);
+    const std::uint64_t distance =
+        is_delivered ? end - snapshot_index_ : std::min(gap, count - passed);
     if (distance == 0) break;
     const std::uint64_t done = skip(distance);
     snapshot_index_ += done;

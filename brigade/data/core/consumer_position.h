@@ -43,7 +43,8 @@ class ConsumerPosition {
   /// delivered ones between and right after them. `skip(n)` skips up to `n` elements of the input,
   /// which must be at the snapshot, and returns how many it skipped. Returns how many of the
   /// `count` elements there were. Call `set_snapshot` afterwards.
-  std::uint64_t skip_undelivered(std::uint64_t count, const std::function<std::uint64_t(std::uint64_t)>& skip);
+  std::uint64_t skip_undelivered(std::uint64_t count,
+                                 const std::function<std::uint64_t(std::uint64_t)>& skip);
   void set_snapshot(io::StateTree state) { snapshot_ = std::move(state); }
 
  private:

@@ -35,7 +35,8 @@ std::string text_of(const io::StateTree& state) {
   }
   return text;
 }
-std::string saved(const ConsumerPosition& position, std::uint64_t begin = 0, std::uint64_t end = 0) {
+std::string saved(const ConsumerPosition& position, std::uint64_t begin = 0,
+                  std::uint64_t end = 0) {
   return text_of(position.save("test", begin, end));
 }
 

@@ -50,14 +50,17 @@ Dataset<Number> waiting(const std::shared_ptr<WaitPoint>& wait_point) {
 const auto kIdentity = [](Number x) { return x; };
 
 TEST(EarlyExit, EndsAWaitingSourceBeforePrefetch) {
-  expect_leaving_ends_threads([](const auto& wait_point) { return waiting(wait_point).prefetch(1); });
   expect_leaving_ends_threads(
-      [](const auto& wait_point) { return waiting(wait_point).prefetch(2).map(kIdentity).prefetch(1); });
+      [](const auto& wait_point) { return waiting(wait_point).prefetch(1); });
+  expect_leaving_ends_threads([](const auto& wait_point) {
+    return waiting(wait_point).prefetch(2).map(kIdentity).prefetch(1);
+  });
 }
 
 TEST(EarlyExit, EndsAWaitingSourceBeforeAParallelMap) {
-  expect_leaving_ends_threads(
-      [](const auto& wait_point) { return waiting(wait_point).map(kIdentity, {.parallelism = 2}); });
+  expect_leaving_ends_threads([](const auto& wait_point) {
+    return waiting(wait_point).map(kIdentity, {.parallelism = 2});
+  });
 }
 
 TEST(EarlyExit, EndsAWaitingMapFunction) {
@@ -75,8 +78,8 @@ TEST(EarlyExit, EndsAWaitingMapFunction) {
 
 TEST(EarlyExit, EndsAWaitingSourceBeforeInterleave) {
   expect_leaving_ends_threads([](const auto& wait_point) {
-    return waiting(wait_point).interleave([](Number) { return range(1); },
-                                     {.cycle_length = 1, .parallelism = 2});
+    return waiting(wait_point)
+        .interleave([](Number) { return range(1); }, {.cycle_length = 1, .parallelism = 2});
   });
 }
 

@@ -13,8 +13,8 @@ namespace brigade::data::internal {
 
 /// The contents of `index.json` in a folder of elements (docs/formats.md, "Files of elements").
 struct ElementIndex {
-  std::string type;  ///< `Codec<T>::name()`
-  PipelineDescription pipeline;     ///< of the dataset that was written
+  std::string type;              ///< `Codec<T>::name()`
+  PipelineDescription pipeline;  ///< of the dataset that was written
   std::uint64_t seed = 0;
   std::string shard;  ///< of the dataset: "the whole"
   std::uint64_t count = 0;

@@ -15,7 +15,8 @@ void rethrow_with_context(std::string_view context) {
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::kResourceExhausted, base::str_cat(context, "out of memory"));
   } catch (const std::exception& error) {
-    throw Error(ErrorCode::kAborted, base::str_cat(context, base::without_stack_trace(error.what())));
+    throw Error(ErrorCode::kAborted,
+                base::str_cat(context, base::without_stack_trace(error.what())));
   } catch (...) {
     throw Error(ErrorCode::kAborted,
                 base::str_cat(context, "an exception that is no std::exception"));

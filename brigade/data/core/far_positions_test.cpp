@@ -9,9 +9,9 @@
 
 #include "brigade/base/error.h"
 #include "brigade/concurrency/cancel_token.h"
+#include "brigade/data/core/source.h"
 #include "brigade/data/dataset.h"
 #include "brigade/data/sources/from_generator.h"
-#include "brigade/data/core/source.h"
 
 namespace brigade::data {
 namespace {

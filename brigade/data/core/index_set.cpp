@@ -57,8 +57,8 @@ std::uint64_t IndexSet::next_begin(std::uint64_t index) const {
 
 std::uint64_t checked_ahead(std::uint64_t ahead) {
   check_argument(ahead <= kMaxAhead, base::str_cat("A saved position is ", ahead,
-                                                    " elements ahead of its input; at most ",
-                                                    kMaxAhead, " are possible: it is damaged"));
+                                                   " elements ahead of its input; at most ",
+                                                   kMaxAhead, " are possible: it is damaged"));
   return ahead;
 }
 

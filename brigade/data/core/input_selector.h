@@ -48,8 +48,8 @@ template <class T>
 class SelectingIterator final : public IteratorBase<T> {
  public:
   SelectingIterator(std::vector<NodePtr<T>> nodes, std::unique_ptr<InputSelector> selector,
-                 WhenEmpty when_empty, const ShardingInfo& sharding, const IteratorOptions& options,
-                 std::string name)
+                    WhenEmpty when_empty, const ShardingInfo& sharding,
+                    const IteratorOptions& options, std::string name)
       : nodes_(std::move(nodes)),
         selector_(std::move(selector)),
         when_empty_(when_empty),

@@ -19,11 +19,14 @@ bool has(const std::vector<std::int64_t>& inputs, std::int64_t cardinality) {
 }  // namespace
 
 ShardingInfo sharding_of_joined(const std::vector<ShardingInfo>& inputs) {
-  ShardingInfo joined{.files = inputs.front().files, .file_list_hash = inputs.front().file_list_hash, .has_hint = true};
+  ShardingInfo joined{.files = inputs.front().files,
+                      .file_list_hash = inputs.front().file_list_hash,
+                      .has_hint = true};
   for (const ShardingInfo& input : inputs) {
     // The fewest, because each input must have enough files for all shards.
     joined.files = std::min(joined.files, input.files);
-    if (&input != &inputs.front()) joined.file_list_hash = base::mix_seed(joined.file_list_hash, input.file_list_hash);
+    if (&input != &inputs.front())
+      joined.file_list_hash = base::mix_seed(joined.file_list_hash, input.file_list_hash);
     joined.has_hint = joined.has_hint && input.has_hint;
     if (joined.counting_step.empty()) joined.counting_step = input.counting_step;
   }
@@ -40,7 +43,8 @@ ShardingInfo sharding_of_aligned(const std::vector<ShardingInfo>& inputs) {
 
 IteratorOptions options_of_joined(IteratorOptions options, const ShardingInfo& sharding,
                                   std::uint64_t input) {
-  const bool is_shared = options.shard.by == ShardBy::kFiles ? sharding.files > 0 : sharding.has_hint;
+  const bool is_shared =
+      options.shard.by == ShardBy::kFiles ? sharding.files > 0 : sharding.has_hint;
   if (!is_shared) options.shard = Shard();
   return options_of_input(std::move(options), input);
 }
@@ -53,7 +57,7 @@ std::string describe_inputs(const std::string& name, const std::vector<std::stri
 }
 
 PipelineStep step_of_inputs(const std::string& name, const std::vector<PipelineDescription>& inputs,
-                          const InputLabels& labels) {
+                            const InputLabels& labels) {
   std::vector<std::string> texts;
   std::vector<std::string> fixed;
   for (PipelineDescription pipeline : inputs) {

@@ -22,8 +22,8 @@ ShardingInfo sharding_of_joined(const std::vector<ShardingInfo>& inputs);
 /// need not have the same number of elements.
 ShardingInfo sharding_of_aligned(const std::vector<ShardingInfo>& inputs);
 
-/// The iterator options of input `input`. All inputs must support the shard; if `sharding` says that
-/// one does not, all are iterated over as a whole.
+/// The iterator options of input `input`. All inputs must support the shard; if `sharding` says
+/// that one does not, all are iterated over as a whole.
 IteratorOptions options_of_joined(IteratorOptions options, const ShardingInfo& sharding,
                                   std::uint64_t input);
 
@@ -35,7 +35,7 @@ std::string describe_inputs(const std::string& name, const std::vector<std::stri
                             const InputLabels& labels = {});
 /// The same as a step, from the pipeline descriptions of the inputs.
 PipelineStep step_of_inputs(const std::string& name, const std::vector<PipelineDescription>& inputs,
-                          const InputLabels& labels = {});
+                            const InputLabels& labels = {});
 
 /// An input as the transform uses it: its iterators record statistics if all steps do. A transform
 /// whose saved position holds nothing read from the input may use it in any order.

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/data/runtime/measured.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/position.h"
+#include "brigade/data/runtime/measured.h"
 #include "brigade/data/runtime/stages.h"
 #include "brigade/io/state_tree.h"
 
@@ -71,8 +71,8 @@ class Iterator {
   }
 
   /// Everything that `restore` needs: seed, epoch, the pipeline description, and the position of
-  /// each transform. Throws kFailedPrecondition if a call of `next` was cancelled midway, unless the
-  /// last step has threads (prefetch, parallel map): those keep their position.
+  /// each transform. Throws kFailedPrecondition if a call of `next` was cancelled midway, unless
+  /// the last step has threads (prefetch, parallel map): those keep their position.
   io::StateTree save() const {
     check_state(
         !is_interrupted_,

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "brigade/data/core/iterator_base.h"
-#include "brigade/data/runtime/measured.h"
 #include "brigade/data/core/order.h"
 #include "brigade/data/core/pipeline_description.h"
 #include "brigade/data/core/sharding.h"
+#include "brigade/data/runtime/measured.h"
 
 namespace brigade::data {
 
@@ -102,8 +102,8 @@ class TransformNode : public Node<Out> {
  protected:
   /// The input, whose iterators return the same elements in the same order each time.
   const Node<In>& input() const { return in_order_; }
-  /// The input, whose iterators may relax the order: for a transform whose saved position holds only
-  /// that of its input, and nothing read from it.
+  /// The input, whose iterators may relax the order: for a transform whose saved position holds
+  /// only that of its input, and nothing read from it.
   const Node<In>& input_in_any_order() const { return in_any_order_; }
   /// The sharding of a transform that counts elements, and so gives other elements for the shards
   /// together than for the whole dataset.

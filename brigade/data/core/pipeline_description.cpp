@@ -36,8 +36,9 @@ PipelineDescription as_saved(const PipelineDescription& pipeline) {
 }
 
 bool has_same_fixed_parts(const PipelineDescription& a, const PipelineDescription& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const PipelineStep& x, const PipelineStep& y) { return x.fixed == y.fixed; });
+  return std::equal(
+      a.begin(), a.end(), b.begin(), b.end(),
+      [](const PipelineStep& x, const PipelineStep& y) { return x.fixed == y.fixed; });
 }
 
 }  // namespace
@@ -83,7 +84,8 @@ std::string difference(const PipelineDescription& there, const PipelineDescripti
   return "";
 }
 
-void check_same_pipeline(const PipelineDescription& saved, const PipelineDescription& current, PipelineMatch match) {
+void check_same_pipeline(const PipelineDescription& saved, const PipelineDescription& current,
+                         PipelineMatch match) {
   const std::string different = difference(saved, current);
   if (different.empty()) return;
   const std::string both = str_cat("The position was saved in ", describe(saved),

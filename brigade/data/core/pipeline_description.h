@@ -29,8 +29,8 @@ using PipelineDescription = std::vector<PipelineStep>;
 /// How closely the pipeline must match the one in which a position was saved, to restore it.
 enum class PipelineMatch {
   kExact,  ///< All steps must be the same.
-  /// Batch sizes and the counts of `take` and `repeat` may differ: for a job that is made longer, or
-  /// resumes on another number of replicas. The iteration resumes after the last element that it
+  /// Batch sizes and the counts of `take` and `repeat` may differ: for a job that is made longer,
+  /// or resumes on another number of replicas. The iteration resumes after the last element that it
   /// returned, and a warning is logged that says what differs.
   kIgnoreLengths,
 };
@@ -49,6 +49,7 @@ std::string difference(const PipelineDescription& there, const PipelineDescripti
 
 /// Throws kInvalidArgument, naming the first step that differs, unless a position saved in `saved`
 /// can be restored into `current`. Logs a warning if only lengths differ and `match` allows that.
-void check_same_pipeline(const PipelineDescription& saved, const PipelineDescription& current, PipelineMatch match);
+void check_same_pipeline(const PipelineDescription& saved, const PipelineDescription& current,
+                         PipelineMatch match);
 
 }  // namespace brigade::data

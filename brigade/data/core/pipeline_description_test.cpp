@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "brigade/data/sources/files.h"
 #include "brigade/data/core/source.h"
+#include "brigade/data/sources/files.h"
 #include "brigade/data/testing/dataset_contract.h"
 #include "brigade/data/testing/warnings.h"
 

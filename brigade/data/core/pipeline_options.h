@@ -28,9 +28,9 @@ struct PipelineOptions {
   Order input_order = Order::kInOrder;
   /// Ends all waits. Unset: cannot be cancelled.
   std::optional<concurrency::CancelToken> cancel{};
-  /// Where this step records its statistics, and from where it reads `workers` and `capacity`, which
-  /// then may change while it runs; `max_slots` is the most that `capacity` can become. Null: not
-  /// measured.
+  /// Where this step records its statistics, and from where it reads `workers` and `capacity`,
+  /// which then may change while it runs; `max_slots` is the most that `capacity` can become. Null:
+  /// not measured.
   std::shared_ptr<Stages> stages{};
   Stage* stage = nullptr;
   std::size_t max_slots = 0;

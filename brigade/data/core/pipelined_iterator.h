@@ -13,13 +13,13 @@
 #include "brigade/concurrency/linked_token.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/data/core/cancel_poller.h"
-#include "brigade/data/runtime/chunk_sizer.h"
-#include "brigade/data/core/iterator_base.h"
 #include "brigade/data/core/consumer_position.h"
-#include "brigade/data/core/reorder_buffer.h"
 #include "brigade/data/core/element_result.h"
-#include "brigade/data/core/pipeline_options.h"
 #include "brigade/data/core/index_set.h"
+#include "brigade/data/core/iterator_base.h"
+#include "brigade/data/core/pipeline_options.h"
+#include "brigade/data/core/reorder_buffer.h"
+#include "brigade/data/runtime/chunk_sizer.h"
 #include "brigade/data/runtime/tuned_stage.h"
 #include "brigade/data/runtime/worker_meter.h"
 #include "brigade/data/runtime/workers.h"
@@ -112,7 +112,8 @@ class PipelinedIterator final : public IteratorBase<Out> {
 
   void start() {
     const StageSettings settings = stage_.begin();
-    reorder_buffer_ = std::make_unique<ReorderBuffer>(ReorderBufferOptions{.capacity = settings.capacity,
+    reorder_buffer_ =
+        std::make_unique<ReorderBuffer>(ReorderBufferOptions{.capacity = settings.capacity,
                                                              .slots = slots_for(options_),
                                                              .order = options_.order,
                                                              .cancel = options_.cancel,
@@ -122,14 +123,14 @@ class PipelinedIterator final : public IteratorBase<Out> {
     pulled_index_ = position_.snapshot_index();
     next_snapshot_ = pulled_index_;
     delivered_before_ = position_.delivered();
-    workers_ = std::make_unique<Workers>(options_.name, [this](const Workers& workers,
-                                                               std::size_t number) {
-      try {
-        run_worker(workers, number);
-      } catch (...) {  // out of memory or a broken input; an element's error is in its result
-        reorder_buffer_->fail(std::current_exception());
-      }
-    });
+    workers_ = std::make_unique<Workers>(
+        options_.name, [this](const Workers& workers, std::size_t number) {
+          try {
+            run_worker(workers, number);
+          } catch (...) {  // out of memory or a broken input; an element's error is in its result
+            reorder_buffer_->fail(std::current_exception());
+          }
+        });
     workers_->set_count(settings.threads);
   }
   void stop() {
@@ -167,7 +168,8 @@ class PipelinedIterator final : public IteratorBase<Out> {
     }
     current_chunk_ = std::exchange(chunk_at(*number), Chunk());
     reorder_buffer_->release(*number);
-    if (current_chunk_.snapshot) position_.add_snapshot(current_chunk_.snapshot_index, std::move(*current_chunk_.snapshot));
+    if (current_chunk_.snapshot)
+      position_.add_snapshot(current_chunk_.snapshot_index, std::move(*current_chunk_.snapshot));
     stage_.count_chunk(current_chunk_.results);
     return true;
   }
@@ -265,11 +267,11 @@ class PipelinedIterator final : public IteratorBase<Out> {
   TunedStage stage_;
   ConsumerPosition position_;  // without the elements of current_chunk_
   Chunk current_chunk_;
-  std::size_t num_taken_ = 0;   // of current_chunk_
+  std::size_t num_taken_ = 0;     // of current_chunk_
   std::uint64_t next_chunk_ = 0;  // the number of the chunk after current_chunk_, if in order
   bool has_ended_ = false;
   std::vector<Chunk> chunks_;  // a ring; reorder_buffer_ controls access to each
-  IndexSet delivered_before_;     // delivered before the workers started
+  IndexSet delivered_before_;  // delivered before the workers started
   concurrency::Mutex pull_mutex_;
   std::uint64_t pulled_index_ = 0;  // under pull_mutex_ while workers run, like next_snapshot_
   std::uint64_t next_snapshot_ = 0;

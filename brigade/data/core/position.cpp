@@ -71,8 +71,10 @@ IteratorOptions options_of_state(const io::StateTree& state) {
   return options;
 }
 
-void check_pipeline_of_state(const io::StateTree& state, const PipelineDescription& current, PipelineMatch match) {
-  if (state.has(kPipeline)) check_same_pipeline(load_pipeline_description(state.at(kPipeline)), current, match);
+void check_pipeline_of_state(const io::StateTree& state, const PipelineDescription& current,
+                             PipelineMatch match) {
+  if (state.has(kPipeline))
+    check_same_pipeline(load_pipeline_description(state.at(kPipeline)), current, match);
 }
 
 void check_same_shard(const Shard& saved, const Shard& current) {

@@ -42,7 +42,8 @@ IteratorOptions options_of_state(const io::StateTree& state);
 /// Throws kInvalidArgument, naming the first step that differs, unless the state was saved in a
 /// dataset whose description matches `current`. A state without a description, as old versions
 /// saved it, passes.
-void check_pipeline_of_state(const io::StateTree& state, const PipelineDescription& current, PipelineMatch match);
+void check_pipeline_of_state(const io::StateTree& state, const PipelineDescription& current,
+                             PipelineMatch match);
 /// Throws kInvalidArgument unless a position saved in shard `saved` can be restored into `current`.
 void check_same_shard(const Shard& saved, const Shard& current);
 const io::StateTree& position_of_state(const io::StateTree& state);

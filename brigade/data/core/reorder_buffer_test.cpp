@@ -46,7 +46,8 @@ TEST(ReorderBuffer, StopEndsWaitsOnBothSides) {
 TEST(ReorderBuffer, FailureReachesTheConsumer) {
   ReorderBuffer buffer(1);
   buffer.claim();
-  std::thread producer([&] { buffer.fail(std::make_exception_ptr(std::runtime_error("no more"))); });
+  std::thread producer(
+      [&] { buffer.fail(std::make_exception_ptr(std::runtime_error("no more"))); });
   EXPECT_THROW(buffer.wait_for(0), std::runtime_error);
   EXPECT_EQ(buffer.claim(), std::nullopt);
   producer.join();

@@ -8,8 +8,8 @@
 
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/core/cancel_poller.h"
-#include "brigade/data/core/node.h"
 #include "brigade/data/core/element_result.h"
+#include "brigade/data/core/node.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::data::internal {
@@ -45,7 +45,8 @@ class ReplayableInput {
     ElementResult<T> result;  // an element that failed has a position too
   };
 
-  ReplayableInput(std::unique_ptr<IteratorBase<T>> input, std::optional<concurrency::CancelToken> cancel)
+  ReplayableInput(std::unique_ptr<IteratorBase<T>> input,
+                  std::optional<concurrency::CancelToken> cancel)
       : input_(std::move(input)),
         cancel_(cancel),
         cancel_poller_(std::move(cancel)),
@@ -58,7 +59,8 @@ class ReplayableInput {
   Element next() {
     cancel_poller_.poll();  // the caller may read many elements without returning one
     if (position_.index - position_.snapshot->index >= kElementsPerSnapshot) {
-      position_.snapshot = std::make_shared<const InputSnapshot>(InputSnapshot{position_.index, input_->save()});
+      position_.snapshot =
+          std::make_shared<const InputSnapshot>(InputSnapshot{position_.index, input_->save()});
     }
     Element element{position_, result_of_next(*input_)};
     if (element.result.error && cancel_poller_.is_cancelled()) {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "brigade/data/sources/files.h"
 #include "brigade/data/core/source.h"
+#include "brigade/data/sources/files.h"
 #include "brigade/data/testing/dataset_contract.h"
 
 namespace brigade::data {
@@ -26,12 +26,12 @@ IteratorOptions half(std::int64_t index, ShardBy by = ShardBy::kFiles) {
 TEST(ShardingInfo, IsThatOfTheSource) {
   EXPECT_EQ(range(4).shuffle(2).batch(2).sharding().files, 0);
   const ShardingInfo sharding = two_files_of_ten()
-                              .shuffle(3)
-                              .map([](std::int64_t x) { return x; })
-                              .repeat(2)
-                              .batch(2)
-                              .prefetch(1)
-                              .sharding();
+                                    .shuffle(3)
+                                    .map([](std::int64_t x) { return x; })
+                                    .repeat(2)
+                                    .batch(2)
+                                    .prefetch(1)
+                                    .sharding();
   EXPECT_EQ(sharding.files, 2);
   EXPECT_EQ(sharding.counting_step, "");
   EXPECT_FALSE(sharding.has_hint);

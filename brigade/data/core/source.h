@@ -8,14 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/data/dataset.h"
 #include "brigade/data/core/indexed_source.h"
+#include "brigade/data/dataset.h"
 
 namespace brigade::data {
 
-/// A dataset of `size` elements. Each is made by `element(index)` when it is read; `element` must be
-/// a pure function that several threads may call. `name` is the source's name in messages. Throws
-/// kInvalidArgument if `size` is negative.
+/// A dataset of `size` elements. Each is made by `element(index)` when it is read; `element` must
+/// be a pure function that several threads may call. `name` is the source's name in messages.
+/// Throws kInvalidArgument if `size` is negative.
 template <class T>
 Dataset<T> from_indexed(std::int64_t size, std::function<T(std::int64_t)> element,
                         std::string name) {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "brigade/data/sources/files.h"
 #include "brigade/data/core/source.h"
+#include "brigade/data/sources/files.h"
 #include "brigade/data/testing/dataset_contract.h"
 #include "brigade/io/state_json.h"
 

@@ -134,7 +134,8 @@ std::uint64_t CsvReader::skip(std::uint64_t count) {
 }
 
 io::StateTree CsvReader::save() const {
-  io::StateTree state = save_file_position(kSource, {.offset = bytes_.offset(), .is_at_end = is_at_end_});
+  io::StateTree state =
+      save_file_position(kSource, {.offset = bytes_.offset(), .is_at_end = is_at_end_});
   state["line"] = line_;
   return state;
 }

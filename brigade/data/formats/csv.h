@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "brigade/data/dataset.h"
 #include "brigade/data/formats/csv_scanner.h"
 #include "brigade/data/formats/csv_value.h"
-#include "brigade/data/dataset.h"
 #include "brigade/data/sources/file_source.h"
 #include "brigade/io/compression.h"
 #include "brigade/io/file_system.h"
@@ -27,8 +27,8 @@ struct CsvOptions {
   CsvQuotes quotes = CsvQuotes::kOn;
   /// A field with this text is missing, like an empty one.
   std::string na_value{};
-  /// The selected columns, counted from 0, in ascending order: one per type. Rows may then have more
-  /// fields. Empty: all columns, and rows must have exactly one field per type.
+  /// The selected columns, counted from 0, in ascending order: one per type. Rows may then have
+  /// more fields. Empty: all columns, and rows must have exactly one field per type.
   std::vector<std::size_t> select_columns{};
   /// The compression of the files. By default gzip files are detected from their first bytes.
   io::Compression compression = io::Compression::kAuto;
@@ -46,13 +46,14 @@ struct CsvOptions {
 ///   auto rows = data::csv({"iris.csv"}, {data::CsvType::kFloat, 0.0f, "unknown"},
 ///                         {.header = data::CsvHeader::kSkip});
 ///
-/// A row that is malformed, has too few or too many fields, or a field of another type, is one element
-/// that fails (kInvalidArgument): the error names file, line, column, text and type. A row with wrong
-/// quotes ends with its line; a quote that is never closed consumes the rest of the file.
+/// A row that is malformed, has too few or too many fields, or a field of another type, is one
+/// element that fails (kInvalidArgument): the error names file, line, column, text and type. A row
+/// with wrong quotes ends with its line; a quote that is never closed consumes the rest of the
+/// file.
 ///
-/// It can be sharded by files, as `from_files`. The saved position is a byte offset: restoring seeks to
-/// it directly; a compressed file is decompressed up to it. Throws kInvalidArgument
-/// if there are no files or no columns, if the selected columns are not ascending or not as many as
+/// It can be sharded by files, as `from_files`. The saved position is a byte offset: restoring
+/// seeks to it directly; a compressed file is decompressed up to it. Throws kInvalidArgument if
+/// there are no files or no columns, if the selected columns are not ascending or not as many as
 /// the types, and for a delimiter that is a quote or a line end.
 ///
 /// TensorFlow counterpart: tf.data.experimental.CsvDataset.

@@ -11,8 +11,8 @@
 namespace brigade::data {
 namespace {
 
-/// For numbers out of range, whether the number is too large or too small, which from_chars does not
-/// tell.
+/// For numbers out of range, whether the number is too large or too small, which from_chars does
+/// not tell.
 template <class T>
 T beyond_range(std::string_view text) {
   const bool is_negative = text.starts_with('-');

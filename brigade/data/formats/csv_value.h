@@ -18,8 +18,8 @@ std::string_view to_string(CsvType type);
 using CsvValue = std::variant<std::int32_t, std::int64_t, float, double, std::string>;
 using CsvRow = std::vector<CsvValue>;
 
-/// A selected column: a type, and then no field may be missing, or a default value, which also gives
-/// the type.
+/// A selected column: a type, and then no field may be missing, or a default value, which also
+/// gives the type.
 ///
 ///   {CsvType::kInt64, 0.5f, "unknown"}
 ///
@@ -38,8 +38,9 @@ struct CsvColumn {
   CsvColumn(std::int64_t value) : CsvColumn(CsvValue(value)) {}              // NOLINT
 };
 
-/// Parses `text`, ignoring spaces around numbers; unset if it is not a value of the type. Numbers are
-/// decimal, with an optional sign; floating-point ones may be "inf", "nan", or too large, which is inf.
+/// Parses `text`, ignoring spaces around numbers; unset if it is not a value of the type. Numbers
+/// are decimal, with an optional sign; floating-point ones may be "inf", "nan", or too large, which
+/// is inf.
 std::optional<CsvValue> parse_csv_value(std::string_view text, CsvType type);
 
 }  // namespace brigade::data

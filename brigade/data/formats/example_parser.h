@@ -12,9 +12,8 @@
 
 namespace brigade::data {
 
-/// A feature with the same number of values in every example: the product of `shape`, or one value for
-/// an empty shape.
-/// TensorFlow counterpart: tf.io.FixedLenFeature.
+/// A feature with the same number of values in every example: the product of `shape`, or one value
+/// for an empty shape. TensorFlow counterpart: tf.io.FixedLenFeature.
 struct FixedLenFeature {
   FeatureKind kind = FeatureKind::kFloat;
   std::vector<std::int64_t> shape{};
@@ -40,8 +39,8 @@ struct FeatureSpec {
 struct ParsedExample {
   std::vector<Feature> features;
 
-  /// The values of a feature, for example `values<float>(2)`. Throws kInvalidArgument if there is no such
-  /// feature, or its values are of another kind.
+  /// The values of a feature, for example `values<float>(2)`. Throws kInvalidArgument if there is
+  /// no such feature, or its values are of another kind.
   template <class T>
   const std::vector<T>& values(std::size_t feature) const;
   /// The one value of a feature. Throws kInvalidArgument too if there are more or fewer.
@@ -63,12 +62,12 @@ struct ParsedExample {
 /// Thread-safety: immutable; any number of threads may call it.
 class ExampleParser {
  public:
-  /// Throws kInvalidArgument, naming the feature, if a name occurs twice, a kind is kNone, a dimension
-  /// is negative, or a default has another kind or number of values than requested.
+  /// Throws kInvalidArgument, naming the feature, if a name occurs twice, a kind is kNone, a
+  /// dimension is negative, or a default has another kind or number of values than requested.
   explicit ExampleParser(std::vector<FeatureSpec> features);
 
-  /// Throws, naming the feature, kInvalidArgument if a feature without a default is missing, or if one
-  /// has another kind or number of values; kDataLoss if the bytes are not an example.
+  /// Throws, naming the feature, kInvalidArgument if a feature without a default is missing, or if
+  /// one has another kind or number of values; kDataLoss if the bytes are not an example.
   ParsedExample operator()(std::string_view bytes) const;
 
   const std::vector<FeatureSpec>& features() const { return features_; }

@@ -21,8 +21,8 @@ class FeatureView {
       : kind_(kind), list_(list), whole_(whole) {}
 
   FeatureKind kind() const { return kind_; }
-  /// Calls `take(value)` for each value, which must be of that kind. Throws kDataLoss if the list is
-  /// malformed.
+  /// Calls `take(value)` for each value, which must be of that kind. Throws kDataLoss if the list
+  /// is malformed.
   template <class Take>
   void each_bytes(Take take) const;
   template <class Take>
@@ -49,8 +49,8 @@ class ExampleView {
   explicit ExampleView(std::string_view bytes)
       : whole_(bytes), example_(bytes, bytes), features_({}, bytes) {}
 
-  /// Advances to the next feature, if there is one. If a name occurs twice, the last one counts. Throws
-  /// kDataLoss if the bytes are malformed.
+  /// Advances to the next feature, if there is one. If a name occurs twice, the last one counts.
+  /// Throws kDataLoss if the bytes are malformed.
   bool next();
   std::string_view name() const { return name_; }
   const FeatureView& feature() const { return feature_; }

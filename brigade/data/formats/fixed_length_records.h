@@ -29,13 +29,12 @@ struct FixedLengthRecordsOptions {
 /// Records of equal length in binary files, one file after another; for example CIFAR's files with
 /// `{.record_bytes = 3073}`.
 ///
-/// It can be sharded by files, as `from_files`. The saved position is a byte offset: restoring seeks to
-/// it directly; a compressed file is decompressed up to it. A file
-/// whose length, without header and footer, is not a multiple of the record length is one element that
-/// fails when it is opened (kInvalidArgument); a compressed one fails at its end, where its length is
-/// known (kDataLoss).
-/// Throws kInvalidArgument if there are no files, for a record of less than one byte and for
-/// negative lengths.
+/// It can be sharded by files, as `from_files`. The saved position is a byte offset: restoring
+/// seeks to it directly; a compressed file is decompressed up to it. A file whose length, without
+/// header and footer, is not a multiple of the record length is one element that fails when it is
+/// opened (kInvalidArgument); a compressed one fails at its end, where its length is known
+/// (kDataLoss). Throws kInvalidArgument if there are no files, for a record of less than one byte
+/// and for negative lengths.
 ///
 /// TensorFlow counterpart: tf.data.FixedLengthRecordDataset.
 Dataset<std::string> fixed_length_records(std::vector<io::Path> paths,

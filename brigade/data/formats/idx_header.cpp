@@ -28,8 +28,8 @@ std::uint32_t big_endian_word(std::string_view bytes, std::size_t index) {
 void check_magic(std::string_view bytes, std::string_view name, int dimensions) {
   const std::uint32_t expected = kUnsignedByte << 8 | static_cast<std::uint32_t>(dimensions);
   if (bytes.size() < kWordSize) {
-    throw_broken(
-        name, base::str_cat("it has ", bytes.size(), " bytes, the magic number alone has ", kWordSize));
+    throw_broken(name, base::str_cat("it has ", bytes.size(), " bytes, the magic number alone has ",
+                                     kWordSize));
   }
   const std::uint32_t magic = big_endian_word(bytes, 0);
   if (magic == expected) return;
@@ -43,7 +43,8 @@ std::vector<std::int64_t> read_shape(std::string_view bytes, std::string_view na
                                      int dimensions) {
   const std::size_t header = idx_header_bytes(dimensions);
   if (bytes.size() < header) {
-    throw_broken(name, base::str_cat("it has ", bytes.size(), " bytes, the header alone has ", header));
+    throw_broken(name,
+                 base::str_cat("it has ", bytes.size(), " bytes, the header alone has ", header));
   }
   std::vector<std::int64_t> shape;
   for (std::size_t i = 1; i <= static_cast<std::size_t>(dimensions); ++i) {

@@ -19,8 +19,8 @@ std::size_t idx_header_bytes(int dimensions);
 
 /// Parses the header at the start of `beginning`: a magic number (0, 0, the type 0x08, the number
 /// of dimensions), then each dimension as a big-endian 32-bit number. `name` is the file's name
-/// in errors. Throws kInvalidArgument if `dimensions` is not 1 to 4 or the magic number does not match,
-/// kDataLoss if `beginning` is shorter than the header.
+/// in errors. Throws kInvalidArgument if `dimensions` is not 1 to 4 or the magic number does not
+/// match, kDataLoss if `beginning` is shorter than the header.
 IdxHeader parse_idx_header(std::string_view beginning, std::string_view name, int dimensions);
 
 /// Throws kDataLoss: the file holds `found` instead of the number of values in its header.
@@ -35,8 +35,8 @@ struct IdxContent {
   std::string_view values;  ///< row-major
 };
 
-/// Parses a whole idx file: the header, then the values. Throws as `parse_idx_header`, and kDataLoss if
-/// the file is shorter or longer than its dimensions require.
+/// Parses a whole idx file: the header, then the values. Throws as `parse_idx_header`, and
+/// kDataLoss if the file is shorter or longer than its dimensions require.
 IdxContent parse_idx_bytes(std::string_view bytes, std::string_view name, int dimensions);
 
 }  // namespace brigade::data

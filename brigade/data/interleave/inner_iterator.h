@@ -10,22 +10,23 @@
 #include <vector>
 
 #include "brigade/data/core/cancel_poller.h"
+#include "brigade/data/core/element_result.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/replayable_input.h"
 #include "brigade/data/interleave/inner_options.h"
 #include "brigade/data/interleave/interleave_position.h"
 #include "brigade/data/transforms/map.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/replayable_input.h"
-#include "brigade/data/core/element_result.h"
 
 namespace brigade::data::internal {
 
-/// An iterator over the dataset made from one input element, or the error if it could not be created.
+/// An iterator over the dataset made from one input element, or the error if it could not be
+/// created.
 ///
 /// Thread-safety: one thread at a time.
 template <class U>
 struct InnerIterator {
-  ReplayPoint element;                         // the element that the dataset was made from
-  NodePtr<U> node;                            // declared before its iterator, so that it outlives it
+  ReplayPoint element;  // the element that the dataset was made from
+  NodePtr<U> node;      // declared before its iterator, so that it outlives it
   std::unique_ptr<IteratorBase<U>> iterator;  // null if there was an error
   std::exception_ptr error;
 
@@ -89,12 +90,12 @@ struct InnerMaker {
   }
 };
 
-/// Recreates the inner dataset of a saved position and moves its iterator there. Afterwards the input
-/// is positioned after the element. A dataset that could not be created and of which nothing was
-/// delivered keeps its error.
+/// Recreates the inner dataset of a saved position and moves its iterator there. Afterwards the
+/// input is positioned after the element. A dataset that could not be created and of which nothing
+/// was delivered keeps its error.
 template <class T, class U>
 InnerIterator<U> reopen(ReplayableInput<T>& input, const InnerMaker<T, U>& maker,
-                    const InnerPosition& position) {
+                        const InnerPosition& position) {
   input.seek(position.element);
   auto element = input.next();
   if (element.result.is_end()) throw_replay_past_end(position.element.index);
@@ -104,7 +105,8 @@ InnerIterator<U> reopen(ReplayableInput<T>& input, const InnerMaker<T, U>& maker
   if (is_at_start) return inner;
   if (inner.error) std::rethrow_exception(inner.error);
   if (position.state) inner.iterator->restore(*position.state);
-  if (cancellable_skip(*inner.iterator, position.delivered, maker.options.cancel) != position.delivered) {
+  if (cancellable_skip(*inner.iterator, position.delivered, maker.options.cancel) !=
+      position.delivered) {
     throw_inner_too_short(maker.where, inner.element.index);
   }
   return inner;
@@ -114,7 +116,7 @@ InnerIterator<U> reopen(ReplayableInput<T>& input, const InnerMaker<T, U>& maker
 /// input is at the saved position.
 template <class T, class U>
 std::vector<InnerIterator<U>> reopen_all(ReplayableInput<T>& input, const InnerMaker<T, U>& maker,
-                                     const InterleavePosition& position) {
+                                         const InterleavePosition& position) {
   std::vector<InnerIterator<U>> iterators(position.slots.size());
   for (const std::size_t slot : position.slots_by_element()) {
     iterators[slot] = reopen(input, maker, *position.slots[slot]);

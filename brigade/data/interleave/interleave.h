@@ -11,28 +11,28 @@
 #include <vector>
 
 #include "brigade/concurrency/linked_token.h"
-#include "brigade/data/runtime/autotune.h"
 #include "brigade/data/core/cardinality.h"
-#include "brigade/data/interleave/inner_options.h"
-#include "brigade/data/interleave/inner_iterator.h"
-#include "brigade/data/interleave/interleave_position.h"
-#include "brigade/data/interleave/interleave_iterator.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/order.h"
+#include "brigade/data/interleave/inner_iterator.h"
+#include "brigade/data/interleave/inner_options.h"
+#include "brigade/data/interleave/interleave_iterator.h"
+#include "brigade/data/interleave/interleave_position.h"
 #include "brigade/data/interleave/parallel_interleave.h"
+#include "brigade/data/runtime/autotune.h"
 
 namespace brigade::data {
 
 struct InterleaveOptions {
-  /// Number of datasets that are interleaved at the same time. `kAutotune` follows TensorFlow, so the
-  /// order depends on the number of cores: without threads it is the number of cores; with threads at
-  /// most `parallelism`; a third of the cores if the parallelism is `kAutotune` too. Set it where runs
-  /// on different machines must give the same order.
+  /// Number of datasets that are interleaved at the same time. `kAutotune` follows TensorFlow, so
+  /// the order depends on the number of cores: without threads it is the number of cores; with
+  /// threads at most `parallelism`; a third of the cores if the parallelism is `kAutotune` too. Set
+  /// it where runs on different machines must give the same order.
   std::int64_t cycle_length = kAutotune;
   /// Consecutive elements taken from a dataset before the next one.
   std::int64_t block_length = 1;
-  /// Threads that create the datasets and prefetch from them, or `kAutotune`. 1 does all work on the
-  /// thread of the consumer, on demand. The elements and their order are the same.
+  /// Threads that create the datasets and prefetch from them, or `kAutotune`. 1 does all work on
+  /// the thread of the consumer, on demand. The elements and their order are the same.
   std::int64_t parallelism = 1;
   /// With threads, kRelaxed returns whatever is ready instead of waiting for a slow dataset. Unset:
   /// `IteratorOptions::order` decides; the default is in order.
@@ -41,8 +41,8 @@ struct InterleaveOptions {
 
 namespace internal {
 
-/// The number of datasets that are open at the same time. Throws kInvalidArgument unless the cycle length is
-/// `kAutotune` or in 1 ... 65536.
+/// The number of datasets that are open at the same time. Throws kInvalidArgument unless the cycle
+/// length is `kAutotune` or in 1 ... 65536.
 std::uint64_t cycle_length_for(const InterleaveOptions& options);
 
 /// Throws kInvalidArgument if the block length is less than 1.
@@ -87,7 +87,8 @@ class InterleaveNode final : public TransformNode<U, T> {
         threads_(threads_for(options.parallelism, shape_.name)) {}
   std::unique_ptr<IteratorBase<U>> iterator(const IteratorOptions& options) const override {
     if (options_.parallelism == 1) {
-      return std::make_unique<InterleaveIterator<T, U>>(input_of(options), maker_of(options), shape_);
+      return std::make_unique<InterleaveIterator<T, U>>(input_of(options), maker_of(options),
+                                                        shape_);
     }
     auto end = std::make_unique<const concurrency::LinkedToken>(options.cancel);
     const IteratorOptions job = options_ended_by(*end, options);

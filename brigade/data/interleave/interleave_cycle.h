@@ -9,20 +9,20 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/data/interleave/prefetch_queue.h"
-#include "brigade/data/interleave/interleave_position.h"
-#include "brigade/data/interleave/round_robin.h"
-#include "brigade/data/core/replayable_input.h"
-#include "brigade/data/core/order.h"
 #include "brigade/data/core/element_result.h"
+#include "brigade/data/core/order.h"
+#include "brigade/data/core/replayable_input.h"
+#include "brigade/data/interleave/interleave_position.h"
+#include "brigade/data/interleave/prefetch_queue.h"
+#include "brigade/data/interleave/round_robin.h"
 
 namespace brigade::data::internal {
 
-/// The prefetch queues of an interleave: those in the slots of the cycle, the upcoming ones of the next
-/// input elements, and the current slot. The scheduling rules, without the threads.
+/// The prefetch queues of an interleave: those in the slots of the cycle, the upcoming ones of the
+/// next input elements, and the current slot. The scheduling rules, without the threads.
 ///
-/// Thread-safety: one call at a time; the consumer's functions (`has_result`, `take`, `position`) may
-/// run concurrently with `add` and with the searches for queues to read.
+/// Thread-safety: one call at a time; the consumer's functions (`has_result`, `take`, `position`)
+/// may run concurrently with `add` and with the searches for queues to read.
 template <class T, class U>
 class InterleaveCycle {
  public:
@@ -42,8 +42,8 @@ class InterleaveCycle {
   /// The queue in the current slot; null if the slot is empty.
   const Queue* current_queue() const { return slots_[round_robin_.slot()].get(); }
   bool has_result() const { return current_queue() != nullptr && current_queue()->has_result(); }
-  /// The next result of the current queue. The error of a dataset that could not be created does not
-  /// count toward the block: call `close_failed` next, so that the next dataset takes the slot.
+  /// The next result of the current queue. The error of a dataset that could not be created does
+  /// not count toward the block: call `close_failed` next, so that the next dataset takes the slot.
   ElementResult<U> take() {
     Queue& queue = *slots_[round_robin_.slot()];
     ElementResult<U> result = std::move(queue.current[queue.taken++]);
@@ -52,7 +52,8 @@ class InterleaveCycle {
     return result;
   }
   InterleavePosition position() const {
-    InterleavePosition position{round_robin_.slot(), round_robin_.block_index(), input_position_, {}};
+    InterleavePosition position{
+        round_robin_.slot(), round_robin_.block_index(), input_position_, {}};
     for (const auto& queue : slots_) {
       auto& slot = position.slots.emplace_back();
       if (queue) slot = InnerPosition{queue->at, queue->snapshot, queue->delivered};
@@ -63,8 +64,8 @@ class InterleaveCycle {
   // ---- Called by the consumer, with the mutex.
 
   enum class Found { kResult, kEnd, kNothingYet };
-  /// Advances to a queue with a result. kNothingYet: in order, the consumer must wait for the current
-  /// queue, or for the next one if the slot is empty; relaxed, for any queue.
+  /// Advances to a queue with a result. kNothingYet: in order, the consumer must wait for the
+  /// current queue, or for the next one if the slot is empty; relaxed, for any queue.
   Found find(Order order) { return order == Order::kInOrder ? find_in_order() : find_ready(); }
   void close_failed() { close(slots_[round_robin_.slot()]); }
   /// The number of tasks that became available to workers since the last call.
@@ -88,7 +89,8 @@ class InterleaveCycle {
 
   // ---- Called by workers.
 
-  /// Whether another element should be read from the input, with at most `next_queues` upcoming queues.
+  /// Whether another element should be read from the input, with at most `next_queues` upcoming
+  /// queues.
   bool needs_queue(std::size_t next_queues) const {
     return !input_has_ended_ &&
            open_ + upcoming_.size() < slots_.size() + std::min(next_queues, slots_.size());
@@ -109,7 +111,9 @@ class InterleaveCycle {
   }
   /// Whether a queue is idle only because the consumer has not taken its ready chunks.
   bool has_full_queue() const {
-    const auto is_full = [](const auto& queue) { return queue && !queue->is_busy && !queue->is_done; };
+    const auto is_full = [](const auto& queue) {
+      return queue && !queue->is_busy && !queue->is_done;
+    };
     return std::any_of(slots_.begin(), slots_.end(), is_full) ||
            std::any_of(upcoming_.begin(), upcoming_.end(), is_full);
   }

@@ -17,7 +17,8 @@ constexpr std::uint64_t kCycle = 2;
 
 Cycle cycle_of(std::uint64_t block_length = 1) {
   const auto snapshot = std::make_shared<const InputSnapshot>();
-  return Cycle({.name = "test", .cycle_length = kCycle, .block_length = block_length}, {snapshot, 0});
+  return Cycle({.name = "test", .cycle_length = kCycle, .block_length = block_length},
+               {snapshot, 0});
 }
 /// A cycle to whose input elements 0, 1, ... were added.
 Cycle with_elements(int count, std::uint64_t block_length = 1) {
@@ -50,7 +51,8 @@ void read(Cycle& cycle, int element, Queue::Chunk made) {
     if (here != nullptr && here->element.element == element) queue = here;
   }
   if (queue == nullptr) queue = cycle.find_upcoming();
-  ASSERT_TRUE(queue != nullptr && queue->element.element == element) << "no queue to read for element " << element;
+  ASSERT_TRUE(queue != nullptr && queue->element.element == element)
+      << "no queue to read for element " << element;
   queue->is_busy = true;
   cycle.publish(*queue, std::move(made));
 }

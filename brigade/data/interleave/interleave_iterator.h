@@ -8,18 +8,18 @@
 #include <utility>
 #include <vector>
 
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/replayable_input.h"
 #include "brigade/data/interleave/inner_iterator.h"
 #include "brigade/data/interleave/interleave_position.h"
 #include "brigade/data/interleave/round_robin.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/replayable_input.h"
 
 namespace brigade::data::internal {
 
 /// Interleaves on the thread of the consumer, in TensorFlow's order: the open datasets give a block
-/// each in round-robin order. A dataset that ends is replaced by the dataset of the next element, which
-/// starts in the slot's next round. If a dataset cannot be created, the error is thrown where its first
-/// element would have been, and the next element takes the slot.
+/// each in round-robin order. A dataset that ends is replaced by the dataset of the next element,
+/// which starts in the slot's next round. If a dataset cannot be created, the error is thrown where
+/// its first element would have been, and the next element takes the slot.
 template <class T, class U>
 class InterleaveIterator final : public IteratorBase<U> {
  public:
@@ -60,7 +60,8 @@ class InterleaveIterator final : public IteratorBase<U> {
     return passed;
   }
   io::StateTree save() const override {
-    InterleavePosition position{round_robin_.slot(), round_robin_.block_index(), input_.position(), {}};
+    InterleavePosition position{
+        round_robin_.slot(), round_robin_.block_index(), input_.position(), {}};
     for (const InnerIterator<U>& inner : slots_) {
       auto& slot = position.slots.emplace_back();
       if (!inner.is_open()) continue;

@@ -28,7 +28,7 @@ void check_whole(bool is_whole, const InterleaveShape& shape) {
 }
 
 ReplayPoint load_replay_point(const InterleaveShape& shape, const io::StateTree& state,
-                      const Snapshots& snapshots) {
+                              const Snapshots& snapshots) {
   const std::uint64_t snapshot = state.as_uint64("note");
   const std::uint64_t index = state.as_uint64("place");
   check_whole(snapshot < snapshots.size() && snapshots[snapshot]->index <= index, shape);
@@ -37,7 +37,8 @@ ReplayPoint load_replay_point(const InterleaveShape& shape, const io::StateTree&
 
 InnerPosition load_slot(const InterleaveShape& shape, const io::StateTree& state,
                         const Snapshots& snapshots) {
-  InnerPosition slot{load_replay_point(shape, state, snapshots), std::nullopt, state.as_uint64("ahead")};
+  InnerPosition slot{load_replay_point(shape, state, snapshots), std::nullopt,
+                     state.as_uint64("ahead")};
   if (state.has("state")) slot.state = state.at("state");
   return slot;
 }
@@ -109,8 +110,8 @@ InterleavePosition load_interleave(const InterleaveShape& shape, const io::State
   check_same_cycle(shape, state);
   Snapshots snapshots;
   for (const io::StateTree& snapshot : state.as_list("notes")) {
-    snapshots.push_back(
-        std::make_shared<const InputSnapshot>(InputSnapshot{snapshot.as_uint64("place"), snapshot.at("state")}));
+    snapshots.push_back(std::make_shared<const InputSnapshot>(
+        InputSnapshot{snapshot.as_uint64("place"), snapshot.at("state")}));
   }
   InterleavePosition position{.cycle_index = position_number(state, "cycle_index"),
                               .block_index = position_number(state, "block_index"),

@@ -20,7 +20,7 @@ struct InterleaveShape {
 
 /// The position in an inner dataset after the last element that was delivered.
 struct InnerPosition {
-  ReplayPoint element;                  // the element that the dataset was made from
+  ReplayPoint element;                 // the element that the dataset was made from
   std::optional<io::StateTree> state;  // of the dataset's iterator; unset: at its start
   std::uint64_t delivered = 0;         // elements delivered after `state`
 };

@@ -13,8 +13,10 @@ using namespace testing;  // NOLINT: the contract tests
 const InterleaveShape kShape{.name = "interleave", .cycle_length = 3, .block_length = 2};
 
 InterleavePosition example() {
-  const auto snapshot = std::make_shared<const InputSnapshot>(InputSnapshot{4, io::StateTree("input at 4")});
-  InterleavePosition position{.cycle_index = 1, .block_index = 1, .input = {snapshot, 7}, .slots = {}};
+  const auto snapshot =
+      std::make_shared<const InputSnapshot>(InputSnapshot{4, io::StateTree("input at 4")});
+  InterleavePosition position{
+      .cycle_index = 1, .block_index = 1, .input = {snapshot, 7}, .slots = {}};
   position.slots.emplace_back(InnerPosition{{snapshot, 6}, io::StateTree("inner"), 5});
   position.slots.emplace_back();
   position.slots.emplace_back(InnerPosition{{snapshot, 4}, std::nullopt, 0});

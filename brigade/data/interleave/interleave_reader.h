@@ -7,14 +7,14 @@
 #include <optional>
 #include <utility>
 
+#include "brigade/data/core/element_result.h"
 #include "brigade/data/interleave/inner_iterator.h"
 #include "brigade/data/interleave/prefetch_queue.h"
-#include "brigade/data/core/element_result.h"
 
 namespace brigade::data::internal {
 
-/// Reads chunks for a queue that a worker claimed: creates the dataset the first time, then reads its
-/// next chunk. A dataset that cannot be created gives one result, the error.
+/// Reads chunks for a queue that a worker claimed: creates the dataset the first time, then reads
+/// its next chunk. A dataset that cannot be created gives one result, the error.
 ///
 /// Thread-safety: const calls from any number of threads, each with a different queue.
 template <class T, class U>

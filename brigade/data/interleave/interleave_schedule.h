@@ -9,8 +9,8 @@
 
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/concurrency/mutex.h"
-#include "brigade/data/interleave/interleave_cycle.h"
 #include "brigade/data/core/order.h"
+#include "brigade/data/interleave/interleave_cycle.h"
 #include "brigade/data/runtime/stage_counters.h"
 
 namespace brigade::data::internal {
@@ -24,8 +24,8 @@ struct InterleaveScheduleOptions {
   StageCounters* counters = nullptr;
 };
 
-/// Schedules an interleave with threads: which queue a worker reads, whether a worker reads the next
-/// input element, and when the consumer has to wait.
+/// Schedules an interleave with threads: which queue a worker reads, whether a worker reads the
+/// next input element, and when the consumer has to wait.
 ///
 /// Thread-safety: `claim`, `add`, `publish` and `fail` may be called by any number of workers, each
 /// using only the queues it claimed; everything else by the consumer's thread.
@@ -100,7 +100,8 @@ class InterleaveSchedule {
   // ---- Called by workers.
 
   struct Task {
-    Queue* queue;  ///< To read and `publish`; null: read the next element of the input and `add` it.
+    Queue*
+        queue;  ///< To read and `publish`; null: read the next element of the input and `add` it.
   };
   /// Waits for a task; unset if worker `number` is no longer needed, or after `stop`.
   std::optional<Task> claim(std::size_t number) {
@@ -160,7 +161,8 @@ class InterleaveSchedule {
     options_.counters->takes.add(1);
     options_.counters->filled_at_takes.add(cycle_.num_ready() + 1);
   }
-  /// In this order: queues in slots with nothing ready, the input, upcoming queues, then second chunks.
+  /// In this order: queues in slots with nothing ready, the input, upcoming queues, then second
+  /// chunks.
   std::optional<Task> find_task() BRIGADE_REQUIRES(mutex_) {
     Queue* queue = cycle_.find_in_slots(1, urgent_slot_);
     if (queue == nullptr && !is_pulling_ && cycle_.needs_queue(threads_)) {
@@ -180,7 +182,8 @@ class InterleaveSchedule {
   concurrency::Condition filled_;  // for the consumer: a queue has results, is done, or failed
   Cycle cycle_;                    // guarded by the mutex, except for the consumer's functions
   std::uint64_t urgent_slot_ BRIGADE_GUARDED_BY(mutex_) = 0;
-  const Queue* awaited_ BRIGADE_GUARDED_BY(mutex_) = nullptr;  // by the consumer; null: waits for any
+  const Queue* awaited_ BRIGADE_GUARDED_BY(mutex_) =
+      nullptr;  // by the consumer; null: waits for any
   std::size_t threads_ BRIGADE_GUARDED_BY(mutex_) = 0;
   bool is_pulling_ BRIGADE_GUARDED_BY(mutex_) = false;
   bool is_stopped_ BRIGADE_GUARDED_BY(mutex_) = false;

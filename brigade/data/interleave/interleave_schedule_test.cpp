@@ -32,7 +32,8 @@ bool has_come(std::future<std::optional<Schedule::Task>>& claimed) {
   return claimed.wait_for(kDeadline) == std::future_status::ready;
 }
 
-/// Gives the other thread time to start waiting. With less time a test checks less, but does not fail.
+/// Gives the other thread time to start waiting. With less time a test checks less, but does not
+/// fail.
 void let_it_wait() {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }

@@ -125,8 +125,8 @@ TEST(Interleave, KeepsTheDatasetContract) {
 }
 
 TEST(Interleave, GoesBackFarIntoALongInput) {
-  // The first dataset stays open while hundreds of others come and go: its element is many snapshots
-  // back in the input.
+  // The first dataset stays open while hundreds of others come and go: its element is many
+  // snapshots back in the input.
   const auto dataset = range(300).interleave(
       [](std::int64_t x) {
         return range(x == 0 ? 250 : 1).map([x](auto y) { return 1000 * x + y; });

@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "brigade/concurrency/linked_token.h"
+#include "brigade/data/core/element_result.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/order.h"
+#include "brigade/data/core/replayable_input.h"
 #include "brigade/data/interleave/inner_iterator.h"
+#include "brigade/data/interleave/interleave_iterator.h"
 #include "brigade/data/interleave/interleave_position.h"
 #include "brigade/data/interleave/interleave_reader.h"
 #include "brigade/data/interleave/interleave_schedule.h"
-#include "brigade/data/interleave/interleave_iterator.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/replayable_input.h"
-#include "brigade/data/core/order.h"
-#include "brigade/data/core/element_result.h"
 #include "brigade/data/runtime/tuned_stage.h"
 #include "brigade/data/runtime/worker_meter.h"
 #include "brigade/data/runtime/workers.h"
@@ -30,31 +30,34 @@ struct InterleaveThreads {
   Order order = Order::kInOrder;
   /// Threads, and the maximum number of chunks being read or ready.
   StageSettings settings{};
-  /// Where the step records its counters and reads the number of threads, which may then change while
-  /// it runs. Null: nowhere.
+  /// Where the step records its counters and reads the number of threads, which may then change
+  /// while it runs. Null: nowhere.
   std::shared_ptr<Stages> stages{};
   Stage* stage = nullptr;
 };
 
-/// Interleaves as `InterleaveIterator` does, with threads that create the inner datasets and prefetch a
-/// bounded number of elements from each: from those in the cycle and from a few that follow. In order,
-/// it gives the same elements in the same order; relaxed, it returns what is ready instead of waiting.
+/// Interleaves as `InterleaveIterator` does, with threads that create the inner datasets and
+/// prefetch a bounded number of elements from each: from those in the cycle and from a few that
+/// follow. In order, it gives the same elements in the same order; relaxed, it returns what is
+/// ready instead of waiting.
 ///
 /// The saved position is that of the consumer, in the format of `InterleaveIterator`: for each open
-/// dataset a snapshot and the number of elements delivered since, and for the input the position after
-/// the last dataset that entered the cycle. So no element is lost or repeated, however far the threads
-/// have read.
+/// dataset a snapshot and the number of elements delivered since, and for the input the position
+/// after the last dataset that entered the cycle. So no element is lost or repeated, however far
+/// the threads have read.
 ///
 /// Threads start with the first `next()` and are joined at the end, on `restore` and on
 /// destruction.
 ///
-/// Thread-safety: as `IteratorBase`; the maker's function is called by several threads concurrently.
+/// Thread-safety: as `IteratorBase`; the maker's function is called by several threads
+/// concurrently.
 template <class T, class U>
 class ParallelInterleaveIterator final : public IteratorBase<U> {
  public:
-  /// `end`, whose token the input and the inner datasets use for waits, is cancelled on destruction.
-  ParallelInterleaveIterator(ReplayableInput<T> input, InnerMaker<T, U> maker, InterleaveShape shape,
-                             const InterleaveThreads& threads,
+  /// `end`, whose token the input and the inner datasets use for waits, is cancelled on
+  /// destruction.
+  ParallelInterleaveIterator(ReplayableInput<T> input, InnerMaker<T, U> maker,
+                             InterleaveShape shape, const InterleaveThreads& threads,
                              std::unique_ptr<const concurrency::LinkedToken> end = nullptr)
       : end_(std::move(end)),
         input_(std::move(input)),

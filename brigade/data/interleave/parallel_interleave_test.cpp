@@ -11,8 +11,8 @@
 #include <mutex>
 #include <thread>
 
-#include "brigade/data/interleave/interleave.h"
 #include "brigade/data/core/source.h"
+#include "brigade/data/interleave/interleave.h"
 #include "brigade/data/testing/dataset_contract.h"
 
 namespace brigade::data {
@@ -233,8 +233,8 @@ TEST(ParallelInterleave, ErrorsAreThrownInOrder) {
 }
 
 TEST(ParallelInterleave, RestoresASlotWhoseDatasetCannotBeCreated) {
-  // The consumer's wait is cancelled while a dataset is created, which then fails: the error must still
-  // be thrown, by next() and not by restore().
+  // The consumer's wait is cancelled while a dataset is created, which then fails: the error must
+  // still be thrown, by next() and not by restore().
   auto door = std::make_shared<Door>();
   const auto fragile = [door](std::int64_t x) {
     if (x == 0) return range(2);
@@ -305,7 +305,8 @@ TEST(ParallelInterleave, PrefetchesABoundedNumberOfElements) {
   const auto dataset = range(1000).interleave(counting, {.cycle_length = 2, .parallelism = 2});
   auto iterator = dataset.iterator();
   iterator.next();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time to prefetch too much, if it could
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(20));  // time to prefetch too much, if it could
   EXPECT_LE(*opened, 2 + 2);
   EXPECT_LE(*read, 4 * 4 * 16);
 }

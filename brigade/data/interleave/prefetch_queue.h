@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/data/runtime/chunk_sizer.h"
-#include "brigade/data/interleave/inner_iterator.h"
-#include "brigade/data/core/replayable_input.h"
 #include "brigade/data/core/element_result.h"
+#include "brigade/data/core/replayable_input.h"
+#include "brigade/data/interleave/inner_iterator.h"
+#include "brigade/data/runtime/chunk_sizer.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::data::internal {
@@ -36,13 +36,16 @@ struct PrefetchQueue {
 
   explicit PrefetchQueue(typename ReplayableInput<T>::Element from)
       : at(std::move(from.at)), element(std::move(from.result)) {}
-  explicit PrefetchQueue(InnerIterator<U> restored) : at(restored.element), inner(std::move(restored)) {
+  explicit PrefetchQueue(InnerIterator<U> restored)
+      : at(restored.element), inner(std::move(restored)) {
     if (inner.iterator) snapshot = inner.iterator->save();
   }
 
   bool has_result() const { return taken < current.size(); }
   /// Whether a worker should read another chunk, so that `chunks` are ready.
-  bool needs_chunk(std::size_t chunks) const { return !is_busy && !is_done && ready.size() < chunks; }
+  bool needs_chunk(std::size_t chunks) const {
+    return !is_busy && !is_done && ready.size() < chunks;
+  }
 
   /// A worker finished a chunk; returns whether the chunk has results.
   bool publish(Chunk chunk) {

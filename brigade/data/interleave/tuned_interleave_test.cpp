@@ -6,8 +6,8 @@
 #include <memory>
 #include <thread>
 
-#include "brigade/data/interleave/interleave.h"
 #include "brigade/data/core/source.h"
+#include "brigade/data/interleave/interleave.h"
 #include "brigade/data/runtime/stages.h"
 #include "brigade/data/testing/dataset_contract.h"
 

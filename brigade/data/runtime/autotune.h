@@ -8,8 +8,8 @@ namespace brigade::data {
 
 /// Instead of a number of threads or of buffered elements: Brigade chooses the number, and adjusts
 /// it while the iterator runs (`propose` in tuning.h has the rule, `Tuning` the budget). It starts
-/// with one map thread per core (at most 16), and as many buffered elements as cores, but at least 2
-/// and at most 8. The results never depend on it.
+/// with one map thread per core (at most 16), and as many buffered elements as cores, but at least
+/// 2 and at most 8. The results never depend on it.
 ///
 /// TensorFlow counterpart: tf.data.AUTOTUNE.
 inline constexpr std::int64_t kAutotune = -1;

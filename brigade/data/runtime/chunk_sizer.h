@@ -16,8 +16,8 @@ std::size_t next_chunk_size(std::size_t size, std::chrono::nanoseconds elapsed,
 ///
 /// Time in which the thread was runnable but had no core does not count: with more threads than
 /// cores, it would shrink the chunks down to one element. So after a chunk that took long, the next
-/// one is measured by the thread's CPU time. A chunk in which the thread waited (for a file, a lock)
-/// counts with all of its time.
+/// one is measured by the thread's CPU time. A chunk in which the thread waited (for a file, a
+/// lock) counts with all of its time.
 ///
 /// Thread-safety: one thread at a time.
 class ChunkSizer {

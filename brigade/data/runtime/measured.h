@@ -34,7 +34,9 @@ class MeasuredIterator final : public IteratorBase<T> {
   std::uint64_t skip(std::uint64_t count) override { return base_->skip(count); }
   io::StateTree save() const override { return base_->save(); }
   void restore(const io::StateTree& state) override { base_->restore(state); }
-  bool keeps_position_when_cancelled() const override { return base_->keeps_position_when_cancelled(); }
+  bool keeps_position_when_cancelled() const override {
+    return base_->keeps_position_when_cancelled();
+  }
 
  private:
   std::optional<T> counted(std::optional<T> element) {

@@ -24,14 +24,14 @@ class AtomicCounter {
 ///
 /// Thread-safety: as `AtomicCounter`.
 struct StageCounters {
-  AtomicCounter elements;         ///< Elements that the step returned.
-  AtomicCounter consumer_waits;   ///< Time its consumer waited for a result.
-  AtomicCounter room_waits;       ///< Time its workers waited for the consumer.
-  AtomicCounter pulls;            ///< Time in which a worker read elements from the input.
-  AtomicCounter occupied;         ///< Time its workers spent on elements, their input's waits included.
-  AtomicCounter cpu;              ///< The part of `occupied` on a core.
-  AtomicCounter run_delay;        ///< Time they were runnable but had no core; not in `occupied`.
-  AtomicCounter takes;            ///< Chunks the consumer took.
+  AtomicCounter elements;        ///< Elements that the step returned.
+  AtomicCounter consumer_waits;  ///< Time its consumer waited for a result.
+  AtomicCounter room_waits;      ///< Time its workers waited for the consumer.
+  AtomicCounter pulls;           ///< Time in which a worker read elements from the input.
+  AtomicCounter occupied;   ///< Time its workers spent on elements, their input's waits included.
+  AtomicCounter cpu;        ///< The part of `occupied` on a core.
+  AtomicCounter run_delay;  ///< Time they were runnable but had no core; not in `occupied`.
+  AtomicCounter takes;      ///< Chunks the consumer took.
   AtomicCounter filled_at_takes;  ///< Chunks that were ready then, summed over the takes.
   AtomicCounter bytes;            ///< Bytes of the chunks that were measured.
   AtomicCounter sized_chunks;     ///< Chunks whose bytes were measured.

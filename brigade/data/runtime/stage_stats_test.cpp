@@ -54,7 +54,8 @@ TEST(StageStats, ReportsThreadsWithoutACore) {
   StageStats working = source();
   working.busy = 0.3;
   const StageStats overloaded[] = {working, waiting};
-  EXPECT_EQ(bottleneck(overloaded), "range(9) works most: busy 30 %; no core free 60 % of the time");
+  EXPECT_EQ(bottleneck(overloaded),
+            "range(9) works most: busy 30 %; no core free 60 % of the time");
   const StageStats idle[] = {source(), map(0.3)};
   EXPECT_EQ(bottleneck(idle),
             "decode works most: 2 threads busy 30 %; threads wait for each other");

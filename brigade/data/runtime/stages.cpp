@@ -150,7 +150,7 @@ Stage& Stages::find_or_add(const std::string& path) {
 }
 
 Stage* Stages::find_or_add(const std::string& path, const StageSettings& first,
-                     const StageLimits& limits) {
+                           const StageLimits& limits) {
   const bool is_tuned = limits.max_threads > 0 || limits.max_capacity > 0;
   if (!is_tuned && !counts_all()) return nullptr;
   MutexLock lock(mutex_);

@@ -16,8 +16,8 @@
 
 namespace brigade::data {
 
-/// The statistics and settings of one step of an iterator. All passes, epochs and parallel copies of
-/// the step share one.
+/// The statistics and settings of one step of an iterator. All passes, epochs and parallel copies
+/// of the step share one.
 ///
 /// Thread-safety: all functions from any thread.
 class Stage {
@@ -55,16 +55,16 @@ struct StagesOptions {
   Tuning tuning{};
 };
 
-/// Collects the statistics of the steps of one iterator, and tunes the steps. Create one with `kAll`
-/// and pass it to `Dataset::iterator` to find the step that limits the throughput:
+/// Collects the statistics of the steps of one iterator, and tunes the steps. Create one with
+/// `kAll` and pass it to `Dataset::iterator` to find the step that limits the throughput:
 ///
 ///   auto stages = std::make_shared<Stages>(StagesOptions{.count = StagesOptions::Count::kAll});
 ///   auto iterator = dataset.iterator({.stages = stages});
 ///   ...
 ///   std::cout << describe(iterator.stats());
 ///
-/// Datasets that are made from an element or a file (flat_map, interleave, from_files) count as part
-/// of the step that makes them, and keep their initial number of threads.
+/// Datasets that are made from an element or a file (flat_map, interleave, from_files) count as
+/// part of the step that makes them, and keep their initial number of threads.
 ///
 /// Thread-safety: all functions from any thread.
 class Stages {
@@ -84,7 +84,8 @@ class Stages {
   Stage& find_or_add(const std::string& path);
   /// The step at `path`, for a step with threads. It starts with the settings `first`, unless it
   /// already has settings from another pass. Null if it is not measured.
-  Stage* find_or_add(const std::string& path, const StageSettings& first, const StageLimits& limits);
+  Stage* find_or_add(const std::string& path, const StageSettings& first,
+                     const StageLimits& limits);
 
   /// Tunes the steps if it is time to. The steps call it regularly while they run.
   void tick(Clock::time_point now);

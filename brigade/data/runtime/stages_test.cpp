@@ -5,8 +5,8 @@
 #include <chrono>
 #include <thread>
 
-#include "brigade/data/sources/files.h"
 #include "brigade/data/core/source.h"
+#include "brigade/data/sources/files.h"
 #include "brigade/data/testing/dataset_contract.h"
 
 namespace brigade::data {
@@ -113,7 +113,8 @@ TEST(Stages, ChangingTheThreadsDoesNotChangeAnElement) {
                       .prefetch(kAutotune)
                       .iterator({.stages = stages});
   Stage* const map = stages->find_or_add("range(3000) | map", {}, {.max_threads = 1});
-  Stage* const prefetch = stages->find_or_add("range(3000) | map | prefetch", {}, {.max_threads = 1});
+  Stage* const prefetch =
+      stages->find_or_add("range(3000) | map | prefetch", {}, {.max_threads = 1});
   for (std::size_t i = 0; i < expected.size(); ++i) {
     if (i % 10 == 0) {
       map->set({.threads = 1 + i / 10 % 7, .capacity = 1 + i / 10 % 11});

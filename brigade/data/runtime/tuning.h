@@ -19,8 +19,8 @@ enum class Autotune {
 struct Tuning {
   /// Unset: on.
   std::optional<Autotune> autotune{};
-  /// CPU time for all threads of the iterator together, in cores. Unset: the cores that this process
-  /// may use. If the replicas need a known number of cores, set it to the rest.
+  /// CPU time for all threads of the iterator together, in cores. Unset: the cores that this
+  /// process may use. If the replicas need a known number of cores, set it to the rest.
   std::optional<double> cpu_budget{};
   /// The most bytes of elements in the iterator's buffers, as far as `ByteSize` knows them. Unset:
   /// an eighth of the machine's memory.

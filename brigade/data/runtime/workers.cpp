@@ -11,7 +11,8 @@ void Workers::set_count(std::size_t count) {
   for (const WorkerGroup& group : groups_) {
     const std::size_t end = std::min(group.first + group.size, count);
     for (std::size_t number = std::max(group.first, before); number < end; ++number) {
-      group.threads->submit([this, first = group.first, size = group.size] { run_worker_of(first, size); });
+      group.threads->submit(
+          [this, first = group.first, size = group.size] { run_worker_of(first, size); });
     }
   }
   const std::size_t num_threads = groups_.empty() ? 0 : groups_.back().first + groups_.back().size;
@@ -23,8 +24,8 @@ void Workers::set_count(std::size_t count) {
     restart_requested_.resize(count, false);
   }
   groups_.push_back({num_threads, size,
-                    std::make_unique<concurrency::ThreadPool>(
-                        concurrency::ThreadPoolOptions{.threads = size, .name = name_})});
+                     std::make_unique<concurrency::ThreadPool>(
+                         concurrency::ThreadPoolOptions{.threads = size, .name = name_})});
   for (std::size_t i = 0; i < size; ++i) {
     groups_.back().threads->submit([this, num_threads, size] { run_worker_of(num_threads, size); });
   }

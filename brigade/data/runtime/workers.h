@@ -41,7 +41,8 @@ class Workers {
     std::unique_ptr<concurrency::ThreadPool> threads;
   };
   void run_worker_of(std::size_t first, std::size_t size);
-  /// A number in [first, first + size) that should run and that no task has; `first + size` if none.
+  /// A number in [first, first + size) that should run and that no task has; `first + size` if
+  /// none.
   std::size_t take_number(std::size_t first, std::size_t size);
   /// Whether worker `number` must run again, because it was requested again while it was stopping.
   bool must_restart(std::size_t number);
@@ -50,9 +51,9 @@ class Workers {
   const Run run_;
   std::atomic<std::size_t> count_{0};
   concurrency::Mutex mutex_;
-  std::vector<bool> is_running_ BRIGADE_GUARDED_BY(mutex_);  // by number
+  std::vector<bool> is_running_ BRIGADE_GUARDED_BY(mutex_);         // by number
   std::vector<bool> restart_requested_ BRIGADE_GUARDED_BY(mutex_);  // while it was still running
-  std::vector<WorkerGroup> groups_;                                  // last: joined first
+  std::vector<WorkerGroup> groups_;                                 // last: joined first
 };
 
 }  // namespace brigade::data

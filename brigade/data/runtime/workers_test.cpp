@@ -49,7 +49,8 @@ class RunningSet {
 
 TEST(Workers, StartAndStop) {
   RunningSet running;
-  Workers workers("test", [&](const Workers& all, std::size_t number) { running.run(all, number); });
+  Workers workers("test",
+                  [&](const Workers& all, std::size_t number) { running.run(all, number); });
   workers.set_count(2);
   EXPECT_TRUE(running.becomes({0, 1}));
   workers.set_count(5);
@@ -63,7 +64,8 @@ TEST(Workers, StartAndStop) {
 
 TEST(Workers, EachNumberRunsOnceHoweverFastTheCountChanges) {
   RunningSet running;
-  Workers workers("test", [&](const Workers& all, std::size_t number) { running.run(all, number); });
+  Workers workers("test",
+                  [&](const Workers& all, std::size_t number) { running.run(all, number); });
   for (int i = 0; i < 200; ++i) workers.set_count(1 + static_cast<std::size_t>(i * 7 % 6));
   workers.set_count(6);
   EXPECT_TRUE(running.becomes({0, 1, 2, 3, 4, 5}));

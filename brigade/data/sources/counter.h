@@ -7,8 +7,8 @@
 
 namespace brigade::data {
 
-/// The numbers start, start + step, start + 2 * step, ... without end, wrapping around from 2^63 - 1 to
-/// -2^63. TensorFlow counterpart: Dataset.counter.
+/// The numbers start, start + step, start + 2 * step, ... without end, wrapping around from 2^63 -
+/// 1 to -2^63. TensorFlow counterpart: Dataset.counter.
 Dataset<std::int64_t> counter(std::int64_t start = 0, std::int64_t step = 1);
 
 enum class Redraw {
@@ -23,8 +23,8 @@ struct RandomOptions {
 };
 
 /// Uniformly distributed random numbers in [0, 2^32), without end. Number i is a function of (seed,
-/// epoch, i), so seeking to any position is free. TensorFlow counterpart: Dataset.random, which gives
-/// other numbers.
+/// epoch, i), so seeking to any position is free. TensorFlow counterpart: Dataset.random, which
+/// gives other numbers.
 Dataset<std::int64_t> random(RandomOptions options = {});
 
 }  // namespace brigade::data

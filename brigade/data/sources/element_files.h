@@ -50,7 +50,8 @@ class ElementFileReader {
  public:
   ElementFileReader(std::shared_ptr<const ElementFiles> elements, std::uint64_t file);
   std::uint64_t size() const { return size_; }
-  /// The element at `position` in the file. Fast if it is the next one or the file is not compressed.
+  /// The element at `position` in the file. Fast if it is the next one or the file is not
+  /// compressed.
   std::string read(std::uint64_t position);
   /// Names the element by its index in the whole folder.
   std::string describe_element(std::uint64_t position) const;
@@ -134,7 +135,8 @@ class ElementsIterator {
     files_.clear();  // joins their threads
     const std::uint64_t files = elements_->index().files;
     for (std::uint64_t file = 0; file < files; ++file) {
-      auto reader = std::make_unique<ElementFileIterator<T>>(elements_, file, before(position, file));
+      auto reader =
+          std::make_unique<ElementFileIterator<T>>(elements_, file, before(position, file));
       if (files == 1) {
         files_.push_back(std::move(reader));
       } else {

@@ -11,9 +11,9 @@
 
 namespace brigade::data::internal {
 
-/// Writes a folder of elements under a temporary name and renames it when it is complete: a reader sees
-/// all of it or nothing, and of several concurrent writers one wins. An uncommitted folder is removed;
-/// only a crash can leave it (`.<name>.<process>.<n>.tmp`), and it is never read.
+/// Writes a folder of elements under a temporary name and renames it when it is complete: a reader
+/// sees all of it or nothing, and of several concurrent writers one wins. An uncommitted folder is
+/// removed; only a crash can leave it (`.<name>.<process>.<n>.tmp`), and it is never read.
 ///
 /// Thread-safety: one thread at a time.
 class ElementWriter {
@@ -32,8 +32,8 @@ class ElementWriter {
   /// Adds an element. Throws as `FileSystem` does.
   void write(std::string_view element);
   std::uint64_t count() const { return index_.count; }
-  /// Returns once everything is on disk. Throws kAlreadyExists if the path exists and is not a folder of
-  /// elements.
+  /// Returns once everything is on disk. Throws kAlreadyExists if the path exists and is not a
+  /// folder of elements.
   Commit commit();
 
  private:

@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
+#include "brigade/data/core/node.h"
 #include "brigade/data/dataset.h"
 #include "brigade/data/sources/files.h"
-#include "brigade/data/core/node.h"
 
 namespace brigade::data::internal {
 

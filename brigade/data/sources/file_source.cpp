@@ -18,8 +18,8 @@ void check_buffer(std::size_t buffer_bytes, std::string_view source) {
 }
 
 io::StateTree save_file_position(std::string_view source, const FilePosition& position) {
-  return make_position(
-      source, {{"offset", position.offset}, {"at_end", std::uint64_t{position.is_at_end ? 1u : 0u}}});
+  return make_position(source, {{"offset", position.offset},
+                                {"at_end", std::uint64_t{position.is_at_end ? 1u : 0u}}});
 }
 
 FilePosition load_file_position(const io::StateTree& state, std::string_view source) {

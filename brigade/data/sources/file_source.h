@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "brigade/data/core/node.h"
 #include "brigade/data/dataset.h"
 #include "brigade/data/sources/files.h"
-#include "brigade/data/core/node.h"
 #include "brigade/io/byte_reader.h"
 #include "brigade/io/file_system.h"
 
@@ -39,8 +39,8 @@ class FileNode final : public Node<T> {
   io::Path path_;
 };
 
-/// A dataset of the elements of files, one file after another, as from `from_files`: `open` creates the
-/// iterator of one file. Its errors name the file. `source` is the name used in messages.
+/// A dataset of the elements of files, one file after another, as from `from_files`: `open` creates
+/// the iterator of one file. Its errors name the file. `source` is the name used in messages.
 template <class T>
 Dataset<T> make_file_source(std::vector<io::Path> paths, std::string source, OpenFile<T> open) {
   auto shared = std::make_shared<const OpenFile<T>>(std::move(open));
@@ -60,8 +60,8 @@ std::shared_ptr<const io::FileSystem> file_system_or_default(
 /// Throws kInvalidArgument if the buffer size is 0.
 void check_buffer(std::size_t buffer_bytes, std::string_view source);
 
-/// A position in a file: the number of content bytes read, and whether nothing more can be read after
-/// them.
+/// A position in a file: the number of content bytes read, and whether nothing more can be read
+/// after them.
 struct FilePosition {
   std::uint64_t offset = 0;
   bool is_at_end = false;
@@ -70,7 +70,8 @@ io::StateTree save_file_position(std::string_view source, const FilePosition& po
 /// Throws kInvalidArgument if the state is not a position of this source.
 FilePosition load_file_position(const io::StateTree& state, std::string_view source);
 
-/// A file that is read sequentially, and its position. A `Reader` has `offset()` and `seek(offset)`.
+/// A file that is read sequentially, and its position. A `Reader` has `offset()` and
+/// `seek(offset)`.
 ///
 /// Thread-safety: one thread at a time.
 template <class Reader>

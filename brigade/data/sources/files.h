@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/data/dataset.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/position.h"
 #include "brigade/data/core/sharding.h"
+#include "brigade/data/dataset.h"
 #include "brigade/io/file_system.h"
 
 namespace brigade::data {
@@ -23,7 +23,8 @@ namespace internal {
 /// Thread-safety: immutable.
 class FileList {
  public:
-  /// `source` is the name of the source, for messages. Throws kInvalidArgument if there are no files.
+  /// `source` is the name of the source, for messages. Throws kInvalidArgument if there are no
+  /// files.
   explicit FileList(std::vector<io::Path> paths, std::string source = "from_files");
 
   std::uint64_t size() const { return paths_.size(); }
@@ -33,7 +34,8 @@ class FileList {
   PipelineDescription pipeline() const;
   ShardingInfo sharding() const;
 
-  /// A position: `done` files of the iteration are read, and `inner` is the position in the next one.
+  /// A position: `done` files of the iteration are read, and `inner` is the position in the next
+  /// one.
   io::StateTree save(std::uint64_t done, std::optional<io::StateTree> inner) const;
   /// The number of finished files. Throws kInvalidArgument if the state belongs to another list.
   std::uint64_t done_in(const io::StateTree& state) const;
@@ -169,21 +171,21 @@ class FilesNode final : public Node<T> {
 
 }  // namespace internal
 
-/// The elements of files, one file after another: `read(path)` returns the dataset of one file and is
-/// called when the file is reached. The cardinality is unknown.
+/// The elements of files, one file after another: `read(path)` returns the dataset of one file and
+/// is called when the file is reached. The cardinality is unknown.
 ///
 ///   auto train = data::from_files<input::LabeledExample>(paths, [](const io::Path& path) {
 ///     return read_my_format(path);
 ///   }).shuffle(10'000).batch(128);
 ///
-/// Such a dataset can be sharded by files (AutoShardPolicy::kFile): give the list in the same order on
-/// all workers, for example sorted; the folder of the files may differ.
+/// Such a dataset can be sharded by files (AutoShardPolicy::kFile): give the list in the same order
+/// on all workers, for example sorted; the folder of the files may differ.
 ///
-/// Errors of `read` and its datasets are thrown by `next()` with the file named; a file that cannot be
-/// opened counts as one element. The saved position is the number of finished files and the position in
-/// the next one, which restoring opens. Each file's iterator has a different seed, so shuffling and
-/// augmentation inside differ between files. Throws kInvalidArgument if
-/// there are no files. TensorFlow counterpart: Dataset.from_tensor_slices(files).flat_map(reader).
+/// Errors of `read` and its datasets are thrown by `next()` with the file named; a file that cannot
+/// be opened counts as one element. The saved position is the number of finished files and the
+/// position in the next one, which restoring opens. Each file's iterator has a different seed, so
+/// shuffling and augmentation inside differ between files. Throws kInvalidArgument if there are no
+/// files. TensorFlow counterpart: Dataset.from_tensor_slices(files).flat_map(reader).
 template <class T>
 Dataset<T> from_files(std::vector<io::Path> paths,
                       std::function<Dataset<T>(const io::Path&)> read) {

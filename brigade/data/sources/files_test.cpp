@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "brigade/data/sources/from_generator.h"
 #include "brigade/data/core/source.h"
+#include "brigade/data/sources/from_generator.h"
 #include "brigade/data/testing/dataset_contract.h"
 
 namespace brigade::data {
@@ -163,7 +163,9 @@ TEST(Files, RefuseAPositionInOtherFiles) {
 }
 
 TEST(Files, AreTheSameListByNamesAndOrderBelowTheirFolder) {
-  const auto list = [](const std::vector<io::Path>& names) { return files(names).sharding().file_list_hash; };
+  const auto list = [](const std::vector<io::Path>& names) {
+    return files(names).sharding().file_list_hash;
+  };
   EXPECT_EQ(list({"a/x/1..1", "a/y/1..1"}), list({"/b/c/x/1..1", "/b/c/y/1..1"}));
   EXPECT_NE(list({"a/x/1..1", "a/y/1..1"}), list({"a/y/1..1", "a/x/1..1"}));
   EXPECT_NE(list({"1..1"}), list({"2..2"}));

@@ -11,10 +11,10 @@
 
 #include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/cardinality.h"
-#include "brigade/data/dataset.h"
-#include "brigade/data/transforms/map.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/position.h"
+#include "brigade/data/dataset.h"
+#include "brigade/data/transforms/map.h"
 
 namespace brigade::data {
 
@@ -135,18 +135,18 @@ auto taking_options(F make) {
 
 }  // namespace internal
 
-/// A dataset of the elements of a generator. `make` is called for each pass over an epoch, as `make()`,
-/// or as `make(const IteratorOptions&)` if the elements depend on seed and epoch. It returns either a
-/// function that returns the next element, unset at the end:
+/// A dataset of the elements of a generator. `make` is called for each pass over an epoch, as
+/// `make()`, or as `make(const IteratorOptions&)` if the elements depend on seed and epoch. It
+/// returns either a function that returns the next element, unset at the end:
 ///
 ///   auto squares = data::from_generator<int>([] {
 ///     return [i = 0]() mutable { return i < 10 ? std::optional(i * i++) : std::nullopt; };
 ///   }, "squares");
 ///
 /// or a `std::unique_ptr<Generator<T>>`. Restoring a saved position creates a new generator: a
-/// `Generator` restores the position; a function is called again for every element up to it. So it must
-/// give the same elements in every pass over one epoch. An exception counts as a failed element, and
-/// the function is called for the next one after that. `name` is used in messages.
+/// `Generator` restores the position; a function is called again for every element up to it. So it
+/// must give the same elements in every pass over one epoch. An exception counts as a failed
+/// element, and the function is called for the next one after that. `name` is used in messages.
 ///
 /// The cardinality is unknown; set it with `assert_cardinality`. TensorFlow counterpart:
 /// Dataset.from_generator.

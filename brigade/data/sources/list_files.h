@@ -13,9 +13,9 @@
 namespace brigade::data {
 
 /// The files whose paths match a pattern, in byte order: `*` matches any text, `?` any character,
-/// `[a-c]` one of these characters and `[!a-c]` any other; none of them matches a '/' or a leading '.'
-/// of a name. Only regular files are returned. Throws kNotFound, naming the pattern, if there are none;
-/// kInvalidArgument for an empty pattern.
+/// `[a-c]` one of these characters and `[!a-c]` any other; none of them matches a '/' or a leading
+/// '.' of a name. Only regular files are returned. Throws kNotFound, naming the pattern, if there
+/// are none; kInvalidArgument for an empty pattern.
 ///
 /// `files` is the file system; by default the local one. TensorFlow counterpart: tf.io.gfile.glob.
 std::vector<io::Path> match_files(const std::string& pattern,
@@ -36,9 +36,9 @@ struct ListFilesOptions {
   std::shared_ptr<const io::FileSystem> file_system{};
 };
 
-/// The paths of the matching files, for example for `interleave`. The files are looked up once, by this
-/// call. By default they are shuffled, as in TensorFlow; as they are sorted first, the order is the
-/// same on all machines.
+/// The paths of the matching files, for example for `interleave`. The files are looked up once, by
+/// this call. By default they are shuffled, as in TensorFlow; as they are sorted first, the order
+/// is the same on all machines.
 ///
 /// The list can be sharded by files (AutoShardPolicy::kFile), and so can everything that `map`,
 /// `interleave` or `flat_map` reads from them: each worker's files are selected before shuffling.

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "brigade/data/core/codec.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/position.h"
 #include "brigade/data/dataset.h"
 #include "brigade/data/sources/element_files.h"
 #include "brigade/data/sources/element_writer.h"
 #include "brigade/data/transforms/file_cache.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/position.h"
 
 namespace brigade::data {
 
@@ -95,10 +95,10 @@ void save(const Dataset<T>& dataset, const io::Path& path, ElementFilesOptions o
 }
 
 /// The elements of a folder that `save`, `Dataset::cache(path)` or `Dataset::snapshot` wrote, in
-/// their order. The dataset knows its cardinality and resumes directly at a saved position. A corrupt
-/// element fails alone; the error names the folder and the element. Throws kNotFound if there are no elements,
-/// kFailedPrecondition if they are of another type, kDataLoss if the folder is corrupt. TensorFlow
-/// counterpart: Dataset.load.
+/// their order. The dataset knows its cardinality and resumes directly at a saved position. A
+/// corrupt element fails alone; the error names the folder and the element. Throws kNotFound if
+/// there are no elements, kFailedPrecondition if they are of another type, kDataLoss if the folder
+/// is corrupt. TensorFlow counterpart: Dataset.load.
 template <Encodable T>
 Dataset<T> load(const io::Path& path,
                 std::shared_ptr<io::FileSystem> files = io::posix_file_system()) {

@@ -26,9 +26,9 @@ struct TextLinesOptions {
 /// lines are elements, and the last line needs no line end. Bytes are returned unchanged, in any
 /// encoding.
 ///
-/// It can be sharded by files, as `from_files`. The saved position is a byte offset: restoring seeks to
-/// it directly; a compressed file is decompressed up to it. `next()` throws, naming
-/// the file and the byte, kResourceExhausted for a line that is too long, and kDataLoss where a
+/// It can be sharded by files, as `from_files`. The saved position is a byte offset: restoring
+/// seeks to it directly; a compressed file is decompressed up to it. `next()` throws, naming the
+/// file and the byte, kResourceExhausted for a line that is too long, and kDataLoss where a
 /// compressed file is corrupt, which ends the file. Throws kInvalidArgument if there are no files.
 ///
 /// TensorFlow counterpart: tf.data.TextLineDataset, which also drops "\r" inside of lines.

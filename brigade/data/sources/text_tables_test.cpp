@@ -3,11 +3,11 @@
 #include "brigade/data/formats/csv.h"
 #include "brigade/data/formats/fixed_length_records.h"
 #include "brigade/data/formats/records.h"
+#include "brigade/data/sources/text_lines.h"
 #include "brigade/data/testing/dataset_contract.h"
 #include "brigade/data/testing/file_folder.h"
 #include "brigade/data/testing/hex.h"
 #include "brigade/data/testing/tables.h"
-#include "brigade/data/sources/text_lines.h"
 
 namespace brigade::data {
 namespace {
@@ -42,11 +42,11 @@ TEST_F(TensorFlowsFiles, OfTextGiveTheSameLines) {
 TEST_F(TensorFlowsFiles, OfFixedLengthGiveTheSameRecords) {
   for (const char* name : {"fixed", "fixed, header and footer"}) {
     const Json& at = table_.at(name);
-    expect_file_matches_table(name,
-                       fixed_length_records({file_of(name)}, {.record_bytes = at.at("record"),
-                                                              .header_bytes = at.at("header"),
-                                                              .footer_bytes = at.at("footer"),
-                                                              .file_system = folder_.files()}));
+    expect_file_matches_table(
+        name, fixed_length_records({file_of(name)}, {.record_bytes = at.at("record"),
+                                                     .header_bytes = at.at("header"),
+                                                     .footer_bytes = at.at("footer"),
+                                                     .file_system = folder_.files()}));
   }
 }
 
@@ -56,8 +56,8 @@ TEST_F(TensorFlowsFiles, OfRecordsGiveTheSameRecords) {
       {"records, gzip", Compression::kGzip},
       {"records, zlib", Compression::kZlib}};
   for (const auto& [name, compression] : cases) {
-    expect_file_matches_table(name, records({file_of(name)},
-                                     {.compression = compression, .file_system = folder_.files()}));
+    expect_file_matches_table(name, records({file_of(name)}, {.compression = compression,
+                                                              .file_system = folder_.files()}));
   }
 }
 

@@ -13,8 +13,8 @@
 
 #include "brigade/base/error.h"
 #include "brigade/concurrency/cancel_token.h"
-#include "brigade/data/dataset.h"
 #include "brigade/data/core/source.h"
+#include "brigade/data/dataset.h"
 #include "brigade/io/state_json.h"
 
 /// The test suite that every dataset must pass, whatever transforms it has. For tests only.

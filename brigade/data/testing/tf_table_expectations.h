@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "brigade/data/core/source.h"
 #include "brigade/data/dataset.h"
 #include "brigade/data/sources/from_generator.h"
-#include "brigade/data/core/source.h"
 #include "brigade/data/testing/dataset_contract.h"
 #include "brigade/data/testing/tables.h"
 

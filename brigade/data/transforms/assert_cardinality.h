@@ -14,7 +14,8 @@ namespace brigade::data {
 
 namespace internal {
 
-/// Returns the transform's name. Throws kInvalidArgument unless `count` is 0 or more or `kInfinite`.
+/// Returns the transform's name. Throws kInvalidArgument unless `count` is 0 or more or
+/// `kInfinite`.
 std::string name_of_assert_cardinality(std::int64_t count);
 [[noreturn]] void throw_too_few(const std::string& where, std::int64_t expected,
                                 std::uint64_t found);

@@ -76,8 +76,8 @@ class BatchIterator final : public IteratorBase<typename Structure<T>::Batch> {
   }
 
  private:
-  /// If an element fails, the whole batch fails; the next batch starts at the usual position. The error
-  /// of a batch that is dropped anyway is dropped too.
+  /// If an element fails, the whole batch fails; the next batch starts at the usual position. The
+  /// error of a batch that is dropped anyway is dropped too.
   std::optional<T> next_or_pass_rest(std::uint64_t position) {
     try {
       return input_->next();

@@ -7,18 +7,18 @@
 #include <utility>
 
 #include "brigade/concurrency/cancel_token.h"
-#include "brigade/data/transforms/batch_structure.h"
-#include "brigade/data/core/replay_point.h"
 #include "brigade/data/core/node.h"
+#include "brigade/data/core/replay_point.h"
 #include "brigade/data/core/replayable_input.h"
+#include "brigade/data/transforms/batch_structure.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::data::internal {
 
 [[noreturn]] void throw_batch_too_short(std::uint64_t index, std::int64_t size);
 
-/// Iterates over the elements of a dataset of batches; any number of elements of the current batch can
-/// be taken together.
+/// Iterates over the elements of a dataset of batches; any number of elements of the current batch
+/// can be taken together.
 ///
 /// Thread-safety: one thread at a time.
 template <class B>
@@ -35,8 +35,8 @@ class BatchCursor {
   std::int64_t index() const { return index_; }
   void pass(std::int64_t count) { index_ += count; }
 
-  /// Advances to the next batch that has elements; false at the end. Throws the error of a batch that
-  /// failed, which is then skipped.
+  /// Advances to the next batch that has elements; false at the end. Throws the error of a batch
+  /// that failed, which is then skipped.
   bool open_next() {
     do {
       close();

@@ -11,15 +11,16 @@ namespace brigade::data {
 
 namespace internal {
 
-/// The number of elements of a batch. Throws kInvalidArgument unless all its parts have the same number.
+/// The number of elements of a batch. Throws kInvalidArgument unless all its parts have the same
+/// number.
 std::int64_t size_of_parts(const std::vector<std::int64_t>& sizes);
 
 }  // namespace internal
 
-/// The inverse of `Structure`: takes a batch of type B apart, for `unbatch` and `rebatch`. It is defined
-/// for vectors, tuples and pairs of batches, and for tensors where their headers are included. For your
-/// own batch type, specialize it next to `Structure<T>`, with the same members. `element` and `slice`
-/// may move from the batch: each element is requested at most once, in order.
+/// The inverse of `Structure`: takes a batch of type B apart, for `unbatch` and `rebatch`. It is
+/// defined for vectors, tuples and pairs of batches, and for tensors where their headers are
+/// included. For your own batch type, specialize it next to `Structure<T>`, with the same members.
+/// `element` and `slice` may move from the batch: each element is requested at most once, in order.
 ///
 /// Thread-safety: pure functions.
 template <class B>

@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/data/transforms/batch.h"
 #include "brigade/data/core/cardinality.h"
-#include "brigade/data/transforms/grouping.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/replayable_input.h"
-#include "brigade/data/transforms/padding.h"
 #include "brigade/data/core/position.h"
+#include "brigade/data/core/replayable_input.h"
 #include "brigade/data/core/structure.h"
+#include "brigade/data/transforms/batch.h"
+#include "brigade/data/transforms/grouping.h"
+#include "brigade/data/transforms/padding.h"
 
 namespace brigade::data {
 

@@ -21,24 +21,24 @@ TEST(BucketBySequenceLength, MatchesTensorFlow) {
   const Table table("windows");
   const auto lists = number_lists();
   expect_matches_table(table, "lists.bucket([3, 5], [2, 2, 2])",
-               lists.bucket_by_sequence_length(
-                   {.length = length_of, .boundaries = {3, 5}, .batch_sizes = {2, 2, 2}}));
+                       lists.bucket_by_sequence_length(
+                           {.length = length_of, .boundaries = {3, 5}, .batch_sizes = {2, 2, 2}}));
   expect_matches_table(table, "lists.bucket([3, 5], [3, 1, 2], drop_remainder)",
-               lists.bucket_by_sequence_length({.length = length_of,
-                                                .boundaries = {3, 5},
-                                                .batch_sizes = {3, 1, 2},
-                                                .remainder = Remainder::kDrop}));
+                       lists.bucket_by_sequence_length({.length = length_of,
+                                                        .boundaries = {3, 5},
+                                                        .batch_sizes = {3, 1, 2},
+                                                        .remainder = Remainder::kDrop}));
   expect_matches_table(table, "lists.bucket([3, 5, 9], [2, 2, 2, 2], to boundary, -1)",
-               lists.bucket_by_sequence_length({.length = length_of,
-                                                .boundaries = {3, 5, 9},
-                                                .batch_sizes = {2, 2, 2, 2},
-                                                .pad = BucketPadding::kToBoundary,
-                                                .padding = {.value = -1}}));
+                       lists.bucket_by_sequence_length({.length = length_of,
+                                                        .boundaries = {3, 5, 9},
+                                                        .batch_sizes = {2, 2, 2, 2},
+                                                        .pad = BucketPadding::kToBoundary,
+                                                        .padding = {.value = -1}}));
   expect_matches_table(table, "lists.bucket([4], [2, 3], [9])",
-               lists.bucket_by_sequence_length({.length = length_of,
-                                                .boundaries = {4},
-                                                .batch_sizes = {2, 3},
-                                                .padding = {.length = 9}}));
+                       lists.bucket_by_sequence_length({.length = length_of,
+                                                        .boundaries = {4},
+                                                        .batch_sizes = {2, 3},
+                                                        .padding = {.length = 9}}));
 }
 
 TEST(BucketBySequenceLength, LeavesElementsAsTheyAreIfAsked) {

@@ -33,10 +33,11 @@ bool is_cancelled(const IteratorOptions& options) {
 }
 
 void throw_cached_input_too_short(std::uint64_t index) {
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The saved position is after ", index,
-                            " elements of a cache, but its input now has fewer: was it saved from other "
-                            "data?"));
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      base::str_cat("The saved position is after ", index,
+                    " elements of a cache, but its input now has fewer: was it saved from other "
+                    "data?"));
 }
 
 void warn_of_partial_pass(const std::string& cache, std::uint64_t elements) noexcept {

@@ -10,8 +10,8 @@
 
 #include "brigade/concurrency/mutex.h"
 #include "brigade/data/core/cardinality.h"
-#include "brigade/data/core/node.h"
 #include "brigade/data/core/element_result.h"
+#include "brigade/data/core/node.h"
 #include "brigade/data/core/position.h"
 #include "brigade/data/runtime/stage_counters.h"
 
@@ -21,14 +21,14 @@ namespace internal {
 
 /// Throws kInvalidArgument if the input never ends.
 void check_cache_input(std::int64_t cardinality, const std::string& describe);
-/// The options of the iterator that fills a cache: always those of epoch 0, so that the cached elements
-/// do not depend on the epoch in which they were read.
+/// The options of the iterator that fills a cache: always those of epoch 0, so that the cached
+/// elements do not depend on the epoch in which they were read.
 IteratorOptions options_of_cached(IteratorOptions options);
 bool is_cancelled(const IteratorOptions& options);
 [[noreturn]] void throw_cached_input_too_short(std::uint64_t index);
 
-/// Shared by the iterators of a cache: the elements of complete passes, by seed and shard, and whether
-/// a warning about an incomplete pass was logged.
+/// Shared by the iterators of a cache: the elements of complete passes, by seed and shard, and
+/// whether a warning about an incomplete pass was logged.
 ///
 /// Thread-safety: all functions from any thread.
 template <class T>

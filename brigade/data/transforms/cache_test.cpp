@@ -5,8 +5,8 @@
 #include <atomic>
 #include <thread>
 
-#include "brigade/data/sources/files.h"
 #include "brigade/data/core/source.h"
+#include "brigade/data/sources/files.h"
 #include "brigade/data/testing/dataset_contract.h"
 #include "brigade/data/testing/warnings.h"
 

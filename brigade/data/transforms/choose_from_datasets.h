@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "brigade/data/core/input_selector.h"
-#include "brigade/data/dataset.h"
 #include "brigade/data/core/inputs.h"
 #include "brigade/data/core/node.h"
+#include "brigade/data/dataset.h"
 
 namespace brigade::data {
 

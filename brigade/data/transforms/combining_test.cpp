@@ -1,11 +1,11 @@
 #include <gtest/gtest.h>
 
-#include "brigade/data/transforms/choose_from_datasets.h"
-#include "brigade/data/dataset.h"
-#include "brigade/data/transforms/sample_from_datasets.h"
 #include "brigade/data/core/source.h"
+#include "brigade/data/dataset.h"
 #include "brigade/data/testing/dataset_contract.h"
 #include "brigade/data/testing/tables.h"
+#include "brigade/data/transforms/choose_from_datasets.h"
+#include "brigade/data/transforms/sample_from_datasets.h"
 #include "brigade/data/transforms/zip.h"
 
 /// What transforms that select, join and mix datasets give, beside what tf.data gives.
@@ -53,7 +53,8 @@ Dataset<std::int64_t> fives(std::int64_t x) {
 TEST(Combining, FiltersAsTensorFlow) {
   expect_matches_table("range(10).filter(even)", range(10).filter(is_even));
   expect_matches_table("range(0).filter(even)", range(0).filter(is_even));
-  expect_matches_table("range(10).filter(none)", range(10).filter([](std::int64_t x) { return x > 10; }));
+  expect_matches_table("range(10).filter(none)",
+                       range(10).filter([](std::int64_t x) { return x > 10; }));
   const std::string endless = "range(3).repeat().filter(even)";
   EXPECT_EQ(range(3).repeat().filter(is_even).cardinality(), table().cardinality(endless));
   EXPECT_EQ(epoch_of(range(3).repeat().filter(is_even).take(5)),
@@ -90,7 +91,7 @@ TEST(Combining, InterleavesAsTensorFlowWithAndWithoutThreads) {
     }
   }
   expect_matches_table("range(13).interleave(tens, 3, 2)",
-               range(13).interleave(tens, {.cycle_length = 3, .block_length = 2}));
+                       range(13).interleave(tens, {.cycle_length = 3, .block_length = 2}));
   const std::string endless = "range(3).repeat().interleave(fives, 2, 2)";
   const auto dataset =
       range(3).repeat().interleave(fives, {.cycle_length = 2, .block_length = 2, .parallelism = 2});
@@ -101,14 +102,16 @@ TEST(Combining, InterleavesAsTensorFlowWithAndWithoutThreads) {
 TEST(Combining, ConcatenatesAsTensorFlow) {
   expect_matches_table("range(3).concatenate(range(2))", range(3).concatenate(range(2)));
   expect_matches_table("range(3).concatenate(range(0))", range(3).concatenate(range(0)));
-  expect_matches_table("range(3).concatenate(range(2).repeat())", range(3).concatenate(range(2).repeat()));
-  expect_matches_table("range(2).repeat().concatenate(range(3))", range(2).repeat().concatenate(range(3)));
+  expect_matches_table("range(3).concatenate(range(2).repeat())",
+                       range(3).concatenate(range(2).repeat()));
+  expect_matches_table("range(2).repeat().concatenate(range(3))",
+                       range(2).repeat().concatenate(range(3)));
   expect_matches_table("range(6).filter(even).concatenate(range(2))",
-               range(6).filter(is_even).concatenate(range(2)));
+                       range(6).filter(is_even).concatenate(range(2)));
   expect_matches_table("range(6).filter(even).concatenate(range(2).repeat())",
-               range(6).filter(is_even).concatenate(range(2).repeat()));
+                       range(6).filter(is_even).concatenate(range(2).repeat()));
   expect_matches_table("range(2).concatenate(range(1)).repeat(2)",
-               range(2).concatenate(range(1)).repeat(2));
+                       range(2).concatenate(range(1)).repeat(2));
 }
 
 TEST(Combining, ZipsAsTensorFlow) {
@@ -117,20 +120,22 @@ TEST(Combining, ZipsAsTensorFlow) {
   expect_matches_table("zip(range(3), range(5))", zip(range(3), range(5)));
   expect_matches_table("zip(range(5), range(3))", zip(range(5), range(3)));
   expect_matches_table("zip(range(3), range(2).repeat())", zip(range(3), endless));
-  expect_matches_table("zip(range(3).repeat(), range(2).repeat())", zip(range(3).repeat(), endless));
+  expect_matches_table("zip(range(3).repeat(), range(2).repeat())",
+                       zip(range(3).repeat(), endless));
   expect_matches_table("zip(range(3), range(9).filter(even))", zip(range(3), evens));
   expect_matches_table("zip(range(0), range(9).filter(even))", zip(range(0), evens));
   expect_matches_table("zip(range(2).repeat(), range(9).filter(even))", zip(endless, evens));
   expect_matches_table("zip(range(4), range(3), range(5)).batch(2)",
-               zip(range(4), range(3), range(5)).batch(2));
+                       zip(range(4), range(3), range(5)).batch(2));
 }
 
 TEST(Combining, EnumeratesAndAppliesAsTensorFlow) {
   expect_matches_table("range(3).enumerate(5)", range(13).skip(10).enumerate(5));
   expect_matches_table("range(2).repeat().enumerate()", range(2).repeat().enumerate());
   expect_matches_table("range(9).filter(even).enumerate()", range(9).filter(is_even).enumerate());
-  expect_matches_table("range(4).apply(skip 1)",
-               range(4).apply([](const Dataset<std::int64_t>& each) { return each.skip(1); }));
+  expect_matches_table(
+      "range(4).apply(skip 1)",
+      range(4).apply([](const Dataset<std::int64_t>& each) { return each.skip(1); }));
 }
 
 TEST(Combining, ChoosesAsTensorFlow) {
@@ -144,9 +149,10 @@ TEST(Combining, ChoosesAsTensorFlow) {
   const auto choices = [](Numbers each) { return from_elements(std::move(each)); };
   for (const WhenEmpty when : {WhenEmpty::kStop, WhenEmpty::kContinue}) {
     const std::string then = when == WhenEmpty::kStop ? ", stop)" : ", go on)";
-    expect_matches_table("choose(0 1 2" + then, choose_from_datasets(inputs, range(3).repeat(4), when));
+    expect_matches_table("choose(0 1 2" + then,
+                         choose_from_datasets(inputs, range(3).repeat(4), when));
     expect_matches_table("choose(1 1 1 0" + then,
-                 choose_from_datasets(inputs, choices({1, 1, 1, 0}), when));
+                         choose_from_datasets(inputs, choices({1, 1, 1, 0}), when));
     expect_matches_table("choose(2" + then, choose_from_datasets(inputs, choices({2, 2}), when));
     expect_matches_table("choose(none" + then, choose_from_datasets(inputs, choices({}), when));
     // TensorFlow takes these to be endless, though choices or datasets end.
@@ -155,7 +161,8 @@ TEST(Combining, ChoosesAsTensorFlow) {
     const auto mixed = choose_from_datasets(partly, range(2).repeat(), when).take(12);
     EXPECT_EQ(epoch_of(mixed), table().elements<std::int64_t>("choose(partly endless" + then));
     const SampleOptions options{.when_empty = when};
-    expect_matches_table("sample(weights 0 1 0" + then, sample_from_datasets(inputs, {0, 1, 0}, options));
+    expect_matches_table("sample(weights 0 1 0" + then,
+                         sample_from_datasets(inputs, {0, 1, 0}, options));
     EXPECT_EQ(sample_from_datasets(inputs, {}, options).cardinality(),
               table().cardinality("sample(finite" + then));
   }

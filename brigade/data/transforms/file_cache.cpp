@@ -30,8 +30,8 @@ io::Path folder_of_shard(const io::Path& folder, const Shard& shard) {
   return beside;
 }
 
-FileCache::FileCache(io::Path folder, ElementFilesOptions options, std::string type, PipelineDescription pipeline,
-                     std::string describe)
+FileCache::FileCache(io::Path folder, ElementFilesOptions options, std::string type,
+                     PipelineDescription pipeline, std::string describe)
     : folder_(std::move(folder)),
       options_(std::move(options)),
       type_(std::move(type)),

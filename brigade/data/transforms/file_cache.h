@@ -6,23 +6,24 @@
 #include <string>
 #include <utility>
 
-#include "brigade/data/transforms/cache.h"
 #include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/codec.h"
+#include "brigade/data/core/element_result.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/position.h"
 #include "brigade/data/sources/element_files.h"
 #include "brigade/data/sources/element_writer.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/element_result.h"
-#include "brigade/data/core/position.h"
+#include "brigade/data/transforms/cache.h"
 
 namespace brigade::data {
 
 /// Options for a folder of elements.
 struct ElementFilesOptions {
-  /// Number of files; elements are distributed round-robin. Several files are read by one thread each.
+  /// Number of files; elements are distributed round-robin. Several files are read by one thread
+  /// each.
   std::int64_t files = 1;
-  /// kNone or kGzip. Compressed files are smaller, but resuming in the middle of a file decompresses it
-  /// up to there.
+  /// kNone or kGzip. Compressed files are smaller, but resuming in the middle of a file
+  /// decompresses it up to there.
   io::Compression compression = io::Compression::kNone;
   std::shared_ptr<io::FileSystem> file_system = io::posix_file_system();
 };
@@ -47,12 +48,12 @@ io::Path folder_of_shard(const io::Path& folder, const Shard& shard);
 /// Thread-safety: all functions from any thread.
 class FileCache {
  public:
-  FileCache(io::Path folder, ElementFilesOptions options, std::string type, PipelineDescription pipeline,
-            std::string describe);
+  FileCache(io::Path folder, ElementFilesOptions options, std::string type,
+            PipelineDescription pipeline, std::string describe);
 
-  /// The cached elements for these options. Null if there are none or if they were written with another
-  /// seed, which is logged once as a warning. Throws kFailedPrecondition if the folder holds elements
-  /// of another pipeline or type.
+  /// The cached elements for these options. Null if there are none or if they were written with
+  /// another seed, which is logged once as a warning. Throws kFailedPrecondition if the folder
+  /// holds elements of another pipeline or type.
   std::shared_ptr<const ElementFiles> find(const IteratorOptions& options) const;
   /// Null if the folder holds elements of another seed.
   std::unique_ptr<ElementWriter> write(const IteratorOptions& options) const;
@@ -72,8 +73,8 @@ class FileCache {
   mutable bool has_warned_ BRIGADE_GUARDED_BY(mutex_) = false;
 };
 
-/// Reads the elements from files; or from the input while writing them; or only from the input, if the
-/// files belong to another seed.
+/// Reads the elements from files; or from the input while writing them; or only from the input, if
+/// the files belong to another seed.
 template <Encodable T>
 class FileCacheIterator final : public IteratorBase<T> {
  public:

@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "brigade/base/log.h"
+#include "brigade/data/core/source.h"
 #include "brigade/data/dataset.h"
 #include "brigade/data/sources/files.h"
-#include "brigade/data/core/source.h"
 #include "brigade/data/testing/dataset_contract.h"
 #include "brigade/io/faulty_file_system.h"
 #include "brigade/io/memory_file_system.h"
@@ -235,8 +235,7 @@ TEST_F(FileCache, AnotherPipelineOrTypeIsRefused) {
   }
   const auto type = error_of([&] { cached(range(6)).iterator(); });
   EXPECT_EQ(type.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_NE(std::string(type.what()).find("type vector<i64>, not i64"),
-            std::string::npos);
+  EXPECT_NE(std::string(type.what()).find("type vector<i64>, not i64"), std::string::npos);
 }
 
 TEST_F(FileCache, AnIteratorWithAnotherSeedReadsItsInput) {
@@ -247,7 +246,8 @@ TEST_F(FileCache, AnIteratorWithAnotherSeedReadsItsInput) {
     EXPECT_EQ(epoch_of(dataset, {.seed = 2}), epoch_of(input(20), {.seed = 2}));
   }
   ASSERT_EQ(warnings_.size(), 1U);
-  EXPECT_NE(warnings_[0].find("of the seed 1, and this iterator has the seed 2"), std::string::npos);
+  EXPECT_NE(warnings_[0].find("of the seed 1, and this iterator has the seed 2"),
+            std::string::npos);
 }
 
 TEST_F(FileCache, ShardsHaveSeparateFolders) {

@@ -19,8 +19,11 @@ namespace internal {
 template <class F, class T>
 class FilterIterator final : public IteratorBase<T> {
  public:
-  FilterIterator(std::unique_ptr<IteratorBase<T>> input, Predicate<F> predicate, CancelPoller cancel_poller)
-      : input_(std::move(input)), predicate_(std::move(predicate)), cancel_poller_(std::move(cancel_poller)) {}
+  FilterIterator(std::unique_ptr<IteratorBase<T>> input, Predicate<F> predicate,
+                 CancelPoller cancel_poller)
+      : input_(std::move(input)),
+        predicate_(std::move(predicate)),
+        cancel_poller_(std::move(cancel_poller)) {}
   std::optional<T> next() override {
     while (true) {
       cancel_poller_.poll();

@@ -13,11 +13,11 @@
 
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/error_context.h"
-#include "brigade/data/transforms/grouping.h"
-#include "brigade/data/interleave/inner_options.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/replayable_input.h"
 #include "brigade/data/core/position.h"
+#include "brigade/data/core/replayable_input.h"
+#include "brigade/data/interleave/inner_options.h"
+#include "brigade/data/transforms/grouping.h"
 #include "brigade/data/transforms/window_contents.h"
 
 namespace brigade::data {
@@ -27,7 +27,8 @@ class Dataset;
 
 namespace internal {
 
-/// The window size: a number or a function of the key. Throws kInvalidArgument if it is less than 1.
+/// The window size: a number or a function of the key. Throws kInvalidArgument if it is less
+/// than 1.
 std::function<std::int64_t(std::int64_t)> window_size_function(std::int64_t size);
 template <std::invocable<std::int64_t> F>
 std::function<std::int64_t(std::int64_t)> window_size_function(F size) {
@@ -103,8 +104,8 @@ class GroupByWindowIterator final : public IteratorBase<U> {
     try {
       SharedResults<T> contents;
       for (T& element : group.elements) {
-        contents.push_back(
-            std::make_shared<const ElementResult<T>>(ElementResult<T>{std::move(element), nullptr}));
+        contents.push_back(std::make_shared<const ElementResult<T>>(
+            ElementResult<T>{std::move(element), nullptr}));
       }
       group.elements.clear();
       node_ = reduce_(group.key, make_window_contents(std::move(contents)));

@@ -21,12 +21,13 @@ auto modulo(std::int64_t classes) {
 TEST(GroupByWindow, MatchesTensorFlow) {
   const Table table("windows");
   expect_matches_table(table, "range(11).group_by_window(3 classes, 2)",
-               range(11).group_by_window(modulo(3), in_batches(2), 2));
+                       range(11).group_by_window(modulo(3), in_batches(2), 2));
   expect_matches_table(table, "range(11).group_by_window(3 classes, 3)",
-               range(11).group_by_window(modulo(3), in_batches(2), 3));
+                       range(11).group_by_window(modulo(3), in_batches(2), 3));
   expect_matches_table(table, "range(10).group_by_window(2 classes, sizes 1 and 4)",
-               range(10).group_by_window(modulo(2), in_batches(4),
-                                         [](std::int64_t key) { return key == 0 ? 1 : 4; }));
+                       range(10).group_by_window(modulo(2), in_batches(4), [](std::int64_t key) {
+                         return key == 0 ? 1 : 4;
+                       }));
 }
 
 TEST(GroupByWindow, OfShuffledElementsResumesEverywhere) {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "brigade/concurrency/cancel_token.h"
-#include "brigade/data/transforms/grouping_state.h"
-#include "brigade/data/transforms/map.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/replayable_input.h"
+#include "brigade/data/transforms/grouping_state.h"
+#include "brigade/data/transforms/map.h"
 
 namespace brigade::data::internal {
 
@@ -37,8 +37,9 @@ struct GroupingRule {
   std::uint64_t epoch = 0;
 };
 
-/// Groups the elements of an input by key: a group is returned when it is complete, and at the end of
-/// the input the incomplete ones, smallest key first. An element whose key function throws fails alone.
+/// Groups the elements of an input by key: a group is returned when it is complete, and at the end
+/// of the input the incomplete ones, smallest key first. An element whose key function throws fails
+/// alone.
 ///
 /// A saved position lists the replay points of the gathered elements; restoring reads them again.
 ///

@@ -16,8 +16,8 @@
 
 namespace brigade::data {
 
-/// Counts the failed elements that were skipped by all iterators that share it. Elements that are read
-/// again after a restore are counted again.
+/// Counts the failed elements that were skipped by all iterators that share it. Elements that are
+/// read again after a restore are counted again.
 ///
 /// Thread-safety: all functions from any thread.
 class ErrorCount {
@@ -110,8 +110,8 @@ class IgnoreErrorsNode final : public TransformNode<T> {
       : TransformNode<T>(std::move(input), "ignore_errors"), options_(std::move(options)) {}
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
     return std::make_unique<IgnoreErrorsIterator<T>>(
-        this->input_in_any_order().iterator(job), IgnoredErrors(this->describe(), job.epoch, options_),
-        job.cancel);
+        this->input_in_any_order().iterator(job),
+        IgnoredErrors(this->describe(), job.epoch, options_), job.cancel);
   }
   std::int64_t cardinality() const override {
     return this->input().cardinality() == kInfinite ? kInfinite : kUnknown;

@@ -30,7 +30,7 @@ class LogCapture {
 TEST(IgnoreErrors, MatchesTensorFlow) {
   const Table table("stateful");
   expect_matches_table(table, "range(10).map(fails at threes).ignore_errors()",
-               numbers_with_errors(10, 3).ignore_errors({.log = ErrorLog::kOff}));
+                       numbers_with_errors(10, 3).ignore_errors({.log = ErrorLog::kOff}));
 }
 
 TEST(IgnoreErrors, OfWhatNeverEndsNeverEnds) {
@@ -64,9 +64,8 @@ TEST(IgnoreErrors, LogsTheNumberOfSkippedElementsOnceAtTheEnd) {
   iterator.next();
   iterator.next();
   ASSERT_EQ(log.lines().size(), 1U);
-  EXPECT_NE(
-      log.lines()[0].find("| ignore_errors: 3 elements of epoch 0 were skipped, the first: "),
-      std::string::npos)
+  EXPECT_NE(log.lines()[0].find("| ignore_errors: 3 elements of epoch 0 were skipped, the first: "),
+            std::string::npos)
       << log.lines()[0];
   EXPECT_NE(log.lines()[0].find("3 is broken"), std::string::npos) << log.lines()[0];
   auto resumed = numbers_with_errors(10, 3).skip(1).ignore_errors().iterator();

@@ -12,19 +12,19 @@
 #include "brigade/base/random.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/concurrency/linked_token.h"
-#include "brigade/data/runtime/autotune.h"
 #include "brigade/data/core/cancel_poller.h"
+#include "brigade/data/core/index_set.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/order.h"
 #include "brigade/data/core/pipelined_iterator.h"
-#include "brigade/data/core/index_set.h"
 #include "brigade/data/core/position.h"
+#include "brigade/data/runtime/autotune.h"
 
 namespace brigade::data {
 
-/// The element that a map function is called for, and a random generator for that element. The random
-/// stream is a function of (seed, epoch, index), so augmentation gives the same bits with any number of
-/// threads and after a resume.
+/// The element that a map function is called for, and a random generator for that element. The
+/// random stream is a function of (seed, epoch, index), so augmentation gives the same bits with
+/// any number of threads and after a resume.
 struct ElementContext {
   std::uint64_t epoch;
   /// The element's index in the epoch, counted from 0.
@@ -38,14 +38,14 @@ struct ElementContext {
 struct MapOptions {
   /// Threads that call the function, or `kAutotune`. 1 calls it on the thread of the consumer.
   std::int64_t parallelism = 1;
-  /// Seed of `ElementContext::rng`, independent of the job's seed. Unset: derived from the job's root
-  /// seed and from the position of this map in the pipeline.
+  /// Seed of `ElementContext::rng`, independent of the job's seed. Unset: derived from the job's
+  /// root seed and from the position of this map in the pipeline.
   std::optional<std::uint64_t> seed{};
   /// The name of this step in errors.
   std::string name = "map";
   /// The order of the results of several threads. Unset: the order of the input, unless the whole
-  /// dataset is relaxed (`Dataset::with_options`). A later step that restores its position by reading
-  /// its input again, such as shuffle, requires and sets kInOrder.
+  /// dataset is relaxed (`Dataset::with_options`). A later step that restores its position by
+  /// reading its input again, such as shuffle, requires and sets kInOrder.
   std::optional<Order> order{};
 };
 
@@ -78,8 +78,8 @@ PipelineOptions pipeline_of_map(const MapOptions& options, std::size_t threads,
                                 const IteratorOptions& job, Order input_order,
                                 const std::string& path);
 
-/// Rethrows the current exception as an `Error` that names the step and the element. An `Error` keeps
-/// its code; anything else becomes kAborted.
+/// Rethrows the current exception as an `Error` that names the step and the element. An `Error`
+/// keeps its code; anything else becomes kAborted.
 [[noreturn]] void rethrow_at_element(const std::string& where, std::uint64_t epoch,
                                      std::uint64_t index);
 

@@ -155,7 +155,8 @@ TEST(Map, PrefetchesABoundedNumberOfElements) {
       range(100'000).map([calls](std::int64_t x) { return ++*calls, x; }, {.parallelism = 2});
   auto iterator = dataset.iterator();
   iterator.next();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time to prefetch too much, if it could
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(20));  // time to prefetch too much, if it could
   EXPECT_LE(*calls, 2 * 2 * 16 + 2 * 16 + 16);
 }
 

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/data/transforms/batch.h"
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/transforms/padding.h"
 #include "brigade/data/core/structure.h"
+#include "brigade/data/transforms/batch.h"
+#include "brigade/data/transforms/padding.h"
 
 namespace brigade::data {
 

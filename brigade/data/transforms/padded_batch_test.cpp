@@ -16,9 +16,9 @@ TEST(PaddedBatch, MatchesTensorFlow) {
   const Table table("windows");
   expect_matches_table(table, "lists.padded_batch(3)", number_lists().padded_batch(3));
   expect_matches_table(table, "lists.padded_batch(3, drop_remainder)",
-               number_lists().padded_batch(3, {.remainder = Remainder::kDrop}));
+                       number_lists().padded_batch(3, {.remainder = Remainder::kDrop}));
   expect_matches_table(table, "lists.padded_batch(3, [8], -1)",
-               number_lists().padded_batch(3, {.padding = {.length = 8, .value = -1}}));
+                       number_lists().padded_batch(3, {.padding = {.length = 8, .value = -1}}));
 }
 
 TEST(PaddedBatch, KnowsItsCardinality) {

@@ -15,11 +15,11 @@
 
 namespace brigade::data {
 
-/// How elements of type T are padded to one length and combined into a batch, for `padded_batch` and
-/// `bucket_by_sequence_length`. This primary template is for elements without a length, such as numbers
-/// and labels, which are not padded. There are specializations for vectors of numbers, tuples and pairs,
-/// and for tensors where their headers are included. For your own type, specialize it with the same
-/// members.
+/// How elements of type T are padded to one length and combined into a batch, for `padded_batch`
+/// and `bucket_by_sequence_length`. This primary template is for elements without a length, such as
+/// numbers and labels, which are not padded. There are specializations for vectors of numbers,
+/// tuples and pairs, and for tensors where their headers are included. For your own type,
+/// specialize it with the same members.
 ///
 /// Thread-safety: pure functions.
 template <class T>
@@ -32,8 +32,8 @@ struct Padding {
   static std::string describe(const Options&) { return {}; }
   /// The options with every unset length set to `length`.
   static Options with_length(const Options& options, std::int64_t /*length*/) { return options; }
-  /// Combines the elements into one batch, in order. There is at least one. Throws kInvalidArgument,
-  /// naming both lengths, if an element is longer than the padded length.
+  /// Combines the elements into one batch, in order. There is at least one. Throws
+  /// kInvalidArgument, naming both lengths, if an element is longer than the padded length.
   static typename Structure<T>::Batch stack(std::vector<T>&& elements, const Options&) {
     return Structure<T>::stack(std::move(elements));
   }

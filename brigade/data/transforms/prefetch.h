@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "brigade/concurrency/linked_token.h"
-#include "brigade/data/runtime/autotune.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/pipelined_iterator.h"
+#include "brigade/data/runtime/autotune.h"
 
 namespace brigade::data {
 

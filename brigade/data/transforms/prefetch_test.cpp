@@ -30,8 +30,9 @@ TEST(Prefetch, HoldsNoMoreThanItsCount) {
   iterator.next();
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (*made < 4 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
-  EXPECT_EQ(*made, 4);                                         // one received, three waiting
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time to prefetch too much, if it could
+  EXPECT_EQ(*made, 4);  // one received, three waiting
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(20));  // time to prefetch too much, if it could
   EXPECT_EQ(*made, 4);
 }
 

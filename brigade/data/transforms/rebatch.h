@@ -9,18 +9,19 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/data/transforms/batch.h"
-#include "brigade/data/transforms/batch_cursor.h"
-#include "brigade/data/transforms/batch_structure.h"
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/position.h"
+#include "brigade/data/transforms/batch.h"
+#include "brigade/data/transforms/batch_cursor.h"
+#include "brigade/data/transforms/batch_structure.h"
 
 namespace brigade::data {
 
 namespace internal {
 
-/// Returns the transform's name. Throws kInvalidArgument unless there are sizes and each is at least 1.
+/// Returns the transform's name. Throws kInvalidArgument unless there are sizes and each is at
+/// least 1.
 std::string name_of_rebatch(const std::vector<std::int64_t>& sizes, const BatchOptions& options);
 
 template <class B>

@@ -17,12 +17,12 @@ TEST(Rebatch, MatchesTensorFlow) {
   const Table table("windows");
   expect_matches_table(table, "range(10).batch(3).rebatch(4)", range(10).batch(3).rebatch(4));
   expect_matches_table(table, "range(10).batch(3).rebatch(4, drop_remainder)",
-               range(10).batch(3).rebatch(4, kDropped));
+                       range(10).batch(3).rebatch(4, kDropped));
   expect_matches_table(table, "range(10).batch(4).rebatch(2)", range(10).batch(4).rebatch(2));
   expect_matches_table(table, "range(12).batch(5).rebatch([2, 1, 1])",
-               range(12).batch(5).rebatch({2, 1, 1}));
+                       range(12).batch(5).rebatch({2, 1, 1}));
   expect_matches_table(table, "range(10).batch(5).rebatch([2, 1], drop_remainder)",
-               range(10).batch(5).rebatch({2, 1}, kDropped));
+                       range(10).batch(5).rebatch({2, 1}, kDropped));
   EXPECT_EQ(epoch_of(range(9).batch(3).repeat().rebatch(4).take(5)),
             table.elements<Numbers>("range(9).batch(3).repeat().rebatch(4)"));
 }

@@ -13,7 +13,8 @@ namespace brigade::data::internal {
 namespace {
 
 constexpr const char* kCounts = "counts";
-/// The initial count of each class, so that the first few elements do not dominate; as in TensorFlow.
+/// The initial count of each class, so that the first few elements do not dominate; as in
+/// TensorFlow.
 constexpr std::uint64_t kSeenBefore = 10;
 
 void check_probabilities(const std::vector<double>& probabilities, std::string_view name) {
@@ -26,13 +27,14 @@ void check_probabilities(const std::vector<double>& probabilities, std::string_v
   }
   constexpr double kTolerance = 1e-3;  // for probabilities written with three digits
   check_argument(std::abs(sum - 1) <= kTolerance,
-                 base::str_cat("rejection_resample: the probabilities of ", name, " add up to ", sum,
-                               "; they must add up to 1"));
+                 base::str_cat("rejection_resample: the probabilities of ", name, " add up to ",
+                               sum, "; they must add up to 1"));
 }
 
 std::string listed(const std::vector<double>& probabilities) {
   std::string text;
-  for (const double probability : probabilities) text += base::str_cat(text.empty() ? "" : ", ", probability);
+  for (const double probability : probabilities)
+    text += base::str_cat(text.empty() ? "" : ", ", probability);
   return base::str_cat("[", text, "]");
 }
 
@@ -67,7 +69,8 @@ ResampleTarget checked_resample(std::vector<double> target, std::vector<double> 
 
 bool keeps_all(const ResampleTarget& target) {
   const auto& probabilities = target.initial;
-  return probabilities == target.target && std::find(probabilities.begin(), probabilities.end(), 0) == probabilities.end();
+  return probabilities == target.target &&
+         std::find(probabilities.begin(), probabilities.end(), 0) == probabilities.end();
 }
 
 std::string name_of_resample(const ResampleTarget& target, const ResampleOptions& options) {

@@ -12,31 +12,31 @@
 
 #include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/cardinality.h"
-#include "brigade/data/transforms/map.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/position.h"
+#include "brigade/data/transforms/map.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::data {
 
 struct ResampleOptions {
-  /// The fraction of each class in the input. Empty: estimated while reading, which takes some hundred
-  /// elements to become accurate.
+  /// The fraction of each class in the input. Empty: estimated while reading, which takes some
+  /// hundred elements to become accurate.
   std::vector<double> initial_dist{};
-  /// Seed for the choice of elements, independent of the job's seed. Unset: derived from the job's root
-  /// seed and from the position of this transform in the pipeline.
+  /// Seed for the choice of elements, independent of the job's seed. Unset: derived from the job's
+  /// root seed and from the position of this transform in the pipeline.
   std::optional<std::uint64_t> seed{};
 };
 
 namespace internal {
 
-/// The probability with which an element of each class is kept, so that the class distribution changes
-/// from `initial` to `target` and as few elements as possible are dropped: the ratios target / initial,
-/// divided by the largest ratio.
+/// The probability with which an element of each class is kept, so that the class distribution
+/// changes from `initial` to `target` and as few elements as possible are dropped: the ratios
+/// target / initial, divided by the largest ratio.
 ///
-/// TensorFlow mixes all elements with resampled ones, which gives the same distribution and drops as
-/// many. Here each element is decided independently, so the distribution does not depend on the order
-/// of classes, and no element is repeated.
+/// TensorFlow mixes all elements with resampled ones, which gives the same distribution and drops
+/// as many. Here each element is decided independently, so the distribution does not depend on the
+/// order of classes, and no element is repeated.
 std::vector<double> acceptance_for(const std::vector<double>& initial,
                                    const std::vector<double>& target);
 
@@ -45,8 +45,8 @@ struct ResampleTarget {
   std::vector<double> initial;
   std::vector<double> target;
 };
-/// Throws kInvalidArgument unless both are probabilities of the same classes that add up to 1, and no
-/// class with a positive target has an initial probability of 0.
+/// Throws kInvalidArgument unless both are probabilities of the same classes that add up to 1, and
+/// no class with a positive target has an initial probability of 0.
 ResampleTarget checked_resample(std::vector<double> target, std::vector<double> initial);
 /// Whether every element is kept.
 bool keeps_all(const ResampleTarget& target);
@@ -54,8 +54,8 @@ std::string name_of_resample(const ResampleTarget& target, const ResampleOptions
 std::uint64_t key_of_resample(const ResampleOptions& options, const IteratorOptions& job,
                               std::uint64_t depth);
 
-/// Decides which elements of one pass are kept: a function of the key, the elements' indices and, if the
-/// distribution is estimated, the classes so far.
+/// Decides which elements of one pass are kept: a function of the key, the elements' indices and,
+/// if the distribution is estimated, the classes so far.
 ///
 /// Thread-safety: one thread at a time.
 class Resampler {
@@ -157,7 +157,8 @@ class ResampleNode final : public TransformNode<std::tuple<std::int64_t, T>, T> 
     return std::make_unique<ResampleIterator<F, T>>(
         this->input_in_any_order().iterator(job),
         typename ResampleIterator<F, T>::Call{class_of_, this->describe(), job.epoch},
-        Resampler(key_of_resample(options_, job, this->depth()), target_), CancelPoller(job.cancel));
+        Resampler(key_of_resample(options_, job, this->depth()), target_),
+        CancelPoller(job.cancel));
   }
   std::int64_t cardinality() const override {
     return keeps_all(target_) ? this->input().cardinality() : kUnknown;

@@ -38,7 +38,8 @@ Probabilities class_fractions(const std::vector<Pair>& elements, std::size_t cla
 /// How often an element of each class comes for each time that it is in the input, as parts of the
 /// largest: from what TensorFlow computes, which is how likely an element is taken from the input
 /// as it is, and how likely those of a class are taken otherwise.
-Probabilities as_tensorflow_keeps(double of_any, const Probabilities& of_class, const Probabilities& initial) {
+Probabilities as_tensorflow_keeps(double of_any, const Probabilities& of_class,
+                                  const Probabilities& initial) {
   double sum = 0;
   for (std::size_t c = 0; c < initial.size(); ++c) sum += initial[c] * of_class[c];
   Probabilities kept;
@@ -74,16 +75,17 @@ TEST(RejectionResample, CountsClassesAsTensorFlowDoes) {
 
 TEST(RejectionResample, MatchesTensorFlowWhereNothingIsRandom) {
   const Table table("resample");
-  expect_matches_table(table, "range(8), as it is",
-               range(8).rejection_resample(remainder<2>, {0.5, 0.5}, {.initial_dist = {0.5, 0.5}}));
+  expect_matches_table(
+      table, "range(8), as it is",
+      range(8).rejection_resample(remainder<2>, {0.5, 0.5}, {.initial_dist = {0.5, 0.5}}));
   expect_matches_table(
       table, "range(9), the second of three",
       range(9).rejection_resample(remainder<3>, {0, 1, 0}, {.initial_dist = {0.4, 0.3, 0.3}}));
   expect_matches_table(table, "range(9), the last two of three",
-               range(9).rejection_resample(remainder<3>, {0, 0.5, 0.5},
-                                           {.initial_dist = {0.5, 0.25, 0.25}}));
+                       range(9).rejection_resample(remainder<3>, {0, 0.5, 0.5},
+                                                   {.initial_dist = {0.5, 0.25, 0.25}}));
   expect_matches_table(table, "range(8), the second of two, estimated",
-               range(8).rejection_resample(remainder<2>, {0, 1}));
+                       range(8).rejection_resample(remainder<2>, {0, 1}));
 }
 
 TEST(RejectionResample, KeepsTheDatasetContract) {

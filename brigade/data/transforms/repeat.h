@@ -21,8 +21,8 @@ namespace internal {
 std::string name_of_repeat(std::int64_t count);
 
 /// The options of one pass; each pass is a separate epoch for the input. Pass p of epoch e is epoch
-/// e * count + p of the input, so `repeat(2)` and starting a second epoch give the same orders; with
-/// `kForever` it is e * 2^32 + p.
+/// e * count + p of the input, so `repeat(2)` and starting a second epoch give the same orders;
+/// with `kForever` it is e * 2^32 + p.
 IteratorOptions options_of_pass(IteratorOptions options, std::int64_t count, std::uint64_t pass);
 
 /// A pass whose iterator cannot be created is one element that fails.

@@ -10,19 +10,19 @@
 
 #include "brigade/base/random.h"
 #include "brigade/data/core/input_selector.h"
-#include "brigade/data/dataset.h"
 #include "brigade/data/core/inputs.h"
 #include "brigade/data/core/node.h"
+#include "brigade/data/dataset.h"
 #include "brigade/data/transforms/shuffle.h"
 
 namespace brigade::data {
 
 struct SampleOptions {
-  /// Seed of the choices, independent of the job's seed. Unset: derived from the job's root seed and
-  /// from the position of this transform in the pipeline.
+  /// Seed of the choices, independent of the job's seed. Unset: derived from the job's root seed
+  /// and from the position of this transform in the pipeline.
   std::optional<std::uint64_t> seed{};
-  /// With kContinue the mixture changes once a dataset is exhausted; kStop keeps the mixture and drops
-  /// the remaining elements.
+  /// With kContinue the mixture changes once a dataset is exhausted; kStop keeps the mixture and
+  /// drops the remaining elements.
   WhenEmpty when_empty = WhenEmpty::kContinue;
   /// kOff makes the same choices in every epoch.
   Reshuffle rerandomize_each_iteration = Reshuffle::kOn;
@@ -85,7 +85,8 @@ class SampleNode final : public Node<T> {
                            labels_of_sample(weights_));
   }
   PipelineDescription pipeline() const override {
-    return {step_of_inputs(name(), of_each(inputs_, [](const auto& node) { return node.pipeline(); }),
+    return {step_of_inputs(name(),
+                           of_each(inputs_, [](const auto& node) { return node.pipeline(); }),
                            labels_of_sample(weights_))};
   }
   Order order(const IteratorOptions& options) const override {
@@ -116,9 +117,9 @@ class SampleNode final : public Node<T> {
 }  // namespace internal
 
 /// Each element is the next one of a dataset drawn at random: dataset i with probability
-/// weights[i] / (sum of the weights of those not empty); without weights, all are equally likely. The
-/// choices are a function of (pipeline, seed, epoch), and the saved position is their count with the
-/// positions of the datasets.
+/// weights[i] / (sum of the weights of those not empty); without weights, all are equally likely.
+/// The choices are a function of (pipeline, seed, epoch), and the saved position is their count
+/// with the positions of the datasets.
 ///
 ///   auto mixed = data::sample_from_datasets({rare.repeat(), common.repeat()}, {0.3, 0.7});
 ///

@@ -13,9 +13,9 @@
 #include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/codec.h"
-#include "brigade/data/transforms/map.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/position.h"
+#include "brigade/data/transforms/map.h"
 
 namespace brigade::data {
 

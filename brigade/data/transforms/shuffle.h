@@ -11,8 +11,8 @@
 #include "brigade/base/random.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/core/cancel_poller.h"
-#include "brigade/data/core/node.h"
 #include "brigade/data/core/element_result.h"
+#include "brigade/data/core/node.h"
 #include "brigade/data/core/position.h"
 
 namespace brigade::data {
@@ -23,18 +23,19 @@ enum class Reshuffle {
 };
 
 struct ShuffleOptions {
-  /// Number of elements held in memory to draw from. 1 keeps the input's order; the dataset's size or
-  /// more shuffles uniformly.
+  /// Number of elements held in memory to draw from. 1 keeps the input's order; the dataset's size
+  /// or more shuffles uniformly.
   std::int64_t buffer_size = 1;
-  /// Seed of the orders, independent of the job's seed. Unset: derived from the job's root seed and from
-  /// the position of this shuffle in the pipeline.
+  /// Seed of the orders, independent of the job's seed. Unset: derived from the job's root seed and
+  /// from the position of this shuffle in the pipeline.
   std::optional<std::uint64_t> seed{};
   Reshuffle reshuffle_each_iteration = Reshuffle::kOn;
 };
 
 namespace internal {
 
-/// Returns the transform's name for messages. Throws kInvalidArgument if the buffer size is less than 1.
+/// Returns the transform's name for messages. Throws kInvalidArgument if the buffer size is less
+/// than 1.
 std::string name_of_shuffle(const ShuffleOptions& options);
 
 /// The key of this epoch's random stream.
@@ -47,8 +48,8 @@ struct ShuffleProgress {
   std::uint64_t drawn = 0;
 };
 
-/// Replays the draws from the start of the epoch, without the elements: returns which input element is
-/// in each slot of the buffer, and `rng` as it is before the next draw. Throws kCancelled on
+/// Replays the draws from the start of the epoch, without the elements: returns which input element
+/// is in each slot of the buffer, and `rng` as it is before the next draw. Throws kCancelled on
 /// cancellation.
 struct ReplayedBuffer {
   std::vector<std::uint64_t> indices;

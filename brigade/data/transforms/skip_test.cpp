@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "brigade/data/sources/from_generator.h"
 #include "brigade/data/core/source.h"
+#include "brigade/data/sources/from_generator.h"
 #include "brigade/data/testing/dataset_contract.h"
 
 namespace brigade::data {

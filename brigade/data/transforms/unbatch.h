@@ -6,11 +6,11 @@
 #include <optional>
 #include <utility>
 
-#include "brigade/data/transforms/batch_cursor.h"
-#include "brigade/data/transforms/batch_structure.h"
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/position.h"
+#include "brigade/data/transforms/batch_cursor.h"
+#include "brigade/data/transforms/batch_structure.h"
 
 namespace brigade::data {
 

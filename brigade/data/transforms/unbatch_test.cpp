@@ -17,7 +17,7 @@ TEST(Unbatch, MatchesTensorFlow) {
   const Table table("windows");
   expect_matches_table(table, "range(10).batch(3).unbatch()", range(10).batch(3).unbatch());
   expect_matches_table(table, "range(10).batch(2).batch(3).unbatch()",
-               range(10).batch(2).batch(3).unbatch());
+                       range(10).batch(2).batch(3).unbatch());
   const std::string endless = "range(10).batch(3).repeat().unbatch()";
   EXPECT_EQ(range(10).batch(3).repeat().unbatch().cardinality(), table.cardinality(endless));
   EXPECT_EQ(epoch_of(range(10).batch(3).repeat().unbatch().take(12)),

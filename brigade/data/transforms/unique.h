@@ -13,8 +13,8 @@
 
 #include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/cardinality.h"
-#include "brigade/data/core/node.h"
 #include "brigade/data/core/element_result.h"
+#include "brigade/data/core/node.h"
 #include "brigade/data/core/position.h"
 
 namespace brigade::data {

@@ -9,12 +9,12 @@
 #include <type_traits>
 #include <utility>
 
-#include "brigade/data/transforms/batch.h"
 #include "brigade/data/core/cardinality.h"
-#include "brigade/data/core/replay_point.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/replayable_input.h"
 #include "brigade/data/core/position.h"
+#include "brigade/data/core/replay_point.h"
+#include "brigade/data/core/replayable_input.h"
+#include "brigade/data/transforms/batch.h"
 #include "brigade/data/transforms/window_contents.h"
 
 namespace brigade::data {
@@ -23,8 +23,8 @@ template <class T>
 class Dataset;
 
 struct WindowOptions {
-  /// Number of input elements from the start of one window to the start of the next. Unset: the size,
-  /// so that windows neither overlap nor have gaps.
+  /// Number of input elements from the start of one window to the start of the next. Unset: the
+  /// size, so that windows neither overlap nor have gaps.
   std::optional<std::int64_t> shift{};
   /// Number of input elements from one element of a window to the next.
   std::int64_t stride = 1;
@@ -76,8 +76,9 @@ class WindowIterator final : public IteratorBase<Dataset<T>> {
     return elements > first ? count_windows(elements - first, shape_) : 0;
   }
   io::StateTree save() const override {
-    return make_position("window", {{"start", start_}},
-                         save_replay_point(buffer_.empty() ? input_.position() : buffer_.front().at));
+    return make_position(
+        "window", {{"start", start_}},
+        save_replay_point(buffer_.empty() ? input_.position() : buffer_.front().at));
   }
   void restore(const io::StateTree& state) override {
     check_position(state, "window");
@@ -101,8 +102,8 @@ class WindowIterator final : public IteratorBase<Dataset<T>> {
     while (buffer_.size() < shape_.span) {
       auto element = input_.next();
       if (element.result.is_end()) break;
-      buffer_.push_back(
-          {std::move(element.at), std::make_shared<const ElementResult<T>>(std::move(element.result))});
+      buffer_.push_back({std::move(element.at),
+                         std::make_shared<const ElementResult<T>>(std::move(element.result))});
     }
     if (shape_.remainder == Remainder::kDrop) return buffer_.size() == shape_.span;
     return !buffer_.empty();
@@ -120,9 +121,10 @@ class WindowIterator final : public IteratorBase<Dataset<T>> {
 
 template <class T>
 class WindowNode final : public TransformNode<Dataset<T>, T> {
-  static_assert(std::is_copy_constructible_v<T>,
-                "window needs elements that can be copied: windows overlap, and each may be iterated "
-                "over more than once");
+  static_assert(
+      std::is_copy_constructible_v<T>,
+      "window needs elements that can be copied: windows overlap, and each may be iterated "
+      "over more than once");
 
  public:
   WindowNode(NodePtr<T> input, std::int64_t size, const WindowOptions& options)

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "brigade/base/strings.h"
+#include "brigade/data/core/element_result.h"
 #include "brigade/data/core/indexed_source.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/element_result.h"
 
 namespace brigade::data::internal {
 

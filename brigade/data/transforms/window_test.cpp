@@ -26,19 +26,20 @@ TEST(Window, MatchesTensorFlow) {
   constexpr auto kDrop = Remainder::kDrop;
   expect_matches_table(table, "range(10).window(3)", windows_of(10, 3));
   expect_matches_table(table, "range(10).window(3, drop_remainder)",
-               windows_of(10, 3, {.remainder = kDrop}));
+                       windows_of(10, 3, {.remainder = kDrop}));
   expect_matches_table(table, "range(7).window(3, shift 1)", windows_of(7, 3, {.shift = 1}));
   expect_matches_table(table, "range(7).window(3, shift 1, drop_remainder)",
-               windows_of(7, 3, {.shift = 1, .remainder = kDrop}));
+                       windows_of(7, 3, {.shift = 1, .remainder = kDrop}));
   expect_matches_table(table, "range(7).window(3, shift 1, stride 2, drop_remainder)",
-               windows_of(7, 3, {.shift = 1, .stride = 2, .remainder = kDrop}));
+                       windows_of(7, 3, {.shift = 1, .stride = 2, .remainder = kDrop}));
   expect_matches_table(table, "range(7).window(3, stride 2)", windows_of(7, 3, {.stride = 2}));
   expect_matches_table(table, "range(11).window(2, shift 4)", windows_of(11, 2, {.shift = 4}));
   expect_matches_table(table, "range(10).window(2, shift 4, drop_remainder)",
-               windows_of(10, 2, {.shift = 4, .remainder = kDrop}));
+                       windows_of(10, 2, {.shift = 4, .remainder = kDrop}));
   expect_matches_table(table, "range(9).window(2, shift 4, drop_remainder)",
-               windows_of(9, 2, {.shift = 4, .remainder = kDrop}));
-  expect_matches_table(table, "range(2).window(3, drop_remainder)", windows_of(2, 3, {.remainder = kDrop}));
+                       windows_of(9, 2, {.shift = 4, .remainder = kDrop}));
+  expect_matches_table(table, "range(2).window(3, drop_remainder)",
+                       windows_of(2, 3, {.remainder = kDrop}));
   expect_matches_table(table, "range(0).window(3)", windows_of(0, 3));
 }
 

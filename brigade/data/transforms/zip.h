@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/data/dataset.h"
+#include "brigade/data/core/element_result.h"
 #include "brigade/data/core/inputs.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/element_result.h"
 #include "brigade/data/core/position.h"
+#include "brigade/data/dataset.h"
 
 namespace brigade::data {
 
@@ -121,15 +121,15 @@ class ZipNode final : public Node<std::tuple<T...>> {
 
 }  // namespace internal
 
-/// Element i is the tuple of the datasets' elements i; it ends with the shortest dataset. Batches of it
-/// are tuples of batches.
+/// Element i is the tuple of the datasets' elements i; it ends with the shortest dataset. Batches
+/// of it are tuples of batches.
 ///
 ///   for (auto& [image, label] : data::zip(images, labels)) { ... }
 ///   auto batches = data::zip(images, labels).batch(32);  // of tuples of two batches
 ///
 /// If an element fails, its row does. Parallel steps before it keep their order, so that rows
-/// match. The zipped datasets are shuffled in different orders; to shuffle rows, zip first. It can be
-/// sharded only if all datasets have a `shard_hint`. TensorFlow counterpart: Dataset.zip.
+/// match. The zipped datasets are shuffled in different orders; to shuffle rows, zip first. It can
+/// be sharded only if all datasets have a `shard_hint`. TensorFlow counterpart: Dataset.zip.
 template <class... T>
 requires(sizeof...(T) >= 2) Dataset<std::tuple<T...>> zip(const Dataset<T>&... datasets) {
   return Dataset<std::tuple<T...>>(

@@ -15,10 +15,10 @@ std::string with_unit(std::int64_t count, std::string_view what) {
 AutoShard choose_automatically(const data::ShardingInfo& sharding, int workers) {
   if (sharding.files == 0) return {AutoShardPolicy::kData, ""};
   if (sharding.files < workers) {
-    return {
-        AutoShardPolicy::kData,
-        base::str_cat("The dataset has ", with_unit(sharding.files, "file"), " and the job ", workers,
-                      " workers: it is sharded by data, so every worker reads all of it.")};
+    return {AutoShardPolicy::kData,
+            base::str_cat("The dataset has ", with_unit(sharding.files, "file"), " and the job ",
+                          workers,
+                          " workers: it is sharded by data, so every worker reads all of it.")};
   }
   if (sharding.counting_step.empty()) return {AutoShardPolicy::kFile, ""};
   return {AutoShardPolicy::kData,
@@ -31,16 +31,17 @@ AutoShard choose_automatically(const data::ShardingInfo& sharding, int workers) 
 
 void check_files(std::int64_t files, int workers) {
   if (files >= workers) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat(
-                  "AutoShardPolicy::kFile gives each worker its own files, and the dataset has ",
-                  files == 0 ? "none (data::from_files)" : with_unit(files, "file"), " for ", workers,
-                  " workers: use more files, fewer workers, or kAuto or kData."));
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      base::str_cat("AutoShardPolicy::kFile gives each worker its own files, and the dataset has ",
+                    files == 0 ? "none (data::from_files)" : with_unit(files, "file"), " for ",
+                    workers, " workers: use more files, fewer workers, or kAuto or kData."));
 }
 
 }  // namespace
 
-AutoShard choose_auto_shard(AutoShardPolicy asked, const data::ShardingInfo& sharding, int workers) {
+AutoShard choose_auto_shard(AutoShardPolicy asked, const data::ShardingInfo& sharding,
+                            int workers) {
   if (workers == 1) return {AutoShardPolicy::kData, ""};
   if (asked == AutoShardPolicy::kAuto) return choose_automatically(sharding, workers);
   if (asked == AutoShardPolicy::kFile) {
@@ -59,7 +60,7 @@ AutoShard choose_auto_shard(AutoShardPolicy asked, const data::ShardingInfo& sha
 }
 
 AutoShardPolicy auto_shard_for(const WorkerLayout& layout, AutoShardPolicy asked,
-                              const data::ShardingInfo& sharding) {
+                               const data::ShardingInfo& sharding) {
   const AutoShard chosen = choose_auto_shard(asked, sharding, layout.num_workers);
   if (layout.worker == 0 && !chosen.notice.empty()) base::log_info(chosen.notice);
   return chosen.policy;

@@ -22,7 +22,7 @@ AutoShard choose_auto_shard(AutoShardPolicy asked, const data::ShardingInfo& sha
 
 /// The same, called in each worker. Worker 0 logs the notice.
 AutoShardPolicy auto_shard_for(const WorkerLayout& layout, AutoShardPolicy asked,
-                              const data::ShardingInfo& sharding);
+                               const data::ShardingInfo& sharding);
 
 /// The shard of the dataset that a worker iterates over. It is the whole dataset, unless the policy
 /// (one that `choose_auto_shard` returned) is kFile or kHint.

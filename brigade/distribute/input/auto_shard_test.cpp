@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "brigade/base/log.h"
-#include "brigade/data/testing/file_folder.h"
 #include "brigade/data/sources/text_lines.h"
+#include "brigade/data/testing/file_folder.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/distribute/testing/worker_threads.h"
 

@@ -15,8 +15,8 @@
 #include "brigade/distribute/input/auto_shard.h"
 #include "brigade/distribute/input/distributed_iterator.h"
 #include "brigade/distribute/input/input_options.h"
-#include "brigade/distribute/per_replica.h"
 #include "brigade/distribute/input/step_input_reader.h"
+#include "brigade/distribute/per_replica.h"
 #include "brigade/distribute/step_meter.h"
 
 namespace brigade::distribute {
@@ -69,15 +69,15 @@ class DistributedDataset {
   /// This dataset with `function` applied to each per-replica batch, on the replica's device. If
   /// batches are prefetched (`InputOptions::per_replica_buffer_size`), the function runs while the
   /// previous step computes, otherwise in `next`. Use it for random image augmentation on GPUs,
-  /// where it costs the host nothing. The function must keep the number of examples. If this dataset
-  /// already has a function, `function` is applied to its result. The returned dataset shares the
-  /// epoch count of this one.
+  /// where it costs the host nothing. The function must keep the number of examples. If this
+  /// dataset already has a function, `function` is applied to its result. The returned dataset
+  /// shares the epoch count of this one.
   DistributedDataset map_on_replica(ReplicaMapFunction<B> function) const {
     check_argument(static_cast<bool>(function), "map_on_replica needs a function.");
     DistributedDataset mapped = *this;
     if (input_.function) {
-      function = [first = input_.function, second = std::move(function)](B batch,
-                                                                         ReplicaMapContext& context) {
+      function = [first = input_.function, second = std::move(function)](
+                     B batch, ReplicaMapContext& context) {
         return second(first(std::move(batch), context), context);
       };
     }

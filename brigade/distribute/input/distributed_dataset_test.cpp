@@ -376,7 +376,8 @@ TEST(DistributedDataset, AFunctionOnReplicasMapsEachBatchAndCountsEpochs) {
     all_batches(plain.map_on_replica(
         [](const at::Tensor& own, ReplicaMapContext&) { return own.narrow(0, 0, 0); }));
   });
-  EXPECT_TRUE(mentions(error, "replica 0 at step 0 of epoch 3: the function returned 0 examples for 1"))
+  EXPECT_TRUE(
+      mentions(error, "replica 0 at step 0 of epoch 3: the function returned 0 examples for 1"))
       << error.what();
 }
 

@@ -14,12 +14,12 @@
 #include "brigade/data/dataset.h"
 #include "brigade/data/runtime/stages.h"
 #include "brigade/distribute/input/input_agreement.h"
-#include "brigade/distribute/input/input_options.h"
 #include "brigade/distribute/input/input_coordinator.h"
+#include "brigade/distribute/input/input_options.h"
+#include "brigade/distribute/input/step_input_prefetcher.h"
+#include "brigade/distribute/input/step_input_reader.h"
 #include "brigade/distribute/per_replica.h"
 #include "brigade/distribute/replica_context.h"
-#include "brigade/distribute/input/step_input_reader.h"
-#include "brigade/distribute/input/step_input_prefetcher.h"
 #include "brigade/distribute/step_meter.h"
 #include "brigade/input/split.h"
 #include "brigade/input/tensor_structure.h"  // how batches of tensors are split
@@ -32,7 +32,7 @@ namespace brigade::distribute {
 /// per-replica batches of this process, on their devices, with the counts of examples.
 template <class B>
 PerReplica<B> split_for_replicas(const B& batch, const ReplicaRange& replicas,
-                  std::span<const c10::Device> devices) {
+                                 std::span<const c10::Device> devices) {
   std::vector<B> all = input::split(batch, replicas.total);
   std::vector<B> batches;
   ExampleCounts counts{.local = {}, .global = input::examples_in(batch)};
@@ -75,8 +75,8 @@ class DistributedIterator {
                       const data::StagesOptions& stages = {})
       : input_(complete(std::move(input))),
         coordinator_(input_.layout, input_.kind == BatchKind::kPerReplica || input_.has_shard()
-                                 ? InputSource::kOwn
-                                 : InputSource::kSameForAll),
+                                        ? InputSource::kOwn
+                                        : InputSource::kSameForAll),
         prefetcher_(std::make_unique<StepInputPrefetcher<B>>(input_, start, stages)) {}
 
   /// The per-replica batches of the next global batch, with their counts of examples; nullopt at
@@ -147,7 +147,8 @@ class DistributedIterator {
     return read_own([&]() -> std::optional<PerReplica<B>> {
       StepInput<B> step_input = prefetcher_->next();
       if (!step_input.has_data()) return std::nullopt;
-      return PerReplica<B>(take_batches(std::move(step_input.batches)), std::move(step_input.examples));
+      return PerReplica<B>(take_batches(std::move(step_input.batches)),
+                           std::move(step_input.examples));
     });
   }
 
@@ -161,7 +162,8 @@ class DistributedIterator {
       if (input_.has_shard() && agreed.examples == 0) continue;
       step_input.examples.global = agreed.examples;
       step_input.examples.local.resize(input_.devices.size(), 0);
-      return PerReplica<B>(take_batches(std::move(step_input.batches)), std::move(step_input.examples));
+      return PerReplica<B>(take_batches(std::move(step_input.batches)),
+                           std::move(step_input.examples));
     }
   }
 
@@ -184,7 +186,7 @@ class DistributedIterator {
     if (!empty_ && input_.has_shard()) empty_ = empty_of_whole_dataset();
     check_state(empty_.has_value(), kNoData);
     const bool stays_on_host = input_.options.fetch == DeviceFetch::kStayOnHost &&
-                       input_.options.placement == DatasetPlacement::kOnHost;
+                               input_.options.placement == DatasetPlacement::kOnHost;
     return stays_on_host ? *empty_ : input::to_device(*empty_, input_.devices[local]);
   }
   /// A copy: a view would keep the batch's memory alive.
@@ -209,7 +211,7 @@ class DistributedIterator {
   DistributedInput<B> input_;
   InputCoordinator coordinator_;
   std::unique_ptr<StepInputPrefetcher<B>> prefetcher_;  // a pointer: its thread refers to it
-  std::optional<B> empty_;  // a batch without examples
+  std::optional<B> empty_;                              // a batch without examples
 };
 
 }  // namespace brigade::distribute

@@ -11,7 +11,8 @@
 namespace brigade::distribute {
 
 /// Counts the epochs of one dataset: every new iterator takes the next number, so that a shuffle
-/// has another order in each epoch. PyTorch needs a call of `DistributedSampler.set_epoch` for this.
+/// has another order in each epoch. PyTorch needs a call of `DistributedSampler.set_epoch` for
+/// this.
 ///
 /// Thread-safety: all calls from any thread.
 class EpochCounter {

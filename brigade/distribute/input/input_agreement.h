@@ -23,8 +23,8 @@ struct InputDescription {
   std::uint64_t epoch = 0;
 };
 
-/// Compares the workers' inputs: a collective of the workers. Throws kInvalidArgument in all of them
-/// if one differs from worker 0 where that matters, naming the worker and both values.
+/// Compares the workers' inputs: a collective of the workers. Throws kInvalidArgument in all of
+/// them if one differs from worker 0 where that matters, naming the worker and both values.
 ///
 /// Datasets from a function may differ between workers. With kData and kHint the same elements must
 /// come in the same order; with kFile the same list of files must be read in the same way; with

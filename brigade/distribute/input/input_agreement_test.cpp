@@ -37,7 +37,8 @@ void expect_agreed(const InputDescription& first, const InputDescription& second
   for (const std::string& text : compared({first, second})) EXPECT_EQ(text, "");
 }
 
-void expect_refused(const InputDescription& first, const InputDescription& second, const std::string& text) {
+void expect_refused(const InputDescription& first, const InputDescription& second,
+                    const std::string& text) {
   for (const std::string& each : compared({first, first, second}))
     EXPECT_NE(each.find(text), std::string::npos) << each << "\nlacks: " << text;
 }

@@ -13,7 +13,7 @@ double cores_for_input(double cores, std::size_t cpu_replicas, std::size_t pipel
 }
 
 data::Tuning input_tuning(std::span<const c10::Device> replicas, std::size_t pipelines,
-                           const std::filesystem::path& root) {
+                          const std::filesystem::path& root) {
   const auto on_cpu = std::ranges::count_if(replicas, [](auto device) { return device.is_cpu(); });
   const auto runnable = static_cast<double>(data::usable_cores());
   const double cores = std::min(runnable, machine::cgroup_cpu_limit(root).value_or(runnable));

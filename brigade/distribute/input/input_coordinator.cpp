@@ -56,14 +56,15 @@ bool InputCoordinator::has_own_data() const {
   return source_ == InputSource::kOwn && layout_.workers != nullptr;
 }
 
-InputCoordinator::Agreement InputCoordinator::agree(std::span<const std::int64_t> own_counts) const {
+InputCoordinator::Agreement InputCoordinator::agree(
+    std::span<const std::int64_t> own_counts) const {
   if (has_own_data()) return exchange(own_counts, "");
   return {.any_has_data = !own_counts.empty(),
           .examples = std::accumulate(own_counts.begin(), own_counts.end(), std::int64_t{0})};
 }
 
 InputCoordinator::Agreement InputCoordinator::exchange(std::span<const std::int64_t> own_counts,
-                                        std::string_view failure) const {
+                                                       std::string_view failure) const {
   const comm::PurposeScope purpose(layout_.progress.get(), {.use = comm::CallPurpose::Use::kInput});
   const at::Tensor numbers = at::empty({3}, at::kLong);
   auto* values = numbers.mutable_data_ptr<std::int64_t>();
@@ -117,8 +118,8 @@ io::StateTree InputCoordinator::save(const io::StateTree& position) const {
 const io::StateTree& InputCoordinator::restore(const io::StateTree& state) const {
   const std::size_t saved = state.has(kWorkers) ? state.at(kWorkers).size() : 0;
   check_argument(saved == 0 || saved == static_cast<std::size_t>(layout_.num_workers),
-                 base::str_cat("The position, in separate data of each worker, was saved by ", saved,
-                               " workers and is restored by ", layout_.num_workers,
+                 base::str_cat("The position, in separate data of each worker, was saved by ",
+                               saved, " workers and is restored by ", layout_.num_workers,
                                ": start the same number of workers, or start a new epoch."));
   if (has_own_data() != (saved > 0)) {
     const auto description = [](bool is_own) {

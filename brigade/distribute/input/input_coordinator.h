@@ -14,8 +14,8 @@ namespace brigade::distribute {
 /// Whether all workers iterate over the same data, or each over its own.
 enum class InputSource { kSameForAll, kOwn };
 
-/// Coordinates the workers' input: compares it, agrees on the end of data and on errors, and gathers
-/// the workers' positions for a checkpoint. The batches themselves are not its concern.
+/// Coordinates the workers' input: compares it, agrees on the end of data and on errors, and
+/// gathers the workers' positions for a checkpoint. The batches themselves are not its concern.
 ///
 /// Thread-safety: one thread at a time.
 class InputCoordinator {

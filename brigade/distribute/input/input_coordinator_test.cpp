@@ -15,14 +15,15 @@ using Numbers = std::vector<std::int64_t>;
 /// The second of two workers, each with one replica. It needs no peer: all have the same data.
 DistributedIterator<at::Tensor> iterator_of_worker_1(AutoShardPolicy policy) {
   auto alone = std::make_shared<comm::LocalGroup>(1);
-  std::shared_ptr<comm::Communicator> no_peers = std::move(comm::make_local_communicators(alone)[0]);
+  std::shared_ptr<comm::Communicator> no_peers =
+      std::move(comm::make_local_communicators(alone)[0]);
   const auto dataset = input::from_tensor_slices(at::arange(10)).batch(4);
   return {{.datasets = {dataset},
            .devices = {c10::Device(c10::kCPU)},
            .layout = {.replicas = {.first = 1, .local = 1, .total = 2},
-                     .num_workers = 2,
-                     .worker = 1,
-                     .workers = no_peers},
+                      .num_workers = 2,
+                      .worker = 1,
+                      .workers = no_peers},
            .policy = policy},
           {}};
 }

@@ -20,8 +20,10 @@ enum class AutoShardPolicy {
   /// separately; otherwise kData, which is logged once if the dataset has files. No example is lost
   /// or read twice.
   kAuto,
-  /// Every worker reads its own files (`data::from_files`), and each file is read by one worker: the
-  /// only policy under which no worker reads data that another trains on. Each worker splits its own
+  /// Every worker reads its own files (`data::from_files`), and each file is read by one worker:
+  /// the
+  /// only policy under which no worker reads data that another trains on. Each worker splits its
+  /// own
   /// batches so that the pieces of all workers in a step make up one global batch. Fewer files than
   /// workers are an error.
   kFile,
@@ -78,12 +80,14 @@ struct InputOptions {
   /// For how many steps a thread of the iterator prefetches batches: it splits them, copies them to
   /// the devices and calls the function of `map_on_replica`. One more batch is in progress. Costs
   /// the memory of these batches on each device. 0: `next` does this work itself. Unset: 1 if a
-  /// replica is on a GPU, which computes while the thread copies; 0 on CPUs, where nothing is copied
-  /// and the thread would compete with the replicas. The steps get the same batches in any case.
+  /// replica is on a GPU, which computes while the thread copies; 0 on CPUs, where nothing is
+  /// copied and the thread would compete with the replicas. The steps get the same batches in any
+  /// case.
   std::optional<int> per_replica_buffer_size = std::nullopt;
 };
 
-/// Throws kInvalidArgument for options that contradict each other or do not suit batches of this kind.
+/// Throws kInvalidArgument for options that contradict each other or do not suit batches of this
+/// kind.
 void check_input_options(const InputOptions& options, BatchKind kind);
 
 /// For how many steps batches are prefetched for replicas on these devices.

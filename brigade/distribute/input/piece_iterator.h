@@ -56,8 +56,9 @@ class PieceIterator {
     state[kFull] = full_;
     return state;
   }
-  /// Moves to a saved position. If batches are split differently now, the rest of the batch is split
-  /// in the new way. Throws kInvalidArgument for a position within a batch if batches are not split.
+  /// Moves to a saved position. If batches are split differently now, the rest of the batch is
+  /// split in the new way. Throws kInvalidArgument for a position within a batch if batches are not
+  /// split.
   void restore(const io::StateTree& state) {
     const bool is_piecewise = state.has(kPieceIndex);
     const auto piece_index = is_piecewise ? state.as_uint64(kPieceIndex) : 0;
@@ -66,7 +67,8 @@ class PieceIterator {
                    "split into pieces here: use the same AutoShardPolicy as before, or start a new "
                    "epoch.");
     // A job may resume with more epochs, or with another number of replicas and matching batches.
-    batches_.restore(is_piecewise ? state.at(kPosition) : state, data::PipelineMatch::kIgnoreLengths);
+    batches_.restore(is_piecewise ? state.at(kPosition) : state,
+                     data::PipelineMatch::kIgnoreLengths);
     discard_batch();
     full_ = is_piecewise ? state.as_int64(kFull) : 0;
     if (piece_index > 0) restore_within(piece_index, state.as_int64(kGiven));
@@ -116,8 +118,8 @@ class PieceIterator {
   io::StateTree before_;             // the position before the batch
   std::optional<B> batch_;           // the one being iterated over
   std::vector<std::int64_t> sizes_;  // of its pieces
-  std::size_t next_piece_ = 0;             // the index of the next piece
-  std::int64_t examples_given_ = 0;           // examples in the pieces before it
+  std::size_t next_piece_ = 0;       // the index of the next piece
+  std::int64_t examples_given_ = 0;  // examples in the pieces before it
   std::int64_t full_ = 0;            // the largest batch of this epoch so far
 };
 

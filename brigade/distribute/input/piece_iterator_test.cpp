@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "brigade/distribute/testing/fixtures.h"
-#include "brigade/input/tensor_structure.h"
 #include "brigade/input/tensor_slices.h"
+#include "brigade/input/tensor_structure.h"
 
 namespace brigade::distribute {
 namespace {

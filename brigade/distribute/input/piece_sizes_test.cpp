@@ -26,7 +26,8 @@ TEST(PieceSizes, LosesNothingAndEachStepOfAllIsAFullBatch) {
     for (int local = 1; local <= 3; ++local) {
       for (std::int64_t full = 1; full <= 9; ++full) {
         const int total = workers * local;
-        Numbers steps(static_cast<std::size_t>(workers), 0);  // examples per step from one full batch of each worker
+        Numbers steps(static_cast<std::size_t>(workers),
+                      0);  // examples per step from one full batch of each worker
         for (int worker = 0; worker < workers; ++worker) {
           const Numbers sizes =
               rebatch_sizes(full, full, {.first = worker * local, .local = local, .total = total});

@@ -31,7 +31,7 @@ class StepInputPrefetcher {
   /// Prefetches as many steps as `input.batches_ahead()` says; with 0, `next` reads each input
   /// itself. `start` may contain a token that cancels every wait for data.
   StepInputPrefetcher(const DistributedInput<B>& input, const data::IteratorOptions& start,
-              const data::StagesOptions& stages = {})
+                      const data::StagesOptions& stages = {})
       : depth_(static_cast<std::size_t>(input.batches_ahead())),
         cancellation_(depth_ > 0 ? start.cancel : std::nullopt),
         reader_(input, depth_ > 0 ? cancelled_with_this(start) : start, stages) {}
@@ -106,7 +106,7 @@ class StepInputPrefetcher {
 
   const std::size_t depth_;
   const concurrency::LinkedToken cancellation_;  // by the destructor or by the token of `start`
-  StepInputReader<B> reader_;               // used by the thread while it runs
+  StepInputReader<B> reader_;                    // used by the thread while it runs
   std::optional<io::StateTree> position_;  // after the last `next`; set once the thread has started
   std::unique_ptr<concurrency::StagingThread<Prefetched>> thread_;  // last: joined first
 };

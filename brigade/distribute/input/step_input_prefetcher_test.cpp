@@ -46,7 +46,8 @@ Numbers next_of(StepInputPrefetcher<at::Tensor>& prefetcher) {
 
 std::vector<Numbers> rest_of(StepInputPrefetcher<at::Tensor>& prefetcher) {
   std::vector<Numbers> all;
-  for (Numbers next = next_of(prefetcher); !next.empty(); next = next_of(prefetcher)) all.push_back(next);
+  for (Numbers next = next_of(prefetcher); !next.empty(); next = next_of(prefetcher))
+    all.push_back(next);
   return all;
 }
 

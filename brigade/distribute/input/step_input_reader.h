@@ -14,14 +14,14 @@
 #include "brigade/base/strings.h"
 #include "brigade/data/dataset.h"
 #include "brigade/data/runtime/stages.h"
+#include "brigade/distribute/device_transfer.h"
 #include "brigade/distribute/input/auto_shard.h"
 #include "brigade/distribute/input/epoch_counter.h"
 #include "brigade/distribute/input/input_budget.h"
 #include "brigade/distribute/input/input_options.h"
-#include "brigade/distribute/per_replica.h"
 #include "brigade/distribute/input/piece_iterator.h"
 #include "brigade/distribute/input/piece_sizes.h"
-#include "brigade/distribute/device_transfer.h"
+#include "brigade/distribute/per_replica.h"
 #include "brigade/distribute/step_meter.h"
 #include "brigade/input/split.h"
 #include "brigade/input/tensor_structure.h"  // how batches of tensors are split
@@ -65,9 +65,9 @@ struct DistributedInput {
 template <class B>
 struct StepInput {
   std::vector<std::optional<DeviceBatch<B>>> batches;  ///< [replica]; unset where the data ended
-  ExampleCounts examples;                             ///< `global` is set only for split batches
-  bool is_last = false;                               ///< the data ends after this step
-  std::exception_ptr error;                           ///< set instead of `batches` if reading failed
+  ExampleCounts examples;                              ///< `global` is set only for split batches
+  bool is_last = false;                                ///< the data ends after this step
+  std::exception_ptr error;  ///< set instead of `batches` if reading failed
 
   bool has_data() const {
     return std::ranges::any_of(batches, [](const auto& batch) { return batch.has_value(); });
@@ -87,7 +87,7 @@ class StepInputReader {
  public:
   /// Each pipeline has separate `Stages` statistics, made from `stages`.
   StepInputReader(const DistributedInput<B>& input, data::IteratorOptions start,
-              const data::StagesOptions& stages = {})
+                  const data::StagesOptions& stages = {})
       : input_(input),
         transfer_(input.devices, input.options, input.function, input.batches_ahead() > 0),
         seed_(start.seed) {
@@ -184,13 +184,16 @@ class StepInputReader {
     step_input.is_last = !batch;
     if (!batch) return batches;
     const bool takes_whole_batch = input_.policy == AutoShardPolicy::kOff;
-    const int total = takes_whole_batch ? static_cast<int>(replicas()) : input_.layout.replicas.total;
+    const int total =
+        takes_whole_batch ? static_cast<int>(replicas()) : input_.layout.replicas.total;
     const int first = takes_whole_batch ? 0 : input_.layout.replicas.first;
     std::vector<B> all = input::split(*batch, total);
     for (std::size_t i = 0; i < replicas(); ++i)
       batches[i] = std::move(all[static_cast<std::size_t>(first) + i]);
     step_input.examples.global = input::examples_in(*batch);
-    if (takes_whole_batch) step_input.examples.global *= input_.layout.num_workers;  // every worker trains on all examples
+    if (takes_whole_batch)
+      step_input.examples.global *=
+          input_.layout.num_workers;  // every worker trains on all examples
     return batches;
   }
 
@@ -198,12 +201,13 @@ class StepInputReader {
   Batches collect_next(StepInput<B>& step_input) {
     if (is_between_steps() && replicas() > 1) before_ = save_iterators();
     for (; num_collected_ < replicas(); ++num_collected_) {
-      collected_batches_[num_collected_] = iterators_[iterators_.size() > 1 ? num_collected_ : 0].next();
+      collected_batches_[num_collected_] =
+          iterators_[iterators_.size() > 1 ? num_collected_ : 0].next();
     }
     Batches batches = std::exchange(collected_batches_, Batches(replicas()));
     num_collected_ = 0;
-    step_input.is_last =
-        iterators_.size() > 1 ? std::ranges::none_of(batches, has_batch) : !batches.back().has_value();
+    step_input.is_last = iterators_.size() > 1 ? std::ranges::none_of(batches, has_batch)
+                                               : !batches.back().has_value();
     return batches;
   }
 
@@ -211,7 +215,8 @@ class StepInputReader {
     for (std::size_t i = 0; i < replicas(); ++i) {
       step_input.examples.local.push_back(batches[i] ? input::examples_in(*batches[i]) : 0);
       step_input.batches.emplace_back();
-      if (batches[i]) step_input.batches.back() = transfer_.transfer(std::move(*batches[i]), i, id_of(i, step));
+      if (batches[i])
+        step_input.batches.back() = transfer_.transfer(std::move(*batches[i]), i, id_of(i, step));
     }
   }
   ReplicaBatchId id_of(std::size_t local, std::uint64_t step) const {
@@ -249,7 +254,8 @@ class StepInputReader {
     }
   }
   void restore_each(const io::StateTree& positions) {
-    for (std::size_t i = 0; i < iterators_.size(); ++i) iterators_[i].restore(positions.at(kReplicas, i));
+    for (std::size_t i = 0; i < iterators_.size(); ++i)
+      iterators_[i].restore(positions.at(kReplicas, i));
   }
 
   static constexpr std::string_view kMapped = "mapped_shares";
@@ -260,11 +266,11 @@ class StepInputReader {
   DistributedInput<B> input_;
   DeviceTransfer<B> transfer_;
   std::vector<std::shared_ptr<data::Stages>> stages_;  // [iterator]
-  std::vector<PieceIterator<B>> iterators_;                // one, or one for each replica
+  std::vector<PieceIterator<B>> iterators_;            // one, or one for each replica
   std::uint64_t seed_;
-  std::uint64_t step_ = 0;  // steps of this epoch
-  io::StateTree before_;    // the iterators' position before the step being collected
-  Batches collected_batches_;        // of that step: the first num_collected_ replicas' batches
+  std::uint64_t step_ = 0;     // steps of this epoch
+  io::StateTree before_;       // the iterators' position before the step being collected
+  Batches collected_batches_;  // of that step: the first num_collected_ replicas' batches
   std::size_t num_collected_ = 0;
 };
 

@@ -52,7 +52,7 @@ StepBatches batches_in(const StepInput<at::Tensor>& step_input) {
 }
 
 StepInputReader<at::Tensor> reader_at(const DistributedInput<at::Tensor>& input,
-                                 const io::StateTree& state) {
+                                      const io::StateTree& state) {
   StepInputReader<at::Tensor> reader(input, {});
   reader.restore(state);
   return reader;
@@ -95,7 +95,8 @@ TEST(StepInputReader, WorkersThatSplitTheSameBatchesKeepTheOrder) {
 }
 
 TEST(StepInputReader, ReplicasTakeBatchesInRotationUntilTheDataEnds) {
-  StepInputReader<at::Tensor> reader(input_of({batches_of(0, 5, 2)}, 2, BatchKind::kPerReplica), {});
+  StepInputReader<at::Tensor> reader(input_of({batches_of(0, 5, 2)}, 2, BatchKind::kPerReplica),
+                                     {});
   EXPECT_EQ(batches_in(reader.read()), (StepBatches{Numbers{0, 1}, Numbers{2, 3}}));
   const StepInput<at::Tensor> last = reader.read();
   EXPECT_EQ(batches_in(last), (StepBatches{Numbers{4}, std::nullopt}));
@@ -119,7 +120,8 @@ TEST(StepInputReader, ABrokenBatchIsSkipped) {
   StepInputReader<at::Tensor> reader(input, {});
   reader.read();
   EXPECT_THROW(batches_in(reader.read()), Error);
-  EXPECT_EQ(batches_in(reader_at(input, reader.save()).read()), (StepBatches{Numbers{4}, Numbers{5}}));
+  EXPECT_EQ(batches_in(reader_at(input, reader.save()).read()),
+            (StepBatches{Numbers{4}, Numbers{5}}));
   EXPECT_EQ(batches_in(reader.read()), (StepBatches{Numbers{4}, Numbers{5}}));
 }
 
@@ -159,7 +161,8 @@ TEST(StepInputReader, AFunctionIsPartOfThePosition) {
   };
   StepInputReader<at::Tensor> reader(mapped, {});
   EXPECT_EQ(batches_in(reader.read()), (StepBatches{Numbers{0}, Numbers{10}}));
-  EXPECT_EQ(batches_in(reader_at(mapped, reader.save()).read()), (StepBatches{Numbers{21}, Numbers{31}}))
+  EXPECT_EQ(batches_in(reader_at(mapped, reader.save()).read()),
+            (StepBatches{Numbers{21}, Numbers{31}}))
       << "step 1";
   StepInputReader<at::Tensor> without(plain, {});
   EXPECT_TRUE(mentions(error_from([&] { without.restore(reader.save()); }), "map_on_replica"));

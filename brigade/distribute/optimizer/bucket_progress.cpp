@@ -3,8 +3,9 @@
 namespace brigade::distribute {
 
 void BucketProgress::start(const std::vector<std::optional<std::size_t>>& bucket_of,
-                         std::size_t num_buckets) {
-  if (arrived_.size() != bucket_of.size()) arrived_ = std::vector<std::atomic<int>>(bucket_of.size());
+                           std::size_t num_buckets) {
+  if (arrived_.size() != bucket_of.size())
+    arrived_ = std::vector<std::atomic<int>>(bucket_of.size());
   if (missing_.size() != num_buckets) missing_ = std::vector<std::atomic<int>>(num_buckets);
   bucket_of_ = bucket_of;
   for (auto& arrived : arrived_) arrived = 0;

@@ -15,15 +15,15 @@ struct BucketSizeTunerOptions {
   int steps_per_round = 6;
   /// The number of rounds over all sizes, so that other load on the machine averages out.
   int rounds = 5;
-  /// The fraction by which a size must be faster than the first one (a single bucket after backward)
-  /// to be chosen.
+  /// The fraction by which a size must be faster than the first one (a single bucket after
+  /// backward) to be chosen.
   double least_gain = 0.02;
 };
 
 /// Finds the fastest size of gradient buckets: the first steps try each size in several rounds, and
-/// the size with the shortest median step is kept. It only counts and times steps. All processes are
-/// in the same step, so all try the same size at the same time; one process chooses (their clocks
-/// differ) and sends its choice to the others.
+/// the size with the shortest median step is kept. It only counts and times steps. All processes
+/// are in the same step, so all try the same size at the same time; one process chooses (their
+/// clocks differ) and sends its choice to the others.
 ///
 /// Thread-safety: one thread at a time.
 class BucketSizeTuner {

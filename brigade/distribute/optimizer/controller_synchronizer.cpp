@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "brigade/distribute/cross_replica_call.h"
-#include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/distribute/optimizer/gradient_presence.h"
+#include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/distribute/replica_context.h"
 
 namespace brigade::distribute {
@@ -94,9 +94,9 @@ class Reducer {
 class ReducingSynchronizer final : public GradientSynchronizer {
  public:
   ReducingSynchronizer(std::shared_ptr<comm::LocalGroup> group,
-                  const std::shared_ptr<optim::OptimizerState>& state,
-                  std::shared_ptr<const comm::CrossDeviceOps> ops,
-                  std::unique_ptr<GradientSynchronizer> inner)
+                       const std::shared_ptr<optim::OptimizerState>& state,
+                       std::shared_ptr<const comm::CrossDeviceOps> ops,
+                       std::unique_ptr<GradientSynchronizer> inner)
       : reducer_(std::move(group), *state, std::move(ops)), inner_(std::move(inner)) {}
 
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
@@ -131,8 +131,8 @@ class ReducingSynchronizer final : public GradientSynchronizer {
 class FirstReplicaSynchronizer final : public GradientSynchronizer {
  public:
   FirstReplicaSynchronizer(std::shared_ptr<comm::LocalGroup> group,
-                      std::shared_ptr<optim::OptimizerState> state,
-                      std::shared_ptr<const comm::CrossDeviceOps> ops)
+                           std::shared_ptr<optim::OptimizerState> state,
+                           std::shared_ptr<const comm::CrossDeviceOps> ops)
       : state_(std::move(state)), reducer_(std::move(group), *state_, std::move(ops)) {}
 
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
@@ -201,7 +201,7 @@ class ControllerSynchronizer final : public GradientSynchronizer {
   /// Whether `inner` needs local gradients on the controller, as it needs aggregated ones.
   enum class StageLocal { kNo, kYes };
   ControllerSynchronizer(std::shared_ptr<optim::OptimizerState> state,
-                    std::unique_ptr<GradientSynchronizer> inner, StageLocal stage_local)
+                         std::unique_ptr<GradientSynchronizer> inner, StageLocal stage_local)
       : state_(std::move(state)),
         inner_(std::move(inner)),
         to_cpu_(state_->storages().front()->master(0).is_cpu()),
@@ -238,10 +238,9 @@ class ControllerSynchronizer final : public GradientSynchronizer {
   std::vector<HostStaging> staging_;  // [replica], each its own
 };
 
-std::unique_ptr<GradientSynchronizer> make_updater(std::shared_ptr<comm::LocalGroup> group,
-                                              const std::shared_ptr<optim::OptimizerState>& state,
-                                              std::shared_ptr<const comm::CrossDeviceOps> ops,
-                                              ControllerWork work) {
+std::unique_ptr<GradientSynchronizer> make_updater(
+    std::shared_ptr<comm::LocalGroup> group, const std::shared_ptr<optim::OptimizerState>& state,
+    std::shared_ptr<const comm::CrossDeviceOps> ops, ControllerWork work) {
   if (work == ControllerWork::kSharded) {
     auto sharded = make_sharded_synchronizer(group, state);
     if (!ops) return sharded;
@@ -257,18 +256,20 @@ std::unique_ptr<GradientSynchronizer> make_reducing_synchronizer(
     std::shared_ptr<comm::LocalGroup> group, std::shared_ptr<optim::OptimizerState> state,
     std::shared_ptr<const comm::CrossDeviceOps> ops, std::unique_ptr<GradientSynchronizer> inner) {
   return std::make_unique<ReducingSynchronizer>(std::move(group), state, std::move(ops),
-                                           std::move(inner));
+                                                std::move(inner));
 }
 
 std::unique_ptr<GradientSynchronizer> make_controller_synchronizer(
     std::shared_ptr<comm::LocalGroup> group, std::shared_ptr<optim::OptimizerState> state,
     std::shared_ptr<const comm::CrossDeviceOps> ops, std::optional<ControllerWork> work) {
   const bool on_cpu = state->storages().front()->master(0).is_cpu();
-  const auto stage_local = ops ? ControllerSynchronizer::StageLocal::kNo : ControllerSynchronizer::StageLocal::kYes;
+  const auto stage_local =
+      ops ? ControllerSynchronizer::StageLocal::kNo : ControllerSynchronizer::StageLocal::kYes;
   auto updater = make_updater(
       std::move(group), state, std::move(ops),
       work.value_or(on_cpu ? ControllerWork::kSharded : ControllerWork::kFirstReplica));
-  return std::make_unique<ControllerSynchronizer>(std::move(state), std::move(updater), stage_local);
+  return std::make_unique<ControllerSynchronizer>(std::move(state), std::move(updater),
+                                                  stage_local);
 }
 
 void apply_everywhere(optim::OptimizerState& state, std::span<const at::Tensor> sums) {

@@ -22,7 +22,8 @@ void GradientAccumulator::reserve() {
     std::vector<std::int64_t> sizes;
     for (const std::size_t i : members) sizes.push_back(state_.variables()[i].numel());
     const c10::Device device = state_.variables().front().component(replica_).device();
-    const variables::FlatStorage flat(dtype, sizes, {&device, 1}, variables::StorageSharing::kOneStorage);
+    const variables::FlatStorage flat(dtype, sizes, {&device, 1},
+                                      variables::StorageSharing::kOneStorage);
     memory_.push_back(flat.buffer(0));
     for (std::size_t k = 0; k < members.size(); ++k) {
       const variables::Variable& variable = state_.variables()[members[k]];

@@ -14,7 +14,8 @@ namespace {
 class Accumulated : public ::testing::Test {
  protected:
   Accumulated() {
-    const std::vector<std::shared_ptr<torch::nn::Module>> models = {std::make_shared<AffineModule>()};
+    const std::vector<std::shared_ptr<torch::nn::Module>> models = {
+        std::make_shared<AffineModule>()};
     variables_ = store_.adopt(models);
   }
   optim::OptimizerState state(std::vector<optim::ParameterGroup> groups = {}) const {

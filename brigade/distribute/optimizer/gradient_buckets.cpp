@@ -11,8 +11,8 @@
 namespace brigade::distribute {
 
 GradientBuckets::GradientBuckets(const optim::OptimizerState& state,
-                         std::shared_ptr<comm::ProcessCommunicator> workers,
-                         std::int64_t bytes_per_pack)
+                                 std::shared_ptr<comm::ProcessCommunicator> workers,
+                                 std::int64_t bytes_per_pack)
     : state_(state),
       workers_(std::move(workers)),
       locations_(state.variables().size()),
@@ -32,8 +32,8 @@ void GradientBuckets::allocate_buffers() {
       buffer = std::prev(buffers_.end());
     }
     locations_[i] = {.buffer = static_cast<std::size_t>(buffer - buffers_.begin()),
-                  .offset = buffer->size,
-                  .is_sent = true};
+                     .offset = buffer->size,
+                     .is_sent = true};
     buffer->variables.push_back(i);
     buffer->size += variables[i].numel();
   }
@@ -67,21 +67,23 @@ void GradientBuckets::partition(std::int64_t bytes_per_pack) {
   }
 }
 
-std::vector<GradientBuckets::Bucket> GradientBuckets::partition_buffer(std::size_t number,
-                                                       std::int64_t bytes_per_pack) const {
+std::vector<GradientBuckets::Bucket> GradientBuckets::partition_buffer(
+    std::size_t number, std::int64_t bytes_per_pack) const {
   const Buffer& buffer = buffers_[number];
   std::vector<Bucket> buckets;
   for (const std::size_t i : buffer.variables) {
     const bool begins =
-        buckets.empty() ||
-        (bytes_per_pack > 0 &&
-         (buckets.back().end - buckets.back().begin) * buffer.values.element_size() >= bytes_per_pack);
-    if (begins) buckets.push_back({.buffer = number, .begin = locations_[i].offset, .variables = {}});
+        buckets.empty() || (bytes_per_pack > 0 && (buckets.back().end - buckets.back().begin) *
+                                                          buffer.values.element_size() >=
+                                                      bytes_per_pack);
+    if (begins)
+      buckets.push_back({.buffer = number, .begin = locations_[i].offset, .variables = {}});
     buckets.back().variables.push_back(i);
     buckets.back().end = locations_[i].offset + state_.variables()[i].numel();
   }
   buckets.back().end = buffer.values.numel();
-  for (Bucket& bucket : buckets) bucket.values = buffer.values.narrow(0, bucket.begin, bucket.end - bucket.begin);
+  for (Bucket& bucket : buckets)
+    bucket.values = buffer.values.narrow(0, bucket.begin, bucket.end - bucket.begin);
   return buckets;
 }
 
@@ -93,20 +95,20 @@ std::int64_t GradientBuckets::bytes() const {
 
 void GradientBuckets::fill_variable(std::size_t variable, std::span<const at::Tensor> parts) {
   const VariableLocation& location = locations_[variable];
-  comm::add_in_order(parts, 0, state_.variables()[variable].numel(), buffers_[location.buffer].values,
-                     location.offset);
+  comm::add_in_order(parts, 0, state_.variables()[variable].numel(),
+                     buffers_[location.buffer].values, location.offset);
 }
 
-void GradientBuckets::fill(std::span<const std::span<const at::Tensor>> parts, int shard, int num_shards,
-                       const std::vector<bool>& is_filled) {
+void GradientBuckets::fill(std::span<const std::span<const at::Tensor>> parts, int shard,
+                           int num_shards, const std::vector<bool>& is_filled) {
   for (const Buffer& buffer : buffers_)
     fill_range(buffer, parts, element_shard({0, buffer.size}, shard, num_shards), is_filled);
   if (shard == 0 && !buffers_.empty()) write_presence(parts);
 }
 
 void GradientBuckets::fill_range(const Buffer& buffer,
-                            std::span<const std::span<const at::Tensor>> parts, ElementRange range,
-                            const std::vector<bool>& is_filled) {
+                                 std::span<const std::span<const at::Tensor>> parts,
+                                 ElementRange range, const std::vector<bool>& is_filled) {
   std::vector<at::Tensor> of_variable(parts.size());
   for (const std::size_t i : buffer.variables) {
     if (!is_filled.empty() && is_filled[i]) continue;

@@ -30,10 +30,10 @@ class GradientBuckets {
  public:
   /// A collective of the processes: it allocates buffers with `ProcessCommunicator::make_buffer`.
   GradientBuckets(const optim::OptimizerState& state,
-              std::shared_ptr<comm::ProcessCommunicator> workers, std::int64_t bytes_per_pack);
+                  std::shared_ptr<comm::ProcessCommunicator> workers, std::int64_t bytes_per_pack);
 
-  /// Partitions the buffers into buckets of at least `bytes_per_pack` bytes; 0: one per dtype. It must
-  /// be equal in all processes. The bits of the sums do not depend on it.
+  /// Partitions the buffers into buckets of at least `bytes_per_pack` bytes; 0: one per dtype. It
+  /// must be equal in all processes. The bits of the sums do not depend on it.
   void partition(std::int64_t bytes_per_pack);
   std::size_t num_buckets() const { return buckets_.size(); }
   /// [variable]: the bucket of its gradient; unset for frozen variables.
@@ -45,8 +45,8 @@ class GradientBuckets {
   /// order.
   void fill_variable(std::size_t variable, std::span<const at::Tensor> parts);
   /// Writes shard `shard` of `num_shards` of the sums of `parts` ([replica][variable]), added in
-  /// replica order. Skips variables that are filled in already (`is_filled[variable]`; empty: none).
-  /// Shard 0 includes the presence numbers.
+  /// replica order. Skips variables that are filled in already (`is_filled[variable]`; empty:
+  /// none). Shard 0 includes the presence numbers.
   void fill(std::span<const std::span<const at::Tensor>> parts, int shard, int num_shards,
             const std::vector<bool>& is_filled = {});
   /// Reduces a bucket over the processes. A collective; a step reduces all buckets in their order.
@@ -76,7 +76,7 @@ class GradientBuckets {
   void allocate_buffers();
   std::vector<Bucket> partition_buffer(std::size_t number, std::int64_t bytes_per_pack) const;
   void fill_range(const Buffer& buffer, std::span<const std::span<const at::Tensor>> parts,
-                 ElementRange range, const std::vector<bool>& is_filled);
+                  ElementRange range, const std::vector<bool>& is_filled);
   void write_presence(std::span<const std::span<const at::Tensor>> parts);
 
   const optim::OptimizerState& state_;
@@ -85,7 +85,7 @@ class GradientBuckets {
   std::vector<Buffer> buffers_;
   std::vector<Bucket> buckets_;
   std::vector<std::optional<std::size_t>> bucket_of_;  // [variable]
-  at::Tensor presence_;                              // the end of the first buffer
+  at::Tensor presence_;                                // the end of the first buffer
   std::vector<at::Tensor> sums_;
 };
 

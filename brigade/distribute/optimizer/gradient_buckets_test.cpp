@@ -117,7 +117,9 @@ TEST_F(GradientBucketsTest, AStepDoesNotRememberTheOneBefore) {
 
 TEST_F(GradientBucketsTest, BucketsHaveWholeVariablesAndEndWithThePresenceNumbers) {
   GradientBuckets buffers(*state_, workers_, 0);
-  const auto bucket_of = [&](const std::string& name) { return buffers.bucket_of()[index_of(name)]; };
+  const auto bucket_of = [&](const std::string& name) {
+    return buffers.bucket_of()[index_of(name)];
+  };
   // One per dtype; the last has the first variable, whichever that is.
   EXPECT_EQ(buffers.num_buckets(), 2u);
   EXPECT_EQ(bucket_of("frozen"), std::nullopt);

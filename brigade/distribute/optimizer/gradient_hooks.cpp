@@ -28,7 +28,7 @@ struct GradientHooks::OfReplica {
     at::Tensor values;               // dense and contiguous
   };
   int replica = 0;
-  int pass = kNoPass;      // the graph task that is watched
+  int pass = kNoPass;              // the graph task that is watched
   std::vector<Reported> reported;  // [index]
 };
 
@@ -71,8 +71,8 @@ GradientHooks::GradientHooks(GradientReadyListener& listener,
 }
 
 // These hooks run after those that a program registers on a tensor, which may still change the
-// gradient. Autograd stores them by the number of an output, which is only a key: several optimizers
-// of one parameter use different keys.
+// gradient. Autograd stores them by the number of an output, which is only a key: several
+// optimizers of one parameter use different keys.
 void GradientHooks::add_hook(int replica, std::size_t index, const HookedParameter& parameter) {
   auto node = torch::autograd::impl::grad_accumulator(parameter.parameter);
   std::size_t key = 1;
@@ -118,7 +118,8 @@ GradientHooks::Watch::~Watch() {
 }
 
 at::Tensor GradientHooks::Watch::reported(std::size_t index, const at::Tensor& gradient) const {
-  const OfReplica::Reported& reported = hooks_.replicas_[static_cast<std::size_t>(replica_)]->reported[index];
+  const OfReplica::Reported& reported =
+      hooks_.replicas_[static_cast<std::size_t>(replica_)]->reported[index];
   if (!reported.values.defined()) return {};
   if (gradient.unsafeGetTensorImpl() == reported.gradient) return reported.values;
   throw Error(ErrorCode::kInternal,

@@ -30,7 +30,8 @@ struct HookedParameter {
 class GradientHooks {
  public:
   /// `parameters` by replica. `listener` outlives this.
-  GradientHooks(GradientReadyListener& listener, std::vector<std::vector<HookedParameter>> parameters);
+  GradientHooks(GradientReadyListener& listener,
+                std::vector<std::vector<HookedParameter>> parameters);
   ~GradientHooks();
   GradientHooks(const GradientHooks&) = delete;
   GradientHooks& operator=(const GradientHooks&) = delete;

@@ -37,7 +37,7 @@ class GradientHooksTest : public ::testing::Test {
   std::unique_ptr<GradientHooks> make_hooks(Listener& target) const {
     return std::make_unique<GradientHooks>(
         target, std::vector<std::vector<HookedParameter>>{
-                   {{.parameter = bottom, .variable = 5}, {.parameter = top, .variable = 7}}});
+                    {{.parameter = bottom, .variable = 5}, {.parameter = top, .variable = 7}}});
   }
 
   std::vector<at::Tensor> backward(const at::Tensor& loss) const {

@@ -24,8 +24,8 @@ class GradientReadyListener {
   /// Replica `replica` begins a backward pass, whose gradients it will apply. The pass must not
   /// contain collectives. Throws kFailedPrecondition if an earlier pass of this step has failed.
   virtual void begin(int replica) = 0;
-  /// The gradient of variable `variable` (an index into `OptimizerState::variables`) is complete. It
-  /// is contiguous, and must not change until it is applied.
+  /// The gradient of variable `variable` (an index into `OptimizerState::variables`) is complete.
+  /// It is contiguous, and must not change until it is applied.
   virtual void ready(int replica, std::size_t variable, const at::Tensor& gradient) = 0;
   /// The current pass has failed: its gradients will not be applied.
   virtual void cancel(int replica) noexcept = 0;

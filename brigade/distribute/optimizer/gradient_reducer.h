@@ -15,13 +15,14 @@ namespace brigade::distribute {
 /// calls in the same order, whenever its gradients are ready. The thread that applies the gradients
 /// stops the reducer and reduces the remaining buckets itself, in the same order.
 ///
-/// `reduce` is called only between `start` and the return of `stop`. Outside that, other threads may
-/// use what it uses.
+/// `reduce` is called only between `start` and the return of `stop`. Outside that, other threads
+/// may use what it uses.
 ///
 /// Thread-safety: `ready` and `stop` from any thread; `start` while no other call is made.
 class GradientReducer {
  public:
-  /// `reduce(bucket)` is called on the reducer's thread, whose tensor operations are single-threaded.
+  /// `reduce(bucket)` is called on the reducer's thread, whose tensor operations are
+  /// single-threaded.
   explicit GradientReducer(std::function<void(std::size_t)> reduce);
   /// Ends the thread after the bucket that is being reduced.
   ~GradientReducer();
@@ -32,8 +33,8 @@ class GradientReducer {
   void start(std::size_t num_buckets);
   /// The bucket is complete. After `stop` the thread does not reduce it.
   void ready(std::size_t bucket);
-  /// Stops before the next bucket, waits for the one that is being reduced, and returns how many are
-  /// reduced: these are the first ones. Throws what `reduce` threw, at each call until `start`.
+  /// Stops before the next bucket, waits for the one that is being reduced, and returns how many
+  /// are reduced: these are the first ones. Throws what `reduce` threw, at each call until `start`.
   std::size_t stop();
   /// How many buckets are reduced so far.
   std::size_t reduced() const;

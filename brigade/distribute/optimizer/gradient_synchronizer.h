@@ -43,20 +43,21 @@ class GradientSynchronizer {
   /// The communicator of the processes whose gradients are reduced; null for a single process.
   virtual comm::ProcessCommunicator* workers() const { return nullptr; }
 
-  /// The listener to notify of gradients during backward; null if this synchronizer does not use it.
+  /// The listener to notify of gradients during backward; null if this synchronizer does not use
+  /// it.
   virtual GradientReadyListener* ready_listener() { return nullptr; }
 
   /// Called after every run, when all replicas have returned. Clears what a failed step has left.
-  /// `replicas` is the replicas' own outcome. Returns kFailed also if only the gradients of the step
-  /// were not applied.
+  /// `replicas` is the replicas' own outcome. Returns kFailed also if only the gradients of the
+  /// step were not applied.
   virtual StepOutcome end_step(StepOutcome replicas) { return replicas; }
 };
 
 /// For replicas that share the parameters' memory: between two barriers each replica adds the
-/// gradients of its shard of the elements, in rank order, and updates that shard. Nothing is copied,
-/// and each of R replicas does 1/R of the update. Used by Mirrored on CPU.
-std::unique_ptr<GradientSynchronizer> make_sharded_synchronizer(std::shared_ptr<comm::LocalGroup> group,
-                                                    std::shared_ptr<optim::OptimizerState> state);
+/// gradients of its shard of the elements, in rank order, and updates that shard. Nothing is
+/// copied, and each of R replicas does 1/R of the update. Used by Mirrored on CPU.
+std::unique_ptr<GradientSynchronizer> make_sharded_synchronizer(
+    std::shared_ptr<comm::LocalGroup> group, std::shared_ptr<optim::OptimizerState> state);
 
 /// For replicas that each have their own parameters: gradients are all-reduced, and each replica
 /// updates all of its parameters. Used by Mirrored on GPUs, and by any strategy of one replica,
@@ -88,13 +89,13 @@ std::unique_ptr<GradientSynchronizer> make_reducing_synchronizer(
     std::shared_ptr<const comm::CrossDeviceOps> ops, std::unique_ptr<GradientSynchronizer> inner);
 
 /// For the processes of a cluster: the gradients of this process's replicas are added into flat
-/// buckets (`GradientBuckets`), which are reduced over the processes in rank order, and every process
-/// updates its own variables with the sums. Used by MultiWorkerMirrored on CPU. `optimizer` is the
-/// optimizer's number among the strategy's, which identifies its collectives between processes.
-std::unique_ptr<GradientSynchronizer> make_worker_synchronizer(std::shared_ptr<comm::LocalGroup> group,
-                                                     std::shared_ptr<optim::OptimizerState> state,
-                                                     std::shared_ptr<const WorkerGroup> workers,
-                                                     int optimizer);
+/// buckets (`GradientBuckets`), which are reduced over the processes in rank order, and every
+/// process updates its own variables with the sums. Used by MultiWorkerMirrored on CPU. `optimizer`
+/// is the optimizer's number among the strategy's, which identifies its collectives between
+/// processes.
+std::unique_ptr<GradientSynchronizer> make_worker_synchronizer(
+    std::shared_ptr<comm::LocalGroup> group, std::shared_ptr<optim::OptimizerState> state,
+    std::shared_ptr<const WorkerGroup> workers, int optimizer);
 
 /// Updates every replica's parameters with `sums`, in the cross-replica context, on one thread.
 /// `sums` are in the order of `OptimizerState::variables`; variables without a sum do not change.

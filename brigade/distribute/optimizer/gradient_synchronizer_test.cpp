@@ -1,5 +1,5 @@
-// All synchronizers (sharded_synchronizer.cpp, replica_synchronizer.cpp, controller_synchronizer.cpp)
-// must make the same updates.
+// All synchronizers (sharded_synchronizer.cpp, replica_synchronizer.cpp,
+// controller_synchronizer.cpp) must make the same updates.
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 
 #include <ATen/ops/arange.h>
@@ -36,7 +36,7 @@ void PrintTo(const Case& c, std::ostream* out) {
   *out << c.replicas
        << (c.sharing == StorageSharing::kOneStorage    ? " on one storage"
            : c.sharing == StorageSharing::kOneCopyEach ? " with copies"
-                                                : " under a controller")
+                                                       : " under a controller")
        << (c.caching == Caching::kAlways ? ", cached" : "")
        << (c.work == ControllerWork::kFirstReplica ? ", updated by the first" : "")
        << (c.reduce == Reduce::kByOps ? ", reduced by cross-device ops" : "");
@@ -143,8 +143,9 @@ class AppliedGradients : public ::testing::TestWithParam<Case> {
 TEST_P(AppliedGradients, AreTheSumOverTheReplicas) {
   for (int step = 0; step < 3; ++step) {
     const auto rows = random_rows(*ours_.state, GetParam().replicas);
-    ours_.in_replicas(
-        [&](int replica) { ours_.synchronizer->apply(replica, rows[replica], GradientState::kLocal); });
+    ours_.in_replicas([&](int replica) {
+      ours_.synchronizer->apply(replica, rows[replica], GradientState::kLocal);
+    });
     reference_.synchronizer->apply(0, sum_of(rows), GradientState::kLocal);
     expect_as_reference();
   }
@@ -168,8 +169,9 @@ TEST_P(AppliedGradients, UndefinedInSomeReplicasCountsAsZero) {
   auto rows = random_rows(*ours_.state, GetParam().replicas);
   for (int replica = 1; replica < GetParam().replicas; ++replica)
     rows[replica] = Row(rows[0].size());
-  ours_.in_replicas(
-      [&](int replica) { ours_.synchronizer->apply(replica, rows[replica], GradientState::kLocal); });
+  ours_.in_replicas([&](int replica) {
+    ours_.synchronizer->apply(replica, rows[replica], GradientState::kLocal);
+  });
   reference_.synchronizer->apply(0, rows[0], GradientState::kLocal);
   expect_as_reference();
 }
@@ -179,8 +181,9 @@ TEST_P(AppliedGradients, UndefinedEverywhereLeavesVariableSlotsAndStepUntouched)
   for (Row& row : rows) row[1] = at::Tensor();
   const std::string name = ours_.state->variables()[1].name();
   const at::Tensor before = ours_.state->variables()[1].read();
-  ours_.in_replicas(
-      [&](int replica) { ours_.synchronizer->apply(replica, rows[replica], GradientState::kLocal); });
+  ours_.in_replicas([&](int replica) {
+    ours_.synchronizer->apply(replica, rows[replica], GradientState::kLocal);
+  });
   EXPECT_TRUE(at::equal(ours_.state->variables()[1].read(), before)) << name;
   EXPECT_EQ(ours_.state->step(1), 0);
   EXPECT_EQ(ours_.state->step(0), 1);
@@ -190,8 +193,9 @@ TEST_P(AppliedGradients, UndefinedEverywhereLeavesVariableSlotsAndStepUntouched)
 
 TEST_P(AppliedGradients, AVariableThatIsNotTrainedDoesNotDecay) {
   const auto rows = random_rows(*ours_.state, GetParam().replicas);
-  ours_.in_replicas(
-      [&](int replica) { ours_.synchronizer->apply(replica, rows[replica], GradientState::kLocal); });
+  ours_.in_replicas([&](int replica) {
+    ours_.synchronizer->apply(replica, rows[replica], GradientState::kLocal);
+  });
   EXPECT_TRUE(at::equal(ours_.variables[1].read(), at::full({5}, 1.0, at::kDouble)));
 }
 
@@ -209,8 +213,9 @@ TEST_P(AppliedGradients, AreTheSameBitsInEveryRun) {
   for (int step = 0; step < 3; ++step) {
     const auto rows = random_rows(*ours_.state, GetParam().replicas);
     for (Applied* one : {&ours_, &again}) {
-      one->in_replicas(
-          [&](int replica) { one->synchronizer->apply(replica, rows[replica], GradientState::kLocal); });
+      one->in_replicas([&](int replica) {
+        one->synchronizer->apply(replica, rows[replica], GradientState::kLocal);
+      });
     }
   }
   for (std::size_t i = 0; i < ours_.variables.size(); ++i)

@@ -13,8 +13,8 @@
 namespace brigade::distribute {
 
 /// The gradients of one replica and one step, which `Optimizer::compute_gradients` returns and
-/// `apply_gradients` takes; in between they may be changed. They record whether they were aggregated
-/// over the replicas, so that this happens exactly once.
+/// `apply_gradients` takes; in between they may be changed. They record whether they were
+/// aggregated over the replicas, so that this happens exactly once.
 ///
 /// Thread-safety: its replica's thread only.
 class Gradients {

@@ -10,15 +10,15 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/local/accumulation.h"
 #include "brigade/comm/differentiable.h"
+#include "brigade/comm/local/accumulation.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/small_collectives.h"
-#include "brigade/distribute/optimizer/gradient_ready_listener.h"
 #include "brigade/distribute/optimizer/gradient_accumulator.h"
 #include "brigade/distribute/optimizer/gradient_check.h"
 #include "brigade/distribute/optimizer/gradient_hooks.h"
 #include "brigade/distribute/optimizer/gradient_presence.h"
+#include "brigade/distribute/optimizer/gradient_ready_listener.h"
 #include "brigade/distribute/optimizer/objective.h"
 #include "brigade/distribute/replica_context.h"
 #include "brigade/variables/graph.h"
@@ -29,8 +29,8 @@ namespace {
 
 constexpr int kUndeclared = -1;
 
-/// Makes gradients dense and contiguous like their parameters, so that replicas can add them element
-/// by element.
+/// Makes gradients dense and contiguous like their parameters, so that replicas can add them
+/// element by element.
 at::Tensor in_parameter_layout(const at::Tensor& gradient) {
   if (!gradient.defined()) return gradient;
   if (gradient.layout() != at::kStrided) return gradient.to_dense().contiguous();
@@ -100,7 +100,8 @@ struct Optimizer::Shared {
 
   /// Not if the backward pass contains collectives, which use the processes' communicator.
   bool can_reduce_eagerly(const at::Tensor& loss) const {
-    return hooks && synchronizer->ready_listener()->is_enabled() && !comm::backward_is_collective(loss);
+    return hooks && synchronizer->ready_listener()->is_enabled() &&
+           !comm::backward_is_collective(loss);
   }
 
   void declare(LossScale scale) {
@@ -116,8 +117,8 @@ struct Optimizer::Shared {
 
   bool is_mean() const { return declared == static_cast<int>(LossScale::kMeanOverExamples); }
 
-  /// The gradients of `loss` times `weight` by the active variables; undefined for variables on which
-  /// it does not depend.
+  /// The gradients of `loss` times `weight` by the active variables; undefined for variables on
+  /// which it does not depend.
   torch::autograd::variable_list differentiate(int replica, const at::Tensor& loss,
                                                double weight) const {
     return torch::autograd::grad(
@@ -142,9 +143,10 @@ struct Optimizer::Shared {
     global_step->mark_updated(replica);
   }
 
-  void add_micro_batch(int replica, std::span<const at::Tensor> gradients, const Objective& objective) {
-    replicas[static_cast<std::size_t>(replica)]->accumulator.add(gradients, objective.global_examples,
-                                                              objective.local_examples);
+  void add_micro_batch(int replica, std::span<const at::Tensor> gradients,
+                       const Objective& objective) {
+    replicas[static_cast<std::size_t>(replica)]->accumulator.add(
+        gradients, objective.global_examples, objective.local_examples);
     if (replica == 0 && progress()) progress()->add_micro_batches(1);
   }
   void clear_accumulated(int replica) {
@@ -229,22 +231,24 @@ std::size_t asking_replica() {
 }  // namespace
 
 Optimizer::Optimizer(std::shared_ptr<optim::OptimizerState> state,
-                     std::shared_ptr<GradientSynchronizer> synchronizer, const OptimizerOptions& options,
-                     StrategyRef owner)
+                     std::shared_ptr<GradientSynchronizer> synchronizer,
+                     const OptimizerOptions& options, StrategyRef owner)
     : state_(std::move(state)) {
   check(options);
   shared_ = std::make_shared<Shared>(*state_, std::move(synchronizer), options, std::move(owner));
 }
 
 void Optimizer::minimize(const at::Tensor& loss, LossScale scale) const {
-  if (shared_->accumulate == 1) return apply_gradients(gradients_of(loss, scale, EagerReduction::kYes));
+  if (shared_->accumulate == 1)
+    return apply_gradients(gradients_of(loss, scale, EagerReduction::kYes));
   const ReplicaContext& context = shared_->replica_context();
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalize::kLater);
   shared_->join_backward(context.local_id, objective);
-  shared_->add_micro_batch(context.local_id,
-                  backward(context.local_id, objective.loss, objective.weight(), EagerReduction::kNo),
-                  objective);
+  shared_->add_micro_batch(
+      context.local_id,
+      backward(context.local_id, objective.loss, objective.weight(), EagerReduction::kNo),
+      objective);
   if (micro_batches() >= shared_->accumulate) return apply_accumulated(context);
   run_scheduled_updates();
 }
@@ -253,7 +257,8 @@ Gradients Optimizer::compute_gradients(const at::Tensor& loss, LossScale scale) 
   return gradients_of(loss, scale, EagerReduction::kNo);
 }
 
-Gradients Optimizer::gradients_of(const at::Tensor& loss, LossScale scale, EagerReduction eager) const {
+Gradients Optimizer::gradients_of(const at::Tensor& loss, LossScale scale,
+                                  EagerReduction eager) const {
   const ReplicaContext& context = shared_->replica_context();
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalize::kNow);
@@ -294,7 +299,8 @@ Gradients Optimizer::aggregate(const Gradients& gradients) const {
   check_own(gradients);
   const int replica = shared_->replica_context().local_id;
   check_gradients(state_->variables(), gradients.values(), replica);
-  std::vector<at::Tensor> sums = shared_->synchronizer->aggregate(replica, in_parameter_layout(gradients));
+  std::vector<at::Tensor> sums =
+      shared_->synchronizer->aggregate(replica, in_parameter_layout(gradients));
   return {state_->variables(), std::move(sums), GradientState::kAggregated, gradients.step()};
 }
 
@@ -398,8 +404,9 @@ void Optimizer::apply_all_accumulated() const {
 }
 
 void Optimizer::discard() const {
-  check_state(in_cross_replica_context(),
-              "Discard accumulated gradients outside of Strategy::run: they belong to the replicas.");
+  check_state(
+      in_cross_replica_context(),
+      "Discard accumulated gradients outside of Strategy::run: they belong to the replicas.");
   for (std::size_t replica = 0; replica < shared_->replicas.size(); ++replica)
     shared_->clear_accumulated(static_cast<int>(replica));
 }

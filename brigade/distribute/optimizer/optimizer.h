@@ -21,8 +21,8 @@ namespace brigade::distribute {
 class ReplicaContext;
 
 struct OptimizerOptions {
-  /// Groups of variables that have a separate learning rate or are frozen. A variable belongs to the
-  /// first group that matches its name.
+  /// Groups of variables that have a separate learning rate or are frozen. A variable belongs to
+  /// the first group that matches its name.
   std::vector<optim::ParameterGroup> groups;
   /// How many calls of `minimize` make one update. Each replica accumulates the gradients of that
   /// many micro-batches, in one more buffer of the parameters' size, and they are reduced once. The
@@ -48,20 +48,22 @@ class Optimizer {
  public:
   /// For strategies. Throws kInvalidArgument if `accumulate` is less than 1 or `global_step` is not
   /// a single int64 that is not trained.
-  Optimizer(std::shared_ptr<optim::OptimizerState> state, std::shared_ptr<GradientSynchronizer> synchronizer,
-            const OptimizerOptions& options, StrategyRef owner);
+  Optimizer(std::shared_ptr<optim::OptimizerState> state,
+            std::shared_ptr<GradientSynchronizer> synchronizer, const OptimizerOptions& options,
+            StrategyRef owner);
 
-  /// Makes one update that decreases `loss`: `apply_gradients(compute_gradients(loss, scale))`. With
-  /// accumulation it adds one micro-batch, and every N-th call updates. Throws what those two throw.
+  /// Makes one update that decreases `loss`: `apply_gradients(compute_gradients(loss, scale))`.
+  /// With accumulation it adds one micro-batch, and every N-th call updates. Throws what those two
+  /// throw.
   void minimize(const at::Tensor& loss, LossScale scale = LossScale::kMeanOverExamples) const;
 
   /// Returns this replica's part of the gradient, weighted according to `scale`, so that the sum of
   /// all replicas' parts is the gradient of the global batch. A replica without examples gets no
   /// gradients and runs no backward pass. Throws kFailedPrecondition outside a replica and in a
-  /// replica of another strategy, for a loss without a graph, for a `scale` other than the first one
-  /// declared, for a scalar mean whose number of examples is not known, and if other code changed a
-  /// parameter in place or its `requires_grad`; kInvalidArgument if the loss does not have one value
-  /// per example.
+  /// replica of another strategy, for a loss without a graph, for a `scale` other than the first
+  /// one declared, for a scalar mean whose number of examples is not known, and if other code
+  /// changed a parameter in place or its `requires_grad`; kInvalidArgument if the loss does not
+  /// have one value per example.
   ///
   /// The updates collected by the layers of this pass (`Graph::update_ops`: batch norm's moving
   /// statistics), which TensorFlow leaves to the caller, run with the next update in this replica,
@@ -70,18 +72,19 @@ class Optimizer {
   Gradients compute_gradients(const at::Tensor& loss,
                               LossScale scale = LossScale::kMeanOverExamples) const;
 
-  /// Returns the sum over the replicas, equal in each: what one replica would compute for the global
-  /// batch. Clip these gradients. Throws kFailedPrecondition if they are aggregated already;
+  /// Returns the sum over the replicas, equal in each: what one replica would compute for the
+  /// global batch. Clip these gradients. Throws kFailedPrecondition if they are aggregated already;
   /// kInvalidArgument, naming the variable, for a gradient of another shape, dtype or device than
   /// its variable's, and for another optimizer's gradients.
   Gradients aggregate(const Gradients& gradients) const;
 
   /// Updates the variables immediately; micro-batches that `minimize` has accumulated are not
-  /// applied. Local gradients are aggregated first; aggregated ones are applied as they are and must
-  /// be equal in every replica. Throws kFailedPrecondition for gradients of another step, and
+  /// applied. Local gradients are aggregated first; aggregated ones are applied as they are and
+  /// must be equal in every replica. Throws kFailedPrecondition for gradients of another step, and
   /// kInvalidArgument as `aggregate` does.
   ///
-  /// Outside replicas one call updates every replica's variables. It takes only aggregated gradients
+  /// Outside replicas one call updates every replica's variables. It takes only aggregated
+  /// gradients
   /// (`average_gradients`) and throws kFailedPrecondition for others.
   void apply_gradients(const Gradients& gradients) const;
 
@@ -89,8 +92,8 @@ class Optimizer {
   /// too; does nothing if there are none. Call it outside `run` when the data ends, or, as a
   /// collective, inside it.
   void flush() const;
-  /// Discards the micro-batches of an incomplete group, after a step that failed or when weights are
-  /// restored. Outside `run` only.
+  /// Discards the micro-batches of an incomplete group, after a step that failed or when weights
+  /// are restored. Outside `run` only.
   void discard() const;
 
   /// Whether the latest call of `minimize` made an update. In a replica it refers to that replica,

@@ -405,7 +405,8 @@ TEST(Optimizer, AReplicaThatMakesAnotherCallIsAnError) {
       context.all_reduce(comm::ReduceOp::kSum, x);
     });
   });
-  EXPECT_TRUE(mentions(error, "apply_gradients") && mentions(error, "all_reduce(sum)")) << error.what();
+  EXPECT_TRUE(mentions(error, "apply_gradients") && mentions(error, "all_reduce(sum)"))
+      << error.what();
   EXPECT_TRUE(at::equal(job.value(0), at::full({3}, 2.0, at::kDouble)));
 }
 
@@ -416,7 +417,8 @@ void expect_as_one_batch(const std::vector<std::vector<std::int64_t>>& splits, c
   std::int64_t all = 0;
   for (const auto& split : splits) all += ExampleCounts::of(split).global;
   Job one(1);
-  Job many(static_cast<int>(splits.front().size()), {.accumulate = static_cast<int>(splits.size())});
+  Job many(static_cast<int>(splits.front().size()),
+           {.accumulate = static_cast<int>(splits.size())});
   const at::Tensor rows = rows_split({all})[0];
   for (int round = 0; round < 3; ++round) {
     one.run(rows_split({all}), [&](ReplicaContext&, const at::Tensor& x) { step(one, x, all); });
@@ -468,7 +470,8 @@ TEST(Accumulation, CountsLossesPerExampleOfBatchesThatWereNotDistributed) {
   Job two(2, {.accumulate = 2});
   const at::Tensor rows = rows_split({7})[0];
   one.strategy.run([&](ReplicaContext&) { one.optimizer.minimize(losses_of(one.model(rows))); });
-  const std::vector<std::vector<std::pair<int, int>>> local_batches = {{{0, 3}, {3, 1}}, {{4, 1}, {5, 2}}};
+  const std::vector<std::vector<std::pair<int, int>>> local_batches = {{{0, 3}, {3, 1}},
+                                                                       {{4, 1}, {5, 2}}};
   for (const auto& micro_batch : local_batches) {
     two.strategy.run([&](ReplicaContext& context) {
       const auto [begin, size] = micro_batch[static_cast<std::size_t>(context.replica_id())];
@@ -509,7 +512,7 @@ TEST(Accumulation, AFlushAppliesWhatIsLeftAsOneSmallerBatch) {
     const at::Tensor rows = rows_split({5})[0];
     const auto feed = [&](std::int64_t begin, std::vector<std::int64_t> sizes) {
       std::vector<at::Tensor> local_batches = {rows.narrow(0, begin, sizes[0]),
-                                        rows.narrow(0, begin + sizes[0], sizes[1])};
+                                               rows.narrow(0, begin + sizes[0], sizes[1])};
       two.run(PerReplica<at::Tensor>(std::move(local_batches), ExampleCounts::of(sizes)),
               [&](ReplicaContext&, const at::Tensor& x) {
                 two.optimizer.minimize(losses_of(two.model(x)).mean());
@@ -651,7 +654,8 @@ TEST(Optimizer, OfAnotherStrategyIsRefusedNamingBoth) {
     });
   });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_TRUE(mentions(error, "An optimizer of the strategy mirrored (cpu:0, cpu:1)")) << error.what();
+  EXPECT_TRUE(mentions(error, "An optimizer of the strategy mirrored (cpu:0, cpu:1)"))
+      << error.what();
   EXPECT_TRUE(mentions(error, "another, mirrored (cpu:0, cpu:1)")) << error.what();
 }
 

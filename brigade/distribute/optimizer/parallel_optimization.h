@@ -28,15 +28,15 @@ template <class B>
 using ModelFunction = std::function<at::Tensor(const InputFunction<B>& input_fn)>;
 
 /// The program's input: returns the next batch at each call, and nullopt at the end of the data. It
-/// is called by the thread that calls `update`, tower by tower, so the towers' batches do not depend
-/// on timing. Example: `[it = dataset.iterator()]() mutable { return it.next(); }`.
+/// is called by the thread that calls `update`, tower by tower, so the towers' batches do not
+/// depend on timing. Example: `[it = dataset.iterator()]() mutable { return it.next(); }`.
 template <class B>
 using BatchSource = std::function<std::optional<B>()>;
 
 /// A training step with in-graph replication. All towers compute the gradients of their own batches
-/// at the same time, with the variables of the controller. The average of the gradients, weighted by
-/// examples and therefore exact for uneven batches, updates the variables on the controller once.
-/// Made by `create_parallel_optimization`. Movable.
+/// at the same time, with the variables of the controller. The average of the gradients, weighted
+/// by examples and therefore exact for uneven batches, updates the variables on the controller
+/// once. Made by `create_parallel_optimization`. Movable.
 ///
 /// Thread-safety: one thread, outside of replicas.
 template <class B>
@@ -52,9 +52,9 @@ class ParallelOptimization {
         optimizer_(
             make_tower_optimizer(*strategy_, model_.variables(), rule, options, global_step_)) {}
 
-  /// Makes one step: input, towers, average, update. Returns the mean loss over all towers' examples,
-  /// or nullopt at the end of the data. If the data ends in the middle of a step, towers without a
-  /// batch have no weight, and no example is lost. Throws what a tower threw.
+  /// Makes one step: input, towers, average, update. Returns the mean loss over all towers'
+  /// examples, or nullopt at the end of the data. If the data ends in the middle of a step, towers
+  /// without a batch have no weight, and no example is lost. Throws what a tower threw.
   std::optional<at::Tensor> update() {
     std::vector<std::vector<B>> batches = next_batches();
     if (batches.empty()) return std::nullopt;

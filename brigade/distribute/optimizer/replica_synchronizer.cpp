@@ -2,8 +2,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/distribute/optimizer/gradient_presence.h"
+#include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/distribute/replica_context.h"
 
 namespace brigade::distribute {
@@ -13,8 +13,8 @@ namespace {
 class ReplicaSynchronizer final : public GradientSynchronizer {
  public:
   ReplicaSynchronizer(std::vector<comm::Communicator*> communicators,
-                 std::shared_ptr<optim::OptimizerState> state, comm::ProcessCommunicator* workers,
-                 int optimizer)
+                      std::shared_ptr<optim::OptimizerState> state,
+                      comm::ProcessCommunicator* workers, int optimizer)
       : communicators_(std::move(communicators)),
         state_(std::move(state)),
         workers_(workers),
@@ -81,7 +81,7 @@ std::unique_ptr<GradientSynchronizer> make_replica_synchronizer(
     std::vector<comm::Communicator*> communicators, std::shared_ptr<optim::OptimizerState> state,
     comm::ProcessCommunicator* workers, int optimizer) {
   return std::make_unique<ReplicaSynchronizer>(std::move(communicators), std::move(state), workers,
-                                          optimizer);
+                                               optimizer);
 }
 
 }  // namespace brigade::distribute

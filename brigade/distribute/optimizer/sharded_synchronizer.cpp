@@ -7,8 +7,8 @@
 
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/distribute/input/element_shard.h"
-#include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/distribute/optimizer/gradient_presence.h"
+#include "brigade/distribute/optimizer/gradient_synchronizer.h"
 
 namespace brigade::distribute {
 
@@ -20,7 +20,7 @@ constexpr std::int64_t kBlock = 32 * 1024;
 class ShardedSynchronizer final : public GradientSynchronizer {
  public:
   ShardedSynchronizer(std::shared_ptr<comm::LocalGroup> group,
-               std::shared_ptr<optim::OptimizerState> state)
+                      std::shared_ptr<optim::OptimizerState> state)
       : group_(std::move(group)), state_(std::move(state)), scratch_(group_->world_size()) {}
 
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
@@ -34,7 +34,8 @@ class ShardedSynchronizer final : public GradientSynchronizer {
       known = known_anywhere();
       const comm::PhaseScope update(group_->clock(replica), comm::StepPhase::kUpdate);
       for (const optim::UpdateRun& run : state_->runs(known)) {
-        const ElementRange shard = element_shard({run.begin, run.end}, replica, group_->world_size());
+        const ElementRange shard =
+            element_shard({run.begin, run.end}, replica, group_->world_size());
         for (std::int64_t at = shard.begin; at < shard.end; at += kBlock) {
           apply_block(replica, run, {at, std::min(at + kBlock, shard.end)}, state);
         }
@@ -83,8 +84,8 @@ class ShardedSynchronizer final : public GradientSynchronizer {
     for (std::size_t i = run.first; i < run.last; ++i) add_variable(replica, i, block, sum, state);
   }
 
-  /// Writes the sum of the part of variable `i` in `block` to its position in `sum`, and zeros to the
-  /// gap after it.
+  /// Writes the sum of the part of variable `i` in `block` to its position in `sum`, and zeros to
+  /// the gap after it.
   void add_variable(int replica, std::size_t i, ElementRange block, const at::Tensor& sum,
                     GradientState state) {
     const variables::Variable& variable = state_->variables()[i];
@@ -134,8 +135,8 @@ class ShardedSynchronizer final : public GradientSynchronizer {
 
 }  // namespace
 
-std::unique_ptr<GradientSynchronizer> make_sharded_synchronizer(std::shared_ptr<comm::LocalGroup> group,
-                                                    std::shared_ptr<optim::OptimizerState> state) {
+std::unique_ptr<GradientSynchronizer> make_sharded_synchronizer(
+    std::shared_ptr<comm::LocalGroup> group, std::shared_ptr<optim::OptimizerState> state) {
   return std::make_unique<ShardedSynchronizer>(std::move(group), std::move(state));
 }
 

@@ -5,13 +5,13 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/distribute/optimizer/gradient_ready_listener.h"
-#include "brigade/distribute/optimizer/gradient_synchronizer.h"
-#include "brigade/distribute/optimizer/gradient_reducer.h"
 #include "brigade/distribute/optimizer/bucket_progress.h"
 #include "brigade/distribute/optimizer/bucket_size_tuner.h"
-#include "brigade/distribute/replica_context.h"
 #include "brigade/distribute/optimizer/gradient_buckets.h"
+#include "brigade/distribute/optimizer/gradient_ready_listener.h"
+#include "brigade/distribute/optimizer/gradient_reducer.h"
+#include "brigade/distribute/optimizer/gradient_synchronizer.h"
+#include "brigade/distribute/replica_context.h"
 
 namespace brigade::distribute {
 
@@ -24,13 +24,14 @@ namespace {
 /// the last contains the presence numbers.
 ///
 /// So buckets are reduced in order by one thread at a time, and nothing else uses the processes'
-/// communicator between the first bucket and the last: a replica whose backward contains collectives
-/// delivers nothing during backward, so no bucket is complete before its backward has ended.
+/// communicator between the first bucket and the last: a replica whose backward contains
+/// collectives delivers nothing during backward, so no bucket is complete before its backward has
+/// ended.
 class WorkerSynchronizer final : public GradientSynchronizer, public GradientReadyListener {
  public:
   WorkerSynchronizer(std::shared_ptr<comm::LocalGroup> group,
-                std::shared_ptr<optim::OptimizerState> state,
-                std::shared_ptr<const WorkerGroup> workers, int optimizer)
+                     std::shared_ptr<optim::OptimizerState> state,
+                     std::shared_ptr<const WorkerGroup> workers, int optimizer)
       : group_(std::move(group)),
         workers_(std::move(workers)),
         optimizer_(optimizer),
@@ -40,12 +41,14 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
         progress_(group_->world_size()),
         parts_(state->variables().size(),
                std::vector<at::Tensor>(static_cast<std::size_t>(group_->world_size()))),
-        reducer_(buffers_.num_buckets() > 1 || !tuner_.is_settled()
-                     ? std::make_unique<GradientReducer>([this](std::size_t bucket) { reduce(bucket); })
-                     : nullptr),
+        reducer_(
+            buffers_.num_buckets() > 1 || !tuner_.is_settled()
+                ? std::make_unique<GradientReducer>([this](std::size_t bucket) { reduce(bucket); })
+                : nullptr),
         local_communicators_(comm::make_local_communicators(group_)),
-        inner_(group_->world_size() > 1 ? make_sharded_synchronizer(group_, state)
-                                        : make_replica_synchronizer({local_communicators_.front().get()}, state)) {
+        inner_(group_->world_size() > 1
+                   ? make_sharded_synchronizer(group_, state)
+                   : make_replica_synchronizer({local_communicators_.front().get()}, state)) {
     prepare();
   }
 
@@ -139,7 +142,8 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
 
   /// Called by replica 0, while the others wait for it.
   void reduce_rest() {
-    for (std::size_t bucket = reducer_ ? reducer_->stop() : 0; bucket < buffers_.num_buckets(); ++bucket)
+    for (std::size_t bucket = reducer_ ? reducer_->stop() : 0; bucket < buffers_.num_buckets();
+         ++bucket)
       reduce(bucket);
     if (!tuner_.is_settled()) tune();
     prepare();
@@ -202,12 +206,11 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
 
 }  // namespace
 
-std::unique_ptr<GradientSynchronizer> make_worker_synchronizer(std::shared_ptr<comm::LocalGroup> group,
-                                                     std::shared_ptr<optim::OptimizerState> state,
-                                                     std::shared_ptr<const WorkerGroup> workers,
-                                                     int optimizer) {
-  return std::make_unique<WorkerSynchronizer>(std::move(group), std::move(state), std::move(workers),
-                                         optimizer);
+std::unique_ptr<GradientSynchronizer> make_worker_synchronizer(
+    std::shared_ptr<comm::LocalGroup> group, std::shared_ptr<optim::OptimizerState> state,
+    std::shared_ptr<const WorkerGroup> workers, int optimizer) {
+  return std::make_unique<WorkerSynchronizer>(std::move(group), std::move(state),
+                                              std::move(workers), optimizer);
 }
 
 }  // namespace brigade::distribute

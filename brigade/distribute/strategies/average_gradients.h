@@ -11,8 +11,8 @@ namespace brigade::distribute {
 ///     return adam.compute_gradients(loss(batch), LossScale::kAlreadyScaled); }, batches);
 ///   adam.apply_gradients(average_gradients(towers));
 ///
-/// For each variable it is the mean over the towers that have a gradient of it; a variable without a
-/// gradient in any tower has none in the result. Gradients are summed in replica order, on the
+/// For each variable it is the mean over the towers that have a gradient of it; a variable without
+/// a gradient in any tower has none in the result. Gradients are summed in replica order, on the
 /// device of the variables. Towers are not weighted by their numbers of examples: the mean is exact
 /// if each tower's loss is the mean over a batch of the same size. Throws kInvalidArgument if the
 /// towers' gradients are not of the same optimizer and step, or if an assigned gradient does not

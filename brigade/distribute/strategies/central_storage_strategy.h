@@ -22,15 +22,16 @@ struct CentralStorageOptions {
   /// The device of the variables and the optimizer's slots: "cpu:0", "gpu:0". Empty: the compute
   /// device if there is only one, otherwise "cpu:0".
   std::string parameter_device = {};
-  /// How gradients are summed. Unset: on a CPU each replica's thread sums a part of the elements; on
-  /// a GPU by `comm::ReductionToOneDevice`.
+  /// How gradients are summed. Unset: on a CPU each replica's thread sums a part of the elements;
+  /// on a GPU by `comm::ReductionToOneDevice`.
   std::shared_ptr<const comm::CrossDeviceOps> cross_device_ops = nullptr;
   /// Which replicas read a copy of the variables instead of the variables themselves.
   variables::Caching caching = variables::Caching::kWhereNeeded;
   /// The number of threads and cores of each replica on CPU. It changes the order of additions, and
   /// so the last bits of results.
   int threads_per_replica = 1;
-  /// The number of replicas on each GPU, if `compute_devices` is empty or names more GPUs than exist.
+  /// The number of replicas on each GPU, if `compute_devices` is empty or names more GPUs than
+  /// exist.
   int logical_gpus_per_card = 1;
   /// Whether replicas on CPU may share cores.
   device::Oversubscription oversubscription = device::Oversubscription::kRefuse;
@@ -51,8 +52,9 @@ struct CentralStorageOptions {
 /// less and is faster on GPUs. On CPU both do the same work. TensorFlow:
 /// tf.distribute.CentralStorageStrategy.
 ///
-/// Variables that are not trained have one component per replica, as in every strategy. Of a model's
-/// batch statistics, replica 0's are used, as with towers; metrics are summed over the replicas.
+/// Variables that are not trained have one component per replica, as in every strategy. Of a
+/// model's batch statistics, replica 0's are used, as with towers; metrics are summed over the
+/// replicas.
 ///
 /// Thread-safety: see Strategy.
 class CentralStorageStrategy : public Strategy {

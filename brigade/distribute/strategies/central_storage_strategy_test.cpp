@@ -23,8 +23,8 @@ std::vector<at::Tensor> trained(Strategy& strategy, std::optional<int> updates =
   for (int replica = 0; replica < strategy.num_replicas_in_sync(); ++replica) {
     sizes.push_back(3 - replica % 3);
     batches.push_back(at::arange(replica * 9, replica * 9 + 3 * sizes.back(), at::kDouble)
-                         .view({sizes.back(), 3})
-                         .sin());
+                          .view({sizes.back(), 3})
+                          .sin());
   }
   const PerReplica<at::Tensor> batch(std::move(batches), ExampleCounts::of(sizes));
   for (int step = 0; step < updates.value_or(3); ++step) {

@@ -30,7 +30,8 @@ StrategyParts parts_of(const MirroredOptions& options) {
   const auto spin = spin_duration(devices);
   return {.name = "mirrored",
           .devices = std::move(devices),
-          .sharing = on_cpu ? variables::StorageSharing::kOneStorage : variables::StorageSharing::kOneCopyEach,
+          .sharing = on_cpu ? variables::StorageSharing::kOneStorage
+                            : variables::StorageSharing::kOneCopyEach,
           .update = on_cpu ? StrategyParts::Update::kSharded : StrategyParts::Update::kReplicas,
           .cross_device_ops = options.cross_device_ops,
           .seed = options.seed,

@@ -18,8 +18,8 @@ namespace brigade::distribute {
 
 struct MirroredOptions {
   /// The devices that run replicas, one replica on each, in TensorFlow's or libtorch's spelling:
-  /// {"cpu:0", "/gpu:1"}. Empty: every visible GPU; without a GPU, a logical CPU for every core that
-  /// this process may use. CPUs and GPUs must not be mixed.
+  /// {"cpu:0", "/gpu:1"}. Empty: every visible GPU; without a GPU, a logical CPU for every core
+  /// that this process may use. CPUs and GPUs must not be mixed.
   std::vector<std::string> devices = {};
   /// The number of threads and cores of each replica on CPU. It changes the order of additions, and
   /// so the last bits of results.
@@ -39,9 +39,9 @@ struct MirroredOptions {
   device::PlacementOptions placement = {};
 };
 
-/// Synchronous training on several devices of one machine: every replica has the model, computes the
-/// gradients of its part of the global batch, and all replicas update together. Use it if the model
-/// fits on one device.
+/// Synchronous training on several devices of one machine: every replica has the model, computes
+/// the gradients of its part of the global batch, and all replicas update together. Use it if the
+/// model fits on one device.
 ///
 /// On CPU the replicas are threads with one shared copy of the parameters: nothing is transferred,
 /// and each replica reduces and updates a part of the elements. On GPUs each replica has its own
@@ -50,11 +50,11 @@ struct MirroredOptions {
 /// Thread-safety: see Strategy.
 class MirroredStrategy : public Strategy {
  public:
-  /// Uses every visible GPU, or every core. Throws as `device::resolve_devices` for invalid devices,
-  /// and kInvalidArgument for a mix of CPUs and GPUs.
+  /// Uses every visible GPU, or every core. Throws as `device::resolve_devices` for invalid
+  /// devices, and kInvalidArgument for a mix of CPUs and GPUs.
   explicit MirroredStrategy(MirroredOptions options = {});
-  /// Uses these devices: `MirroredStrategy({"gpu:0", "gpu:1"})`. Templates, because a plain vector would make
-  /// `MirroredStrategy({.seed = 1})` ambiguous: GCC takes braces for a vector as well.
+  /// Uses these devices: `MirroredStrategy({"gpu:0", "gpu:1"})`. Templates, because a plain vector
+  /// would make `MirroredStrategy({.seed = 1})` ambiguous: GCC takes braces for a vector as well.
   template <std::convertible_to<std::string> Device, std::size_t N>
   explicit MirroredStrategy(const Device (&devices)[N])
       : MirroredStrategy(std::vector<std::string>(devices, devices + N)) {}

@@ -66,7 +66,7 @@ constexpr std::string_view kReplicasFact = "replicas";
 /// Exchanges the number of replicas of each process, and checks that the workers' facts are equal.
 /// Uses the store, because the transport of tensors is one of these facts.
 comm::ProcessLayout exchange_layouts(cluster::Membership& membership, std::size_t replicas,
-                                   const comm::Facts& own, std::chrono::milliseconds timeout) {
+                                     const comm::Facts& own, std::chrono::milliseconds timeout) {
   const auto key_of = [](int rank) { return base::str_cat("strategy/", rank); };
   comm::Facts sent = {{std::string(kReplicasFact), base::str_cat(replicas)}};
   sent.insert(sent.end(), own.begin(), own.end());
@@ -92,28 +92,29 @@ comm::ProcessLayout exchange_layouts(cluster::Membership& membership, std::size_
 /// NCCL transfers only tensors on GPUs; host values (counts and names) need another transport.
 comm::CommunicationOptions for_host_values(comm::CommunicationOptions options, bool on_cpu) {
   if (options.transport != comm::Transport::kNccl) return options;
-  check_argument(!on_cpu,
-                 "MultiWorkerMirroredStrategy: the transport 'nccl' transfers tensors between GPUs, "
-                 "and this worker's replicas are on CPUs: use 'auto', or give every worker GPUs.");
+  check_argument(
+      !on_cpu,
+      "MultiWorkerMirroredStrategy: the transport 'nccl' transfers tensors between GPUs, "
+      "and this worker's replicas are on CPUs: use 'auto', or give every worker GPUs.");
   options.transport = comm::Transport::kAuto;
   return options;
 }
 
 std::shared_ptr<const WorkerGroup> make_workers(std::shared_ptr<cluster::Membership> membership,
-                                            const MultiWorkerMirroredOptions& options,
-                                            std::size_t replicas, bool on_cpu) {
+                                                const MultiWorkerMirroredOptions& options,
+                                                std::size_t replicas, bool on_cpu) {
   comm::CommunicationOptions on_host = for_host_values(options.communication, on_cpu);
   if (!on_host.key) on_host.key = options.join.key;
   if (membership->members().size() == 1) return nullptr;
-  comm::ProcessLayout layout = exchange_layouts(*membership, replicas, worker_facts(options, on_cpu),
-                                             options.join.start_timeout);
+  comm::ProcessLayout layout = exchange_layouts(
+      *membership, replicas, worker_facts(options, on_cpu), options.join.start_timeout);
   auto communicator = comm::make_process_communicator(membership, on_host);
   return std::make_shared<const WorkerGroup>(
       WorkerGroup{.membership = std::move(membership),
-              .communicator = std::move(communicator),
-              .layout = std::move(layout),
-              .bytes_per_pack = options.communication.bytes_per_pack,
-              .communication = options.communication});
+                  .communicator = std::move(communicator),
+                  .layout = std::move(layout),
+                  .bytes_per_pack = options.communication.bytes_per_pack,
+                  .communication = options.communication});
 }
 
 StrategyParts parts_of(std::shared_ptr<cluster::Membership> membership,
@@ -122,14 +123,16 @@ StrategyParts parts_of(std::shared_ptr<cluster::Membership> membership,
   const auto cpus =
       std::count_if(devices.begin(), devices.end(), [](const auto& d) { return d.is_cpu(); });
   const bool on_cpu = cpus > 0;
-  check_argument(!on_cpu || cpus == static_cast<std::ptrdiff_t>(devices.size()),
-                 "MultiWorkerMirroredStrategy: the devices mix CPUs and GPUs, and the slowest would "
-                 "limit all; use one kind.");
+  check_argument(
+      !on_cpu || cpus == static_cast<std::ptrdiff_t>(devices.size()),
+      "MultiWorkerMirroredStrategy: the devices mix CPUs and GPUs, and the slowest would "
+      "limit all; use one kind.");
   const auto spin = spin_duration(devices);
   auto workers = make_workers(std::move(membership), options, devices.size(), on_cpu);
   return {.name = "multi_worker_mirrored",
           .devices = std::move(devices),
-          .sharing = on_cpu ? variables::StorageSharing::kOneStorage : variables::StorageSharing::kOneCopyEach,
+          .sharing = on_cpu ? variables::StorageSharing::kOneStorage
+                            : variables::StorageSharing::kOneCopyEach,
           .update = on_cpu ? StrategyParts::Update::kSharded : StrategyParts::Update::kReplicas,
           .seed = options.seed,
           .placement = options.placement,

@@ -31,7 +31,8 @@ struct MultiWorkerMirroredOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// How processes exchange tensors.
   comm::CommunicationOptions communication = {};
-  /// How long to wait for other workers at the start, when a worker counts as lost, the cluster's key.
+  /// How long to wait for other workers at the start, when a worker counts as lost, the cluster's
+  /// key.
   rpc::JoinOptions join = {};
   /// What happens if a device scope names a device that does not exist; the placement log.
   device::PlacementOptions placement = {};
@@ -50,9 +51,9 @@ struct MultiWorkerMirroredOptions {
 /// both workers, if they disagree.
 ///
 /// Variables start with the chief's values. Creating models, running steps, reading metrics and
-/// saving are collectives: every worker must do them in the same order. Only the chief writes files.
-/// If a worker is lost, all others throw kUnavailable, naming it, within the peer timeout. To
-/// continue, make a new strategy and restore the last checkpoint.
+/// saving are collectives: every worker must do them in the same order. Only the chief writes
+/// files. If a worker is lost, all others throw kUnavailable, naming it, within the peer timeout.
+/// To continue, make a new strategy and restore the last checkpoint.
 ///
 /// TensorFlow: tf.distribute.MultiWorkerMirroredStrategy, where a missing worker hangs the others.
 /// Thread-safety: see Strategy.

@@ -163,7 +163,8 @@ TEST(MultiWorkerMirroredStrategy, ReducesOverAllWorkers) {
     EXPECT_EQ(strategy.reduce(comm::ReduceOp::kMin, ids).item<double>(), 0);
     EXPECT_EQ(strategy.broadcast_from_chief(std::int64_t{7} + strategy.worker_index()), 7);
     EXPECT_EQ(strategy.all_reduce_max(7 + strategy.worker_index()), 8);
-    EXPECT_EQ(strategy.broadcast_from_chief("from " + std::to_string(strategy.worker_index())), "from 0");
+    EXPECT_EQ(strategy.broadcast_from_chief("from " + std::to_string(strategy.worker_index())),
+              "from 0");
   });
 }
 
@@ -184,8 +185,8 @@ TEST(MultiWorkerMirroredStrategy, ValuesWithoutExamplesAreLeftOut) {
     const auto dataset = input::from_tensor_slices(at::arange(3, at::kDouble)).batch(2);
     std::vector<double> means;
     for (const auto& batch : strategy.distribute(dataset)) {
-      const auto own = strategy.run(
-          [](ReplicaContext&, const at::Tensor& own) { return own.mean(); }, batch);
+      const auto own =
+          strategy.run([](ReplicaContext&, const at::Tensor& own) { return own.mean(); }, batch);
       means.push_back(strategy.reduce_mean_over_examples(own).item<double>());
       EXPECT_EQ(strategy.reduce(comm::ReduceOp::kMean, own).item<double>(), means.back());
       EXPECT_EQ(strategy.reduce(comm::ReduceOp::kMax, own).item<double>(),
@@ -264,7 +265,8 @@ TEST(MultiWorkerMirroredStrategy, ALostWorkerIsAnErrorThatNamesIt) {
       if (strategy.worker_index() == 1) throw Error(ErrorCode::kInternal, "worker 1 fell over");
       const Error lost =
           error_from([&] { strategy.run([](ReplicaContext& context) { context.barrier(); }); });
-      if (lost.code() == ErrorCode::kUnavailable && mentions(lost, "/job:worker/task:1")) ++num_notified;
+      if (lost.code() == ErrorCode::kUnavailable && mentions(lost, "/job:worker/task:1"))
+        ++num_notified;
     });
   });
   EXPECT_TRUE(mentions(error, "fell over")) << error.what();

@@ -11,7 +11,8 @@
 namespace brigade::distribute {
 
 struct OneDeviceOptions {
-  /// The device, in TensorFlow's or libtorch's spelling. Empty: the first GPU; without a GPU, "cpu:0".
+  /// The device, in TensorFlow's or libtorch's spelling. Empty: the first GPU; without a GPU,
+  /// "cpu:0".
   std::string device = {};
   /// The number of threads of one tensor operation on CPU.
   int threads = 1;
@@ -23,9 +24,9 @@ struct OneDeviceOptions {
   device::PlacementOptions placement = {};
 };
 
-/// Variables, input and steps on one device. Use it to develop a program that will later run on many
-/// devices, and as a baseline: it adds almost no time to a hand-written loop, and steps run on the
-/// calling thread. TensorFlow: tf.distribute.OneDeviceStrategy.
+/// Variables, input and steps on one device. Use it to develop a program that will later run on
+/// many devices, and as a baseline: it adds almost no time to a hand-written loop, and steps run on
+/// the calling thread. TensorFlow: tf.distribute.OneDeviceStrategy.
 ///
 /// Thread-safety: see Strategy.
 class OneDeviceStrategy : public Strategy {

@@ -8,9 +8,9 @@ namespace brigade::layers::v1 {
 at::Tensor conv2d(const at::Tensor& inputs, std::int64_t filters, Size2d kernel_size,
                   const Conv2dOptions& options) {
   const SlidingWindow window{.size = kernel_size,
-                      .stride = options.strides,
-                      .rate = options.dilation_rate,
-                      .padding = options.padding};
+                             .stride = options.strides,
+                             .rate = options.dilation_rate,
+                             .padding = options.padding};
   check_window("conv2d", inputs, window);
   check_outputs("conv2d", filters);
   const OpenLayer layer(options.name, "conv2d", options.reuse);

@@ -45,8 +45,8 @@ at::Tensor get_total_loss(const TotalLossOptions& options) {
   }
   if (losses.empty()) {
     throw Error(ErrorCode::kFailedPrecondition,
-                base::str_cat("get_total_loss: this pass has no loss in the scope '",
-                              options.scope, "'; call a loss function or add_loss first"));
+                base::str_cat("get_total_loss: this pass has no loss in the scope '", options.scope,
+                              "'; call a loss function or add_loss first"));
   }
   return sum_of(losses);
 }

@@ -4,7 +4,7 @@ namespace brigade::layers::v1 {
 namespace {
 
 SlidingWindow checked(const char* layer, const at::Tensor& inputs, Size2d size, Size2d strides,
-               Padding padding) {
+                      Padding padding) {
   const SlidingWindow window{.size = size, .stride = strides, .padding = padding};
   check_window(layer, inputs, window);
   return window;

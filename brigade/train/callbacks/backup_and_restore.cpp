@@ -29,8 +29,8 @@ class BackupAndRestoreCallback final : public Callback {
     }
     broken_.clear();
     for (const auto& broken : latest.broken) {
-      base::log_warning(base::str_cat("Skipped the broken backup ", broken.path.string(), ": ",
-                                      broken.reason));
+      base::log_warning(
+          base::str_cat("Skipped the broken backup ", broken.path.string(), ": ", broken.reason));
       broken_.push_back(broken.path);
     }
     if (latest.checkpoint) session.resume_from = latest.checkpoint->path();
@@ -77,9 +77,9 @@ class BackupAndRestoreCallback final : public Callback {
 
   const BackupAndRestore options_;
   std::optional<WorkersSaver> saver_;
-  std::vector<io::Path> broken_;       // found at the start
+  std::vector<io::Path> broken_;               // found at the start
   std::optional<std::int64_t> current_epoch_;  // the epoch
-  std::int64_t batches_ = 0;           // since the last save
+  std::int64_t batches_ = 0;                   // since the last save
 };
 
 }  // namespace

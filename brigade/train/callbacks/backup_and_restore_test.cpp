@@ -182,8 +182,8 @@ TEST(LambdaCallback, CallsItsFunctions) {
   EXPECT_EQ(calls, "TEBbBbVvet");
 }
 
-/// Two workers that fit like `FitProcess`, and fail after this number of batches, if set; returns the
-/// chief's weights.
+/// Two workers that fit like `FitProcess`, and fail after this number of batches, if set; returns
+/// the chief's weights.
 std::vector<double> fit_of_workers(const io::Path& folder, checkpoint::Writers writers,
                                    std::optional<int> batches) {
   std::vector<double> weights;

@@ -20,9 +20,9 @@
 #include "brigade/train/callbacks/learning_rate_scheduler.h"
 #include "brigade/train/callbacks/model_checkpoint.h"
 #include "brigade/train/callbacks/reduce_lr_on_plateau.h"
-#include "brigade/train/hooks/stop_at_step_hook.h"
 #include "brigade/train/callbacks/tensor_board.h"
 #include "brigade/train/callbacks/terminate_on_nan.h"
+#include "brigade/train/hooks/stop_at_step_hook.h"
 #include "brigade/train/testing/tiny_model.h"
 
 namespace brigade::train {
@@ -132,7 +132,8 @@ TEST(EarlyStopping, RestoresTheWeightsOfTheBestEpoch) {
   EXPECT_FALSE(at::equal(weights(kept), weights(stopped)));
 }
 
-// The rates of Keras 3 (TensorFlow 2.21) after each epoch with the same values of the metric, in float32.
+// The rates of Keras 3 (TensorFlow 2.21) after each epoch with the same values of the metric, in
+// float32.
 TEST(ReduceLROnPlateau, RatesMatchKeras) {
   const ReduceLROnPlateau two{.patience = 2}, cooldown{.factor = 0.5, .patience = 2, .cooldown = 2},
       floor{.factor = 0.5, .patience = 1, .min_delta = 0.1, .min_lr = 0.1};

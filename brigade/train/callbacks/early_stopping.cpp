@@ -20,9 +20,10 @@ class EarlyStoppingCallback final : public Callback {
     wait_ = 0;
     best_.reset();
     best_weights_.clear();
-    fit.add_checkpointable({.name = "early_stopping",
-                  .save = [this] { return save(); },
-                  .restore = [this](const CheckpointableState& state) { restore(state); }});
+    fit.add_checkpointable(
+        {.name = "early_stopping",
+         .save = [this] { return save(); },
+         .restore = [this](const CheckpointableState& state) { restore(state); }});
   }
 
   void on_epoch_end(FitContext& fit) override {
@@ -38,8 +39,8 @@ class EarlyStoppingCallback final : public Callback {
     // As in Keras nothing stops in the very first epoch, and a first value that is NaN stays the
     // best.
     if (wait_ >= options_.patience && fit.epoch() > 0) {
-      fit.stop(base::str_cat("early stopping: ", monitor_.name(), " has not improved for ",
-                             wait_, wait_ == 1 ? " epoch" : " epochs"));
+      fit.stop(base::str_cat("early stopping: ", monitor_.name(), " has not improved for ", wait_,
+                             wait_ == 1 ? " epoch" : " epochs"));
     }
   }
 

@@ -34,7 +34,8 @@ bool is_lower_better(const std::string& callback, const std::string& name, Monit
 
 }  // namespace
 
-MetricMonitor::MetricMonitor(std::string callback, std::string name, MonitorMode mode, double min_delta)
+MetricMonitor::MetricMonitor(std::string callback, std::string name, MonitorMode mode,
+                             double min_delta)
     : callback_(std::move(callback)),
       name_(std::move(name)),
       is_lower_better_(is_lower_better(callback_, name_, mode)),

@@ -10,7 +10,8 @@ namespace brigade::train {
 
 /// Which values of a metric are better.
 enum class MonitorMode {
-  kAuto,  ///< by the name: lower is better for losses and errors, higher for accuracies and similar metrics
+  kAuto,  ///< by the name: lower is better for losses and errors, higher for accuracies and similar
+          ///< metrics
   kMin,
   kMax
 };

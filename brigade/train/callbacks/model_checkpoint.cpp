@@ -15,9 +15,10 @@ class ModelCheckpointCallback final : public Callback {
   }
 
   void on_train_begin(FitContext& fit) override {
-    fit.add_checkpointable({.name = "model_checkpoint",
-                  .save = [this] { return state(); },
-                  .restore = [this](const CheckpointableState& saved) { restore(saved); }});
+    fit.add_checkpointable(
+        {.name = "model_checkpoint",
+         .save = [this] { return state(); },
+         .restore = [this](const CheckpointableState& saved) { restore(saved); }});
     saver_.emplace(fit.state().strategy(), io::posix_file_system(),
                    checkpoint::SaverOptions{.directory = options_.directory,
                                             .keep_last = options_.keep_last,
@@ -79,9 +80,10 @@ std::shared_ptr<Callback> ModelCheckpoint::callback() const {
   check_argument(!directory.empty(), "ModelCheckpoint: directory is empty.");
   check_argument(!every_batches || *every_batches > 0,
                  "ModelCheckpoint: every_batches must be at least 1.");
-  check_argument(!every_batches || save_best_only == SaveBestOnly::kNo,
-                 "ModelCheckpoint: metrics are complete at the end of an epoch only, so save_best_only "
-                 "and every_batches cannot both be set.");
+  check_argument(
+      !every_batches || save_best_only == SaveBestOnly::kNo,
+      "ModelCheckpoint: metrics are complete at the end of an epoch only, so save_best_only "
+      "and every_batches cannot both be set.");
   return std::make_shared<ModelCheckpointCallback>(*this);
 }
 

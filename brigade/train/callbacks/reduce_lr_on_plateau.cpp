@@ -20,9 +20,10 @@ class ReduceLROnPlateauCallback final : public Callback {
     best_.reset();
     wait_ = 0;
     cooldown_ = 0;
-    fit.add_checkpointable({.name = "reduce_lr_on_plateau",
-                  .save = [this] { return save(); },
-                  .restore = [this](const CheckpointableState& state) { restore(state); }});
+    fit.add_checkpointable(
+        {.name = "reduce_lr_on_plateau",
+         .save = [this] { return save(); },
+         .restore = [this](const CheckpointableState& state) { restore(state); }});
   }
 
   void on_epoch_end(FitContext& fit) override {

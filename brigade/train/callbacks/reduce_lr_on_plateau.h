@@ -21,7 +21,8 @@ struct ReduceLROnPlateau {
   std::int64_t cooldown = 0;
   double min_lr = 0.0;
 
-  /// Throws kInvalidArgument for a factor outside of (0, 1), negative numbers, and as `MetricMonitor`.
+  /// Throws kInvalidArgument for a factor outside of (0, 1), negative numbers, and as
+  /// `MetricMonitor`.
   std::shared_ptr<Callback> callback() const;
 };
 

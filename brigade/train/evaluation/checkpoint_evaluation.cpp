@@ -78,7 +78,8 @@ SessionOptions session_of(const Checkpoint& checkpoint, const Evaluation& evalua
   return {.scaffold = {.init =
                            [&](TrainingState& state) {
                              restore(state, checkpoint, options.restore);
-                             for (const metrics::Metric* metric : evaluation.metrics) metric->reset_state();
+                             for (const metrics::Metric* metric : evaluation.metrics)
+                               metric->reset_state();
                              if (evaluation.begin) evaluation.begin();
                            }},
           .hooks = options.hooks,
@@ -97,7 +98,7 @@ void check(const Evaluation& evaluation) {
 }  // namespace
 
 EvaluationReport evaluate_once(TrainingState& state, const Checkpoint& checkpoint,
-                        const Evaluation& evaluation, const EvaluationOptions& options) {
+                               const Evaluation& evaluation, const EvaluationOptions& options) {
   check(evaluation);
   const at::NoGradGuard no_grad;
   const base::SystemClock clock;
@@ -120,9 +121,9 @@ EvaluationReport evaluate_once(TrainingState& state, const Checkpoint& checkpoin
   }
   session.close();
   EvaluationReport evaluated{.checkpoint = checkpoint.path(),
-                      .step = hold->step(),
-                      .batches = hold->batches(),
-                      .results = numbers(results->values().value_or(StepValues{}))};
+                             .step = hold->step(),
+                             .batches = hold->batches(),
+                             .results = numbers(results->values().value_or(StepValues{}))};
   if (summaries) {
     write_results(*summaries, evaluated);
     summaries->close();
@@ -138,7 +139,7 @@ void write_results(summary::SummaryWriter& summaries, const EvaluationReport& ev
 }
 
 EvaluationReport evaluate_once(TrainingState& state, const io::Path& checkpoint_path,
-                        const Evaluation& evaluation, const EvaluationOptions& options) {
+                               const Evaluation& evaluation, const EvaluationOptions& options) {
   const auto& files = options.environment.files;
   check_argument(files != nullptr, "SessionEnvironment::files is null.");
   if (files->exists(checkpoint_path / checkpoint::kManifestName)) {

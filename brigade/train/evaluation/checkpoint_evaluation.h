@@ -7,10 +7,10 @@
 
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/concurrency/cancel_token.h"
+#include "brigade/metrics/metric.h"
 #include "brigade/summary/summary_writer.h"
 #include "brigade/train/callbacks/history.h"
 #include "brigade/train/hooks/hook.h"
-#include "brigade/metrics/metric.h"
 #include "brigade/train/session/session.h"
 #include "brigade/train/session/training_state.h"
 
@@ -71,11 +71,11 @@ struct EvaluationReport {
 /// Throws kInvalidArgument for an evaluation without functions, and for two results with the same
 /// name; kCancelled; the errors of `TrainingState::restore`, of the functions and of the hooks.
 EvaluationReport evaluate_once(TrainingState& state, const checkpoint::Checkpoint& checkpoint,
-                        const Evaluation& evaluation, const EvaluationOptions& options = {});
+                               const Evaluation& evaluation, const EvaluationOptions& options = {});
 /// `checkpoint_path` is a checkpoint, or a directory whose newest intact checkpoint is evaluated.
 /// Throws kNotFound if there is none.
 EvaluationReport evaluate_once(TrainingState& state, const io::Path& checkpoint_path,
-                        const Evaluation& evaluation, const EvaluationOptions& options = {});
+                               const Evaluation& evaluation, const EvaluationOptions& options = {});
 
 /// Writes the results, by name, at the checkpoint's global step, and flushes the file.
 void write_results(summary::SummaryWriter& summaries, const EvaluationReport& evaluated);

@@ -18,10 +18,10 @@
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/input/synthetic.h"
 #include "brigade/layers/losses.h"
-#include "brigade/optim/adam.h"
 #include "brigade/metrics/accuracy.h"
-#include "brigade/train/hooks/final_ops_hook.h"
 #include "brigade/metrics/mean.h"
+#include "brigade/optim/adam.h"
+#include "brigade/train/hooks/final_ops_hook.h"
 #include "brigade/train/hooks/stop_after_n_evals_hook.h"
 #include "brigade/train/hooks/summary_at_end_hook.h"
 #include "brigade/train/testing/small_session.h"
@@ -71,8 +71,8 @@ struct Job {
       if (state.global_step() == steps) break;
       strategy.run(
           [&](distribute::ReplicaContext&, const input::LabeledBatch& replica_batch) {
-            adam.minimize(layers::losses::sparse_categorical_crossentropy(model(replica_batch.features),
-                                                                          replica_batch.labels));
+            adam.minimize(layers::losses::sparse_categorical_crossentropy(
+                model(replica_batch.features), replica_batch.labels));
           },
           batch);
       state.advance();
@@ -80,27 +80,28 @@ struct Job {
   }
 
   Evaluation evaluation() {
-    return {.begin =
-                [this] {
-                  model.eval();
-                  iterator.emplace(test.iterator());
-                },
-            .step = [this]() -> std::optional<StepValues> {
-              const auto batch = iterator->next();
-              if (!batch) return std::nullopt;
-              const auto sums = strategy.run(
-                  [&](distribute::ReplicaContext&, const input::LabeledBatch& replica_batch) {
-                    const at::Tensor logits = model(replica_batch.features);
-                    EXPECT_FALSE(logits.requires_grad());
-                    loss->update_state(layers::losses::sparse_categorical_crossentropy(
-                        logits, replica_batch.labels, {.reduction = layers::losses::Reduction::kNone}));
-                    accuracy->update_state(replica_batch.labels, logits);
-                    return logits.sum();
-                  },
-                  *batch);
-              return StepValues{{"sum", strategy.reduce(comm::ReduceOp::kSum, sums)}};
+    return {
+        .begin =
+            [this] {
+              model.eval();
+              iterator.emplace(test.iterator());
             },
-            .metrics = {loss.get(), accuracy.get()}};
+        .step = [this]() -> std::optional<StepValues> {
+          const auto batch = iterator->next();
+          if (!batch) return std::nullopt;
+          const auto sums = strategy.run(
+              [&](distribute::ReplicaContext&, const input::LabeledBatch& replica_batch) {
+                const at::Tensor logits = model(replica_batch.features);
+                EXPECT_FALSE(logits.requires_grad());
+                loss->update_state(layers::losses::sparse_categorical_crossentropy(
+                    logits, replica_batch.labels, {.reduction = layers::losses::Reduction::kNone}));
+                accuracy->update_state(replica_batch.labels, logits);
+                return logits.sum();
+              },
+              *batch);
+          return StepValues{{"sum", strategy.reduce(comm::ReduceOp::kSum, sums)}};
+        },
+        .metrics = {loss.get(), accuracy.get()}};
   }
 
   /// The results of the current model, without a checkpoint.
@@ -158,7 +159,8 @@ TEST(EvaluateOnce, EqualsTheLiveModelUnderEveryStrategy) {
     const Made other = make();
     Job fresh(*other);
     ASSERT_NE(fresh.live(), live);
-    const EvaluationReport evaluated = evaluate_once(fresh.state, path, fresh.evaluation(), in(files));
+    const EvaluationReport evaluated =
+        evaluate_once(fresh.state, path, fresh.evaluation(), in(files));
     EXPECT_EQ(evaluated.results, live) << strategy->name();
     EXPECT_EQ(evaluated.step, 4);
     EXPECT_EQ(evaluated.batches, 5);
@@ -283,8 +285,8 @@ TEST(EvaluateOnce, AnErrorEndsTheHooksAndWritesNothing) {
   const Evaluation broken{.step = []() -> std::optional<StepValues> {
     throw Error(ErrorCode::kUnavailable, "no data");
   }};
-  EXPECT_TRUE(
-      mentions(error_from([&] { evaluate_once(training.state, "/run", broken, options); }), "no data"));
+  EXPECT_TRUE(mentions(error_from([&] { evaluate_once(training.state, "/run", broken, options); }),
+                       "no data"));
   EXPECT_EQ(steps->seen.back(), "failed7");
 }
 

@@ -15,8 +15,8 @@ namespace {
 
 /// One evaluation, or nothing if the checkpoint is gone or the evaluation was cancelled.
 std::optional<EvaluationReport> try_evaluate(TrainingState& state, const Checkpoint& checkpoint,
-                                      const Evaluation& evaluation,
-                                      const EvaluationOptions& options) {
+                                             const Evaluation& evaluation,
+                                             const EvaluationOptions& options) {
   try {
     return evaluate_once(state, checkpoint, evaluation, options);
   } catch (const Error& error) {
@@ -31,8 +31,8 @@ std::optional<EvaluationReport> try_evaluate(TrainingState& state, const Checkpo
 }  // namespace
 
 std::optional<EvaluationReport> evaluation_loop(TrainingState& state, const io::Path& directory,
-                                         const Evaluation& evaluation,
-                                         const EvaluationLoopOptions& options) {
+                                                const Evaluation& evaluation,
+                                                const EvaluationLoopOptions& options) {
   const auto& most = options.max_number_of_evaluations;
   if (most && *most <= 0) {
     throw Error(

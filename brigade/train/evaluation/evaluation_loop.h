@@ -5,8 +5,8 @@
 #include <functional>
 #include <optional>
 
-#include "brigade/train/evaluation/checkpoints_iterator.h"
 #include "brigade/train/evaluation/checkpoint_evaluation.h"
+#include "brigade/train/evaluation/checkpoints_iterator.h"
 
 namespace brigade::train {
 
@@ -36,7 +36,7 @@ struct EvaluationLoopOptions {
 ///
 /// Throws as those, and kInvalidArgument for a maximum below 1.
 std::optional<EvaluationReport> evaluation_loop(TrainingState& state, const io::Path& directory,
-                                         const Evaluation& evaluation,
-                                         const EvaluationLoopOptions& options = {});
+                                                const Evaluation& evaluation,
+                                                const EvaluationLoopOptions& options = {});
 
 }  // namespace brigade::train

@@ -11,9 +11,9 @@
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/io/memory_file_system.h"
 #include "brigade/summary/event_file_reader.h"
+#include "brigade/train/callbacks/tensor_board.h"
 #include "brigade/train/hooks/profiler_hook.h"
 #include "brigade/train/session/session.h"
-#include "brigade/train/callbacks/tensor_board.h"
 #include "brigade/train/testing/tiny_model.h"
 #include "brigade/train/testing/toy_training.h"
 

@@ -46,7 +46,8 @@ std::vector<summary::Shape> shapes(const Node& node) {
   return found;
 }
 
-OperationInput operation_input(const Edge& edge, const std::unordered_map<Node*, std::size_t>& index_of) {
+OperationInput operation_input(const Edge& edge,
+                               const std::unordered_map<Node*, std::size_t>& index_of) {
   if (!edge.is_valid()) return {};
   if (const auto* leaf = dynamic_cast<const AccumulateGrad*>(edge.function.get())) {
     return {.leaf = leaf->variable.unsafeGetTensorImpl(), .leaf_elements = leaf->variable.numel()};
@@ -71,7 +72,8 @@ std::vector<OperationNode> operations_before(Node& root) {
                             .device = node->input_metadata(0).device(),
                             .output_shapes = shapes(*node),
                             .inputs = {}};
-    for (const Edge& edge : node->next_edges()) operation.inputs.push_back(operation_input(edge, index_of));
+    for (const Edge& edge : node->next_edges())
+      operation.inputs.push_back(operation_input(edge, index_of));
     index_of.emplace(node, operations.size());
     operations.push_back(std::move(operation));
   }

@@ -25,7 +25,8 @@ std::int64_t elements(const OperationNode& operation) {
 
 OperationScopes::Found OperationScopes::find(const OperationNode& operation) {
   Result result;
-  std::vector<std::string> read, derived;  // layers of weights, and of results computed from weights
+  std::vector<std::string> read,
+      derived;  // layers of weights, and of results computed from weights
   bool reads_unknown = false, reads_data = false;
   for (const OperationInput& input : operation.inputs) {
     if (input.leaf != nullptr) {

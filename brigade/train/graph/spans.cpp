@@ -15,7 +15,7 @@ void Spans::add(summary::TraceEvent event) {
 }
 
 Spans::ScopedSpan::ScopedSpan(Spans& spans, std::string_view name, std::string_view category,
-                    std::int64_t replica)
+                              std::int64_t replica)
     : spans_(spans.is_recording_ ? &spans : nullptr) {
   if (spans_ == nullptr) return;
   event_.name = name;

@@ -44,7 +44,8 @@ class Spans {
  private:
   class ScopedSpan {
    public:
-    ScopedSpan(Spans& spans, std::string_view name, std::string_view category, std::int64_t replica);
+    ScopedSpan(Spans& spans, std::string_view name, std::string_view category,
+               std::int64_t replica);
     ~ScopedSpan();
     ScopedSpan(const ScopedSpan&) = delete;
     ScopedSpan& operator=(const ScopedSpan&) = delete;

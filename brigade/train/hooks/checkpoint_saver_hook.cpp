@@ -28,7 +28,7 @@ void CheckpointSaverHook::begin(SessionContext& context) {
 bool CheckpointSaverHook::is_saved_already(const SessionContext& context) {
   const std::vector<io::Path> saved = saver_->checkpoints();
   return context.broadcast_from_chief(context.restored_from() && !saved.empty() &&
-                        saved.back() == *context.restored_from());
+                                      saved.back() == *context.restored_from());
 }
 
 // All workers count the same steps; for times, only the chief's clock counts.
@@ -69,10 +69,11 @@ void CheckpointSaverHook::save_last(SessionContext& context) {
     }
     return save(context);
   }
-  base::log_warning(base::str_cat(
-      "The training ends at step ", context.global_step(),
-      " between two micro-batches of one update; the checkpoint of step ",
-      timer_->last_step().value_or(0), " stays the newest. Call Optimizer::flush at the end of the data."));
+  base::log_warning(
+      base::str_cat("The training ends at step ", context.global_step(),
+                    " between two micro-batches of one update; the checkpoint of step ",
+                    timer_->last_step().value_or(0),
+                    " stays the newest. Call Optimizer::flush at the end of the data."));
 }
 
 void CheckpointSaverHook::end(SessionContext& context) {

@@ -31,7 +31,8 @@ void GlobalStepWaiterHook::before_run(SessionContext& context) {
     }
     if (!std::exchange(is_told, true)) {
       base::log_info(base::str_cat("Waiting for step ", options_.wait_until_step,
-                                   " before the first step of this worker; the current step is ", step, "."));
+                                   " before the first step of this worker; the current step is ",
+                                   step, "."));
     }
     context.wait(options_.poll);
   }

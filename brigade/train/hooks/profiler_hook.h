@@ -8,9 +8,9 @@
 
 #include "brigade/io/file_system.h"
 #include "brigade/summary/trace.h"
+#include "brigade/train/graph/operation_recorder.h"
 #include "brigade/train/hooks/every.h"
 #include "brigade/train/hooks/hook.h"
-#include "brigade/train/graph/operation_recorder.h"
 #include "brigade/train/hooks/step_timer.h"
 
 namespace brigade::train {
@@ -56,7 +56,7 @@ class ProfilerHook final : public SessionRunHook {
   std::int64_t last_ = 0;  // of the current recording
   std::optional<OperationRecorder> operations_;
   OperationRecord last_step_;
-  std::vector<summary::TraceEvent> events_;                              // operations of the recorded steps
+  std::vector<summary::TraceEvent> events_;  // operations of the recorded steps
   std::map<std::pair<std::int64_t, std::uint64_t>, std::int64_t> rows_;  // by replica and thread
 };
 

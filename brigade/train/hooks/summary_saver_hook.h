@@ -2,11 +2,11 @@
 
 #include <optional>
 
-#include "brigade/train/hooks/every.h"
 #include "brigade/train/graph/graph_writer.h"
+#include "brigade/train/hooks/every.h"
 #include "brigade/train/hooks/hook.h"
-#include "brigade/train/session/scaffold.h"
 #include "brigade/train/hooks/step_timer.h"
+#include "brigade/train/session/scaffold.h"
 
 namespace brigade::train {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "brigade/distribute/optimizer/optimizer.h"
+#include "brigade/metrics/metric.h"
 #include "brigade/optim/schedule.h"
 #include "brigade/train/model/loss.h"
-#include "brigade/metrics/metric.h"
 #include "brigade/train/model/optimizer_choice.h"
 
 namespace brigade::train {

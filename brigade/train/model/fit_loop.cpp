@@ -12,9 +12,10 @@ namespace brigade::train {
 namespace {
 
 FitPlan plan_of(const FitOptions& options, const internal::EpochIterator& iterator) {
-  return {.initial_epoch = options.initial_epoch,
-          .epochs = options.epochs,
-          .steps_per_epoch = options.steps_per_epoch ? options.steps_per_epoch : iterator.batches()};
+  return {
+      .initial_epoch = options.initial_epoch,
+      .epochs = options.epochs,
+      .steps_per_epoch = options.steps_per_epoch ? options.steps_per_epoch : iterator.batches()};
 }
 
 /// Evaluation mode while this object lives; training mode afterwards, also after an error.
@@ -55,14 +56,16 @@ Logs evaluate_batches(internal::Trainer& trainer, const LabeledData::Distributed
   return logs;
 }
 
-FitLoop::FitLoop(internal::Trainer& trainer, TrainingState& state, internal::EpochIterator& iterator,
-                 const FitOptions& options, const std::optional<Distributed>& validation)
+FitLoop::FitLoop(internal::Trainer& trainer, TrainingState& state,
+                 internal::EpochIterator& iterator, const FitOptions& options,
+                 const std::optional<Distributed>& validation)
     : trainer_(trainer),
       iterator_(iterator),
       options_(options),
       validation_(validation),
       callbacks_(options.callbacks),
-      context_(plan_of(options, iterator), state, trainer.optimizer(), trainer.network().variables()) {
+      context_(plan_of(options, iterator), state, trainer.optimizer(),
+               trainer.network().variables()) {
   if (options.verbose != Verbose::kSilent)
     callbacks_.emplace_back(make_progress_callback(std::cerr, options.verbose));
   context_.epoch_ = options.initial_epoch;
@@ -75,22 +78,22 @@ void FitLoop::add_checkpointables() {
   state.add_metric(trainer_.loss_mean());
   for (const auto& each : trainer_.metrics()) state.add_metric(*each.metric);
   state.add({.name = "fit",
-                  .save =
-                      [this] {
-                        CheckpointableState saved{.tree = io::StateTree::dict()};
-                        saved.tree["epoch"] = context_.epoch_;
-                        saved.tree["batches"] = context_.batches_;
-                        saved.tree["learning_rate"] = context_.learning_rate();
-                        return saved;
-                      },
-                  .restore =
-                      [this](const CheckpointableState& saved) {
-                        const std::int64_t epoch = saved.tree.at("epoch").as_int64();
-                        const std::int64_t batches = saved.tree.at("batches").as_int64();
-                        context_.set_learning_rate(saved.tree.at("learning_rate").as_double());
-                        context_.epoch_ = epoch;
-                        context_.batches_ = batches;
-                      }});
+             .save =
+                 [this] {
+                   CheckpointableState saved{.tree = io::StateTree::dict()};
+                   saved.tree["epoch"] = context_.epoch_;
+                   saved.tree["batches"] = context_.batches_;
+                   saved.tree["learning_rate"] = context_.learning_rate();
+                   return saved;
+                 },
+             .restore =
+                 [this](const CheckpointableState& saved) {
+                   const std::int64_t epoch = saved.tree.at("epoch").as_int64();
+                   const std::int64_t batches = saved.tree.at("batches").as_int64();
+                   context_.set_learning_rate(saved.tree.at("learning_rate").as_double());
+                   context_.epoch_ = epoch;
+                   context_.batches_ = batches;
+                 }});
 }
 
 History FitLoop::run() {

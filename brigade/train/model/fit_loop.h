@@ -4,12 +4,12 @@
 #include <optional>
 #include <vector>
 
+#include "brigade/train/callbacks/history.h"
 #include "brigade/train/model/epoch_iterator.h"
 #include "brigade/train/model/fit_context.h"
 #include "brigade/train/model/fit_options.h"
-#include "brigade/train/callbacks/history.h"
-#include "brigade/train/session/session.h"
 #include "brigade/train/model/trainer.h"
+#include "brigade/train/session/session.h"
 
 namespace brigade::train {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "brigade/train/callbacks/callback.h"
-#include "brigade/train/model/labeled_data.h"
 #include "brigade/train/callbacks/progress_callback.h"
+#include "brigade/train/model/labeled_data.h"
 #include "brigade/train/session/session.h"
 
 namespace brigade::train {

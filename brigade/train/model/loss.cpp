@@ -24,7 +24,8 @@ at::Tensor mean_of_example(const at::Tensor& values) {
 }
 
 /// Labels converted to the dtype of the predictions, and both in the same shape.
-metrics::internal::Pair aligned(const char* name, const at::Tensor& labels, const at::Tensor& predictions) {
+metrics::internal::Pair aligned(const char* name, const at::Tensor& labels,
+                                const at::Tensor& predictions) {
   return metrics::internal::of_same_shape(name, labels.to(predictions.scalar_type()), predictions);
 }
 
@@ -107,7 +108,8 @@ Loss::Loss(const std::string& name, From from) {
   function_ = row->make(from);
   if (from == From::kLogits) return;
   if (row->make == binary) expected_ = Expected::kEachInRange;
-  if (row->make == categorical || row->make == sparse_categorical) expected_ = Expected::kDistribution;
+  if (row->make == categorical || row->make == sparse_categorical)
+    expected_ = Expected::kDistribution;
 }
 
 std::string Loss::prediction_problem(const at::Tensor& predictions) const {

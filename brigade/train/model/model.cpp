@@ -12,8 +12,8 @@
 #include "brigade/base/strings.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/worker_agreement.h"
-#include "brigade/train/model/fit_loop.h"
 #include "brigade/metrics/make_metric.h"
+#include "brigade/train/model/fit_loop.h"
 #include "brigade/train/model/trainer.h"
 
 namespace brigade::train {
@@ -37,9 +37,10 @@ void check_positive(const char* name, const std::optional<std::int64_t>& value) 
 }
 
 void check(const FitOptions& options) {
-  check_argument(options.initial_epoch >= 0 && options.epochs >= options.initial_epoch,
-                 base::str_cat("epochs is ", options.epochs, " and initial_epoch is ",
-                               options.initial_epoch, ": epochs is the end of the range of epochs, not their number."));
+  check_argument(
+      options.initial_epoch >= 0 && options.epochs >= options.initial_epoch,
+      base::str_cat("epochs is ", options.epochs, " and initial_epoch is ", options.initial_epoch,
+                    ": epochs is the end of the range of epochs, not their number."));
   check_positive("steps_per_epoch", options.steps_per_epoch);
   check_positive("validation_steps", options.validation_steps);
   check_positive("validation_freq", options.validation_freq);
@@ -89,9 +90,10 @@ std::vector<internal::NamedMetric> make_metrics(distribute::Strategy& strategy,
                                      [&](const auto& each) { return each.name == choice.name(); });
     check_argument(is_new && choice.name() != "loss",
                    base::str_cat("Two metrics would have the name '", choice.name(), "'."));
-    metrics.push_back({choice.name(), choice.metric() ? choice.metric()
-                                                      : std::shared_ptr<const metrics::PredictionMetric>(
-                                                            metrics::make_metric(choice.name()))});
+    metrics.push_back({choice.name(), choice.metric()
+                                          ? choice.metric()
+                                          : std::shared_ptr<const metrics::PredictionMetric>(
+                                                metrics::make_metric(choice.name()))});
   }
   return metrics;
 }
@@ -155,7 +157,8 @@ internal::Trainer& Model::Impl::trainer_for(const Batch& batch) {
   const auto& options = *compiled;
   trainer = std::make_unique<internal::Trainer>(
       strategy, *network, *options.loss, metrics,
-      strategy.make_optimizer(network->variables(), options.optimizer.rule(), options.optimizer_options));
+      strategy.make_optimizer(network->variables(), options.optimizer.rule(),
+                              options.optimizer_options));
   if (options.loss->takes_probabilities()) warn_of_logits(features);
   return *trainer;
 }
@@ -216,7 +219,8 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
   distribute::Strategy& strategy = impl_->strategy;
   distribute::check_agreement(
       strategy.workers(), facts_of(*impl_->compiled, options),
-      {.what = "fits", .advice = "compile and fit the model with the same options in every worker."});
+      {.what = "fits",
+       .advice = "compile and fit the model with the same options in every worker."});
   internal::EpochIterator iterator(
       data.distributed(strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle}));
   std::optional<LabeledData::Distributed> validation;
@@ -280,8 +284,9 @@ distribute::Strategy& Model::strategy() const {
 }
 
 std::span<const variables::Variable> Model::variables() const {
-  check_state(impl_->network != nullptr,
-              "The model has no variables yet: they are created with the first data, or by build().");
+  check_state(
+      impl_->network != nullptr,
+      "The model has no variables yet: they are created with the first data, or by build().");
   return impl_->network->variables();
 }
 

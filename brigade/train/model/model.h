@@ -12,9 +12,9 @@
 
 #include "brigade/data/dataset.h"
 #include "brigade/distribute/strategy.h"
+#include "brigade/train/callbacks/history.h"
 #include "brigade/train/model/compile_options.h"
 #include "brigade/train/model/fit_options.h"
-#include "brigade/train/callbacks/history.h"
 #include "brigade/train/model/labeled_data.h"
 #include "brigade/train/model/network.h"
 #include "brigade/variables/mode.h"

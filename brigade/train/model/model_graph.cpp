@@ -25,11 +25,13 @@ bool is_same(const c10::Device& a, const c10::Device& b) {
 }
 
 /// The device of a replica's tensor, by the name of the strategy's device if it is one of them.
-std::string device_name_of(const distribute::Strategy& strategy, int replica, const c10::Device& device) {
+std::string device_name_of(const distribute::Strategy& strategy, int replica,
+                           const c10::Device& device) {
   const device::Device& parameter_device = strategy.parameter_device();
   if (is_same(strategy.devices()[static_cast<std::size_t>(replica)].torch_device, device))
     return device_name(strategy, replica);
-  if (is_same(parameter_device.torch_device, device)) return parameter_device.name.tensorflow_name();
+  if (is_same(parameter_device.torch_device, device))
+    return parameter_device.name.tensorflow_name();
   return str_cat("/device:", device.is_cpu() ? "CPU:" : "GPU:",
                  static_cast<int>(std::max<c10::DeviceIndex>(device.index(), 0)));
 }

@@ -51,7 +51,8 @@ void Trainer::record(const input::LabeledBatch& replica_batch, const at::Tensor&
   } else {
     loss_mean_.update_state(losses);
   }
-  for (const NamedMetric& each : metrics_) each.metric->update_state(replica_batch.labels, predictions);
+  for (const NamedMetric& each : metrics_)
+    each.metric->update_state(replica_batch.labels, predictions);
 }
 
 StepValues Trainer::train(const Batch& batch) {

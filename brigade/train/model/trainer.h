@@ -10,10 +10,10 @@
 #include "brigade/distribute/optimizer/optimizer.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/input/labeled_example.h"
-#include "brigade/train/callbacks/history.h"
-#include "brigade/train/model/loss.h"
 #include "brigade/metrics/mean.h"
 #include "brigade/metrics/metric.h"
+#include "brigade/train/callbacks/history.h"
+#include "brigade/train/model/loss.h"
 #include "brigade/train/model/network.h"
 #include "brigade/train/session/step_values.h"
 
@@ -53,7 +53,8 @@ class Trainer {
   const Network& network() const { return network_; }
 
  private:
-  at::Tensor losses_of(const input::LabeledBatch& replica_batch, const at::Tensor& predictions) const;
+  at::Tensor losses_of(const input::LabeledBatch& replica_batch,
+                       const at::Tensor& predictions) const;
   void record(const input::LabeledBatch& replica_batch, const at::Tensor& predictions,
               const at::Tensor& losses) const;
 

@@ -48,7 +48,7 @@ std::unique_ptr<summary::SummaryWriter> make_summaries(const SessionOptions& opt
   const io::Path directory =
       options.summary_dir.empty() ? options.checkpoint_dir : options.summary_dir;
   const bool is_requested = !options.summary_dir.empty() || !options.save_summaries.is_never() ||
-                        !options.log_step_count.is_never();
+                            !options.log_step_count.is_never();
   if (!is_chief(options) || directory.empty() || !is_requested) return nullptr;
   check_argument(environment.files != nullptr, "SessionEnvironment::files is null.");
   const base::Clock& clock = environment.clock != nullptr ? *environment.clock : system_clock;
@@ -199,7 +199,8 @@ std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_latest(cons
   const distribute::Strategy& strategy = context_.state().strategy();
   std::optional<checkpoint::Checkpoint> own;
   if (strategy.is_chief()) own = find_own_latest(path);
-  const std::string chosen = strategy.broadcast_from_chief(own ? own->path().string() : std::string());
+  const std::string chosen =
+      strategy.broadcast_from_chief(own ? own->path().string() : std::string());
   if (own || chosen.empty()) return own;
   if (context_.files()->exists(io::Path(chosen) / checkpoint::kManifestName))
     return checkpoint::Checkpoint::open(context_.files(), chosen);
@@ -213,7 +214,8 @@ std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_own_latest(
     const io::Path& path) {
   checkpoint::LatestWhole found = checkpoint::find_latest_whole(context_.files(), path);
   if (!found.checkpoint && !found.broken.empty()) {
-    // Starting over would look like success, and would in the end delete checkpoints that can still be repaired.
+    // Starting over would look like success, and would in the end delete checkpoints that can still
+    // be repaired.
     throw Error(ErrorCode::kDataLoss,
                 str_cat("None of the checkpoints in ", path.string(), " is intact (",
                         found.broken.back().reason,
@@ -273,7 +275,8 @@ void MonitoredTrainingSession::fail(const std::exception_ptr& error) {
           str_cat("While a training ended with an error: ", text_of(std::current_exception())));
     }
   };
-  for (std::size_t i = 0; i < num_begun_hooks_; ++i) attempt([&] { hooks_[i]->on_error(context_, error); });
+  for (std::size_t i = 0; i < num_begun_hooks_; ++i)
+    attempt([&] { hooks_[i]->on_error(context_, error); });
   for (std::size_t i = 0; i < num_begun_hooks_; ++i) attempt([&] { hooks_[i]->end(context_); });
   if (summaries_) attempt([&] { summaries_->close(); });
 }

@@ -35,7 +35,8 @@ void SessionContext::request_stop(AtStop at_stop) {
 void SessionContext::agree_on_stop() {
   const distribute::Strategy& strategy = state_.strategy();
   if (strategy.num_workers() == 1 || agreed_stop_ != Stop::kNo) return;
-  agreed_stop_ = static_cast<Stop>(strategy.all_reduce_max(static_cast<std::int64_t>(requested_stop_.load())));
+  agreed_stop_ =
+      static_cast<Stop>(strategy.all_reduce_max(static_cast<std::int64_t>(requested_stop_.load())));
 }
 
 AtStop SessionContext::at_stop() const {

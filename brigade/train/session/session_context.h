@@ -51,7 +51,9 @@ class SessionContext {
   void request_stop(AtStop at_stop = AtStop::kSave);
   bool should_stop() const { return agreed_stop_ != Stop::kNo; }
   /// Returns the chief's value of `is_due` in every worker; a collective.
-  bool broadcast_from_chief(bool is_due) const { return state_.strategy().broadcast_from_chief(std::int64_t{is_due}) != 0; }
+  bool broadcast_from_chief(bool is_due) const {
+    return state_.strategy().broadcast_from_chief(std::int64_t{is_due}) != 0;
+  }
   AtStop at_stop() const;
 
   /// The checkpoint from which the state was last restored, or nothing.

@@ -71,7 +71,8 @@ std::optional<StepValues> MonitoredTrainingSession::try_run(const StepFunction& 
     for (const auto& hook : hooks_) {
       if (hook != saver_) hook->after_run(context_, *values);
     }
-    // Last, so that it saves the other hooks' state after this step, and nothing if one of them threw.
+    // Last, so that it saves the other hooks' state after this step, and nothing if one of them
+    // threw.
     if (saver_) saver_->after_run(context_, *values);
   });
   if (context_.global_step() > furthest_step_) recoveries_in_a_row_ = 0;

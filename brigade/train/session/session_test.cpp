@@ -18,8 +18,8 @@ namespace {
 
 using distribute::cpus;
 using distribute::error_from;
-using distribute::MirroredStrategy;
 using distribute::mentions;
+using distribute::MirroredStrategy;
 
 using Calls = std::vector<std::string>;
 
@@ -69,7 +69,8 @@ TEST(Session, CallsHooksInOrder) {
   Calls calls;
   MonitoredTrainingSession session(
       training.state,
-      {.hooks = {std::make_shared<RecordingHook>("a", calls), std::make_shared<RecordingHook>("b", calls)},
+      {.hooks = {std::make_shared<RecordingHook>("a", calls),
+                 std::make_shared<RecordingHook>("b", calls)},
        .chief_only_hooks = {std::make_shared<RecordingHook>("chief", calls)}},
       training.environment());
   session.run(training.step_function());

@@ -1,4 +1,5 @@
-// Sessions with several workers. Here workers are threads; tests/cluster has processes that are killed.
+// Sessions with several workers. Here workers are threads; tests/cluster has processes that are
+// killed.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,9 +16,9 @@
 #include "brigade/io/memory_file_system.h"
 #include "brigade/layers/v1/core.h"
 #include "brigade/optim/decay.h"
+#include "brigade/train/hooks/stop_at_step_hook.h"
 #include "brigade/train/model/model.h"
 #include "brigade/train/session/session.h"
-#include "brigade/train/hooks/stop_at_step_hook.h"
 #include "brigade/train/testing/toy_training.h"
 
 namespace brigade::train {
@@ -87,7 +88,8 @@ SessionOptions saving_every(std::int64_t steps) {
 
 const std::vector<std::vector<int>> kLayouts = {{1, 1}, {2, 1}, {1, 1, 1}};
 
-// The whole training has 20 steps; ToyNet has dropout and a statistic that differs between replicas.
+// The whole training has 20 steps; ToyNet has dropout and a statistic that differs between
+// replicas.
 TEST(SessionOfWorkers, RestartEndsWithTheSameBits) {
   for (const auto& layout : kLayouts) {
     const auto unbroken =
@@ -128,7 +130,8 @@ TEST(SessionOfWorkers, AllWorkersWriteShardsAndResumeWithTheSameBits) {
     const auto views = views_of(files, layout.size());
     const auto view = [&](int worker) { return views[static_cast<std::size_t>(worker)]; };
     run_job(layout, view, all_saving_every(3), 8);
-    // At the start, after steps 3 and 6, and at the end, each time a file of weights and one of slots.
+    // At the start, after steps 3 and 6, and at the end, each time a file of weights and one of
+    // slots.
     for (std::size_t worker = 1; worker < views.size(); ++worker)
       EXPECT_EQ(views[worker]->tensor_files().size(), 8u) << "worker " << worker;
     const auto rest = run_job(layout, view, all_saving_every(3));

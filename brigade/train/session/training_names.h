@@ -18,7 +18,8 @@ inline constexpr std::string_view kReplicaTensors = "replica";
 inline std::string checkpointable_tensor_prefix(std::string_view checkpointable) {
   return base::str_cat(kCheckpointableTensors, "/", checkpointable, "/");
 }
-inline std::string checkpointable_tensor_name(std::string_view checkpointable, std::string_view name) {
+inline std::string checkpointable_tensor_name(std::string_view checkpointable,
+                                              std::string_view name) {
   return checkpointable_tensor_prefix(checkpointable).append(name);
 }
 /// The value of a variable in one replica: "replica/1/bn.running_mean".

@@ -141,7 +141,8 @@ class TrainingState::Restorer {
       FoundOptimizer found{&each,
                            {.slots = with_prefix(tensors_, each.name + "/", Prefix::kKeep),
                             .state = saved.at(each.name)}};
-      const auto missing_variables = each.optimizer.state().check(each.name, found.saved, missing_slots());
+      const auto missing_variables =
+          each.optimizer.state().check(each.name, found.saved, missing_slots());
       for (const std::string& variable : missing_variables)
         report_.missing_in_checkpoint.push_back(str_cat("optimizer/", each.name, ": ", variable));
       optimizers_.push_back(std::move(found));
@@ -156,7 +157,8 @@ class TrainingState::Restorer {
       checkpointables_.push_back(
           {&each,
            {.tree = saved.at(each.name),
-            .tensors = with_prefix(tensors_, checkpointable_tensor_prefix(each.name), Prefix::kRemove)}});
+            .tensors =
+                with_prefix(tensors_, checkpointable_tensor_prefix(each.name), Prefix::kRemove)}});
     }
   }
 
@@ -177,19 +179,21 @@ class TrainingState::Restorer {
     const io::StateTree& strategy = state_.at("strategy");
     const std::int64_t saved_on = strategy.as_int64("replicas");
     const int replicas = training_.strategy_.num_replicas_in_sync();
-    // Strategies aggregate in different ways, so values per replica are valid only for the same strategy.
+    // Strategies aggregate in different ways, so values per replica are valid only for the same
+    // strategy.
     is_same_layout_ = saved_on == replicas &&
                       strategy.as_string("name") == training_.strategy_.name() &&
                       has_same_workers(strategy);
     if (!is_same_layout_) {
-      add_difference(str_cat("saved on ", saved_on, " replicas under ", strategy.as_string("name"),
-                   " and restored on ", replicas, " under ", training_.strategy_.name(),
-                   ": the run resumes with the same values, but its results will not be bit-identical."));
+      add_difference(str_cat(
+          "saved on ", saved_on, " replicas under ", strategy.as_string("name"),
+          " and restored on ", replicas, " under ", training_.strategy_.name(),
+          ": the run resumes with the same values, but its results will not be bit-identical."));
     }
     const std::uint64_t seed = strategy.as_uint64("seed");
     if (seed != training_.strategy_.seed()) {
-      add_difference(str_cat("saved with seed ", seed, " and restored with seed ", training_.strategy_.seed(),
-                   ": random numbers differ from here on."));
+      add_difference(str_cat("saved with seed ", seed, " and restored with seed ",
+                             training_.strategy_.seed(), ": random numbers differ from here on."));
     }
     for (const Optimizer& each : training_.optimizers_) compare_schedule(each);
   }
@@ -207,11 +211,13 @@ class TrainingState::Restorer {
     const io::StateTree before = saved.has("schedule") ? saved.at("schedule") : io::StateTree();
     const io::StateTree now = optimizer.schedule ? optimizer.schedule->config() : io::StateTree();
     if (before == now) return;
-    add_difference(str_cat("optimizer '", optimizer.name, "' had the schedule ", io::to_json(before).json,
-                 " and has ", io::to_json(now).json, " now; the new schedule is used."));
+    add_difference(str_cat("optimizer '", optimizer.name, "' had the schedule ",
+                           io::to_json(before).json, " and has ", io::to_json(now).json,
+                           " now; the new schedule is used."));
   }
 
-  // Whether a checkpointable accepts its state shows only in `restore`. If one throws, all are restored to their previous state.
+  // Whether a checkpointable accepts its state shows only in `restore`. If one throws, all are
+  // restored to their previous state.
   void restore_checkpointables() {
     std::vector<std::pair<const Checkpointable*, CheckpointableState>> before;
     const ReplicaCopies metric_sums(training_.metric_sums_);
@@ -267,7 +273,8 @@ class TrainingState::Restorer {
       for (int replica = 0; replica < variable.num_components(); ++replica) {
         const auto found = tensors_.find(replica_tensor_name(
             training_.strategy_.replica_range().first + replica, variable.name()));
-        if (found == tensors_.end() || !has_same_shape_and_dtype(found->second, variable.component(replica)))
+        if (found == tensors_.end() ||
+            !has_same_shape_and_dtype(found->second, variable.component(replica)))
           break;
         variable.component(replica).detach().copy_(found->second);
         variable.mark_updated(replica);

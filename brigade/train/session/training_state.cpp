@@ -55,8 +55,9 @@ void TrainingState::add_variables(std::span<const Variable> variables) {
     if (known == variables_.end()) {
       variables_.push_back(variable);
     } else if (known->lifetime().lock() != variable.lifetime().lock()) {
-      throw Error(ErrorCode::kAlreadyExists,
-                  str_cat("The training state already has another variable '", variable.name(), "'."));
+      throw Error(
+          ErrorCode::kAlreadyExists,
+          str_cat("The training state already has another variable '", variable.name(), "'."));
     }
   }
 }
@@ -65,7 +66,7 @@ void TrainingState::add_optimizer(const std::string& name, const distribute::Opt
   check_name(name);
   const bool is_reserved = name == kCheckpointableTensors || name == kReplicaTensors;
   const bool already_exists = std::any_of(optimizers_.begin(), optimizers_.end(),
-                                    [&](const Optimizer& each) { return each.name == name; });
+                                          [&](const Optimizer& each) { return each.name == name; });
   if (is_reserved || already_exists) throw_already_exists(str_cat("optimizer/", name));
   optimizers_.push_back({name, optimizer, nullptr});
 }
@@ -86,18 +87,19 @@ void TrainingState::add_iterator_functions(const std::string& name,
                                            std::function<io::StateTree()> save,
                                            std::function<void(const io::StateTree&)> restore) {
   check_name(name);
-  add_checked(
-      {.name = str_cat("iterator/", name),
-       .save = [save = std::move(save)] { return CheckpointableState{.tree = save()}; },
-       .restore = [restore = std::move(restore)](const CheckpointableState& state) { restore(state.tree); }});
+  add_checked({.name = str_cat("iterator/", name),
+               .save = [save = std::move(save)] { return CheckpointableState{.tree = save()}; },
+               .restore = [restore = std::move(restore)](
+                              const CheckpointableState& state) { restore(state.tree); }});
 }
 
 void TrainingState::add_metric(const metrics::Metric& metric) {
   check_name(metric.name());
-  add_checked({.name = str_cat("metric/", metric.name()),
-               .save = [&metric] { return CheckpointableState{.tree = metric.save()}; },
-               .restore = [&metric](const CheckpointableState& state) { metric.restore(state.tree); },
-               .missing = checkpoint::Missing::kSkip});
+  add_checked(
+      {.name = str_cat("metric/", metric.name()),
+       .save = [&metric] { return CheckpointableState{.tree = metric.save()}; },
+       .restore = [&metric](const CheckpointableState& state) { metric.restore(state.tree); },
+       .missing = checkpoint::Missing::kSkip});
   metric_sums_.insert(metric_sums_.end(), metric.variables().begin(), metric.variables().end());
 }
 
@@ -107,7 +109,8 @@ void TrainingState::add_averages(const std::string& name,
   add_checked(
       {.name = str_cat("averages/", name),
        .save = [&averages] { return CheckpointableState{.tree = {}, .tensors = averages.state()}; },
-       .restore = [&averages](const CheckpointableState& state) { averages.restore(state.tensors); }});
+       .restore =
+           [&averages](const CheckpointableState& state) { averages.restore(state.tensors); }});
 }
 
 void TrainingState::add(Checkpointable checkpointable) {
@@ -120,12 +123,14 @@ void TrainingState::add(Checkpointable checkpointable) {
 }
 
 void TrainingState::remove(const std::string& name) {
-  std::erase_if(checkpointables_, [&](const Checkpointable& each) { return each.name == str_cat("part/", name); });
+  std::erase_if(checkpointables_,
+                [&](const Checkpointable& each) { return each.name == str_cat("part/", name); });
 }
 
 void TrainingState::add_checked(Checkpointable checkpointable) {
-  const bool already_exists = std::any_of(checkpointables_.begin(), checkpointables_.end(),
-                                    [&](const Checkpointable& each) { return each.name == checkpointable.name; });
+  const bool already_exists =
+      std::any_of(checkpointables_.begin(), checkpointables_.end(),
+                  [&](const Checkpointable& each) { return each.name == checkpointable.name; });
   if (already_exists) throw_already_exists(checkpointable.name);
   checkpointables_.push_back(std::move(checkpointable));
 }
@@ -173,11 +178,13 @@ comm::Facts TrainingState::facts() const {
     facts.push_back(
         {"schedule", each.schedule ? io::to_json(each.schedule->config()).json : "none"});
   }
-  for (const Checkpointable& each : checkpointables_) facts.push_back({"checkpointable", each.name});
+  for (const Checkpointable& each : checkpointables_)
+    facts.push_back({"checkpointable", each.name});
   return facts;
 }
 
-// Variables that each replica writes separately: their aggregate does not contain each replica's value.
+// Variables that each replica writes separately: their aggregate does not contain each replica's
+// value.
 std::vector<Variable> TrainingState::per_replica_statistics() const {
   std::vector<Variable> statistics;
   for (const auto* from : {&variables_, &metric_sums_}) {

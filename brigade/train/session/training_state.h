@@ -18,9 +18,9 @@
 #include "brigade/distribute/optimizer/optimizer.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/io/state_tree.h"
+#include "brigade/metrics/metric.h"
 #include "brigade/optim/moving_average.h"
 #include "brigade/optim/schedule.h"
-#include "brigade/metrics/metric.h"
 
 namespace brigade::train {
 

@@ -21,8 +21,8 @@ using distribute::central_cpus;
 using distribute::CentralStorageStrategy;
 using distribute::cpus;
 using distribute::error_from;
-using distribute::MirroredStrategy;
 using distribute::mentions;
+using distribute::MirroredStrategy;
 using distribute::Strategy;
 
 using MakeStrategy = std::function<std::unique_ptr<Strategy>()>;
@@ -147,18 +147,18 @@ TEST(TrainingState, AFailedRestoreChangesNothing) {
   ToyTraining first(*strategy);
   first.steps(2);
   first.state.add({.name = "moody",
-                        .save = [] { return CheckpointableState{.tree = 1}; },
-                        .restore = [](const CheckpointableState&) {}});
+                   .save = [] { return CheckpointableState{.tree = 1}; },
+                   .restore = [](const CheckpointableState&) {}});
   const Checkpoint checkpoint = saved(first.state);
   const auto other = mirrored(2)();
   ToyTraining second(*other);
   second.steps(1);
   second.state.add({.name = "moody",
-                         .save = [] { return CheckpointableState{.tree = 2}; },
-                         .restore =
-                             [](const CheckpointableState& state) {
-                               check_argument(state.tree.as_int64() == 2, "restore refused");
-                             }});
+                    .save = [] { return CheckpointableState{.tree = 2}; },
+                    .restore =
+                        [](const CheckpointableState& state) {
+                          check_argument(state.tree.as_int64() == 2, "restore refused");
+                        }});
   const Everything before(second);
   const Error error = error_from([&] { second.state.restore(checkpoint); });
   EXPECT_TRUE(mentions(error, "restore refused")) << error.what();

@@ -18,8 +18,8 @@
 #include "brigade/distribute/strategy.h"
 #include "brigade/input/synthetic.h"
 #include "brigade/layers/losses.h"
-#include "brigade/optim/adam.h"
 #include "brigade/metrics/accuracy.h"
+#include "brigade/optim/adam.h"
 #include "brigade/train/session/step_values.h"
 #include "brigade/train/session/training_state.h"
 
