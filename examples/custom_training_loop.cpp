@@ -28,7 +28,7 @@ int main() {
     const bg::metrics::Mean train_loss("loss");
     const bg::metrics::SparseCategoricalAccuracy train_accuracy("accuracy");
 
-    const auto train_step = [&](bg::ReplicaContext&, const bg::input::LabeledBatch& local) {
+    const auto train_step = [&](const bg::input::LabeledBatch& local) {
       const at::Tensor predictions = model.local().forward(local.features);
       const at::Tensor losses = bg::losses::sparse_categorical_crossentropy(
           predictions, local.labels, {.reduction = bg::losses::Reduction::kNone});

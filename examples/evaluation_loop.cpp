@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
           const auto batch = batches.next();
           if (!batch) return std::nullopt;
           strategy.run(
-              [&](bg::ReplicaContext&, const bg::input::LabeledBatch& local) {
+              [&](const bg::input::LabeledBatch& local) {
                 adam.minimize(
                     bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels));
               },

@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
     auto adam = strategy.optimizer(model, bg::optim::Adam{.learning_rate = 1e-3});
     for (const auto& batch : strategy.distribute(train)) {
       const auto loss = strategy.run(
-          [&](bg::ReplicaContext&, const bg::input::LabeledBatch& local) {
+          [&](const bg::input::LabeledBatch& local) {
             auto local_loss =
                 bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
             adam.minimize(local_loss);

@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
         const auto batch = batches.next();
         if (!batch) return std::nullopt;  // the data ends: the session stops
         const auto losses = strategy.run(
-            [&](bg::ReplicaContext&, const bg::input::LabeledBatch& local) {
+            [&](const bg::input::LabeledBatch& local) {
               const at::Tensor loss =
                   bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
               adam.minimize(loss);

@@ -35,7 +35,7 @@ std::pair<double, double> train(bg::Strategy& strategy,
   std::vector<double> losses;
   for (const auto& batch : strategy.distribute(dataset)) {
     const auto means = strategy.run(
-        [&](bg::ReplicaContext&, const bg::input::LabeledBatch& local) {
+        [&](const bg::input::LabeledBatch& local) {
           const at::Tensor loss =
               bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
           adam.minimize(loss);

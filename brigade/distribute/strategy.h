@@ -76,7 +76,7 @@ concept ModulePointer = std::is_convertible_v<T, std::shared_ptr<torch::nn::Modu
 ///   MirroredStrategy strategy;
 ///   auto model = strategy.create<models::MnistCnn>();
 ///   auto adam = strategy.optimizer(model, optim::Adam{.learning_rate = 1e-3});
-///   const auto train_step = [&](ReplicaContext&, const input::LabeledBatch& batch) {
+///   const auto train_step = [&](const input::LabeledBatch& batch) {
 ///     adam.minimize(loss(model(batch.features), batch.labels));
 ///   };
 ///   for (const auto& batch : strategy.distribute(dataset)) strategy.run(train_step, batch);
@@ -214,19 +214,18 @@ class Strategy {
   Optimizer make_optimizer(std::span<const variables::Variable> variables,
                            optim::UpdateRulePtr rule, const OptimizerOptions& options = {});
 
-  /// Calls `function(ReplicaContext&, arguments...)` once in each replica, concurrently, and
-  /// returns the results as a PerReplica (void for void). Of a PerReplica argument each replica
-  /// gets its own value; every other argument is passed to all replicas unchanged. All replicas
-  /// call the same function object. Grad mode, autocast and the ambient context are the caller's.
-  /// TensorFlow: Strategy.run.
+  /// Calls `function(arguments...)` once in each replica, concurrently, and returns the results as
+  /// a PerReplica (void for void). A function that needs its replica's id or collectives takes a
+  /// ReplicaContext& before the arguments. Of a PerReplica argument each replica gets its own
+  /// value; every other argument is passed to all replicas unchanged. All replicas call the same
+  /// function object. Grad mode, autocast and the ambient context are the caller's. TensorFlow:
+  /// Strategy.run.
   ///
-  /// Throws kFailedPrecondition, naming the cause:
-  /// - before any replica runs, if a model is in training mode in one replica and in evaluation
-  /// mode
-  ///   in another;
-  /// - after the function, if it changed a parameter other than by an optimizer of this strategy,
-  /// or
-  ///   left a gradient in a parameter's `.grad` (torch::optim, or a direct backward()).
+  /// Throws kFailedPrecondition, naming the cause, before any replica runs if a model is in
+  /// training mode in one replica and in evaluation mode in another; and after the function if it
+  /// changed a parameter other than by an optimizer of this strategy, or left a gradient in a
+  /// parameter's
+  /// `.grad` (torch::optim, or a direct backward()).
   ///
   /// If a replica throws, the other replicas are released and the first error is thrown, naming the
   /// replica. An exception that is not an Error is nested in an Error with code kAborted.
@@ -413,20 +412,23 @@ std::optional<ExampleCounts> first_examples(const First& first, const Rest&... r
 
 template <class Function, class... Arguments>
 auto Strategy::run(Function&& function, const Arguments&... arguments) {
-  constexpr bool takes_arguments =
+  constexpr bool takes_context =
       std::is_invocable_v<Function&, ReplicaContext&, const internal::Component<Arguments>&...>;
-  constexpr bool lacks_context =
-      !takes_arguments && std::is_invocable_v<Function&, const internal::Component<Arguments>&...>;
-  static_assert(!lacks_context,
-                "The function given to Strategy::run must take a ReplicaContext& before its other "
-                "parameters.");
+  constexpr bool takes_arguments =
+      std::is_invocable_v<Function&, const internal::Component<Arguments>&...>;
   static_assert(
-      takes_arguments || lacks_context,
+      takes_context || takes_arguments,
       "The function given to Strategy::run does not take the arguments of run: it must "
-      "take a ReplicaContext&, then each argument. For a distributed batch it must take a "
-      "per-replica batch, which has the type of the dataset's batches.");
-  if constexpr (takes_arguments) {
+      "take each argument, after a ReplicaContext& if it asks for one. For a distributed batch it "
+      "must take a per-replica batch, which has the type of the dataset's batches.");
+  if constexpr (takes_context) {
     return run_each(function, arguments...);
+  } else if constexpr (takes_arguments) {
+    const auto with_context = [&](ReplicaContext&,
+                                  const internal::Component<Arguments>&... own) -> decltype(auto) {
+      return function(own...);
+    };
+    return run_each(with_context, arguments...);
   }
 }
 

@@ -49,6 +49,18 @@ TEST(StrategyRun, PassesPerReplicaValuesAndOtherArgumentsUnchanged) {
   EXPECT_TRUE(results.is_empty(1)) << "results contain the numbers of examples";
 }
 
+TEST(StrategyRun, TheContextMayBeLeftOut) {
+  MirroredStrategy strategy(cpus(2));
+  const PerReplica<int> numbers({3, 4});
+  const auto doubled = strategy.run([](int number) { return 2 * number; }, numbers);
+  EXPECT_EQ(doubled.values(), std::vector<int>({6, 8}));
+  std::atomic<int> calls{0};
+  strategy.run([&] { ++calls; });
+  EXPECT_EQ(calls, 2);
+  const auto with_both = [](auto&&... arguments) { return sizeof...(arguments); };
+  EXPECT_EQ(strategy.run(with_both, numbers)[0], 2U) << "the context is passed to whoever takes it";
+}
+
 TEST(StrategyRun, MoveOnlyResultsWork) {
   MirroredStrategy strategy(cpus(2));
   const auto results = strategy.run(

@@ -19,9 +19,9 @@ struct OwnBatch {
 
 using Labeled = distribute::PerReplica<input::LabeledBatch>;
 
-void forgets_the_context(distribute::Strategy& strategy, const Labeled& batch) {
-  const auto function = [](const input::LabeledBatch& share) { return share.features; };
-  const auto features = strategy.run(function, batch);  // error: must take a ReplicaContext&
+void takes_another_batch_and_no_context(distribute::Strategy& strategy, const Labeled& batch) {
+  const auto function = [](const at::Tensor& examples) { return examples; };
+  const auto features = strategy.run(function, batch);  // error: does not take the arguments of run
 }
 
 void takes_another_batch(distribute::Strategy& strategy, const Labeled& batch) {
