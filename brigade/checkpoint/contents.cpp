@@ -7,6 +7,7 @@
 #include <set>
 
 #include "brigade/base/ambient.h"
+#include "brigade/base/copy_bytes.h"
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
@@ -63,7 +64,7 @@ at::Tensor tensor_of(const io::ArrayLeaf& array) {
                                                   "; a checkpoint holds ", io::tensor_dtypes()));
   auto tensor = at::empty(array.shape, at::TensorOptions().dtype(dtype->type));
   if (!array.bytes.empty()) {
-    std::memcpy(tensor.mutable_data_ptr(), array.bytes.data(), array.bytes.size());
+    base::copy_bytes(tensor.mutable_data_ptr(), array.bytes.data(), array.bytes.size());
   }
   return tensor;
 }

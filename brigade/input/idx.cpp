@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "brigade/base/copy_bytes.h"
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/data/formats/idx_header.h"
@@ -99,7 +100,7 @@ at::Tensor parse_idx(std::string_view bytes, std::string_view name, int dimensio
   const data::IdxContent content = data::parse_idx_bytes(bytes, name, dimensions);
   at::Tensor tensor = at::empty(content.shape, at::kByte);
   if (!content.values.empty()) {
-    std::memcpy(tensor.mutable_data_ptr(), content.values.data(), content.values.size());
+    base::copy_bytes(tensor.mutable_data_ptr(), content.values.data(), content.values.size());
   }
   return tensor;
 }

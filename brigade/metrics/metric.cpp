@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "brigade/base/copy_bytes.h"
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/variables/variable_store.h"
@@ -41,7 +42,7 @@ io::ArrayLeaf to_array(const at::Tensor& doubles) {
   const at::Tensor host = doubles.cpu().contiguous();
   io::ArrayLeaf array{.dtype = "F64", .shape = host.sizes().vec(), .bytes = {}};
   array.bytes.resize(host.nbytes());
-  if (!array.bytes.empty()) std::memcpy(array.bytes.data(), host.const_data_ptr(), host.nbytes());
+  base::copy_bytes(array.bytes.data(), host.const_data_ptr(), host.nbytes());
   return array;
 }
 
@@ -52,7 +53,7 @@ at::Tensor from_array(const io::ArrayLeaf& array, const variables::Variable& sum
                     base::join(array.shape, ", "), "]; it must be F64 ", sum.shape(), "."));
   at::Tensor tensor = at::empty(sum.shape(), at::kDouble);
   if (!array.bytes.empty())
-    std::memcpy(tensor.mutable_data_ptr(), array.bytes.data(), tensor.nbytes());
+    base::copy_bytes(tensor.mutable_data_ptr(), array.bytes.data(), tensor.nbytes());
   return tensor;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "brigade/base/copy_bytes.h"
 #include "brigade/comm/exchange/binomial_tree.h"
 #include "brigade/comm/local/chunks.h"
 #include "brigade/comm/local/ordered_reduction.h"
@@ -41,9 +42,9 @@ class ExchangeLink final : public ProcessLink {
   std::span<const CallHeader> exchange(const CallHeader& mine) override {
     exchange_->begin_call(to_string(mine.call));
     const at::Tensor own = at::empty({sizeof mine}, at::kByte);
-    std::memcpy(data_of(own), &mine, sizeof mine);
+    base::copy_bytes(data_of(own), &mine, sizeof mine);
     const at::Tensor all = gather(own);
-    std::memcpy(headers_.data(), data_of(all), all.nbytes());
+    base::copy_bytes(headers_.data(), data_of(all), all.nbytes());
     return headers_;
   }
 
@@ -80,11 +81,11 @@ class ExchangeLink final : public ProcessLink {
     // Shorter parts are padded to the longest.
     for (std::int64_t at = 0; at < most; at += kChunkBytes) {
       const at::Tensor padded = at::empty({std::min(most - at, kChunkBytes)}, at::kByte);
-      std::memcpy(data_of(padded), data_of(mine) + at, piece_of(mine, at));
+      base::copy_bytes(data_of(padded), data_of(mine) + at, piece_of(mine, at));
       const at::Tensor parts = gather(padded);
       bytes_sent_ += padded.numel() * (world_size_ - 1);
       for (int rank = 0; rank < world_size_; ++rank)
-        std::memcpy(data_of(all[rank]) + at, data_of(parts[rank]), piece_of(all[rank], at));
+        base::copy_bytes(data_of(all[rank]) + at, data_of(parts[rank]), piece_of(all[rank], at));
     }
     return all;
   }

@@ -3,7 +3,8 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <cstring>
+
+#include "brigade/base/copy_bytes.h"
 
 namespace brigade::comm {
 
@@ -18,9 +19,9 @@ void copy_range(const at::Tensor& from, std::int64_t from_begin, const at::Tenso
     return;
   }
   const auto size = static_cast<std::int64_t>(from.element_size());
-  std::memcpy(static_cast<std::byte*>(to.mutable_data_ptr()) + to_begin * size,
-              static_cast<const std::byte*>(from.const_data_ptr()) + from_begin * size,
-              static_cast<std::size_t>(count * size));
+  base::copy_bytes(static_cast<std::byte*>(to.mutable_data_ptr()) + to_begin * size,
+                   static_cast<const std::byte*>(from.const_data_ptr()) + from_begin * size,
+                   static_cast<std::size_t>(count * size));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "brigade/base/copy_bytes.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/exchange/wire.h"
 #include "brigade/comm/local/chunks.h"
@@ -95,11 +96,12 @@ class SharedMemoryLink final : public ProcessLink {
     const std::int64_t most = largest_nbytes(all);
     for (std::int64_t at = 0; at < most; at += SharedLayout::kChunkBytes) {
       ++chunks_staged_;
-      std::memcpy(layout_.staging(rank_, chunks_staged_), data_of(mine) + at, piece_of(mine, at));
+      base::copy_bytes(layout_.staging(rank_, chunks_staged_), data_of(mine) + at,
+                       piece_of(mine, at));
       wait_for_all();
       for (int rank = 0; rank < world_size_; ++rank)
-        std::memcpy(data_of(all[rank]) + at, layout_.staging(rank, chunks_staged_),
-                    piece_of(all[rank], at));
+        base::copy_bytes(data_of(all[rank]) + at, layout_.staging(rank, chunks_staged_),
+                         piece_of(all[rank], at));
     }
     bytes_sent_ += static_cast<std::int64_t>(mine.nbytes());
     return all;
@@ -179,8 +181,8 @@ class SharedMemoryLink final : public ProcessLink {
       combine_range(tensor.parts, op, at, stop, block);
       round(block, tensor.narrow);
       for (const at::Tensor& part : tensor.parts)
-        std::memcpy(data_of(part) + at * size, data_of(block),
-                    static_cast<std::size_t>((stop - at) * size));
+        base::copy_bytes(data_of(part) + at * size, data_of(block),
+                         static_cast<std::size_t>((stop - at) * size));
     }
     bytes_sent_ += sent(tensor.values.numel(), size);
   }
@@ -246,7 +248,8 @@ class SharedMemoryLink final : public ProcessLink {
       if (rank_ == root) {
         bytes_sent_ += static_cast<std::int64_t>(tensor.values.nbytes());
       } else {
-        std::memcpy(data_of(tensor.values), data_of(tensor.parts[root]), tensor.values.nbytes());
+        base::copy_bytes(data_of(tensor.values), data_of(tensor.parts[root]),
+                         tensor.values.nbytes());
       }
     }
     wait_for_all();
