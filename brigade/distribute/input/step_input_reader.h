@@ -97,7 +97,7 @@ class StepInputReader {
       start.stages = stages_.emplace_back(std::make_shared<data::Stages>(stages));
       iterators_.emplace_back(dataset.iterator(start), piece_sizes(input.policy, input.layout));
       // The default where neither `stages` nor the dataset's options set a budget.
-      start.stages->offer(input_tuning(input.devices, input.datasets.size()));
+      start.stages->set_default_tuning(input_tuning(input.devices, input.datasets.size()));
     }
     discard_collected();
   }

@@ -191,10 +191,10 @@ std::vector<Variable> TrainingState::per_replica_statistics() const {
     for (const Variable& variable : *from) {
       if (variable.synchronization() == variables::Synchronization::kOnRead &&
           variable.num_components_in_all() > 1)
-        own.push_back(variable);
+        statistics.push_back(variable);
     }
   }
-  return own;
+  return statistics;
 }
 
 // By replica of all workers: a collective of theirs, for every variable.
