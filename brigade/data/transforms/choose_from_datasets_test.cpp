@@ -33,8 +33,8 @@ TEST(ChooseFromDatasets, AnInvalidChoiceIsAnElementThatFails) {
       choose_from_datasets<std::int64_t>({range(4)}, from_elements<std::int64_t>({0, 1, -1, 0}));
   auto iterator = dataset.iterator();
   EXPECT_EQ(iterator.next(), 0);
-  expect_invalid_argument([&] { iterator.next(); }, "name dataset 1; they must be 0 to 0");
-  expect_invalid_argument([&] { iterator.next(); }, "name dataset -1");
+  expect_invalid_argument([&] { iterator.next(); }, "a choice is dataset 1; they must be 0 to 0");
+  expect_invalid_argument([&] { iterator.next(); }, "a choice is dataset -1");
   EXPECT_EQ(iterator.next(), 1);
   EXPECT_EQ(dataset.node()->iterator({})->skip(100), 4U);
 }
