@@ -185,8 +185,8 @@ TEST(MultiWorkerMirroredStrategy, ValuesWithoutExamplesAreLeftOut) {
     const auto dataset = input::from_tensor_slices(at::arange(3, at::kDouble)).batch(2);
     std::vector<double> means;
     for (const auto& batch : strategy.distribute(dataset)) {
-      const auto own =
-          strategy.run([](ReplicaContext&, const at::Tensor& own) { return own.mean(); }, batch);
+      const auto own = strategy.run(
+          [](ReplicaContext&, const at::Tensor& values) { return values.mean(); }, batch);
       means.push_back(strategy.reduce_mean_over_examples(own).item<double>());
       EXPECT_EQ(strategy.reduce(comm::ReduceOp::kMean, own).item<double>(), means.back());
       EXPECT_EQ(strategy.reduce(comm::ReduceOp::kMax, own).item<double>(),
