@@ -82,7 +82,7 @@ TEST(AssignRank, SaysWhatIsWrongWithTheCluster) {
               HasSubstr("there are 2 tasks 'chief'; only one may be"));
   EXPECT_THAT(why_not({{"worker", {"a:1"}}, {"evaluator", {"b:1", "c:1"}}}, task),
               HasSubstr("there are 2 tasks 'evaluator'; only one may be"));
-  EXPECT_THAT(why_not({{"ps", {"a:1"}}}, Task{"ps", 0}), HasSubstr("nobody trains"));
+  EXPECT_THAT(why_not({{"ps", {"a:1"}}}, Task{"ps", 0}), HasSubstr("no task trains"));
   EXPECT_THAT(why_not({{"trainer", {"a:1"}}}, task),
               HasSubstr("the cluster has an unknown type 'trainer'"));
   EXPECT_THAT(why_not({{"master", {"a:1"}}, {"worker", {"b:1"}}}, task),
