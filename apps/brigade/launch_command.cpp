@@ -48,7 +48,7 @@ constexpr std::chrono::milliseconds kShortPatience = std::chrono::seconds(1);
 
 Json as_json(const launch::JobResult& result, std::int64_t dropped_lines) {
   Json failures = Json::array();
-  for (const launch::Failure& failure : result.failures) {
+  for (const launch::RankFailure& failure : result.failures) {
     std::vector<std::string> others;
     for (const launch::OtherRank& other : failure.others) others.push_back(other.text);
     failures.push_back({{"rank", failure.rank < 0 ? Json() : Json(failure.rank)},

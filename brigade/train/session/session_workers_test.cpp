@@ -112,13 +112,13 @@ SessionOptions all_saving_every(std::int64_t steps) {
   return options;
 }
 
-using checkpoint::testing::LoggedCreates;
+using checkpoint::testing::CreationLog;
 
 /// Views of one file system, one per worker.
-std::vector<std::shared_ptr<LoggedCreates>> views_of(const std::shared_ptr<io::FileSystem>& files,
-                                                     std::size_t workers) {
-  std::vector<std::shared_ptr<LoggedCreates>> views;
-  for (std::size_t i = 0; i < workers; ++i) views.push_back(std::make_shared<LoggedCreates>(files));
+std::vector<std::shared_ptr<CreationLog>> views_of(const std::shared_ptr<io::FileSystem>& files,
+                                                   std::size_t workers) {
+  std::vector<std::shared_ptr<CreationLog>> views;
+  for (std::size_t i = 0; i < workers; ++i) views.push_back(std::make_shared<CreationLog>(files));
   return views;
 }
 
