@@ -94,7 +94,7 @@ class Keys(LaunchTest):
     def test_a_program_below_that_was_not_given_the_descriptor_says_so(self):
         closes = python("import subprocess, sys; sys.exit(subprocess.run([sys.argv[1]]).returncode)", MEMBER)
         job = self.run_job(["--nproc", 2], closes, code=1)
-        self.assertIn("one in between has closed it", job.errors_text())
+        self.assertIn("a process in between has closed it", job.errors_text())
         hands_on = python("import subprocess, sys; sys.exit(subprocess.run([sys.argv[1], 'leave'], pass_fds=[19]).returncode)", MEMBER)
         self.run_job(["--nproc", 2], hands_on)
 
