@@ -371,7 +371,7 @@ TEST(Model, RefusesInvalidArgumentsWithAdvice) {
       {[&] {
          bare.compile({.loss = "mse", .metrics = {"mae", "mae"}});
        },
-       ErrorCode::kInvalidArgument, "called 'mae'"},
+       ErrorCode::kInvalidArgument, "the name 'mae'"},
       {fit_with([](auto& o) { o.epochs = -1; }), ErrorCode::kInvalidArgument, "epochs is -1"},
       {fit_with([](auto& o) { o.batch_size = 0; }), ErrorCode::kInvalidArgument, "batch_size is 0"},
       {fit_with([](auto& o) { o.steps_per_epoch = 0; }), ErrorCode::kInvalidArgument,
