@@ -327,7 +327,7 @@ TEST(Sharding, AnEpochResumesWithAnotherNumberOfReplicas) {
       strategy.distribute(ids, {.auto_shard = AutoShardPolicy::kData}).iterator().restore(state);
     });
   });
-  EXPECT_TRUE(mentions(by_data, "reads data of its own")) << by_data.what();
+  EXPECT_TRUE(mentions(by_data, "each worker reads its own data")) << by_data.what();
 }
 
 TEST(Sharding, FewerFilesThanWorkersAreShardedByDataAndLogged) {
