@@ -42,6 +42,6 @@ void returns_a_holder(distribute::Strategy& strategy) {
 void distributes_what_cannot_be_cut(distribute::Strategy& strategy,
                                     const data::Dataset<OwnBatch>& batches) {
   const auto function = [](distribute::ReplicaContext&, const OwnBatch&) {};
-  const auto distributed = strategy.distribute(batches);  // error: specialize brigade::data::Structure
+  const auto distributed = strategy.distribute(batches);  // error: brigade::data::Structure for
   for (const auto& batch : distributed) strategy.run(function, batch);
 }
