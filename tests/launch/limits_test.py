@@ -10,7 +10,11 @@ from launcher import COMMAND, LIMIT, LaunchTest, clean_environment, shell
 MEMBER = os.environ["BRIGADE_LAUNCH_MEMBER"]
 USER = 4_000_000 + os.getpid() % 100_000  # of whom no other process is; the limit counts a user's processes and threads
 
+IS_SANITIZED = float(os.environ.get("BRIGADE_TEST_SLOWNESS", "1")) > 1
+needs_little_memory = unittest.skipIf(IS_SANITIZED, "a sanitizer itself needs more threads and address space than these limits allow")
 
+
+@needs_little_memory
 @unittest.skipUnless(os.geteuid() == 0, "only root can start a process as another user, and root has no such limit")
 class Threads(LaunchTest):
     def limited(self, most, *flags):
@@ -44,6 +48,7 @@ class Threads(LaunchTest):
         self.assertEqual(self.limited(200).returncode, 0)
 
 
+@needs_little_memory
 class AddressSpace(LaunchTest):
     def test_members_without_memory_for_threads_end_with_an_error(self):
         for kibibytes in (150_000, 300_000, 500_000):
