@@ -1,11 +1,13 @@
 # brigade_module(<folder> [TORCH] [DEPENDS <folder>...] [LIBRARIES <target>...]
-#                [SOURCES <file>...] [TESTS <file>...] [TEST_LIBRARIES <target>...])
+#                [SOURCES <file>...] [TESTING <file>...] [TESTS <file>...] [TEST_LIBRARIES <target>...])
 #
 # One static library a folder, brigade_<folder>, and one test program, <folder>_tests, which ctest runs as
 # `<folder>` with the label `unit`. DEPENDS names the folders whose headers this folder includes; LIBRARIES
 # are third-party ones, linked privately. A folder with no source of its own becomes a header-only target.
+# TESTING names sources of the folder's testing/: a library, brigade_<folder>_testing, that the tests of this folder and of
+# those that depend on it link, and no product target does.
 function(brigade_module folder)
-  cmake_parse_arguments(ARG "TORCH" "" "DEPENDS;LIBRARIES;SOURCES;TESTS;TEST_LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "" "DEPENDS;LIBRARIES;SOURCES;TESTING;TESTS;TEST_LIBRARIES" ${ARGN})
   set(target brigade_${folder})
   if(ARG_SOURCES)
     add_library(${target} STATIC ${ARG_SOURCES})
@@ -29,13 +31,23 @@ function(brigade_module folder)
   if(BRIGADE_BUILD_TESTS AND NOT BRIGADE_SANITIZE)  # a sanitizer has nothing to say of them
     brigade_compile_headers(${folder} "${ARG_TORCH}")
   endif()
+  if(ARG_TESTING)
+    add_library(${target}_testing STATIC EXCLUDE_FROM_ALL ${ARG_TESTING})
+    target_link_libraries(${target}_testing PUBLIC ${target})
+  endif()
   if(BRIGADE_BUILD_TESTS AND ARG_TESTS)
+    set(testing "")
+    foreach(used IN ITEMS ${folder} ${ARG_DEPENDS})
+      if(TARGET brigade_${used}_testing)
+        list(APPEND testing brigade_${used}_testing)
+      endif()
+    endforeach()
     set(torch "")
     if(ARG_TORCH)
       set(torch TORCH)
     endif()
     brigade_test(${folder} LABEL unit ${torch} SOURCES ${ARG_TESTS}
-                 LIBRARIES ${target} ${ARG_TEST_LIBRARIES})
+                 LIBRARIES ${target} ${testing} ${ARG_TEST_LIBRARIES})
   endif()
 endfunction()
 

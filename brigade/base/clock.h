@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <chrono>
 
 namespace brigade::base {
@@ -23,18 +22,6 @@ class SystemClock final : public Clock {
  public:
   std::chrono::steady_clock::time_point now() const override;
   std::chrono::system_clock::time_point wall_time() const override;
-};
-
-/// A clock for tests that changes only through `advance`. Its time of day begins with 1970.
-class ManualClock final : public Clock {
- public:
-  std::chrono::steady_clock::time_point now() const override;
-  std::chrono::system_clock::time_point wall_time() const override;
-  /// Throws kInvalidArgument if `step` is negative.
-  void advance(std::chrono::steady_clock::duration step);
-
- private:
-  std::atomic<std::chrono::steady_clock::duration::rep> ticks_{0};
 };
 
 }  // namespace brigade::base

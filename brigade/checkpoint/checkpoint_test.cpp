@@ -6,10 +6,11 @@
 #include <string>
 
 #include "brigade/base/environment.h"
+#include "brigade/base/testing/manual_clock.h"
 #include "brigade/checkpoint/saver.h"
 #include "brigade/checkpoint/testing/sample.h"
 #include "brigade/io/crc32c.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 #include "brigade/variables/variable_store.h"
 
 namespace brigade::checkpoint {
@@ -42,7 +43,7 @@ constexpr std::string_view kTensorFile = "tensors-00001-of-00001.safetensors";
 
 TEST_F(CheckpointTest, FindsNothingInAnEmptyDirectory) {
   EXPECT_EQ(latest_checkpoint(*files_, "/absent"), std::nullopt);
-  EXPECT_FALSE(find_latest_whole(files_, "/absent").checkpoint.has_value());
+  EXPECT_FALSE(find_latest_complete(files_, "/absent").checkpoint.has_value());
   EXPECT_EQ(open_code("/absent"), ErrorCode::kNotFound);
 }
 
@@ -70,7 +71,7 @@ TEST_F(CheckpointTest, EqualNumbersAreOrderedByStepAndAttemptNotByText) {
   EXPECT_EQ(found, names);
   for (const std::string& name : names) files_->remove(kDirectory / name / kManifestName);
   found.clear();
-  for (const BrokenCheckpoint& each : find_latest_whole(files_, kDirectory).broken)
+  for (const BrokenCheckpoint& each : find_latest_complete(files_, kDirectory).broken)
     found.push_back(each.path.filename().string());
   EXPECT_EQ(found, names);
 }
@@ -84,7 +85,7 @@ TEST_F(CheckpointTest, ANewerFormatIsRefusedByName) {
     EXPECT_NE(error.message.find("ckpt-2"), std::string::npos) << error.message;
     EXPECT_NE(error.message.find("version 2"), std::string::npos) << error.message;
   };
-  expect_refused([&] { find_latest_whole(files_, kDirectory); });
+  expect_refused([&] { find_latest_complete(files_, kDirectory); });
   expect_refused([&] { latest_checkpoint(*files_, kDirectory); });
   expect_refused([&] { checkpoint_paths(*files_, kDirectory); });
   expect_refused([&] { Checkpoint::open(files_, path(2)); });
@@ -108,7 +109,7 @@ TEST_F(CheckpointTest, ABrokenNewestIsReportedAndThePreviousOneUsed) {
   save({1, 2, 3});
   change(path(3) / kTensorFile, [](std::string& bytes) { bytes.back() ^= 1; });
   change(path(2) / kTensorFile, [](std::string& bytes) { bytes.pop_back(); });
-  const LatestWhole found = find_latest_whole(files_, kDirectory);
+  const LatestComplete found = find_latest_complete(files_, kDirectory);
   ASSERT_TRUE(found.checkpoint.has_value());
   EXPECT_EQ(found.checkpoint->step(), 1);
   ASSERT_EQ(found.broken.size(), 2u);
@@ -124,14 +125,14 @@ TEST_F(CheckpointTest, EveryBrokenByteIsFound) {
     const std::string whole = files_->read(path(1) / name);
     for (std::size_t at = 0; at < whole.size(); ++at) {
       change(path(1) / name, [&](std::string& bytes) { bytes[at] ^= 4; });
-      ASSERT_FALSE(find_latest_whole(files_, kDirectory).checkpoint) << name << " " << at;
+      ASSERT_FALSE(find_latest_complete(files_, kDirectory).checkpoint) << name << " " << at;
       testing::write_file(*files_, path(1) / name, whole);
     }
     files_->remove(path(1) / name);
-    ASSERT_FALSE(find_latest_whole(files_, kDirectory).checkpoint) << name;
+    ASSERT_FALSE(find_latest_complete(files_, kDirectory).checkpoint) << name;
     testing::write_file(*files_, path(1) / name, whole);
   }
-  EXPECT_TRUE(find_latest_whole(files_, kDirectory).checkpoint);
+  EXPECT_TRUE(find_latest_complete(files_, kDirectory).checkpoint);
 }
 
 TEST_F(CheckpointTest, EveryTruncationIsFound) {
@@ -140,13 +141,13 @@ TEST_F(CheckpointTest, EveryTruncationIsFound) {
     const std::string whole = files_->read(path(1) / name);
     for (std::size_t size = 0; size < whole.size(); ++size) {
       testing::write_file(*files_, path(1) / name, whole.substr(0, size));
-      const LatestWhole found = find_latest_whole(files_, kDirectory);
+      const LatestComplete found = find_latest_complete(files_, kDirectory);
       ASSERT_FALSE(found.checkpoint) << name << " of " << size << " bytes";
       ASSERT_EQ(found.broken.size(), 1u);
     }
     testing::write_file(*files_, path(1) / name, whole);
   }
-  EXPECT_TRUE(find_latest_whole(files_, kDirectory).checkpoint);
+  EXPECT_TRUE(find_latest_complete(files_, kDirectory).checkpoint);
 }
 
 // A manifest forged to fit the broken file: then its checksums prove nothing.
@@ -189,7 +190,7 @@ TEST_F(CheckpointTest, FoldersWithOtherNamesAreIgnored) {
   for (const char* name : {"ckpt-", "ckpt-x", "ckpt-01", "ckpt-1-1", "ckpt-1-2-3", "other"}) {
     files_->create_directories(kDirectory / name);
   }
-  const LatestWhole found = find_latest_whole(files_, kDirectory);
+  const LatestComplete found = find_latest_complete(files_, kDirectory);
   EXPECT_EQ(found.checkpoint->step(), 1);
   EXPECT_TRUE(found.broken.empty());
 }

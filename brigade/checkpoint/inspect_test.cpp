@@ -8,7 +8,7 @@
 #include "brigade/checkpoint/safetensors.h"
 #include "brigade/checkpoint/saver.h"
 #include "brigade/checkpoint/testing/sample.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 
 namespace brigade::checkpoint {
 namespace {

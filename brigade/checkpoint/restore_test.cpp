@@ -8,7 +8,7 @@
 #include "brigade/base/log.h"
 #include "brigade/checkpoint/saver.h"
 #include "brigade/checkpoint/testing/sample.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 #include "brigade/variables/variable_store.h"
 
 namespace brigade::checkpoint {
@@ -18,7 +18,6 @@ using testing::caught;
 using variables::Aggregation;
 using variables::StorageSharing;
 using variables::Synchronization;
-using variables::Trainable;
 using variables::Variable;
 using variables::VariableStore;
 
@@ -36,7 +35,7 @@ Variable weights(VariableStore& store, const std::string& name, double value,
 Variable sum_on_read(VariableStore& store, const std::string& name, double value) {
   return store.create({.name = name,
                        .initial = at::full({}, value, at::kFloat),
-                       .trainable = Trainable::kNo,
+                       .trainable = false,
                        .synchronization = Synchronization::kOnRead,
                        .aggregation = Aggregation::kSum});
 }

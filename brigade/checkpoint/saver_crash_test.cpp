@@ -13,8 +13,8 @@
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/saver.h"
 #include "brigade/checkpoint/testing/sample.h"
-#include "brigade/io/faulty_file_system.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/faulty_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 
 namespace brigade::checkpoint {
 namespace {
@@ -30,7 +30,7 @@ SaverOptions foreground(const io::Path& directory, std::size_t shards = 1) {
 /// The step of the newest complete checkpoint, after comparing its content with what was saved.
 std::int64_t whole_step(const std::shared_ptr<const io::FileSystem>& files,
                         const io::Path& directory) {
-  const LatestWhole found = find_latest_whole(files, directory);
+  const LatestComplete found = find_latest_complete(files, directory);
   EXPECT_TRUE(found.checkpoint.has_value());
   for (const BrokenCheckpoint& each : found.broken) ADD_FAILURE() << each.reason;
   if (!found.checkpoint) return -1;

@@ -11,8 +11,8 @@
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/saver.h"
 #include "brigade/checkpoint/testing/sample.h"
-#include "brigade/io/crashing_file_system.h"
-#include "brigade/io/faulty_file_system.h"
+#include "brigade/io/testing/crashing_file_system.h"
+#include "brigade/io/testing/faulty_file_system.h"
 
 namespace brigade::checkpoint {
 namespace {
@@ -62,7 +62,7 @@ Contents contents(std::int64_t value) {
 /// is no checkpoint, -2 if it equals none of them.
 std::int64_t held(const std::shared_ptr<const io::FileSystem>& files,
                   std::initializer_list<std::int64_t> saved) {
-  const LatestWhole found = find_latest_whole(files, kHomeRun);
+  const LatestComplete found = find_latest_complete(files, kHomeRun);
   if (!found.checkpoint) return -1;
   for (const std::int64_t value : saved) {
     const Contents expected = contents(value);

@@ -6,10 +6,11 @@
 #include <string>
 
 #include "brigade/base/strings.h"
+#include "brigade/base/testing/manual_clock.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/testing/sample.h"
-#include "brigade/io/faulty_file_system.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/faulty_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 #include "brigade/variables/variable_store.h"
 
 namespace brigade::checkpoint {
@@ -100,7 +101,7 @@ TEST_F(SaverTest, SavesTheValuesOutsideOfReplicas) {
                                  variables::StorageSharing::kOneCopyEach);
   const auto variable = store.create({.name = "seen",
                                       .initial = at::full({2}, 0.0),
-                                      .trainable = variables::Trainable::kNo,
+                                      .trainable = false,
                                       .synchronization = variables::Synchronization::kOnRead,
                                       .aggregation = variables::Aggregation::kSum});
   variable.component(0).fill_(4);

@@ -10,8 +10,8 @@
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/testing/sample.h"
 #include "brigade/checkpoint/testing/writing_job.h"
-#include "brigade/io/crashing_file_system.h"
-#include "brigade/io/faulty_file_system.h"
+#include "brigade/io/testing/crashing_file_system.h"
+#include "brigade/io/testing/faulty_file_system.h"
 
 namespace brigade::checkpoint {
 namespace {
@@ -25,7 +25,7 @@ constexpr int kWriters = 3;
 
 /// Which step the newest whole checkpoint holds, with all values; -1: there is none.
 std::int64_t held(const std::shared_ptr<const io::FileSystem>& files) {
-  const LatestWhole found = find_latest_whole(files, kSharedRun);
+  const LatestComplete found = find_latest_complete(files, kSharedRun);
   if (!found.checkpoint) return -1;
   found.checkpoint->verify();
   const Contents expected = sample(found.checkpoint->step());

@@ -17,8 +17,8 @@
 #include "brigade/checkpoint/testing/creation_log.h"
 #include "brigade/checkpoint/testing/sample.h"
 #include "brigade/checkpoint/testing/writing_job.h"
-#include "brigade/io/faulty_file_system.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/faulty_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 
 namespace brigade::checkpoint {
 namespace {

@@ -15,7 +15,7 @@
 #include "brigade/checkpoint/testing/sample.h"
 #include "brigade/checkpoint/testing/zip_file.h"
 #include "brigade/device/dtypes.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 
 namespace brigade::checkpoint {
 namespace {

@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "brigade/base/error.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 
 namespace brigade::image {
 namespace {
@@ -130,10 +130,9 @@ TEST(FolderIndex, FollowsLinksWhenAskedTo) {
   add(*files, top / "elsewhere/2.jpg");
   std::filesystem::create_directory_symlink(top / "elsewhere", top / "pets/cats/more");
   EXPECT_EQ(index_folder(*files, top / "pets").files.size(), 1U);
-  EXPECT_EQ(index_folder(*files, top / "pets", {.follow_links = FollowLinks::kOn}).files.size(),
-            2U);
+  EXPECT_EQ(index_folder(*files, top / "pets", {.follow_links = true}).files.size(), 2U);
   std::filesystem::create_directory_symlink(top / "pets/cats", top / "pets/cats/round");
-  EXPECT_THROW(index_folder(*files, top / "pets", {.follow_links = FollowLinks::kOn}), Error);
+  EXPECT_THROW(index_folder(*files, top / "pets", {.follow_links = true}), Error);
   std::filesystem::remove_all(top);
 }
 

@@ -8,7 +8,7 @@
 #include "brigade/data/testing/dataset_contract.h"
 #include "brigade/io/atomic_write.h"
 #include "brigade/io/compression.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 
 namespace brigade::input {
 namespace {

@@ -15,7 +15,7 @@
 #include "brigade/image/png.h"
 #include "brigade/image/testing/golden.h"
 #include "brigade/input/image_tensor.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 
 namespace brigade::input {
 namespace {
@@ -46,7 +46,7 @@ class ImageFolderTest : public ::testing::Test {
     ImageFolderOptions options;
     options.files = files_;
     options.image_size = {8, 10};
-    options.shuffle = ShuffleFiles::kOff;
+    options.shuffle = false;
     options.parallelism = 2;
     return options;
   }
@@ -136,7 +136,7 @@ TEST_F(ImageFolderTest, EncodesLabels) {
 
 TEST_F(ImageFolderTest, ShufflesEachEpochDifferently) {
   auto wanted = options();
-  wanted.shuffle = ShuffleFiles::kOn;
+  wanted.shuffle = true;
   const auto pets = image_examples_from_directory("/pets", wanted);
   EXPECT_EQ(pets.dataset.cardinality(), 5);
   std::set<std::vector<std::int64_t>> orders;
@@ -151,7 +151,7 @@ TEST_F(ImageFolderTest, ShufflesEachEpochDifferently) {
 
 TEST_F(ImageFolderTest, SplitsOffValidationWithTheSameSeed) {
   auto wanted = options();
-  wanted.shuffle = ShuffleFiles::kOn;
+  wanted.shuffle = true;
   wanted.seed = 9;
   wanted.validation_split = 0.4;
   wanted.subset = Subset::kBoth;
@@ -192,7 +192,7 @@ TEST_F(ImageFolderTest, ACorruptFileIsOneElementThatFailsWithItsName) {
 
 TEST_F(ImageFolderTest, ResumesAtASavedPosition) {
   auto wanted = options();
-  wanted.shuffle = ShuffleFiles::kOn;
+  wanted.shuffle = true;
   wanted.batch_size = 2;
   const auto pets = image_dataset_from_directory("/pets", wanted);
   auto iterator = pets.dataset.iterator({.seed = 4});
@@ -220,7 +220,7 @@ TEST_F(ImageFolderTest, ErrorsNameTheProblem) {
   wanted.validation_split = 0.2;
   EXPECT_THAT(message(wanted), HasSubstr("set both or none"));
   wanted.subset = Subset::kBoth;
-  wanted.shuffle = ShuffleFiles::kOn;
+  wanted.shuffle = true;
   EXPECT_THAT(message(wanted), HasSubstr("need a seed"));
   wanted = options();
   wanted.labels_from = image::LabelSource::kList;

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "brigade/data/testing/dataset_contract.h"
-#include "brigade/io/memory_file_system.h"
 #include "brigade/io/safetensors_header.h"
+#include "brigade/io/testing/memory_file_system.h"
 
 namespace brigade::input {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/io/faulty_file_system.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/faulty_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 
 namespace brigade::io {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/io/gzip.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 
 namespace brigade::io {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/io/atomic_write.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 
 namespace brigade::io {
 namespace {

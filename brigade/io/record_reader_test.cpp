@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "brigade/base/error.h"
-#include "brigade/io/memory_file_system.h"
 #include "brigade/io/record_writer.h"
+#include "brigade/io/testing/memory_file_system.h"
 
 namespace brigade::io {
 namespace {

@@ -1,4 +1,5 @@
 #include "brigade/rpc/rendezvous_state.h"
+#include "brigade/base/testing/manual_clock.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@
 #include "brigade/checkpoint/safetensors.h"
 #include "brigade/checkpoint/saver.h"
 #include "brigade/distribute/testing/fixtures.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 #include "brigade/slim/layers.h"
 #include "brigade/train/testing/small_session.h"
 
@@ -115,7 +115,7 @@ TEST_F(AssignFromCheckpoint, AMissingVariableIsAnErrorOrKeepsItsValue) {
   EXPECT_EQ(values(), (Values{0, 0, 0, 8})) << "nothing is assigned";
 
   const train::CapturedLog log;
-  options_.ignore_missing_vars = IgnoreMissingVars::kYes;
+  options_.ignore_missing_vars = true;
   const auto report = assign_from_checkpoint("/run", all(), options_);
   EXPECT_EQ(values(), (Values{1, 2, 3, 8}));
   EXPECT_EQ(report.missing_in_checkpoint, std::vector<std::string>{"net/new/weights"});
@@ -127,7 +127,7 @@ TEST_F(AssignFromCheckpoint, ReshapesOnlyIfConfigured) {
   const VariablesByName flat = {{"net/conv/weights", make("flat", {6})}};
   EXPECT_EQ(error_from([&] { assign_from_checkpoint("/run", flat, options_); }).code(),
             ErrorCode::kInvalidArgument);
-  options_.reshape_variables = ReshapeVariables::kYes;
+  options_.reshape_variables = true;
   assign_from_checkpoint("/run", flat, options_);
   EXPECT_EQ(values().back(), 1);
 }
@@ -158,7 +158,7 @@ TEST_F(AssignFromCheckpoint, TheFunctionAssignsWhenItIsCalled) {
 TEST_F(AssignFromCheckpoint, ReturnsNoFunctionIfNoVariableIsFound) {
   save();
   const train::CapturedLog log;
-  options_.ignore_missing_vars = IgnoreMissingVars::kYes;
+  options_.ignore_missing_vars = true;
   const std::vector<Variable> unknown = {make("unknown", {1})};
   EXPECT_FALSE(assign_from_checkpoint_fn("/run", unknown, options_));
   EXPECT_TRUE(log.has("no variables to restore"));

@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "brigade/base/testing/manual_clock.h"
 #include "brigade/checkpoint/saver.h"
 #include "brigade/distribute/testing/fixtures.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 #include "brigade/metrics/mean.h"
 #include "brigade/slim/layers.h"
 #include "brigade/train/testing/small_session.h"

@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "brigade/base/testing/manual_clock.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/input/tensor_slices.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 #include "brigade/layers/v1/loss_collection.h"
 #include "brigade/optim/adam.h"
 #include "brigade/slim/learning.h"
@@ -204,10 +205,10 @@ TEST(LearningSession, RefusesADelayedStartOfASyncOptimizer) {
   Process process(memory());
   TrainOptions options = process.options(1);
   options.startup_delay_steps = 10;
-  options.sync_optimizer = SyncOptimizer::kYes;
+  options.sync_optimizer = true;
   EXPECT_EQ(error_from([&] { train(process.train_op, options); }).code(),
             ErrorCode::kInvalidArgument);
-  options.sync_optimizer = SyncOptimizer::kNo;
+  options.sync_optimizer = false;
   options.startup_delay_steps = -1;
   EXPECT_EQ(error_from([&] { train(process.train_op, options); }).code(),
             ErrorCode::kInvalidArgument);

@@ -14,6 +14,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
+#include "brigade/base/testing/manual_clock.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/variables/get_variable.h"
@@ -35,10 +36,10 @@ class Log {
 
 /// A training of `steps` steps whose loss is 1, 0.99, ...: a weight of 1 that loses 0.01 a step.
 struct Training {
-  explicit Training(int steps, CountSteps count = CountSteps::kYes)
-      : train_op(make(steps, count)) {}
+  explicit Training(int steps, const TrainOpOptions& options = {})
+      : train_op(make(steps, options)) {}
 
-  TrainOp make(int steps, CountSteps count) {
+  TrainOp make(int steps, const TrainOpOptions& options) {
     const auto loss = [](const at::Tensor&) {
       const variables::VariableOptions one{.dtype = at::kDouble,
                                            .initializer = variables::ones_initializer()};
@@ -49,7 +50,7 @@ struct Training {
       return at::zeros({1, 1});
     };
     return create_train_op<at::Tensor>(strategy, loss, source, optim::Sgd{.learning_rate = 0.01},
-                                       {.count_steps = count});
+                                       options);
   }
 
   distribute::OneDeviceStrategy strategy{"cpu:0"};
@@ -102,7 +103,7 @@ TEST(Learning, ADatasetThatEndsEndsTheTraining) {
 TEST(Learning, AStepFunctionMayStop) {
   Training training(10);
   const auto once = [](const TrainOp& train_op) {
-    return TrainStepResult{.loss = train_op(), .should_stop = ShouldStop::kYes};
+    return TrainStepResult{.loss = train_op(), .should_stop = true};
   };
   train(training.train_op, {.log_every_n_steps = 0, .train_step_fn = once});
   EXPECT_EQ(training.train_op.global_step(), 1);
@@ -155,7 +156,7 @@ TEST(Learning, TheTrainOpDecidesWhetherALossMustBeFinite) {
   const auto step = [](const TrainOp& train_op) {
     train_op();
     return TrainStepResult{.loss = at::full({}, std::numeric_limits<double>::quiet_NaN()),
-                           .should_stop = ShouldStop::kYes};
+                           .should_stop = true};
   };
   EXPECT_TRUE(std::isnan(*train(training.train_op, {.train_step_fn = step})));
   EXPECT_EQ(log.lines.size(), 1u);
@@ -167,7 +168,7 @@ TEST(Learning, RefusesInvalidOptions) {
   EXPECT_THROW(train(training.train_op, {.log_every_n_steps = -1}), Error);
   EXPECT_THROW(train(training.train_op, {.max_retries = -1}), Error);
   EXPECT_EQ(training.train_op.global_step(), 0);
-  Training uncounted(1, CountSteps::kNo);
+  Training uncounted(1, {.count_steps = false});
   EXPECT_THROW(train(uncounted.train_op, {.number_of_steps = 1}), Error);
 }
 

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "brigade/base/error.h"
-#include "brigade/io/memory_file_system.h"
 #include "brigade/io/record_writer.h"
+#include "brigade/io/testing/memory_file_system.h"
 #include "brigade/summary/event_codec.h"
 
 namespace brigade::summary {

@@ -9,8 +9,9 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/io/faulty_file_system.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/base/testing/manual_clock.h"
+#include "brigade/io/testing/faulty_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 #include "brigade/summary/event_file_reader.h"
 
 namespace brigade::summary {

@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/base/testing/manual_clock.h"
+#include "brigade/io/testing/memory_file_system.h"
 #include "brigade/summary/event_file_reader.h"
 
 namespace brigade::summary {

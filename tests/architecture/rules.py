@@ -49,6 +49,17 @@ def includes_stay_in_row(tree, table):
     return found
 
 
+def testing_is_for_tests(tree, table):
+    """Product code includes no header of a testing/ folder, and no target of the product compiles a source of one."""
+    found = [f"{source.path} includes {include.path}, which is for tests"
+             for top in ("brigade", "apps", "examples") for source in tree.in_folder(top)
+             if not source.is_test and "/testing/" not in source.path
+             for include in source.includes if "/testing/" in include.path]
+    return found + [f"brigade/{name}/CMakeLists.txt has {file} in SOURCES; sources of testing/ belong to TESTING or TESTS"
+                    for name, module in tree.modules.items()
+                    for file in sorted(module.sources) if file.startswith("testing/")]
+
+
 def library_names_no_flags(tree, table):
     """Messages of the library name no flags of the command, which programs do not have."""
     found = []
@@ -165,4 +176,4 @@ def basenames_are_unique(tree, table):
 
 ALL = (folders_have_rows, includes_stay_in_row, umbrella_is_for_users, quoted_includes_are_full_paths,
        no_torch_above_the_line, declared_depends_match, tests_are_built, headers_stand_alone, one_home_for_thread_local,
-       cuda_conditions_stay_in_backends, library_names_no_flags, basenames_are_unique)
+       cuda_conditions_stay_in_backends, library_names_no_flags, basenames_are_unique, testing_is_for_tests)

@@ -184,6 +184,29 @@ class Rules(unittest.TestCase):
     def test_a_header_and_its_source_share_a_name_and_files_outside_of_brigade_may(self):
         self.assertEqual({}, violations({"apps/brigade/file.cpp": ""}))
 
+    def test_testing_header_in_the_product(self):
+        header = {"brigade/base/testing/clock.h": "#pragma once\n",
+                  "brigade/base/testing/clock_test.cpp": '#include "brigade/base/testing/clock.h"\n'}
+        self.assertEqual({}, violations(header))
+        self.assert_breaks(rules.testing_is_for_tests, changes={
+            **header, "brigade/io/file.cpp": '#include "brigade/io/file.h"\n#include "brigade/base/testing/clock.h"\n'})
+        self.assert_breaks(rules.testing_is_for_tests, changes={
+            **header, "apps/brigade/main.cpp": "#include <brigade/base/testing/clock.h>\n"})
+
+    def test_testing_header_in_tests_and_their_support(self):
+        self.assertEqual({}, violations({
+            "brigade/base/testing/clock.h": "#pragma once\n",
+            "brigade/base/testing/clock.cpp": '#include "brigade/base/testing/clock.h"\n',
+            "brigade/io/testing/disk.h": '#include "brigade/base/testing/clock.h"\n',
+            "brigade/io/testing/disk_test.cpp": '#include "brigade/io/testing/disk.h"\n'}))
+
+    def test_testing_source_in_a_library_of_the_product(self):
+        files = {"brigade/io/testing/disk.cpp": "",
+                 "brigade/io/CMakeLists.txt": "brigade_module(io DEPENDS base SOURCES file.cpp TESTING testing/disk.cpp)"}
+        self.assertEqual({}, violations(files))
+        self.assert_breaks(rules.testing_is_for_tests, changes={
+            **files, "brigade/io/CMakeLists.txt": "brigade_module(io DEPENDS base SOURCES file.cpp testing/disk.cpp)"})
+
     def test_every_rule_has_been_seen_to_fail(self):
         text = pathlib.Path(__file__).read_text(encoding="utf-8")
         self.assertEqual([], [rule.__name__ for rule in rules.ALL if f"assert_breaks(rules.{rule.__name__}" not in text])

@@ -56,10 +56,11 @@ class Module:
 
     name: str
     depends: frozenset
+    sources: frozenset
     torch: bool
 
 
-_KEYWORDS = {"DEPENDS", "LIBRARIES", "SOURCES", "TESTS", "TEST_LIBRARIES"}
+_KEYWORDS = {"DEPENDS", "LIBRARIES", "SOURCES", "TESTING", "TESTS", "TEST_LIBRARIES"}
 
 
 def parse_module(cmake_text):
@@ -69,7 +70,7 @@ def parse_module(cmake_text):
     if not call:
         return None
     name, *words = call[1].split()
-    depends, keyword, torch = set(), None, False
+    depends, sources, keyword, torch = set(), set(), None, False
     for word in words:
         if word in _KEYWORDS:
             keyword = word
@@ -77,7 +78,9 @@ def parse_module(cmake_text):
             torch = True
         elif keyword == "DEPENDS":
             depends.add(word)
-    return Module(name, frozenset(depends), torch)
+        elif keyword == "SOURCES":
+            sources.add(word)
+    return Module(name, frozenset(depends), frozenset(sources), torch)
 
 
 def _compiled_files(compile_commands):

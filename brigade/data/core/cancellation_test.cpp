@@ -14,7 +14,7 @@
 #include "brigade/data/transforms/choose_from_datasets.h"
 #include "brigade/data/transforms/sample_from_datasets.h"
 #include "brigade/data/transforms/zip.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 
 namespace brigade::data {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "brigade/io/compression.h"
 #include "brigade/io/file_system.h"
-#include "brigade/io/memory_file_system.h"
 #include "brigade/io/record_writer.h"
+#include "brigade/io/testing/memory_file_system.h"
 
 /// Small files to read from. For tests only.
 namespace brigade::data::testing {

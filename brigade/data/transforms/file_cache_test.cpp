@@ -14,8 +14,8 @@
 #include "brigade/data/dataset.h"
 #include "brigade/data/sources/files.h"
 #include "brigade/data/testing/dataset_contract.h"
-#include "brigade/io/faulty_file_system.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/faulty_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 
 namespace brigade::data {
 namespace {

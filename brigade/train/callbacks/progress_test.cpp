@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "brigade/base/error.h"
+#include "brigade/base/testing/manual_clock.h"
 
 namespace brigade::train {
 namespace {

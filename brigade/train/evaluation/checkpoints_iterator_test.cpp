@@ -11,8 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "brigade/base/testing/manual_clock.h"
 #include "brigade/checkpoint/saver.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 #include "brigade/train/testing/small_session.h"
 
 namespace brigade::train {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "brigade/base/testing/manual_clock.h"
 #include "brigade/concurrency/staging_area.h"
 #include "brigade/train/hooks/stop_at_step_hook.h"
 #include "brigade/train/testing/small_session.h"

@@ -9,7 +9,7 @@
 
 #include "brigade/base/strings.h"
 #include "brigade/distribute/testing/fixtures.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 #include "brigade/summary/event_file_reader.h"
 #include "brigade/train/callbacks/tensor_board.h"
 #include "brigade/train/hooks/profiler_hook.h"
@@ -77,14 +77,14 @@ TEST_F(GraphOfSession, HasTheTimesOfAProfiledStep) {
 }
 
 TEST(TensorBoard, WritesTheGraphUnlessDisabled) {
-  for (const WriteGraph write : {WriteGraph::kYes, WriteGraph::kNo}) {
+  for (const bool writes : {true, false}) {
     const auto folder = std::filesystem::temp_directory_path() /
                         base::str_cat("brigade_graph_", std::int64_t{::getpid()});
     ScriptedFit("val_loss", {0.5, 0.25})
-        .run({TensorBoard{.log_dir = folder, .write_graph = write}});
+        .run({TensorBoard{.log_dir = folder, .write_graph = writes}});
     const auto graphs = contents<summary::GraphContent>(*io::posix_file_system(), folder / "train");
     std::filesystem::remove_all(folder);
-    ASSERT_EQ(graphs.size(), write == WriteGraph::kYes ? 1u : 0u);
+    ASSERT_EQ(graphs.size(), writes ? 1u : 0u);
     if (graphs.empty()) continue;
     const auto nodes = summary::decode_graph(graphs[0].bytes);
     EXPECT_EQ(nodes.front().name, "line/kernel");

@@ -6,7 +6,7 @@
 
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
-#include "brigade/io/faulty_file_system.h"
+#include "brigade/io/testing/faulty_file_system.h"
 #include "brigade/train/hooks/checkpoint_saver_hook.h"
 #include "brigade/train/hooks/final_ops_hook.h"
 #include "brigade/train/hooks/global_step_waiter_hook.h"
@@ -218,11 +218,10 @@ TEST(StopAtStepHook, TakesExactlyOneOption) {
 TEST(LoggingHook, WritesValuesAndTheTimeSinceTheLastLine) {
   const CapturedLog log;
   SmallTraining training;
-  run_with(
-      training,
-      {std::make_shared<LoggingHook>(LoggingHookOptions{
-          .values = {"loss"}, .every = {.steps = 3}, .at_end = LoggingHookOptions::AtEnd::kYes})},
-      6);
+  run_with(training,
+           {std::make_shared<LoggingHook>(
+               LoggingHookOptions{.values = {"loss"}, .every = {.steps = 3}, .at_end = true})},
+           6);
   EXPECT_EQ(log.lines(),
             (std::vector<std::string>{"loss = 1", "loss = 4 (3.000 sec)", "loss = 6 (2.000 sec)"}));
 }
@@ -233,7 +232,7 @@ TEST(LoggingHook, SupportsAFormatAndLoggingOnlyAtTheEnd) {
   run_with(training,
            {std::make_shared<LoggingHook>(LoggingHookOptions{
                .every = {},
-               .at_end = LoggingHookOptions::AtEnd::kYes,
+               .at_end = true,
                .format = [](std::int64_t step,
                             const StepValues&) { return base::str_cat("at ", step); }})},
            3);

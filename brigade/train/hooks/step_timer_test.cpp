@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "brigade/base/error.h"
+#include "brigade/base/testing/manual_clock.h"
 
 namespace brigade::train {
 namespace {

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "brigade/base/strings.h"
-#include "brigade/io/faulty_file_system.h"
+#include "brigade/io/testing/faulty_file_system.h"
 #include "brigade/train/hooks/checkpoint_saver_hook.h"
 #include "brigade/train/hooks/stop_at_step_hook.h"
 #include "brigade/train/testing/small_session.h"
@@ -141,7 +141,7 @@ TEST(Session, AnErrorOfTheStepIsRethrownAndNothingIsSaved) {
   EXPECT_THROW(session.run([]() -> std::optional<StepValues> { throw std::runtime_error("oops"); }),
                std::runtime_error);
   EXPECT_TRUE(session.should_stop());
-  const auto latest = checkpoint::find_latest_whole(training.files, "/run");
+  const auto latest = checkpoint::find_latest_complete(training.files, "/run");
   EXPECT_EQ(latest.checkpoint->step(), 0);
 }
 
@@ -160,7 +160,7 @@ TEST(Session, EndOfDataStopsTheSession) {
   EXPECT_FALSE(session.run([] { return std::optional<StepValues>(); }).has_value());
   EXPECT_TRUE(session.should_stop());
   session.close();
-  EXPECT_EQ(checkpoint::find_latest_whole(training.files, "/run").checkpoint->step(), 2);
+  EXPECT_EQ(checkpoint::find_latest_complete(training.files, "/run").checkpoint->step(), 2);
 }
 
 TEST(Session, ResumesFromTheLastCheckpointWithoutExtraSteps) {
@@ -389,7 +389,7 @@ TEST(Session, RequestedStopSavesOrDiscards) {
     });
     EXPECT_TRUE(session.should_stop());
     session.close();
-    EXPECT_EQ(checkpoint::find_latest_whole(training.files, "/run").checkpoint->step(),
+    EXPECT_EQ(checkpoint::find_latest_complete(training.files, "/run").checkpoint->step(),
               at_stop == AtStop::kSave ? 1 : 0);
   }
 }
@@ -412,7 +412,7 @@ TEST(Session, AnErrorOfTheProgramSavesNothing) {
     throw std::runtime_error("elsewhere");
   } catch (const std::runtime_error&) {
   }
-  EXPECT_EQ(checkpoint::find_latest_whole(training.files, "/run").checkpoint->step(), 0);
+  EXPECT_EQ(checkpoint::find_latest_complete(training.files, "/run").checkpoint->step(), 0);
 }
 
 TEST(Session, RefusesInvalidOptions) {
@@ -450,9 +450,8 @@ TEST(Session, AVariableMayCountTheSteps) {
     MirroredStrategy strategy(cpus(2));
     const variables::Variable counter = [&] {
       const auto scope = strategy.scope();
-      return variables::make_variable({.name = "global_step",
-                                       .initial = at::zeros({}, at::kLong),
-                                       .trainable = variables::Trainable::kNo});
+      return variables::make_variable(
+          {.name = "global_step", .initial = at::zeros({}, at::kLong), .trainable = false});
     }();
     ToyTraining training(strategy, {}, 8, {.accumulate = 2, .global_step = counter});
     training.state.count_by(counter);

@@ -12,8 +12,8 @@
 
 #include "brigade/checkpoint/testing/creation_log.h"
 #include "brigade/distribute/testing/worker_threads.h"
-#include "brigade/io/faulty_file_system.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/faulty_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 #include "brigade/layers/v1/core.h"
 #include "brigade/optim/decay.h"
 #include "brigade/train/hooks/stop_at_step_hook.h"
@@ -188,7 +188,7 @@ TEST(SessionOfWorkers, AFullDiskOfAWorkerEndsTheJobWithTheWorkersName) {
   EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted) << error.what();
   EXPECT_TRUE(distribute::mentions(error, "/job:worker/task:1 could not write its part"))
       << error.what();
-  const auto latest = checkpoint::find_latest_whole(files, "/run");
+  const auto latest = checkpoint::find_latest_complete(files, "/run");
   ASSERT_TRUE(latest.checkpoint);
   EXPECT_EQ(latest.checkpoint->step(), 0);
   EXPECT_TRUE(latest.broken.empty());
@@ -203,7 +203,7 @@ TEST(SessionOfWorkers, AStopRequestOfOneWorkerStopsAllAtTheSameStep) {
                   session.request_stop();
               });
   EXPECT_EQ(ended.at(0).last_step, 5);
-  EXPECT_TRUE(checkpoint::find_latest_whole(files, "/run").checkpoint);
+  EXPECT_TRUE(checkpoint::find_latest_complete(files, "/run").checkpoint);
   EXPECT_EQ(run_job({1, 1, 1}, files, saving_every(100)).at(0).first_step, 5);
 }
 

@@ -8,7 +8,7 @@
 
 #include "brigade/checkpoint/saver.h"
 #include "brigade/distribute/testing/fixtures.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 #include "brigade/optim/decay.h"
 #include "brigade/train/testing/toy_training.h"
 

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "brigade/base/clock.h"
 #include "brigade/base/log.h"
+#include "brigade/base/testing/manual_clock.h"
 #include "brigade/distribute/testing/fixtures.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 #include "brigade/train/session/session.h"
 
 namespace brigade::train {

@@ -1,4 +1,4 @@
-#include "brigade/io/faulty_file_system.h"
+#include "brigade/io/testing/faulty_file_system.h"
 
 #include <mutex>
 #include <utility>

@@ -1,8 +1,8 @@
-#include "brigade/io/faulty_file_system.h"
+#include "brigade/io/testing/faulty_file_system.h"
 
 #include <gtest/gtest.h>
 
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 
 namespace brigade::io {
 namespace {

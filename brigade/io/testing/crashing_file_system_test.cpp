@@ -1,4 +1,4 @@
-#include "brigade/io/crashing_file_system.h"
+#include "brigade/io/testing/crashing_file_system.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "brigade/io/crashing_file_system.h"
+#include "brigade/io/testing/crashing_file_system.h"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "brigade/base/random.h"
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 
 namespace brigade::io {
 namespace {

@@ -1,4 +1,4 @@
-#include "brigade/io/memory_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 
 #include <algorithm>
 #include <cstring>
