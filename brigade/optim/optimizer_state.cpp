@@ -10,7 +10,6 @@
 
 namespace brigade::optim {
 
-using variables::FlatStorage;
 using variables::Variable;
 
 OptimizerState::OptimizerState(UpdateRulePtr rule, std::span<const Variable> variables,
@@ -18,7 +17,7 @@ OptimizerState::OptimizerState(UpdateRulePtr rule, std::span<const Variable> var
     : rule_(std::move(rule)), learning_rate_(rule_->defaults().learning_rate) {
   const at::NoGradGuard no_grad;
   for (const Variable& variable : variables) {
-    if (variable.trainable() == variables::Trainable::kYes) variables_.push_back(variable);
+    if (variable.trainable()) variables_.push_back(variable);
   }
   check_argument(!variables_.empty(),
                  "An optimizer needs at least one trainable variable and got none.");

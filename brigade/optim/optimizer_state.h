@@ -44,8 +44,10 @@ class OptimizerState {
   const UpdateRule& rule() const { return *rule_; }
   /// In the order of their storage, which is also the order of gradients.
   const std::vector<variables::Variable>& variables() const { return variables_; }
-  const std::vector<std::shared_ptr<variables::FlatStorage>>& storages() const { return storages_; }
-  bool is_frozen(std::size_t variable) const { return groups_[variable].frozen == Frozen::kYes; }
+  const std::vector<std::shared_ptr<variables::VariableStorage>>& storages() const {
+    return storages_;
+  }
+  bool is_frozen(std::size_t variable) const { return groups_[variable].frozen; }
   /// The number of updates of the variable.
   std::int64_t step(std::size_t variable) const { return steps_[variable]; }
   /// The base rate, which applies to groups without their own rate.
@@ -114,7 +116,7 @@ class OptimizerState {
   std::vector<std::size_t> storage_of_;  // [variable]
   std::vector<GroupedHyperparameters> groups_;
   std::vector<std::int64_t> steps_;
-  std::vector<std::shared_ptr<variables::FlatStorage>> storages_;
+  std::vector<std::shared_ptr<variables::VariableStorage>> storages_;
   std::vector<std::vector<std::vector<at::Tensor>>>
       slots_;                      // [storage][slot][replica, or one for all]
   std::vector<KnownViews> views_;  // [replica]: each touched by its replica alone

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
-#include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
+
+#include "brigade/variables/variable_storage.h"
 
 namespace brigade::variables {
 
@@ -25,58 +25,35 @@ enum class Caching {
 
 /// The device of variables that do not belong to a replica.
 struct Controller {
-  c10::Device device = c10::Device(c10::kCPU);
+  device::Device device = {};
   Caching caching = Caching::kWhereNeeded;
 };
 
-/// A contiguous buffer of trainable variables of one dtype, so that an optimizer updates a range of
-/// variables with one fused kernel, and work is divided by ranges of elements. There is one buffer
-/// for all replicas, or one per replica with the same layout. Every variable starts at a multiple
-/// of 64 bytes; the gaps hold zeros.
-///
+/// The built-in kinds of storage: tensors of this process, one for all replicas or one for each.
 /// With a controller, optimizers update the master copy, and `refresh` then updates each replica's
 /// copy with one flat copy per step.
 ///
-/// Thread-safety: immutable except for the elements; their users must synchronize.
-class FlatStorage {
+/// Thread-safety: see VariableStorage.
+class FlatStorage final : public VariableStorage {
  public:
-  /// Allocates variables of `sizes` elements each. `devices` has one entry per replica;
-  /// `controller` is used for kController only.
-  FlatStorage(at::ScalarType dtype, std::span<const std::int64_t> sizes,
-              std::span<const c10::Device> devices, StorageSharing sharing,
-              const Controller& controller = {});
+  /// `devices` has one entry per replica; `controller` is used for kController only.
+  FlatStorage(const FlatLayout& layout, std::span<const c10::Device> devices,
+              StorageSharing sharing, const Controller& controller = {});
 
-  at::ScalarType dtype() const { return dtype_; }
-  /// The total number of elements, including gaps.
-  std::int64_t size() const { return size_; }
-  /// The offset of the i-th variable, in elements.
-  std::int64_t offset(std::size_t i) const { return offsets_[i]; }
-  /// The offset of a variable that directly follows, after the alignment gap, a variable that ends
-  /// at `end`.
-  std::int64_t next_offset(std::int64_t end) const;
-  StorageSharing sharing() const { return sharing_; }
-  int replicas() const { return replicas_; }
-  /// The flat tensor [size()] that replica `replica` reads: its components.
-  const at::Tensor& buffer(int replica) const;
-
-  /// The number of buffers to update: one per replica for kOneCopyEach, else one.
-  int masters() const;
-  /// The buffer to update for replica `replica`; optimizer slots are on its device. The master copy
-  /// with a controller, else the buffer that the replica reads.
-  const at::Tensor& master(int replica) const;
-  /// Whether replica `replica` reads a copy of its master, which `refresh` updates.
-  bool is_cached(int replica) const;
-  /// Copies the master to replica `replica`'s buffer; does nothing if they are the same.
-  void refresh(int replica) const;
+  const at::Tensor& buffer(int replica) const override;
+  int masters() const override;
+  const at::Tensor& master(int replica) const override;
+  bool is_shared() const override { return sharing_ != StorageSharing::kOneCopyEach; }
+  bool is_central() const override { return sharing_ == StorageSharing::kController; }
 
  private:
-  at::ScalarType dtype_;
   StorageSharing sharing_;
-  int replicas_;
-  std::int64_t size_ = 0;
-  std::vector<std::int64_t> offsets_;
   std::vector<at::Tensor> buffers_;  // one for all (kOneStorage), or [replica]
   at::Tensor home_;                  // kController
 };
+
+/// Makes a FlatStorage of one kind for each dtype.
+std::shared_ptr<const StorageFactory> make_flat_storage_factory(StorageSharing sharing,
+                                                                const Controller& controller = {});
 
 }  // namespace brigade::variables

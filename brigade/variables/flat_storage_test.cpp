@@ -9,13 +9,13 @@ const std::vector<c10::Device> kTwoCpus(2, c10::Device(c10::kCPU));
 const std::vector<std::int64_t> kSizes = {3, 16, 0, 17};
 
 TEST(FlatStorage, EveryVariableIsAlignedTo64Bytes) {
-  const FlatStorage floats(at::kFloat, kSizes, kTwoCpus, StorageSharing::kOneStorage);
+  const FlatStorage floats(FlatLayout(at::kFloat, kSizes), kTwoCpus, StorageSharing::kOneStorage);
   EXPECT_EQ(floats.offset(0), 0);
   EXPECT_EQ(floats.offset(1), 16);
   EXPECT_EQ(floats.offset(2), 32);
   EXPECT_EQ(floats.offset(3), 32);
   EXPECT_EQ(floats.size(), 64);
-  const FlatStorage doubles(at::kDouble, kSizes, kTwoCpus, StorageSharing::kOneStorage);
+  const FlatStorage doubles(FlatLayout(at::kDouble, kSizes), kTwoCpus, StorageSharing::kOneStorage);
   EXPECT_EQ(doubles.offset(1), 8);
   EXPECT_EQ(doubles.offset(3), 24);
   EXPECT_EQ(doubles.size(), 48);
@@ -23,29 +23,29 @@ TEST(FlatStorage, EveryVariableIsAlignedTo64Bytes) {
 }
 
 TEST(FlatStorage, GivesTheOffsetOfTheNextVariable) {
-  const FlatStorage storage(at::kFloat, kSizes, kTwoCpus, StorageSharing::kOneStorage);
+  const FlatStorage storage(FlatLayout(at::kFloat, kSizes), kTwoCpus, StorageSharing::kOneStorage);
   EXPECT_EQ(storage.next_offset(3), 16);
   EXPECT_EQ(storage.next_offset(16), 16);
   EXPECT_EQ(storage.next_offset(17), 32);
 }
 
 TEST(FlatStorage, OneStorageIsTheSameForAllReplicas) {
-  const FlatStorage storage(at::kFloat, kSizes, kTwoCpus, StorageSharing::kOneStorage);
+  const FlatStorage storage(FlatLayout(at::kFloat, kSizes), kTwoCpus, StorageSharing::kOneStorage);
   EXPECT_EQ(storage.replicas(), 2);
   EXPECT_TRUE(storage.buffer(0).is_same(storage.buffer(1)));
 }
 
 TEST(FlatStorage, OneCopyEachIsSeparateMemory) {
-  const FlatStorage storage(at::kFloat, kSizes, kTwoCpus, StorageSharing::kOneCopyEach);
+  const FlatStorage storage(FlatLayout(at::kFloat, kSizes), kTwoCpus, StorageSharing::kOneCopyEach);
   storage.buffer(0).fill_(1);
   EXPECT_EQ(storage.buffer(1).sum().item<float>(), 0);
   EXPECT_EQ(storage.buffer(1).sizes(), storage.buffer(0).sizes());
 }
 
 TEST(FlatStorage, WithoutAControllerReplicasReadWhatIsUpdated) {
-  const FlatStorage shared(at::kFloat, kSizes, kTwoCpus, StorageSharing::kOneStorage);
+  const FlatStorage shared(FlatLayout(at::kFloat, kSizes), kTwoCpus, StorageSharing::kOneStorage);
   EXPECT_EQ(shared.masters(), 1);
-  const FlatStorage apart(at::kFloat, kSizes, kTwoCpus, StorageSharing::kOneCopyEach);
+  const FlatStorage apart(FlatLayout(at::kFloat, kSizes), kTwoCpus, StorageSharing::kOneCopyEach);
   EXPECT_EQ(apart.masters(), 2);
   for (const int replica : {0, 1}) {
     EXPECT_TRUE(shared.master(replica).is_same(shared.buffer(replica)));
@@ -55,7 +55,7 @@ TEST(FlatStorage, WithoutAControllerReplicasReadWhatIsUpdated) {
 }
 
 TEST(FlatStorage, ReplicasOnTheControllersDeviceReadTheMaster) {
-  const FlatStorage storage(at::kFloat, kSizes, kTwoCpus, StorageSharing::kController);
+  const FlatStorage storage(FlatLayout(at::kFloat, kSizes), kTwoCpus, StorageSharing::kController);
   EXPECT_EQ(storage.masters(), 1);
   EXPECT_TRUE(storage.buffer(0).is_same(storage.buffer(1)));
   EXPECT_TRUE(storage.master(1).is_same(storage.buffer(1)));
@@ -64,7 +64,7 @@ TEST(FlatStorage, ReplicasOnTheControllersDeviceReadTheMaster) {
 }
 
 TEST(FlatStorage, RefreshCopiesTheMaster) {
-  const FlatStorage storage(at::kFloat, kSizes, kTwoCpus, StorageSharing::kController,
+  const FlatStorage storage(FlatLayout(at::kFloat, kSizes), kTwoCpus, StorageSharing::kController,
                             {.caching = Caching::kAlways});
   EXPECT_TRUE(storage.is_cached(0) && storage.is_cached(1));
   EXPECT_TRUE(storage.master(0).is_same(storage.master(1)));
@@ -76,7 +76,7 @@ TEST(FlatStorage, RefreshCopiesTheMaster) {
 }
 
 TEST(FlatStorage, GapsHoldZeros) {
-  const FlatStorage storage(at::kDouble, kSizes, kTwoCpus, StorageSharing::kOneStorage);
+  const FlatStorage storage(FlatLayout(at::kDouble, kSizes), kTwoCpus, StorageSharing::kOneStorage);
   EXPECT_EQ(storage.buffer(0).count_nonzero().item<std::int64_t>(), 0);
 }
 

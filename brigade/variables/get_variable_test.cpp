@@ -49,7 +49,7 @@ TEST_F(GetVariable, NamesByVariableScopesAndNotByNameScopes) {
   EXPECT_EQ(weights.name(), "conv1/weights");
   EXPECT_EQ(weights.shape(), at::IntArrayRef({3, 2}));
   EXPECT_EQ(weights.dtype(), at::kFloat);
-  EXPECT_EQ(weights.trainable(), Trainable::kYes);
+  EXPECT_TRUE(weights.trainable());
 }
 
 TEST_F(GetVariable, RefusesANameThatExistsUnlessItReuses) {
@@ -129,8 +129,8 @@ TEST_F(GetVariable, TakesDefaultsFromTheScope) {
 
 TEST_F(GetVariable, IsInItsCollections) {
   get_variable("a", {{1}});
-  get_variable("b", {{1}}, {.trainable = Trainable::kNo});
-  get_variable("c", {{1}}, {.trainable = Trainable::kNo, .collections = Names{kLocalVariables}});
+  get_variable("b", {{1}}, {.trainable = false});
+  get_variable("c", {{1}}, {.trainable = false, .collections = Names{kLocalVariables}});
   get_variable("d", {{1}}, {.collections = Names{kGlobalVariables, kModelVariables}});
   const auto names = [](const std::vector<Variable>& variables) {
     Names result;
@@ -146,9 +146,9 @@ TEST_F(GetVariable, IsInItsCollections) {
 TEST_F(GetVariable, ChecksSynchronizationAndAggregation) {
   const VariableOptions on_read = {.synchronization = Synchronization::kOnRead,
                                    .aggregation = Aggregation::kSum};
-  EXPECT_EQ(get_variable("metric", {{1}}, on_read).trainable(), Trainable::kNo);
+  EXPECT_FALSE(get_variable("metric", {{1}}, on_read).trainable());
   VariableOptions trained = on_read;
-  trained.trainable = Trainable::kYes;
+  trained.trainable = true;
   EXPECT_EQ(code_of([&] { get_variable("x", {{1}}, trained); }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(code_of([] { get_variable("x", {{1}}, {.synchronization = Synchronization::kNone}); }),
             ErrorCode::kInvalidArgument);
@@ -234,7 +234,7 @@ TEST(GetVariableOfStores, InitialValuesDependOnlyOnNameAndSeed) {
 
 TEST(GetVariableOfStores, AlwaysReusesInReplicas) {
   VariableStore store({.devices = std::vector<c10::Device>(2, c10::Device(c10::kCPU)),
-                       .sharing = StorageSharing::kOneCopyEach});
+                       .storage = make_flat_storage_factory(StorageSharing::kOneCopyEach)});
   Graph graph(store);
   const auto opened = graph.as_default();
   const Variable v = get_variable("v", {{1}});
@@ -263,7 +263,7 @@ TEST(GetVariableOfStores, NeedsAGraph) {
 TEST(GetVariablePlacement, UsesDeviceScopesAndLogs) {
   std::vector<std::string> lines;
   auto placer = std::make_shared<device::Placer>(
-      device::PlacementOptions{.log = device::PlacementLog::kOn,
+      device::PlacementOptions{.log = true,
                                .sink = [&](std::string_view line) { lines.emplace_back(line); }},
       std::vector<device::Device>{device::Device{}});
   Graph graph(GraphOptions{.placer = placer});
@@ -282,7 +282,7 @@ TEST(GetVariablePlacement, UsesDeviceScopesAndLogs) {
 
 TEST(GetVariablePlacement, UsesAStrategysDevicesAndLogsThem) {
   auto placer = std::make_shared<device::Placer>(
-      device::PlacementOptions{.log = device::PlacementLog::kOn, .sink = [](std::string_view) {}},
+      device::PlacementOptions{.log = true, .sink = [](std::string_view) {}},
       std::vector<device::Device>{device::Device{}});
   VariableStore store(VariableStoreOptions{});
   Graph graph(store, {.placer = placer});

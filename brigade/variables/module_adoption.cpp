@@ -63,12 +63,12 @@ void append_builders(std::vector<VariableBuilder>& builders, const std::vector<N
 }
 
 void set_parameter_spec(VariableSpec& spec, const at::Tensor& parameter) {
-  spec.trainable = parameter.requires_grad() ? Trainable::kYes : Trainable::kNo;
+  spec.trainable = parameter.requires_grad();
   spec.synchronization = Synchronization::kOnWrite;
 }
 
 void set_buffer_spec(VariableSpec& spec, const at::Tensor& buffer) {
-  spec.trainable = Trainable::kNo;
+  spec.trainable = false;
   spec.synchronization = Synchronization::kOnRead;
   spec.aggregation =
       buffer.is_floating_point() ? Aggregation::kMean : Aggregation::kOnlyFirstReplica;
@@ -77,26 +77,24 @@ void set_buffer_spec(VariableSpec& spec, const at::Tensor& buffer) {
 /// Moves the parameters of one dtype to one contiguous storage and points every replica's tensor
 /// there.
 void make_contiguous(std::span<VariableBuilder*> builders, std::span<const c10::Device> devices,
-                     StorageSharing sharing, const Controller& controller) {
+                     const StorageFactory& storages) {
   std::vector<std::int64_t> sizes;
   for (const VariableBuilder* builder : builders)
     sizes.push_back(builder->components.front().numel());
   const at::ScalarType dtype = builders.front()->components.front().scalar_type();
-  const auto storage = std::make_shared<FlatStorage>(dtype, sizes, devices, sharing, controller);
+  const auto storage = storages.make(FlatLayout(dtype, sizes), devices);
   for (std::size_t i = 0; i < builders.size(); ++i) {
     VariableBuilder& builder = *builders[i];
     builder.storage = storage;
     builder.offset = storage->offset(i);
-    builder.sharing = sharing;
     const at::Tensor initial = builder.components.front().detach().clone();
-    storage->master(0)
-        .narrow(0, builder.offset, initial.numel())
-        .view(initial.sizes())
-        .copy_(initial);
+    const auto home_in = [&](const at::Tensor& buffer) {
+      return buffer.narrow(0, builder.offset, initial.numel()).view(initial.sizes());
+    };
+    for (int master = 0; master < storage->masters(); ++master)
+      home_in(storage->master(master)).copy_(initial);
     for (std::size_t replica = 0; replica < devices.size(); ++replica) {
-      const at::Tensor home = storage->buffer(static_cast<int>(replica))
-                                  .narrow(0, builder.offset, initial.numel())
-                                  .view(initial.sizes());
+      const at::Tensor home = home_in(storage->buffer(static_cast<int>(replica)));
       home.copy_(initial);
       builder.components[replica].set_data(home);
     }
@@ -137,18 +135,17 @@ std::vector<VariableBuilder> plan_adoption(
 
 std::vector<Variable> complete_adoption(std::vector<VariableBuilder> builders,
                                         std::span<const c10::Device> devices,
-                                        StorageSharing sharing, const Controller& controller) {
+                                        const StorageFactory& storages) {
   std::map<at::ScalarType, std::vector<VariableBuilder*>> parameters;
   for (VariableBuilder& builder : builders) {
     if (builder.spec.synchronization == Synchronization::kOnWrite) {
       parameters[builder.components.front().scalar_type()].push_back(&builder);
     } else {
       spread_first(builder, devices);
-      if (sharing == StorageSharing::kController)
-        builder.spec.aggregation = Aggregation::kOnlyFirstReplica;
+      if (storages.controller()) builder.spec.aggregation = Aggregation::kOnlyFirstReplica;
     }
   }
-  for (auto& [dtype, group] : parameters) make_contiguous(group, devices, sharing, controller);
+  for (auto& [dtype, group] : parameters) make_contiguous(group, devices, storages);
   std::vector<Variable> variables;
   for (VariableBuilder& builder : builders) variables.push_back(std::move(builder).build());
   return variables;

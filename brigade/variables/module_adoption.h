@@ -26,6 +26,6 @@ std::vector<VariableBuilder> plan_adoption(
 /// statistics.
 std::vector<Variable> complete_adoption(std::vector<VariableBuilder> builders,
                                         std::span<const c10::Device> devices,
-                                        StorageSharing sharing, const Controller& controller = {});
+                                        const StorageFactory& storages);
 
 }  // namespace brigade::variables

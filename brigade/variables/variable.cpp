@@ -22,9 +22,8 @@ struct Variable::State {
   std::vector<at::Tensor> components;
   std::vector<std::uint32_t>
       versions;  // [replica], as last written by Brigade; its replica's thread only
-  std::shared_ptr<FlatStorage> storage;
+  std::shared_ptr<VariableStorage> storage;
   std::int64_t offset;
-  StorageSharing sharing;
   std::shared_ptr<const Peers> peers;  // null: there is one process only
 };
 
@@ -86,10 +85,9 @@ void validate(const VariableSpec& spec) {
                  str_cat("Variable '", spec.name,
                          "' is integral and cannot be aggregated by mean; use sum or "
                          "only_first_replica."));
-  check_argument(
-      spec.synchronization != Synchronization::kOnRead || spec.trainable == Trainable::kNo,
-      str_cat("Variable '", spec.name,
-              "' is synchronized on read and therefore cannot be trainable."));
+  check_argument(spec.synchronization != Synchronization::kOnRead || !spec.trainable,
+                 str_cat("Variable '", spec.name,
+                         "' is synchronized on read and therefore cannot be trainable."));
 }
 
 Variable VariableBuilder::build() && {
@@ -105,7 +103,6 @@ Variable VariableBuilder::build() && {
   }
   state->storage = std::move(storage);
   state->offset = offset;
-  state->sharing = sharing;
   return Variable(std::move(state));
 }
 
@@ -124,7 +121,7 @@ at::ScalarType Variable::dtype() const {
 std::int64_t Variable::numel() const {
   return state_->components.front().numel();
 }
-Trainable Variable::trainable() const {
+bool Variable::trainable() const {
   return state_->spec.trainable;
 }
 Synchronization Variable::synchronization() const {
@@ -136,7 +133,7 @@ Aggregation Variable::aggregation() const {
 int Variable::num_components() const {
   return static_cast<int>(state_->components.size());
 }
-const std::shared_ptr<FlatStorage>& Variable::storage() const {
+const std::shared_ptr<VariableStorage>& Variable::storage() const {
   return state_->storage;
 }
 std::int64_t Variable::offset() const {
@@ -232,8 +229,7 @@ void Variable::assign_add(const at::Tensor& value) const {
       base::str_cat("assign_add on '", name(),
                     "', which sums its components when read, has no meaning outside "
                     "of a replica; use assign, or add inside a replica."));
-  if (state_->sharing != StorageSharing::kOneCopyEach)
-    return write_all(state_->components.front() + value.to(component(0).device()));
+  if (is_shared()) return write_all(state_->components.front() + value.to(component(0).device()));
   for (int replica = 0; replica < num_components(); ++replica) {
     write_replica(replica, component(replica) + value.to(component(replica).device()));
   }
@@ -270,39 +266,41 @@ at::Tensor Variable::aggregate_of_replicas(const at::Tensor& value) const {
 }
 
 void Variable::write_replica(int replica, const at::Tensor& value) const {
-  const bool shares = state_->sharing != StorageSharing::kOneCopyEach;
-  if (shares && replica == 0) shared_memory().copy_(value);
-  if (has_own_memory(replica)) component(replica).detach().copy_(value);
+  if (!is_shared() || replica == 0) master(replica).copy_(value);
+  if (is_cached(replica)) component(replica).detach().copy_(value);
   mark_updated(replica);
   // A reader of shared storage must wait for its only writer.
-  if (shares && comm::current_replica() != nullptr) barrier(component(replica));
+  if (is_shared() && comm::current_replica() != nullptr) barrier(component(replica));
 }
 
-// Where replicas share memory, the memory that replica 0 writes for all of them.
-at::Tensor Variable::shared_memory() const {
-  if (!state_->storage) return component(0).detach();
-  return state_->storage->master(0).narrow(0, offset(), numel()).view(shape());
+bool Variable::is_shared() const {
+  return state_->storage && state_->storage->is_shared();
 }
 
-bool Variable::has_own_memory(int replica) const {
-  if (state_->sharing == StorageSharing::kOneCopyEach) return true;
+bool Variable::is_cached(int replica) const {
   return state_->storage && state_->storage->is_cached(replica);
+}
+
+at::Tensor Variable::master(int replica) const {
+  if (!state_->storage) return component(replica).detach();
+  return state_->storage->master(replica).narrow(0, offset(), numel()).view(shape());
 }
 
 void Variable::barrier(const at::Tensor& own) const {
   comm::Communicator& communicator = *comm::current_replica()->communicator;
-  if (state_->sharing != StorageSharing::kController) return communicator.barrier();
+  if (!state_->storage || !state_->storage->is_central()) return communicator.barrier();
   // On GPUs a barrier synchronizes the threads but not the streams; an exchange of tensors
   // synchronizes both.
   communicator.all_gather(own.detach().reshape(-1).narrow(0, 0, own.numel() > 0 ? 1 : 0));
 }
 
 void Variable::write_all(const at::Tensor& value) const {
-  if (state_->sharing != StorageSharing::kOneCopyEach) shared_memory().copy_(value);
+  const int masters = state_->storage ? state_->storage->masters() : num_components();
+  for (int replica = 0; replica < masters; ++replica) master(replica).copy_(value);
   for (int replica = 0; replica < num_components(); ++replica) {
-    if (has_own_memory(replica)) component(replica).detach().copy_(value);
+    if (is_cached(replica)) component(replica).detach().copy_(value);
+    mark_updated(replica);
   }
-  for (int replica = 0; replica < num_components(); ++replica) mark_updated(replica);
 }
 
 void Variable::mark_updated(int replica) const {
@@ -311,7 +309,7 @@ void Variable::mark_updated(int replica) const {
   state_->versions[replica] = static_cast<std::uint32_t>(component._version());
 }
 
-void Variable::move_to(std::shared_ptr<FlatStorage> storage, std::int64_t offset) const {
+void Variable::move_to(std::shared_ptr<VariableStorage> storage, std::int64_t offset) const {
   const at::NoGradGuard no_grad;
   const auto home_in = [&](const at::Tensor& buffer) {
     return buffer.narrow(0, offset, numel()).view(shape());
@@ -324,7 +322,6 @@ void Variable::move_to(std::shared_ptr<FlatStorage> storage, std::int64_t offset
     if (storage->is_cached(replica)) home.copy_(component(replica).detach());
     state_->components[replica].set_data(home);
   }
-  state_->sharing = storage->sharing();
   state_->storage = std::move(storage);
   state_->offset = offset;
   for (int replica = 0; replica < num_components(); ++replica) mark_updated(replica);

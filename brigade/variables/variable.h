@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "brigade/variables/flat_storage.h"
 #include "brigade/variables/peers.h"
+#include "brigade/variables/variable_storage.h"
 
 namespace brigade::variables {
 
@@ -32,8 +32,6 @@ enum class Aggregation {
   kOnlyFirstReplica,  ///< replica 0's value is used
 };
 
-enum class Trainable { kNo, kYes };
-
 std::string_view to_string(Synchronization synchronization);
 std::string_view to_string(Aggregation aggregation);
 
@@ -43,7 +41,7 @@ struct VariableSpec {
   std::string name;
   /// The initial value; it sets the variable's shape and dtype. Copied.
   at::Tensor initial;
-  Trainable trainable = Trainable::kYes;
+  bool trainable = true;
   Synchronization synchronization = Synchronization::kAuto;
   Aggregation aggregation = Aggregation::kNone;
   /// Its device, in a store whose placement is kDeviceScopes; other stores refuse it.
@@ -72,7 +70,7 @@ class Variable {
   at::IntArrayRef shape() const;
   at::ScalarType dtype() const;
   std::int64_t numel() const;
-  Trainable trainable() const;
+  bool trainable() const;
   Synchronization synchronization() const;
   Aggregation aggregation() const;
   int num_components() const;
@@ -102,7 +100,7 @@ class Variable {
 
   /// The storage of a trainable variable, and the offset of its first element in it. Null for
   /// others.
-  const std::shared_ptr<FlatStorage>& storage() const;
+  const std::shared_ptr<VariableStorage>& storage() const;
   std::int64_t offset() const;
 
   /// For code that updates the storage directly (optimizers): marks replica `replica`'s component
@@ -117,7 +115,7 @@ class Variable {
   /// For stores: moves a trainable variable, with its values, to `storage` from element `offset`
   /// on. All handles and components stay valid. Outside of replicas, and not while an optimizer
   /// holds the variable.
-  void move_to(std::shared_ptr<FlatStorage> storage, std::int64_t offset) const;
+  void move_to(std::shared_ptr<VariableStorage> storage, std::int64_t offset) const;
 
   /// For stores: sets the other processes that have this variable.
   void set_peers(std::shared_ptr<const Peers> peers) const;
@@ -132,8 +130,9 @@ class Variable {
   at::Tensor aggregate_of_processes(const at::Tensor& own) const;
   void write_replica(int replica, const at::Tensor& value) const;
   void write_all(const at::Tensor& value) const;
-  at::Tensor shared_memory() const;
-  bool has_own_memory(int replica) const;
+  bool is_shared() const;
+  bool is_cached(int replica) const;
+  at::Tensor master(int replica) const;
   void barrier(const at::Tensor& own) const;
   at::Tensor aggregate_of_replicas(const at::Tensor& value) const;
   void assign_in_replica(const at::Tensor& value) const;
@@ -147,9 +146,8 @@ class VariableBuilder {
   VariableSpec spec;  ///< `initial` is not used
   std::vector<std::string> aliases;
   std::vector<at::Tensor> components;
-  std::shared_ptr<FlatStorage> storage;
+  std::shared_ptr<VariableStorage> storage;
   std::int64_t offset = 0;
-  StorageSharing sharing = StorageSharing::kOneCopyEach;
 
   Variable build() &&;
 };

@@ -25,7 +25,7 @@ void refuse_in_replica(std::string_view what) {
 
 /// Whether it has its own storage, shared with no other variable.
 bool has_own_storage(const Variable& variable) {
-  const std::shared_ptr<FlatStorage>& storage = variable.storage();
+  const std::shared_ptr<VariableStorage>& storage = variable.storage();
   return storage && storage->size() == storage->next_offset(variable.numel());
 }
 
@@ -42,8 +42,9 @@ VariableStore::VariableStore(VariableStoreOptions options) : options_(std::move(
 
 VariableStore::VariableStore(std::vector<c10::Device> devices, StorageSharing sharing,
                              const Controller& controller)
-    : VariableStore(VariableStoreOptions{
-          .devices = std::move(devices), .sharing = sharing, .controller = controller}) {}
+    : VariableStore(
+          VariableStoreOptions{.devices = std::move(devices),
+                               .storage = make_flat_storage_factory(sharing, controller)}) {}
 
 Variable VariableStore::create(const VariableSpec& spec) {
   refuse_in_replica("A variable was made");
@@ -52,11 +53,14 @@ Variable VariableStore::create(const VariableSpec& spec) {
   const at::NoGradGuard no_grad;
   const std::vector<c10::Device> devices = devices_of(spec);
   VariableBuilder builder{.spec = spec};
-  if (spec.trainable == Trainable::kYes) {
+  if (spec.trainable) {
     const std::int64_t size = spec.initial.numel();
-    builder.storage = make_storage(spec.initial.scalar_type(), std::span(&size, 1), devices);
-    builder.sharing = options_.sharing;
-    builder.storage->master(0).narrow(0, 0, size).copy_(spec.initial.detach().reshape(-1));
+    const FlatLayout layout(spec.initial.scalar_type(), std::span(&size, 1));
+    builder.storage = options_.storage->make(layout, devices);
+    for (int master = 0; master < builder.storage->masters(); ++master) {
+      const at::Tensor home = builder.storage->master(master).narrow(0, 0, size);
+      home.copy_(spec.initial.detach().reshape(-1));
+    }
   }
   for (std::size_t replica = 0; replica < devices.size(); ++replica) {
     at::Tensor component = spec.initial.detach().to(devices[replica], spec.initial.scalar_type(),
@@ -68,7 +72,7 @@ Variable VariableStore::create(const VariableSpec& spec) {
       home.copy_(component);
       component.set_data(home);  // unlike a view, keeps its own version counter
     }
-    component.set_requires_grad(spec.trainable == Trainable::kYes && component.is_floating_point());
+    component.set_requires_grad(spec.trainable && component.is_floating_point());
     builder.components.push_back(component);
   }
   Variable variable = std::move(builder).build();
@@ -90,8 +94,8 @@ Variable VariableStore::create_named(const VariableSpec& spec, std::vector<std::
                                      Regularizer regularizer) {
   VariableSpec chosen = spec;
   // With a controller there is one value: of batch statistics, replica 0's.
-  if (options_.sharing == StorageSharing::kController &&
-      spec.synchronization == Synchronization::kOnRead && spec.aggregation == Aggregation::kMean) {
+  if (options_.storage->controller() && spec.synchronization == Synchronization::kOnRead &&
+      spec.aggregation == Aggregation::kMean) {
     chosen.aggregation = Aggregation::kOnlyFirstReplica;
   }
   Variable variable = create(chosen);
@@ -169,17 +173,10 @@ void VariableStore::move_to_one_storage(const std::vector<Variable>& variables) 
   for (int replica = 0; replica < first.num_components(); ++replica) {
     devices.push_back(first.component(replica).device());
   }
-  const auto storage = make_storage(first.dtype(), sizes, devices);
+  const auto storage = options_.storage->make(FlatLayout(first.dtype(), sizes), devices);
   for (std::size_t i = 0; i < variables.size(); ++i) {
     variables[i].move_to(storage, storage->offset(i));
   }
-}
-
-std::shared_ptr<FlatStorage> VariableStore::make_storage(
-    at::ScalarType dtype, std::span<const std::int64_t> sizes,
-    std::span<const c10::Device> devices) const {
-  return std::make_shared<FlatStorage>(dtype, sizes, devices, options_.sharing,
-                                       options_.controller);
 }
 
 void VariableStore::make_contiguous() {
@@ -195,8 +192,8 @@ std::vector<Variable> VariableStore::adopt(
   const at::NoGradGuard no_grad;
   std::vector<VariableBuilder> builders = plan_adoption(replicas, prefix);
   for (const VariableBuilder& builder : builders) claim(builder.spec.name);
-  std::vector<Variable> variables = complete_adoption(std::move(builders), options_.devices,
-                                                      options_.sharing, options_.controller);
+  std::vector<Variable> variables =
+      complete_adoption(std::move(builders), options_.devices, *options_.storage);
   keep(variables);
   return variables;
 }

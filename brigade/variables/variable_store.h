@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "brigade/base/ambient.h"
+#include "brigade/variables/flat_storage.h"
 #include "brigade/variables/variable.h"
 #include "brigade/variables/variable_options.h"
 
@@ -30,9 +31,9 @@ enum class StorePlacement {
 struct VariableStoreOptions {
   /// One per replica.
   std::vector<c10::Device> devices = {c10::Device(c10::kCPU)};
-  StorageSharing sharing = StorageSharing::kOneStorage;
-  /// The device of trainable variables with StorageSharing::kController.
-  Controller controller{};
+  /// Where trainable variables live. Not null.
+  std::shared_ptr<const StorageFactory> storage =
+      make_flat_storage_factory(StorageSharing::kOneStorage);
   /// The root seed of the initial values of named variables.
   std::uint64_t seed = 0;
   StorePlacement placement = StorePlacement::kDevices;
@@ -123,9 +124,6 @@ class VariableStore {
 
  private:
   std::vector<c10::Device> devices_of(const VariableSpec& spec) const;
-  std::shared_ptr<FlatStorage> make_storage(at::ScalarType dtype,
-                                            std::span<const std::int64_t> sizes,
-                                            std::span<const c10::Device> devices) const;
   void move_to_one_storage(const std::vector<Variable>& variables) const;
   void claim(const std::string& name);
   /// With peers: verifies that all processes created the same variables, and takes rank 0's values.

@@ -27,7 +27,7 @@ std::vector<c10::Device> replica_devices(const optim::OptimizerState& state) {
 
 /// The devices of the updates: one per replica, or one for all.
 std::vector<c10::Device> master_devices(const optim::OptimizerState& state) {
-  const variables::FlatStorage& storage = *state.storages().front();
+  const variables::VariableStorage& storage = *state.storages().front();
   std::vector<c10::Device> devices;
   for (int master = 0; master < storage.masters(); ++master)
     devices.push_back(storage.master(master).device());

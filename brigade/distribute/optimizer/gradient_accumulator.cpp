@@ -1,6 +1,7 @@
 #include "brigade/distribute/optimizer/gradient_accumulator.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
 
 #include <map>
 
@@ -22,13 +23,12 @@ void GradientAccumulator::reserve() {
     std::vector<std::int64_t> sizes;
     for (const std::size_t i : members) sizes.push_back(state_.variables()[i].numel());
     const c10::Device device = state_.variables().front().component(replica_).device();
-    const variables::FlatStorage flat(dtype, sizes, {&device, 1},
-                                      variables::StorageSharing::kOneStorage);
-    memory_.push_back(flat.buffer(0));
+    const variables::FlatLayout layout(dtype, sizes);
+    memory_.push_back(at::zeros({layout.size()}, at::TensorOptions().dtype(dtype).device(device)));
     for (std::size_t k = 0; k < members.size(); ++k) {
       const variables::Variable& variable = state_.variables()[members[k]];
       sums_[members[k]] =
-          flat.buffer(0).narrow(0, flat.offset(k), variable.numel()).view(variable.shape());
+          memory_.back().narrow(0, layout.offset(k), variable.numel()).view(variable.shape());
     }
   }
 }

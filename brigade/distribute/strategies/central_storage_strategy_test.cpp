@@ -12,7 +12,6 @@ namespace brigade::distribute {
 namespace {
 
 using variables::Caching;
-using variables::StorageSharing;
 
 /// Trains some steps on unevenly split batches. Returns the weights.
 std::vector<at::Tensor> trained(Strategy& strategy, std::optional<int> updates = std::nullopt) {
@@ -55,7 +54,7 @@ TEST(CentralStorageStrategy, ReplicasOnTheControllersDeviceReadItsMemory) {
   const auto model = strategy.create<AffineModule>();
   EXPECT_EQ(strategy.name(), "central_storage");
   for (const auto& variable : model.variables()) {
-    EXPECT_EQ(variable.storage()->sharing(), StorageSharing::kController);
+    EXPECT_TRUE(variable.storage()->is_central());
     EXPECT_EQ(variable.component(0).const_data_ptr(), variable.component(1).const_data_ptr());
   }
 }

@@ -44,8 +44,7 @@ class GraphBuilder {
   void add_variable(const variables::Variable& variable) {
     const std::string name = names_.unique(graph_path(variable.name()));
     const auto& storage = variable.storage();
-    const bool is_on_controller =
-        storage != nullptr && storage->sharing() == variables::StorageSharing::kController;
+    const bool is_on_controller = storage != nullptr && storage->is_central();
     if (is_on_controller) add_controller_variable(variable, name);
     std::map<const void*, std::string> names_by_storage;  // by address
     for (int replica = 0; replica < variable.num_components(); ++replica) {
@@ -114,7 +113,7 @@ class GraphBuilder {
   GraphNode& add_node(const variables::Variable& variable, const std::string& name,
                       std::string kind, std::string device) {
     const summary::Shape shape = variable.shape().vec();
-    const bool is_trainable = variable.trainable() == variables::Trainable::kYes;
+    const bool is_trainable = variable.trainable();
     graph_.nodes.push_back({.name = name,
                             .op = std::move(kind),
                             .device = std::move(device),
