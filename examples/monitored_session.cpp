@@ -41,8 +41,7 @@ int main(int argc, char** argv) {
   return bg::run_main([&] {
     const std::string folder = argc > 1 ? argv[1] : "monitored_session_run";
     std::filesystem::remove_all(folder);
-    bg::MirroredStrategy strategy(bg::MirroredOptions{
-        .devices = {"/cpu:0", "/cpu:1"}, .oversubscription = bg::device::Oversubscription::kAllow});
+    bg::MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
     const auto model = strategy.create<torch::nn::LinearImpl>(10, 10);
     const auto adam = strategy.optimizer(model, bg::optim::Adam{.learning_rate = 1e-2});
     auto batches =
@@ -102,7 +101,7 @@ int main(int argc, char** argv) {
 
     const auto tags = tags_in(folder + "/run");
     const auto latest =
-        bg::checkpoint::find_latest_whole(bg::io::posix_file_system(), folder + "/run");
+        bg::checkpoint::find_latest_complete(bg::io::posix_file_system(), folder + "/run");
     const bool holds =
         check(began_with_given, "training began with the given weights") &
         check(state.global_step() == kSteps, "it stopped when the data ended, after 40 steps") &

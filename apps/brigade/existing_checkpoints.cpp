@@ -28,7 +28,7 @@ namespace {
 
 void check_can_resume(const std::shared_ptr<io::FileSystem>& files, const io::Path& model_dir,
                       std::int64_t steps_made, std::uint64_t seed) {
-  const auto found = checkpoint::find_latest_whole(files, checkpoints_in(model_dir));
+  const auto found = checkpoint::find_latest_complete(files, checkpoints_in(model_dir));
   if (!found.checkpoint) {
     if (steps_made == 0 && found.broken.empty()) return;
     refuse_without_complete(model_dir, steps_made, found.broken);
@@ -41,6 +41,42 @@ void check_can_resume(const std::shared_ptr<io::FileSystem>& files, const io::Pa
                             ", and the seed is ", seed,
                             "; put the run's own checkpoints back, choose another --model-dir, or "
                             "start over with --overwrite"));
+}
+
+io::Path resolve_checkpoint_path(const io::FileSystem& files, const io::Path& path) {
+  if (path.filename() == checkpoint::kManifestName && path.has_parent_path()) {
+    return path.parent_path();
+  }
+  const io::Path inside = path / "checkpoints";
+  return files.exists(inside) ? inside : path;
+}
+
+io::Path complete_checkpoint(const std::shared_ptr<io::FileSystem>& files, const io::Path& path) {
+  const io::Path folder = resolve_checkpoint_path(*files, path);
+  const auto info = files->info(folder);
+  if (!info) {
+    throw Error(ErrorCode::kNotFound,
+                base::str_cat("there is no checkpoint at ", path,
+                              "; give auto, never, or the path of a checkpoint or of a model "
+                              "directory"));
+  }
+  if (info->kind != io::FileKind::kDirectory) {
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat(path,
+                              " is a file; a training resumes from the folder of a checkpoint or "
+                              "from a model directory (weights alone have no optimizer state and "
+                              "no position in the data)"));
+  }
+  if (files->exists(folder / checkpoint::kManifestName)) {
+    checkpoint::Checkpoint::open(files, folder).verify();
+    return folder;
+  }
+  const checkpoint::LatestComplete found = checkpoint::find_latest_complete(files, folder);
+  if (found.checkpoint) return found.checkpoint->path();
+  const std::string broken =
+      found.broken.empty() ? "" : base::str_cat(" (", found.broken.front().reason, ")");
+  throw Error(ErrorCode::kNotFound,
+              base::str_cat("there is no complete checkpoint at ", path, broken));
 }
 
 }  // namespace brigade::command

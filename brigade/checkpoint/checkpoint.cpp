@@ -132,10 +132,10 @@ std::optional<io::Path> latest_checkpoint(const io::FileSystem& files, const io:
   return paths.back();
 }
 
-LatestWhole find_latest_whole(std::shared_ptr<const io::FileSystem> files,
+LatestComplete find_latest_complete(std::shared_ptr<const io::FileSystem> files,
                               const io::Path& directory) {
-  check_argument(files != nullptr, "find_latest_whole: needs a file system");
-  LatestWhole result;
+  check_argument(files != nullptr, "find_latest_complete: needs a file system");
+  LatestComplete result;
   std::vector<DirectoryEntry> entries = list_checkpoints(*files, directory);
   for (const DirectoryEntry& each : entries) {
     if (!each.manifest) result.broken.push_back({each.path, each.reason});

@@ -73,7 +73,7 @@ struct BrokenCheckpoint {
   std::string reason;
 };
 
-struct LatestWhole {
+struct LatestComplete {
   std::optional<Checkpoint> checkpoint;
   std::vector<BrokenCheckpoint> broken;  ///< The corrupt checkpoints that were skipped.
 };
@@ -81,7 +81,7 @@ struct LatestWhole {
 /// The newest checkpoint whose bytes all match their checksums; corrupt checkpoints are skipped and
 /// reported. Nothing if the directory is missing or holds no complete checkpoint. Training resumes
 /// from here.
-LatestWhole find_latest_whole(std::shared_ptr<const io::FileSystem> files,
-                              const io::Path& directory);
+LatestComplete find_latest_complete(std::shared_ptr<const io::FileSystem> files,
+                                    const io::Path& directory);
 
 }  // namespace brigade::checkpoint

@@ -61,7 +61,7 @@ class CheckpointRemoval : public ::testing::Test {
     return {files_, {.directory = run(), .keep_last = keep_last, .writing = Writing::kForeground}};
   }
   std::int64_t newest_step() const {
-    const LatestWhole found = find_latest_whole(files_, run());
+    const LatestComplete found = find_latest_complete(files_, run());
     return found.checkpoint ? found.checkpoint->step() : -1;
   }
 

@@ -61,7 +61,7 @@ Loaded load(const Checkpoint& checkpoint) {
 
 Loaded load_directory(std::shared_ptr<const io::FileSystem> files, const io::Path& path) {
   if (files->exists(path / kManifestName)) return load(Checkpoint::open(std::move(files), path));
-  const LatestWhole latest = find_latest_whole(files, path);
+  const LatestComplete latest = find_latest_complete(files, path);
   if (latest.checkpoint) return load(*latest.checkpoint);
   std::string broken;
   for (const BrokenCheckpoint& each : latest.broken) broken += base::str_cat("; ", each.reason);

@@ -23,13 +23,13 @@ namespace {
 
 Checkpoint open_directory(const std::shared_ptr<io::FileSystem>& files, const io::Path& path) {
   if (files->exists(path / checkpoint::kManifestName)) return Checkpoint::open(files, path);
-  checkpoint::LatestWhole latest = checkpoint::find_latest_whole(files, path);
+  checkpoint::LatestComplete latest = checkpoint::find_latest_complete(files, path);
   for (const auto& broken : latest.broken) {
     base::log_warning(
         str_cat("Skipped the broken checkpoint ", broken.path.string(), ": ", broken.reason));
   }
   if (latest.checkpoint) return std::move(*latest.checkpoint);
-  throw Error(ErrorCode::kNotFound, str_cat("There is no intact checkpoint at ", path.string()));
+  throw Error(ErrorCode::kNotFound, str_cat("There is no complete checkpoint at ", path.string()));
 }
 
 std::vector<NamedTensor> read_model(const AssignOptions& options, const io::Path& path) {
@@ -44,12 +44,10 @@ std::vector<NamedTensor> read_model(const AssignOptions& options, const io::Path
 }
 
 RestoreOptions restore_options(const AssignOptions& options) {
-  return {.missing = options.ignore_missing_vars == IgnoreMissingVars::kYes
-                         ? checkpoint::Missing::kSkip
-                         : checkpoint::Missing::kRefuse,
-          .shapes = options.reshape_variables == ReshapeVariables::kYes
-                        ? checkpoint::Shapes::kReshape
-                        : checkpoint::Shapes::kEqual};
+  return {.missing = options.ignore_missing_vars ? checkpoint::Missing::kSkip
+                                                 : checkpoint::Missing::kRefuse,
+          .shapes = options.reshape_variables ? checkpoint::Shapes::kReshape
+                                              : checkpoint::Shapes::kEqual};
 }
 
 /// The variables, and their names in the checkpoint where these differ.
@@ -98,8 +96,7 @@ bool has_any(const std::vector<NamedTensor>& stored, const Assignment& assignmen
 InitFunction assign_fn(const io::Path& model_path, const Assignment& assignment,
                        const AssignOptions& options) {
   check_argument(!assignment.variables.empty(), "assign_from_checkpoint_fn: var_list is empty.");
-  if (options.ignore_missing_vars == IgnoreMissingVars::kYes &&
-      !has_any(read_model(options, model_path), assignment)) {
+  if (options.ignore_missing_vars && !has_any(read_model(options, model_path), assignment)) {
     base::log_warning(
         str_cat("assign_from_checkpoint_fn: no variables to restore in ", model_path.string()));
     return {};

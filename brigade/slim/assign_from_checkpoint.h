@@ -14,15 +14,12 @@
 
 namespace brigade::slim {
 
-enum class IgnoreMissingVars { kNo, kYes };
-enum class ReshapeVariables { kNo, kYes };
-
 struct AssignOptions {
-  /// Whether a variable that is not in the checkpoint keeps its value, with a warning. With kNo it
+  /// Whether a variable that is not in the checkpoint keeps its value, with a warning. If false, it
   /// is an error, kNotFound: `Checkpoint is missing variable [x]`.
-  IgnoreMissingVars ignore_missing_vars = IgnoreMissingVars::kNo;
+  bool ignore_missing_vars = false;
   /// Whether a stored tensor of another shape is accepted if it has the same number of elements.
-  ReshapeVariables reshape_variables = ReshapeVariables::kNo;
+  bool reshape_variables = false;
   /// Whether a safetensors file is accepted whose weights do not match its recorded hash
   /// (`checkpoint::read_weights`).
   checkpoint::HashMismatch hash_mismatch = checkpoint::HashMismatch::kRefuse;
@@ -33,7 +30,7 @@ struct AssignOptions {
 using VariablesByName = std::map<std::string, variables::Variable>;
 
 /// Assigns the values at `model_path` to variables. `model_path` is a checkpoint, a directory of
-/// checkpoints (the newest intact one is used), a safetensors file, or a file saved by PyTorch.
+/// checkpoints (the newest complete one is used), a safetensors file, or a file saved by PyTorch.
 /// `slim::get_variables_to_restore(include, exclude)` selects variables. Nothing is assigned if any
 /// value does not match. TensorFlow: slim.assign_from_checkpoint; this function also runs the
 /// assignment.

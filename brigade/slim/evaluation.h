@@ -47,7 +47,7 @@ struct EvaluationOptions {
   train::SessionEnvironment environment = {};
 };
 
-/// Evaluates one checkpoint, or the newest intact one in a directory. Writes the results to
+/// Evaluates one checkpoint, or the newest complete one in a directory. Writes the results to
 /// `logdir` as summaries at its global step, unless `logdir` is empty. TensorFlow:
 /// slim.evaluation.evaluate_once. Throws as `train::evaluate_once`, and kInvalidArgument if
 /// `num_evals` is below 1 or there is nothing to restore.

@@ -13,6 +13,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/train/hooks/global_step_waiter_hook.h"
 #include "brigade/train/hooks/stop_at_step_hook.h"
+#include "brigade/train/session/step_runner.h"
 #include "brigade/variables/variable_lists.h"
 
 namespace brigade::slim::learning {
@@ -28,37 +29,19 @@ void check(const TrainOptions& options, const TrainOp& train_op) {
                                " and must not be negative; 0 logs nothing."));
   check_argument(options.max_retries >= 0, base::str_cat("max_retries is ", options.max_retries,
                                                          " and must not be negative."));
-  check_argument(!options.number_of_steps || options.train_step_fn ||
-                     train_op.count_steps() == CountSteps::kYes,
+  check_argument(!options.number_of_steps || options.train_step_fn || train_op.count_steps(),
                  "number_of_steps would never be reached: the train op does not count the global "
                  "step, and there is no train_step_fn that might.");
   check_argument(options.startup_delay_steps >= 0,
                  base::str_cat("startup_delay_steps is ", options.startup_delay_steps,
                                " and must not be negative."));
-  check_argument(options.startup_delay_steps == 0 || options.sync_optimizer == SyncOptimizer::kNo,
+  check_argument(options.startup_delay_steps == 0 || !options.sync_optimizer,
                  "startup_delay_steps must be 0 with a sync_optimizer: its workers wait for each "
                  "other.");
 }
 
-bool is_retryable(const Error& error) {
-  return error.code() == ErrorCode::kAborted || error.code() == ErrorCode::kUnavailable;
-}
-
-TrainStepResult step_with_retries(const TrainOp& train_op, const TrainOptions& options) {
-  for (int retry = 1;; ++retry) {
-    try {
-      return options.train_step_fn ? options.train_step_fn(train_op) : train_step(train_op);
-    } catch (const Error& error) {
-      const bool gives_up = retry > options.max_retries || options.cancel.is_cancelled();
-      if (gives_up || !is_retryable(error)) throw;
-      base::log_warning(base::str_cat("Step failed, retry ", retry, " of ", options.max_retries,
-                                      ": ", error.what()));
-    }
-  }
-}
-
 bool counts_steps(const TrainOp& train_op, const TrainOptions& options) {
-  return train_op.count_steps() == CountSteps::kYes || options.train_step_fn;
+  return train_op.count_steps() || options.train_step_fn;
 }
 
 /// The state that is saved in checkpoints.
@@ -134,7 +117,7 @@ class Training {
  private:
   std::optional<train::StepValues> step(train::MonitoredTrainingSession& session) {
     const auto begin = clock_.now();
-    const TrainStepResult result = attempt();
+    const TrainStepResult result = attempt_with_retries();
     if (!result.loss) return std::nullopt;
     loss_ = result.loss;
     const std::int64_t step = train_op_.global_step();
@@ -142,15 +125,20 @@ class Training {
       const auto value = loss_->item<double>();
       log_step(step, value, std::chrono::duration<double>(clock_.now() - begin).count());
     }
-    if (result.should_stop == ShouldStop::kYes) session.request_stop();
+    if (result.should_stop) session.request_stop();
     return train::StepValues{{"loss", *loss_}};
   }
 
-  // A session with checkpoints retries from the last one.
   TrainStepResult attempt() const {
-    const bool is_saved = !options_.logdir.empty() && options_.save_interval_secs;
-    if (!is_saved) return step_with_retries(train_op_, options_);
     return options_.train_step_fn ? options_.train_step_fn(train_op_) : train_step(train_op_);
+  }
+
+  // A session with checkpoints retries from the last one.
+  TrainStepResult attempt_with_retries() const {
+    const bool is_saved = !options_.logdir.empty() && options_.save_interval_secs;
+    if (is_saved) return attempt();
+    train::StepRunner runner({.max_retries = options_.max_retries, .cancel = options_.cancel});
+    return runner.run([&] { return attempt(); });
   }
 
   const base::SystemClock system_clock_;

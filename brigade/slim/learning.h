@@ -18,14 +18,12 @@
 
 namespace brigade::slim::learning {
 
-/// Whether a training should end after a step.
-enum class ShouldStop { kNo, kYes };
-
 /// The result of one step.
 struct TrainStepResult {
   /// The total loss; unset at the end of the data.
   std::optional<at::Tensor> loss = std::nullopt;
-  ShouldStop should_stop = ShouldStop::kNo;
+  /// Whether the training ends after this step.
+  bool should_stop = false;
 };
 
 using TrainStepFunction = std::function<TrainStepResult(const TrainOp& train_op)>;
@@ -33,10 +31,6 @@ using TrainStepFunction = std::function<TrainStepResult(const TrainOp& train_op)
 /// One step: calls the train op, and continues. The default of `TrainOptions::train_step_fn`; your
 /// own function calls it for the step itself. TensorFlow: slim.learning.train_step.
 TrainStepResult train_step(const TrainOp& train_op);
-
-/// Whether an optimizer waits for the gradients of all workers before it applies them. Such workers
-/// must start together.
-enum class SyncOptimizer { kNo, kYes };
 
 /// The defaults are Slim's. Times may be in any unit: `std::chrono::seconds(60)`.
 struct TrainOptions {
@@ -71,10 +65,12 @@ struct TrainOptions {
   train::SessionRole role = train::SessionRole::kChief;
   /// The global step that a worker waits for before its first step. Slim: startup_delay_steps.
   std::int64_t startup_delay_steps = 0;
-  /// With kYes, `startup_delay_steps` must be 0. Add the hook of such an optimizer to `hooks`.
-  SyncOptimizer sync_optimizer = SyncOptimizer::kNo;
-  /// How often a step is retried after kAborted or kUnavailable before its error is thrown: from
-  /// the last checkpoint if checkpoints are saved, else with the same batch. (Slim has no limit.)
+  /// Whether the optimizer waits for the gradients of all workers before it applies them. Such
+  /// workers must start together: `startup_delay_steps` must be 0. Add its hook to `hooks`.
+  bool sync_optimizer = false;
+  /// How often a step is retried after a retryable error (`train::is_retryable`) before the error
+  /// is thrown: from the last checkpoint if checkpoints are saved, else with the same batch. (Slim
+  /// has no limit.)
   int max_retries = 3;
   /// Ends the training after the current step, like the end of the data.
   concurrency::CancelToken cancel = {};
@@ -93,9 +89,9 @@ struct TrainOptions {
 /// restores there all variables that were created by name in the strategy, the optimizer, the
 /// global step and the position in the data. TensorFlow: slim.learning.train.
 ///
-/// The train op decides whether a loss must be finite (`CheckNumerics`). Throws kInvalidArgument
-/// for invalid options, the errors of the train op (after `max_retries` if a retry may help), and
-/// the errors of the session.
+/// The train op decides whether a loss must be finite (`TrainOpOptions::check_numerics`). Throws
+/// kInvalidArgument for invalid options, the errors of the train op (after `max_retries` if a retry
+/// may help), and the errors of the session.
 std::optional<double> train(const TrainOp& train_op, const TrainOptions& options = {});
 
 }  // namespace brigade::slim::learning

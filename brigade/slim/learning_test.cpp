@@ -9,12 +9,15 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/testing/manual_clock.h"
+#include "brigade/comm/step_progress.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/variables/get_variable.h"
@@ -128,7 +131,10 @@ int tries(int failures, ErrorCode code, int max_retries) {
   const Log log;
   int calls = 0;
   const auto step = [&](const TrainOp& train_op) {
-    if (calls++ < failures) throw Error(code, "a peer is gone");
+    if (calls++ < failures) {
+      if (code == ErrorCode::kAborted) throw comm::StepAbandoned(1, {1}, "a peer is gone");
+      throw Error(code, "a peer is gone");
+    }
     return train_step(train_op);
   };
   try {
@@ -148,6 +154,34 @@ TEST(Learning, RetriesRecoverableErrorsUpToTheLimit) {
   EXPECT_EQ(tries(100, ErrorCode::kUnavailable, 3), 4);
   EXPECT_EQ(tries(100, ErrorCode::kAborted, 0), 1);
   EXPECT_EQ(tries(1, ErrorCode::kInvalidArgument, 3), 1);
+}
+
+/// Trains with a loss that throws from its second call on; returns how often it threw.
+template <class Exception>
+int calls_until_thrown(const Exception& thrown) {
+  int calls = 0;
+  int failures = 0;
+  const auto loss = [&](const at::Tensor&) {
+    if (calls++ > 0) {
+      ++failures;
+      throw thrown;
+    }
+    return variables::get_variable("w", {{1}}, {.dtype = at::kDouble}).local().sum();
+  };
+  const auto source = [] { return std::optional(at::zeros({1, 1})); };
+  distribute::OneDeviceStrategy strategy{"cpu:0"};
+  const auto train_op =
+      create_train_op<at::Tensor>(strategy, loss, source, optim::Sgd{.learning_rate = 0.01});
+  EXPECT_THROW(train(train_op, {.log_every_n_steps = 0}), Error);
+  return failures;
+}
+
+TEST(Learning, ErrorsOfTheProgramAreThrownAtOnceAndALostPeerIsRetried) {
+  const Log log;
+  EXPECT_EQ(calls_until_thrown(std::runtime_error("a bug")), 1);
+  EXPECT_EQ(calls_until_thrown(Error(ErrorCode::kAborted, "my own check failed")), 1);
+  EXPECT_EQ(calls_until_thrown(Error(ErrorCode::kUnavailable, "a peer is gone")), 1 + 3);
+  EXPECT_EQ(calls_until_thrown(comm::StepAbandoned(1, {1}, "rank 1 failed")), 1 + 3);
 }
 
 TEST(Learning, TheTrainOpDecidesWhetherALossMustBeFinite) {

@@ -19,12 +19,12 @@ class BackupAndRestoreCallback final : public Callback {
     check_argument(!session.resume_from,
                    "BackupAndRestore: the fit's session has resume_from set already.");
     const auto files = io::posix_file_system();
-    const auto latest = checkpoint::find_latest_whole(files, options_.backup_dir);
+    const auto latest = checkpoint::find_latest_complete(files, options_.backup_dir);
     if (!latest.checkpoint && !latest.broken.empty()) {
       throw Error(
           ErrorCode::kDataLoss,
           base::str_cat("BackupAndRestore: none of the backups in ", options_.backup_dir.string(),
-                        " is intact (", latest.broken.back().reason,
+                        " is complete (", latest.broken.back().reason,
                         "): move them away to start over, or use another backup_dir."));
     }
     broken_.clear();
@@ -63,7 +63,7 @@ class BackupAndRestoreCallback final : public Callback {
     saver_->close();
     saver_.reset();
     const bool is_done = !fit.is_interrupted() && fit.state().strategy().is_chief();
-    if (is_done && options_.delete_checkpoint == DeleteCheckpoint::kYes)
+    if (is_done && options_.delete_checkpoint)
       checkpoint::clear_directory(*io::posix_file_system(), options_.backup_dir);
   }
 

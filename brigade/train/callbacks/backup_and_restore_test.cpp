@@ -111,8 +111,7 @@ TEST(BackupAndRestore, ResumesInTheMiddleOfAnEpoch) {
 TEST(BackupAndRestore, KeepsTheBackupIfConfigured) {
   const BackupDirectory folder;
   FitProcess process;
-  process.fit({BackupAndRestore{.backup_dir = folder.backup(),
-                                .delete_checkpoint = DeleteCheckpoint::kNo}});
+  process.fit({BackupAndRestore{.backup_dir = folder.backup(), .delete_checkpoint = false}});
   EXPECT_FALSE(checkpoint::checkpoint_paths(*io::posix_file_system(), folder.backup()).empty());
 }
 
@@ -125,7 +124,7 @@ TEST(BackupAndRestore, KeepsTheStateOfAnInterruptedFit) {
   FitProcess interrupted;
   interrupted.fit({backup}, session);
   const auto latest =
-      checkpoint::find_latest_whole(io::posix_file_system(), folder.backup()).checkpoint;
+      checkpoint::find_latest_complete(io::posix_file_system(), folder.backup()).checkpoint;
   ASSERT_TRUE(latest.has_value());
   EXPECT_EQ(latest->step(), 7);
   FitProcess process;
@@ -138,8 +137,7 @@ TEST(BackupAndRestore, DoesNotDeleteThroughSymlinks) {
   const BackupDirectory folder;
   FitProcess first;
   first.fit(
-      {BackupAndRestore{.backup_dir = folder.backup(), .delete_checkpoint = DeleteCheckpoint::kNo}
-           .callback()});
+      {BackupAndRestore{.backup_dir = folder.backup(), .delete_checkpoint = false}.callback()});
   const io::Path newest = *checkpoint::latest_checkpoint(*io::posix_file_system(), folder.backup());
   const io::Path elsewhere = folder.backup().parent_path() / "elsewhere";
   std::filesystem::rename(newest, elsewhere);
@@ -216,7 +214,7 @@ TEST(BackupAndRestore, WorksWithSeveralWorkers) {
     const BackupDirectory folder;
     EXPECT_ANY_THROW(fit_of_workers(folder.backup(), writers, 7));
     const auto files = io::posix_file_system();
-    ASSERT_TRUE(checkpoint::find_latest_whole(files, folder.backup() / "backup").checkpoint);
+    ASSERT_TRUE(checkpoint::find_latest_complete(files, folder.backup() / "backup").checkpoint);
     EXPECT_EQ(fit_of_workers(folder.backup(), writers, std::nullopt), expected);
     EXPECT_FALSE(files->exists(folder.backup() / "backup"));
     const auto epochs = checkpoint::checkpoint_paths(*files, folder.backup() / "epochs");

@@ -146,13 +146,13 @@ EvaluationReport evaluate_once(TrainingState& state, const io::Path& checkpoint_
     const Checkpoint checkpoint = Checkpoint::open(files, checkpoint_path);
     return evaluate_once(state, checkpoint, evaluation, options);
   }
-  const checkpoint::LatestWhole latest = checkpoint::find_latest_whole(files, checkpoint_path);
+  const checkpoint::LatestComplete latest = checkpoint::find_latest_complete(files, checkpoint_path);
   for (const auto& broken : latest.broken) {
     base::log_warning(
         str_cat("Skipped the broken checkpoint ", broken.path.string(), ": ", broken.reason));
   }
   if (!latest.checkpoint) {
-    throw Error(ErrorCode::kNotFound, str_cat("There is no intact checkpoint at ",
+    throw Error(ErrorCode::kNotFound, str_cat("There is no complete checkpoint at ",
                                               checkpoint_path.string(), " to evaluate."));
   }
   return evaluate_once(state, *latest.checkpoint, evaluation, options);

@@ -72,7 +72,7 @@ struct EvaluationReport {
 /// name; kCancelled; the errors of `TrainingState::restore`, of the functions and of the hooks.
 EvaluationReport evaluate_once(TrainingState& state, const checkpoint::Checkpoint& checkpoint,
                                const Evaluation& evaluation, const EvaluationOptions& options = {});
-/// `checkpoint_path` is a checkpoint, or a directory whose newest intact checkpoint is evaluated.
+/// `checkpoint_path` is a checkpoint, or a directory whose newest complete checkpoint is evaluated.
 /// Throws kNotFound if there is none.
 EvaluationReport evaluate_once(TrainingState& state, const io::Path& checkpoint_path,
                                const Evaluation& evaluation, const EvaluationOptions& options = {});

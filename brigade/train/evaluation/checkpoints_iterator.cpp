@@ -87,7 +87,7 @@ std::optional<Checkpoint> CheckpointsIterator::find_new() {
   }
   if (!newest || newest == examined_) return std::nullopt;
   examined_ = newest;
-  checkpoint::LatestWhole found = checkpoint::find_latest_whole(files, directory_);
+  checkpoint::LatestComplete found = checkpoint::find_latest_complete(files, directory_);
   for (BrokenCheckpoint& broken : found.broken) report(std::move(broken));
   if (!found.checkpoint || !is_new(*found.checkpoint)) return std::nullopt;
   return std::move(found.checkpoint);

@@ -16,16 +16,6 @@ using base::str_cat;
 
 namespace {
 
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "an unknown error";
-  }
-}
-
 bool is_chief(const SessionOptions& options) {
   return options.role == SessionRole::kChief;
 }
@@ -92,6 +82,9 @@ MonitoredTrainingSession::MonitoredTrainingSession(TrainingState& state, Session
         state.strategy().workers(), facts_of(options_, state),
         {.what = "training sessions", .advice = "give every worker's session the same options."});
     make_hooks();
+    runner_ = StepRunner({.max_retries = can_recover() ? options_.max_recoveries : 0,
+                          .from = "the last checkpoint",
+                          .recover = [this] { return recover(); }});
     start();
   } catch (...) {
     fail(std::current_exception());
@@ -126,7 +119,7 @@ void MonitoredTrainingSession::make_hooks() {
       hooks_.push_back(std::make_shared<SummarySaverHook>(
           SummarySaverHookOptions{.every = options_.save_summaries,
                                   .summaries = options_.scaffold.summaries,
-                                  .graph = WriteGraph::kYes}));
+                                  .write_graph = true}));
     }
   }
   // All workers read the state that is saved; the chief writes it.
@@ -192,7 +185,7 @@ checkpoint::Checkpoint MonitoredTrainingSession::open_checkpoint(const io::Path&
   }
   if (auto latest = find_latest(path)) return std::move(*latest);
   throw Error(ErrorCode::kNotFound,
-              str_cat("There is no intact checkpoint at ", path.string(), " to resume from."));
+              str_cat("There is no complete checkpoint at ", path.string(), " to resume from."));
 }
 
 std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_latest(const io::Path& path) {
@@ -212,15 +205,16 @@ std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_latest(cons
 
 std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_own_latest(
     const io::Path& path) {
-  checkpoint::LatestWhole found = checkpoint::find_latest_whole(context_.files(), path);
+  checkpoint::LatestComplete found = checkpoint::find_latest_complete(context_.files(), path);
   if (!found.checkpoint && !found.broken.empty()) {
     // Starting over would look like success, and would in the end delete checkpoints that can still
     // be repaired.
-    throw Error(ErrorCode::kDataLoss,
-                str_cat("None of the checkpoints in ", path.string(), " is intact (",
-                        found.broken.back().reason,
-                        "): restore intact ones, move them away, or start over with Resume::kNever "
-                        "or in another directory."));
+    throw Error(
+        ErrorCode::kDataLoss,
+        str_cat("None of the checkpoints in ", path.string(), " is complete (",
+                found.broken.back().reason,
+                "): restore complete ones, move them away, or start over with Resume::kNever "
+                "or in another directory."));
   }
   std::vector<io::Path> paths;
   for (checkpoint::BrokenCheckpoint& broken : found.broken) {
@@ -253,6 +247,60 @@ void MonitoredTrainingSession::create_session() {
   if (options_.scaffold.local_init) options_.scaffold.local_init(context_.state());
   if (summaries_) summaries_->session_start(context_.global_step() + 1);
   for (const auto& hook : hooks_) hook->after_create_session(context_);
+}
+
+// Only if the checkpoints there are of this run, and no other worker has to be restored: the other
+// workers do not know of the error, or caused it. A launcher restarts all of them.
+bool MonitoredTrainingSession::can_recover() const {
+  const bool started_elsewhere = options_.resume == Resume::kNever || options_.resume_from;
+  return !options_.checkpoint_dir.empty() && context_.state().strategy().num_workers() == 1 &&
+         (saver_ || !started_elsewhere);
+}
+
+bool MonitoredTrainingSession::recover() {
+  furthest_step_ = std::max(furthest_step_, context_.global_step());
+  ++context_.recoveries_;
+  if (!restore_latest()) return false;
+  create_session();
+  return true;
+}
+
+std::optional<StepValues> MonitoredTrainingSession::run(const StepFunction& step) {
+  check_state(!should_stop(),
+              "run was called after the session should stop: check should_stop first.");
+  try {
+    return runner_.run([&] { return try_run(step); });
+  } catch (...) {
+    fail(std::current_exception());
+    throw;
+  }
+}
+
+std::optional<StepValues> MonitoredTrainingSession::try_run(const StepFunction& step) {
+  TrainingState& state = context_.state();
+  context_.agree_on_stop();
+  if (should_stop()) return std::nullopt;
+  state.apply_schedules();
+  spans().measure("before_run", "hook", [&] {
+    for (const auto& hook : hooks_) hook->before_run(context_);
+  });
+  if (should_stop()) return std::nullopt;
+  std::optional<StepValues> values = spans().measure("step", "step", step);
+  if (!values) {
+    context_.request_stop();
+    return std::nullopt;
+  }
+  state.advance();
+  spans().measure("after_run", "hook", [&] {
+    for (const auto& hook : hooks_) {
+      if (hook != saver_) hook->after_run(context_, *values);
+    }
+    // Last, so that it saves the other hooks' state after this step, and nothing if one of them
+    // threw.
+    if (saver_) saver_->after_run(context_, *values);
+  });
+  if (context_.global_step() > furthest_step_) runner_.made_progress();
+  return values;
 }
 
 bool MonitoredTrainingSession::should_stop() const {

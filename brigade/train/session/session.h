@@ -16,6 +16,7 @@
 #include "brigade/train/hooks/hook.h"
 #include "brigade/train/session/scaffold.h"
 #include "brigade/train/session/session_context.h"
+#include "brigade/train/session/step_runner.h"
 #include "brigade/train/session/step_values.h"
 #include "brigade/train/session/training_state.h"
 
@@ -29,7 +30,8 @@ enum class SessionRole { kChief, kWorker };
 
 /// Where a training starts.
 enum class Resume {
-  /// From the newest intact checkpoint in `checkpoint_dir`, or from the start if there is none. If
+  /// From the newest complete checkpoint in `checkpoint_dir`, or from the start if there is none.
+  /// If
   /// all checkpoints there are broken, the session throws kDataLoss. If some are broken, a session
   /// that saves renames them (`ckpt-120.broken`).
   kAuto,
@@ -59,7 +61,7 @@ struct SessionOptions {
   io::Path summary_dir = {};
 
   Resume resume = Resume::kAuto;
-  /// Starts from this checkpoint, or from the newest intact one in this directory, whatever
+  /// Starts from this checkpoint, or from the newest complete one in this directory, whatever
   /// `checkpoint_dir` contains. Throws kNotFound if there is none.
   std::optional<io::Path> resume_from = std::nullopt;
   TrainingRestoreOptions restore = {};
@@ -68,15 +70,15 @@ struct SessionOptions {
   std::chrono::milliseconds max_wait = std::chrono::seconds(7200);
   /// How often it calls `Scaffold::not_ready`.
   std::chrono::milliseconds ready_poll = std::chrono::milliseconds(500);
-  /// The maximum number of consecutive recoveries without progress. A step that failed with
-  /// kAborted or kUnavailable is retried from the last checkpoint. TensorFlow has no limit.
+  /// The maximum number of consecutive recoveries without progress. A step that failed with a
+  /// retryable error (`is_retryable`) is retried from the last checkpoint. TensorFlow has no limit.
   int max_recoveries = 3;
   /// Cancelling has the effect of `request_stop()`; waits end immediately.
   concurrency::CancelToken cancel = {};
 };
 
-/// Runs a training step by step, and does what every training needs: resumes from the newest intact
-/// checkpoint, saves, logs, writes summaries, stops, and recovers from errors (TensorFlow:
+/// Runs a training step by step, and does what every training needs: resumes from the newest
+/// complete checkpoint, saves, logs, writes summaries, stops, and recovers from errors (TensorFlow:
 /// tf.train.MonitoredTrainingSession).
 ///
 ///   MonitoredTrainingSession session(state, {.checkpoint_dir = dir,
@@ -133,9 +135,9 @@ class MonitoredTrainingSession {
   bool should_stop() const;
 
   /// Makes one step, with the hooks around it, and returns its values; returns nothing at the end
-  /// of the data, which stops the session. After kAborted or kUnavailable, the state is restored
-  /// from the last checkpoint and the step is retried, so the returned values may be of an earlier
-  /// step. Any other error ends the hooks, closes the session and is rethrown. Throws
+  /// of the data, which stops the session. After a retryable error (`is_retryable`), the state is
+  /// restored from the last checkpoint and the step is retried, so the returned values may be of an
+  /// earlier step. Any other error ends the hooks, closes the session and is rethrown. Throws
   /// kFailedPrecondition if `should_stop` is true.
   std::optional<StepValues> run(const StepFunction& step);
 
@@ -168,7 +170,8 @@ class MonitoredTrainingSession {
   void restore(const checkpoint::Checkpoint& checkpoint);
   void create_session();
   std::optional<StepValues> try_run(const StepFunction& step);
-  bool recover(const std::exception_ptr& error);
+  bool can_recover() const;
+  bool recover();
   void fail(const std::exception_ptr& error);
 
   const base::SystemClock system_clock_;
@@ -180,8 +183,8 @@ class MonitoredTrainingSession {
   std::optional<TrainingRestoreReport> restored_;
   std::vector<checkpoint::BrokenCheckpoint> passed_over_;
   concurrency::CancelRegistration on_cancel_;
+  StepRunner runner_;
   std::int64_t furthest_step_ = 0;  // reached before the last recovery
-  int recoveries_in_a_row_ = 0;
   const int exceptions_at_start_;
   std::size_t num_begun_hooks_ = 0;  // number of hooks whose `begin` was called
   bool is_closed_ = false;

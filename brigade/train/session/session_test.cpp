@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "brigade/base/strings.h"
+#include "brigade/comm/step_progress.h"
 #include "brigade/io/testing/faulty_file_system.h"
 #include "brigade/train/hooks/checkpoint_saver_hook.h"
 #include "brigade/train/hooks/stop_at_step_hook.h"
@@ -319,8 +320,10 @@ MonitoredTrainingSession::StepFunction failing(SmallTraining& training, std::int
   return
       [&training, at, code, left = std::make_shared<int>(failures)]() -> std::optional<StepValues> {
         StepValues values = training.step();  // the weight has changed already
-        if (training.state.global_step() + 1 == at && (*left)-- > 0)
+        if (training.state.global_step() + 1 == at && (*left)-- > 0) {
+          if (code == ErrorCode::kAborted) throw comm::StepAbandoned(1, {1}, "a peer is gone");
           throw Error(code, "a peer is gone");
+        }
         return values;
       };
 }
@@ -353,7 +356,7 @@ TEST(Session, GivesUpAfterMaxRecoveriesWithoutProgress) {
     while (!session.should_stop()) session.run(step);
   });
   EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
-  EXPECT_TRUE(log.has("Giving up after 3 recoveries"));
+  EXPECT_TRUE(log.has("Giving up after 3 retries"));
 }
 
 TEST(Session, DoesNotRetryOtherErrors) {
