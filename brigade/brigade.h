@@ -249,7 +249,6 @@ using variables::Mode;
 using variables::name_scope;
 using variables::Reuse;
 using variables::Synchronization;
-using variables::Trainable;
 using variables::trainable_variables;
 using variables::Variable;
 using variables::variable_scope;

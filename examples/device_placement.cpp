@@ -24,7 +24,7 @@ struct Program {
   explicit Program(bg::device::MissingDevice missing = bg::device::MissingDevice::kFallBack)
       : placer(std::make_shared<bg::device::Placer>(bg::device::PlacementOptions{
             .missing = missing,
-            .log = bg::device::PlacementLog::kOn,
+            .log = true,
             .sink = [](std::string_view line) { std::cout << "  " << line << "\n"; }})),
         graph({.placer = placer}),
         opened(graph.as_default()) {}

@@ -46,8 +46,8 @@ struct Folder {
 
 class Walk {
  public:
-  Walk(const io::FileSystem& files, FollowLinks follow_links)
-      : files_(files), follow_links_(follow_links) {}
+  Walk(const io::FileSystem& files, const FolderIndexOptions& options)
+      : files_(files), follow_links_(options.follow_links) {}
 
   std::vector<Folder> folders_below(const io::Path& top) {
     visit(top, 0);
@@ -67,8 +67,7 @@ class Walk {
     Folder folder{path.generic_string(), {}};
     for (const std::string& name : files_.list(path)) {
       if (is_directory(files_, path / name)) {
-        if (follow_links_ == FollowLinks::kOn || !is_link(path / name))
-          visit(path / name, depth + 1);
+        if (follow_links_ || !is_link(path / name)) visit(path / name, depth + 1);
       } else if (is_image(name)) {
         folder.names.push_back(name);
       }
@@ -77,14 +76,14 @@ class Walk {
   }
 
   const io::FileSystem& files_;
-  FollowLinks follow_links_;
+  bool follow_links_;
   std::vector<Folder> folders_;
 };
 
 std::vector<io::Path> images_in(const io::FileSystem& files, const io::Path& top,
-                                FollowLinks follow_links) {
+                                const FolderIndexOptions& options) {
   std::vector<io::Path> paths;
-  for (const Folder& folder : Walk(files, follow_links).folders_below(top)) {
+  for (const Folder& folder : Walk(files, options).folders_below(top)) {
     for (const std::string& name : folder.names) paths.push_back(io::Path(folder.path) / name);
   }
   return paths;
@@ -138,7 +137,7 @@ FolderIndex index_classes(const io::FileSystem& files, const io::Path& directory
   index.class_names = chosen_classes(files, directory, options.class_names);
   for (const std::string& name : index.class_names) {
     const auto label = static_cast<std::int64_t>(&name - index.class_names.data());
-    for (io::Path& path : images_in(files, directory / name, options.follow_links)) {
+    for (io::Path& path : images_in(files, directory / name, options)) {
       index.files.push_back(std::move(path));
       index.labels.push_back(label);
     }
@@ -156,7 +155,7 @@ FolderIndex index_folder(const io::FileSystem& files, const io::Path& directory,
                 str_cat("There is no folder ", directory.string(), " with images"));
   }
   if (options.labels_from == LabelSource::kFolders) return index_classes(files, directory, options);
-  FolderIndex index{.files = images_in(files, directory, options.follow_links)};
+  FolderIndex index{.files = images_in(files, directory, options)};
   if (options.labels_from == LabelSource::kNone) return index;
   check_argument(options.labels.size() == index.files.size(),
                  str_cat("There are ", options.labels.size(), " labels for the ",

@@ -9,11 +9,6 @@
 
 namespace brigade::image {
 
-enum class FollowLinks {
-  kOff,  ///< Folders inside a class that are symbolic links are ignored.
-  kOn,
-};
-
 /// Where the labels of the images in a folder come from.
 enum class LabelSource {
   kFolders,  ///< Each subfolder is a class, with the images in it and in the folders below.
@@ -27,7 +22,8 @@ struct FolderIndexOptions {
   std::vector<std::int64_t> labels{};
   /// For kFolders: the folders to use, in the order of their labels. Empty: all, sorted.
   std::vector<std::string> class_names{};
-  FollowLinks follow_links = FollowLinks::kOff;
+  /// If false, folders inside a class that are symbolic links are ignored.
+  bool follow_links = false;
 };
 
 /// The images of a folder.

@@ -17,8 +17,7 @@ using image::FolderIndex;
 void check_split(const ImageFolderOptions& options) {
   check_argument(options.validation_split.has_value() == options.subset.has_value(),
                  "validation_split and subset go together: set both or none");
-  check_argument(!options.validation_split || options.shuffle == ShuffleFiles::kOff ||
-                     options.seed.has_value(),
+  check_argument(!options.validation_split || !options.shuffle || options.seed.has_value(),
                  "Files that are shuffled and split need a seed, so that those for training and "
                  "those for validation never overlap");
 }
@@ -63,7 +62,7 @@ std::pair<FolderIndex, FolderIndex> parts_of(const io::Path& directory,
                                            .follow_links = options.follow_links});
   check_has_files(index, directory, "images");
   check_labels(index, options.label_mode);
-  if (options.shuffle == ShuffleFiles::kOn) {
+  if (options.shuffle) {
     index = image::shuffled(std::move(index), options.seed.value_or(0));
   }
   if (!options.subset) return {std::move(index), FolderIndex()};
@@ -86,11 +85,10 @@ struct Source {
   data::MapOptions map;
 };
 
-Source source_of(const FolderIndex& index, const ImageFolderOptions& options,
-                 ShuffleFiles shuffle) {
+Source source_of(const FolderIndex& index, const ImageFolderOptions& options) {
   const auto list = std::make_shared<const data::internal::FileList>(index.files, "image_folder");
   auto numbers = internal::file_numbers(list);
-  if (shuffle == ShuffleFiles::kOn) {
+  if (options.shuffle) {
     // Numbers are small, so the buffer holds all of them: the shuffle is uniform.
     numbers = numbers.shuffle(
         data::ShuffleOptions{.buffer_size = numbers.cardinality(), .seed = options.seed});
@@ -101,8 +99,8 @@ Source source_of(const FolderIndex& index, const ImageFolderOptions& options,
 }
 
 data::Dataset<LabeledExample> examples_of(const FolderIndex& index,
-                                          const ImageFolderOptions& options, ShuffleFiles shuffle) {
-  auto [numbers, loader, map] = source_of(index, options, shuffle);
+                                          const ImageFolderOptions& options) {
+  auto [numbers, loader, map] = source_of(index, options);
   auto labels = std::make_shared<const std::vector<std::int64_t>>(index.labels);
   return numbers.map(
       [loader = loader, labels](std::int64_t number) {
@@ -116,9 +114,9 @@ at::Tensor encoded(const at::Tensor& labels, LabelMode mode, std::int64_t classe
   return labels.to(at::kFloat).unsqueeze(-1);
 }
 
-data::Dataset<LabeledBatch> batches_of(const FolderIndex& index, const ImageFolderOptions& options,
-                                       ShuffleFiles shuffle) {
-  auto batches = examples_of(index, options, shuffle).batch(options.batch_size);
+data::Dataset<LabeledBatch> batches_of(const FolderIndex& index,
+                                       const ImageFolderOptions& options) {
+  auto batches = examples_of(index, options).batch(options.batch_size);
   if (options.label_mode != LabelMode::kInt) {
     const auto classes = static_cast<std::int64_t>(index.class_names.size());
     const bool is_binary = options.label_mode == LabelMode::kBinary;
@@ -133,27 +131,26 @@ data::Dataset<LabeledBatch> batches_of(const FolderIndex& index, const ImageFold
 }
 
 data::Dataset<at::Tensor> unlabeled_batches_of(const FolderIndex& index,
-                                               const ImageFolderOptions& options,
-                                               ShuffleFiles shuffle) {
-  auto [numbers, loader, map] = source_of(index, options, shuffle);
+                                               const ImageFolderOptions& options) {
+  auto [numbers, loader, map] = source_of(index, options);
   return numbers.map([loader = loader](std::int64_t number) { return loader->load(number); }, map)
       .batch(options.batch_size)
       .prefetch(data::kAutotune);
 }
 
 template <class T>
-using MakeDataset = data::Dataset<T> (*)(const FolderIndex&, const ImageFolderOptions&,
-                                         ShuffleFiles);
+using MakeDataset = data::Dataset<T> (*)(const FolderIndex&, const ImageFolderOptions&);
 
 template <class T>
 ImageFolder<T> folder_of(const io::Path& directory, const ImageFolderOptions& options,
                          MakeDataset<T> make) {
+  ImageFolderOptions in_order = options;
+  in_order.shuffle = false;
   auto [first, second] = parts_of(directory, options);
   const bool is_validation = options.subset == Subset::kValidation;
-  ImageFolder<T> folder{
-      .dataset = make(first, options, is_validation ? ShuffleFiles::kOff : options.shuffle),
-      .class_names = first.class_names};
-  if (!second.files.empty()) folder.validation = make(second, options, ShuffleFiles::kOff);
+  ImageFolder<T> folder{.dataset = make(first, is_validation ? in_order : options),
+                        .class_names = first.class_names};
+  if (!second.files.empty()) folder.validation = make(second, in_order);
   folder.file_paths = std::move(first.files);
   folder.validation_file_paths = std::move(second.files);
   return folder;

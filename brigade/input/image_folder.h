@@ -31,8 +31,6 @@ enum class ColorMode { kRgb, kRgba, kGrayscale };
 /// Which part of the files to use if `validation_split` is set.
 enum class Subset { kTraining, kValidation, kBoth };
 
-enum class ShuffleFiles { kOn, kOff };
-
 /// What happens to images of another shape than `image_size`.
 enum class AspectRatio {
   kStretch,  ///< Both sides are resized, each by its own factor.
@@ -58,7 +56,7 @@ struct ImageFolderOptions {
   std::int64_t batch_size = 32;
   image::Size image_size{256, 256};
   /// Off: files in the order of `image::index_folder`. On: another order in each epoch.
-  ShuffleFiles shuffle = ShuffleFiles::kOn;
+  bool shuffle = true;
   /// Seed of the orders and of the choice of validation files. Unset: orders are derived from the
   /// job's seed. Must be set if files are shuffled and split.
   std::optional<std::uint64_t> seed{};
@@ -66,7 +64,7 @@ struct ImageFolderOptions {
   std::optional<double> validation_split{};
   std::optional<Subset> subset{};
   image::Interpolation interpolation = image::Interpolation::kBilinear;
-  image::FollowLinks follow_links = image::FollowLinks::kOff;
+  bool follow_links = false;
   AspectRatio aspect_ratio = AspectRatio::kStretch;
   /// The layout of the features; Brigade's layers expect channels first.
   image::Layout layout = image::Layout::kChannelsFirst;

@@ -24,8 +24,8 @@ at::Tensor batch_norm(const at::Tensor& inputs, const BatchNormOptions& options)
   const OpenLayer layer(options.scope, "BatchNorm", arguments.reuse);
   const auto input = layer.place("FusedBatchNorm", inputs);
   const BatchNormStep step{
-      .gamma = get_gamma(input, arguments.scale.value_or(Scale::kNo), arguments),
-      .beta = get_beta(input, arguments.center.value_or(Center::kYes), arguments),
+      .gamma = arguments.scale.value_or(false) ? get_gamma(input, arguments) : at::Tensor(),
+      .beta = arguments.center.value_or(true) ? get_beta(input, arguments) : at::Tensor(),
       .epsilon = arguments.epsilon.value_or(0.001),
       .decay = arguments.decay.value_or(0.999),
       .updates = arguments.updates.value_or(StatisticsUpdate::kUpdateOps),

@@ -14,8 +14,8 @@ namespace brigade::layers {
 /// See `LayerArguments` for what the fields mean.
 struct BatchNormOptions {
   std::optional<double> decay = std::nullopt;                ///< default 0.999
-  std::optional<Center> center = std::nullopt;               ///< default kYes
-  std::optional<Scale> scale = std::nullopt;                 ///< default kNo
+  std::optional<bool> center = std::nullopt;                 ///< default true
+  std::optional<bool> scale = std::nullopt;                  ///< default false
   std::optional<double> epsilon = std::nullopt;              ///< default 0.001
   std::optional<Activation> activation = std::nullopt;       ///< default none
   std::optional<StatisticsUpdate> updates = std::nullopt;    ///< default kUpdateOps
@@ -24,7 +24,7 @@ struct BatchNormOptions {
   std::optional<variables::Reuse> reuse = std::nullopt;
   std::vector<std::string> variables_collections = {};
   std::vector<std::string> outputs_collections = {};
-  std::optional<variables::Trainable> trainable = std::nullopt;
+  std::optional<bool> trainable = std::nullopt;
   LayerScope scope = {};  ///< default: BatchNorm, BatchNorm_1, ...
 };
 

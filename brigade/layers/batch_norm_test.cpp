@@ -121,15 +121,14 @@ TEST(BatchNorm, AnEmptyBatchDoesNotChangeTheStatistics) {
 TEST(BatchNorm, HasAnOffsetAndAFactorIfRequested) {
   Graph graph;
   const auto opened = graph.as_default();
-  const auto plain = batch_norm(images(), {.center = Center::kNo, .scope = "plain"});
+  const auto plain = batch_norm(images(), {.center = false, .scope = "plain"});
   EXPECT_TRUE(variables::trainable_variables().empty());
-  const auto full = batch_norm(images(), {.scale = Scale::kYes, .scope = "full"});
+  const auto full = batch_norm(images(), {.scale = true, .scope = "full"});
   ASSERT_EQ(variables::trainable_variables().size(), 2u);
   EXPECT_TRUE(at::allclose(plain, full));
   variables::global_variables("full/gamma")[0].assign(at::ones({2}) * 3.0);
   variables::global_variables("full/beta")[0].assign(at::ones({2}));
-  const auto changed =
-      batch_norm(images(), {.scale = Scale::kYes, .reuse = Reuse::kYes, .scope = "full"});
+  const auto changed = batch_norm(images(), {.scale = true, .reuse = Reuse::kYes, .scope = "full"});
   EXPECT_TRUE(at::allclose(changed, plain * 3.0 + 1.0, 1e-5, 1e-6));
 }
 
@@ -140,7 +139,7 @@ TEST(BatchNorm, StatisticsAreEachReplicasOwn) {
   const auto statistic = variables::global_variables("BatchNorm/moving_mean").at(0);
   EXPECT_EQ(statistic.synchronization(), variables::Synchronization::kOnRead);
   EXPECT_EQ(statistic.aggregation(), variables::Aggregation::kMean);
-  EXPECT_EQ(statistic.trainable(), variables::Trainable::kNo);
+  EXPECT_FALSE(statistic.trainable());
 }
 
 TEST(BatchNorm, RefusesInvalidArguments) {

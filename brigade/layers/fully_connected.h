@@ -23,7 +23,7 @@ struct FullyConnectedOptions {
   std::optional<variables::Reuse> reuse = std::nullopt;
   std::vector<std::string> variables_collections = {};
   std::vector<std::string> outputs_collections = {};
-  std::optional<variables::Trainable> trainable = std::nullopt;
+  std::optional<bool> trainable = std::nullopt;
   LayerScope scope = {};  ///< default: fully_connected, fully_connected_1, ...
 };
 

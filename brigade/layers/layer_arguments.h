@@ -14,10 +14,6 @@
 
 namespace brigade::layers {
 
-/// Whether a normalizing layer has an offset (`beta`), and whether it has a factor (`gamma`).
-enum class Center { kNo, kYes };
-enum class Scale { kNo, kYes };
-
 /// When batch norm updates its moving statistics.
 enum class StatisticsUpdate {
   kUpdateOps,  ///< with the optimizer's update, which calls `Graph::run_update_ops`
@@ -46,8 +42,10 @@ struct LayerArguments {
   std::optional<double> keep_prob = std::nullopt;
   /// The fraction of a moving statistic that is kept at each update.
   std::optional<double> decay = std::nullopt;
-  std::optional<Center> center = std::nullopt;
-  std::optional<Scale> scale = std::nullopt;
+  /// Whether a normalizing layer has an offset, `beta`.
+  std::optional<bool> center = std::nullopt;
+  /// Whether it has a factor, `gamma`.
+  std::optional<bool> scale = std::nullopt;
   /// Added to the variance.
   std::optional<double> epsilon = std::nullopt;
   /// `nullptr`: none.
@@ -72,7 +70,7 @@ struct LayerArguments {
   /// Collections of the graph that the result is added to, under the name of the layer's scope; see
   /// `end_points`.
   std::vector<std::string> outputs_collections = {};
-  std::optional<variables::Trainable> trainable = std::nullopt;
+  std::optional<bool> trainable = std::nullopt;
 };
 
 template <class T>

@@ -13,8 +13,8 @@ at::Tensor layer_norm(const at::Tensor& inputs, const LayerNormOptions& options)
   if (!arguments.activation) arguments.activation = nullptr;
   const OpenLayer layer(options.scope, "LayerNorm", arguments.reuse);
   const auto input = layer.place("LayerNorm", inputs);
-  const auto beta = get_beta(input, arguments.center.value_or(Center::kYes), arguments);
-  const auto gamma = get_gamma(input, arguments.scale.value_or(Scale::kYes), arguments);
+  const auto beta = arguments.center.value_or(true) ? get_beta(input, arguments) : at::Tensor();
+  const auto gamma = arguments.scale.value_or(true) ? get_gamma(input, arguments) : at::Tensor();
   // A single group of all channels is the whole example.
   return finished(layer, arguments,
                   at::group_norm(input, 1, gamma, beta, arguments.epsilon.value_or(1e-12)));

@@ -13,14 +13,14 @@ namespace brigade::layers {
 
 /// See `LayerArguments` for what the fields mean.
 struct LayerNormOptions {
-  std::optional<Center> center = std::nullopt;          ///< default kYes
-  std::optional<Scale> scale = std::nullopt;            ///< default kYes
+  std::optional<bool> center = std::nullopt;            ///< default true
+  std::optional<bool> scale = std::nullopt;             ///< default true
   std::optional<double> epsilon = std::nullopt;         ///< default 1e-12
   std::optional<Activation> activation = std::nullopt;  ///< default none
   std::optional<variables::Reuse> reuse = std::nullopt;
   std::vector<std::string> variables_collections = {};
   std::vector<std::string> outputs_collections = {};
-  std::optional<variables::Trainable> trainable = std::nullopt;
+  std::optional<bool> trainable = std::nullopt;
   LayerScope scope = {};  ///< default: LayerNorm, LayerNorm_1, ...
 };
 

@@ -69,8 +69,7 @@ at::Tensor OpenOperation::collected(const std::vector<std::string>& collections,
 
 VariableOptions model_variable(const Initializer& initializer,
                                const std::vector<std::string>& collections,
-                               std::optional<variables::Trainable> trainable,
-                               at::ScalarType dtype) {
+                               std::optional<bool> trainable, at::ScalarType dtype) {
   std::vector<std::string> all = {variables::kGlobalVariables, variables::kModelVariables};
   all.insert(all.end(), collections.begin(), collections.end());
   return {.dtype = dtype,

@@ -73,8 +73,7 @@ class OpenOperation {
 /// Options of a model variable: in the global and the model variables, and in `collections`.
 variables::VariableOptions model_variable(const variables::Initializer& initializer,
                                           const std::vector<std::string>& collections,
-                                          std::optional<variables::Trainable> trainable,
-                                          at::ScalarType dtype);
+                                          std::optional<bool> trainable, at::ScalarType dtype);
 
 /// The weights of a layer by its options; Glorot uniform by default.
 at::Tensor get_weights(const char* name, std::vector<std::int64_t> shape, const at::Tensor& like,

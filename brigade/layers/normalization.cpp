@@ -29,7 +29,7 @@ at::Tensor get_parameter(const char* name, const Initializer& initializer, const
 Variable get_statistic(const char* name, const Initializer& initializer, const at::Tensor& like,
                        const LayerArguments& arguments) {
   auto options = model_variable(initializer, arguments.variables_collections,
-                                variables::Trainable::kNo, like.scalar_type());
+                                /*trainable=*/false, like.scalar_type());
   options.synchronization = variables::Synchronization::kOnRead;
   options.aggregation = variables::Aggregation::kMean;
   return variables::get_variable(name, {{like.size(1)}}, options);
@@ -77,13 +77,11 @@ at::Tensor by_moving_statistics(const at::Tensor& inputs, const MovingStatistics
 
 }  // namespace
 
-at::Tensor get_beta(const at::Tensor& like, Center center, const LayerArguments& arguments) {
-  if (center == Center::kNo) return {};
+at::Tensor get_beta(const at::Tensor& like, const LayerArguments& arguments) {
   return get_parameter("beta", variables::zeros_initializer(), like, arguments);
 }
 
-at::Tensor get_gamma(const at::Tensor& like, Scale scale, const LayerArguments& arguments) {
-  if (scale == Scale::kNo) return {};
+at::Tensor get_gamma(const at::Tensor& like, const LayerArguments& arguments) {
   return get_parameter("gamma", variables::ones_initializer(), like, arguments);
 }
 

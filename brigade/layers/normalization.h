@@ -8,9 +8,9 @@
 /// Shared parts of normalizing layers. For layers.
 namespace brigade::layers {
 
-/// The variables beta (zeros) and gamma (ones) [C] of `like` [N, C, ...], or an undefined tensor.
-at::Tensor get_beta(const at::Tensor& like, Center center, const LayerArguments& arguments);
-at::Tensor get_gamma(const at::Tensor& like, Scale scale, const LayerArguments& arguments);
+/// The variables beta (zeros) and gamma (ones) [C] of `like` [N, C, ...].
+at::Tensor get_beta(const at::Tensor& like, const LayerArguments& arguments);
+at::Tensor get_gamma(const at::Tensor& like, const LayerArguments& arguments);
 
 /// How batch norm computes.
 struct BatchNormStep {

@@ -30,7 +30,7 @@ struct SeparableConv2dOptions {
   std::optional<variables::Reuse> reuse = std::nullopt;
   std::vector<std::string> variables_collections = {};
   std::vector<std::string> outputs_collections = {};
-  std::optional<variables::Trainable> trainable = std::nullopt;
+  std::optional<bool> trainable = std::nullopt;
   LayerScope scope = {};  ///< default: SeparableConv2d, SeparableConv2d_1, ...
 };
 

@@ -159,7 +159,7 @@ TEST(SlimNames, RegularizersAndCollectionsBelongToTheVariable) {
       arg_scope<conv2d, fully_connected>({.weights_initializer = variables::ones_initializer(),
                                           .weights_regularizer = l2_regularizer(0.5),
                                           .variables_collections = {"mine"}});
-  const auto net = conv2d(images(), 2, 1, {.trainable = variables::Trainable::kNo, .scope = "a"});
+  const auto net = conv2d(images(), 2, 1, {.trainable = false, .scope = "a"});
   fully_connected(layers::flatten(net), 2,
                   {.biases_initializer = variables::Initializer(), .scope = "b"});
   const auto losses = variables::get_regularization_losses();

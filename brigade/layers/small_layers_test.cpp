@@ -89,8 +89,7 @@ TEST(LayerNorm, NormalizesEveryExample) {
   const auto opened = graph.as_default();
   expect_values(layer_norm(sawtooth({2, 4}, 8)).flatten().slice(0, 0, 6),
                 {-1.2701705, 0.1154700, 1.5011106, -0.3464101, 1.2126782, -0.7276069});
-  const auto plain =
-      layer_norm(at::ones({2, 4, 3, 3}), {.center = Center::kNo, .scale = Scale::kNo});
+  const auto plain = layer_norm(at::ones({2, 4, 3, 3}), {.center = false, .scale = false});
   EXPECT_EQ(plain.abs().max().item<float>(), 0.0F);
   EXPECT_EQ(variables::global_variables().size(), 2u);
 }

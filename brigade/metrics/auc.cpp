@@ -119,8 +119,7 @@ std::vector<Auc::Slot> Auc::slots_for(std::size_t thresholds) {
 void Auc::update(const at::Tensor& labels, const at::Tensor& predictions,
                  const std::optional<at::Tensor>& sample_weight) const {
   const at::Tensor floats = predictions.to(at::kFloat);
-  const at::Tensor scores =
-      options_.from_logits == FromLogits::kYes ? floats.sigmoid() : floats.clamp(0, 1);
+  const at::Tensor scores = options_.from_logits ? floats.sigmoid() : floats.clamp(0, 1);
   const internal::ConfusionCounts counts =
       internal::count_confusions("Auc", labels, scores, thresholds_, sample_weight);
   add(kTruePositives, counts.true_positives);

@@ -25,9 +25,6 @@ enum class AucSummation {
   kMajoring        ///< the higher of the two heights
 };
 
-/// Whether predictions are logits (kYes) or probabilities (kNo).
-enum class FromLogits { kNo, kYes };
-
 struct AucOptions {
   /// The number of evenly spaced thresholds in [0, 1]; the more, the closer to the true area.
   std::int64_t num_thresholds = 200;
@@ -35,8 +32,8 @@ struct AucOptions {
   AucSummation summation = AucSummation::kInterpolation;
   /// Thresholds in [0, 1], instead of `num_thresholds`; the two ends of [0, 1] are added.
   std::vector<double> thresholds = {};
-  /// With kYes, the sigmoid of the predictions is taken first.
-  FromLogits from_logits = FromLogits::kNo;
+  /// Whether predictions are logits, whose sigmoid is taken first, or probabilities.
+  bool from_logits = false;
 };
 
 /// The area under a curve of a binary classifier, approximated by counts at thresholds. Labels (0

@@ -49,9 +49,8 @@ TEST(Auc, MatchesKerasForOtherThresholdsAndLogits) {
   EXPECT_NEAR(of({.thresholds = {0.3, 0.35, 0.9}}), 0.7243303060531616, kMeasured);
   EXPECT_NEAR(of({.curve = AucCurve::kPr, .thresholds = {0.9, 0.3, 0.35}}), 0.6557396054267883,
               kMeasured);
-  EXPECT_NEAR(
-      result_of(Auc({.from_logits = FromLogits::kYes}), data.labels, (data.predictions - 0.5) * 4),
-      0.7751115560531616, kMeasured);
+  EXPECT_NEAR(result_of(Auc({.from_logits = true}), data.labels, (data.predictions - 0.5) * 4),
+              0.7751115560531616, kMeasured);
 }
 
 TEST(Auc, TreatsPredictionsAtThresholdsAsKeras) {

@@ -33,7 +33,7 @@ std::string unique_name(const std::string& base_name, const Slots& slots) {
 variables::Variable make_sum(const std::string& name, at::IntArrayRef shape) {
   return variables::make_variable({.name = name,
                                    .initial = at::zeros(shape, at::kDouble),
-                                   .trainable = variables::Trainable::kNo,
+                                   .trainable = false,
                                    .synchronization = variables::Synchronization::kOnRead,
                                    .aggregation = variables::Aggregation::kSum});
 }

@@ -92,7 +92,7 @@ bool is(const layers::Size2d& size, std::int64_t both) {
 /// Whether conv_pool_relu can compute it in chunks that fit into the cache.
 bool stays_in_cache(const Conv2D& conv) {
   return conv.padding == layers::Padding::kSame && is(conv.strides, 1) &&
-         is(conv.dilation_rate, 1) && conv.use_bias == v1::UseBias::kYes &&
+         is(conv.dilation_rate, 1) && conv.use_bias &&
          conv.kernel_size.height == conv.kernel_size.width && conv.kernel_size.height % 2 == 1;
 }
 

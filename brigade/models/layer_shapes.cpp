@@ -78,7 +78,7 @@ ExampleShape dense(const Dense& layer, const std::string& name, ExampleShape sha
 
 template <class Weighted>
 std::int64_t biases(const Weighted& layer, std::int64_t outputs) {
-  return layer.use_bias == layers::v1::UseBias::kYes ? outputs : 0;
+  return layer.use_bias ? outputs : 0;
 }
 
 }  // namespace
@@ -159,8 +159,7 @@ ParameterCount parameter_count(const Layer& layer, const ExampleShape& input) {
                                                biases(conv, conv.filters)};
           },
           [&](const BatchNormalization& norm) {
-            const std::int64_t vectors = (norm.center == layers::Center::kYes ? 1 : 0) +
-                                         (norm.scale == layers::Scale::kYes ? 1 : 0);
+            const std::int64_t vectors = (norm.center ? 1 : 0) + (norm.scale ? 1 : 0);
             return ParameterCount{.trainable = vectors * input[0], .other = 2 * input[0]};
           },
           [](const auto&) { return ParameterCount{}; }},

@@ -21,7 +21,7 @@ namespace brigade::models {
 struct Dense {
   std::int64_t units = 0;  ///< must be set
   NamedActivation activation = {};
-  layers::v1::UseBias use_bias = layers::v1::UseBias::kYes;
+  bool use_bias = true;
   variables::Initializer kernel_initializer = {};  ///< default: Glorot uniform
   variables::Initializer bias_initializer = {};    ///< default: zeros
   variables::Regularizer kernel_regularizer = {};
@@ -37,7 +37,7 @@ struct Conv2D {
   layers::Padding padding = layers::Padding::kValid;
   layers::Size2d dilation_rate = 1;
   NamedActivation activation = {};
-  layers::v1::UseBias use_bias = layers::v1::UseBias::kYes;
+  bool use_bias = true;
   variables::Initializer kernel_initializer = {};  ///< default: Glorot uniform
   variables::Initializer bias_initializer = {};    ///< default: zeros
   variables::Regularizer kernel_regularizer = {};
@@ -76,8 +76,8 @@ struct Dropout {
 struct BatchNormalization {
   double momentum = 0.99;
   double epsilon = 0.001;
-  layers::Center center = layers::Center::kYes;
-  layers::Scale scale = layers::Scale::kYes;
+  bool center = true;
+  bool scale = true;
   std::string name = {};
 };
 

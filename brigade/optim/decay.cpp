@@ -18,9 +18,10 @@ using internal::ScheduleOf;
 // rate_at and fields_of are found by argument-dependent lookup, which does not search an unnamed
 // namespace.
 
-static double fraction(std::int64_t step, std::int64_t steps, Staircase staircase) {
-  if (staircase == Staircase::kYes) return static_cast<double>(step / steps);
-  return static_cast<double>(step) / static_cast<double>(steps);
+template <class Options>
+static double fraction(const Options& o, std::int64_t step) {
+  if (o.staircase) return static_cast<double>(step / o.decay_steps);
+  return static_cast<double>(step) / static_cast<double>(o.decay_steps);
 }
 
 static double rate_at(const ConstantRate& o, std::int64_t) {
@@ -62,8 +63,7 @@ SchedulePtr StepDecay::from(const io::StateTree& config) {
 }
 
 static double rate_at(const ExponentialDecay& o, std::int64_t step) {
-  return o.initial_learning_rate *
-         std::pow(o.decay_rate, fraction(step, o.decay_steps, o.staircase));
+  return o.initial_learning_rate * std::pow(o.decay_rate, fraction(o, step));
 }
 
 static constexpr auto fields_of(const ExponentialDecay&) {
@@ -85,8 +85,7 @@ SchedulePtr ExponentialDecay::from(const io::StateTree& config) {
 }
 
 static double rate_at(const InverseTimeDecay& o, std::int64_t step) {
-  return o.initial_learning_rate /
-         (1.0 + o.decay_rate * fraction(step, o.decay_steps, o.staircase));
+  return o.initial_learning_rate / (1.0 + o.decay_rate * fraction(o, step));
 }
 
 static constexpr auto fields_of(const InverseTimeDecay&) {
@@ -109,7 +108,7 @@ SchedulePtr InverseTimeDecay::from(const io::StateTree& config) {
 
 static double rate_at(const PolynomialDecay& o, std::int64_t step) {
   std::int64_t steps = o.decay_steps;
-  if (o.cycle == Cycle::kYes) {
+  if (o.cycle) {
     const std::int64_t begun = step == 0 ? 1 : (step - 1) / steps + 1;
     steps *= begun;
   } else {

@@ -8,11 +8,6 @@
 
 namespace brigade::optim {
 
-/// Whether a rate changes once every `decay_steps` rather than with every step.
-enum class Staircase { kNo, kYes };
-/// Whether a decay restarts at its end, over a longer time.
-enum class Cycle { kNo, kYes };
-
 // Each of these structs is plain data until `schedule()` creates a schedule from it, which throws
 // kInvalidArgument naming the field and the allowed values. `from` creates one from the result of
 // `Schedule::config`.
@@ -41,8 +36,8 @@ struct ExponentialDecay {
   double initial_learning_rate = 0.0;
   std::int64_t decay_steps = 0;
   double decay_rate = 0.0;
-  /// With kYes the exponent is rounded down.
-  Staircase staircase = Staircase::kNo;
+  /// If true, the exponent is rounded down: the rate changes once every `decay_steps`.
+  bool staircase = false;
   SchedulePtr schedule() const;
   static SchedulePtr from(const io::StateTree& config);
 };
@@ -53,8 +48,8 @@ struct InverseTimeDecay {
   double initial_learning_rate = 0.0;
   std::int64_t decay_steps = 0;
   double decay_rate = 0.0;
-  /// With kYes step / decay_steps is rounded down.
-  Staircase staircase = Staircase::kNo;
+  /// If true, step / decay_steps is rounded down: the rate changes once every `decay_steps`.
+  bool staircase = false;
   SchedulePtr schedule() const;
   static SchedulePtr from(const io::StateTree& config);
 };
@@ -66,9 +61,9 @@ struct PolynomialDecay {
   std::int64_t decay_steps = 0;
   double end_learning_rate = 1e-4;
   double power = 1.0;
-  /// With kYes the decay time is the smallest multiple of `decay_steps` that is not below the step:
-  /// the rate jumps up after every multiple, each time to a lower value.
-  Cycle cycle = Cycle::kNo;
+  /// If true, the decay time is the smallest multiple of `decay_steps` that is not below the step:
+  /// the decay restarts after every multiple, each time from a lower value.
+  bool cycle = false;
   SchedulePtr schedule() const;
   static SchedulePtr from(const io::StateTree& config);
 };

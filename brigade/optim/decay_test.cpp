@@ -32,7 +32,7 @@ TEST(ExponentialDecay, EqualsKeras) {
                                   {10, 0.08999999612569809},
                                   {25, 0.07684334367513657},
                                   {100, 0.03486783429980278}});
-  decay.staircase = Staircase::kYes;
+  decay.staircase = true;
   expect_rates(decay.schedule(), {{0, 0.10000000149011612},
                                   {5, 0.10000000149011612},
                                   {10, 0.08999999612569809},
@@ -47,7 +47,7 @@ TEST(InverseTimeDecay, EqualsKeras) {
                                   {1, 0.0952381044626236},
                                   {15, 0.05714285746216774},
                                   {100, 0.01666666753590107}});
-  decay.staircase = Staircase::kYes;
+  decay.staircase = true;
   expect_rates(decay.schedule(), {{5, 0.10000000149011612},
                                   {10, 0.06666667014360428},
                                   {15, 0.06666667014360428},
@@ -71,7 +71,7 @@ TEST(PolynomialDecay, RestartsInCyclesAsKeras) {
                               .decay_steps = 10,
                               .end_learning_rate = 0.01,
                               .power = 2,
-                              .cycle = Cycle::kYes};
+                              .cycle = true};
   expect_rates(decay.schedule(), {{0, 0.10000000149011612},
                                   {1, 0.08289999514818192},
                                   {10, 0.009999999776482582},

@@ -77,7 +77,7 @@ ExponentialMovingAverage::ExponentialMovingAverage(MovingAverageOptions options,
     const at::Tensor start =
         value_of(variable).to(comm::accumulation_dtype(variable.dtype()), /*non_blocking=*/false,
                               /*copy=*/true);
-    averages_.push_back(options_.zero_debias == ZeroDebias::kYes ? at::zeros_like(start) : start);
+    averages_.push_back(options_.zero_debias ? at::zeros_like(start) : start);
   }
 }
 
@@ -103,7 +103,7 @@ void ExponentialMovingAverage::update(std::optional<std::int64_t> num_updates) {
 
 at::Tensor ExponentialMovingAverage::average(std::size_t i) const {
   const at::NoGradGuard no_grad;
-  if (options_.zero_debias == ZeroDebias::kNo) return averages_[i].clone();
+  if (!options_.zero_debias) return averages_[i].clone();
   check_state(decay_product_ < 1,
               str_cat("The average of '", variables_[i].name(),
                       "' is not defined before the first update with a decay below 1."));
@@ -131,7 +131,7 @@ std::string ExponentialMovingAverage::average_name(const Variable& variable) con
 
 std::string ExponentialMovingAverage::state_name(std::size_t i) const {
   const std::string name = average_name(variables_[i]);
-  return options_.zero_debias == ZeroDebias::kYes ? name + "/biased" : name;
+  return options_.zero_debias ? name + "/biased" : name;
 }
 
 std::map<std::string, at::Tensor> ExponentialMovingAverage::state() const {

@@ -14,14 +14,12 @@
 
 namespace brigade::optim {
 
-/// Whether averages start from zero with bias correction (as in Adam), rather than from the
-/// variables' initial values.
-enum class ZeroDebias { kNo, kYes };
-
 struct MovingAverageOptions {
   /// The fraction of the average that an update keeps: close to 1, such as 0.999 or 0.9999.
   double decay = 0.999;
-  ZeroDebias zero_debias = ZeroDebias::kNo;
+  /// Whether averages start from zero with bias correction (as in Adam), rather than from the
+  /// variables' initial values.
+  bool zero_debias = false;
   /// The suffix of the averages' names: "conv1/weights/ExponentialMovingAverage".
   std::string name = "ExponentialMovingAverage";
 };

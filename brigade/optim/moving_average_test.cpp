@@ -73,8 +73,7 @@ TEST(ExponentialMovingAverage, AdaptsFasterAtTheStartWithNumUpdates) {
 
 TEST(ExponentialMovingAverage, FromZeroIsDebiasedAsInTensorFlow) {
   const Grower grower;
-  ExponentialMovingAverage ema({.decay = 0.9, .zero_debias = ZeroDebias::kYes},
-                               {&grower.variable, 1});
+  ExponentialMovingAverage ema({.decay = 0.9, .zero_debias = true}, {&grower.variable, 1});
   EXPECT_THAT(error_of([&] { ema.average(grower.variable); }, ErrorCode::kFailedPrecondition),
               HasSubstr("before the first update"));
   const std::vector<std::vector<double>> measured = {{2.299999475479126, -3.6999990940093994},
@@ -94,7 +93,7 @@ TEST(AveragedWeights, RestoreTheTrainedValuesBitForBit) {
       store.create({.name = "w", .initial = at::tensor({0.1F, 1.0F / 3, 1e-30F})});
   const Variable statistic = store.create({.name = "s",
                                            .initial = at::tensor({1.0F}),
-                                           .trainable = variables::Trainable::kNo,
+                                           .trainable = false,
                                            .synchronization = variables::Synchronization::kOnRead,
                                            .aggregation = variables::Aggregation::kMean});
   const std::vector<Variable> both = {weight, statistic};
@@ -124,7 +123,7 @@ TEST(AveragedWeights, RestoreTheTrainedValuesBitForBit) {
 }
 
 TEST(ExponentialMovingAverage, ResumesFromItsStateExactly) {
-  for (const ZeroDebias debias : {ZeroDebias::kNo, ZeroDebias::kYes}) {
+  for (const bool debias : {false, true}) {
     const Grower grower;
     ExponentialMovingAverage ema({.decay = 0.9, .zero_debias = debias}, {&grower.variable, 1});
     grower.step();
@@ -155,8 +154,8 @@ TEST(ExponentialMovingAverage, RefusesAnInvalidStateWithoutChanges) {
 }
 
 TEST(ExponentialMovingAverage, RefusesVariablesWithoutAnAverage) {
-  const Variable integral = variables::make_variable(
-      {.name = "n", .initial = at::tensor({1}), .trainable = variables::Trainable::kNo});
+  const Variable integral =
+      variables::make_variable({.name = "n", .initial = at::tensor({1}), .trainable = false});
   const Grower grower;
   const auto refusal = [](MovingAverageOptions options, std::vector<Variable> of) {
     return error_of([&] { ExponentialMovingAverage(options, of); }, ErrorCode::kInvalidArgument);

@@ -93,7 +93,7 @@ TEST(OptimizerState, AnotherGroupOrStepEndsARun) {
 
 TEST(OptimizerState, FrozenVariablesAreInNoRunAndDoNotStep) {
   const ThreeVariables three;
-  const std::vector<ParameterGroup> groups = {{.names = {"a"}, .frozen = Frozen::kYes}};
+  const std::vector<ParameterGroup> groups = {{.names = {"a"}, .frozen = true}};
   OptimizerState state(Sgd{}.rule(), three.variables, groups);
   EXPECT_EQ(ranges(state.runs({true, true, true})), Ranges({{16, 52}}));
   state.advance({true, true, false});

@@ -10,9 +10,6 @@
 
 namespace brigade::optim {
 
-/// Whether the variables of a group are not updated. Their gradients are not computed either.
-enum class Frozen { kNo, kYes };
-
 /// Variables that are updated with separate rates: no decay on biases, a small rate for a
 /// pretrained trunk, a frozen one. A variable belongs to the first group that matches its name; a
 /// variable without a match has the rule's defaults.
@@ -21,14 +18,15 @@ struct ParameterGroup {
   std::vector<std::string> names;
   std::optional<double> learning_rate;  ///< unset: the rule's
   std::optional<double> weight_decay;   ///< unset: the rule's
-  Frozen frozen = Frozen::kNo;
+  /// The variables are not updated, and their gradients are not computed.
+  bool frozen = false;
 };
 
 /// The settings of one variable.
 struct GroupedHyperparameters {
   std::optional<double> learning_rate;
   std::optional<double> weight_decay;
-  Frozen frozen = Frozen::kNo;
+  bool frozen = false;
   bool operator==(const GroupedHyperparameters&) const = default;
 };
 

@@ -21,11 +21,11 @@ const std::vector<std::string> kNames = {"trunk.weight", "trunk.bias", "head.wei
 TEST(ParameterGroup, TheFirstMatchingGroupApplies) {
   const auto variables = variables_named(kNames);
   const std::vector<ParameterGroup> groups = {
-      {.names = {"trunk.*"}, .frozen = Frozen::kYes},
+      {.names = {"trunk.*"}, .frozen = true},
       {.names = {"*.bias"}, .learning_rate = 0.5, .weight_decay = 0.0}};
   const auto assigned = assign_groups(variables, groups);
-  EXPECT_EQ(assigned[0].frozen, Frozen::kYes);
-  EXPECT_EQ(assigned[1].frozen, Frozen::kYes);
+  EXPECT_TRUE(assigned[0].frozen);
+  EXPECT_TRUE(assigned[1].frozen);
   EXPECT_FALSE(assigned[1].learning_rate.has_value());
   EXPECT_EQ(assigned[2], GroupedHyperparameters{});
   EXPECT_EQ(assigned[3].learning_rate, 0.5);

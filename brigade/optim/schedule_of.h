@@ -30,9 +30,7 @@ constexpr Field<Options, Value> field(std::string_view name, Value Options::*mem
 
 template <class Value>
 io::StateTree to_tree(const Value& value) {
-  if constexpr (std::is_enum_v<Value>) {
-    return value == Value::kYes;
-  } else if constexpr (std::is_same_v<Value, SchedulePtr>) {
+  if constexpr (std::is_same_v<Value, SchedulePtr>) {
     return value->config();
   } else if constexpr (std::is_arithmetic_v<Value>) {
     return value;
@@ -45,8 +43,8 @@ io::StateTree to_tree(const Value& value) {
 
 template <class Value>
 Value from_tree(const io::StateTree& tree) {
-  if constexpr (std::is_enum_v<Value>) {
-    return tree.as_bool() ? Value::kYes : Value::kNo;
+  if constexpr (std::is_same_v<Value, bool>) {
+    return tree.as_bool();
   } else if constexpr (std::is_same_v<Value, SchedulePtr>) {
     return make_schedule(tree);
   } else if constexpr (std::is_same_v<Value, double>) {

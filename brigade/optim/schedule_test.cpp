@@ -19,14 +19,11 @@ std::vector<SchedulePtr> one_of_each() {
   return {
       constant,
       StepDecay{.initial_learning_rate = 1, .step_size = 3}.schedule(),
-      ExponentialDecay{.initial_learning_rate = 1,
-                       .decay_steps = 3,
-                       .decay_rate = 0.5,
-                       .staircase = Staircase::kYes}
+      ExponentialDecay{
+          .initial_learning_rate = 1, .decay_steps = 3, .decay_rate = 0.5, .staircase = true}
           .schedule(),
       InverseTimeDecay{.initial_learning_rate = 1, .decay_steps = 3, .decay_rate = 0.5}.schedule(),
-      PolynomialDecay{
-          .initial_learning_rate = 1, .decay_steps = 3, .power = 2, .cycle = Cycle::kYes}
+      PolynomialDecay{.initial_learning_rate = 1, .decay_steps = 3, .power = 2, .cycle = true}
           .schedule(),
       PiecewiseConstantDecay{.boundaries = {2, 4}, .values = {1, 0.5, 0.1}}.schedule(),
       CosineDecay{.initial_learning_rate = 1, .decay_steps = 3, .alpha = 0.1}.schedule(),

@@ -26,8 +26,8 @@ class SgdRule final : public UpdateRule {
     // separate case.
     const std::vector<at::Tensor> none;
     at::_fused_sgd_(a.parameters, a.gradients, slots_.empty() ? none : a.slots[0], h.weight_decay,
-                    options_.momentum, h.learning_rate, /*dampening=*/0.0,
-                    options_.nesterov == Nesterov::kYes, /*maximize=*/false,
+                    options_.momentum, h.learning_rate, /*dampening=*/0.0, options_.nesterov,
+                    /*maximize=*/false,
                     /*is_first_step=*/false);
   }
 
@@ -37,7 +37,7 @@ class SgdRule final : public UpdateRule {
     tree["learning_rate"] = options_.learning_rate;
     tree["momentum"] = options_.momentum;
     tree["weight_decay"] = options_.weight_decay;
-    tree["nesterov"] = options_.nesterov == Nesterov::kYes;
+    tree["nesterov"] = options_.nesterov;
     return tree;
   }
 
@@ -56,8 +56,7 @@ UpdateRulePtr Sgd::rule() const {
                  str_cat("Sgd: momentum is ", momentum, " and must be in [0, 1)."));
   check_argument(weight_decay >= 0,
                  str_cat("Sgd: weight_decay is ", weight_decay, " and must be at least 0."));
-  check_argument(nesterov == Nesterov::kNo || momentum > 0,
-                 "Sgd: Nesterov needs a momentum above 0.");
+  check_argument(!nesterov || momentum > 0, "Sgd: Nesterov needs a momentum above 0.");
   return std::make_shared<SgdRule>(*this);
 }
 

@@ -4,9 +4,6 @@
 
 namespace brigade::optim {
 
-/// Whether the momentum looks one step ahead (Nesterov, 1983; Sutskever et al., 2013).
-enum class Nesterov { kNo, kYes };
-
 /// Stochastic gradient descent with momentum, on libtorch's fused kernel, in PyTorch's form: the
 /// velocity is `momentum * velocity + gradient`, and the first step's velocity is the gradient.
 struct Sgd {
@@ -15,7 +12,8 @@ struct Sgd {
   /// Added to the gradient as `weight_decay * parameter`.
   double weight_decay = 0.0;
   /// Needs momentum.
-  Nesterov nesterov = Nesterov::kNo;
+  /// The momentum looks one step ahead (Nesterov, 1983; Sutskever et al., 2013).
+  bool nesterov = false;
 
   /// The rule with this configuration. Throws kInvalidArgument naming the field and the values
   /// allowed.

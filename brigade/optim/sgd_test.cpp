@@ -13,18 +13,16 @@ class SgdSteps : public ::testing::TestWithParam<at::ScalarType> {};
 
 TEST_P(SgdSteps, EqualsTorchStepByStep) {
   const double tolerance = GetParam() == at::kDouble ? 1e-14 : 1e-6;
-  for (const Sgd& options : {Sgd{}, Sgd{.learning_rate = 0.1, .weight_decay = 0.2},
-                             Sgd{.learning_rate = 0.1, .momentum = 0.9},
-                             Sgd{.learning_rate = 0.1,
-                             .momentum = 0.9,
-                             .weight_decay = 0.1,
-                             .nesterov = Nesterov::kYes}}) {
+  for (const Sgd& options :
+       {Sgd{}, Sgd{.learning_rate = 0.1, .weight_decay = 0.2},
+        Sgd{.learning_rate = 0.1, .momentum = 0.9},
+        Sgd{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true}}) {
     UpdateRuleHarness ours(options.rule(), at::rand({37}, GetParam()) - 0.5);
     at::Tensor theirs = ours.parameter.clone().set_requires_grad(true);
     torch::optim::SGD optimizer({theirs}, torch::optim::SGDOptions(options.learning_rate)
                                               .momentum(options.momentum)
                                               .weight_decay(options.weight_decay)
-                                              .nesterov(options.nesterov == Nesterov::kYes));
+                                              .nesterov(options.nesterov));
     for (int step = 0; step < 20; ++step) {
       const at::Tensor gradient = at::rand({37}, GetParam()) - 0.5;
       ours.step(gradient);
@@ -39,8 +37,8 @@ TEST_P(SgdSteps, EqualsTorchStepByStep) {
 TEST_P(SgdSteps, RangesSplitAtCacheLinesGiveTheSameBits) {
   EXPECT_TRUE(bits_do_not_depend_on_cuts(Sgd{.weight_decay = 0.1}.rule(), GetParam()));
   EXPECT_TRUE(bits_do_not_depend_on_cuts(Sgd{.momentum = 0.9}.rule(), GetParam()));
-  EXPECT_TRUE(bits_do_not_depend_on_cuts(Sgd{.momentum = 0.9, .nesterov = Nesterov::kYes}.rule(),
-                                         GetParam()));
+  EXPECT_TRUE(
+      bits_do_not_depend_on_cuts(Sgd{.momentum = 0.9, .nesterov = true}.rule(), GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, SgdSteps, ::testing::Values(at::kFloat, at::kDouble));
@@ -56,7 +54,7 @@ TEST(Sgd, RefusesValuesOutsideTheirRange) {
   EXPECT_THROW(Sgd{.momentum = 1}.rule(), Error);
   EXPECT_THROW(Sgd{.momentum = -0.5}.rule(), Error);
   EXPECT_THROW(Sgd{.weight_decay = -1}.rule(), Error);
-  EXPECT_THROW(Sgd{.nesterov = Nesterov::kYes}.rule(), Error);
+  EXPECT_THROW(Sgd{.nesterov = true}.rule(), Error);
 }
 
 TEST(Sgd, DescribesItself) {

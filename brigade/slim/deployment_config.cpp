@@ -55,7 +55,7 @@ void DeploymentConfig::check_clone(int clone_index) const {
 
 std::string DeploymentConfig::clone_device(int clone_index) const {
   check_clone(clone_index);
-  if (options_.clone_on_cpu == CloneOnCpu::kYes) return worker_device() + kCpu;
+  if (options_.clone_on_cpu) return worker_device() + kCpu;
   if (options_.num_clones == 1) return worker_device();
   return base::str_cat(worker_device(), "/device:GPU:", clone_index);
 }

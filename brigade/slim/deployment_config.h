@@ -7,13 +7,11 @@
 
 namespace brigade::slim::model_deploy {
 
-/// Whether clones run on CPUs even if there are GPUs.
-enum class CloneOnCpu { kNo, kYes };
-
 struct DeploymentOptions {
   /// Copies of the model in this process, one per device.
   int num_clones = 1;
-  CloneOnCpu clone_on_cpu = CloneOnCpu::kNo;
+  /// Whether clones run on CPUs even if there are GPUs.
+  bool clone_on_cpu = false;
   /// The index of this process among the processes of the training.
   int replica_id = 0;
   int num_replicas = 1;
@@ -35,7 +33,7 @@ class DeploymentConfig {
   explicit DeploymentConfig(DeploymentOptions options = {});
 
   int num_clones() const { return options_.num_clones; }
-  CloneOnCpu clone_on_cpu() const { return options_.clone_on_cpu; }
+  bool clone_on_cpu() const { return options_.clone_on_cpu; }
   int replica_id() const { return options_.replica_id; }
   int num_replicas() const { return options_.num_replicas; }
   int num_ps_tasks() const { return options_.num_ps_tasks; }

@@ -43,7 +43,7 @@ TEST(DeploymentConfig, EachCloneHasAGpuAndAScope) {
 }
 
 TEST(DeploymentConfig, ClonesOnCpuShareItsName) {
-  const DeploymentConfig config({.num_clones = 2, .clone_on_cpu = CloneOnCpu::kYes});
+  const DeploymentConfig config({.num_clones = 2, .clone_on_cpu = true});
   EXPECT_EQ(config.clone_device(0), "/device:CPU:0");
   EXPECT_EQ(config.clone_device(1), "/device:CPU:0");
 }

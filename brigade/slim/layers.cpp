@@ -23,7 +23,7 @@ Variable model_variable(const std::string& name,
 Variable local_variable(const std::string& name,
                         const std::optional<std::vector<std::int64_t>>& shape,
                         VariableOptions options) {
-  options.trainable = variables::Trainable::kNo;
+  options.trainable = false;
   options.collections = std::vector<std::string>{variables::kLocalVariables};
   return variables::get_variable(name, shape, options);
 }

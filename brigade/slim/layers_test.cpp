@@ -46,7 +46,7 @@ TEST(SlimLayers, VariablesAreFoundByNameSuffixAndCollection) {
   variables::Graph graph;
   const auto opened = graph.as_default();
   net(at::ones({2, 1, 8, 8}));
-  slim::model_variable("statistic", {{2}}, {.trainable = variables::Trainable::kNo});
+  slim::model_variable("statistic", {{2}}, {.trainable = false});
   slim::local_variable("counter", {{1}});
   slim::get_or_create_global_step();
   EXPECT_THAT(names(slim::get_variables_by_name("weights")),

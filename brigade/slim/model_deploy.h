@@ -47,7 +47,7 @@ struct CloneOptions {
   CloneInput input = CloneInput::kBatchEach;
   CloneWeight weight = CloneWeight::kEqual;
   /// Whether to add the regularization losses, once, to the first clone's loss.
-  layers::v1::losses::Regularization regularization = layers::v1::losses::Regularization::kYes;
+  bool regularization = true;
   /// The number of threads of each clone on CPU.
   int threads_per_clone = 1;
   std::uint64_t seed = 0;

@@ -38,7 +38,7 @@ data::Dataset<at::Tensor> batches(std::int64_t count, std::int64_t size) {
 }
 
 DeploymentConfig clones(int count) {
-  return DeploymentConfig({.num_clones = count, .clone_on_cpu = CloneOnCpu::kYes});
+  return DeploymentConfig({.num_clones = count, .clone_on_cpu = true});
 }
 
 /// Two losses and a regularized weight.
@@ -94,7 +94,7 @@ TEST(ModelDeploy, EqualWeightsMatchSlimAndWeightsByExamplesAreExact) {
 
 TEST(ModelDeploy, RegularizationCanBeDisabled) {
   CloneOptions plain = kSlices;
-  plain.regularization = losses::Regularization::kNo;
+  plain.regularization = false;
   const auto loss = [](const CloneOptions& options) {
     return deploy(clones(2), linear_model, batches(8, 8), kSgd, options).train_op()->item<double>();
   };

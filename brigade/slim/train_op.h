@@ -45,7 +45,7 @@ class TrainOp {
 
   /// The number of updates made.
   std::int64_t global_step() const { return step_->global_step().read().item<std::int64_t>(); }
-  CountSteps count_steps() const { return step_->count_steps(); }
+  bool count_steps() const { return step_->count_steps(); }
   const variables::Variable& global_step_variable() const { return step_->global_step(); }
   /// The trained variables, in the order of their creation.
   const std::vector<variables::Variable>& variables() const { return step_->variables(); }

@@ -192,8 +192,8 @@ TEST(TrainOp, ALossThatIsNotFiniteThrowsBeforeAnyUpdate) {
 
 TEST(TrainOp, AcceptsALossThatIsNotFiniteIfConfigured) {
   MirroredStrategy strategy(cpus(2));
-  const auto train_op = create_train_op<at::Tensor>(
-      strategy, explosive, batches({2, 4}), optim::Sgd{}, {.check_numerics = CheckNumerics::kNo});
+  const auto train_op = create_train_op<at::Tensor>(strategy, explosive, batches({2, 4}),
+                                                    optim::Sgd{}, {.check_numerics = false});
   train_op();
   EXPECT_TRUE(train_op().has_value());
   EXPECT_EQ(train_op.global_step(), 2);
@@ -229,7 +229,7 @@ TEST(TrainOp, ASecondTrainOpReusesTheVariablesAndMayNotCount) {
   const auto both = create_train_op<at::Tensor>(strategy, slope, batches({2, 2}), optim::Sgd{});
   const auto head =
       create_train_op<at::Tensor>(strategy, slope, batches({2, 2}), optim::Sgd{},
-                                  {.variables_to_train = {"head"}, .count_steps = CountSteps::kNo});
+                                  {.variables_to_train = {"head"}, .count_steps = false});
   both();
   head();
   EXPECT_EQ(both.global_step(), 1);
@@ -291,7 +291,7 @@ TEST(TrainOp, ARetriedStepRunsItsUpdateOpsOnce) {
 TEST(TrainOp, ArgumentScopesAtCreationApplyInEveryStep) {
   MirroredStrategy strategy(cpus(2));
   const auto train_op = [&] {
-    const auto defaults = layers::arg_scope<layers::batch_norm>({.scale = layers::Scale::kYes});
+    const auto defaults = layers::arg_scope<layers::batch_norm>({.scale = true});
     return create_train_op<at::Tensor>(strategy, normalized, batches({4, 4}),
                                        optim::Sgd{.learning_rate = 0.1});
   }();

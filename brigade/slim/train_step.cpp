@@ -95,7 +95,7 @@ std::vector<Variable> find_statistics(distribute::Strategy& strategy) {
 distribute::OptimizerOptions optimizer_options(const TrainOpOptions& options,
                                                const Variable& global_step) {
   distribute::OptimizerOptions chosen{.groups = options.groups};
-  if (options.count_steps == CountSteps::kYes) chosen.global_step = global_step;
+  if (options.count_steps) chosen.global_step = global_step;
   return chosen;
 }
 
@@ -170,7 +170,7 @@ void TrainStep::check_loss(const distribute::ReplicaContext& context,
   check_argument(loss.defined() && loss.dim() == 0,
                  "The total loss must be a scalar: the sum of the losses' means, as "
                  "returned by losses::get_total_loss.");
-  if (options_.check_numerics == CheckNumerics::kNo || context.local_examples() == 0) return;
+  if (!options_.check_numerics || context.local_examples() == 0) return;
   const auto value = loss.item<double>();
   if (std::isfinite(value)) return;
   throw Error(ErrorCode::kDataLoss,

@@ -20,10 +20,6 @@
 
 namespace brigade::slim {
 
-/// Whether a step with a total loss that is not finite throws before it changes anything. On GPUs
-/// this waits for the loss in each step.
-enum class CheckNumerics { kNo, kYes };
-
 /// What to do with the update ops of a pass (moving statistics of batch norm).
 enum class UpdateOps {
   kRun,                ///< run those of every replica; reads return the mean
@@ -31,9 +27,6 @@ enum class UpdateOps {
                        ///< batches
   kSkip                ///< run none
 };
-
-/// Whether a step increments the global step.
-enum class CountSteps { kNo, kYes };
 
 struct TrainOpOptions {
   /// The maximum norm of each variable's gradient; larger gradients are scaled down. 0: no limit.
@@ -45,14 +38,17 @@ struct TrainOpOptions {
   /// trainable variables that were created by name in the strategy, even if the loss does not
   /// depend on them (these have slots, but do not change).
   std::vector<std::string> variables_to_train = {};
-  CheckNumerics check_numerics = CheckNumerics::kYes;
+  /// Whether a step with a total loss that is not finite throws before it changes anything. On GPUs
+  /// this waits for the loss in each step.
+  bool check_numerics = true;
   UpdateOps update_ops = UpdateOps::kRun;
   /// How the total losses of replicas are combined. Regularization losses count once under
   /// kMeanOverExamples; under the others the loss function must ensure this.
   distribute::LossScale loss_scale = distribute::LossScale::kMeanOverExamples;
   /// An int64 variable that counts updates. Unset: "global_step", created if necessary.
   std::optional<variables::Variable> global_step = std::nullopt;
-  CountSteps count_steps = CountSteps::kYes;
+  /// Whether a step increments the global step.
+  bool count_steps = true;
   /// Groups of variables with separate learning rates; see distribute::OptimizerOptions.
   std::vector<optim::ParameterGroup> groups = {};
 };
@@ -81,7 +77,7 @@ class TrainStep {
 
   distribute::Strategy& strategy() const { return *strategy_; }
   const variables::Variable& global_step() const { return global_step_; }
-  CountSteps count_steps() const { return options_.count_steps; }
+  bool count_steps() const { return options_.count_steps; }
   const std::vector<variables::Variable>& variables() const { return trained_; }
   const distribute::Optimizer& optimizer() const { return optimizer_; }
 

@@ -14,7 +14,7 @@ namespace {
 
 TEST(Colocation, PlacesNewVariablesOnTheVariablesDevice) {
   const auto placer = std::make_shared<device::Placer>(
-      device::PlacementOptions{.log = device::PlacementLog::kOn, .sink = [](std::string_view) {}});
+      device::PlacementOptions{.log = true, .sink = [](std::string_view) {}});
   Graph graph({.placer = placer});
   const auto opened = graph.as_default();
   const Variable table = get_variable("table", {{4, 2}});

@@ -64,7 +64,7 @@ TEST(LayerValue, LeavesLayersWhereTheyAreWithoutAGraphOrAChoice) {
 
 TEST(LayerValue, LogsEachLayerOnce) {
   auto placer = std::make_shared<device::Placer>(
-      device::PlacementOptions{.log = device::PlacementLog::kOn, .sink = [](std::string_view) {}},
+      device::PlacementOptions{.log = true, .sink = [](std::string_view) {}},
       std::vector<device::Device>{device::Device{}});
   for (int pass = 0; pass < 2; ++pass) {
     Graph graph(GraphOptions{.placer = placer});

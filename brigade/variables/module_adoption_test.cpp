@@ -116,8 +116,8 @@ TEST(ModuleAdoption, BuffersAreReadOnDemandByMeanOrFromTheFirst) {
   EXPECT_EQ(adopted.at("mean").aggregation(), Aggregation::kMean);
   EXPECT_EQ(adopted.at("seen").aggregation(), Aggregation::kOnlyFirstReplica);
   EXPECT_EQ(adopted.at("weight").synchronization(), Synchronization::kOnWrite);
-  EXPECT_EQ(adopted.at("fixed").trainable(), Trainable::kNo);
-  EXPECT_EQ(adopted.at("weight").trainable(), Trainable::kYes);
+  EXPECT_FALSE(adopted.at("fixed").trainable());
+  EXPECT_TRUE(adopted.at("weight").trainable());
   adopted.modules[0]->mean.fill_(1);
   adopted.modules[1]->mean.fill_(3);
   EXPECT_EQ(adopted.at("mean").read()[0].item<float>(), 2);

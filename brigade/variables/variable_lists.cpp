@@ -61,7 +61,7 @@ Variable get_or_create_global_step() {
       .shape = std::vector<std::int64_t>{},
       .options = {.dtype = at::kLong,
                   .initializer = zeros_initializer(),
-                  .trainable = Trainable::kNo,
+                  .trainable = false,
                   .collections = std::vector<std::string>{kGlobalVariables, kGlobalStep},
                   .aggregation = Aggregation::kOnlyFirstReplica}};
   // Without the open scope's prefix and getters: there is one global step.

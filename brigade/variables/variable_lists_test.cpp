@@ -78,7 +78,7 @@ TEST_F(VariableLists, HaveOneGlobalStep) {
   EXPECT_EQ(step.name(), "global_step");
   EXPECT_EQ(step.dtype(), at::kLong);
   EXPECT_EQ(step.read().item<std::int64_t>(), 0);
-  EXPECT_EQ(step.trainable(), Trainable::kNo);
+  EXPECT_FALSE(step.trainable());
   EXPECT_TRUE(get_or_create_global_step().component(0).is_same(step.component(0)));
   EXPECT_EQ(names_of(global_variables()), (Names{"global_step"}));
   EXPECT_TRUE(get_global_step());

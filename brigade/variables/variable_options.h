@@ -28,8 +28,8 @@ struct VariableOptions {
   /// Called by `get_regularization_losses`. Stored when the variable is created, so it counts once
   /// even if several towers use the variable. Default: the scope's.
   Regularizer regularizer = {};
-  /// Default: kYes; kNo for variables that are synchronized on read.
-  std::optional<Trainable> trainable = std::nullopt;
+  /// Default: true; false for variables that are synchronized on read.
+  std::optional<bool> trainable = std::nullopt;
   /// The names of the variable's collections. Default: `kGlobalVariables`. A trainable variable is
   /// in `kTrainableVariables` in any case.
   std::optional<std::vector<std::string>> collections = std::nullopt;

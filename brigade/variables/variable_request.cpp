@@ -79,15 +79,14 @@ std::optional<c10::Device> place(Graph& graph, const std::string& name, std::int
   return chosen;
 }
 
-Trainable trainable_of(const VariableOptions& options) {
-  const bool is_on_read = options.synchronization == Synchronization::kOnRead;
-  return options.trainable.value_or(is_on_read ? Trainable::kNo : Trainable::kYes);
+bool is_trainable(const VariableOptions& options) {
+  return options.trainable.value_or(options.synchronization != Synchronization::kOnRead);
 }
 
-std::vector<std::string> collections_of(const VariableOptions& options, Trainable trainable) {
+std::vector<std::string> collections_of(const VariableOptions& options) {
   std::vector<std::string> names =
       options.collections.value_or(std::vector<std::string>{kGlobalVariables});
-  if (trainable == Trainable::kYes && std::ranges::find(names, kTrainableVariables) == names.end())
+  if (is_trainable(options) && std::ranges::find(names, kTrainableVariables) == names.end())
     names.emplace_back(kTrainableVariables);
   return names;
 }
@@ -96,15 +95,14 @@ Variable make(Graph& graph, const GetVariableRequest& request) {
   const VariableOptions& options = request.options;
   VariableSpec spec{.name = request.name,
                     .initial = initial_value(graph.store(), request),
-                    .trainable = trainable_of(options),
+                    .trainable = is_trainable(options),
                     .synchronization = options.synchronization,
                     .aggregation = options.aggregation};
   validate(spec);  // before device functions are called for the variable
   spec.device =
       place(graph, spec.name,
             spec.initial.numel() * static_cast<std::int64_t>(spec.initial.element_size()));
-  return graph.store().create_named(spec, collections_of(options, spec.trainable),
-                                    options.regularizer);
+  return graph.store().create_named(spec, collections_of(options), options.regularizer);
 }
 
 Variable find_or_make(Graph& graph, Reuse reuse, const GetVariableRequest& request) {

@@ -19,8 +19,14 @@ std::vector<c10::Device> devices_of(int count) {
   return std::vector<c10::Device>(static_cast<std::size_t>(count), c10::Device(c10::kCPU));
 }
 
-VariableSpec named(const std::string& name, Trainable trainable = Trainable::kYes) {
-  return {.name = name, .initial = at::full({2, 3}, 4.0F), .trainable = trainable};
+VariableSpec named(const std::string& name) {
+  return {.name = name, .initial = at::full({2, 3}, 4.0F)};
+}
+
+VariableSpec fixed_named(const std::string& name) {
+  VariableSpec spec = named(name);
+  spec.trainable = false;
+  return spec;
 }
 
 ErrorCode code_of(const std::function<void()>& call) {
@@ -54,7 +60,7 @@ TEST(VariableStore, GivesEveryReplicaAComponentEqualToTheInitialValue) {
 TEST(VariableStore, OnlyTrainableVariablesShareMemory) {
   VariableStore store(devices_of(2), StorageSharing::kOneStorage);
   const Variable shared = store.create(named("shared"));
-  const Variable apart = store.create(named("apart", Trainable::kNo));
+  const Variable apart = store.create(fixed_named("apart"));
   EXPECT_EQ(shared.component(0).const_data_ptr(), shared.component(1).const_data_ptr());
   EXPECT_NE(apart.component(0).const_data_ptr(), apart.component(1).const_data_ptr());
   EXPECT_TRUE(shared.storage());
@@ -132,7 +138,7 @@ TEST(VariableStore, MovesVariablesToContiguousStorage) {
   for (const StorageSharing sharing : {StorageSharing::kOneStorage, StorageSharing::kOneCopyEach}) {
     VariableStore store(devices_of(2), sharing);
     const Variable a = store.create_named(named("a"), {});
-    const Variable fixed = store.create_named(named("fixed", Trainable::kNo), {});
+    const Variable fixed = store.create_named(fixed_named("fixed"), {});
     const Variable b = store.create_named(named("b"), {});
     VariableSpec wide = named("wide");
     wide.initial = wide.initial.to(at::kDouble);

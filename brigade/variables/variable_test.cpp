@@ -33,13 +33,19 @@ at::Tensor scalar(double value) {
   return at::full({}, value, at::kDouble);
 }
 
-VariableSpec spec_of(Synchronization synchronization, Aggregation aggregation, double initial = 1,
-                     Trainable trainable = Trainable::kNo) {
+VariableSpec spec_of(Synchronization synchronization, Aggregation aggregation, double initial = 1) {
   return {.name = "v",
           .initial = scalar(initial),
-          .trainable = trainable,
+          .trainable = false,
           .synchronization = synchronization,
           .aggregation = aggregation};
+}
+
+VariableSpec trained_spec_of(Synchronization synchronization, Aggregation aggregation,
+                             double initial) {
+  VariableSpec spec = spec_of(synchronization, aggregation, initial);
+  spec.trainable = true;
+  return spec;
 }
 
 /// Calls `body(replica number)` in two replicas; returns whether any threw.
@@ -85,7 +91,7 @@ TEST(VariableSpec, RefusesInvalidSpecifications) {
   }));
   EXPECT_TRUE(refused([](auto& s) {
     s.synchronization = Synchronization::kOnRead;
-    s.trainable = Trainable::kYes;
+    s.trainable = true;
   }));
 }
 
@@ -104,7 +110,7 @@ TEST(Variable, AutoMeansOnWrite) {
 class OnWrite : public ::testing::TestWithParam<StorageSharing> {
  protected:
   Variable make(Aggregation aggregation) {
-    return store_.create(spec_of(Synchronization::kOnWrite, aggregation, 1, Trainable::kYes));
+    return store_.create(trained_spec_of(Synchronization::kOnWrite, aggregation, 1));
   }
   VariableStore store_{cpus(2), GetParam()};
 };
@@ -233,7 +239,7 @@ TEST(OnRead, AnIntegralSumThatDoesNotDivideIsReadBack) {
   VariableStore store(cpus(4), StorageSharing::kOneStorage);
   const Variable count = store.create({.name = "count",
                                        .initial = at::full({2}, 0, at::kLong),
-                                       .trainable = Trainable::kNo,
+                                       .trainable = false,
                                        .synchronization = Synchronization::kOnRead,
                                        .aggregation = Aggregation::kSum});
   count.assign(at::tensor({10, -7}, at::kLong));
@@ -281,7 +287,7 @@ TEST(Variable, OfAnotherStrategyIsRefusedByName) {
 TEST(Variable, AnUpdateBetweenForwardAndBackwardIsNoticedInEveryReplica) {
   VariableStore store(cpus(2), StorageSharing::kOneStorage);
   const Variable variable =
-      store.create(spec_of(Synchronization::kAuto, Aggregation::kNone, 2, Trainable::kYes));
+      store.create(trained_spec_of(Synchronization::kAuto, Aggregation::kNone, 2));
   for (const int replica : {0, 1}) {
     const at::Tensor x = variable.component(replica);
     const at::Tensor square = x * x;

@@ -173,7 +173,7 @@ TEST_P(StrategyContract, WritesInReplicasAggregate) {
       {variables::Aggregation::kMean, sum / replicas_},
       {variables::Aggregation::kOnlyFirstReplica, 1}};
   for (const auto& [aggregation, value] : expected) {
-    for (const auto trainable : {variables::Trainable::kYes, variables::Trainable::kNo}) {
+    for (const bool trainable : {true, false}) {
       const auto written = variables::make_variable({.name = "written",
                                                      .initial = at::full({}, 0, at::kDouble),
                                                      .trainable = trainable,
@@ -181,7 +181,7 @@ TEST_P(StrategyContract, WritesInReplicasAggregate) {
       const auto counted =
           variables::make_variable({.name = "counted",
                                     .initial = at::full({}, 0, at::kDouble),
-                                    .trainable = variables::Trainable::kNo,
+                                    .trainable = false,
                                     .synchronization = variables::Synchronization::kOnRead,
                                     .aggregation = aggregation});
       strategy_->run([&](ReplicaContext& context) {

@@ -36,7 +36,7 @@ at::Tensor model(const at::Tensor& images) {
   const auto evaluation =
       layers::arg_scope<layers::batch_norm>({.mode = variables::Mode::kEvaluation});
   at::Tensor net = layers::conv2d(images, 4, {3, 3}, {.scope = "conv1"});
-  net = layers::batch_norm(net, {.scale = layers::Scale::kYes});
+  net = layers::batch_norm(net, {.scale = true});
   net = layers::max_pool2d(net, {4, 4}, {.stride = {{4, 4}}});
   return layers::fully_connected(layers::flatten(net), 10, {.activation = nullptr});
 }

@@ -74,8 +74,7 @@ TEST(ReplicasAgree, FiftyStepsOfSgdOnTheMnistCnnInFloat64) {
 
 TEST(ReplicasAgree, MomentumInFloat64) {
   expect_agreement<models::Mlp>(
-      50, optim::Sgd{.learning_rate = 0.02, .momentum = 0.9, .nesterov = optim::Nesterov::kYes},
-      1e-10);
+      50, optim::Sgd{.learning_rate = 0.02, .momentum = 0.9, .nesterov = true}, 1e-10);
 }
 
 TEST(ReplicasAgree, AdamInFloat64) {

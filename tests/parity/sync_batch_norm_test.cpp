@@ -53,8 +53,7 @@ at::Tensor normalized_function(const at::Tensor& images) {
   const auto everywhere =
       layers::arg_scope<layers::batch_norm>({.statistics = BatchStatistics::kGlobal});
   at::Tensor net = layers::conv2d(
-      images, 3, {5, 5},
-      {.normalizer = layers::batch_normalizer({.decay = 0.9, .scale = layers::Scale::kYes})});
+      images, 3, {5, 5}, {.normalizer = layers::batch_normalizer({.decay = 0.9, .scale = true})});
   net = layers::max_pool2d(net, {6, 6}, {.stride = {{6, 6}}});
   net = layers::fully_connected(
       layers::flatten(net), 8,

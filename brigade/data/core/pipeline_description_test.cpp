@@ -56,7 +56,7 @@ TEST(PipelineDescription, AChangedParameterOfAnyTransformIsRefused) {
   expect_refused(data.shuffle({.buffer_size = 5, .seed = 1}),
                  data.shuffle({.buffer_size = 5, .seed = 2}), "shuffle(5, seed 2) here");
   expect_refused(data.shuffle(5),
-                 data.shuffle({.buffer_size = 5, .reshuffle_each_iteration = Reshuffle::kOff}),
+                 data.shuffle({.buffer_size = 5, .reshuffle_each_iteration = false}),
                  "shuffle(5, in each epoch alike) here");
   expect_refused(data.take(9), data.take(8), "step 2 is take(9) there and take(8) here");
   expect_refused(data.skip(3), data.skip(2), "skip(3) there and skip(2) here");

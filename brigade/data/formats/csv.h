@@ -24,7 +24,9 @@ enum class CsvHeader { kNone, kSkip };
 struct CsvOptions {
   CsvHeader header = CsvHeader::kNone;
   char delimiter = ',';
-  CsvQuotes quotes = CsvQuotes::kOn;
+  /// Interprets quotes around fields, as RFC 4180: within them, delimiters and line ends are text,
+  /// and "" is a quote. If false, quotes are ordinary characters.
+  bool use_quote_delim = true;
   /// A field with this text is missing, like an empty one.
   std::string na_value{};
   /// The selected columns, counted from 0, in ascending order: one per type. Rows may then have

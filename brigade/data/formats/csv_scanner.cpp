@@ -21,7 +21,7 @@ class Scanner {
   Scanner(std::string_view text, const CsvFormat& format, CsvEnd end)
       : text_(text),
         delimiter_(format.delimiter),
-        has_quotes_(format.quotes == CsvQuotes::kOn),
+        has_quotes_(format.use_quote_delim),
         is_final_(end == CsvEnd::kIsFinal) {}
 
   CsvRecord run() {

@@ -8,15 +8,9 @@
 
 namespace brigade::data {
 
-/// Whether quotes around a field are interpreted.
-enum class CsvQuotes {
-  kOn,   ///< As in RFC 4180: within quotes, delimiters and line ends are text, and "" is a quote.
-  kOff,  ///< Quotes are ordinary characters.
-};
-
 struct CsvFormat {
   char delimiter = ',';
-  CsvQuotes quotes = CsvQuotes::kOn;
+  bool use_quote_delim = true;  ///< see `CsvOptions`
 };
 
 /// One field of a row: a view into the text that was scanned.

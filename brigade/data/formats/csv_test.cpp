@@ -19,7 +19,7 @@ TEST(CsvLine, SplitsAsTheStandardSays) {
   EXPECT_EQ(parse_csv_line(""), Texts{""});
   EXPECT_EQ(parse_csv_line(R"("a,b","c""d","","""""")"), (Texts{"a,b", "c\"d", "", "\"\""}));
   EXPECT_EQ(parse_csv_line("\"two\nlines\",x\r\n"), (Texts{"two\nlines", "x"}));
-  EXPECT_EQ(parse_csv_line("a\tb,c\"d", {.delimiter = '\t', .quotes = CsvQuotes::kOff}),
+  EXPECT_EQ(parse_csv_line("a\tb,c\"d", {.delimiter = '\t', .use_quote_delim = false}),
             (Texts{"a", "b,c\"d"}));
 }
 

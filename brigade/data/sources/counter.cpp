@@ -23,7 +23,7 @@ std::shared_ptr<const internal::IndexedNode<std::int64_t>> make_endless(
 std::string name_of_random(const RandomOptions& options) {
   std::string name = "random(";
   if (options.seed) name += base::str_cat("seed ", *options.seed);
-  if (options.rerandomize_each_iteration == Redraw::kOff) {
+  if (!options.rerandomize_each_iteration) {
     name += options.seed ? ", in each epoch alike" : "in each epoch alike";
   }
   return name + ")";
@@ -54,7 +54,7 @@ class RandomNode final : public Node<std::int64_t> {
  public:
   explicit RandomNode(RandomOptions options) : options_(options), name_(name_of_random(options)) {}
   std::unique_ptr<IteratorBase<std::int64_t>> iterator(const IteratorOptions& job) const override {
-    const bool is_redrawn = options_.rerandomize_each_iteration == Redraw::kOn;
+    const bool is_redrawn = options_.rerandomize_each_iteration;
     const std::uint64_t seed = options_.seed.value_or(job.seed);
     const std::uint64_t key = base::derive_seed(seed, "random", 0, is_redrawn ? job.epoch : 0);
     return std::make_unique<RandomIterator>(key, name_);

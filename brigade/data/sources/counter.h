@@ -11,15 +11,11 @@ namespace brigade::data {
 /// 1 to -2^63. TensorFlow counterpart: Dataset.counter.
 Dataset<std::int64_t> counter(std::int64_t start = 0, std::int64_t step = 1);
 
-enum class Redraw {
-  kOn,   ///< Every epoch has different numbers.
-  kOff,  ///< Every epoch repeats the same numbers.
-};
-
 struct RandomOptions {
   /// Seed of the numbers, independent of the job's seed. Unset: derived from the job's root seed.
   std::optional<std::uint64_t> seed{};
-  Redraw rerandomize_each_iteration = Redraw::kOn;
+  /// If false, every epoch repeats the same numbers.
+  bool rerandomize_each_iteration = true;
 };
 
 /// Uniformly distributed random numbers in [0, 2^32), without end. Number i is a function of (seed,

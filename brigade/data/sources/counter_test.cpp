@@ -60,7 +60,7 @@ TEST(Random, IsAFunctionOfSeedAndEpoch) {
   const auto fixed = random({.seed = 9}).take(5);
   EXPECT_EQ(epoch_of(fixed), epoch_of(fixed, {.seed = 1}));
   EXPECT_NE(epoch_of(fixed), epoch_of(fixed, {.epoch = 1}));
-  const auto same = random({.seed = 9, .rerandomize_each_iteration = Redraw::kOff}).take(5);
+  const auto same = random({.seed = 9, .rerandomize_each_iteration = false}).take(5);
   EXPECT_EQ(epoch_of(same), epoch_of(same, {.epoch = 1}));
   EXPECT_EQ(epoch_of(same), epoch_of(fixed));
 }
@@ -77,7 +77,7 @@ TEST(Random, NumbersHave32Bits) {
 
 TEST(Random, DescribesItself) {
   EXPECT_EQ(random().describe(), "random()");
-  EXPECT_EQ(random({.seed = 9, .rerandomize_each_iteration = Redraw::kOff}).describe(),
+  EXPECT_EQ(random({.seed = 9, .rerandomize_each_iteration = false}).describe(),
             "random(seed 9, in each epoch alike)");
 }
 

@@ -50,7 +50,7 @@ Dataset<T> make_file_source(std::vector<io::Path> paths, std::string source, Ope
                         [shared](const io::Path& path) {
                           return Dataset<T>(std::make_shared<const FileNode<T>>(shared, path));
                         },
-                    .errors_name_file = ErrorsNameFile::kYes}));
+                    .errors_name_file = true}));
 }
 
 /// The file system to read from: the given one, or the local one.

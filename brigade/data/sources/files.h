@@ -52,9 +52,6 @@ class FileList {
   std::uint64_t fingerprint_;
 };
 
-/// Whether the errors of a reader name the file. Otherwise the name is added.
-enum class ErrorsNameFile { kNo, kYes };
-
 /// The options of the iterator over one file: a separate seed, and no sharding.
 IteratorOptions options_of_file(IteratorOptions options, std::uint64_t file);
 
@@ -62,10 +59,11 @@ template <class T>
 struct FileReader {
   FileList files;
   std::function<Dataset<T>(const io::Path&)> read;
-  ErrorsNameFile errors_name_file = ErrorsNameFile::kNo;
+  /// Whether the reader's errors name the file. Otherwise the name is added.
+  bool errors_name_file = false;
 
   [[noreturn]] void rethrow_in(std::uint64_t file) const {
-    if (errors_name_file == ErrorsNameFile::kYes) throw;
+    if (errors_name_file) throw;
     files.rethrow_in(file);
   }
 };

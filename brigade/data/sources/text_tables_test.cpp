@@ -99,7 +99,7 @@ CsvOptions options_of(const Json& json) {
   CsvOptions options;
   for (const auto& [key, value] : json.items()) {
     if (key == "na_value") options.na_value = value;
-    if (key == "use_quote_delim") options.quotes = value ? CsvQuotes::kOn : CsvQuotes::kOff;
+    if (key == "use_quote_delim") options.use_quote_delim = value;
     if (key == "select_cols") options.select_columns = value.get<std::vector<std::size_t>>();
     if (key == "header") options.header = value ? CsvHeader::kSkip : CsvHeader::kNone;
     if (key == "field_delim") options.delimiter = value.get<std::string>().at(0);

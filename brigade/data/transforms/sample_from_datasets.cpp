@@ -66,7 +66,7 @@ std::vector<double> weights_for(std::vector<double> weights, std::size_t dataset
 
 std::uint64_t key_of_sample(const SampleOptions& options, const IteratorOptions& job,
                             std::uint64_t depth) {
-  const bool is_new = options.rerandomize_each_iteration == Reshuffle::kOn;
+  const bool is_new = options.rerandomize_each_iteration;
   const std::uint64_t epoch = is_new ? job.epoch : 0;
   const std::uint64_t key = options.seed ? base::derive_seed(*options.seed, "sample", 0, epoch)
                                          : base::derive_seed(job.seed, "sample", depth, epoch);

@@ -24,8 +24,8 @@ struct SampleOptions {
   /// With kContinue the mixture changes once a dataset is exhausted; kStop keeps the mixture and
   /// drops the remaining elements.
   WhenEmpty when_empty = WhenEmpty::kContinue;
-  /// kOff makes the same choices in every epoch.
-  Reshuffle rerandomize_each_iteration = Reshuffle::kOn;
+  /// If false, every epoch makes the same choices.
+  bool rerandomize_each_iteration = true;
 };
 
 namespace internal {

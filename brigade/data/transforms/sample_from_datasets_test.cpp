@@ -84,8 +84,7 @@ TEST(SampleFromDatasets, ChoicesDependOnlyOnSeedAndEpoch) {
   EXPECT_EQ(epoch_of(fixed, {.seed = 1}), epoch_of(fixed, {.seed = 2}));
   EXPECT_NE(epoch_of(fixed, {.epoch = 1}), epoch_of(fixed));
   const auto same =
-      sample_from_datasets(endless(2), {}, {.rerandomize_each_iteration = Reshuffle::kOff})
-          .take(64);
+      sample_from_datasets(endless(2), {}, {.rerandomize_each_iteration = false}).take(64);
   EXPECT_EQ(epoch_of(same, {.epoch = 1}), epoch_of(same));
 }
 

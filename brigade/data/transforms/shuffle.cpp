@@ -14,13 +14,13 @@ std::string name_of_shuffle(const ShuffleOptions& options) {
                                "; it must be 1 or more (the dataset's size for a full shuffle)"));
   std::string name = base::str_cat("shuffle(", options.buffer_size);
   if (options.seed) name += base::str_cat(", seed ", *options.seed);
-  if (options.reshuffle_each_iteration == Reshuffle::kOff) name += ", in each epoch alike";
+  if (!options.reshuffle_each_iteration) name += ", in each epoch alike";
   return name + ")";
 }
 
 std::uint64_t key_of_shuffle(const ShuffleOptions& options, const IteratorOptions& job,
                              std::uint64_t depth) {
-  const bool is_reshuffled = options.reshuffle_each_iteration == Reshuffle::kOn;
+  const bool is_reshuffled = options.reshuffle_each_iteration;
   const std::uint64_t epoch = is_reshuffled ? job.epoch : 0;
   const std::uint64_t key = options.seed ? base::derive_seed(*options.seed, "shuffle", 0, epoch)
                                          : base::derive_seed(job.seed, "shuffle", depth, epoch);

@@ -17,11 +17,6 @@
 
 namespace brigade::data {
 
-enum class Reshuffle {
-  kOn,   ///< Every epoch has a different order.
-  kOff,  ///< Every epoch repeats the same order.
-};
-
 struct ShuffleOptions {
   /// Number of elements held in memory to draw from. 1 keeps the input's order; the dataset's size
   /// or more shuffles uniformly.
@@ -29,7 +24,8 @@ struct ShuffleOptions {
   /// Seed of the orders, independent of the job's seed. Unset: derived from the job's root seed and
   /// from the position of this shuffle in the pipeline.
   std::optional<std::uint64_t> seed{};
-  Reshuffle reshuffle_each_iteration = Reshuffle::kOn;
+  /// If false, every epoch repeats the same order.
+  bool reshuffle_each_iteration = true;
 };
 
 namespace internal {

@@ -63,8 +63,7 @@ TEST(Shuffle, EpochsDifferAndRunsRepeat) {
 }
 
 TEST(Shuffle, WithoutReshuffleEpochsAreEqual) {
-  const auto dataset =
-      range(20).shuffle({.buffer_size = 20, .reshuffle_each_iteration = Reshuffle::kOff});
+  const auto dataset = range(20).shuffle({.buffer_size = 20, .reshuffle_each_iteration = false});
   EXPECT_EQ(epoch_of(dataset, {.epoch = 0}), epoch_of(dataset, {.epoch = 1}));
   EXPECT_NE(epoch_of(dataset), epoch_of(range(20)));
 }

@@ -99,7 +99,7 @@ TEST_F(Accumulated, ExamplesWithoutAGlobalNumberAreCountedPerReplica) {
 }
 
 TEST_F(Accumulated, FrozenVariablesTakeNoMemory) {
-  const auto optimizer = state({{.names = {"weight", "unused"}, .frozen = optim::Frozen::kYes}});
+  const auto optimizer = state({{.names = {"weight", "unused"}, .frozen = true}});
   GradientAccumulator accumulator(optimizer, 0);
   std::vector<at::Tensor> row(3);
   for (std::size_t i = 0; i < 3; ++i) {

@@ -25,7 +25,7 @@ class GradientBucketsTest : public ::testing::Test {
     }
     state_ = std::make_unique<optim::OptimizerState>(
         optim::Sgd{}.rule(), variables_,
-        std::vector<optim::ParameterGroup>{{.names = {"frozen"}, .frozen = optim::Frozen::kYes}});
+        std::vector<optim::ParameterGroup>{{.names = {"frozen"}, .frozen = true}});
   }
 
   std::size_t index_of(const std::string& name) const {

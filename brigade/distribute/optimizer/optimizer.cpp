@@ -17,7 +17,6 @@
 #include "brigade/distribute/optimizer/gradient_accumulator.h"
 #include "brigade/distribute/optimizer/gradient_check.h"
 #include "brigade/distribute/optimizer/gradient_hooks.h"
-#include "brigade/distribute/optimizer/gradient_presence.h"
 #include "brigade/distribute/optimizer/gradient_ready_listener.h"
 #include "brigade/distribute/optimizer/objective.h"
 #include "brigade/distribute/replica_context.h"
@@ -187,8 +186,7 @@ void check(const OptimizerOptions& options) {
   if (!options.global_step) return;
   const variables::Variable& step = *options.global_step;
   check_argument(
-      step.dtype() == at::kLong && step.numel() == 1 &&
-          step.trainable() == variables::Trainable::kNo,
+      step.dtype() == at::kLong && step.numel() == 1 && !step.trainable(),
       base::str_cat("The global step '", step.name(), "' must be one int64 that is not trained."));
 }
 

@@ -358,7 +358,7 @@ TEST(Optimizer, WorksInReplicasOnly) {
 }
 
 TEST(Optimizer, GroupsHaveSeparateRatesAndFrozenVariablesDoNotChange) {
-  Job job(2, {.groups = {{.names = {"bias"}, .frozen = optim::Frozen::kYes},
+  Job job(2, {.groups = {{.names = {"bias"}, .frozen = true},
                          {.names = {"weight"}, .learning_rate = 0.0}}});
   const auto step = [&] {
     job.run(rows_split({2, 1}), [&](ReplicaContext&, const at::Tensor& x) {
@@ -583,7 +583,7 @@ TEST(Accumulation, AFailedStepCanBeDiscarded) {
 }
 
 TEST(Accumulation, FrozenVariablesDoNotChange) {
-  Job job(2, {.groups = {{.names = {"bias"}, .frozen = optim::Frozen::kYes}}, .accumulate = 2});
+  Job job(2, {.groups = {{.names = {"bias"}, .frozen = true}}, .accumulate = 2});
   for (int i = 0; i < 2; ++i) {
     job.run(rows_split({2, 1}), [&](ReplicaContext&, const at::Tensor& x) {
       job.optimizer.minimize(losses_of(job.model(x)));
@@ -604,9 +604,8 @@ TEST(GlobalStep, CountsUpdatesInEveryReplica) {
   MirroredStrategy strategy(cpus(2));
   const auto scope = strategy.scope();
   const auto model = strategy.create<AffineModule>();
-  const auto global_step = variables::make_variable({.name = "global_step",
-                                                     .initial = at::zeros({}, at::kLong),
-                                                     .trainable = variables::Trainable::kNo});
+  const auto global_step = variables::make_variable(
+      {.name = "global_step", .initial = at::zeros({}, at::kLong), .trainable = false});
   const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1},
                                       {.accumulate = 2, .global_step = global_step});
   const auto step = [&] {
@@ -636,8 +635,8 @@ TEST(GlobalStep, MustBeOneIntegerThatIsNotTrained) {
   const auto scope = strategy.scope();
   const auto model = strategy.create<AffineModule>();
   for (const at::Tensor& wrong : {at::zeros({}), at::zeros({2}, at::kLong)}) {
-    const auto variable = variables::make_variable(
-        {.name = "wrong", .initial = wrong, .trainable = variables::Trainable::kNo});
+    const auto variable =
+        variables::make_variable({.name = "wrong", .initial = wrong, .trainable = false});
     EXPECT_EQ(error_from([&] {
                 strategy.optimizer(model, optim::Sgd{}, {.global_step = variable});
               }).code(),
@@ -701,9 +700,8 @@ TEST(Optimizer, AParameterThatWasFrozenAfterItsCreationIsNamed) {
     EXPECT_TRUE(mentions(error, "Variable 'bias'")) << error.what();
     EXPECT_TRUE(mentions(error, "set_requires_grad(false) before")) << error.what();
   }
-  EXPECT_NO_THROW(
-      job.strategy.optimizer(job.model, optim::Sgd{.learning_rate = 0.1},
-                             {.groups = {{.names = {"bias"}, .frozen = optim::Frozen::kYes}}}));
+  EXPECT_NO_THROW(job.strategy.optimizer(job.model, optim::Sgd{.learning_rate = 0.1},
+                                         {.groups = {{.names = {"bias"}, .frozen = true}}}));
   freeze(false);
   EXPECT_NO_THROW(minimize());
 }

@@ -10,12 +10,12 @@ namespace brigade::layers::v1 {
 struct BatchNormalizationOptions {
   double momentum = 0.99;  ///< the fraction of a moving statistic that is kept at each update
   double epsilon = 0.001;
-  Center center = Center::kYes;
-  Scale scale = Scale::kYes;
+  bool center = true;
+  bool scale = true;
   BatchStatistics statistics = BatchStatistics::kReplica;
   /// As in tf.layers, the default is to normalize by the moving statistics.
   variables::Mode mode = variables::Mode::kEvaluation;
-  variables::Trainable trainable = variables::Trainable::kYes;
+  bool trainable = true;
   LayerScope name = {};  ///< default: batch_normalization, batch_normalization_1, ...
   variables::Reuse reuse = variables::Reuse::kInherit;
 };

@@ -24,7 +24,7 @@ struct SmoothedLossOptions {
   /// The fraction of each label that is spread over all classes, from 0 to below 1.
   double label_smoothing = 0.0;
   Reduction reduction = Reduction::kSumByNonzeroWeights;
-  Collect collect = Collect::kYes;
+  bool collect = true;
   std::string scope = {};
 };
 
@@ -32,7 +32,7 @@ struct LogLossOptions {
   Weights weights = 1.0;
   double epsilon = 1e-7;  ///< added to the argument of the logarithm
   Reduction reduction = Reduction::kSumByNonzeroWeights;
-  Collect collect = Collect::kYes;
+  bool collect = true;
   std::string scope = {};
 };
 
@@ -40,7 +40,7 @@ struct HuberLossOptions {
   Weights weights = 1.0;
   double delta = 1.0;  ///< where the loss becomes linear
   Reduction reduction = Reduction::kSumByNonzeroWeights;
-  Collect collect = Collect::kYes;
+  bool collect = true;
   std::string scope = {};
 };
 

@@ -150,7 +150,7 @@ TEST(LossCollection, HoldsTheLossesOfAScope) {
     const auto scope = variables::name_scope(tower);
     mean_squared_error(predictions(), labels());
     softmax_cross_entropy(logits(), onehot(), {.weights = 0.4, .scope = "aux"});
-    softmax_cross_entropy(logits(), onehot(), {.collect = Collect::kNo});
+    softmax_cross_entropy(logits(), onehot(), {.collect = false});
   }
   EXPECT_EQ(get_losses().size(), 4u);
   EXPECT_EQ(get_losses("tower_1").size(), 2u);
@@ -173,8 +173,8 @@ TEST(LossCollection, TotalIsOwnLossesAndAllRegularization) {
   EXPECT_NEAR(get_total_loss().item<double>(), 11.5, 1e-6);
   EXPECT_NEAR(get_total_loss({.scope = "tower_1"}).item<double>(), 10.5, 1e-6);
   EXPECT_NEAR(
-      get_total_loss({.regularization = Regularization::kNo, .scope = "tower_0"}).item<double>(),
-      1.0, 1e-7);
+      get_total_loss({.add_regularization_losses = false, .scope = "tower_0"}).item<double>(), 1.0,
+      1e-7);
 }
 
 TEST(LossCollection, AnEmptyCollectionHasNoTotal) {

@@ -14,19 +14,17 @@
 /// variable scope. Argument scopes apply to the Slim layers only, not to these.
 namespace brigade::layers::v1 {
 
-enum class UseBias { kNo, kYes };
-
 struct Conv2dOptions {
   Size2d strides = 1;
   Padding padding = Padding::kValid;
   Size2d dilation_rate = 1;
   Activation activation = nullptr;
-  UseBias use_bias = UseBias::kYes;
+  bool use_bias = true;
   variables::Initializer kernel_initializer = {};  ///< default: the scope's, else Glorot uniform
   variables::Initializer bias_initializer = {};    ///< default: zeros
   variables::Regularizer kernel_regularizer = {};
   variables::Regularizer bias_regularizer = {};
-  variables::Trainable trainable = variables::Trainable::kYes;
+  bool trainable = true;
   LayerScope name = {};  ///< default: conv2d, conv2d_1, ...
   variables::Reuse reuse = variables::Reuse::kInherit;
 };

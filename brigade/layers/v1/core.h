@@ -11,12 +11,12 @@ namespace brigade::layers::v1 {
 
 struct DenseOptions {
   Activation activation = nullptr;
-  UseBias use_bias = UseBias::kYes;
+  bool use_bias = true;
   variables::Initializer kernel_initializer = {};  ///< default: the scope's, else Glorot uniform
   variables::Initializer bias_initializer = {};    ///< default: zeros
   variables::Regularizer kernel_regularizer = {};
   variables::Regularizer bias_regularizer = {};
-  variables::Trainable trainable = variables::Trainable::kYes;
+  bool trainable = true;
   LayerScope name = {};  ///< default: dense, dense_1, ...
   variables::Reuse reuse = variables::Reuse::kInherit;
 };

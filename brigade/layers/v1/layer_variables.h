@@ -34,7 +34,7 @@ at::Tensor get_kernel(const std::vector<std::int64_t>& shape, const at::Tensor& 
 /// The bias; undefined if the layer has none.
 template <class Options>
 at::Tensor get_bias(std::int64_t size, const at::Tensor& like, const Options& options) {
-  if (options.use_bias == decltype(options.use_bias)::kNo) return {};
+  if (!options.use_bias) return {};
   return get_variable_like(
       like, "bias", {size},
       {.initializer =

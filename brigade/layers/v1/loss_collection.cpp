@@ -39,7 +39,7 @@ at::Tensor get_regularization_loss(std::string_view scope) {
 
 at::Tensor get_total_loss(const TotalLossOptions& options) {
   auto losses = get_losses(options.scope);
-  if (options.regularization == Regularization::kYes) {
+  if (options.add_regularization_losses) {
     const auto regularization = get_regularization_losses();
     losses.insert(losses.end(), regularization.begin(), regularization.end());
   }

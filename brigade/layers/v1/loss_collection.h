@@ -23,9 +23,8 @@ std::vector<at::Tensor> get_regularization_losses(std::string_view scope = "");
 /// Their sum; 0 if there are none.
 at::Tensor get_regularization_loss(std::string_view scope = "");
 
-enum class Regularization { kNo, kYes };
 struct TotalLossOptions {
-  Regularization regularization = Regularization::kYes;
+  bool add_regularization_losses = true;
   /// Selects losses whose name begins with it. Regularization losses belong to variables, which the
   /// towers share, and are counted for any scope.
   std::string scope = {};

@@ -54,7 +54,7 @@ TEST(V1Names, NamedAndUnnamedLayersDoNotCollide) {
   dense(inputs, 3, {.name = "foo"});
   dense(inputs, 3);
   dense(inputs, 3, {.name = "dense_2"});
-  dense(inputs, 3, {.use_bias = UseBias::kNo});
+  dense(inputs, 3, {.use_bias = false});
   EXPECT_EQ(names(), (Names{"foo/kernel", "foo/bias", "dense/kernel", "dense/bias",
                             "dense_2/kernel", "dense_2/bias", "dense_1/kernel"}));
 }

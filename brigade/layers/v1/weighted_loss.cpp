@@ -106,7 +106,7 @@ at::Tensor compute_weighted_loss(const at::Tensor& losses, const LossOptions& op
   if (auto* graph = variables::current_graph(); graph != nullptr) {
     const variables::NameScope scope(*graph,
                                      options.scope.empty() ? "weighted_loss" : options.scope);
-    if (options.collect == Collect::kYes) graph->add_loss("value", loss);
+    if (options.collect) graph->add_loss("value", loss);
   }
   return loss;
 }

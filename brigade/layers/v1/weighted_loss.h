@@ -31,13 +31,11 @@ class Weights {
   std::variant<double, at::Tensor> value_;
 };
 
-/// Whether the loss is added to the losses of the open graph, which `get_total_loss` sums.
-enum class Collect { kNo, kYes };
-
 struct LossOptions {
   Weights weights = 1.0;
   Reduction reduction = Reduction::kSumByNonzeroWeights;
-  Collect collect = Collect::kYes;
+  /// Whether the loss is added to the losses of the open graph, which `get_total_loss` sums.
+  bool collect = true;
   /// The name scope of the loss; default: the function's own name.
   std::string scope = {};
 };

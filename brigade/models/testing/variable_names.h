@@ -21,7 +21,7 @@ inline std::vector<std::string> variable_names() {
 /// For tests: a placer that records placements, and logs nothing.
 inline std::shared_ptr<device::Placer> silent_placer() {
   return std::make_shared<device::Placer>(
-      device::PlacementOptions{.log = device::PlacementLog::kOn, .sink = [](std::string_view) {}});
+      device::PlacementOptions{.log = true, .sink = [](std::string_view) {}});
 }
 
 /// For tests: the operations that were placed, as named in the log, in order.

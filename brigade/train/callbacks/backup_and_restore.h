@@ -10,8 +10,6 @@
 
 namespace brigade::train {
 
-enum class DeleteCheckpoint { kNo, kYes };
-
 /// Lets a fit that was killed or interrupted resume from its last backup, with the whole state:
 /// weights, optimizer, epoch, batch, position in the data, state of other callbacks. Keras:
 /// BackupAndRestore.
@@ -28,7 +26,7 @@ struct BackupAndRestore {
   std::optional<std::int64_t> every_batches = std::nullopt;
   /// Whether to delete the backup when the fit has completed: after its last epoch, or stopped by a
   /// callback. If the session was asked to stop, the backup is kept.
-  DeleteCheckpoint delete_checkpoint = DeleteCheckpoint::kYes;
+  bool delete_checkpoint = true;
   /// Which workers write. All need this callback, and access to the directory.
   checkpoint::Writers writers = checkpoint::Writers::kChief;
 

@@ -106,7 +106,7 @@ TEST(EarlyStopping, KeepsItsPatienceAfterARestart) {
     SessionOptions session = quiet_session();
     session.checkpoint_dir = folder.path();
     session.save_checkpoints = {.steps = 100};
-    const EarlyStopping options{.patience = 3, .restore_best_weights = RestoreBestWeights::kYes};
+    const EarlyStopping options{.patience = 3, .restore_best_weights = true};
     const Values values = {3, 1, 2, 2, 2, 2, 2};
     ScriptedFit whole("val_loss", values);
     whole.run({options});
@@ -122,7 +122,7 @@ TEST(EarlyStopping, KeepsItsPatienceAfterARestart) {
 
 TEST(EarlyStopping, RestoresTheWeightsOfTheBestEpoch) {
   ScriptedFit kept("val_loss", {3, 1, 2, 2, 2});
-  kept.run({EarlyStopping{.patience = 2, .restore_best_weights = RestoreBestWeights::kYes}});
+  kept.run({EarlyStopping{.patience = 2, .restore_best_weights = true}});
   ScriptedFit until_best("val_loss", {3, 1});
   until_best.run({});
   ScriptedFit stopped("val_loss", {3, 1, 2, 2, 2});
@@ -187,7 +187,7 @@ TEST(CsvLogger, WritesOneLinePerEpochAndAppends) {
   EXPECT_EQ(lines()[2].substr(0, 2), "1,");
   EXPECT_EQ(lines()[2].substr(lines()[2].rfind(',')), ",0.25");
   EXPECT_DOUBLE_EQ(std::stod(lines()[1].substr(2)), history.at("loss")[0]);
-  ScriptedFit("val_loss", {0.5}).run({CsvLogger{.path = path, .append = AppendToFile::kYes}});
+  ScriptedFit("val_loss", {0.5}).run({CsvLogger{.path = path, .append = true}});
   EXPECT_EQ(lines().size(), 4u);
   ScriptedFit("x", {7}).run({CsvLogger{.path = path, .separator = ";"}});
   EXPECT_EQ(lines()[0], "epoch;loss;x;val_loss;val_x");
@@ -216,13 +216,13 @@ TEST(ModelCheckpoint, SavesEveryEpochTheBestOrEveryNBatches) {
     ModelCheckpoint options;
     std::vector<std::int64_t> steps;  // one step an epoch
   };
-  for (const auto& [given, steps] : std::vector<Case>{
-           {{.keep_last = 0}, {1, 2, 3, 4, 5}},
-           {{.keep_last = 2}, {4, 5}},
-           {{.save_best_only = SaveBestOnly::kYes}, {1, 3, 5}},
-           {{.save_best_only = SaveBestOnly::kYes, .initial_value_threshold = 2.5}, {3, 5}},
-           {{.save_best_only = SaveBestOnly::kYes, .mode = MonitorMode::kMax}, {1, 2}},
-           {{.every_batches = 2}, {2, 4}}}) {
+  for (const auto& [given, steps] :
+       std::vector<Case>{{{.keep_last = 0}, {1, 2, 3, 4, 5}},
+                         {{.keep_last = 2}, {4, 5}},
+                         {{.save_best_only = true}, {1, 3, 5}},
+                         {{.save_best_only = true, .initial_value_threshold = 2.5}, {3, 5}},
+                         {{.save_best_only = true, .mode = MonitorMode::kMax}, {1, 2}},
+                         {{.every_batches = 2}, {2, 4}}}) {
     const Folder folder;
     ModelCheckpoint options = given;
     options.directory = folder.path() / "checkpoints";

@@ -17,7 +17,7 @@ class CsvLoggerCallback final : public Callback {
   explicit CsvLoggerCallback(CsvLogger options) : options_(std::move(options)) {}
 
   void on_train_begin(FitContext&) override {
-    const bool appends = options_.append == AppendToFile::kYes;
+    const bool appends = options_.append;
     std::error_code none;
     const auto size = std::filesystem::file_size(options_.path, none);
     has_header_ = appends && !none && size > 0;

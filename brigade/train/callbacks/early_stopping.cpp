@@ -54,7 +54,7 @@ class EarlyStoppingCallback final : public Callback {
 
  private:
   void keep_weights(const FitContext& fit) {
-    if (options_.restore_best_weights == RestoreBestWeights::kNo) return;
+    if (!options_.restore_best_weights) return;
     best_weights_.clear();
     for (const variables::Variable& variable : fit.variables())
       best_weights_[variable.name()] = variable.read().clone();

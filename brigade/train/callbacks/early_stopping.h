@@ -10,8 +10,6 @@
 
 namespace brigade::train {
 
-enum class RestoreBestWeights { kNo, kYes };
-
 /// Stops the training when a metric has not improved for `patience` epochs. Keras: EarlyStopping.
 struct EarlyStopping {
   std::string monitor = "val_loss";
@@ -20,9 +18,9 @@ struct EarlyStopping {
   MonitorMode mode = MonitorMode::kAuto;
   /// An improvement resets the patience only if it is better than this value.
   std::optional<double> baseline = std::nullopt;
-  /// With kYes, the model has the weights of the best epoch at the end, whether it was stopped or
+  /// If true, the model has the weights of the best epoch at the end, whether it was stopped or
   /// not.
-  RestoreBestWeights restore_best_weights = RestoreBestWeights::kNo;
+  bool restore_best_weights = false;
   /// Epochs before this one are ignored.
   std::int64_t start_from_epoch = 0;
 

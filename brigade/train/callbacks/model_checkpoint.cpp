@@ -10,7 +10,7 @@ class ModelCheckpointCallback final : public Callback {
  public:
   explicit ModelCheckpointCallback(ModelCheckpoint options)
       : options_(std::move(options)), best_(options_.initial_value_threshold) {
-    if (options_.save_best_only == SaveBestOnly::kYes)
+    if (options_.save_best_only)
       monitor_.emplace("ModelCheckpoint", options_.monitor, options_.mode);
   }
 
@@ -81,7 +81,7 @@ std::shared_ptr<Callback> ModelCheckpoint::callback() const {
   check_argument(!every_batches || *every_batches > 0,
                  "ModelCheckpoint: every_batches must be at least 1.");
   check_argument(
-      !every_batches || save_best_only == SaveBestOnly::kNo,
+      !every_batches || !save_best_only,
       "ModelCheckpoint: metrics are complete at the end of an epoch only, so save_best_only "
       "and every_batches cannot both be set.");
   return std::make_shared<ModelCheckpointCallback>(*this);

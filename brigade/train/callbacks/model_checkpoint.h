@@ -13,8 +13,6 @@
 
 namespace brigade::train {
 
-enum class SaveBestOnly { kNo, kYes };
-
 /// Saves the whole training state (weights, optimizer, position) after each epoch, or after a
 /// number of batches, in the background; `checkpoint::Checkpoint` and `restore_variables` read it.
 /// Keras: ModelCheckpoint. To resume after a crash, use the `checkpoint_dir` of
@@ -22,8 +20,8 @@ enum class SaveBestOnly { kNo, kYes };
 struct ModelCheckpoint {
   io::Path directory = {};
   std::string monitor = "val_loss";
-  /// With kYes, only epochs with the best value of the metric so far are saved.
-  SaveBestOnly save_best_only = SaveBestOnly::kNo;
+  /// If true, only epochs with the best value of the metric so far are saved.
+  bool save_best_only = false;
   MonitorMode mode = MonitorMode::kAuto;
   /// The first value must be better than this to be saved.
   std::optional<double> initial_value_threshold = std::nullopt;

@@ -17,7 +17,7 @@ constexpr std::string_view kValidation = "val_";
 class TensorBoardCallback final : public Callback {
  public:
   explicit TensorBoardCallback(TensorBoard options)
-      : options_(std::move(options)), graph_(options_.write_graph) {}
+      : options_(std::move(options)), graph_({.write_graph = options_.write_graph}) {}
 
   void on_train_begin(FitContext&) override {
     training_ = writer("train");

@@ -24,7 +24,7 @@ struct TensorBoard {
   /// The number of epochs from one histogram of the variables to the next; 0: none.
   std::int64_t histogram_freq = 0;
   /// Whether to write the model's graph, after the first batch.
-  WriteGraph write_graph = WriteGraph::kYes;
+  bool write_graph = true;
 
   /// Throws kInvalidArgument for an empty `log_dir`, and for a negative `histogram_freq`.
   std::shared_ptr<Callback> callback() const;

@@ -9,16 +9,16 @@
 
 namespace brigade::train {
 
-/// Whether to write the model's graph for TensorBoard.
-enum class WriteGraph { kNo, kYes };
-
-/// Writes the graph of the model (`model_graph`) once, after the first step, whose operations it
-/// records.
+/// Writes the graph of the model (`model_graph`) for TensorBoard once, after the first step, whose
+/// operations it records.
 ///
 /// Thread-safety: the thread of the training.
 class GraphWriter {
  public:
-  explicit GraphWriter(WriteGraph write) : is_due_(write == WriteGraph::kYes) {}
+  struct Options {
+    bool write_graph = true;
+  };
+  explicit GraphWriter(const Options& options) : is_due_(options.write_graph) {}
 
   /// Call it before each step, also after a step that failed. `clock` must outlive the step.
   void before_step(const base::Clock& clock);

@@ -28,7 +28,7 @@ std::string seconds(double time) {
 }  // namespace
 
 LoggingHook::LoggingHook(LoggingHookOptions options) : options_(std::move(options)) {
-  check_argument(!options_.every.is_never() || options_.at_end == LoggingHookOptions::AtEnd::kYes,
+  check_argument(!options_.every.is_never() || options_.at_end,
                  "LoggingHook would never log: set every, or at_end.");
 }
 
@@ -37,7 +37,7 @@ void LoggingHook::begin(SessionContext& context) {
 }
 
 void LoggingHook::after_run(SessionContext& context, const StepValues& values) {
-  if (options_.at_end == LoggingHookOptions::AtEnd::kYes) last_ = values;
+  if (options_.at_end) last_ = values;
   if (timer_->is_due(context.global_step())) log(context.global_step(), values);
 }
 

@@ -17,7 +17,7 @@ struct LoggingHookOptions {
   /// How often to log. The first step is always logged, unless this is `Every{}`.
   Every every = {.steps = 100};
   /// Whether to log the last step at the end of the session.
-  enum class AtEnd { kNo, kYes } at_end = AtEnd::kNo;
+  bool at_end = false;
   /// Formats the line of a step. Empty: `loss = 0.25, accuracy = 0.5 (0.123 sec)`, with the time
   /// since the last line.
   std::function<std::string(std::int64_t step, const StepValues&)> format = {};

@@ -6,7 +6,7 @@
 namespace brigade::train {
 
 SummarySaverHook::SummarySaverHook(SummarySaverHookOptions options)
-    : options_(std::move(options)), graph_(options_.graph) {
+    : options_(std::move(options)), graph_({.write_graph = options_.write_graph}) {
   if (!options_.summaries) options_.summaries = write_numbers;
 }
 

@@ -17,7 +17,7 @@ struct SummarySaverHookOptions {
   SummaryFunction summaries = {};
   /// Whether to write the model's graph. Only one hook of a session should; the session's built-in
   /// hook does.
-  WriteGraph graph = WriteGraph::kNo;
+  bool write_graph = false;
 };
 
 /// Writes summaries of steps into the session's event file. Use two hooks to write two kinds of

@@ -23,8 +23,8 @@ struct FitOptions {
   std::int64_t initial_epoch = 0;
   /// The global batch size, for data in tensors only. Default: 32.
   std::optional<std::int64_t> batch_size = std::nullopt;
-  /// For data in tensors.
-  Shuffle shuffle = Shuffle::kYes;
+  /// Shuffles the examples in each epoch. For data in tensors.
+  bool shuffle = true;
   /// Unset: an epoch is one pass over the data. Set: each epoch starts where the last one stopped;
   /// an epoch in which the data ends is shorter, with a warning, and the next epoch starts at the
   /// beginning of the data.

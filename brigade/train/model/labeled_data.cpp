@@ -28,10 +28,13 @@ at::Tensor no_labels(const at::Tensor& features) {
 }
 
 data::Dataset<LabeledBatch> batches_of(const at::Tensor& features, const at::Tensor& labels,
-                                       std::int64_t batch_size, Shuffle shuffle) {
+                                       const LabeledData::Batching& batching) {
+  const std::int64_t batch_size = batching.batch_size.value_or(kDefaultBatchSize);
+  check_argument(batch_size > 0,
+                 base::str_cat("batch_size is ", batch_size, " and must be at least 1."));
   const std::int64_t count = features.size(0);
   auto rows = data::range(count);
-  if (shuffle == Shuffle::kYes) rows = rows.shuffle(count);
+  if (batching.shuffle) rows = rows.shuffle(count);
   return rows.batch(batch_size).map([features, labels](const std::vector<std::int64_t>& batch) {
     const at::Tensor index = at::tensor(batch, at::kLong);
     return LabeledBatch{.features = at::index_select(features, 0, index.to(features.device())),
@@ -93,10 +96,7 @@ LabeledData::Distributed LabeledData::distributed(const distribute::Strategy& st
   if (const auto* batches = std::get_if<Distributed>(&data_)) return *batches;
   if (const auto* dataset = std::get_if<data::Dataset<LabeledBatch>>(&data_))
     return strategy.distribute(*dataset);
-  const std::int64_t size = batching.batch_size.value_or(kDefaultBatchSize);
-  check_argument(size > 0, base::str_cat("batch_size is ", size, " and must be at least 1."));
-  return strategy.distribute(
-      batches_of(tensors->features, tensors->labels, size, batching.shuffle));
+  return strategy.distribute(batches_of(tensors->features, tensors->labels, batching));
 }
 
 }  // namespace brigade::train

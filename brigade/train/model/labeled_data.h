@@ -14,9 +14,6 @@
 
 namespace brigade::train {
 
-/// Whether examples in tensors are shuffled in each epoch.
-enum class Shuffle { kNo, kYes };
-
 /// The data of a `Model`: a dataset of global batches, a distributed dataset, or tensors. Each
 /// converts implicitly.
 ///
@@ -47,7 +44,7 @@ class LabeledData {
   /// How tensors are split into batches.
   struct Batching {
     std::optional<std::int64_t> batch_size = std::nullopt;  ///< global; default 32
-    Shuffle shuffle = Shuffle::kNo;
+    bool shuffle = false;                                   ///< in each epoch
   };
   /// Throws kInvalidArgument for a batch size below 1, and for a batch size if the data consists of
   /// batches already.

@@ -75,7 +75,7 @@ std::string variable_table(std::span<const variables::Variable> variables) {
     text += base::str_cat(" ", variable.name(), "  [", base::join(variable.shape().vec(), ", "),
                           "]  ", variable.numel(), "\n");
     total += variable.numel();
-    if (variable.trainable() == variables::Trainable::kYes) trainable += variable.numel();
+    if (variable.trainable()) trainable += variable.numel();
   }
   return base::str_cat(text, "Total params: ", total, "\nTrainable params: ", trainable,
                        "\nNon-trainable params: ", total - trainable, "\n");

@@ -139,7 +139,7 @@ TEST(Model, HistoryMatchesKeras) {
     model.compile({.optimizer = optimizer, .loss = "mse", .metrics = {"mae"}});
     FitOptions options = quiet(3);
     options.batch_size = 10;
-    options.shuffle = Shuffle::kNo;
+    options.shuffle = false;
     options.validation_data = line_data(11);
     const History seen = model.fit(line_data(37), options);
     for (const auto& [name, values] : history) {
