@@ -11,8 +11,7 @@ namespace bg = brigade;
 
 int main() {
   return bg::run_main([&] {
-    bg::MirroredStrategy strategy(bg::MirroredOptions{
-        .devices = {"/cpu:0", "/cpu:1"}, .oversubscription = bg::device::Oversubscription::kAllow});
+    bg::MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
     std::cout << "Number of devices: " << strategy.num_replicas_in_sync() << "\n";
 
     // Ten noisy classes: what a linear layer can learn.

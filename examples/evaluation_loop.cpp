@@ -21,8 +21,7 @@ const auto kExamples = bg::input::synthetic(1100, {10}, 10);
 const auto kTest = kExamples.skip(1000).batch(32);
 
 bg::MirroredOptions cpus() {
-  return {.devices = {"/cpu:0", "/cpu:1"},
-          .oversubscription = bg::device::Oversubscription::kAllow};
+  return {.devices = {"/cpu:0", "/cpu:1"}};
 }
 
 /// Evaluates all checkpoints in `folder` until `is_over`; the accuracy of each.

@@ -57,9 +57,7 @@ class HandWrittenOptimization {
  public:
   HandWrittenOptimization(std::vector<std::string> devices, const bg::data::Dataset<Batch>& dataset,
                           const std::string& controller = "/cpu:0")
-      : towers_({.compute_devices = std::move(devices),
-                 .parameter_device = controller,
-                 .oversubscription = bg::device::Oversubscription::kAllow}),
+      : towers_({.compute_devices = std::move(devices), .parameter_device = controller}),
         batches_(towers_.distribute_from_function([&](const auto&) { return dataset; }).iterator()),
         next_(batches_.next()),
         model_(towers_.build(training_model, input_of((*next_)[0]))),
@@ -126,7 +124,7 @@ int main(int argc, char** argv) {
     const int tower_count = argc > 3 ? std::atoi(argv[3]) : 2;
     const auto dataset = training_dataset(folder, examples);
     const bg::optim::Adam adam{.learning_rate = 1e-3};
-    bg::TowerOptions towers{.oversubscription = bg::device::Oversubscription::kAllow};
+    bg::TowerOptions towers;
     for (int i = 0; i < tower_count; ++i) towers.devices.push_back("/cpu:" + std::to_string(i));
 
     std::cout << "Serial training\n";

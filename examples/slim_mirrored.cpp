@@ -58,15 +58,14 @@ int main(int argc, char** argv) {
     const auto dataset = bg::input::fashion_mnist(folder)
                              .take(static_cast<std::size_t>(examples))
                              .batch(kGlobalBatch);
-    const auto shared = bg::device::Oversubscription::kAllow;
     const std::vector<std::string> devices = {"/cpu:0", "/cpu:1"};
     std::vector<std::unique_ptr<bg::Strategy>> strategies;
     strategies.push_back(
         std::make_unique<bg::OneDeviceStrategy>(bg::OneDeviceOptions{.device = "/cpu:0"}));
-    strategies.push_back(std::make_unique<bg::MirroredStrategy>(
-        bg::MirroredOptions{.devices = devices, .oversubscription = shared}));
+    strategies.push_back(
+        std::make_unique<bg::MirroredStrategy>(bg::MirroredOptions{.devices = devices}));
     strategies.push_back(std::make_unique<bg::CentralStorageStrategy>(
-        bg::CentralStorageOptions{.compute_devices = devices, .oversubscription = shared}));
+        bg::CentralStorageOptions{.compute_devices = devices}));
     for (const auto& strategy : strategies) {
       const auto [first, last] = train(*strategy, dataset);
       if (std::abs(first - std::log(10.0)) > 0.5 || last >= first) return 1;

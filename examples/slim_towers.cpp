@@ -65,9 +65,7 @@ Run train(bg::ParallelOptimization<Batch>& towers, std::int64_t steps_in_all) {
 }
 
 bg::TowerOptions two_towers(bg::TowerInput input) {
-  return {.devices = {"/cpu:0", "/cpu:1"},
-          .input = input,
-          .oversubscription = bg::device::Oversubscription::kAllow};
+  return {.devices = {"/cpu:0", "/cpu:1"}, .input = input};
 }
 
 }  // namespace

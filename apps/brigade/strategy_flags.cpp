@@ -1,12 +1,15 @@
 #include "apps/brigade/strategy_flags.h"
 
-#include <CLI/CLI.hpp>
 #include <map>
 
 #include "apps/brigade/data_flags.h"
 #include "apps/brigade/exit_code.h"
-#include "apps/brigade/start_watch.h"
+#include "apps/brigade/flag_group.h"
+#include "apps/brigade/flag_values.h"
+#include "apps/brigade/interrupt.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/cluster/resolver.h"
 #include "brigade/distribute/strategies/central_storage_strategy.h"
 #include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
@@ -22,14 +25,8 @@ std::vector<std::string> parse_devices(const std::string& text) {
   return names;
 }
 
-device::Oversubscription oversubscription(const StrategyFlags& flags) {
-  return flags.allow_oversubscription ? device::Oversubscription::kAllow
-                                      : device::Oversubscription::kRefuse;
-}
-
 device::PlacementOptions placement(const StrategyFlags& flags) {
-  return {.log =
-              flags.log_device_placement ? device::PlacementLog::kOn : device::PlacementLog::kOff};
+  return {.log = flags.log_device_placement};
 }
 
 std::unique_ptr<distribute::Strategy> make_one_device(const StrategyFlags& flags) {
@@ -41,7 +38,7 @@ std::unique_ptr<distribute::Strategy> make_one_device(const StrategyFlags& flags
   return std::make_unique<distribute::OneDeviceStrategy>(
       distribute::OneDeviceOptions{.device = names.empty() ? "" : names.front(),
                                    .threads = flags.threads_per_replica,
-                                   .oversubscription = oversubscription(flags),
+                                   .allow_oversubscription = flags.allow_oversubscription,
                                    .seed = static_cast<std::uint64_t>(flags.seed),
                                    .placement = placement(flags)});
 }
@@ -50,7 +47,7 @@ std::unique_ptr<distribute::Strategy> make_mirrored(const StrategyFlags& flags) 
   return std::make_unique<distribute::MirroredStrategy>(
       distribute::MirroredOptions{.devices = parse_devices(flags.devices),
                                   .threads_per_replica = flags.threads_per_replica,
-                                  .oversubscription = oversubscription(flags),
+                                  .allow_oversubscription = flags.allow_oversubscription,
                                   .seed = static_cast<std::uint64_t>(flags.seed),
                                   .placement = placement(flags)});
 }
@@ -60,18 +57,19 @@ std::unique_ptr<distribute::Strategy> make_central_storage(const StrategyFlags& 
       distribute::CentralStorageOptions{.compute_devices = parse_devices(flags.devices),
                                         .parameter_device = flags.controller,
                                         .threads_per_replica = flags.threads_per_replica,
-                                        .oversubscription = oversubscription(flags),
+                                        .allow_oversubscription = flags.allow_oversubscription,
                                         .seed = static_cast<std::uint64_t>(flags.seed),
                                         .name = flags.strategy,
                                         .placement = placement(flags)});
 }
 
 std::unique_ptr<distribute::Strategy> make_multi_worker_mirrored(const StrategyFlags& flags) {
-  distribute::MultiWorkerMirroredOptions options{.devices = parse_devices(flags.devices),
-                                                 .threads_per_replica = flags.threads_per_replica,
-                                                 .oversubscription = oversubscription(flags),
-                                                 .seed = static_cast<std::uint64_t>(flags.seed),
-                                                 .placement = placement(flags)};
+  distribute::MultiWorkerMirroredOptions options{
+      .devices = parse_devices(flags.devices),
+      .threads_per_replica = flags.threads_per_replica,
+      .allow_oversubscription = flags.allow_oversubscription,
+      .seed = static_cast<std::uint64_t>(flags.seed),
+      .placement = placement(flags)};
   flags.cluster.apply_to(options);
   const cluster::ClusterConfig cluster = flags.cluster.resolve();
   StartWatch watch;
@@ -99,35 +97,40 @@ std::vector<std::string> strategy_names() {
   return names;
 }
 
+comm::WireType wire_type(const std::string& text) {
+  check_choice("value of --wire", text, {"full", "bf16", "fp16"});
+  if (text == "bf16") return comm::WireType::kBFloat16;
+  return text == "fp16" ? comm::WireType::kFloat16 : comm::WireType::kFull;
+}
+
+/// Unset for "auto".
+std::optional<std::int64_t> parse_bytes_per_pack(const std::string& text) {
+  if (text == "auto") return std::nullopt;
+  const auto bytes = base::parse_int(text);
+  if (bytes && *bytes >= 0) return bytes;
+  throw UsageError(base::str_cat("--bytes-per-pack is ", base::quoted(text),
+                                 "; give a number of bytes, at least 0, or auto"));
+}
+
 }  // namespace
 
 void StrategyFlags::add_to(CLI::App& app) {
-  app.add_option("--strategy", strategy,
-                 base::str_cat("The strategy: ", base::join(strategy_names(), ", ")))
-      ->capture_default_str()
-      ->group("Strategy");
-  app.add_option("--devices", devices,
-                 "One replica on each: cpu:0,cpu:1 or /gpu:0 (one_device: the first GPU, or else "
-                 "cpu:0; others: every GPU, or else every core)")
-      ->group("Strategy");
-  app.add_option("--controller", controller,
-                 "Where variables live and are updated (central_storage, towers; default cpu:0, or "
-                 "the only device)")
-      ->group("Strategy");
-  app.add_flag("--log-device-placement", log_device_placement,
-               "Log the device of each variable and layer, one line each")
-      ->group("Strategy");
-  app.add_option("--threads-per-replica", threads_per_replica,
-                 "Threads of each replica on CPU; changes the last bits of the weights")
-      ->capture_default_str()
-      ->group("Strategy");
-  app.add_flag("--allow-oversubscription", allow_oversubscription,
-               "Allow more CPU replicas than cores")
-      ->group("Strategy");
-  app.add_option("--seed", seed,
-                 "The root seed of all random numbers: weights, order, dropout, crops")
-      ->capture_default_str()
-      ->group("Strategy");
+  FlagGroup group(app, "Strategy");
+  group.add("--strategy", strategy,
+            base::str_cat("The strategy: ", base::join(strategy_names(), ", ")));
+  group.add("--devices", devices,
+            "One replica on each: cpu:0,cpu:1 or /gpu:0 (one_device: the first GPU, or else "
+            "cpu:0; others: every GPU, or else every core)");
+  group.add("--controller", controller,
+            "Where variables live and are updated (central_storage, towers; default cpu:0, or "
+            "the only device)");
+  group.add_switch("--log-device-placement", log_device_placement,
+                   "Log the device of each variable and layer, one line each");
+  group.add("--threads-per-replica", threads_per_replica,
+            "Threads of each replica on CPU; changes the last bits of the weights");
+  group.add_switch("--allow-oversubscription", allow_oversubscription,
+                   "Allow any CPU index and number of threads, without a warning");
+  group.add("--seed", seed, "The root seed of all random numbers: weights, order, dropout, crops");
   cluster.add_to(app);
 }
 
@@ -156,6 +159,40 @@ std::vector<std::string> device_names(const distribute::Strategy& strategy) {
   std::vector<std::string> names;
   for (const device::Device& device : strategy.devices()) names.push_back(device.name.to_string());
   return names;
+}
+
+void ClusterFlags::add_to(CLI::App& app) {
+  FlagGroup group(app, "Cluster");
+  group.add("--cluster", cluster,
+            "multi_worker_mirrored: the cluster's tasks: worker=a:1,b:1 or a JSON file "
+            "(default: TF_CONFIG, or the launcher's environment)");
+  group.add("--task", task, "Which task this process is: worker:1");
+  group.add("--key-file", key_file,
+            "The cluster's key; without it nothing is sent beyond this machine");
+  group.add_seconds("--start-timeout", start_timeout_seconds,
+                    "How long to wait until all workers have joined");
+  group.add_seconds("--peer-timeout", peer_timeout_seconds,
+                    "A worker that sends no heartbeat for so long is lost");
+  group.add("--transport", transport,
+            "Between processes: auto, shared_memory, gloo (tcp), mpi, nccl");
+  group.add("--wire", wire, "Gradients between processes: full, bf16, fp16");
+  group.add("--bytes-per-pack", bytes_per_pack,
+            "Gradients are sent in buckets of so many bytes, while backward is running; 0: all "
+            "together after it; auto: tuned in the first steps");
+}
+
+void ClusterFlags::apply_to(distribute::MultiWorkerMirroredOptions& options) const {
+  options.join.start_timeout = to_milliseconds("--start-timeout", start_timeout_seconds);
+  options.join.peer_timeout = to_milliseconds("--peer-timeout", peer_timeout_seconds);
+  if (!key_file.empty()) options.join.key = cluster::ClusterKey::read(key_file);
+  options.communication.transport = comm::parse_transport(transport);
+  options.communication.wire = wire_type(wire);
+  options.communication.bytes_per_pack = parse_bytes_per_pack(bytes_per_pack);
+}
+
+cluster::ClusterConfig ClusterFlags::resolve() const {
+  return cluster::resolve_cluster(cluster::process_environment(),
+                                  {.cluster = cluster, .task = task});
 }
 
 }  // namespace brigade::command

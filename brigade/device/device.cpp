@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/memory_limit.h"
 #include "brigade/device/oversubscription_error.h"
@@ -44,19 +45,30 @@ bool is_oversubscribed(std::int64_t cpus, const DiscoveryOptions& options,
   return cpus * options.threads_per_cpu > hardware.topology.usable_cores();
 }
 
-void check_subscription(std::int64_t cpus, const DiscoveryOptions& options,
+/// Checks that `cpus` logical CPUs may exist, of which `named` are asked for; warns if they share
+/// cores.
+void check_subscription(std::int64_t cpus, std::int64_t named, const DiscoveryOptions& options,
                         const Hardware& hardware) {
-  if (options.oversubscription == Oversubscription::kAllow ||
-      !is_oversubscribed(cpus, options, hardware))
-    return;
+  if (options.allow_oversubscription || !is_oversubscribed(cpus, options, hardware)) return;
+  const std::string cores = cores_text(hardware.topology.usable_cores());
+  if (options.threads_per_cpu > hardware.topology.usable_cores()) {
+    throw OversubscriptionError(
+        ErrorCode::kInvalidArgument,
+        base::str_cat("A logical CPU of ", options.threads_per_cpu, " threads on ", cores,
+                      " would be slow. Use fewer threads, or allow oversubscription."));
+  }
   const std::string each = options.threads_per_cpu == 1
                                ? ""
                                : base::str_cat(" of ", options.threads_per_cpu, " threads each");
-  throw OversubscriptionError(
-      ErrorCode::kInvalidArgument,
-      base::str_cat(cpus, " logical ", cpus == 1 ? "CPU" : "CPUs", each, " on ",
-                    cores_text(hardware.topology.usable_cores()),
-                    " would slow each other down. Use fewer, or allow oversubscription."));
+  if (cpus > std::max<std::int64_t>(named, cpus_that_fit(options, hardware))) {
+    throw OversubscriptionError(
+        ErrorCode::kInvalidArgument,
+        base::str_cat("Device cpu:", cpus - 1, " is beyond the logical CPUs", each, " of ", cores,
+                      ", and only ", named, named == 1 ? " CPU is" : " CPUs are",
+                      " named. Number them from cpu:0, or allow oversubscription."));
+  }
+  base::log_warning(base::str_cat(cpus, " logical CPUs", each, " share ", cores,
+                                  " and slow each other down; they are not pinned."));
 }
 
 machine::CoreSet cores_of(int index, const DiscoveryOptions& options,
@@ -128,8 +140,7 @@ std::vector<DeviceName> parse_names(const std::vector<std::string>& names) {
   return parsed;
 }
 
-// If `logical_cpus` is unset, the names decide, so that `cpu:3` works on any machine when
-// oversubscription is allowed.
+// If `logical_cpus` is unset, the names decide.
 std::int64_t cpus_needed(const std::vector<DeviceName>& names, const DiscoveryOptions& options,
                          const Hardware& hardware) {
   if (options.logical_cpus) return *options.logical_cpus;
@@ -183,7 +194,7 @@ std::vector<Device> available_devices(const DiscoveryOptions& options) {
 std::vector<Device> available_devices(const DiscoveryOptions& options, const Hardware& hardware) {
   check_options(options);
   const int cpus = options.logical_cpus.value_or(cpus_that_fit(options, hardware));
-  check_subscription(cpus, options, hardware);
+  check_subscription(cpus, cpus, options, hardware);
   return all_devices(cpus, options, hardware);
 }
 
@@ -206,9 +217,12 @@ std::vector<Device> resolve_devices(const std::vector<std::string>& names,
   check_options(options);
   const std::vector<DeviceName> parsed = parse_names(names);
   const std::int64_t cpus = cpus_needed(parsed, options, hardware);
-  if (std::any_of(parsed.begin(), parsed.end(),
-                  [](const DeviceName& name) { return name.type == DeviceType::kCpu; })) {
-    check_subscription(cpus, options, hardware);
+  const auto named = std::count_if(parsed.begin(), parsed.end(), [](const DeviceName& name) {
+    return name.type == DeviceType::kCpu;
+  });
+  if (named > 0) {
+    check_subscription(cpus, options.logical_cpus.value_or(static_cast<int>(named)), options,
+                       hardware);
   }
   constexpr std::int64_t kMostCpus = 4096;  // a larger index is a typing error
   const std::vector<Device> devices =

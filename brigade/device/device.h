@@ -36,13 +36,6 @@ struct Device {
   friend bool operator==(const Device&, const Device&) = default;
 };
 
-/// Whether logical CPUs may have more threads than there are cores.
-enum class Oversubscription {
-  kRefuse,  ///< It is an error: replicas that share a core slow each other down.
-  kAllow,   ///< They share the cores and are not pinned: for tests, and to try out a job for a
-            ///< larger machine.
-};
-
 /// How the machine is divided into logical devices. TensorFlow: `set_logical_device_configuration`.
 struct DiscoveryOptions {
   /// The number of logical CPUs. Unset: as many as fill the usable cores; `resolve_devices` then
@@ -52,7 +45,11 @@ struct DiscoveryOptions {
   int threads_per_cpu = 1;
   /// Logical GPUs on each card.
   int logical_gpus_per_card = 1;
-  Oversubscription oversubscription = Oversubscription::kRefuse;
+  /// More logical CPUs than cores share the cores and are not pinned, which slows them down. By
+  /// default this logs a warning, and a CPU beyond both the cores and the number of CPUs named, or
+  /// with more threads than there are cores, is an error. If true, there is neither: for tests, and
+  /// to try out a job for a larger machine.
+  bool allow_oversubscription = false;
 };
 
 /// The hardware that logical devices are made from. Tests pass their own.
@@ -66,7 +63,7 @@ struct Hardware {
 Hardware discover_hardware();
 
 /// All logical devices, CPUs first. Throws kInvalidArgument for options below 1 and, unless
-/// oversubscription is allowed, for more logical CPUs than usable cores. TensorFlow:
+/// oversubscription is allowed, for more threads per CPU than usable cores. TensorFlow:
 /// `list_logical_devices`.
 std::vector<Device> available_devices(const DiscoveryOptions& options = {});
 std::vector<Device> available_devices(const DiscoveryOptions& options, const Hardware& hardware);
@@ -78,8 +75,9 @@ std::vector<Device> available_gpus(const DiscoveryOptions& options = {});
 /// accepts. Throws
 ///   kInvalidArgument  for no names, a malformed name, a device named twice (in whatever spelling),
 ///   a task of a cluster, and
-///                     more logical CPUs than usable cores (an OversubscriptionError, unless
-///                     `Oversubscription::kAllow` is given);
+///                     unless `allow_oversubscription` is set, a logical CPU beyond the usable
+///                     cores and beyond the number of CPUs named, and more threads per CPU than
+///                     usable cores (an OversubscriptionError);
 ///   kNotFound         for a device that does not exist, listing those that do.
 std::vector<Device> resolve_devices(const std::vector<std::string>& names,
                                     const DiscoveryOptions& options = {});

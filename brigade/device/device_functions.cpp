@@ -50,8 +50,7 @@ class ReplicaDeviceSetter {
                                       : round_robin_strategy(options.ps_tasks)) {}
 
   std::string operator()(const PlacementRequest& request) {
-    if (merge_ == ReplicaDeviceSetterOptions::Merge::kNo && !request.inner.empty())
-      return request.inner;
+    if (!merge_ && !request.inner.empty()) return request.inner;
     const DeviceSpec inner = DeviceSpec::parse(request.inner);
     const bool is_on_ps = request.kind == PlacedKind::kVariable && ps_ != DeviceSpec{};
     return inner.merged_over(is_on_ps ? ps_for(request, inner) : worker_).to_string();
@@ -76,7 +75,7 @@ class ReplicaDeviceSetter {
   }
 
   const int tasks_;
-  const ReplicaDeviceSetterOptions::Merge merge_;
+  const bool merge_;
   const DeviceSpec ps_;
   const DeviceSpec worker_;
   concurrency::Mutex mutex_;  // the caller's strategy need not be thread-safe

@@ -44,9 +44,9 @@ struct ReplicaDeviceSetterOptions {
   int ps_tasks = 0;
   std::string ps_device = "/job:ps";
   std::string worker_device = "/job:worker";
-  /// kYes: the inner scopes' choice is kept, field by field, and completed. kNo: if the inner
-  /// scopes chose anything, the setter does not change it.
-  enum class Merge { kYes, kNo } merge_devices = Merge::kYes;
+  /// The inner scopes' choice is kept, field by field, and completed. If false, the setter changes
+  /// nothing where the inner scopes chose anything.
+  bool merge_devices = true;
   /// Default: round robin. It must return tasks in 0 .. ps_tasks-1 (else kOutOfRange).
   PlacementStrategy ps_strategy = {};
 };

@@ -16,7 +16,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Merge = ReplicaDeviceSetterOptions::Merge;
 
 PlacementRequest variable(std::string name, std::optional<std::int64_t> bytes = std::nullopt) {
   return {.name = std::move(name), .kind = PlacedKind::kVariable, .bytes = bytes};
@@ -197,7 +196,7 @@ TEST(ReplicaDeviceSetter, VariablesOfAnotherJobDoNotCount) {
 }
 
 TEST(ReplicaDeviceSetter, KeepsInnerChoicesWithoutMerging) {
-  const ReplicaDeviceSetterOptions options{.ps_tasks = 2, .merge_devices = Merge::kNo};
+  const ReplicaDeviceSetterOptions options{.ps_tasks = 2, .merge_devices = false};
   EXPECT_THAT(placement_inside(options, "/gpu:0"),
               ElementsAre("/device:GPU:0", "/device:GPU:0", "/device:GPU:0", "/device:GPU:0"));
   EXPECT_THAT(placement_inside(options, ""),

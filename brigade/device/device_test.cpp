@@ -3,17 +3,37 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/base/log.h"
 
 namespace brigade::device {
 namespace {
 
 using machine::CoreSet;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// The warnings logged while it exists.
+class Warnings {
+ public:
+  Warnings() {
+    base::set_log_sink([texts = texts_](base::LogLevel level, std::string_view text) {
+      if (level == base::LogLevel::kWarning) texts->emplace_back(text);
+    });
+  }
+  ~Warnings() { base::set_log_sink({}); }
+  const std::vector<std::string>& texts() const { return *texts_; }
+
+ private:
+  std::shared_ptr<std::vector<std::string>> texts_ = std::make_shared<std::vector<std::string>>();
+};
 
 // Two physical cores of two hardware threads each.
 Hardware four_cores(int cards = 0, std::optional<double> limit = std::nullopt) {
@@ -84,15 +104,30 @@ TEST(AvailableDevices, RefusesNonsense) {
   }
 }
 
-TEST(AvailableDevices, RefusesMoreCpusThanCoresUnlessAllowed) {
+TEST(AvailableDevices, WarnsOfMoreCpusThanCoresUnlessAllowed) {
+  for (const bool is_allowed : {false, true}) {
+    const Warnings warnings;
+    const auto devices =
+        available_devices({.logical_cpus = 5, .allow_oversubscription = is_allowed}, four_cores());
+    if (is_allowed) {
+      EXPECT_THAT(warnings.texts(), IsEmpty());
+    } else {
+      EXPECT_THAT(warnings.texts(), ElementsAre(HasSubstr("5 logical CPUs share 4 cores")));
+    }
+    ASSERT_EQ(devices.size(), 5U);
+    for (const auto& device : devices)
+      EXPECT_TRUE(device.cores.empty()) << "who shares cores is not pinned";
+  }
+}
+
+TEST(AvailableDevices, RefusesMoreThreadsThanCoresUnlessAllowed) {
   expect_error(ErrorCode::kInvalidArgument,
-               AllOf(HasSubstr("5 logical CPUs on 4 cores"), HasSubstr("allow oversubscription")),
-               [] { available_devices({.logical_cpus = 5}, four_cores()); });
-  const auto devices = available_devices(
-      {.logical_cpus = 5, .oversubscription = Oversubscription::kAllow}, four_cores());
-  ASSERT_EQ(devices.size(), 5U);
-  for (const auto& device : devices)
-    EXPECT_TRUE(device.cores.empty()) << "who shares cores is not pinned";
+               AllOf(HasSubstr("5 threads on 4 cores"), HasSubstr("allow oversubscription")),
+               [] { available_devices({.threads_per_cpu = 5}, four_cores()); });
+  const auto devices =
+      available_devices({.threads_per_cpu = 5, .allow_oversubscription = true}, four_cores());
+  ASSERT_EQ(devices.size(), 1U);
+  EXPECT_EQ(devices[0].threads, 5);
 }
 
 TEST(AvailableDevices, FindsThisMachine) {
@@ -130,16 +165,33 @@ TEST(ResolveDevices, ListsWhatExistsWhenADeviceDoesNot) {
                [] { resolve_devices({"cpu:1"}, {.logical_cpus = 1}, four_cores()); });
 }
 
+TEST(ResolveDevices, WarnsOnceOfMoreCpusThanCores) {
+  const Warnings warnings;
+  const std::vector<std::string> names = {"cpu:0", "cpu:1", "cpu:2", "cpu:3", "cpu:4"};
+  const auto devices = resolve_devices(names, {}, four_cores());
+  EXPECT_EQ(names_of(devices), names);
+  for (const auto& device : devices) EXPECT_TRUE(device.cores.empty());
+  EXPECT_EQ(resolve_devices({"cpu:0", "cpu:1"}, {.threads_per_cpu = 4}, four_cores()).size(), 2U);
+  EXPECT_THAT(warnings.texts(),
+              ElementsAre(HasSubstr("5 logical CPUs share 4 cores"),
+                          HasSubstr("2 logical CPUs of 4 threads each share 4 cores")));
+}
+
 TEST(ResolveDevices, MakesAsManyCpusAsTheNamesNeed) {
+  expect_error(ErrorCode::kInvalidArgument,
+               AllOf(HasSubstr("cpu:4 is beyond"), HasSubstr("only 2 CPUs are named"),
+                     HasSubstr("allow oversubscription")),
+               [] {
+                 resolve_devices({"cpu:0", "cpu:4"}, {}, four_cores());
+               });
   expect_error(ErrorCode::kInvalidArgument, HasSubstr("allow oversubscription"), [] {
-    resolve_devices({"cpu:0", "cpu:4"}, {}, four_cores());
+    resolve_devices({"cpu:0", "cpu:1", "cpu:2", "cpu:3", "cpu:5"}, {}, four_cores());
   });
-  const auto devices = resolve_devices(
-      {"cpu:0", "cpu:4"}, {.oversubscription = Oversubscription::kAllow}, four_cores());
+  const auto devices =
+      resolve_devices({"cpu:0", "cpu:4"}, {.allow_oversubscription = true}, four_cores());
   EXPECT_EQ(names_of(devices), (std::vector<std::string>{"cpu:0", "cpu:4"}));
   EXPECT_TRUE(devices[0].cores.empty());
-  const auto fits =
-      resolve_devices({"cpu:0"}, {.oversubscription = Oversubscription::kAllow}, four_cores());
+  const auto fits = resolve_devices({"cpu:0"}, {.allow_oversubscription = true}, four_cores());
   EXPECT_EQ(fits[0].cores, CoreSet({0})) << "what fits is pinned, allowed or not";
 }
 
@@ -151,8 +203,7 @@ TEST(ResolveDevices, RefusesTasksAndNothing) {
   expect_error(ErrorCode::kInvalidArgument, HasSubstr("'tpu:0'"),
                [] { resolve_devices({"tpu:0"}, {}, four_cores()); });
   expect_error(ErrorCode::kNotFound, HasSubstr("cpu:2147483647"), [] {
-    resolve_devices({"cpu:2147483647"}, {.oversubscription = Oversubscription::kAllow},
-                    four_cores());
+    resolve_devices({"cpu:2147483647"}, {.allow_oversubscription = true}, four_cores());
   });
 }
 

@@ -17,8 +17,8 @@ TEST(MemoryLimit, IsANumberAboveZeroAndUpToOne) {
 }
 
 TEST(MemoryLimit, DoesNotAffectCpus) {
-  const auto cpus = available_devices(
-      {.logical_cpus = 2, .oversubscription = Oversubscription::kAllow}, Hardware{});
+  const auto cpus =
+      available_devices({.logical_cpus = 2, .allow_oversubscription = true}, Hardware{});
   ::setenv(kGpuMemoryVariable, "nonsense", 1);
   EXPECT_NO_THROW(limit_gpu_memory(cpus));
   ::unsetenv(kGpuMemoryVariable);

@@ -4,9 +4,9 @@
 
 namespace brigade::device {
 
-/// More logical CPUs, or threads on them, were requested than there are cores, without
-/// `Oversubscription::kAllow` (kInvalidArgument). A separate type, so that a program can name its
-/// own option for it.
+/// A logical CPU beyond the cores, or more threads on it than cores, was requested without
+/// `DiscoveryOptions::allow_oversubscription` (kInvalidArgument). A separate type, so that a
+/// program can name its own option for it.
 class OversubscriptionError : public Error {
  public:
   using Error::Error;

@@ -14,8 +14,7 @@ using ::testing::Not;
 
 // Two CPUs, and two logical GPUs on each of two nonexistent cards.
 std::vector<Device> devices() {
-  auto made = available_devices({.logical_cpus = 2, .oversubscription = Oversubscription::kAllow},
-                                Hardware{});
+  auto made = available_devices({.logical_cpus = 2, .allow_oversubscription = true}, Hardware{});
   for (int index = 0; index < 4; ++index) {
     Device gpu;
     gpu.name = {.type = machine::DeviceType::kGpu, .index = index};

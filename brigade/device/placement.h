@@ -22,13 +22,11 @@ enum class MissingDevice {
   kRefuse,    ///< kNotFound, listing what exists.
 };
 
-enum class PlacementLog { kOff, kOn };
-
 struct PlacementOptions {
   MissingDevice missing = MissingDevice::kFallBack;
-  /// kOn: one line for each variable and layer, the first time it is placed: `conv1/weights:
+  /// One line for each variable and layer, the first time it is placed: `conv1/weights:
   /// (variable): cpu:0`. TensorFlow: log_device_placement.
-  PlacementLog log = PlacementLog::kOff;
+  bool log = false;
   /// Receives the lines; empty: `base::log_info`. Called by one thread at a time; it must not call
   /// the placer.
   std::function<void(std::string_view line)> sink = {};
@@ -59,7 +57,7 @@ class Placer {
   /// variables), once for each kind and name. Does nothing if the log is off.
   void record(PlacedKind kind, const std::string& name, const std::string& device);
 
-  bool logs() const { return options_.log == PlacementLog::kOn; }
+  bool logs() const { return options_.log; }
   /// All lines so far, in the order of writing.
   std::vector<std::string> lines() const;
 

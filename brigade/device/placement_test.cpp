@@ -21,8 +21,7 @@ using ::testing::IsEmpty;
 std::vector<Device> two_cpus_and_two_gpus() {
   Hardware hardware;
   hardware.gpu_cards = 2;
-  return available_devices({.logical_cpus = 2, .oversubscription = Oversubscription::kAllow},
-                           hardware);
+  return available_devices({.logical_cpus = 2, .allow_oversubscription = true}, hardware);
 }
 
 const PlacementRequest kLayer{.name = "conv1/Conv2D"};
@@ -46,7 +45,7 @@ std::string placed(Placer& placer, const PlacementRequest& request = kVariable) 
 }
 
 TEST(Placer, PlacesNothingWithoutAScope) {
-  Placer placer({.log = PlacementLog::kOn}, two_cpus_and_two_gpus());
+  Placer placer({.log = true}, two_cpus_and_two_gpus());
   EXPECT_FALSE(placer.place(kVariable));
   const auto a = with_device("gpu:0");
   const auto b = with_device(std::nullopt);
@@ -131,8 +130,7 @@ TEST(Placer, AlwaysHasTheFirstCpu) {
 
 TEST(Placer, LogsEachThingOnce) {
   std::vector<std::string> written;
-  Placer placer({.log = PlacementLog::kOn,
-                 .sink = [&](std::string_view line) { written.emplace_back(line); }},
+  Placer placer({.log = true, .sink = [&](std::string_view line) { written.emplace_back(line); }},
                 two_cpus_and_two_gpus());
   for (int step = 0; step < 3; ++step) {
     const auto scope = with_device("/gpu:1");
@@ -149,7 +147,7 @@ TEST(Placer, LogsEachThingOnce) {
 }
 
 TEST(Placer, LogsTheDeviceAfterAFallback) {
-  Placer placer({.log = PlacementLog::kOn}, two_cpus_and_two_gpus());
+  Placer placer({.log = true}, two_cpus_and_two_gpus());
   const LogCapture log;
   const auto scope = with_device("/gpu:5");
   placed(placer);
@@ -170,8 +168,7 @@ TEST(Placer, WritesNothingIfTheLogIsOff) {
 TEST(Placer, ServesTowersAtTheSameTime) {
   constexpr int kTowers = 4;
   constexpr int kThings = 200;
-  Placer placer({.log = PlacementLog::kOn, .sink = [](std::string_view) {}},
-                two_cpus_and_two_gpus());
+  Placer placer({.log = true, .sink = [](std::string_view) {}}, two_cpus_and_two_gpus());
   const LogCapture log;
   std::vector<std::thread> towers;
   for (int tower = 0; tower < kTowers; ++tower) {

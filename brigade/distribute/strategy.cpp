@@ -3,229 +3,13 @@
 #include <ATen/ThreadLocalState.h>
 #include <ATen/core/grad_mode.h>
 
-#include <set>
-
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/local/local_group.h"
-#include "brigade/comm/nccl/nccl.h"
-#include "brigade/device/random_scope.h"
-#include "brigade/distribute/replica_failure.h"
-#include "brigade/distribute/replica_runner.h"
-#include "brigade/distribute/replica_stream.h"
+#include "brigade/distribute/strategy_engine.h"
 #include "brigade/distribute/worker_agreement.h"
 #include "brigade/io/state_json.h"
 
 namespace brigade::distribute {
-
-namespace {
-
-// The random stream of initial weights, different from every replica's.
-constexpr std::uint64_t kCreationStream = ~std::uint64_t{0};
-
-std::vector<c10::Device> torch_devices_of(const std::vector<device::Device>& devices) {
-  std::vector<c10::Device> torch_devices;
-  for (const device::Device& device : devices) torch_devices.push_back(device.torch_device);
-  return torch_devices;
-}
-
-variables::Controller controller_of(const StrategyParts& parts) {
-  check_argument(parts.controller || parts.sharing != variables::StorageSharing::kController,
-                 "Variables on a controller need its device (StrategyParts::controller).");
-  if (!parts.controller) return {};
-  return {.device = parts.controller->torch_device, .caching = parts.caching};
-}
-
-ReplicaRange range_of(const StrategyParts& parts) {
-  const auto local = static_cast<int>(parts.devices.size());
-  if (!parts.workers) return {.first = 0, .local = local, .total = local};
-  const comm::ProcessLayout& layout = parts.workers->layout;
-  return {.first = layout.first_replica(), .local = local, .total = layout.num_replicas()};
-}
-
-std::shared_ptr<const variables::Peers> peers_of(const StrategyParts& parts) {
-  if (!parts.workers) return nullptr;
-  return std::make_shared<const variables::Peers>(variables::Peers{
-      .communicator = parts.workers->communicator, .num_components = range_of(parts).total});
-}
-
-variables::VariableStoreOptions store_options(const StrategyParts& parts) {
-  return {.devices = torch_devices_of(parts.devices),
-          .sharing = parts.sharing,
-          .controller = controller_of(parts),
-          .seed = parts.seed,
-          .peers = peers_of(parts)};
-}
-
-/// A placer that knows the strategy's devices, for device scopes inside replicas.
-std::shared_ptr<device::Placer> make_placer(const StrategyParts& parts) {
-  std::vector<device::Device> devices = parts.devices;
-  if (parts.controller) devices.push_back(*parts.controller);
-  return std::make_shared<device::Placer>(parts.placement, std::move(devices));
-}
-
-/// NCCL if it is built in and every replica has its own card, which NCCL requires.
-std::vector<std::unique_ptr<comm::Communicator>> make_local_communicators(
-    const std::shared_ptr<comm::LocalGroup>& group, const std::vector<device::Device>& devices) {
-  auto local = comm::make_local_communicators(group);
-  std::vector<int> cards;
-  for (const device::Device& device : devices) {
-    if (device.torch_device.is_cuda()) cards.push_back(device.torch_device.index());
-  }
-  const bool has_own_cards = std::set<int>(cards.begin(), cards.end()).size() == devices.size();
-  if (!comm::nccl_is_built_in() || !has_own_cards || devices.size() == 1) return local;
-  return comm::make_nccl_communicators(cards, std::move(local));
-}
-
-std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
-    const std::shared_ptr<comm::LocalGroup>& group, const StrategyParts& parts) {
-  auto local = make_local_communicators(group, parts.devices);
-  if (!parts.workers) return local;
-  const WorkerGroup& workers = *parts.workers;
-  auto over_host = comm::make_hierarchical_communicators(group, std::move(local),
-                                                         workers.communicator, workers.layout);
-  return comm::make_nccl_process_communicators(workers.membership, torch_devices_of(parts.devices),
-                                               std::move(over_host), workers.communication);
-}
-
-}  // namespace
-
-struct Strategy::Engine {
-  explicit Engine(StrategyParts given)
-      : parts(std::move(given)),
-        runner(parts.devices, {.spin = parts.spin}),
-        group(std::make_shared<comm::LocalGroup>(
-            runner.replicas(),
-            comm::LocalGroupOptions{.timeout = parts.timeout, .spin = parts.spin})),
-        meter(std::make_shared<StepMeter>(runner.replicas())),
-        communicators(make_communicators(group, parts)),
-        range(range_of(parts)),
-        store(store_options(parts)),
-        placer(make_placer(parts)),
-        graph(store, {.placer = placer}),
-        creation(parts.seed, kCreationStream) {
-    for (int replica = 0; replica < runner.replicas(); ++replica) {
-      generators.push_back(
-          std::make_unique<device::ReplicaGenerator>(parts.seed, range.first + replica));
-      streams.emplace_back(parts.devices[replica]);
-    }
-  }
-
-  comm::Replica replica_info(int replica) const {
-    return {.id = range.first + replica,
-            .count = range.total,
-            .local_id = replica,
-            .communicator = communicators[replica].get()};
-  }
-
-  /// Reduces the gradients of one optimizer and updates its variables.
-  std::unique_ptr<GradientSynchronizer> make_synchronizer(
-      const std::shared_ptr<optim::OptimizerState>& state) {
-    using Update = StrategyParts::Update;
-    const int optimizer = optimizers_made++;
-    if (parts.workers && parts.update == Update::kSharded)
-      return make_worker_synchronizer(group, state, parts.workers, optimizer);
-    if (parts.update == Update::kController)
-      return make_controller_synchronizer(group, state, parts.cross_device_ops);
-    std::unique_ptr<GradientSynchronizer> synchronizer;
-    if (parts.update == Update::kSharded && runner.replicas() > 1) {
-      synchronizer = make_sharded_synchronizer(group, state);
-    } else {
-      std::vector<comm::Communicator*> borrowed;
-      for (const auto& communicator : communicators) borrowed.push_back(communicator.get());
-      synchronizer = make_replica_synchronizer(
-          std::move(borrowed), state, parts.workers ? parts.workers->communicator.get() : nullptr,
-          optimizer);
-    }
-    if (!parts.cross_device_ops || runner.replicas() == 1) return synchronizer;
-    return make_reducing_synchronizer(group, state, parts.cross_device_ops,
-                                      std::move(synchronizer));
-  }
-
-  /// With other workers, the progress that they see of this worker.
-  comm::StepProgress& progress() {
-    return parts.workers ? parts.workers->communicator->progress() : own_progress;
-  }
-
-  void begin_run() {
-    running = true;
-    progress().begin_step();
-  }
-
-  /// Every run, successful or failed, ends here; it resets the state for the next run.
-  void end_run(StepOutcome outcome, const ReplicaFailure& failure) noexcept {
-    std::erase_if(synchronizers, [](const auto& synchronizer) { return synchronizer.expired(); });
-    for (const auto& synchronizer : synchronizers) outcome = synchronizer.lock()->end_step(outcome);
-    if (outcome == StepOutcome::kFailed && parts.workers)
-      progress().fail_step(failure.happened() ? failure.text() : "its gradients were not applied");
-    progress().end_step();
-    group->reset();
-    running = false;
-  }
-
-  void begin_measuring() {
-    meter->begin_step();
-    for (int replica = 0; replica < runner.replicas(); ++replica)
-      group->measure(replica, meter->clock(replica));
-  }
-
-  /// The models that are still referenced by a handle.
-  std::vector<std::shared_ptr<const CreatedModel>> living_models() const {
-    std::vector<std::shared_ptr<const CreatedModel>> living;
-    for (const auto& model : models) {
-      if (auto alive = model.lock()) living.push_back(std::move(alive));
-    }
-    return living;
-  }
-
-  void check_idle(std::string_view call) const {
-    check_state(in_cross_replica_context() && !running,
-                base::str_cat("Strategy::", call,
-                              " was called while replicas run: call it after Strategy::run has "
-                              "returned, because each replica updates its own clock until then."));
-  }
-
-  const StrategyParts parts;
-  ReplicaRunner runner;
-  const std::shared_ptr<comm::LocalGroup> group;
-  const std::shared_ptr<StepMeter> meter;                                // shared with datasets
-  const std::vector<std::unique_ptr<comm::Communicator>> communicators;  // [replica]
-  const ReplicaRange range;
-  variables::VariableStore store;
-  const std::shared_ptr<device::Placer> placer;
-  variables::Graph graph;  // of the open scope; replicas have separate graphs
-  std::vector<std::unique_ptr<device::ReplicaGenerator>>
-      generators;                      // [replica]: used by its thread in a run
-  std::vector<ReplicaStream> streams;  // [replica]
-  device::ReplicaGenerator creation;
-  std::vector<std::weak_ptr<const CreatedModel>> models;
-  std::vector<std::weak_ptr<GradientSynchronizer>> synchronizers;  // owned by their optimizers
-  int optimizers_made = 0;
-  bool running = false;  // a run is in progress; used by the caller's thread only
-  EpochCounters epochs;
-  std::uint64_t models_created = 0;
-  comm::StepProgress own_progress;  // used without other workers
-};
-
-/// Begins a run, and ends it in the destructor, also when an exception is thrown.
-class Strategy::RunScope {
- public:
-  RunScope(Engine& engine, const ReplicaFailure& failure)
-      : engine_(engine), failure_(failure), exceptions_(std::uncaught_exceptions()) {
-    engine_.begin_run();
-  }
-  ~RunScope() {
-    const bool has_failed = failure_.happened() || std::uncaught_exceptions() > exceptions_;
-    engine_.end_run(has_failed ? StepOutcome::kFailed : StepOutcome::kDone, failure_);
-  }
-  RunScope(const RunScope&) = delete;
-  RunScope& operator=(const RunScope&) = delete;
-
- private:
-  Engine& engine_;
-  const ReplicaFailure& failure_;
-  const int exceptions_;
-};
 
 Strategy::Strategy(StrategyParts parts) : engine_(std::make_unique<Engine>(std::move(parts))) {}
 Strategy::~Strategy() = default;
@@ -276,8 +60,7 @@ const std::vector<device::Device>& Strategy::devices() const {
   return engine_->parts.devices;
 }
 const device::Device& Strategy::parameter_device() const {
-  const auto& controller = engine_->parts.controller;
-  return controller ? *controller : devices().front();
+  return engine_->controller ? *engine_->controller : devices().front();
 }
 device::Placer& Strategy::placer() const {
   return *engine_->placer;
@@ -295,7 +78,7 @@ void Strategy::set_step(std::uint64_t step) {
   engine_->progress().move_to(step);
 }
 std::vector<c10::Device> Strategy::torch_devices() const {
-  return torch_devices_of(devices());
+  return engine_->torch_devices;
 }
 
 Strategy* current_strategy() {
@@ -369,9 +152,9 @@ void Strategy::log_placement(const torch::nn::Module& model,
   for (const device::Device& device : devices()) replicas.push_back(device.name.to_string());
   const std::string everywhere = base::join(replicas, " ");
   const std::string trained_on =
-      engine_->parts.controller ? parameter_device().name.to_string() : everywhere;
+      engine_->controller ? parameter_device().name.to_string() : everywhere;
   for (const variables::Variable& variable : adopted) {
-    const bool is_trained = variable.trainable() == variables::Trainable::kYes;
+    const bool is_trained = variable.trainable();
     placer().record(device::PlacedKind::kVariable, variable.name(),
                     is_trained ? trained_on : everywhere);
   }
@@ -411,8 +194,7 @@ std::string group_text(const optim::ParameterGroup& group) {
     return value ? io::to_json(io::StateTree(*value)).json : "the rule's";
   };
   return base::str_cat(base::join(group.names, " "), ": learning_rate ", rate(group.learning_rate),
-                       ", weight_decay ", rate(group.weight_decay),
-                       group.frozen == optim::Frozen::kYes ? ", frozen" : "");
+                       ", weight_decay ", rate(group.weight_decay), group.frozen ? ", frozen" : "");
 }
 
 /// The facts that decide an optimizer's updates, and when gradients are reduced.
@@ -444,8 +226,8 @@ Optimizer Strategy::make_optimizer(std::span<const variables::Variable> variable
                       StrategyRef(*this).description(),
                       ": its optimizers take variables of models that it created, or "
                       "that were made in its scope()."));
-    const bool is_new = variable.trainable() == variables::Trainable::kNo && variable.storage() &&
-                        variable.component(0).requires_grad();
+    const bool is_new =
+        !variable.trainable() && variable.storage() && variable.component(0).requires_grad();
     check_state(!is_new, base::str_cat(
                              "Variable '", variable.name(),
                              "' did not require a gradient when its model was created, so it would "
@@ -455,8 +237,7 @@ Optimizer Strategy::make_optimizer(std::span<const variables::Variable> variable
   check_agreement(workers(), optimizer_facts(*rule, variables, options),
                   {.what = "optimizers", .advice = "make the same optimizer in every worker."});
   auto state = std::make_shared<optim::OptimizerState>(std::move(rule), variables, options.groups);
-  std::shared_ptr<GradientSynchronizer> synchronizer = engine_->make_synchronizer(state);
-  engine_->synchronizers.push_back(synchronizer);
+  auto synchronizer = engine_->make_synchronizer(state);
   return Optimizer(std::move(state), std::move(synchronizer), options, StrategyRef(*this));
 }
 
@@ -486,8 +267,11 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
     if (replica > 0) torch_state.emplace(*callers_state);
     const base::AmbientInstall ambient(callers_ambient);
     const StepMeter::ReplicaScope measured(*engine.meter, replica);
-    ReplicaContext context(engine.replica_info(replica), *this, engine.parts.devices[replica], step,
-                           *engine.group);
+    ReplicaContext context({.id = engine.range.first + replica,
+                            .count = engine.range.total,
+                            .local_id = replica,
+                            .communicator = engine.communicators[replica].get()},
+                           *this, engine.parts.devices[replica], step, *engine.group);
     const base::AmbientScope<const comm::Replica> replica_scope(comm::kReplicaSlot, &context);
     variables::Graph graph(engine.store,
                            {.reuse = variables::Reuse::kYes, .placer = engine.placer});
@@ -507,10 +291,12 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
     }
   };
   {
-    const RunScope scope(engine, failure);
-    engine.begin_measuring();
+    const Engine::RunScope scope(engine, failure);
+    engine.meter->begin_step();
+    for (int replica = 0; replica < num_local_replicas(); ++replica)
+      engine.group->measure(replica, engine.meter->clock(replica));
     for (ReplicaStream& stream : engine.streams) stream.fork();
-    engine.runner.run(run_replica);
+    engine.runner->run(run_replica);
     for (const ReplicaStream& stream : engine.streams) stream.join();
   }
   failure.rethrow(*this, examples);

@@ -23,7 +23,7 @@ void check_is_local(const DeploymentConfig& config) {
 }
 
 std::vector<std::string> names_of_devices(const DeploymentConfig& config) {
-  const bool on_cpu = config.clone_on_cpu() == CloneOnCpu::kYes || device::available_gpus().empty();
+  const bool on_cpu = config.clone_on_cpu() || device::available_gpus().empty();
   std::vector<std::string> names;
   for (int i = 0; i < config.num_clones(); ++i)
     names.push_back(base::str_cat(on_cpu ? "cpu:" : "gpu:", i));
@@ -37,7 +37,7 @@ std::unique_ptr<distribute::Strategy> make_strategy(const DeploymentConfig& conf
       distribute::CentralStorageOptions{.compute_devices = names_of_devices(config),
                                         .parameter_device = config.optimizer_device(),
                                         .threads_per_replica = options.threads_per_clone,
-                                        .oversubscription = device::Oversubscription::kAllow,
+                                        .allow_oversubscription = true,
                                         .seed = options.seed,
                                         .timeout = options.timeout,
                                         .name = "model_deploy"});
@@ -80,8 +80,7 @@ at::Tensor CloneSet::total_loss(const std::function<void()>& pass) const {
   for (std::size_t i = 1; i < clone_losses.size(); ++i) total = total + clone_losses[i];
   const double fraction = weight(context);
   if (fraction != 1.0) total = total * fraction;
-  const bool regularizes = options_.regularization == losses::Regularization::kYes &&
-                           (context == nullptr || context->id == 0);
+  const bool regularizes = options_.regularization && (context == nullptr || context->id == 0);
   if (!regularizes) return total;
   for (const at::Tensor& regularization : losses::get_regularization_losses())
     total = total + regularization;

@@ -55,9 +55,9 @@ class Devices(CommandTest):
     def test_named_twice_in_two_spellings(self):
         self.refuse_devices("cpu:0,/device:CPU:0", saying=["named twice", "/device:CPU:0"])
 
-    def test_more_cpus_than_cores(self):
-        devices = ",".join(f"cpu:{i}" for i in range(os.cpu_count() + 1))
-        self.refuse_devices(devices, saying=["logical CPUs", "--allow-oversubscription"])
+    def test_beyond_the_cores_and_the_names(self):
+        devices = f"cpu:0,cpu:{os.cpu_count() + 1}"
+        self.refuse_devices(devices, saying=[f"cpu:{os.cpu_count() + 1}", "--allow-oversubscription"])
 
     def test_more_threads_than_cores(self):
         self.refuse_devices("cpu:0", "--threads-per-replica", "100000", saying=["100000 threads", "--allow-oversubscription"])
@@ -71,11 +71,14 @@ class Devices(CommandTest):
         self.refuse(*command, saying=["--allow-oversubscription"])
         self.assertEqual(self.succeed(*command, "--allow-oversubscription")["devices"], [f"cpu:{os.cpu_count()}"])
 
-    def test_more_cpus_than_cores_are_allowed_on_request(self):
+    def test_more_cpus_than_cores_train_with_a_warning(self):
         devices = ",".join(f"cpu:{i}" for i in range(os.cpu_count() + 1))
-        report = self.succeed("train", *MLP, "--strategy", "mirrored", "--devices", devices, "--allow-oversubscription",
-                              "--steps", "2", "--eval", "none", "--json")
-        self.assertEqual(report["replicas"], os.cpu_count() + 1)
+        for flags, warnings in (((), 1), (("--allow-oversubscription",), 0)):
+            with self.subTest(flags=flags):
+                result = run("train", *MLP, "--strategy", "mirrored", "--devices", devices, *flags, "--steps", "2", "--eval", "none", "--json")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(json.loads(result.stdout.splitlines()[-1])["replicas"], os.cpu_count() + 1)
+                self.assertEqual(result.stderr.count("logical CPUs share"), warnings, result.stderr)
 
 
 class Numbers(CommandTest):

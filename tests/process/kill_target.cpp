@@ -112,9 +112,7 @@ class Ledger {
 class Training {
  public:
   Training(const std::string& data_dir, int replicas)
-      : strategy_({.devices = devices(replicas),
-                   .oversubscription = device::Oversubscription::kAllow,
-                   .seed = 7}),
+      : strategy_({.devices = devices(replicas), .allow_oversubscription = true, .seed = 7}),
         model_(strategy_.create<Net>()),
         adam_(strategy_.optimizer(model_, optim::Adam{.learning_rate = 2e-3})),
         batches_(strategy_.distribute(batches_of(data_dir)).iterator()),

@@ -44,7 +44,7 @@ ModelFunction<at::Tensor> linear_model() {
 }
 
 TowerOptions towers(int count) {
-  TowerOptions options{.devices = {}, .oversubscription = device::Oversubscription::kAllow};
+  TowerOptions options{.devices = {}, .allow_oversubscription = true};
   for (int tower = 0; tower < count; ++tower)
     options.devices.push_back(base::str_cat("cpu:", tower));
   return options;

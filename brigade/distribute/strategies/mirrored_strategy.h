@@ -26,8 +26,8 @@ struct MirroredOptions {
   int threads_per_replica = 1;
   /// The number of replicas on each GPU, if `devices` is empty or names more GPUs than exist.
   int logical_gpus_per_card = 1;
-  /// Whether replicas on CPU may share cores.
-  device::Oversubscription oversubscription = device::Oversubscription::kRefuse;
+  /// Allows more replicas on CPU than cores without a warning; see `device::DiscoveryOptions`.
+  bool allow_oversubscription = false;
   /// The seed of all randomness of the job.
   std::uint64_t seed = 0;
   /// A collective fails, naming the replica, if a replica does not join it within this time.

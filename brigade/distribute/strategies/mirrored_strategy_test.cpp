@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 
+#include "brigade/base/strings.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/machine/topology.h"
 
@@ -31,10 +32,20 @@ TEST(MirroredStrategy, RefusesInvalidDevices) {
             }).code(),
             ErrorCode::kInvalidArgument);
   EXPECT_EQ(error_from([] { MirroredStrategy({"gpu:99"}); }).code(), ErrorCode::kNotFound);
-  MirroredOptions too_many = cpus(device::discover_hardware().topology.usable_cores() + 1);
-  too_many.oversubscription = device::Oversubscription::kRefuse;
-  EXPECT_EQ(error_from([&] { const MirroredStrategy refused(too_many); }).code(),
+  const int cores = device::discover_hardware().topology.usable_cores();
+  EXPECT_EQ(error_from([&] {
+              MirroredStrategy({"cpu:0", base::str_cat("cpu:", cores + 1)});
+            }).code(),
             ErrorCode::kInvalidArgument);
+}
+
+TEST(MirroredStrategy, MoreReplicasThanCoresTrain) {
+  MirroredOptions many = cpus(device::discover_hardware().topology.usable_cores() + 1);
+  many.allow_oversubscription = false;
+  MirroredStrategy strategy(many);
+  std::atomic<int> calls = 0;
+  strategy.run([&](ReplicaContext&) { ++calls; });
+  EXPECT_EQ(calls, strategy.num_replicas_in_sync());
 }
 
 TEST(MirroredStrategy, AWaitTimesOutAndNamesTheMissingReplica) {

@@ -4,21 +4,19 @@
 #include <c10/core/DefaultDtype.h>
 #include <torch/version.h>
 
-#include <algorithm>
-
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/resolver.h"
 #include "brigade/comm/worker_facts.h"
-#include "brigade/distribute/spin_duration.h"
 
 namespace brigade::distribute {
 
 namespace {
 
-std::vector<device::Device> choose_devices(const MultiWorkerMirroredOptions& options) {
-  const device::DiscoveryOptions discovery{.threads_per_cpu = options.threads_per_replica,
-                                           .oversubscription = options.oversubscription};
+std::vector<device::Device> choose_worker_devices(const MultiWorkerMirroredOptions& options) {
+  const device::DiscoveryOptions discovery{
+      .threads_per_cpu = options.threads_per_replica,
+      .allow_oversubscription = options.allow_oversubscription};
   if (!options.devices.empty()) return device::resolve_devices(options.devices, discovery);
   std::vector<device::Device> gpus = device::available_gpus(discovery);
   return gpus.empty() ? device::resolve_devices({"cpu:0"}, discovery) : gpus;
@@ -119,26 +117,14 @@ std::shared_ptr<const WorkerGroup> make_workers(std::shared_ptr<cluster::Members
 
 StrategyParts parts_of(std::shared_ptr<cluster::Membership> membership,
                        const MultiWorkerMirroredOptions& options) {
-  std::vector<device::Device> devices = choose_devices(options);
-  const auto cpus =
-      std::count_if(devices.begin(), devices.end(), [](const auto& d) { return d.is_cpu(); });
-  const bool on_cpu = cpus > 0;
-  check_argument(
-      !on_cpu || cpus == static_cast<std::ptrdiff_t>(devices.size()),
-      "MultiWorkerMirroredStrategy: the devices mix CPUs and GPUs, and the slowest would "
-      "limit all; use one kind.");
-  const auto spin = spin_duration(devices);
-  auto workers = make_workers(std::move(membership), options, devices.size(), on_cpu);
-  return {.name = "multi_worker_mirrored",
-          .devices = std::move(devices),
-          .sharing = on_cpu ? variables::StorageSharing::kOneStorage
-                            : variables::StorageSharing::kOneCopyEach,
-          .update = on_cpu ? StrategyParts::Update::kSharded : StrategyParts::Update::kReplicas,
-          .seed = options.seed,
-          .placement = options.placement,
-          .timeout = options.timeout,
-          .spin = spin,
-          .workers = std::move(workers)};
+  StrategyParts parts = mirrored_parts("multi_worker_mirrored", choose_worker_devices(options));
+  const bool on_cpu = parts.devices.front().is_cpu();
+  parts.workers = make_workers(std::move(membership), options, parts.devices.size(), on_cpu);
+  if (parts.workers && on_cpu) parts.synchronizer = make_worker_synchronizer;
+  parts.seed = options.seed;
+  parts.placement = options.placement;
+  parts.timeout = options.timeout;
+  return parts;
 }
 
 }  // namespace

@@ -23,8 +23,8 @@ struct MultiWorkerMirroredOptions {
   std::vector<std::string> devices = {};
   /// The number of threads and cores of each replica on CPU. It changes the last bits of results.
   int threads_per_replica = 1;
-  /// Whether replicas on CPU may share cores.
-  device::Oversubscription oversubscription = device::Oversubscription::kRefuse;
+  /// Allows more replicas on CPU than cores without a warning; see `device::DiscoveryOptions`.
+  bool allow_oversubscription = false;
   /// The seed of all randomness of the job; must be equal in all workers.
   std::uint64_t seed = 0;
   /// A wait for a replica of the same process fails, naming the replica, after this time.

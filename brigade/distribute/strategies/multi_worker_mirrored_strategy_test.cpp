@@ -203,7 +203,7 @@ TEST(MultiWorkerMirroredStrategy, OnReadVariablesAreReadOverAllWorkers) {
     const auto make = [](const char* name, Aggregation aggregation) {
       return variables::make_variable({.name = name,
                                        .initial = scalar(0),
-                                       .trainable = variables::Trainable::kNo,
+                                       .trainable = false,
                                        .synchronization = Synchronization::kOnRead,
                                        .aggregation = aggregation});
     };
@@ -227,10 +227,8 @@ TEST(MultiWorkerMirroredStrategy, OnReadVariablesAreReadOverAllWorkers) {
 TEST(MultiWorkerMirroredStrategy, OnWriteVariablesAggregateOverAllReplicas) {
   run_workers({1, 1}, [](MultiWorkerMirroredStrategy& strategy) {
     const auto scope = strategy.scope();
-    const auto variable = variables::make_variable({.name = "v",
-                                                    .initial = scalar(1),
-                                                    .trainable = variables::Trainable::kNo,
-                                                    .aggregation = Aggregation::kMean});
+    const auto variable = variables::make_variable(
+        {.name = "v", .initial = scalar(1), .trainable = false, .aggregation = Aggregation::kMean});
     strategy.run(
         [&](ReplicaContext& context) { variable.assign_add(scalar(1 + context.replica_id())); });
     EXPECT_EQ(variable.read().item<double>(), 2.5);

@@ -12,10 +12,8 @@ std::string choose_device(const OneDeviceOptions& options) {
 StrategyParts parts_of(const OneDeviceOptions& options) {
   return {.name = "one_device",
           .devices = device::resolve_devices(
-              {choose_device(options)},
-              {.threads_per_cpu = options.threads, .oversubscription = options.oversubscription}),
-          .sharing = variables::StorageSharing::kOneStorage,
-          .update = StrategyParts::Update::kReplicas,
+              {choose_device(options)}, {.threads_per_cpu = options.threads,
+                                         .allow_oversubscription = options.allow_oversubscription}),
           .seed = options.seed,
           .placement = options.placement};
 }

@@ -17,7 +17,7 @@ struct OneDeviceOptions {
   /// The number of threads of one tensor operation on CPU.
   int threads = 1;
   /// Whether a CPU may have more threads, or a higher number, than there are cores for.
-  device::Oversubscription oversubscription = device::Oversubscription::kRefuse;
+  bool allow_oversubscription = false;
   /// The seed of all randomness of the job.
   std::uint64_t seed = 0;
   /// What happens if a device scope names a device that does not exist; the placement log.

@@ -13,7 +13,7 @@ std::unique_ptr<Strategy> make_tower_strategy(const TowerOptions& options) {
       CentralStorageOptions{.compute_devices = options.devices,
                             .parameter_device = options.controller,
                             .threads_per_replica = options.threads_per_tower,
-                            .oversubscription = options.oversubscription,
+                            .allow_oversubscription = options.allow_oversubscription,
                             .seed = options.seed,
                             .name = "towers",
                             .placement = options.placement});

@@ -29,7 +29,7 @@ struct TowerOptions {
   OptimizerOptions optimizer = {};
   std::uint64_t seed = 0;
   int threads_per_tower = 1;
-  device::Oversubscription oversubscription = device::Oversubscription::kRefuse;
+  bool allow_oversubscription = false;
   device::PlacementOptions placement = {};
 };
 

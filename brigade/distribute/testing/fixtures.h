@@ -21,9 +21,8 @@ namespace brigade::distribute {
 
 /// For tests: `replicas` logical CPUs that may share cores, and a timeout for waits.
 inline MirroredOptions cpus(int replicas, std::uint64_t seed = 0) {
-  MirroredOptions options{.oversubscription = device::Oversubscription::kAllow,
-                          .seed = seed,
-                          .timeout = std::chrono::seconds(60)};
+  MirroredOptions options{
+      .allow_oversubscription = true, .seed = seed, .timeout = std::chrono::seconds(60)};
   for (int replica = 0; replica < replicas; ++replica)
     options.devices.push_back("cpu:" + std::to_string(replica));
   return options;
@@ -36,7 +35,7 @@ inline CentralStorageOptions central_cpus(
     std::uint64_t seed = 0) {
   return {.compute_devices = cpus(replicas).devices,
           .caching = caching,
-          .oversubscription = device::Oversubscription::kAllow,
+          .allow_oversubscription = true,
           .seed = seed,
           .timeout = std::chrono::seconds(60)};
 }

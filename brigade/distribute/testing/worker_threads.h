@@ -16,7 +16,7 @@ namespace brigade::distribute {
 /// For tests: options of a worker with `replicas` logical CPUs that may share cores.
 inline MultiWorkerMirroredOptions worker_cpus(int replicas, std::uint64_t seed = 0) {
   MultiWorkerMirroredOptions options{.devices = cpus(replicas).devices,
-                                     .oversubscription = device::Oversubscription::kAllow,
+                                     .allow_oversubscription = true,
                                      .seed = seed,
                                      .timeout = std::chrono::seconds(60)};
   options.communication.timeout = std::chrono::seconds(60);
