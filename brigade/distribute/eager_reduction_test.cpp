@@ -19,19 +19,6 @@ class CountedCommunicator final : public comm::ProcessCommunicator {
       : inner_(std::move(inner)) {}
   int rank() const override { return inner_->rank(); }
   int world_size() const override { return inner_->world_size(); }
-  std::unique_ptr<comm::Work> all_reduce(std::span<const at::Tensor> tensors,
-                                         comm::ReduceOp op) override {
-    auto work = inner_->all_reduce(tensors, op);
-    ++reductions_;
-    return work;
-  }
-  std::unique_ptr<comm::Work> broadcast(std::span<const at::Tensor> tensors, int root) override {
-    return inner_->broadcast(tensors, root);
-  }
-  std::vector<at::Tensor> all_gather(const at::Tensor& tensor) override {
-    return inner_->all_gather(tensor);
-  }
-  void barrier() override { inner_->barrier(); }
   at::Tensor make_buffer(std::int64_t numel, at::ScalarType dtype) override {
     return inner_->make_buffer(numel, dtype);
   }
@@ -52,6 +39,12 @@ class CountedCommunicator final : public comm::ProcessCommunicator {
   }
 
  private:
+  std::vector<at::Tensor> execute(const comm::CollectiveCall& call) override {
+    auto gathered = inner_->run(call);
+    if (call.kind == comm::Collective::kAllReduce) ++reductions_;
+    return gathered;
+  }
+
   const std::unique_ptr<comm::ProcessCommunicator> inner_;
   std::atomic<int> reductions_ = 0;
 };
@@ -63,8 +56,9 @@ class CountedStrategy : public Strategy {
                   std::shared_ptr<const WorkerGroup> workers, int replicas)
       : Strategy({.name = "counted",
                   .devices = plain_cpus(replicas),
-                  .sharing = variables::StorageSharing::kOneStorage,
-                  .update = StrategyParts::Update::kSharded,
+                  .storage =
+                      variables::make_flat_storage_factory(variables::StorageSharing::kOneStorage),
+                  .synchronizer = make_worker_synchronizer,
                   .timeout = std::chrono::seconds(60),
                   .spin = std::chrono::microseconds(0),
                   .workers = std::move(workers)}),

@@ -8,6 +8,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/machine/affinity.h"
+#include "brigade/machine/topology.h"
 
 namespace brigade::distribute {
 
@@ -31,7 +32,21 @@ class IntraOpThreads {
 
 }  // namespace
 
-ReplicaRunner::ReplicaRunner(std::vector<device::Device> devices, ReplicaRunnerOptions options)
+std::chrono::microseconds spin_duration(const std::vector<device::Device>& devices) {
+  constexpr std::chrono::microseconds kOwnCore{200};
+  int threads = 0;
+  for (const device::Device& device : devices) threads += device.is_cpu() ? device.threads : 1;
+  return threads <= device::discover_hardware().topology.usable_cores()
+             ? kOwnCore
+             : std::chrono::microseconds(0);
+}
+
+std::unique_ptr<ReplicaRunner> make_thread_runner(const std::vector<device::Device>& devices,
+                                                  const ReplicaRunnerOptions& options) {
+  return std::make_unique<ThreadRunner>(devices, options);
+}
+
+ThreadRunner::ThreadRunner(std::vector<device::Device> devices, ReplicaRunnerOptions options)
     : devices_(std::move(devices)), options_(options) {
   check_argument(!devices_.empty(), "A strategy needs at least one device.");
   busy_ = std::make_unique<std::atomic<bool>[]>(devices_.size());
@@ -46,13 +61,13 @@ ReplicaRunner::ReplicaRunner(std::vector<device::Device> devices, ReplicaRunnerO
   at::set_num_threads(callers_threads);
 }
 
-ReplicaRunner::~ReplicaRunner() {
+ThreadRunner::~ThreadRunner() {
   stop_.store(true, std::memory_order_release);
   started_.raise();
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ReplicaRunner::run(const std::function<void(int)>& body) {
+void ThreadRunner::run(const std::function<void(int)>& body) {
   body_ = &body;
   for (int replica = 1; replica < replicas(); ++replica)
     busy_[replica].store(true, std::memory_order_relaxed);
@@ -63,14 +78,14 @@ void ReplicaRunner::run(const std::function<void(int)>& body) {
   body_ = nullptr;
 }
 
-void ReplicaRunner::run_on_caller() {
+void ThreadRunner::run_on_caller() {
   // Not pinned: the caller decides where its thread runs, and pinning and unpinning it would cost
   // 60 us per step. The other replicas are pinned to other cores, so one is free for it.
   const IntraOpThreads threads(devices_.front().threads);
   (*body_)(0);
 }
 
-void ReplicaRunner::serve(int replica) {
+void ThreadRunner::serve(int replica) {
   const device::Device& device = devices_[replica];
   // Pinned before the first tensor operation: the helper threads of libgomp inherit the mask of the
   // first.
@@ -91,7 +106,7 @@ void ReplicaRunner::serve(int replica) {
   }
 }
 
-void ReplicaRunner::wait_for_workers() {
+void ThreadRunner::wait_for_workers() {
   if (workers_.empty()) return;
   const std::uint64_t target = (runs_ + 1) * workers_.size();
   while (!finished_.wait_for(target, options_.spin, options_.stall_warning)) {

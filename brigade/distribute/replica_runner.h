@@ -21,28 +21,40 @@ struct ReplicaRunnerOptions {
   std::chrono::milliseconds stall_warning = std::chrono::minutes(1);
 };
 
-/// Runs replicas: calls a function once for each replica, concurrently. Replica 0 runs on the
-/// calling thread, because a thread switch would cost as much as a step of a small model. Every
-/// other replica has its own thread, which lives as long as the runner. During a run, each thread
-/// has its device's number of intra-op threads; the caller's number is restored afterwards. The
-/// other threads are pinned to their devices' cores; the caller's thread is not pinned.
+/// How long replicas on these devices spin while they wait for one another, before they sleep: 200
+/// us if each has its own core; 0 if they share cores, because a spinning replica would keep the
+/// one that it waits for from running.
+std::chrono::microseconds spin_duration(const std::vector<device::Device>& devices);
+
+/// The part of a strategy that runs its replicas.
 ///
 /// Thread-safety: `run` by one thread at a time.
 class ReplicaRunner {
  public:
+  virtual ~ReplicaRunner() = default;
+
+  /// Calls `body(replica)` once in every replica, and returns when all have returned. Replica 0
+  /// runs on the calling thread. All replicas run at the same time, because they wait for one
+  /// another. `body` must not throw.
+  virtual void run(const std::function<void(int)>& body) = 0;
+};
+
+/// Runs each replica on a thread: replica 0 on the calling one, because a thread switch would cost
+/// as much as a step of a small model; every other on its own, which lives as long as the runner.
+/// During a run, each thread has its device's number of intra-op threads; the caller's number is
+/// restored afterwards. The other threads are pinned to their devices' cores; the caller's thread
+/// is not pinned.
+class ThreadRunner final : public ReplicaRunner {
+ public:
   /// Takes one device per replica; at least one.
-  explicit ReplicaRunner(std::vector<device::Device> devices, ReplicaRunnerOptions options = {});
+  explicit ThreadRunner(std::vector<device::Device> devices, ReplicaRunnerOptions options = {});
   /// Joins the threads.
-  ~ReplicaRunner();
-  ReplicaRunner(const ReplicaRunner&) = delete;
-  ReplicaRunner& operator=(const ReplicaRunner&) = delete;
+  ~ThreadRunner() override;
+  ThreadRunner(const ThreadRunner&) = delete;
+  ThreadRunner& operator=(const ThreadRunner&) = delete;
 
   int replicas() const { return static_cast<int>(devices_.size()); }
-  const std::vector<device::Device>& devices() const { return devices_; }
-
-  /// Calls `body(replica)` in every replica and returns when all have returned. `body` must not
-  /// throw.
-  void run(const std::function<void(int)>& body);
+  void run(const std::function<void(int)>& body) override;
 
  private:
   void serve(int replica);
@@ -59,5 +71,13 @@ class ReplicaRunner {
   std::unique_ptr<std::atomic<bool>[]> busy_;  // [replica], to name the replicas that still run
   std::vector<std::thread> workers_;           // of replicas 1 and up
 };
+
+/// Makes the runner of replicas on these devices (`StrategyParts::runner`).
+using ReplicaRunnerFactory = std::function<std::unique_ptr<ReplicaRunner>(
+    const std::vector<device::Device>& devices, const ReplicaRunnerOptions& options)>;
+
+/// Makes a ThreadRunner.
+std::unique_ptr<ReplicaRunner> make_thread_runner(const std::vector<device::Device>& devices,
+                                                  const ReplicaRunnerOptions& options);
 
 }  // namespace brigade::distribute

@@ -11,6 +11,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/distribute/testing/fixtures.h"
+#include "brigade/machine/topology.h"
 
 namespace brigade::distribute {
 namespace {
@@ -31,12 +32,12 @@ class KeptThreads : public ::testing::Test {
 };
 using ReplicaRunnerThreads = KeptThreads;
 
-TEST(ReplicaRunner, NeedsADevice) {
-  EXPECT_THROW(ReplicaRunner({}), Error);
+TEST(ThreadRunner, NeedsADevice) {
+  EXPECT_THROW(ThreadRunner({}), Error);
 }
 
-TEST(ReplicaRunner, CallsTheBodyOnceForEachReplicaConcurrently) {
-  ReplicaRunner runner(plain_cpus(3), kSleepy);
+TEST(ThreadRunner, CallsTheBodyOnceForEachReplicaConcurrently) {
+  ThreadRunner runner(plain_cpus(3), kSleepy);
   EXPECT_EQ(runner.replicas(), 3);
   for (int round = 0; round < 50; ++round) {
     std::atomic<int> here = 0;
@@ -51,8 +52,8 @@ TEST(ReplicaRunner, CallsTheBodyOnceForEachReplicaConcurrently) {
   }
 }
 
-TEST(ReplicaRunner, ReplicaZeroRunsOnTheCallersThreadAndTheOthersKeepTheirs) {
-  ReplicaRunner runner(plain_cpus(3), kSleepy);
+TEST(ThreadRunner, ReplicaZeroRunsOnTheCallersThreadAndTheOthersKeepTheirs) {
+  ThreadRunner runner(plain_cpus(3), kSleepy);
   std::vector<std::thread::id> first(3);
   std::vector<std::thread::id> second(3);
   runner.run([&](int replica) { first[replica] = std::this_thread::get_id(); });
@@ -66,7 +67,7 @@ TEST_F(ReplicaRunnerThreads, EachReplicaHasItsDevicesNumberAndTheCallersIsRestor
   at::set_num_threads(3);
   auto devices = plain_cpus(2, 2);
   devices[1].threads = 1;
-  ReplicaRunner runner(devices, kSleepy);
+  ThreadRunner runner(devices, kSleepy);
   EXPECT_EQ(at::get_num_threads(), 3);
   std::vector<int> threads(2);
   runner.run([&](int replica) { threads[replica] = at::get_num_threads(); });
@@ -76,13 +77,13 @@ TEST_F(ReplicaRunnerThreads, EachReplicaHasItsDevicesNumberAndTheCallersIsRestor
 
 TEST_F(ReplicaRunnerThreads, ThreadsStartedLaterHaveTheCallersNumber) {
   at::set_num_threads(3);
-  ReplicaRunner runner(plain_cpus(2, 1), kSleepy);
+  ThreadRunner runner(plain_cpus(2, 1), kSleepy);
   EXPECT_EQ(threads_of_a_new_thread(), 3);
   runner.run([](int) {});
   EXPECT_EQ(threads_of_a_new_thread(), 3);
 }
 
-TEST(ReplicaRunner, ASlowReplicaIsNamedInTheLog) {
+TEST(ThreadRunner, ASlowReplicaIsNamedInTheLog) {
   std::mutex mutex;
   std::string log;
   base::set_log_sink([&](base::LogLevel, std::string_view text) {
@@ -94,8 +95,8 @@ TEST(ReplicaRunner, ASlowReplicaIsNamedInTheLog) {
     return log.find("replica 1 ") != std::string::npos;
   };
   {
-    ReplicaRunner runner(plain_cpus(2), {.spin = std::chrono::microseconds(0),
-                                         .stall_warning = std::chrono::milliseconds(5)});
+    ThreadRunner runner(plain_cpus(2), {.spin = std::chrono::microseconds(0),
+                                        .stall_warning = std::chrono::milliseconds(5)});
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     runner.run([&](int replica) {
       while (replica == 1 && !warned() && std::chrono::steady_clock::now() < deadline)
@@ -106,8 +107,16 @@ TEST(ReplicaRunner, ASlowReplicaIsNamedInTheLog) {
   EXPECT_TRUE(warned()) << log;
 }
 
-TEST(ReplicaRunner, CanBeDestroyedWithoutARun) {
-  ReplicaRunner runner(plain_cpus(4), kSleepy);
+TEST(ThreadRunner, CanBeDestroyedWithoutARun) {
+  ThreadRunner runner(plain_cpus(4), kSleepy);
+}
+
+TEST(SpinDuration, ReplicasPollOnlyIfEachHasACore) {
+  const int cores = device::discover_hardware().topology.usable_cores();
+  EXPECT_GT(spin_duration(plain_cpus(1, 1)).count(), 0);
+  EXPECT_GT(spin_duration(plain_cpus(cores, 1)).count(), 0);
+  EXPECT_EQ(spin_duration(plain_cpus(cores + 1, 1)).count(), 0);
+  EXPECT_EQ(spin_duration(plain_cpus(1, cores + 1)).count(), 0);
 }
 
 }  // namespace

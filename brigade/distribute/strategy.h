@@ -14,9 +14,7 @@
 
 #include "brigade/base/ambient.h"
 #include "brigade/comm/communicator.h"
-#include "brigade/comm/cross_device_ops.h"
 #include "brigade/device/device.h"
-#include "brigade/device/placement.h"
 #include "brigade/distribute/function_module.h"
 #include "brigade/distribute/input/distributed_dataset.h"
 #include "brigade/distribute/input/input_context.h"
@@ -25,43 +23,10 @@
 #include "brigade/distribute/replica_context.h"
 #include "brigade/distribute/replicated.h"
 #include "brigade/distribute/step_meter.h"
-#include "brigade/distribute/worker_group.h"
+#include "brigade/distribute/strategy_parts.h"
 #include "brigade/variables/variable_store.h"
 
 namespace brigade::distribute {
-
-/// The choices that define a strategy: which devices run replicas, where variables live, how
-/// gradients are reduced and who updates the variables.
-struct StrategyParts {
-  std::string name;
-  /// The devices that run replicas: one replica on each.
-  std::vector<device::Device> devices;
-  /// Where trainable variables live.
-  variables::StorageSharing sharing = variables::StorageSharing::kOneCopyEach;
-  /// The device that holds the only copy of the trainable variables. Required by
-  /// StorageSharing::kController; if unset, each replica's variables are on its own device.
-  std::optional<device::Device> controller = std::nullopt;
-  /// Which replicas read a cached copy of the controller's variables.
-  variables::Caching caching = variables::Caching::kWhereNeeded;
-  /// How gradients are reduced and who updates the variables.
-  enum class Update {
-    kSharded,    ///< each of R replicas reduces and updates 1/R of the elements in shared memory
-    kReplicas,   ///< gradients are all-reduced and every replica updates its own copy
-    kController  ///< gradients are reduced to the controller, which updates the only copy
-  } update = Update::kReplicas;
-  /// How gradients are summed over devices. Unset: the fastest way that `update` has.
-  std::shared_ptr<const comm::CrossDeviceOps> cross_device_ops = nullptr;
-  /// The seed of all randomness: initial weights, dropout, shuffles without an explicit seed.
-  std::uint64_t seed = 0;
-  /// What happens if a device scope names a device that does not exist; the placement log.
-  device::PlacementOptions placement = {};
-  /// A collective fails, naming the replica, if a replica does not join it within this time.
-  std::chrono::milliseconds timeout = std::chrono::minutes(10);
-  /// How long waiting replicas poll before they sleep; 0 if there are more replicas than cores.
-  std::chrono::microseconds spin{200};
-  /// The processes that train together, including this one; null: only this one.
-  std::shared_ptr<const WorkerGroup> workers = nullptr;
-};
 
 /// A std::shared_ptr to a module. A holder made by TORCH_MODULE is not one; it only converts to
 /// one.
@@ -324,11 +289,11 @@ class Strategy {
   void reset_step_times();
 
  protected:
+  /// Throws kInvalidArgument if there is no device.
   explicit Strategy(StrategyParts parts);
 
  private:
   struct Engine;
-  class RunScope;
   struct BuiltFunction {
     variables::VariableScope scope;
     std::vector<variables::Variable> variables;

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "brigade/distribute/cross_replica_call.h"
-#include "brigade/distribute/optimizer/gradient_presence.h"
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/distribute/replica_context.h"
 
@@ -41,12 +40,6 @@ Row moved(std::span<const at::Tensor> gradients, c10::Device device) {
   return there;
 }
 
-void mark_updated(const optim::OptimizerState& state, const std::vector<bool>& known, int replica) {
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    if (known[i] && !state.is_frozen(i)) state.variables()[i].mark_updated(replica);
-  }
-}
-
 void apply_to_master(optim::OptimizerState& state, int master, const std::vector<bool>& known,
                      std::span<const at::Tensor> sums) {
   const comm::PhaseScope update(current_step_clock(), comm::StepPhase::kUpdate);
@@ -58,11 +51,10 @@ void apply_to_master(optim::OptimizerState& state, int master, const std::vector
 /// Adds gradients on replica 0's thread, with cross-device ops.
 class Reducer {
  public:
-  Reducer(std::shared_ptr<comm::LocalGroup> group, const optim::OptimizerState& state,
-          std::shared_ptr<const comm::CrossDeviceOps> ops)
-      : replicas_(group->world_size()),
-        destinations_(master_devices(state)),
-        call_(std::move(group), replica_devices(state), destinations_),
+  Reducer(const SynchronizerContext& context, std::shared_ptr<const comm::CrossDeviceOps> ops)
+      : replicas_(context.group->world_size()),
+        destinations_(master_devices(*context.state)),
+        call_(context.group, replica_devices(*context.state), destinations_),
         ops_(std::move(ops)) {}
 
   CrossReplicaCall& call() { return call_; }
@@ -93,11 +85,10 @@ class Reducer {
 /// Reduces with cross-device ops, and lets another synchronizer update.
 class ReducingSynchronizer final : public GradientSynchronizer {
  public:
-  ReducingSynchronizer(std::shared_ptr<comm::LocalGroup> group,
-                       const std::shared_ptr<optim::OptimizerState>& state,
+  ReducingSynchronizer(const SynchronizerContext& context,
                        std::shared_ptr<const comm::CrossDeviceOps> ops,
                        std::unique_ptr<GradientSynchronizer> inner)
-      : reducer_(std::move(group), *state, std::move(ops)), inner_(std::move(inner)) {}
+      : reducer_(context, std::move(ops)), inner_(std::move(inner)) {}
 
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
     if (state == GradientState::kAggregated) return inner_->apply(replica, gradients, state);
@@ -130,10 +121,9 @@ class ReducingSynchronizer final : public GradientSynchronizer {
 /// Adds gradients and updates on replica 0's thread.
 class FirstReplicaSynchronizer final : public GradientSynchronizer {
  public:
-  FirstReplicaSynchronizer(std::shared_ptr<comm::LocalGroup> group,
-                           std::shared_ptr<optim::OptimizerState> state,
+  FirstReplicaSynchronizer(const SynchronizerContext& context,
                            std::shared_ptr<const comm::CrossDeviceOps> ops)
-      : state_(std::move(state)), reducer_(std::move(group), *state_, std::move(ops)) {}
+      : state_(context.state), reducer_(context, std::move(ops)) {}
 
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
     const at::NoGradGuard no_grad;
@@ -194,18 +184,32 @@ class HostStaging {
   Row memory_;
 };
 
+/// Adds gradients and updates in the controller's memory.
+std::unique_ptr<GradientSynchronizer> make_updater(const SynchronizerContext& context,
+                                                   std::shared_ptr<const comm::CrossDeviceOps> ops,
+                                                   std::optional<ControllerWork> work) {
+  const bool on_cpu = context.state->storages().front()->master(0).is_cpu();
+  if (work.value_or(on_cpu ? ControllerWork::kSharded : ControllerWork::kFirstReplica) ==
+      ControllerWork::kFirstReplica) {
+    if (!ops) ops = std::make_shared<comm::ReductionToOneDevice>();
+    return std::make_unique<FirstReplicaSynchronizer>(context, std::move(ops));
+  }
+  auto sharded = make_sharded_synchronizer(context);
+  if (!ops) return sharded;
+  return std::make_unique<ReducingSynchronizer>(context, std::move(ops), std::move(sharded));
+}
+
 /// Wraps a synchronizer that updates the controller's memory: copies gradients to the controller
 /// before the update, and refreshes the replicas' copies after it.
 class ControllerSynchronizer final : public GradientSynchronizer {
  public:
-  /// Whether `inner` needs local gradients on the controller, as it needs aggregated ones.
-  enum class StageLocal { kNo, kYes };
-  ControllerSynchronizer(std::shared_ptr<optim::OptimizerState> state,
-                         std::unique_ptr<GradientSynchronizer> inner, StageLocal stage_local)
-      : state_(std::move(state)),
-        inner_(std::move(inner)),
+  ControllerSynchronizer(const SynchronizerContext& context,
+                         const std::shared_ptr<const comm::CrossDeviceOps>& ops,
+                         std::optional<ControllerWork> work)
+      : state_(context.state),
+        inner_(make_updater(context, ops, work)),
         to_cpu_(state_->storages().front()->master(0).is_cpu()),
-        stage_local_(stage_local),
+        stages_local_(ops == nullptr),
         staging_(static_cast<std::size_t>(state_->variables().front().num_components())) {}
 
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
@@ -225,7 +229,7 @@ class ControllerSynchronizer final : public GradientSynchronizer {
   std::span<const at::Tensor> on_controller(int replica, std::span<const at::Tensor> gradients,
                                             GradientState state) {
     const at::NoGradGuard no_grad;
-    const bool stays = state == GradientState::kLocal && stage_local_ == StageLocal::kNo;
+    const bool stays = state == GradientState::kLocal && !stages_local_;
     if (!to_cpu_ || stays) return gradients;
     const comm::PhaseScope communication(current_step_clock(), comm::StepPhase::kCommunication);
     return staging_[static_cast<std::size_t>(replica)].copy_to_host(gradients);
@@ -234,42 +238,27 @@ class ControllerSynchronizer final : public GradientSynchronizer {
   const std::shared_ptr<optim::OptimizerState> state_;
   const std::unique_ptr<GradientSynchronizer> inner_;
   const bool to_cpu_;
-  const StageLocal stage_local_;
+  const bool stages_local_;           // ops take local gradients where they are
   std::vector<HostStaging> staging_;  // [replica], each its own
 };
 
-std::unique_ptr<GradientSynchronizer> make_updater(
-    std::shared_ptr<comm::LocalGroup> group, const std::shared_ptr<optim::OptimizerState>& state,
-    std::shared_ptr<const comm::CrossDeviceOps> ops, ControllerWork work) {
-  if (work == ControllerWork::kSharded) {
-    auto sharded = make_sharded_synchronizer(group, state);
-    if (!ops) return sharded;
-    return make_reducing_synchronizer(std::move(group), state, std::move(ops), std::move(sharded));
-  }
-  if (!ops) ops = std::make_shared<comm::ReductionToOneDevice>();
-  return std::make_unique<FirstReplicaSynchronizer>(std::move(group), state, std::move(ops));
-}
-
 }  // namespace
 
-std::unique_ptr<GradientSynchronizer> make_reducing_synchronizer(
-    std::shared_ptr<comm::LocalGroup> group, std::shared_ptr<optim::OptimizerState> state,
-    std::shared_ptr<const comm::CrossDeviceOps> ops, std::unique_ptr<GradientSynchronizer> inner) {
-  return std::make_unique<ReducingSynchronizer>(std::move(group), state, std::move(ops),
-                                                std::move(inner));
+SynchronizerFactory with_cross_device_ops(std::shared_ptr<const comm::CrossDeviceOps> ops,
+                                          SynchronizerFactory inner) {
+  if (!ops) return inner;
+  return [ops = std::move(ops), inner = std::move(inner)](
+             const SynchronizerContext& context) -> std::unique_ptr<GradientSynchronizer> {
+    if (context.group->world_size() == 1) return inner(context);
+    return std::make_unique<ReducingSynchronizer>(context, ops, inner(context));
+  };
 }
 
-std::unique_ptr<GradientSynchronizer> make_controller_synchronizer(
-    std::shared_ptr<comm::LocalGroup> group, std::shared_ptr<optim::OptimizerState> state,
-    std::shared_ptr<const comm::CrossDeviceOps> ops, std::optional<ControllerWork> work) {
-  const bool on_cpu = state->storages().front()->master(0).is_cpu();
-  const auto stage_local =
-      ops ? ControllerSynchronizer::StageLocal::kNo : ControllerSynchronizer::StageLocal::kYes;
-  auto updater = make_updater(
-      std::move(group), state, std::move(ops),
-      work.value_or(on_cpu ? ControllerWork::kSharded : ControllerWork::kFirstReplica));
-  return std::make_unique<ControllerSynchronizer>(std::move(state), std::move(updater),
-                                                  stage_local);
+SynchronizerFactory controller_synchronizer(std::shared_ptr<const comm::CrossDeviceOps> ops,
+                                            std::optional<ControllerWork> work) {
+  return [ops = std::move(ops), work](const SynchronizerContext& context) {
+    return std::make_unique<ControllerSynchronizer>(context, ops, work);
+  };
 }
 
 void apply_everywhere(optim::OptimizerState& state, std::span<const at::Tensor> sums) {

@@ -2,7 +2,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/exchange/call_header.h"
+#include "brigade/comm/communicator.h"
 
 namespace brigade::distribute {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "brigade/distribute/optimizer/gradient_ready_listener.h"
+#include "brigade/distribute/optimizer/gradient_synchronizer.h"
 
 namespace torch::autograd {
 struct Node;

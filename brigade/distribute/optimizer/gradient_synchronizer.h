@@ -2,11 +2,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "brigade/comm/communicator.h"
 #include "brigade/comm/cross_device_ops.h"
 #include "brigade/comm/local/local_group.h"
 #include "brigade/distribute/worker_group.h"
@@ -20,12 +23,35 @@ enum class GradientState { kLocal, kAggregated };
 /// How a step ended in this process.
 enum class StepOutcome { kDone, kFailed };
 
-class GradientReadyListener;
+/// Is notified of each gradient as soon as backward has completed it, so that its reduction
+/// overlaps with the rest of backward. A `GradientSynchronizer` that supports this returns one from
+/// `GradientSynchronizer::ready_listener`; `Optimizer::minimize` uses it if gradients are applied
+/// unchanged.
+///
+/// In each step a replica either calls `begin`, then `ready` for any of its gradients, and then
+/// applies all of them or calls `cancel`; or it makes none of these calls and only applies.
+///
+/// Thread-safety: each replica from its own thread.
+class GradientReadyListener {
+ public:
+  virtual ~GradientReadyListener() = default;
+
+  /// Whether the next step uses the notifications. If not, do not call the functions below.
+  virtual bool is_enabled() const = 0;
+  /// Replica `replica` begins a backward pass, whose gradients it will apply. The pass must not
+  /// contain collectives. Throws kFailedPrecondition if an earlier pass of this step has failed.
+  virtual void begin(int replica) = 0;
+  /// The gradient of variable `variable` (an index into `OptimizerState::variables`) is complete.
+  /// It is contiguous, and must not change until it is applied.
+  virtual void ready(int replica, std::size_t variable, const at::Tensor& gradient) = 0;
+  /// The current pass has failed: its gradients will not be applied.
+  virtual void cancel(int replica) noexcept = 0;
+};
 
 /// How gradients are reduced and which thread updates the parameters: the part of a strategy that
 /// turns the replicas' gradients into new parameters. An undefined gradient counts as zero if
 /// another replica has one. If no replica has one, the variable, its slots and its step do not
-/// change.
+/// change. `make_replica_synchronizer` is the default of strategies, and the simplest example.
 ///
 /// Thread-safety: collective; every replica calls from its own thread, in the same order.
 class GradientSynchronizer {
@@ -53,20 +79,39 @@ class GradientSynchronizer {
   virtual StepOutcome end_step(StepOutcome replicas) { return replicas; }
 };
 
-/// For replicas that share the parameters' memory: between two barriers each replica adds the
-/// gradients of its shard of the elements, in rank order, and updates that shard. Nothing is
-/// copied, and each of R replicas does 1/R of the update. Used by Mirrored on CPU.
-std::unique_ptr<GradientSynchronizer> make_sharded_synchronizer(
-    std::shared_ptr<comm::LocalGroup> group, std::shared_ptr<optim::OptimizerState> state);
+/// What a strategy gives to the synchronizer of one of its optimizers.
+struct SynchronizerContext {
+  std::shared_ptr<optim::OptimizerState> state;
+  /// The replicas of this process.
+  std::shared_ptr<comm::LocalGroup> group;
+  /// [replica of this process]: the communicators of all replicas of all processes. They outlive
+  /// the synchronizer.
+  std::vector<comm::Communicator*> communicators;
+  /// The processes that train together; null: only this one.
+  std::shared_ptr<const WorkerGroup> workers = nullptr;
+  /// The optimizer's number among the strategy's, which identifies its collectives between
+  /// processes.
+  int optimizer = 0;
+};
 
-/// For replicas that each have their own parameters: gradients are all-reduced, and each replica
-/// updates all of its parameters. Used by Mirrored on GPUs, and by any strategy of one replica,
-/// where nothing is sent. `workers` is the communicator of the processes if there are several; then
-/// `communicators` connect the replicas of all of them. `optimizer` is the optimizer's number among
-/// the strategy's, which identifies its collectives between processes.
-std::unique_ptr<GradientSynchronizer> make_replica_synchronizer(
-    std::vector<comm::Communicator*> communicators, std::shared_ptr<optim::OptimizerState> state,
-    comm::ProcessCommunicator* workers = nullptr, int optimizer = 0);
+/// Makes the synchronizer of an optimizer: a part of a strategy (`StrategyParts::synchronizer`).
+using SynchronizerFactory =
+    std::function<std::unique_ptr<GradientSynchronizer>(const SynchronizerContext&)>;
+
+/// Gradients are all-reduced, and each replica updates its own parameters. Used by Mirrored on
+/// GPUs, and by any strategy of one replica, where nothing is sent.
+std::unique_ptr<GradientSynchronizer> make_replica_synchronizer(const SynchronizerContext& context);
+
+/// For replicas of one process that share the parameters' memory: between two barriers each replica
+/// adds the gradients of its shard of the elements, in rank order, and updates that shard. Nothing
+/// is copied, and each of R replicas does 1/R of the update. Used by Mirrored on CPU.
+std::unique_ptr<GradientSynchronizer> make_sharded_synchronizer(const SynchronizerContext& context);
+
+/// For the processes of a cluster whose replicas share the parameters' memory: the gradients of
+/// this process's replicas are added into flat buckets (`GradientBuckets`), which are reduced over
+/// the processes in rank order, and every process updates its own variables with the sums. Used by
+/// MultiWorkerMirrored on CPU.
+std::unique_ptr<GradientSynchronizer> make_worker_synchronizer(const SynchronizerContext& context);
 
 /// Which threads add gradients and update variables on a controller.
 enum class ControllerWork {
@@ -76,29 +121,31 @@ enum class ControllerWork {
 
 /// For variables on a controller: all replicas' gradients are copied to its device, added there in
 /// rank order (or with `ops`, if given), and applied to the variables; then replicas that read a
-/// copy refresh it. Used by central storage and towers.
-std::unique_ptr<GradientSynchronizer> make_controller_synchronizer(
-    std::shared_ptr<comm::LocalGroup> group, std::shared_ptr<optim::OptimizerState> state,
-    std::shared_ptr<const comm::CrossDeviceOps> ops,
-    std::optional<ControllerWork> work = std::nullopt);
+/// copy refresh it. Unset `work` follows from the controller's device. Used by central storage and
+/// towers.
+SynchronizerFactory controller_synchronizer(std::shared_ptr<const comm::CrossDeviceOps> ops,
+                                            std::optional<ControllerWork> work = std::nullopt);
 
 /// Adds the replicas' gradients with `ops`, in the cross-replica context on replica 0's thread, and
-/// updates with `inner`. For strategies whose options name `CrossDeviceOps`.
-std::unique_ptr<GradientSynchronizer> make_reducing_synchronizer(
-    std::shared_ptr<comm::LocalGroup> group, std::shared_ptr<optim::OptimizerState> state,
-    std::shared_ptr<const comm::CrossDeviceOps> ops, std::unique_ptr<GradientSynchronizer> inner);
-
-/// For the processes of a cluster: the gradients of this process's replicas are added into flat
-/// buckets (`GradientBuckets`), which are reduced over the processes in rank order, and every
-/// process updates its own variables with the sums. Used by MultiWorkerMirrored on CPU. `optimizer`
-/// is the optimizer's number among the strategy's, which identifies its collectives between
-/// processes.
-std::unique_ptr<GradientSynchronizer> make_worker_synchronizer(
-    std::shared_ptr<comm::LocalGroup> group, std::shared_ptr<optim::OptimizerState> state,
-    std::shared_ptr<const WorkerGroup> workers, int optimizer);
+/// updates with what `inner` makes. Returns `inner` itself if `ops` is null; for one replica, which
+/// has nothing to add, `inner` is used alone. For strategies whose options name `CrossDeviceOps`.
+SynchronizerFactory with_cross_device_ops(std::shared_ptr<const comm::CrossDeviceOps> ops,
+                                          SynchronizerFactory inner);
 
 /// Updates every replica's parameters with `sums`, in the cross-replica context, on one thread.
 /// `sums` are in the order of `OptimizerState::variables`; variables without a sum do not change.
 void apply_everywhere(optim::OptimizerState& state, std::span<const at::Tensor> sums);
+
+/// For synchronizers: which of these gradients exist.
+std::vector<bool> present(std::span<const at::Tensor> gradients);
+/// Sets `known[i]` for each gradient that exists.
+void merge_present(std::vector<bool>& known, std::span<const at::Tensor> gradients);
+/// Which gradients exist on at least one rank. Collective.
+std::vector<bool> present_anywhere(comm::Communicator& communicator,
+                                   std::span<const at::Tensor> gradients);
+
+/// For synchronizers: calls `Variable::mark_updated` for the variables that are known and not
+/// frozen, after replica `replica`'s part of an update.
+void mark_updated(const optim::OptimizerState& state, const std::vector<bool>& known, int replica);
 
 }  // namespace brigade::distribute

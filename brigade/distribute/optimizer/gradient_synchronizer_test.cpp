@@ -5,12 +5,14 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <gtest/gtest.h>
 
 #include <ostream>
 #include <thread>
 
+#include "brigade/comm/testing/rank_threads.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
@@ -73,15 +75,15 @@ struct Applied {
 
   std::unique_ptr<GradientSynchronizer> make_synchronizer(const Case& c) const {
     const auto ops = c.reduce == Reduce::kByOps ? std::make_shared<comm::AllReduce>() : nullptr;
+    SynchronizerContext context{.state = state, .group = group, .communicators = {}};
+    for (const auto& communicator : communicators)
+      context.communicators.push_back(communicator.get());
     if (c.sharing == StorageSharing::kController)
-      return make_controller_synchronizer(group, state, ops, c.work);
-    std::vector<comm::Communicator*> borrowed;
-    for (const auto& communicator : communicators) borrowed.push_back(communicator.get());
-    auto made = c.sharing == StorageSharing::kOneStorage && c.replicas > 1
-                    ? make_sharded_synchronizer(group, state)
-                    : make_replica_synchronizer(std::move(borrowed), state);
-    if (!ops) return made;
-    return make_reducing_synchronizer(group, state, ops, std::move(made));
+      return controller_synchronizer(ops, c.work)(context);
+    const SynchronizerFactory make = c.sharing == StorageSharing::kOneStorage && c.replicas > 1
+                           ? make_sharded_synchronizer
+                           : make_replica_synchronizer;
+    return with_cross_device_ops(ops, make)(context);
   }
 
   template <class Body>
@@ -254,6 +256,27 @@ std::vector<Case> cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Synchronizers, AppliedGradients, ::testing::ValuesIn(cases()));
+
+TEST(GradientPresence, DistinguishesDefinedFromUndefined) {
+  const at::Tensor some = at::ones({1}), none;
+  const std::vector<at::Tensor> gradients = {some, none};
+  EXPECT_EQ(present(gradients), std::vector<bool>({true, false}));
+  std::vector<bool> known = {false, true};
+  merge_present(known, gradients);
+  EXPECT_EQ(known, std::vector<bool>({true, true}));
+}
+
+TEST(GradientPresence, OneReplicaIsEnough) {
+  const at::Tensor some = at::ones({1}), none;
+  comm::run_ranks_successfully(3, [&](comm::Communicator& communicator) {
+    const std::vector<at::Tensor> gradients = {communicator.rank() == 2 ? some : none, none, some};
+    EXPECT_EQ(present_anywhere(communicator, gradients), std::vector<bool>({true, false, true}));
+  });
+  comm::run_ranks_successfully(1, [&](comm::Communicator& communicator) {
+    const std::vector<at::Tensor> gradients = {some, none};
+    EXPECT_EQ(present_anywhere(communicator, gradients), std::vector<bool>({true, false}));
+  });
+}
 
 }  // namespace
 }  // namespace brigade::distribute

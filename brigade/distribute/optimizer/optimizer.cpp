@@ -17,7 +17,6 @@
 #include "brigade/distribute/optimizer/gradient_accumulator.h"
 #include "brigade/distribute/optimizer/gradient_check.h"
 #include "brigade/distribute/optimizer/gradient_hooks.h"
-#include "brigade/distribute/optimizer/gradient_ready_listener.h"
 #include "brigade/distribute/optimizer/objective.h"
 #include "brigade/distribute/replica_context.h"
 #include "brigade/variables/graph.h"

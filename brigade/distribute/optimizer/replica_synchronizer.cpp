@@ -2,7 +2,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "brigade/distribute/optimizer/gradient_presence.h"
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/distribute/replica_context.h"
 
@@ -12,13 +11,11 @@ namespace {
 
 class ReplicaSynchronizer final : public GradientSynchronizer {
  public:
-  ReplicaSynchronizer(std::vector<comm::Communicator*> communicators,
-                      std::shared_ptr<optim::OptimizerState> state,
-                      comm::ProcessCommunicator* workers, int optimizer)
-      : communicators_(std::move(communicators)),
-        state_(std::move(state)),
-        workers_(workers),
-        purpose_{.use = comm::CallPurpose::Use::kGradients, .optimizer = optimizer} {}
+  explicit ReplicaSynchronizer(const SynchronizerContext& context)
+      : communicators_(context.communicators),
+        state_(context.state),
+        workers_(context.workers ? context.workers->communicator.get() : nullptr),
+        purpose_{.use = comm::CallPurpose::Use::kGradients, .optimizer = context.optimizer} {}
 
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
     const at::NoGradGuard no_grad;
@@ -32,9 +29,7 @@ class ReplicaSynchronizer final : public GradientSynchronizer {
       for (const optim::UpdateRun& run : state_->runs(known))
         state_->apply_whole(replica, run, summed);
     }
-    for (std::size_t i = 0; i < known.size(); ++i) {
-      if (known[i] && !state_->is_frozen(i)) state_->variables()[i].mark_updated(replica);
-    }
+    mark_updated(*state_, known, replica);
     // All replicas read the steps in `runs`; replica 0 advances them when all have read.
     if (has_peers()) communicators_[replica]->barrier();
     if (replica == 0) state_->advance(known);
@@ -78,10 +73,8 @@ class ReplicaSynchronizer final : public GradientSynchronizer {
 }  // namespace
 
 std::unique_ptr<GradientSynchronizer> make_replica_synchronizer(
-    std::vector<comm::Communicator*> communicators, std::shared_ptr<optim::OptimizerState> state,
-    comm::ProcessCommunicator* workers, int optimizer) {
-  return std::make_unique<ReplicaSynchronizer>(std::move(communicators), std::move(state), workers,
-                                               optimizer);
+    const SynchronizerContext& context) {
+  return std::make_unique<ReplicaSynchronizer>(context);
 }
 
 }  // namespace brigade::distribute

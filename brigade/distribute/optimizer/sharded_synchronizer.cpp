@@ -7,7 +7,6 @@
 
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/distribute/input/element_shard.h"
-#include "brigade/distribute/optimizer/gradient_presence.h"
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 
 namespace brigade::distribute {
@@ -19,9 +18,8 @@ constexpr std::int64_t kBlock = 32 * 1024;
 
 class ShardedSynchronizer final : public GradientSynchronizer {
  public:
-  ShardedSynchronizer(std::shared_ptr<comm::LocalGroup> group,
-                      std::shared_ptr<optim::OptimizerState> state)
-      : group_(std::move(group)), state_(std::move(state)), scratch_(group_->world_size()) {}
+  explicit ShardedSynchronizer(const SynchronizerContext& context)
+      : group_(context.group), state_(context.state), scratch_(group_->world_size()) {}
 
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
     const at::NoGradGuard no_grad;
@@ -41,7 +39,7 @@ class ShardedSynchronizer final : public GradientSynchronizer {
         }
       }
     });
-    mark_updated(replica, known);
+    mark_updated(*state_, known, replica);
     // The others read it only after the next barrier.
     if (replica == 0) state_->advance(known);
   }
@@ -122,12 +120,6 @@ class ShardedSynchronizer final : public GradientSynchronizer {
     return tensor;
   }
 
-  void mark_updated(int replica, const std::vector<bool>& known) const {
-    for (std::size_t i = 0; i < known.size(); ++i) {
-      if (known[i] && !state_->is_frozen(i)) state_->variables()[i].mark_updated(replica);
-    }
-  }
-
   const std::shared_ptr<comm::LocalGroup> group_;
   const std::shared_ptr<optim::OptimizerState> state_;
   std::vector<at::Tensor> scratch_;  // [replica]
@@ -136,8 +128,8 @@ class ShardedSynchronizer final : public GradientSynchronizer {
 }  // namespace
 
 std::unique_ptr<GradientSynchronizer> make_sharded_synchronizer(
-    std::shared_ptr<comm::LocalGroup> group, std::shared_ptr<optim::OptimizerState> state) {
-  return std::make_unique<ShardedSynchronizer>(std::move(group), std::move(state));
+    const SynchronizerContext& context) {
+  return std::make_unique<ShardedSynchronizer>(context);
 }
 
 }  // namespace brigade::distribute

@@ -8,7 +8,6 @@
 #include "brigade/distribute/optimizer/bucket_progress.h"
 #include "brigade/distribute/optimizer/bucket_size_tuner.h"
 #include "brigade/distribute/optimizer/gradient_buckets.h"
-#include "brigade/distribute/optimizer/gradient_ready_listener.h"
 #include "brigade/distribute/optimizer/gradient_reducer.h"
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/distribute/replica_context.h"
@@ -29,17 +28,15 @@ namespace {
 /// ended.
 class WorkerSynchronizer final : public GradientSynchronizer, public GradientReadyListener {
  public:
-  WorkerSynchronizer(std::shared_ptr<comm::LocalGroup> group,
-                     std::shared_ptr<optim::OptimizerState> state,
-                     std::shared_ptr<const WorkerGroup> workers, int optimizer)
-      : group_(std::move(group)),
-        workers_(std::move(workers)),
-        optimizer_(optimizer),
-        buffers_(*state, workers_->communicator, workers_->bytes_per_pack.value_or(0)),
+  explicit WorkerSynchronizer(const SynchronizerContext& context)
+      : group_(context.group),
+        workers_(context.workers),
+        optimizer_(context.optimizer),
+        buffers_(*context.state, workers_->communicator, workers_->bytes_per_pack.value_or(0)),
         tuner_(workers_->bytes_per_pack ? std::vector{*workers_->bytes_per_pack}
                                         : BucketSizeTuner::sizes_for(buffers_.bytes())),
         progress_(group_->world_size()),
-        parts_(state->variables().size(),
+        parts_(context.state->variables().size(),
                std::vector<at::Tensor>(static_cast<std::size_t>(group_->world_size()))),
         reducer_(
             buffers_.num_buckets() > 1 || !tuner_.is_settled()
@@ -47,8 +44,11 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
                 : nullptr),
         local_communicators_(comm::make_local_communicators(group_)),
         inner_(group_->world_size() > 1
-                   ? make_sharded_synchronizer(group_, state)
-                   : make_replica_synchronizer({local_communicators_.front().get()}, state)) {
+                   ? make_sharded_synchronizer(context)
+                   : make_replica_synchronizer(
+                         {.state = context.state,
+                          .group = group_,
+                          .communicators = {local_communicators_.front().get()}})) {
     prepare();
   }
 
@@ -206,11 +206,8 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
 
 }  // namespace
 
-std::unique_ptr<GradientSynchronizer> make_worker_synchronizer(
-    std::shared_ptr<comm::LocalGroup> group, std::shared_ptr<optim::OptimizerState> state,
-    std::shared_ptr<const WorkerGroup> workers, int optimizer) {
-  return std::make_unique<WorkerSynchronizer>(std::move(group), std::move(state),
-                                              std::move(workers), optimizer);
+std::unique_ptr<GradientSynchronizer> make_worker_synchronizer(const SynchronizerContext& context) {
+  return std::make_unique<WorkerSynchronizer>(context);
 }
 
 }  // namespace brigade::distribute

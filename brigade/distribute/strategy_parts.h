@@ -1,0 +1,64 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "brigade/device/device.h"
+#include "brigade/device/placement.h"
+#include "brigade/distribute/optimizer/gradient_synchronizer.h"
+#include "brigade/distribute/replica_runner.h"
+#include "brigade/distribute/worker_group.h"
+#include "brigade/variables/flat_storage.h"
+
+namespace brigade::distribute {
+
+/// The choices that define a strategy: which devices run replicas, where variables live, how
+/// gradients are reduced and who updates the variables. The defaults are those of a strategy on one
+/// device. A strategy of your own derives from `Strategy` and gives it its parts, of which each may
+/// be built in or your own:
+///
+///   class MyStrategy : public Strategy {
+///    public:
+///     MyStrategy() : Strategy({.name = "mine",
+///                              .devices = device::available_gpus(),
+///                              .storage = std::make_shared<MyStorageFactory>(),
+///                              .synchronizer = make_my_synchronizer}) {}
+///   };
+struct StrategyParts {
+  /// The name of the strategy in messages.
+  std::string name;
+  /// The devices that run replicas: one replica on each.
+  std::vector<device::Device> devices;
+  /// Where trainable variables live. Not null.
+  std::shared_ptr<const variables::StorageFactory> storage =
+      variables::make_flat_storage_factory(variables::StorageSharing::kOneCopyEach);
+  /// How gradients are reduced and who updates the variables.
+  SynchronizerFactory synchronizer = make_replica_synchronizer;
+  /// How replicas run.
+  ReplicaRunnerFactory runner = make_thread_runner;
+  /// The seed of all randomness: initial weights, dropout, shuffles without an explicit seed.
+  std::uint64_t seed = 0;
+  /// What happens if a device scope names a device that does not exist; the placement log.
+  device::PlacementOptions placement = {};
+  /// A collective fails, naming the replica, if a replica does not join it within this time.
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  /// How long waiting replicas poll before they sleep. Unset: `spin_duration(devices)`.
+  std::optional<std::chrono::microseconds> spin = std::nullopt;
+  /// The processes that train together, including this one; null: only this one.
+  std::shared_ptr<const WorkerGroup> workers = nullptr;
+};
+
+/// The devices with these names; without names every visible GPU, and without a GPU a logical CPU
+/// for every core that this process may use. Throws as `device::resolve_devices`.
+std::vector<device::Device> choose_devices(const std::vector<std::string>& names,
+                                           const device::DiscoveryOptions& discovery);
+
+/// The parts of a strategy that has a copy of the variables on each device, or on CPUs one for all
+/// replicas. Throws kInvalidArgument for a mix of CPUs and GPUs.
+StrategyParts mirrored_parts(std::string name, std::vector<device::Device> devices);
+
+}  // namespace brigade::distribute
