@@ -1,8 +1,13 @@
 #include "brigade/distribute/device_transfer.h"
 
+#include <utility>
+
+#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::distribute {
+
+namespace {
 
 void check_on_device(const at::Tensor& tensor, c10::Device device) {
   if (tensor.device() == device) return;
@@ -11,6 +16,66 @@ void check_on_device(const at::Tensor& tensor, c10::Device device) {
       base::str_cat("A batch of the replica on ", device.str(), " is on ", tensor.device().str(),
                     ": with DatasetPlacement::kOnReplica a dataset must make its batches on "
                     "the device that InputContext::torch_device names."));
+}
+
+}  // namespace
+
+std::any DeviceBatch::use_on(c10::Device device, const BatchOps& ops) && {
+  if (!ready) return std::move(batch);
+  ready->wait(device);
+  return ops.each_tensor(batch, [](const at::Tensor& tensor) {
+    device::use_on_current_stream(tensor);
+    return tensor;
+  });
+}
+
+DeviceTransfer::DeviceTransfer(const BatchOps& ops, std::vector<c10::Device> devices,
+                               const InputOptions& options, ReplicaMapFunction<std::any> function,
+                               bool uses_copy_streams)
+    : ops_(ops), devices_(std::move(devices)), options_(options), function_(std::move(function)) {
+  if (function_) prepare_replica_map_contexts();
+  if (!uses_copy_streams) return;
+  for (const c10::Device device : devices_) streams_.emplace_back(device);
+}
+
+DeviceBatch DeviceTransfer::transfer(std::any batch, std::size_t local,
+                                     const ReplicaBatchId& id) const {
+  const c10::Device device = devices_[local];
+  if (streams_.empty() || device.is_cpu())
+    return {.batch = mapped(on_device(std::move(batch), device), device, id)};
+  const device::CopyStream& stream = streams_[local];
+  const device::CopyStream::Scope on_stream(stream);
+  std::any copied =
+      ops_.each_tensor(batch, [&](const at::Tensor& tensor) { return stream.copy(tensor); });
+  DeviceBatch transferred{.batch = mapped(std::move(copied), device, id),
+                          .ready = comm::StreamFence()};
+  transferred.ready->record(device);
+  return transferred;
+}
+
+std::any DeviceTransfer::on_device(std::any batch, c10::Device device) const {
+  if (options_.placement == DatasetPlacement::kOnReplica) {
+    ops_.each_tensor(batch, [&](const at::Tensor& tensor) {
+      check_on_device(tensor, device);
+      return tensor;
+    });
+    return batch;
+  }
+  if (options_.fetch == DeviceFetch::kStayOnHost || device.is_cpu()) return batch;
+  return ops_.each_tensor(
+      batch, [&](const at::Tensor& tensor) { return input::tensor_to_device(tensor, device); });
+}
+
+std::any DeviceTransfer::mapped(std::any batch, c10::Device device,
+                                const ReplicaBatchId& id) const {
+  if (!function_) return batch;
+  const std::int64_t examples = ops_.examples_in(batch);
+  std::any result;
+  in_replica_map_context(id, device, [&](ReplicaMapContext& context) {
+    result = function_(std::move(batch), context);
+    check_example_count(examples, ops_.examples_in(result));
+  });
+  return result;
 }
 
 }  // namespace brigade::distribute

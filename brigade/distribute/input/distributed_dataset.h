@@ -1,25 +1,82 @@
 #pragma once
 
-#include <algorithm>
+#include <any>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/concurrency/cancel_token.h"
-#include "brigade/data/dataset.h"
-#include "brigade/data/runtime/stages.h"
-#include "brigade/distribute/input/auto_shard.h"
-#include "brigade/distribute/input/distributed_iterator.h"
-#include "brigade/distribute/input/input_options.h"
-#include "brigade/distribute/input/step_input_reader.h"
-#include "brigade/distribute/per_replica.h"
-#include "brigade/distribute/step_meter.h"
+#include "brigade/distribute/input/step_input.h"
+
+namespace brigade::data {
+template <class T>
+class Dataset;
+}  // namespace brigade::data
 
 namespace brigade::distribute {
+
+namespace internal {
+
+template <class B>
+PerReplica<B> typed(PerReplica<std::any> batches) {
+  std::vector<B> values;
+  for (std::size_t i = 0; i < batches.size(); ++i)
+    values.push_back(std::any_cast<B>(std::move(batches[i])));
+  return PerReplica<B>(std::move(values), batches.examples());
+}
+
+}  // namespace internal
+
+/// The same for a batch whose type is known.
+template <class B>
+PerReplica<B> split_for_replicas(const B& batch, const ReplicaRange& replicas,
+                                 std::span<const c10::Device> devices) {
+  return internal::typed<B>(split_for_replicas(kBatchOps<B>, std::any(batch), replicas, devices));
+}
+
+/// Iterates over a distributed dataset: `next` returns the per-replica batches of one global batch,
+/// each on its replica's device.
+///
+/// Batches are split by `input::split_sizes`: sizes differ by at most one, larger ones first. No
+/// example is dropped at an uneven end: a replica without examples gets an empty batch, and the
+/// iteration ends when no replica of any worker has examples left. Leaving the loop early, or
+/// destroying the iterator, stops its threads.
+///
+/// If a replica is on a GPU, or `InputOptions::per_replica_buffer_size` asks for it, a separate
+/// thread prefetches the next batches while the step computes, and copies them on separate streams.
+/// The order, the end, errors and saved positions do not change.
+///
+/// With several workers and AutoShardPolicy::kData, each worker iterates over the same global
+/// batches and takes its replicas' part; nothing is sent. If every worker has its own data (by
+/// file, by hint, or from a function), `next`, `save` and `restore` are collectives of the workers:
+/// in each step they agree on who still has data. The first `next` is always a collective: the
+/// workers compare their inputs (`check_same_input`).
+///
+/// An error in one worker's data is thrown unchanged in that worker, and fails the step for all:
+/// the others throw kAborted naming that worker, from `next` if it is a collective, or else from
+/// the `Strategy::run` that waits for its gradients. The step's batches count as read.
+///
+/// Thread-safety: one thread at a time, outside of replicas; `stats` from any.
+template <class B>
+class DistributedIterator : public StepInput {
+ public:
+  using StepInput::StepInput;
+
+  /// The per-replica batches of the next global batch, with their counts of examples; nullopt at
+  /// the end. Throws kFailedPrecondition in a replica, and kInvalidArgument in all workers if their
+  /// inputs do not match.
+  std::optional<PerReplica<B>> next() {
+    std::optional<PerReplica<std::any>> batches = StepInput::next();
+    if (!batches) return std::nullopt;
+    return internal::typed<B>(std::move(*batches));
+  }
+};
 
 /// Options of an iterator over a distributed dataset.
 struct DistributedIteratorOptions {
@@ -42,22 +99,22 @@ class DistributedDataset {
  public:
   /// `datasets` holds one dataset, or one for each device. Throws kInvalidArgument if `options` do
   /// not suit the datasets.
-  DistributedDataset(std::vector<data::Dataset<B>> datasets, std::vector<c10::Device> devices,
-                     std::uint64_t seed, BatchKind kind, std::shared_ptr<StepMeter> meter = nullptr,
-                     WorkerLayout layout = {}, InputOptions options = {},
+  DistributedDataset(const std::vector<data::Dataset<B>>& datasets,
+                     std::vector<c10::Device> devices, std::uint64_t seed, BatchKind kind,
+                     std::shared_ptr<StepMeter> meter = nullptr, WorkerLayout layout = {},
+                     InputOptions options = {},
                      std::shared_ptr<EpochCounter> epochs = std::make_shared<EpochCounter>())
-      : input_{.datasets = std::move(datasets),
-               .devices = std::move(devices),
-               .kind = kind,
-               .layout = std::move(layout),
-               .options = options,
-               .meter = std::move(meter),
-               .epochs = std::move(epochs)},
-        seed_(seed) {
-    check_input_options(options, kind);
-    if (kind == BatchKind::kGlobal)
-      input_.policy =
-          auto_shard_for(input_.layout, options.auto_shard, input_.datasets.front().sharding());
+      : seed_(seed) {
+    input_ = {.ops = kBatchOps<B>,
+              .devices = std::move(devices),
+              .kind = kind,
+              .layout = std::move(layout),
+              .options = options,
+              .meter = std::move(meter),
+              .epochs = std::move(epochs)};
+    for (const data::Dataset<B>& dataset : datasets)
+      input_.datasets.push_back(std::make_shared<AnyNode<B>>(dataset.node()));
+    input_ = resolved(std::move(input_));
   }
   DistributedDataset(data::Dataset<B> dataset, std::vector<c10::Device> devices, std::uint64_t seed,
                      BatchKind kind, std::shared_ptr<StepMeter> meter = nullptr,
@@ -75,13 +132,11 @@ class DistributedDataset {
   DistributedDataset map_on_replica(ReplicaMapFunction<B> function) const {
     check_argument(static_cast<bool>(function), "map_on_replica needs a function.");
     DistributedDataset mapped = *this;
-    if (input_.function) {
-      function = [first = input_.function, second = std::move(function)](
-                     B batch, ReplicaMapContext& context) {
-        return second(first(std::move(batch), context), context);
-      };
-    }
-    mapped.input_.function = std::move(function);
+    mapped.input_.function = [first = input_.function, second = std::move(function)](
+                                 std::any batch, ReplicaMapContext& context) {
+      if (first) batch = first(std::move(batch), context);
+      return std::any(second(std::any_cast<B>(std::move(batch)), context));
+    };
     return mapped;
   }
 
@@ -101,21 +156,7 @@ class DistributedDataset {
 
   /// The number of global batches in one epoch, data::kInfinite or data::kUnknown. It is unknown if
   /// workers have their own data: the worker with the most data decides the number of steps.
-  std::int64_t cardinality() const {
-    std::int64_t elements = 0;
-    for (const data::Dataset<B>& dataset : input_.datasets) {
-      const std::int64_t own = dataset.cardinality();
-      if (own < 0) return own;
-      elements = std::max(elements, own);
-    }
-    const bool all_iterate_alike =
-        input_.kind == BatchKind::kGlobal && input_.policy == AutoShardPolicy::kData;
-    if (elements == 0 || all_iterate_alike) return elements;
-    if (input_.layout.num_workers > 1) return data::kUnknown;
-    if (input_.datasets.size() > 1) return elements;
-    const auto replicas = static_cast<std::int64_t>(input_.devices.size());
-    return (elements + replicas - 1) / replicas;
-  }
+  std::int64_t cardinality() const { return input_.cardinality(); }
 
   /// The iterator of range-for.
   class Cursor {
@@ -138,7 +179,7 @@ class DistributedDataset {
   std::default_sentinel_t end() const { return {}; }
 
  private:
-  DistributedInput<B> input_;
+  DistributedInput input_;
   std::uint64_t seed_;
 };
 

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <any>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "brigade/data/core/node.h"
+#include "brigade/input/split.h"
+#include "brigade/input/to_device.h"
+
+namespace brigade::distribute {
+
+/// What a strategy's input does with batches: the functions of one batch type, for code that is
+/// compiled once for all types and holds a batch in a `std::any`.
+///
+/// Thread-safety: pure functions.
+struct BatchOps {
+  using Change = std::function<at::Tensor(const at::Tensor&)>;
+
+  std::int64_t (*examples_in)(const std::any& batch) = nullptr;
+  std::any (*examples_between)(const std::any& batch, std::int64_t begin,
+                               std::int64_t end) = nullptr;
+  std::any (*each_tensor)(const std::any& batch, const Change& change) = nullptr;
+};
+
+template <input::Splittable B>
+inline constexpr BatchOps kBatchOps{
+    .examples_in =
+        [](const std::any& batch) { return input::examples_in(std::any_cast<const B&>(batch)); },
+    .examples_between =
+        [](const std::any& batch, std::int64_t begin, std::int64_t end) {
+          return std::any(input::examples_between(std::any_cast<const B&>(batch), begin, end));
+        },
+    .each_tensor =
+        [](const std::any& batch, const BatchOps::Change& change) {
+          return std::any(input::each_tensor(std::any_cast<const B&>(batch), change));
+        }};
+
+/// A dataset with each element in a `std::any`. It has no step of its own in the pipeline's
+/// description, so positions and statistics are those of the dataset.
+///
+/// Thread-safety: as the dataset.
+template <class T>
+class AnyNode final : public data::Node<std::any> {
+ public:
+  explicit AnyNode(data::NodePtr<T> node) : node_(std::move(node)) {}
+  std::unique_ptr<data::IteratorBase<std::any>> iterator(
+      const data::IteratorOptions& options) const override {
+    return std::make_unique<Iterator>(node_->iterator(options));
+  }
+  std::int64_t cardinality() const override { return node_->cardinality(); }
+  std::string describe() const override { return node_->describe(); }
+  data::PipelineDescription pipeline() const override { return node_->pipeline(); }
+  std::uint64_t depth() const override { return node_->depth(); }
+  data::ShardingInfo sharding() const override { return node_->sharding(); }
+  data::Order order(const data::IteratorOptions& options) const override {
+    return node_->order(options);
+  }
+
+ private:
+  class Iterator final : public data::IteratorBase<std::any> {
+   public:
+    explicit Iterator(std::unique_ptr<data::IteratorBase<T>> base) : base_(std::move(base)) {}
+    std::optional<std::any> next() override {
+      std::optional<T> element = base_->next();
+      if (!element) return std::nullopt;
+      return std::any(std::move(*element));
+    }
+    std::uint64_t skip(std::uint64_t count) override { return base_->skip(count); }
+    io::StateTree save() const override { return base_->save(); }
+    void restore(const io::StateTree& state) override { base_->restore(state); }
+    bool keeps_position_when_cancelled() const override {
+      return base_->keeps_position_when_cancelled();
+    }
+
+   private:
+    std::unique_ptr<data::IteratorBase<T>> base_;
+  };
+
+  data::NodePtr<T> node_;
+};
+
+}  // namespace brigade::distribute

@@ -1,0 +1,588 @@
+#include "brigade/distribute/input/step_input.h"
+
+#include <algorithm>
+#include <exception>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/concurrency/cancel_token.h"
+#include "brigade/concurrency/staging_thread.h"
+#include "brigade/data/core/iterator.h"
+#include "brigade/data/runtime/autotune.h"
+#include "brigade/distribute/device_transfer.h"
+#include "brigade/distribute/input/input_coordinator.h"
+#include "brigade/distribute/replica_context.h"
+#include "brigade/machine/cgroup.h"
+
+namespace brigade::distribute {
+
+std::int64_t DistributedInput::cardinality() const {
+  std::int64_t elements = 0;
+  for (const auto& dataset : datasets) {
+    const std::int64_t own = dataset->cardinality();
+    if (own < 0) return own;
+    elements = std::max(elements, own);
+  }
+  const bool all_iterate_alike = kind == BatchKind::kGlobal && policy == AutoShardPolicy::kData;
+  if (elements == 0 || all_iterate_alike) return elements;
+  if (layout.num_workers > 1) return data::kUnknown;
+  if (datasets.size() > 1) return elements;
+  const auto replicas = static_cast<std::int64_t>(devices.size());
+  return (elements + replicas - 1) / replicas;
+}
+
+DistributedInput resolved(DistributedInput input) {
+  check_input_options(input.options, input.kind);
+  check_argument(!input.datasets.empty(), "Input needs a dataset.");
+  if (input.kind == BatchKind::kGlobal)
+    input.policy =
+        auto_shard_for(input.layout, input.options.auto_shard, input.datasets.front()->sharding());
+  input.layout = with_replicas(std::move(input.layout), static_cast<int>(input.devices.size()));
+  return input;
+}
+
+double cores_for_input(double cores, std::size_t cpu_replicas, std::size_t pipelines) {
+  const double left = cores - static_cast<double>(cpu_replicas);
+  return std::max(left, 1.0) / static_cast<double>(pipelines);
+}
+
+data::Tuning input_tuning(std::span<const c10::Device> replicas, std::size_t pipelines,
+                          const std::filesystem::path& root) {
+  const auto on_cpu = std::ranges::count_if(replicas, [](auto device) { return device.is_cpu(); });
+  const auto runnable = static_cast<double>(data::usable_cores());
+  const double cores = std::min(runnable, machine::cgroup_cpu_limit(root).value_or(runnable));
+  return {.cpu_budget = cores_for_input(cores, static_cast<std::size_t>(on_cpu), pipelines)};
+}
+
+namespace {
+
+/// The parts of `batch` for the replicas `first`, `first + 1`, ... of `total`.
+std::vector<std::any> parts_for(const BatchOps& ops, const std::any& batch,
+                                const ReplicaRange& replicas) {
+  const auto sizes = input::split_sizes(ops.examples_in(batch), replicas.total);
+  const auto own = sizes.begin() + replicas.first;
+  std::int64_t begin = std::accumulate(sizes.begin(), own, std::int64_t{0});
+  std::vector<std::any> parts;
+  for (auto size = own; size != own + replicas.local; begin += *size++)
+    parts.push_back(ops.examples_between(batch, begin, begin + *size));
+  return parts;
+}
+
+std::any to_device(const BatchOps& ops, const std::any& batch, c10::Device device) {
+  return ops.each_tensor(batch, [device](const at::Tensor& tensor) {
+    return input::tensor_to_device(tensor, device);
+  });
+}
+
+/// Iterates over the batches of one pipeline in pieces. Its position can be saved between two
+/// pieces of a batch.
+class PieceIterator {
+ public:
+  /// Without `sizes` each piece is a whole batch.
+  PieceIterator(const BatchOps& ops, data::Iterator<std::any> batches, PieceSizes sizes)
+      : ops_(ops), batches_(std::move(batches)), sizes_of_(std::move(sizes)) {}
+
+  /// The next piece, which may be empty; nullopt at the end.
+  std::optional<std::any> next() {
+    if (!sizes_of_) return batches_.next();
+    while (next_piece_ == sizes_.size()) {
+      if (!next_batch()) return std::nullopt;
+    }
+    const std::int64_t begin = examples_given_;
+    examples_given_ += sizes_[next_piece_++];
+    return ops_.examples_between(*batch_, begin, examples_given_);
+  }
+
+  std::uint64_t epoch() const { return batches_.epoch(); }
+  void start_next_epoch() {
+    batches_.start_next_epoch();
+    discard_batch();
+    full_ = 0;
+  }
+
+  /// The position after the last piece that `next` returned.
+  io::StateTree save() const {
+    if (!sizes_of_) return batches_.save();
+    const bool is_within = next_piece_ < sizes_.size();
+    io::StateTree state;
+    state[kPosition] = is_within ? before_ : batches_.save();
+    state[kPieceIndex] = is_within ? next_piece_ : 0;
+    state[kGiven] = is_within ? examples_given_ : 0;
+    state[kFull] = full_;
+    return state;
+  }
+  /// Moves to a saved position. If batches are split differently now, the rest of the batch is
+  /// split in the new way. Throws kInvalidArgument for a position within a batch if batches are not
+  /// split.
+  void restore(const io::StateTree& state) {
+    const bool is_piecewise = state.has(kPieceIndex);
+    const auto piece_index = is_piecewise ? state.as_uint64(kPieceIndex) : 0;
+    check_argument(piece_index == 0 || sizes_of_,
+                   "The position is within a batch that was split into pieces, and batches are not "
+                   "split into pieces here: use the same AutoShardPolicy as before, or start a new "
+                   "epoch.");
+    // A job may resume with more epochs, or with another number of replicas and matching batches.
+    batches_.restore(is_piecewise ? state.at(kPosition) : state,
+                     data::PipelineMatch::kIgnoreLengths);
+    discard_batch();
+    full_ = is_piecewise ? state.as_int64(kFull) : 0;
+    if (piece_index > 0) restore_within(piece_index, state.as_int64(kGiven));
+  }
+
+ private:
+  bool next_batch() {
+    before_ = batches_.save();
+    batch_ = batches_.next();
+    if (!batch_) return false;
+    const std::int64_t size = ops_.examples_in(*batch_);
+    full_ = std::max(full_, size);
+    sizes_ = sizes_of_(size, full_);
+    next_piece_ = 0;
+    examples_given_ = 0;
+    return true;
+  }
+  void discard_batch() {
+    batch_.reset();
+    sizes_.clear();
+    next_piece_ = 0;
+    examples_given_ = 0;
+  }
+  void restore_within(std::size_t piece_index, std::int64_t given) {
+    const bool has_batch = next_batch();
+    const std::int64_t size = has_batch ? ops_.examples_in(*batch_) : 0;
+    check_argument(given >= 0 && given <= size,
+                   "The position is within a batch that the data does not have: was it saved from "
+                   "other data?");
+    if (piece_index <= sizes_.size() &&
+        std::accumulate(sizes_.begin(), sizes_.begin() + static_cast<std::ptrdiff_t>(piece_index),
+                        std::int64_t{0}) == given) {
+      next_piece_ = piece_index;
+    } else {
+      sizes_ = sizes_of_(size - given, full_);
+    }
+    examples_given_ = given;
+  }
+
+  static constexpr std::string_view kPosition = "position";
+  static constexpr std::string_view kPieceIndex = "turn";
+  static constexpr std::string_view kGiven = "given";
+  static constexpr std::string_view kFull = "full";
+
+  BatchOps ops_;
+  data::Iterator<std::any> batches_;
+  PieceSizes sizes_of_;
+  io::StateTree before_;             // the position before the batch
+  std::optional<std::any> batch_;    // the one being iterated over
+  std::vector<std::int64_t> sizes_;  // of its pieces
+  std::size_t next_piece_ = 0;       // the index of the next piece
+  std::int64_t examples_given_ = 0;  // examples in the pieces before it
+  std::int64_t full_ = 0;            // the largest batch of this epoch so far
+};
+
+using OwnBatches = std::vector<std::optional<std::any>>;  // [replica]; unset where the data ended
+
+bool has_batch(const auto& batch) {
+  return batch.has_value();
+}
+
+/// What this worker has for the next step, before the workers agree on it.
+struct OwnStep {
+  std::vector<std::optional<DeviceBatch>> batches;  // [replica]; unset where the data ended
+  ExampleCounts examples;                           // `global` is set only for split batches
+  bool is_last = false;                             // the data ends after this step
+  std::exception_ptr error;                         // set instead of `batches` if reading failed
+  std::optional<io::StateTree> position;            // after it, if prefetched and not cancelled
+
+  bool has_data() const {
+    return std::ranges::any_of(batches, has_batch<std::optional<DeviceBatch>>);
+  }
+};
+
+}  // namespace
+
+PerReplica<std::any> split_for_replicas(const BatchOps& ops, const std::any& batch,
+                                        const ReplicaRange& replicas,
+                                        std::span<const c10::Device> devices) {
+  std::vector<std::any> batches = parts_for(ops, batch, replicas);
+  ExampleCounts counts{.local = {}, .global = ops.examples_in(batch)};
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    counts.local.push_back(ops.examples_in(batches[i]));
+    if (!devices[i].is_cpu()) batches[i] = to_device(ops, batches[i], devices[i]);
+  }
+  return PerReplica<std::any>(std::move(batches), std::move(counts));
+}
+
+class StepInput::Impl {
+ public:
+  Impl(const DistributedInput& input, data::IteratorOptions start,
+       const data::StagesOptions& stages)
+      : input_(input),
+        coordinator_(input.layout, input.kind == BatchKind::kPerReplica || input.has_shard()
+                                       ? InputSource::kOwn
+                                       : InputSource::kSameForAll),
+        depth_(static_cast<std::size_t>(batches_ahead(input.options, input.devices))),
+        cancellation_(depth_ > 0 ? start.cancel : std::nullopt),
+        transfer_(input.ops, input.devices, input.options, input.function, depth_ > 0),
+        seed_(start.seed) {
+    if (depth_ > 0) start.cancel = cancellation_.token();
+    start.shard = shard_of(input.layout, input.policy);
+    // Workers that each take a part of every batch must make identical batches.
+    if (input.kind == BatchKind::kGlobal && input.layout.num_workers > 1 &&
+        input.policy == AutoShardPolicy::kData)
+      start.order = data::Order::kInOrder;
+    const auto sizes =
+        input.piece_sizes ? input.piece_sizes : piece_sizes(input.policy, input.layout);
+    for (const auto& dataset : input.datasets) {
+      start.stages = stages_.emplace_back(std::make_shared<data::Stages>(stages));
+      iterators_.emplace_back(input.ops, data::Iterator<std::any>(dataset, start), sizes);
+      // The default where neither `stages` nor the dataset's options set a budget.
+      start.stages->set_default_tuning(input_tuning(input.devices, input.datasets.size()));
+    }
+    discard_collected();
+  }
+  ~Impl() { cancellation_.cancel(); }  // the thread may be waiting for data
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  std::optional<PerReplica<std::any>> next() {
+    check_state(in_cross_replica_context(), kInReplica);
+    const StepMeter::InputScope waiting_for_input(input_.meter.get());
+    if (coordinator_.must_compare()) coordinator_.compare(description());
+    return input_.is_split() ? next_split() : next_agreed();
+  }
+
+  io::StateTree save() const { return coordinator_.save(position_ ? *position_ : save_own()); }
+  void restore(const io::StateTree& state) {
+    const io::StateTree& own = coordinator_.restore(state);
+    if (thread_) {  // undo the prefetching first: if the state is refused, `next` must still work
+      thread_ = nullptr;
+      restore_own(*position_);
+    }
+    position_.reset();
+    restore_own(own);
+    record_reached_epoch();
+  }
+  std::uint64_t epoch() const { return iterators_.front().epoch(); }
+  void start_next_epoch() {
+    thread_ = nullptr;
+    position_.reset();
+    for (PieceIterator& iterator : iterators_) iterator.start_next_epoch();
+    discard_collected();
+    step_ = 0;
+    record_reached_epoch();
+  }
+
+  std::vector<data::StageStats> stats() const {
+    if (stages_.size() == 1) return stages_.front()->stats();
+    std::vector<data::StageStats> all;
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
+      for (data::StageStats& stage : stages_[i]->stats()) {
+        stage.name = base::str_cat("replica ", input_.layout.replicas.first + static_cast<int>(i),
+                                   ": ", stage.name);
+        all.push_back(std::move(stage));
+      }
+    }
+    return all;
+  }
+
+ private:
+  std::size_t replicas() const { return input_.devices.size(); }
+
+  /// So that iterators made later start at later epochs.
+  void record_reached_epoch() {
+    if (input_.epochs) input_.epochs->record_epoch(epoch());
+  }
+  InputDescription description() const {
+    const data::Node<std::any>& dataset = *input_.datasets.front();
+    return {.kind = input_.kind,
+            .replication = input_.options.replication,
+            .policy = input_.policy,
+            .files = dataset.sharding().file_list_hash,
+            .pipeline = dataset.pipeline(),
+            .cardinality = dataset.cardinality(),
+            .epoch = epoch()};
+  }
+
+  // Agreeing with the other workers.
+
+  /// Calls `read`, which reads this worker's own data. If it throws, reports that to the others.
+  template <class Read>
+  auto report_errors_of(const Read& read) {
+    try {
+      return read();
+    } catch (const std::exception& error) {
+      coordinator_.fail(std::string(base::without_stack_trace(error.what())));
+      throw;
+    }
+  }
+  std::optional<PerReplica<std::any>> next_split() {
+    return report_errors_of([&]() -> std::optional<PerReplica<std::any>> {
+      OwnStep step = next_own();
+      if (!step.has_data()) return std::nullopt;
+      return PerReplica<std::any>(take_batches(std::move(step.batches)), std::move(step.examples));
+    });
+  }
+  std::optional<PerReplica<std::any>> next_agreed() {
+    for (;;) {
+      OwnStep step = report_errors_of([&] { return next_own(); });
+      if (!step.has_data()) step.examples.local.clear();
+      const auto agreed = coordinator_.agree(step.examples.local);
+      if (!agreed.any_has_data) return std::nullopt;
+      // All pieces of this step may be the empty last pieces of smaller batches.
+      if (input_.has_shard() && agreed.examples == 0) continue;
+      step.examples.global = agreed.examples;
+      step.examples.local.resize(replicas(), 0);
+      return PerReplica<std::any>(take_batches(std::move(step.batches)), std::move(step.examples));
+    }
+  }
+
+  /// The batches, ready for use on the caller's streams; empty ones for replicas without a batch.
+  std::vector<std::any> take_batches(std::vector<std::optional<DeviceBatch>> prepared) {
+    prepared.resize(replicas());
+    OwnBatches own(replicas());
+    for (std::size_t i = 0; i < replicas(); ++i) {
+      if (!prepared[i]) continue;
+      own[i] = std::move(*prepared[i]).use_on(input_.devices[i], input_.ops);
+      if (!empty_.has_value()) empty_ = empty_copy(*own[i]);
+    }
+    std::vector<std::any> batches;
+    for (std::size_t i = 0; i < replicas(); ++i)
+      batches.push_back(own[i] ? std::move(*own[i]) : empty_for(i));
+    return batches;
+  }
+  std::any empty_for(std::size_t local) {
+    if (!empty_.has_value() && input_.has_shard()) empty_ = empty_of_whole_dataset();
+    check_state(empty_.has_value(), kNoData);
+    const bool stays_on_host = input_.options.fetch == DeviceFetch::kStayOnHost &&
+                               input_.options.placement == DatasetPlacement::kOnHost;
+    return stays_on_host ? empty_ : to_device(input_.ops, empty_, input_.devices[local]);
+  }
+  /// A copy: a view would keep the batch's memory alive.
+  std::any empty_copy(const std::any& batch) const {
+    return input_.ops.each_tensor(input_.ops.examples_between(batch, 0, 0),
+                                  [](const at::Tensor& tensor) { return tensor.clone(); });
+  }
+  /// For a worker whose shard is empty: reads the structure of a batch from the whole dataset.
+  std::any empty_of_whole_dataset() const {
+    const std::optional<std::any> batch =
+        data::Iterator<std::any>(input_.datasets.front(), {}).next();
+    if (!batch) return {};
+    DeviceBatch empty =
+        transfer_.transfer(input_.ops.examples_between(*batch, 0, 0), 0, id_of(0, step_));
+    return empty_copy(std::move(empty).use_on(input_.devices.front(), input_.ops));
+  }
+
+  // Prefetching.
+
+  /// What this worker has for the next step. At the end of the data, and after it, no batches.
+  OwnStep next_own() {
+    OwnStep step = depth_ == 0 ? read() : take_prefetched();
+    if (step.error) std::rethrow_exception(step.error);
+    return step;
+  }
+  OwnStep take_prefetched() {
+    if (!thread_) {
+      if (position_) return {};  // the end
+      position_ = save_own();
+      thread_ = std::make_unique<concurrency::StagingThread<OwnStep>>(
+          concurrency::StagingThreadOptions{.name = "input prefetch", .depth = depth_},
+          [this, is_over = false]() mutable { return prefetch(is_over); });
+    }
+    std::optional<OwnStep> step = thread_->next();
+    if (!step) cancellation_.token().throw_if_cancelled("input prefetch");
+    check_state(step.has_value(), "The input's prefetching ended before the data did.");
+    if (step->position) position_ = std::move(step->position);
+    if (step->is_last) thread_ = nullptr;
+    return std::move(*step);
+  }
+  std::optional<OwnStep> prefetch(bool& is_over) {
+    if (is_over) return std::nullopt;
+    OwnStep step = read();
+    const bool is_cancelled = step.error && cancellation_.token().is_cancelled();
+    if (!is_cancelled) step.position = save_own();
+    is_over = step.is_last || is_cancelled;
+    return step;
+  }
+
+  // Reading.
+
+  OwnStep read() {
+    OwnStep step;
+    try {
+      OwnBatches batches = input_.is_split() ? read_split(step) : read_collected(step);
+      const std::uint64_t number = step_;
+      if (std::ranges::any_of(batches, has_batch<std::optional<std::any>>)) ++step_;
+      for (std::size_t i = 0; i < replicas(); ++i) {
+        step.examples.local.push_back(batches[i] ? input_.ops.examples_in(*batches[i]) : 0);
+        step.batches.emplace_back();
+        if (batches[i])
+          step.batches.back() = transfer_.transfer(std::move(*batches[i]), i, id_of(i, number));
+      }
+    } catch (...) {
+      step.batches.clear();
+      step.error = std::current_exception();
+    }
+    return step;
+  }
+  /// A global batch, split among the replicas of all workers; with kOff among this worker's only.
+  OwnBatches read_split(OwnStep& step) {
+    const std::optional<std::any> batch = iterators_.front().next();
+    step.is_last = !batch;
+    if (!batch) return OwnBatches(replicas());
+    step.examples.global = input_.ops.examples_in(*batch);
+    const auto count = static_cast<int>(replicas());
+    ReplicaRange own{.first = input_.layout.replicas.first,
+                     .local = count,
+                     .total = input_.layout.replicas.total};
+    if (input_.policy == AutoShardPolicy::kOff) {
+      own = {.first = 0, .local = count, .total = count};
+      step.examples.global *= input_.layout.num_workers;  // every worker trains on all examples
+    }
+    OwnBatches batches;
+    for (std::any& part : parts_for(input_.ops, *batch, own)) batches.emplace_back(std::move(part));
+    return batches;
+  }
+  /// The next batch or piece of each replica, until this worker's data ends.
+  OwnBatches read_collected(OwnStep& step) {
+    if (is_between_steps() && replicas() > 1) before_ = save_iterators();
+    for (; num_collected_ < replicas(); ++num_collected_) {
+      collected_[num_collected_] = iterators_[iterators_.size() > 1 ? num_collected_ : 0].next();
+    }
+    OwnBatches batches = std::exchange(collected_, OwnBatches(replicas()));
+    num_collected_ = 0;
+    step.is_last = iterators_.size() > 1
+                       ? std::ranges::none_of(batches, has_batch<std::optional<std::any>>)
+                       : !batches.back().has_value();
+    return batches;
+  }
+  ReplicaBatchId id_of(std::size_t local, std::uint64_t step) const {
+    return {.seed = seed_,
+            .replica = input_.layout.replicas.first + static_cast<int>(local),
+            .epoch = epoch(),
+            .step = step};
+  }
+  bool is_between_steps() const { return num_collected_ == 0; }
+  void discard_collected() {
+    collected_ = OwnBatches(replicas());
+    num_collected_ = 0;
+  }
+
+  // This worker's position.
+
+  /// The position after the last complete step that was read.
+  io::StateTree save_own() const {
+    io::StateTree position = is_between_steps() ? save_iterators() : before_;
+    if (!transfer_.has_function()) return position;
+    io::StateTree state;
+    state[kMapped] = std::move(position);
+    state[kStep] = step_;
+    state[kSeed] = seed_;
+    return state;
+  }
+  /// Throws kInvalidArgument, and does not move, if the position is not one of this input.
+  void restore_own(const io::StateTree& state) {
+    const bool is_mapped = state.has(kMapped);
+    check_argument(is_mapped == transfer_.has_function(),
+                   is_mapped
+                       ? "The position was saved from a dataset with map_on_replica, but this "
+                         "dataset has no map_on_replica: make the input as before, or start a new "
+                         "epoch."
+                       : "The position was saved from a dataset without map_on_replica, but "
+                         "this dataset has one: make the input as before, or start a new epoch.");
+    const std::uint64_t step = is_mapped ? state.as_uint64(kStep) : 0;
+    const std::uint64_t seed = is_mapped ? state.as_uint64(kSeed) : seed_;
+    restore_iterators(is_mapped ? state.at(kMapped) : state);
+    discard_collected();
+    step_ = step;
+    seed_ = seed;
+  }
+  io::StateTree save_iterators() const {
+    if (iterators_.size() == 1) return iterators_.front().save();
+    io::StateTree state;
+    state[kReplicas] = io::StateTree::list();
+    for (const PieceIterator& iterator : iterators_) state[kReplicas].push_back(iterator.save());
+    return state;
+  }
+  void restore_iterators(const io::StateTree& state) {
+    const std::size_t saved = state.has(kReplicas) ? state.at(kReplicas).size() : 1;
+    check_argument(saved == iterators_.size(),
+                   base::str_cat("The position was saved with ", saved,
+                                 " pipelines in this process, which now has ", iterators_.size(),
+                                 ": choose InputReplication and devices as before, or start a new "
+                                 "epoch."));
+    if (saved == 1) return iterators_.front().restore(state);
+    const io::StateTree before = save_iterators();
+    try {
+      restore_each(state);
+    } catch (...) {
+      restore_each(before);
+      throw;
+    }
+  }
+  void restore_each(const io::StateTree& positions) {
+    for (std::size_t i = 0; i < iterators_.size(); ++i)
+      iterators_[i].restore(positions.at(kReplicas, i));
+  }
+
+  static constexpr std::string_view kMapped = "mapped_shares";
+  static constexpr std::string_view kStep = "step";
+  static constexpr std::string_view kSeed = "seed";
+  static constexpr std::string_view kReplicas = "replicas";
+  static constexpr const char* kInReplica =
+      "DistributedIterator::next was called inside a replica, where every replica would read a "
+      "batch for all: call it before Strategy::run, and pass the batch to run as an argument.";
+  static constexpr const char* kNoData =
+      "This worker's dataset has no batch while other workers' datasets have some, so the shape of "
+      "an empty batch is unknown: give every worker at least one batch.";
+
+  const DistributedInput input_;
+  InputCoordinator coordinator_;
+  const std::size_t depth_;                      // steps to prefetch
+  const concurrency::LinkedToken cancellation_;  // by the destructor or by the token of `start`
+  std::any empty_;                               // a batch without examples, once one is known
+
+  // Used by the thread while it runs:
+  DeviceTransfer transfer_;
+  std::vector<std::shared_ptr<data::Stages>> stages_;  // [iterator]
+  std::vector<PieceIterator> iterators_;               // one, or one for each replica
+  std::uint64_t seed_;
+  std::uint64_t step_ = 0;  // steps of this epoch
+  io::StateTree before_;    // the iterators' position before the step being collected
+  OwnBatches collected_;    // of that step: the first num_collected_ replicas' batches
+  std::size_t num_collected_ = 0;
+
+  std::optional<io::StateTree> position_;  // after the last `next`; set once the thread has started
+  std::unique_ptr<concurrency::StagingThread<OwnStep>> thread_;  // last: joined first
+};
+
+StepInput::StepInput(const DistributedInput& input, const data::IteratorOptions& start,
+                     const data::StagesOptions& stages)
+    : impl_(std::make_unique<Impl>(input, start, stages)) {}
+StepInput::StepInput(StepInput&&) noexcept = default;
+StepInput& StepInput::operator=(StepInput&&) noexcept = default;
+StepInput::~StepInput() = default;
+
+std::optional<PerReplica<std::any>> StepInput::next() {
+  return impl_->next();
+}
+io::StateTree StepInput::save() const {
+  return impl_->save();
+}
+void StepInput::restore(const io::StateTree& state) {
+  impl_->restore(state);
+}
+std::uint64_t StepInput::epoch() const {
+  return impl_->epoch();
+}
+void StepInput::start_next_epoch() {
+  impl_->start_next_epoch();
+}
+std::vector<data::StageStats> StepInput::stats() const {
+  return impl_->stats();
+}
+
+}  // namespace brigade::distribute
