@@ -15,7 +15,7 @@ int main() {
     std::cout << "Number of devices: " << strategy.num_replicas_in_sync() << "\n";
 
     // Ten noisy classes: what a linear layer can learn.
-    const auto dataset = bg::input::synthetic(1000, {10}, 10, /*seed=*/1).shuffle(1000).batch(64);
+    const auto dataset = bg::synthetic(1000, {10}, 10, /*seed=*/1).shuffle(1000).batch(64);
     const auto distributed = strategy.distribute(dataset);
 
     const auto scope = strategy.scope();
@@ -27,7 +27,7 @@ int main() {
     const bg::metrics::Mean train_loss("loss");
     const bg::metrics::SparseCategoricalAccuracy train_accuracy("accuracy");
 
-    const auto train_step = [&](const bg::input::LabeledBatch& local) {
+    const auto train_step = [&](const bg::LabeledBatch& local) {
       const at::Tensor predictions = model.local().forward(local.features);
       const at::Tensor losses = bg::losses::sparse_categorical_crossentropy(
           predictions, local.labels, {.reduction = bg::losses::Reduction::kNone});

@@ -9,22 +9,22 @@ namespace bg = brigade;
 
 int main(int argc, char** argv) {
   return bg::run_main([&] {
-    const char* directory = argc > 1 ? argv[1] : bg::input::kFashionMnistDirectory;
+    const char* directory = argc > 1 ? argv[1] : bg::kFashionMnistDirectory;
     const int steps = argc > 2 ? std::atoi(argv[2]) : 1000;
 
     bg::MirroredStrategy strategy;  // every visible GPU; without one, every core
-    const auto train = bg::input::fashion_mnist(directory)
+    const auto train = bg::fashion_mnist(directory)
                            .shuffle(10'000)
                            .repeat(2)
                            .batch(128 * strategy.num_replicas_in_sync())
                            .take(steps)
-                           .prefetch(bg::data::kAutotune);
+                           .prefetch(bg::kAutotune);
     auto model =
         strategy.create<bg::models::MnistCnn>();  // one copy per replica, with equal values
     auto adam = strategy.optimizer(model, bg::optim::Adam{.learning_rate = 1e-3});
     for (const auto& batch : strategy.distribute(train)) {
       const auto loss = strategy.run(
-          [&](const bg::input::LabeledBatch& local) {
+          [&](const bg::LabeledBatch& local) {
             auto local_loss =
                 bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
             adam.minimize(local_loss);

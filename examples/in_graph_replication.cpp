@@ -18,7 +18,7 @@ namespace layers = bg::layers::v1;  // TensorFlow 1's tf.layers
 
 namespace {
 
-using Batch = bg::input::LabeledBatch;
+using Batch = bg::LabeledBatch;
 
 constexpr std::int64_t kBatchSize = 128;
 constexpr int kEpochs = 2;
@@ -43,8 +43,8 @@ at::Tensor training_model(const bg::InputFunction<Batch>& input_fn) {
   return bg::losses::sparse_softmax_cross_entropy(core_model(inputs.features), inputs.labels);
 }
 
-bg::data::Dataset<Batch> training_dataset(const std::string& folder, std::int64_t examples) {
-  return bg::input::fashion_mnist(folder)
+bg::Dataset<Batch> training_dataset(const std::string& folder, std::int64_t examples) {
+  return bg::fashion_mnist(folder)
       .take(static_cast<std::size_t>(examples))
       .repeat(kEpochs)
       .shuffle(10'000)
@@ -55,7 +55,7 @@ bg::data::Dataset<Batch> training_dataset(const std::string& folder, std::int64_
 /// their average, and one update on the controller. `update()` is a step.
 class HandWrittenOptimization {
  public:
-  HandWrittenOptimization(std::vector<std::string> devices, const bg::data::Dataset<Batch>& dataset,
+  HandWrittenOptimization(std::vector<std::string> devices, const bg::Dataset<Batch>& dataset,
                           const std::string& controller = "/cpu:0")
       : towers_({.compute_devices = std::move(devices), .parameter_device = controller}),
         batches_(towers_.distribute_from_function([&](const auto&) { return dataset; }).iterator()),
@@ -119,7 +119,7 @@ void check_training(const bg::train::DoTrainingResult& result, const std::string
 
 int main(int argc, char** argv) {
   return bg::run_main([&] {
-    const std::string folder = argc > 1 ? argv[1] : bg::input::kFashionMnistDirectory;
+    const std::string folder = argc > 1 ? argv[1] : bg::kFashionMnistDirectory;
     const std::int64_t examples = argc > 2 ? std::atoll(argv[2]) : 60'000;
     const int tower_count = argc > 3 ? std::atoi(argv[3]) : 2;
     const auto dataset = training_dataset(folder, examples);
