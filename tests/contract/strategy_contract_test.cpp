@@ -22,6 +22,7 @@
 #include "brigade/metrics/mean.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
+#include "tests/contract/composed_strategy.h"
 
 namespace brigade::distribute {
 namespace {
@@ -336,6 +337,8 @@ std::vector<Kind> kinds() {
                      return std::make_unique<MultiWorkerMirroredStrategy>(cluster::ClusterConfig{},
                                                                           worker_cpus(replicas));
                    }});
+    all.push_back({"Composed", replicas,
+                   [replicas] { return std::make_unique<testing::ComposedStrategy>(replicas); }});
     all.push_back({"CentralStorage", replicas, [replicas] {
                      return std::make_unique<CentralStorageStrategy>(central_cpus(replicas));
                    }});
