@@ -12,11 +12,10 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
-#include "brigade/checkpoint/checkpoint_removal.h"
 #include "brigade/checkpoint/weights_hash.h"
 #include "brigade/io/atomic_write.h"
+#include "brigade/io/file_system.h"
 #include "brigade/io/own_files.h"
-#include "brigade/io/read_at_most.h"
 #include "brigade/io/strict_json.h"
 
 namespace brigade::command {

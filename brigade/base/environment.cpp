@@ -1,5 +1,8 @@
 #include "brigade/base/environment.h"
 
+#include <unistd.h>
+
+#include <array>
 #include <cstdlib>
 
 namespace brigade::base {
@@ -8,6 +11,12 @@ std::optional<std::string> environment(const std::string& name) {
   const char* value = std::getenv(name.c_str());
   if (value == nullptr) return std::nullopt;
   return std::string(value);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  const bool has_name = ::gethostname(name.data(), name.size() - 1) == 0;
+  return has_name ? name.data() : "localhost";
 }
 
 }  // namespace brigade::base

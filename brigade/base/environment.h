@@ -10,4 +10,7 @@ namespace brigade::base {
 /// time.
 std::optional<std::string> environment(const std::string& name);
 
+/// The host name of this process, for messages; "localhost" if there is none.
+std::string host_name();
+
 }  // namespace brigade::base

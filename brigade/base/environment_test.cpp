@@ -16,5 +16,9 @@ TEST(Environment, TellsSetEmptyAndMissingApart) {
   EXPECT_EQ(environment("BRIGADE_TEST_VALUE"), std::nullopt);
 }
 
+TEST(HostName, IsNeverEmpty) {
+  EXPECT_FALSE(host_name().empty());
+}
+
 }  // namespace
 }  // namespace brigade::base

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::base {
@@ -119,6 +120,21 @@ std::string printable(std::string_view text) {
 
 std::string printable_lines(std::string_view text) {
   return escaped(text, "\n\t");
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const auto character = first_character(text);
+    if (!character) return false;
+    text.remove_prefix(character->bytes);
+  }
+  return true;
+}
+
+void check_utf8(std::string_view text, std::string_view what) {
+  if (is_utf8(text)) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              str_cat(what, " is not UTF-8, so no other program could read it as text"));
 }
 
 std::string quoted(std::string_view value) {

@@ -21,6 +21,14 @@ std::string printable(std::string_view text);
 /// breaks the program made: escape external text with `printable` before inserting it.
 std::string printable_lines(std::string_view text);
 
+/// Whether `text` is valid UTF-8: complete characters, shortest forms, no surrogates, nothing
+/// beyond U+10FFFF. Strings of protobuf and JSON must be; readers in other languages refuse
+/// anything else.
+bool is_utf8(std::string_view text);
+
+/// Throws kInvalidArgument, naming `what`, unless `text` is UTF-8.
+void check_utf8(std::string_view text, std::string_view what);
+
 /// The maximum number of characters of a value in an error.
 inline constexpr std::size_t kMostQuoted = 200;
 

@@ -2,8 +2,10 @@
 
 #include <charconv>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -71,6 +73,12 @@ std::vector<std::string> split(std::string_view text, char separator);
 
 /// `text` without spaces, tabs and line ends at both ends. A view into the same characters.
 std::string_view trim(std::string_view text);
+
+/// `text` with the letters A to Z in lower case, whatever the locale.
+std::string lower_case(std::string_view text);
+
+/// Two lower-case hexadecimal digits for each byte.
+std::string to_hex(std::span<const std::byte> bytes);
 
 /// The whole of `text` as a decimal number, or nothing if any character does not belong to one (a
 /// leading '+' and spaces included) or the number does not fit.

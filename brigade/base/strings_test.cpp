@@ -71,6 +71,17 @@ TEST(ParseInt, ReadsWholeNumbersOnly) {
   }
 }
 
+TEST(LowerCase, ChangesOnlyTheLettersOfAscii) {
+  EXPECT_EQ(lower_case("Worker-0.EXAMPLE.org"), "worker-0.example.org");
+  EXPECT_EQ(lower_case("\xc3\x84@[`{"), "\xc3\x84@[`{");
+  EXPECT_EQ(lower_case(""), "");
+}
+
+TEST(ToHex, WritesTwoDigitsForEachByte) {
+  EXPECT_EQ(to_hex(std::as_bytes(std::span(std::string_view("\x00\x0f\xa0\xff", 4)))), "000fa0ff");
+  EXPECT_EQ(to_hex({}), "");
+}
+
 TEST(HumanBytes, UsesTheUnitThatReadsBest) {
   EXPECT_EQ(human_bytes(0), "0 B");
   EXPECT_EQ(human_bytes(1023), "1023 B");

@@ -29,14 +29,6 @@ constexpr std::array<LoopbackName, 7> kLoopbackNames = {{{"localhost", "127.0.0.
                                                          {"ip6-loopback", "::1"},
                                                          {"localhost6.localdomain6", "::1"}}};
 
-std::string lower(std::string_view text) {
-  std::string made(text);
-  for (char& c : made) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return made;
-}
-
 [[noreturn]] void refuse(std::string_view text, std::string_view why) {
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat(base::quoted(text), " is not an address: ", why,
@@ -102,7 +94,7 @@ Address parse_address(std::string_view text, PortZero port_zero) {
 }
 
 std::optional<std::string> loopback_address(std::string_view host) {
-  const std::string name = lower(host);
+  const std::string name = base::lower_case(host);
   in_addr ipv4 = {};
   if (inet_pton(AF_INET, name.c_str(), &ipv4) == 1)
     return ntohl(ipv4.s_addr) >> 24 == IN_LOOPBACKNET ? std::optional(name) : std::nullopt;

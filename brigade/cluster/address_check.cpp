@@ -3,7 +3,6 @@
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <map>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/handles.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
 
@@ -20,25 +20,11 @@ namespace brigade::cluster {
 namespace {
 
 using Deadline = std::chrono::steady_clock::time_point;
-using Endpoint = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+using Endpoint = base::Handle<addrinfo, freeaddrinfo>;
 
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(fd) {}
-  ~Socket() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-Socket open_socket(const addrinfo& endpoint) {
-  return Socket(::socket(endpoint.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+base::FileDescriptor open_socket(const addrinfo& endpoint) {
+  return base::FileDescriptor(
+      ::socket(endpoint.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
 // `ip` is numeric, so there is no look-up.
@@ -47,16 +33,16 @@ Endpoint endpoint_of(const std::string& ip, int port) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
   addrinfo* list = nullptr;
-  if (getaddrinfo(ip.c_str(), std::to_string(port).c_str(), &hints, &list) != 0) list = nullptr;
-  return {list, freeaddrinfo};
+  const bool is_ip = getaddrinfo(ip.c_str(), std::to_string(port).c_str(), &hints, &list) == 0;
+  return Endpoint(is_ip ? list : nullptr);
 }
 
 // Only an address of this host can be bound; other addresses return nothing.
 std::optional<PortState> port_state(const addrinfo& endpoint) {
-  const Socket socket = open_socket(endpoint);
+  const base::FileDescriptor socket = open_socket(endpoint);
   const int on = 1;  // as servers do, so that closing connections do not count
-  ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(socket.fd(), endpoint.ai_addr, endpoint.ai_addrlen) == 0) return PortState::kFree;
+  ::setsockopt(socket.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (::bind(socket.number(), endpoint.ai_addr, endpoint.ai_addrlen) == 0) return PortState::kFree;
   if (errno == EADDRINUSE) return PortState::kTaken;
   if (errno == EACCES) return PortState::kForbidden;
   return std::nullopt;
@@ -77,7 +63,7 @@ ConnectResult result_of(int error) {
 // A connection attempt in progress.
 struct Attempt {
   std::size_t report;
-  Socket socket;
+  base::FileDescriptor socket;
 };
 
 // Ranks results from good to bad: a host with several addresses needs one that works.
@@ -131,7 +117,8 @@ class Checker {
   void wait_until(Deadline deadline) {
     while (!attempts_.empty()) {
       std::vector<pollfd> watched;
-      for (const Attempt& attempt : attempts_) watched.push_back({attempt.socket.fd(), POLLOUT, 0});
+      for (const Attempt& attempt : attempts_)
+        watched.push_back({attempt.socket.number(), POLLOUT, 0});
       const auto left =
           std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
       if (left.count() < 0) return;
@@ -149,9 +136,9 @@ class Checker {
     const Endpoint endpoint = endpoint_of(ip, port);
     if (!endpoint) return settle(report, {Reachability::kUnreachable, "it is no IP address"});
     if (const auto state = port_state(*endpoint)) record_port(reports_[report], *state);
-    Socket socket = open_socket(*endpoint);
-    const bool is_done =
-        socket.fd() >= 0 && ::connect(socket.fd(), endpoint->ai_addr, endpoint->ai_addrlen) == 0;
+    base::FileDescriptor socket = open_socket(*endpoint);
+    const bool is_done = socket.number() >= 0 &&
+                         ::connect(socket.number(), endpoint->ai_addr, endpoint->ai_addrlen) == 0;
     if (is_done) return settle(report, result_of(0));
     if (errno != EINPROGRESS) return settle(report, result_of(errno));
     attempts_.push_back({report, std::move(socket)});

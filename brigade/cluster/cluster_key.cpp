@@ -12,10 +12,11 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
-#include <memory>
+#include <span>
 #include <system_error>
 
 #include "brigade/base/error.h"
+#include "brigade/base/handles.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::cluster {
@@ -29,20 +30,6 @@ int digit_of(char c) {
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 /// The number in the path of a descriptor of this process.
 std::optional<int> descriptor_of(const io::Path& path) {
@@ -142,10 +129,10 @@ ClusterKey ClusterKey::parse(std::string_view text) {
 
 ClusterKey ClusterKey::read(const io::Path& path) {
   // Without O_NONBLOCK a named pipe would be waited for.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) refuse_file(path, errno);
-  check_private(file.get(), path);
-  return parse_from(read_beginning(file.get(), path), path.string());
+  const base::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.number() < 0) refuse_file(path, errno);
+  check_private(file.number(), path);
+  return parse_from(read_beginning(file.number(), path), path.string());
 }
 
 std::optional<ClusterKey> ClusterKey::from_environment(const Environment& environment) {
@@ -159,21 +146,13 @@ std::optional<ClusterKey> ClusterKey::from_environment(const Environment& enviro
 }
 
 std::string ClusterKey::to_hex() const {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const std::uint8_t byte : bytes_) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
+  return base::to_hex(std::as_bytes(std::span(bytes_)));
 }
 
 std::array<std::uint8_t, 32> ClusterKey::derive(std::string_view purpose) const {
-  const std::unique_ptr<EVP_KDF, void (*)(EVP_KDF*)> hkdf(EVP_KDF_fetch(nullptr, "HKDF", nullptr),
-                                                          EVP_KDF_free);
+  const base::Handle<EVP_KDF, EVP_KDF_free> hkdf(EVP_KDF_fetch(nullptr, "HKDF", nullptr));
   check(hkdf != nullptr, "HKDF");
-  const std::unique_ptr<EVP_KDF_CTX, void (*)(EVP_KDF_CTX*)> context(EVP_KDF_CTX_new(hkdf.get()),
-                                                                     EVP_KDF_CTX_free);
+  const base::Handle<EVP_KDF_CTX, EVP_KDF_CTX_free> context(EVP_KDF_CTX_new(hkdf.get()));
   // OpenSSL takes inputs by pointers to what it does not change.
   char digest[] = "SHA256";
   std::string salt = "brigade cluster key";

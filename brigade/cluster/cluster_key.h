@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -59,7 +60,11 @@ struct TlsIdentity {
 /// The name in every certificate, which clients must expect instead of the host's name.
 inline constexpr const char* kTlsName = "brigade-cluster";
 
-/// Makes credentials for this process from the key alone.
-TlsIdentity make_tls_identity(const ClusterKey& key);
+/// Makes credentials for this process from the key alone. Certificates are valid from 2020 to 2119
+/// whatever the time is, so that hosts with different clocks accept each other. Throws
+/// kFailedPrecondition, naming the date, if `now` is outside of that range: handshakes would fail
+/// as with a wrong key.
+TlsIdentity make_tls_identity(const ClusterKey& key, std::chrono::system_clock::time_point now =
+                                                         std::chrono::system_clock::now());
 
 }  // namespace brigade::cluster

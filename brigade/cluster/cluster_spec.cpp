@@ -1,7 +1,10 @@
 #include "brigade/cluster/cluster_spec.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
@@ -17,18 +20,9 @@ using Jobs = std::map<std::string, ClusterSpec::Tasks>;
   throw Error(ErrorCode::kInvalidArgument, "The cluster is not valid: " + why);
 }
 
-// Host names are case-insensitive.
-std::string key_of(const Address& address) {
-  std::string text = to_string(address);
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return text;
-}
-
 std::string checked_address(const Task& task, const std::string& address) {
   try {
-    return key_of(parse_address(address));
+    return base::lower_case(to_string(parse_address(address)));  // as hosts' names are compared
   } catch (const Error& error) {
     refuse(base::str_cat("of ", task, ", ", error.what()));
   }
@@ -80,6 +74,14 @@ Jobs numbered(const std::map<std::string, std::vector<std::string>>& jobs) {
 
 bool is_dense(const ClusterSpec::Tasks& tasks) {
   return !tasks.empty() && tasks.rbegin()->first == static_cast<int>(tasks.size()) - 1;
+}
+
+ClusterSpec::Tasks tasks_of(std::string_view addresses) {
+  ClusterSpec::Tasks tasks;
+  for (const std::string& address : base::split(addresses, ',')) {
+    tasks.emplace(static_cast<int>(tasks.size()), base::trim(address));
+  }
+  return tasks;
 }
 
 }  // namespace
@@ -145,6 +147,37 @@ std::string ClusterSpec::to_json() const {
     }
   }
   return json.dump();
+}
+
+ClusterSpec parse_cluster_flag(std::string_view text) {
+  std::map<std::string, ClusterSpec::Tasks> jobs;
+  for (const std::string& part : base::split(text, ';')) {
+    const std::size_t equals = part.find('=');
+    const std::string job(base::trim(part.substr(0, equals)));
+    if (equals == std::string::npos || job.empty()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  base::str_cat(base::quoted(part), " in the cluster ", base::quoted(text),
+                                " is not job=addresses; ",
+                                "write a cluster as chief=a:2222;worker=b:2222,c:2222."));
+    }
+    check_argument(
+        jobs.emplace(job, tasks_of(part.substr(equals + 1))).second,
+        base::str_cat("The cluster ", base::quoted(text), " has the job ", base::quoted(job),
+                      " twice; list its addresses once, separated by commas."));
+  }
+  return ClusterSpec(std::move(jobs));
+}
+
+Task parse_task_flag(std::string_view text) {
+  if (text.starts_with('/')) return parse_task(text);
+  try {
+    const std::size_t colon = text.find(':');
+    const std::string_view index = colon == std::string_view::npos ? "0" : text.substr(colon + 1);
+    return parse_task(base::str_cat("/job:", text.substr(0, colon), "/task:", index));
+  } catch (const Error&) {
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat(base::quoted(text), " names no task; write it as worker:1."));
+  }
 }
 
 }  // namespace brigade::cluster

@@ -5,7 +5,6 @@
 #include "brigade/base/environment.h"
 
 namespace brigade::cluster {
-
 Environment process_environment() {
   return [](const std::string& name) { return base::environment(name); };
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <fstream>
 
+#include "brigade/base/environment.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::cluster {
@@ -23,7 +24,7 @@ std::string running_kernel() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot;
   if (std::getline(file, boot) && !boot.empty()) return boot;
-  return base::str_cat("host ", host_name());
+  return base::str_cat("host ", base::host_name());
 }
 
 }  // namespace
@@ -32,12 +33,6 @@ HostIdentity this_host_identity() {
   return {.kernel = running_kernel(),
           .processes = own_namespace("pid"),
           .network = own_namespace("net")};
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  const bool has_name = ::gethostname(name.data(), name.size() - 1) == 0;
-  return has_name ? name.data() : "localhost";
 }
 
 bool same_process_namespace(const HostIdentity& one, const HostIdentity& other) {

@@ -26,9 +26,6 @@ struct HostIdentity {
 /// is empty.
 HostIdentity this_host_identity();
 
-/// The host name of this process, for messages; "localhost" if there is none.
-std::string host_name();
-
 /// Whether both use the same process ids, so that they can share memory.
 bool same_process_namespace(const HostIdentity& one, const HostIdentity& other);
 /// Whether both reach each other over the loopback interface.

@@ -13,6 +13,8 @@
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/handles.h"
+#include "brigade/cluster/address.h"
 #include "brigade/concurrency/mutex.h"
 
 namespace brigade::cluster {
@@ -26,7 +28,7 @@ std::vector<std::string> ask_the_system(const std::string& host) {
   addrinfo* list = nullptr;
   const int failure = getaddrinfo(host.c_str(), nullptr, &hints, &list);
   if (failure != 0) throw Error(ErrorCode::kNotFound, gai_strerror(failure));
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
+  const base::Handle<addrinfo, freeaddrinfo> owner(list);
   std::vector<std::string> addresses;
   for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
     std::array<char, NI_MAXHOST> text{};
@@ -86,6 +88,27 @@ class Lookups {
   Answers answers_ BRIGADE_GUARDED_BY(mutex_);
 };
 
+/// To an IP address; no name is asked for.
+std::optional<std::string> source_address_to(const std::string& ip_address) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_DGRAM;
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(ip_address.c_str(), "9", &hints, &found) != 0) return std::nullopt;
+  const base::Handle<addrinfo, freeaddrinfo> owner(found);
+  const base::FileDescriptor socket(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket.is_open()) return std::nullopt;
+  sockaddr_storage own = {};
+  socklen_t size = sizeof own;
+  const bool is_known = ::connect(socket.number(), found->ai_addr, found->ai_addrlen) == 0 &&
+                        getsockname(socket.number(), reinterpret_cast<sockaddr*>(&own), &size) == 0;
+  char text[NI_MAXHOST] = {};
+  if (!is_known || getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof text, nullptr,
+                               0, NI_NUMERICHOST) != 0)
+    return std::nullopt;
+  return std::string(text);
+}
+
 }  // namespace
 
 HostLookup system_lookup() {
@@ -101,6 +124,19 @@ Answers look_up(const std::set<std::string>& hosts, std::chrono::milliseconds ti
     std::thread([lookups] { lookups->work(); }).detach();
   }
   return lookups->wait_until(deadline);
+}
+
+std::optional<std::string> source_address(const std::string& host,
+                                          std::chrono::milliseconds timeout,
+                                          const HostLookup& lookup) {
+  const auto found = look_up({host}, timeout, lookup);
+  const auto answer = found.find(host);
+  if (answer == found.end()) return std::nullopt;
+  for (const std::string& address : answer->second.addresses) {
+    const auto source = source_address_to(address);
+    if (source && !is_loopback(*source)) return source;
+  }
+  return std::nullopt;
 }
 
 }  // namespace brigade::cluster

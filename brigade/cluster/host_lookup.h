@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,5 +30,12 @@ struct HostAddresses {
 std::map<std::string, HostAddresses> look_up(const std::set<std::string>& hosts,
                                              std::chrono::milliseconds timeout,
                                              const HostLookup& lookup = system_lookup());
+
+/// The address of this machine from which the system would send to `host`, a name or an address.
+/// Sends nothing. Returns nothing if the only route is the loopback interface, or the look-up of
+/// the name takes longer than `timeout`.
+std::optional<std::string> source_address(
+    const std::string& host, std::chrono::milliseconds timeout = std::chrono::seconds(5),
+    const HostLookup& lookup = system_lookup());
 
 }  // namespace brigade::cluster

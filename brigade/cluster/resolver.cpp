@@ -6,18 +6,14 @@
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/cluster/cluster_flags.h"
+#include "brigade/cluster/cluster_spec.h"
+#include "brigade/cluster/environment_resolvers.h"
+#include "brigade/cluster/environment_variables.h"
 #include "brigade/cluster/kubernetes.h"
-#include "brigade/cluster/launch_environment.h"
-#include "brigade/cluster/launched.h"
-#include "brigade/cluster/open_mpi.h"
 #include "brigade/cluster/rank_assignment.h"
 #include "brigade/cluster/slurm.h"
-#include "brigade/cluster/tf_config.h"
-#include "brigade/cluster/torchrun.h"
 #include "brigade/cluster/variable_reader.h"
 #include "brigade/io/file_system.h"
-#include "brigade/io/read_at_most.h"
 
 namespace brigade::cluster {
 namespace {

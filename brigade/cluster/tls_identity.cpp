@@ -1,5 +1,3 @@
-#include "brigade/cluster/tls_identity.h"
-
 #include <openssl/bio.h>
 #include <openssl/ec.h>
 #include <openssl/evp.h>
@@ -11,10 +9,11 @@
 #include <chrono>
 #include <cstdint>
 #include <ctime>
-#include <memory>
 
 #include "brigade/base/error.h"
+#include "brigade/base/handles.h"
 #include "brigade/base/strings.h"
+#include "brigade/cluster/cluster_key.h"
 
 namespace brigade::cluster {
 namespace {
@@ -26,15 +25,11 @@ constexpr const char* kNotAfter = "21200101000000Z";
 constexpr std::chrono::sys_days kFirstDay = std::chrono::January / 1 / 2020;
 constexpr std::chrono::sys_days kLastDay = std::chrono::January / 1 / 2120;
 
-template <class T, void (*Free)(T*)>
-struct Freed {
-  void operator()(T* pointer) const { Free(pointer); }
-};
-using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY, EVP_PKEY_free>>;
-using Certificate = std::unique_ptr<X509, Freed<X509, X509_free>>;
-using Extension = std::unique_ptr<X509_EXTENSION, Freed<X509_EXTENSION, X509_EXTENSION_free>>;
-using Number = std::unique_ptr<BIGNUM, Freed<BIGNUM, BN_free>>;
-using Memory = std::unique_ptr<BIO, Freed<BIO, BIO_free_all>>;
+using Key = base::Handle<EVP_PKEY, EVP_PKEY_free>;
+using Certificate = base::Handle<X509, X509_free>;
+using Extension = base::Handle<X509_EXTENSION, X509_EXTENSION_free>;
+using Number = base::Handle<BIGNUM, BN_free>;
+using Memory = base::Handle<BIO, BIO_free_all>;
 
 void check(bool done, std::string_view what) {
   if (!done) throw Error(ErrorCode::kInternal, base::str_cat("libcrypto fails: ", what, "."));
@@ -164,10 +159,6 @@ TlsIdentity make_tls_identity(const ClusterKey& key, std::chrono::system_clock::
   const Key own = new_key();
   const Certificate certificate = make_member(*own, *authority, *root);
   return {pem_of(*authority), pem_of(*certificate), pem_of(*own)};
-}
-
-TlsIdentity make_tls_identity(const ClusterKey& key) {
-  return make_tls_identity(key, std::chrono::system_clock::now());
 }
 
 }  // namespace brigade::cluster

@@ -1,5 +1,3 @@
-#include "brigade/cluster/tls_identity.h"
-
 #include <gtest/gtest.h>
 #include <openssl/bio.h>
 #include <openssl/pem.h>
@@ -7,25 +5,22 @@
 #include <openssl/x509v3.h>
 
 #include <chrono>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "brigade/base/handles.h"
+#include "brigade/cluster/cluster_key.h"
 #include "brigade/cluster/testing/refusal.h"
 
 namespace brigade::cluster {
 namespace {
 
-template <class T, void (*Free)(T*)>
-struct Freed {
-  void operator()(T* pointer) const { Free(pointer); }
-};
-using Context = std::unique_ptr<SSL_CTX, Freed<SSL_CTX, SSL_CTX_free>>;
-using Session = std::unique_ptr<SSL, Freed<SSL, SSL_free>>;
-using Certificate = std::unique_ptr<X509, Freed<X509, X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY, EVP_PKEY_free>>;
-using Memory = std::unique_ptr<BIO, Freed<BIO, BIO_free_all>>;
+using Context = base::Handle<SSL_CTX, SSL_CTX_free>;
+using Session = base::Handle<SSL, SSL_free>;
+using Certificate = base::Handle<X509, X509_free>;
+using Key = base::Handle<EVP_PKEY, EVP_PKEY_free>;
+using Memory = base::Handle<BIO, BIO_free_all>;
 
 Memory text_of(const std::string& pem) {
   return Memory(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));

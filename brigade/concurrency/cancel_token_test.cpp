@@ -119,5 +119,53 @@ TEST(CancelToken, ManyThreadsMayRegisterWhileOneCancels) {
   EXPECT_GE(calls, 4);
 }
 
+TEST(InterruptibleWait, EndsWithItsTimeOrWhenTheTokenIsCancelled) {
+  using namespace std::chrono_literals;
+  const CancelToken token;
+  const auto begin = std::chrono::steady_clock::now();
+  interruptible_wait(5ms, token);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 5ms);
+  auto waiting = std::async(std::launch::async, [&] { interruptible_wait(1h, token); });
+  EXPECT_EQ(waiting.wait_for(5ms), std::future_status::timeout);
+  token.cancel();
+  EXPECT_EQ(waiting.wait_for(1min), std::future_status::ready);
+  interruptible_wait(1h, token);  // cancelled already
+}
+
+TEST(LinkedToken, IsCancelledWithTheOuterOne) {
+  const CancelToken outer;
+  const LinkedToken linked(outer);
+  EXPECT_FALSE(linked.token().is_cancelled());
+  outer.cancel();
+  EXPECT_TRUE(linked.token().is_cancelled());
+  EXPECT_TRUE(LinkedToken(outer).token().is_cancelled()) << "also of one that already is";
+}
+
+TEST(LinkedToken, LeavesTheOuterOneAlone) {
+  const CancelToken outer;
+  const LinkedToken linked(outer);
+  linked.cancel();
+  EXPECT_TRUE(linked.token().is_cancelled());
+  EXPECT_FALSE(outer.is_cancelled());
+}
+
+TEST(LinkedToken, WithoutAnOuterTokenIsIndependent) {
+  const LinkedToken linked(std::nullopt);
+  EXPECT_FALSE(linked.token().is_cancelled());
+  linked.cancel();
+  EXPECT_TRUE(linked.token().is_cancelled());
+}
+
+TEST(LinkedToken, OutlivesItsLink) {
+  const CancelToken outer;
+  CancelToken copy;
+  {
+    const LinkedToken linked(outer);
+    copy = linked.token();
+  }
+  outer.cancel();
+  EXPECT_FALSE(copy.is_cancelled());
+}
+
 }  // namespace
 }  // namespace brigade::concurrency

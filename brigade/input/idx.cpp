@@ -15,7 +15,6 @@
 #include "brigade/base/strings.h"
 #include "brigade/data/formats/idx_header.h"
 #include "brigade/io/compression.h"
-#include "brigade/io/gzip.h"
 
 namespace brigade::input {
 namespace {

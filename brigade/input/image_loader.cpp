@@ -10,7 +10,7 @@
 #include "brigade/image/decode.h"
 #include "brigade/image/jpeg.h"
 #include "brigade/image/normalize.h"
-#include "brigade/io/read_at_most.h"
+#include "brigade/io/file_system.h"
 
 namespace brigade::input::internal {
 namespace {

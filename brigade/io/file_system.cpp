@@ -1,5 +1,8 @@
 #include "brigade/io/file_system.h"
 
+#include <algorithm>
+#include <span>
+
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
@@ -19,6 +22,12 @@ class NamedFolder final : public HeldFolder {
   const FileSystem& files_;
   Path path_;
 };
+
+[[noreturn]] void refuse(const Path& path, std::uint64_t size, std::uint64_t most) {
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat(path, " has ", base::human_bytes(size), "; such a file has at most ",
+                            base::human_bytes(most), ": is it the right one?"));
+}
 
 }  // namespace
 
@@ -51,6 +60,26 @@ FolderSweep FileSystem::remove_files(const Path& directory, const IsOwnName& is_
 std::unique_ptr<HeldFolder> FileSystem::hold(const Path& directory) const {
   if (is_folder(info(directory))) return std::make_unique<NamedFolder>(*this, directory);
   throw Error(ErrorCode::kNotFound, base::str_cat("there is no folder ", directory));
+}
+
+std::string read_at_most(const FileSystem& files, const Path& path, std::uint64_t most) {
+  const auto file = files.open(path);
+  const auto info = files.info(path);
+  const std::uint64_t size = info ? info->size : 0;
+  if (size > most) refuse(path, size, most);
+  // Files of /proc report a size of 0 bytes.
+  constexpr std::uint64_t kFirstPiece = 4096;
+  std::string content;
+  std::size_t filled = 0;
+  do {
+    const std::uint64_t room = std::max({size, kFirstPiece, 2 * std::uint64_t{filled}});
+    content.resize(std::min(room, most) +
+                   1);  // one more byte detects the end, and an oversized file
+    filled += file->read(std::as_writable_bytes(std::span(content).subspan(filled)));
+    if (filled > most) refuse(path, filled, most);
+  } while (filled == content.size());
+  content.resize(filled);
+  return content;
 }
 
 }  // namespace brigade::io

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "brigade/base/environment.h"
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
@@ -37,28 +38,14 @@ constexpr std::size_t kLongestHolder = 300;
                       ": it is not a regular file; remove it or choose another path"));
 }
 
-/// Closes the descriptor unless it is released.
-class OpenFile {
- public:
-  explicit OpenFile(const Path& path)
-      // Follows no link, and does not wait for the other end of a pipe.
-      : number_(
-            ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666)) {
-    if (number_ >= 0) return;
-    if (errno == ELOOP || errno == EISDIR || errno == ENXIO) fail_as_foreign(path);
-    fail(path, errno);
-  }
-  ~OpenFile() {
-    if (number_ >= 0) ::close(number_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int number() const { return number_; }
-  int release() { return std::exchange(number_, -1); }
-
- private:
-  int number_;
-};
+base::FileDescriptor open_to_lock(const Path& path) {
+  // Follows no link, and does not wait for the other end of a pipe.
+  base::FileDescriptor file(
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
+  if (file.is_open()) return file;
+  if (errno == ELOOP || errno == EISDIR || errno == ENXIO) fail_as_foreign(path);
+  fail(path, errno);
+}
 
 bool is_at(const Path& path, int file) {
   struct stat own {
@@ -88,15 +75,9 @@ bool try_lock(const Path& path, int file) {
   return true;
 }
 
-std::string own_text() {
-  char host[256] = "?";
-  ::gethostname(host, sizeof host - 1);
-  return str_cat("process ", ::getpid(), " on host ", host, "\n");
-}
-
 // For users: the lock works without it.
 void write_holder(int file) {
-  const std::string text = own_text();
+  const std::string text = str_cat("process ", ::getpid(), " on host ", base::host_name(), "\n");
   const bool is_written =
       ::ftruncate(file, 0) == 0 &&
       ::pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
@@ -105,23 +86,23 @@ void write_holder(int file) {
 
 }  // namespace
 
-LockFile::LockFile(Path path, int file) : path_(std::move(path)), file_(file) {}
+LockFile::LockFile(Path path, base::FileDescriptor file)
+    : path_(std::move(path)), file_(std::move(file)) {}
 
 LockFile::~LockFile() {
   // A process that opened it meanwhile notices, once it has the lock, that the path is gone.
-  if (is_at(path_, file_)) ::unlink(path_.c_str());
-  ::close(file_);
+  if (is_at(path_, file_.number())) ::unlink(path_.c_str());
 }
 
 std::unique_ptr<LockFile> LockFile::acquire(const Path& path, std::chrono::milliseconds patience) {
   const auto deadline = Clock::now() + patience;
   while (true) {
-    OpenFile file(path);
+    base::FileDescriptor file = open_to_lock(path);
     check_regular(path, file.number());
     // A file that its holder has just removed is useless: others create a new one.
     if (try_lock(path, file.number()) && is_at(path, file.number())) {
       write_holder(file.number());
-      return std::unique_ptr<LockFile>(new LockFile(path, file.release()));
+      return std::unique_ptr<LockFile>(new LockFile(path, std::move(file)));
     }
     if (Clock::now() >= deadline) return nullptr;
     std::this_thread::sleep_for(kPause);  // the system does not notify waiters of a free lock
@@ -130,9 +111,9 @@ std::unique_ptr<LockFile> LockFile::acquire(const Path& path, std::chrono::milli
 
 std::string LockFile::holder(const Path& path) {
   char text[kLongestHolder] = {};
-  const int file = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  const ssize_t count = file < 0 ? 0 : ::pread(file, text, sizeof text, 0);
-  if (file >= 0) ::close(file);
+  const base::FileDescriptor file(
+      ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const ssize_t count = ::pread(file.number(), text, sizeof text, 0);
   std::string line(text, static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
   line = line.substr(0, line.find('\n'));
   const bool is_readable =

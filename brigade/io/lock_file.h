@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "brigade/base/handles.h"
 #include "brigade/io/file_system.h"
 
 namespace brigade::io {
@@ -33,9 +34,9 @@ class LockFile {
   LockFile& operator=(const LockFile&) = delete;
 
  private:
-  LockFile(Path path, int file);
+  LockFile(Path path, base::FileDescriptor file);
   Path path_;
-  int file_;
+  base::FileDescriptor file_;
 };
 
 }  // namespace brigade::io

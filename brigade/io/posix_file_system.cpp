@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/handles.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
@@ -101,31 +102,16 @@ auto retried(Call call) {
   }
 }
 
-class Descriptor {
- public:
-  Descriptor(const char* action, const Path& path, int flags)
-      : number_(retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); })) {
-    if (number_ < 0) fail(action, path, errno);
-  }
-  /// Takes ownership of an open descriptor.
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-  /// On Linux the descriptor is closed whatever close returns, so it is never closed twice.
-  int close() { return ::close(std::exchange(number_, -1)); }
-
- private:
-  int number_;
-};
+base::FileDescriptor opened(std::string_view action, const Path& path, int flags) {
+  const int number = retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
+  if (number < 0) fail(action, path, errno);
+  return base::FileDescriptor(number);
+}
 
 /// A regular file, open for reading. O_NONBLOCK: otherwise `open` would wait for a named pipe.
 class FileToRead {
  public:
-  explicit FileToRead(const Path& path) : file_("read", path, O_RDONLY | O_NONBLOCK) {
+  explicit FileToRead(const Path& path) : file_(opened("read", path, O_RDONLY | O_NONBLOCK)) {
     struct stat status {};
     if (::fstat(file_.number(), &status) < 0) fail("read", path, errno);
     if (S_ISDIR(status.st_mode)) fail("read", path, EISDIR);
@@ -136,7 +122,7 @@ class FileToRead {
   std::uint64_t size() const { return size_; }
 
  private:
-  Descriptor file_;
+  base::FileDescriptor file_;
   std::uint64_t size_ = 0;
 };
 
@@ -167,7 +153,7 @@ std::vector<std::string> names_in(int folder, const Path& path) {
   // Another descriptor, which the stream closes.
   const int copy = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (copy < 0) fail("list", path, errno);
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(copy), ::closedir);
+  const base::Handle<DIR, ::closedir> stream(::fdopendir(copy));
   if (stream == nullptr) {
     const int error = errno;
     ::close(copy);
@@ -201,7 +187,7 @@ bool remove_regular(int folder, const Path& path, const std::string& name) {
 class PosixHeldFolder final : public HeldFolder {
  public:
   explicit PosixHeldFolder(const Path& path)
-      : path_(path), folder_("open folder", path, O_PATH | O_DIRECTORY) {}
+      : path_(path), folder_(opened("open folder", path, O_PATH | O_DIRECTORY)) {}
 
   // While it is open, no other file can get its number.
   bool is_unchanged() const override {
@@ -217,14 +203,14 @@ class PosixHeldFolder final : public HeldFolder {
 
  private:
   Path path_;
-  Descriptor folder_;
+  base::FileDescriptor folder_;
 };
 
 class PosixWritableFile final : public WritableFile {
  public:
   // O_NONBLOCK: otherwise `open` would wait for a reader of a named pipe.
   PosixWritableFile(const Path& path, int flags)
-      : path_(path), file_("create", path, flags | O_NONBLOCK) {
+      : path_(path), file_(opened("create", path, flags | O_NONBLOCK)) {
     struct stat status {};
     if (::fstat(file_.number(), &status) < 0) fail("create", path, errno);
     const bool can_be_written = S_ISREG(status.st_mode) || S_ISCHR(status.st_mode);
@@ -245,7 +231,8 @@ class PosixWritableFile final : public WritableFile {
     if (retried([&] { return ::fsync(file_.number()); }) < 0) fail("sync", path_, errno);
   }
   void close() override {
-    if (file_.close() < 0 && errno != EINTR) fail("close", path_, errno);
+    // On Linux the descriptor is closed whatever close returns, so it is never closed twice.
+    if (::close(file_.release()) < 0 && errno != EINTR) fail("close", path_, errno);
   }
 
  private:
@@ -260,7 +247,7 @@ class PosixWritableFile final : public WritableFile {
   }
 
   Path path_;
-  Descriptor file_;
+  base::FileDescriptor file_;
   off_t size_ = 0;
   off_t writeback_offset_ = 0;
 };
@@ -375,17 +362,18 @@ class PosixFileSystem final : public FileSystem {
   }
 
   FolderSweep remove_files(const Path& directory, const IsOwnName& is_own) override {
-    const int folder = retried(
-        [&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); });
-    if (folder < 0) {
+    const base::FileDescriptor folder(retried([&] {
+      return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }));
+    if (!folder.is_open()) {
       // A link is ELOOP or, as O_DIRECTORY is looked at first, ENOTDIR.
       if (is_not_found(errno) || errno == ELOOP) return {.is_folder = false, .left = {}};
       fail("open folder", directory, errno);
     }
-    const Descriptor owner(folder);
     FolderSweep sweep;
-    for (const std::string& name : names_in(folder, directory)) {
-      if (!is_own(name) || !remove_regular(folder, directory, name)) sweep.left.push_back(name);
+    for (const std::string& name : names_in(folder.number(), directory)) {
+      if (!is_own(name) || !remove_regular(folder.number(), directory, name))
+        sweep.left.push_back(name);
     }
     return sweep;
   }
@@ -395,8 +383,8 @@ class PosixFileSystem final : public FileSystem {
   }
 
   void sync_directory(const Path& directory) override {
-    const Descriptor folder("sync folder", directory.empty() ? Path(".") : directory,
-                            O_RDONLY | O_DIRECTORY);
+    const auto folder =
+        opened("sync folder", directory.empty() ? Path(".") : directory, O_RDONLY | O_DIRECTORY);
     // Some file systems cannot sync folders and return EINVAL: there is nothing more to do.
     if (retried([&] { return ::fsync(folder.number()); }) < 0 && errno != EINVAL) {
       fail("sync folder", directory, errno);

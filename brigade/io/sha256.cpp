@@ -5,6 +5,8 @@
 #include <array>
 
 #include "brigade/base/error.h"
+#include "brigade/base/handles.h"
+#include "brigade/base/strings.h"
 
 namespace brigade::io {
 namespace {
@@ -18,21 +20,18 @@ void check(int result) {
 
 struct Sha256::State {
   State() : context(EVP_MD_CTX_new()) { check(context != nullptr ? 1 : 0); }
-  ~State() { EVP_MD_CTX_free(context); }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
-  EVP_MD_CTX* context;
+  const base::Handle<EVP_MD_CTX, EVP_MD_CTX_free> context;
 };
 
 Sha256::Sha256() : state_(std::make_unique<State>()) {
-  check(EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr));
+  check(EVP_DigestInit_ex(state_->context.get(), EVP_sha256(), nullptr));
 }
 Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
 void Sha256::update(std::span<const std::byte> bytes) {
-  check(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()));
+  check(EVP_DigestUpdate(state_->context.get(), bytes.data(), bytes.size()));
 }
 
 void Sha256::update(std::string_view text) {
@@ -41,16 +40,10 @@ void Sha256::update(std::string_view text) {
 
 std::string Sha256::hex_digest() const {
   const State copy;  // finishing a digest destroys its state, so a copy is finished
-  check(EVP_MD_CTX_copy_ex(copy.context, state_->context));
+  check(EVP_MD_CTX_copy_ex(copy.context.get(), state_->context.get()));
   std::array<unsigned char, 32> digest{};
-  check(EVP_DigestFinal_ex(copy.context, digest.data(), nullptr));
-  std::string text;
-  for (const unsigned char byte : digest) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
+  check(EVP_DigestFinal_ex(copy.context.get(), digest.data(), nullptr));
+  return base::to_hex(std::as_bytes(std::span(digest)));
 }
 
 std::string sha256_hex(std::string_view text) {

@@ -16,7 +16,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/launch/key_descriptor.h"
+#include "brigade/launch/descriptors.h"
 #include "brigade/launch/shim.h"
 
 extern char** environ;
@@ -79,7 +79,7 @@ std::vector<std::string> shim_command(const SpawnOptions& options) {
 /// The child's descriptors and signal settings: it starts without blocked or ignored signals.
 class SpawnSettings {
  public:
-  SpawnSettings(int lifeline, int output, int errors, const FileDescriptor& key) {
+  SpawnSettings(int lifeline, int output, int errors, const base::FileDescriptor& key) {
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
@@ -114,7 +114,7 @@ ChildProcess::ChildProcess(const SpawnOptions& options) {
   Pipe lifeline = make_pipe(), output = make_pipe(), errors = make_pipe();
   const std::vector<std::string> command = shim_command(options);
   const std::vector<std::string> environment = merged_environment(options.environment);
-  FileDescriptor key;
+  base::FileDescriptor key;
   if (options.key) key = make_key_descriptor(*options.key);
   const SpawnSettings settings(lifeline.read.number(), output.write.number(), errors.write.number(),
                                key);

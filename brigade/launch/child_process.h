@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "brigade/base/handles.h"
 #include "brigade/cluster/cluster_key.h"
 #include "brigade/launch/exit_status.h"
-#include "brigade/launch/file_descriptor.h"
 #include "brigade/machine/core_set.h"
 
 namespace brigade::launch {
@@ -46,8 +46,8 @@ class ChildProcess {
   /// The process id of the shim. Signals sent to it reach the program.
   pid_t pid() const { return pid_; }
   /// Non-blocking pipes with what the program writes.
-  const FileDescriptor& output() const { return output_; }
-  const FileDescriptor& errors() const { return errors_; }
+  const base::FileDescriptor& output() const { return output_; }
+  const base::FileDescriptor& errors() const { return errors_; }
 
   /// Sends a signal. Does nothing if the process has ended.
   void signal(int number) const;
@@ -58,9 +58,9 @@ class ChildProcess {
 
  private:
   pid_t pid_ = -1;
-  FileDescriptor lifeline_;
-  FileDescriptor output_;
-  FileDescriptor errors_;
+  base::FileDescriptor lifeline_;
+  base::FileDescriptor output_;
+  base::FileDescriptor errors_;
   std::optional<ExitStatus> status_;
 };
 

@@ -17,7 +17,7 @@
 #include <thread>
 
 #include "brigade/base/error.h"
-#include "brigade/launch/descendants.h"
+#include "brigade/launch/process_tree.h"
 
 namespace brigade::launch {
 namespace {
@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLimit{20};
 
-std::string read_until(const FileDescriptor& pipe,
+std::string read_until(const base::FileDescriptor& pipe,
                        const std::function<bool(const std::string&)>& is_enough) {
   std::string text;
   const auto deadline = Clock::now() + kLimit;
@@ -41,12 +41,12 @@ std::string read_until(const FileDescriptor& pipe,
   return text;
 }
 
-std::string read_some(const FileDescriptor& pipe) {
+std::string read_some(const base::FileDescriptor& pipe) {
   return read_until(pipe,
                     [](const std::string& text) { return text.find('\n') != std::string::npos; });
 }
 
-std::string read_all(const FileDescriptor& pipe) {
+std::string read_all(const base::FileDescriptor& pipe) {
   return read_until(pipe, [](const std::string&) { return false; });
 }
 

@@ -9,8 +9,7 @@
 
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/launch/descendants.h"
-#include "brigade/launch/failure_report.h"
+#include "brigade/launch/process_tree.h"
 #include "brigade/launch/resources.h"
 #include "brigade/launch/start_plan.h"
 #include "brigade/machine/topology.h"
@@ -34,6 +33,44 @@ bool is_orderly(const RankProcess& process) {
   if (status.signal) return *status.signal == SIGTERM || *status.signal == SIGINT;
   return status.is_success() || status.code == kRestartMeCode || status.code == kInterruptedCode ||
          status.code == 128 + SIGTERM;
+}
+
+OtherRank describe_other(const RankProcess& other, const LineRouter& router) {
+  const auto last = router.last_lines(other.rank());
+  const bool is_running = other.is_running();
+  return {other.rank(), is_running,
+          base::str_cat("rank ", other.rank(),
+                        is_running ? " was running"
+                                   : base::str_cat(" had ended with ", to_string(*other.ended())),
+                        last.empty() ? "; it had said nothing"
+                                     : base::str_cat("; it last said: ", last.back()))};
+}
+
+/// Describes a failed process at the time when the failure is noticed: its last lines of output,
+/// and the state of every other process. The text names `reason` instead of `status`.
+RankFailure describe_failure(const RankProcess& failed, const ExitStatus& status,
+                             const std::string& reason, const Generation& generation,
+                             const LineRouter& router) {
+  RankFailure failure{.rank = failed.rank(),
+                      .status = status,
+                      .reason = reason,
+                      .after = std::chrono::duration_cast<std::chrono::milliseconds>(
+                          Generation::Clock::now() - generation.started()),
+                      .last_lines = router.last_lines(failed.rank())};
+  for (const RankProcess& other : generation.processes()) {
+    if (&other != &failed) failure.others.push_back(describe_other(other, router));
+  }
+  return failure;
+}
+
+/// Adds how the other processes that were running then have ended. All must have ended.
+void add_endings(RankFailure& failure, const Generation& generation) {
+  for (OtherRank& other : failure.others) {
+    const RankProcess* const process = generation.find(other.rank);
+    if (!other.was_running || process == nullptr) continue;
+    other.text += base::str_cat("; then it ended with ", to_string(*process->ended()),
+                                process->was_killed() ? " after the grace period" : "");
+  }
 }
 
 }  // namespace

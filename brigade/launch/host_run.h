@@ -10,11 +10,11 @@
 
 #include "brigade/launch/generation.h"
 #include "brigade/launch/hosts.h"
-#include "brigade/launch/job_status.h"
 #include "brigade/launch/message.h"
 #include "brigade/launch/rank_failure.h"
 #include "brigade/launch/restart_policy.h"
 #include "brigade/launch/stall_detector.h"
+#include "brigade/launch/status_server.h"
 #include "brigade/launch/sweep.h"
 
 namespace brigade::launch {

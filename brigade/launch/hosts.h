@@ -3,11 +3,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/launch/job_options.h"
 #include "brigade/launch/message.h"
+#include "brigade/launch/signal_source.h"
 
 namespace brigade::launch {
 
@@ -57,5 +59,10 @@ std::unique_ptr<Hosts> make_single_host(int processes);
 /// rpc::join, and kFailedPrecondition if the launchers disagree about the job.
 std::unique_ptr<Hosts> join_hosts(const JobOptions& options, int rendezvous_round,
                                   const concurrency::CancelToken& cancel);
+
+/// Returns the hosts of a job once their launchers have joined (`join_hosts`), or the number of a
+/// stop signal that came first.
+std::variant<std::unique_ptr<Hosts>, int> join_hosts_or_signal(const JobOptions& options, int round,
+                                                               SignalSource& signals);
 
 }  // namespace brigade::launch

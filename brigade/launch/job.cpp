@@ -10,8 +10,8 @@
 
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/launch/host_rendezvous.h"
 #include "brigade/launch/host_run.h"
+#include "brigade/launch/hosts.h"
 #include "brigade/launch/job_coordinator.h"
 #include "brigade/launch/process_rendezvous.h"
 #include "brigade/launch/signal_source.h"

@@ -25,10 +25,10 @@ struct JobResult {
 /// Starts the processes of a job on this host, serves their rendezvous, passes on their output, and
 /// returns when all have ended. No process outlives this one, however it ends.
 ///
-/// Environment variables tell each process its rank (cluster/launch_environment.h). When one fails,
-/// the others get SIGTERM and, after the grace period, SIGKILL; then all are restarted as the next
-/// generation, or the job has failed. SIGINT and SIGTERM to the launcher are forwarded to all
-/// processes; a second one kills them.
+/// Environment variables tell each process its rank (cluster/environment_variables.h). When one
+/// fails, the others get SIGTERM and, after the grace period, SIGKILL; then all are restarted as
+/// the next generation, or the job has failed. SIGINT and SIGTERM to the launcher are forwarded to
+/// all processes; a second one kills them.
 ///
 /// While it runs, it handles SIGCHLD, SIGINT, SIGTERM, SIGHUP and SIGUSR1 of this thread, and the
 /// log is written through `output`. Throws kInvalidArgument for inconsistent options, and as

@@ -40,7 +40,7 @@ LineRouter::OfRank& LineRouter::of(int rank) {
   const auto open = [&](const char* end) {
     const std::string name = (options_.directory / base::str_cat("rank_", rank, end)).string();
     // O_NONBLOCK: the path may be a named pipe.
-    FileDescriptor file(
+    base::FileDescriptor file(
         ::open(name.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
     check_argument(file.is_open(), base::str_cat("The file for output, ", name,
                                                  ", cannot be written: ", std::strerror(errno)));

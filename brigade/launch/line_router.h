@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "brigade/base/handles.h"
 #include "brigade/io/file_system.h"
-#include "brigade/launch/file_descriptor.h"
 
 namespace brigade::launch {
 
@@ -78,7 +78,7 @@ class LineRouter {
   };
   struct File {
     std::string name;
-    FileDescriptor descriptor;
+    base::FileDescriptor descriptor;
   };
   struct OfRank {
     OpenLine open[2];  // by stream

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "brigade/base/handles.h"
 #include "brigade/concurrency/mutex.h"
-#include "brigade/launch/file_descriptor.h"
 
 namespace brigade::launch {
 
@@ -38,7 +38,7 @@ class Mailbox {
   }
 
  private:
-  const FileDescriptor event_;
+  const base::FileDescriptor event_;
   concurrency::Mutex mutex_;
   std::vector<T> items_ BRIGADE_GUARDED_BY(mutex_);
 };

@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/handles.h"
 #include "brigade/base/strings.h"
 #include "brigade/concurrency/mutex.h"
-#include "brigade/launch/file_descriptor.h"
 
 namespace brigade::launch {
 
@@ -93,7 +93,7 @@ struct OutputWriter::Shared {
 
   const int descriptor;
   const OutputWriterOptions options;
-  const FileDescriptor give_up;
+  const base::FileDescriptor give_up;
   mutable concurrency::Mutex mutex;
   concurrency::Condition changed;
   std::deque<std::string> waiting BRIGADE_GUARDED_BY(mutex);

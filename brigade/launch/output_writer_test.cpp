@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <string>
 
-#include "brigade/launch/file_descriptor.h"
+#include "brigade/launch/descriptors.h"
 
 namespace brigade::launch {
 namespace {
@@ -20,7 +20,7 @@ using std::chrono::seconds;
 constexpr seconds kLimit{60};
 
 /// What comes out of the pipe until so many bytes have come, or nobody can write any more.
-std::string read_all(const FileDescriptor& from, std::size_t most = std::string::npos) {
+std::string read_all(const base::FileDescriptor& from, std::size_t most = std::string::npos) {
   std::string text;
   char piece[4096];
   while (text.size() < most) {
@@ -107,7 +107,7 @@ TEST(OutputWriter, FinishWaitsForAReaderThatReads) {
 }
 
 TEST(OutputWriter, ReportsAFailedWrite) {
-  const FileDescriptor full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  const base::FileDescriptor full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   ASSERT_TRUE(full.is_open());
   OutputWriter writer(full.number());
   writer.write("one\ntwo\n");

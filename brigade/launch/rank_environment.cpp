@@ -7,9 +7,8 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
-#include "brigade/cluster/launch_environment.h"
-#include "brigade/launch/file_descriptor.h"
-#include "brigade/launch/key_descriptor.h"
+#include "brigade/cluster/environment_variables.h"
+#include "brigade/launch/descriptors.h"
 
 namespace brigade::launch {
 
@@ -64,7 +63,7 @@ Variables independent_environment(const RankConfig& config) {
 }
 
 std::string free_address(const std::string& host) {
-  const FileDescriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const base::FileDescriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   // For a host that is not loopback, the program may listen on any of its addresses.

@@ -29,8 +29,8 @@ struct RankConfig {
   std::optional<double> gpu_memory_fraction = std::nullopt;
 };
 
-/// The environment variables with that configuration (cluster/launch_environment.h); nullopt for a
-/// variable to remove. With a key they hold the path of the key, never its text.
+/// The environment variables with that configuration (cluster/environment_variables.h); nullopt for
+/// a variable to remove. With a key they hold the path of the key, never its text.
 std::map<std::string, std::optional<std::string>> rank_environment(
     const RankConfig& config, const std::optional<cluster::ClusterKey>& key);
 

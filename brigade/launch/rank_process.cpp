@@ -16,7 +16,7 @@ std::size_t index_of(Stream stream) {
   return stream == Stream::kOutput ? 0 : 1;
 }
 
-const FileDescriptor& pipe_of(const ChildProcess& process, Stream stream) {
+const base::FileDescriptor& pipe_of(const ChildProcess& process, Stream stream) {
   return stream == Stream::kOutput ? process.output() : process.errors();
 }
 

@@ -236,18 +236,6 @@ bool is_rank_still_taken(const Error& error) {
   return taken != nullptr && taken->holder() == rpc::RankHolder::kGone;
 }
 
-void pause(const concurrency::CancelToken& cancel) {
-  concurrency::Mutex mutex;
-  concurrency::Condition changed;
-  const auto wake = cancel.on_cancel([&] {
-    const concurrency::MutexLock lock(mutex);
-    changed.notify_all();
-  });
-  const TimePoint until = Clock::now() + kPause;
-  const concurrency::MutexLock lock(mutex);
-  while (!cancel.is_cancelled() && Clock::now() < until) changed.wait_until(mutex, until);
-}
-
 }  // namespace
 
 std::unique_ptr<Hosts> join_hosts(const JobOptions& options, int rendezvous_round,
@@ -263,7 +251,7 @@ std::unique_ptr<Hosts> join_hosts(const JobOptions& options, int rendezvous_roun
       if (is_over) {
         ++rendezvous_round;
       } else {
-        pause(cancel);
+        concurrency::interruptible_wait(kPause, cancel);
       }
     }
   }

@@ -17,7 +17,7 @@
 #include <optional>
 #include <vector>
 
-#include "brigade/launch/descendants.h"
+#include "brigade/launch/process_tree.h"
 #include "brigade/machine/core_set.h"
 
 namespace brigade::launch {

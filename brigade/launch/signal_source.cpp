@@ -10,7 +10,7 @@ SignalSource::SignalSource(std::initializer_list<int> signals) {
   sigemptyset(&set);
   for (const int signal : signals) sigaddset(&set, signal);
   ::pthread_sigmask(SIG_BLOCK, &set, &former_);
-  descriptor_ = FileDescriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  descriptor_ = base::FileDescriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
 SignalSource::~SignalSource() {

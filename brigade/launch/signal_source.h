@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <optional>
 
-#include "brigade/launch/file_descriptor.h"
+#include "brigade/base/handles.h"
 
 namespace brigade::launch {
 
@@ -28,7 +28,7 @@ class SignalSource {
 
  private:
   sigset_t former_;
-  FileDescriptor descriptor_;
+  base::FileDescriptor descriptor_;
 };
 
 }  // namespace brigade::launch

@@ -1,7 +1,7 @@
 #include "brigade/launch/stall_detector.h"
 
 #include "brigade/base/strings.h"
-#include "brigade/launch/process_stat.h"
+#include "brigade/launch/process_tree.h"
 
 namespace brigade::launch {
 

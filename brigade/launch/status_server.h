@@ -8,10 +8,23 @@
 #include <string>
 #include <vector>
 
-#include "brigade/launch/file_descriptor.h"
-#include "brigade/launch/job_status.h"
+#include "brigade/base/handles.h"
 
 namespace brigade::launch {
+
+/// The status of a running job.
+struct JobStatus {
+  int generation = 0;
+  int restarts = 0;
+  int membership_changes = 0;
+  double seconds = 0;  ///< since the launcher started
+  int first_rank = 0;
+  std::vector<bool> up;      ///< by rank, from `first_rank` on: whether its process runs
+  bool is_stopping = false;  ///< because one failed, was lost, or a signal came
+};
+
+/// In Prometheus's text format, version 0.0.4.
+std::string to_metrics(const JobStatus& status);
 
 /// Answers `GET /healthz` (200 while the job runs, 503 while it is being stopped) and `GET
 /// /metrics` (Prometheus) on loopback. It runs in its owner's poll loop: it has no thread and never
@@ -35,7 +48,7 @@ class StatusServer {
 
  private:
   struct Connection {
-    FileDescriptor socket;
+    base::FileDescriptor socket;
     Clock::time_point deadline;
     std::string request = {};
     std::string answer = {};
@@ -45,7 +58,7 @@ class StatusServer {
   /// Whether the connection is over.
   bool advance(Connection& connection, const std::function<JobStatus()>& status);
 
-  FileDescriptor listener_;
+  base::FileDescriptor listener_;
   int port_ = 0;
   std::list<Connection> connections_;
 };

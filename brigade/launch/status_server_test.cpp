@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "brigade/base/error.h"
+#include "brigade/launch/descriptors.h"
 
 namespace brigade::launch {
 namespace {
@@ -52,7 +53,7 @@ class Client {
   }
 
  private:
-  FileDescriptor socket_;
+  base::FileDescriptor socket_;
 };
 
 TEST(StatusServer, AnswersHealthAndMetrics) {

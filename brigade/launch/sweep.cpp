@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "brigade/launch/descendants.h"
+#include "brigade/launch/process_tree.h"
 
 namespace brigade::launch {
 

@@ -13,13 +13,6 @@
 namespace brigade::machine {
 namespace {
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
-
 std::optional<DeviceType> type_from(std::string_view word) {
   if (word == "cpu") return DeviceType::kCpu;
   if (word == "gpu" || word == "cuda") return DeviceType::kGpu;
@@ -52,7 +45,7 @@ class Reader {
  private:
   void read_part(const std::string& part) {
     const auto words = base::split(part, ':');
-    const std::string key = lower(words.front());
+    const std::string key = base::lower_case(words.front());
     if (key == "job") {
       read_job(words);
     } else if (key == "replica") {
@@ -83,7 +76,7 @@ class Reader {
   void read_device(const std::vector<std::string>& words, std::size_t first) {
     if (spec_.type) refuse("it names two devices");
     if (words.size() <= first || words.size() > first + 2) refuse("its parts are not TYPE:INDEX");
-    spec_.type = type_from(lower(words[first]));
+    spec_.type = type_from(base::lower_case(words[first]));
     if (!spec_.type)
       refuse(base::str_cat(base::quoted(words[first]), " is neither cpu nor gpu (cuda)"));
     if (words.size() > first + 1 && words[first + 1] != "*") spec_.index = number(words[first + 1]);

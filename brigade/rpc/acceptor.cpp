@@ -47,7 +47,7 @@ constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
                                      : "."));
 }
 
-using Endpoint = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+using Endpoint = base::Handle<addrinfo, freeaddrinfo>;
 
 Endpoint endpoint_of(const cluster::Address& address, const std::string& text) {
   addrinfo hints{};
@@ -60,33 +60,34 @@ Endpoint endpoint_of(const cluster::Address& address, const std::string& text) {
     throw Error(ErrorCode::kUnavailable,
                 base::str_cat("Cannot listen on ", text, ": ", gai_strerror(failure), "."));
   }
-  return {found, &freeaddrinfo};
+  return Endpoint(found);
 }
 
 struct Attempt {
-  Socket socket = {};
+  base::FileDescriptor socket = {};
   int error = 0;
 };
 
 Attempt try_to_listen(const cluster::Address& address, const std::string& text) {
   const Endpoint endpoint = endpoint_of(address, text);
-  Socket socket(::socket(endpoint->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  base::FileDescriptor socket(
+      ::socket(endpoint->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.is_open()) return {.error = errno};
   const int on = 1, off = 0;
-  ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  ::setsockopt(socket.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (endpoint->ai_family == AF_INET6)
-    ::setsockopt(socket.descriptor(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-  if (::bind(socket.descriptor(), endpoint->ai_addr, endpoint->ai_addrlen) != 0 ||
-      ::listen(socket.descriptor(), SOMAXCONN) != 0) {
+    ::setsockopt(socket.number(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  if (::bind(socket.number(), endpoint->ai_addr, endpoint->ai_addrlen) != 0 ||
+      ::listen(socket.number(), SOMAXCONN) != 0) {
     return {.error = errno};
   }
   return {.socket = std::move(socket)};
 }
 
-int port_of(const Socket& socket) {
+int port_of(const base::FileDescriptor& socket) {
   sockaddr_storage own{};
   socklen_t size = sizeof own;
-  ::getsockname(socket.descriptor(), reinterpret_cast<sockaddr*>(&own), &size);
+  ::getsockname(socket.number(), reinterpret_cast<sockaddr*>(&own), &size);
   return ntohs(own.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(own).sin6_port
                                          : reinterpret_cast<const sockaddr_in&>(own).sin_port);
 }
@@ -125,7 +126,7 @@ class Allowance {
 };
 
 struct Connection {
-  Socket socket;
+  base::FileDescriptor socket;
   TimePoint since;
   std::string peer;
   bool is_ready = false;  // has begun as a member's does
@@ -143,10 +144,10 @@ constexpr std::string_view kNoTls("\x15\x03\x03\x00\x02\x02\x28", 7);
 
 /// Reads what has arrived before it sends the alert: closing a socket with unread data resets the
 /// connection and drops the alert.
-void send_no_tls_alert(const Socket& socket) {
+void send_no_tls_alert(const base::FileDescriptor& socket) {
   std::array<char, 4096> rest{};
-  (void)!::recv(socket.descriptor(), rest.data(), rest.size(), 0);
-  (void)!::send(socket.descriptor(), kNoTls.data(), kNoTls.size(), MSG_NOSIGNAL);
+  (void)!::recv(socket.number(), rest.data(), rest.size(), 0);
+  (void)!::send(socket.number(), kNoTls.data(), kNoTls.size(), MSG_NOSIGNAL);
 }
 
 }  // namespace
@@ -166,7 +167,7 @@ Listening listen_on(const std::string& text) {
 
 class Acceptor::Loop {
  public:
-  Loop(const AcceptorOptions& options, Socket listening, OnConnection on_connection)
+  Loop(const AcceptorOptions& options, base::FileDescriptor listening, OnConnection on_connection)
       : options_(options),
         listening_(std::move(listening)),
         on_connection_(std::move(on_connection)),
@@ -177,7 +178,7 @@ class Acceptor::Loop {
 
   ~Loop() {
     const std::uint64_t one = 1;
-    (void)!::write(wake_.descriptor(), &one, sizeof one);
+    (void)!::write(wake_.number(), &one, sizeof one);
     thread_.join();
   }
 
@@ -197,10 +198,9 @@ class Acceptor::Loop {
 
   /// Whether this is the end.
   bool wait() {
-    std::vector<pollfd> polled = {{wake_.descriptor(), POLLIN, 0},
-                                  {listening_.descriptor(), POLLIN, 0}};
+    std::vector<pollfd> polled = {{wake_.number(), POLLIN, 0}, {listening_.number(), POLLIN, 0}};
     for (const Connection& each : waiting_)
-      if (!each.is_ready) polled.push_back({each.socket.descriptor(), POLLIN, 0});
+      if (!each.is_ready) polled.push_back({each.socket.number(), POLLIN, 0});
     ::poll(polled.data(), polled.size(), static_cast<int>(next_look().count()));
     return polled[0].revents != 0;
   }
@@ -213,7 +213,7 @@ class Acceptor::Loop {
   }
 
   bool is_woken(milliseconds time) {
-    pollfd wake = {wake_.descriptor(), POLLIN, 0};
+    pollfd wake = {wake_.number(), POLLIN, 0};
     return ::poll(&wake, 1, static_cast<int>(time.count())) > 0;
   }
 
@@ -221,14 +221,14 @@ class Acceptor::Loop {
     for (int i = 0; i < kAcceptsARound; ++i) {
       sockaddr_storage peer{};
       socklen_t size = sizeof peer;
-      Socket socket(::accept4(listening_.descriptor(), reinterpret_cast<sockaddr*>(&peer), &size,
-                              SOCK_CLOEXEC | SOCK_NONBLOCK));
+      base::FileDescriptor socket(::accept4(listening_.number(), reinterpret_cast<sockaddr*>(&peer),
+                                            &size, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket.is_open()) {
         if (errno == EMFILE || errno == ENFILE) (void)is_woken(kShortage);
         return;
       }
       const int on = 1;
-      ::setsockopt(socket.descriptor(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      ::setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       make_room();
       waiting_.push_back({std::move(socket), now_, text_of(peer, size)});
     }
@@ -256,9 +256,9 @@ class Acceptor::Loop {
     }
   }
 
-  Beginning look_at(const Socket& socket) const {
+  Beginning look_at(const base::FileDescriptor& socket) const {
     std::array<char, kPreface.size()> bytes{};
-    const ssize_t count = ::recv(socket.descriptor(), bytes.data(), bytes.size(), MSG_PEEK);
+    const ssize_t count = ::recv(socket.number(), bytes.data(), bytes.size(), MSG_PEEK);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return Beginning::kNone;
     if (count <= 0) return Beginning::kOthers;
     const std::string_view said(bytes.data(), static_cast<std::size_t>(count));
@@ -276,16 +276,16 @@ class Acceptor::Loop {
         continue;
       }
       if (!allowance_.take()) return;
-      Socket socket = std::move(each->socket);
+      base::FileDescriptor socket = std::move(each->socket);
       each = waiting_.erase(each);
       on_connection_(std::move(socket));
     }
   }
 
   const AcceptorOptions options_;
-  const Socket listening_;
+  const base::FileDescriptor listening_;
   const OnConnection on_connection_;
-  const Socket wake_;  // an eventfd
+  const base::FileDescriptor wake_;  // an eventfd
   Allowance allowance_;
   ConnectionStormDetector storm_;
   std::vector<Connection> waiting_;  // in the order of arrival
@@ -294,7 +294,8 @@ class Acceptor::Loop {
   std::jthread thread_;
 };
 
-Acceptor::Acceptor(const AcceptorOptions& options, Socket listening, OnConnection on_connection)
+Acceptor::Acceptor(const AcceptorOptions& options, base::FileDescriptor listening,
+                   OnConnection on_connection)
     : loop_(std::make_unique<Loop>(options, std::move(listening), std::move(on_connection))) {}
 
 Acceptor::~Acceptor() = default;

@@ -6,13 +6,13 @@
 #include <memory>
 #include <string>
 
-#include "brigade/rpc/socket.h"
+#include "brigade/base/handles.h"
 
 namespace brigade::rpc {
 
 /// A listening socket and its port.
 struct Listening {
-  Socket socket;
+  base::FileDescriptor socket;
   int port = 0;
 };
 
@@ -48,9 +48,10 @@ struct AcceptorOptions {
 /// does not block. The destructor returns when that thread has ended.
 class Acceptor {
  public:
-  using OnConnection = std::function<void(Socket)>;
+  using OnConnection = std::function<void(base::FileDescriptor)>;
 
-  Acceptor(const AcceptorOptions& options, Socket listening, OnConnection on_connection);
+  Acceptor(const AcceptorOptions& options, base::FileDescriptor listening,
+           OnConnection on_connection);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;

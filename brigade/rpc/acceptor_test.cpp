@@ -24,29 +24,29 @@ using ::testing::HasSubstr;
 
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-Socket connect_to(int port) {
-  Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+base::FileDescriptor connect_to(int port) {
+  base::FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   check_state(
-      ::connect(socket.descriptor(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0,
+      ::connect(socket.number(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0,
       "The test cannot connect.");
   return socket;
 }
 
-Socket connect_and_say(int port, std::string_view words) {
-  Socket socket = connect_to(port);
-  (void)::send(socket.descriptor(), words.data(), words.size(), MSG_NOSIGNAL);
+base::FileDescriptor connect_and_say(int port, std::string_view words) {
+  base::FileDescriptor socket = connect_to(port);
+  (void)::send(socket.number(), words.data(), words.size(), MSG_NOSIGNAL);
   return socket;
 }
 
 /// Whether the other side closes it within ten seconds.
-bool is_closed(const Socket& socket) {
+bool is_closed(const base::FileDescriptor& socket) {
   char byte = 0;
-  pollfd polled = {socket.descriptor(), POLLIN, 0};
-  return ::poll(&polled, 1, 10'000) == 1 && ::recv(socket.descriptor(), &byte, 1, 0) <= 0;
+  pollfd polled = {socket.number(), POLLIN, 0};
+  return ::poll(&polled, 1, 10'000) == 1 && ::recv(socket.number(), &byte, 1, 0) <= 0;
 }
 
 /// An acceptor, and the connections that it passed on.
@@ -56,7 +56,7 @@ class Entrance {
     Listening listening = listen_on("127.0.0.1:0");
     port_ = listening.port;
     options.address = "here";
-    acceptor_.emplace(options, std::move(listening.socket), [this](Socket socket) {
+    acceptor_.emplace(options, std::move(listening.socket), [this](base::FileDescriptor socket) {
       const std::lock_guard lock(mutex_);
       handed_.push_back(std::move(socket));
     });
@@ -78,15 +78,15 @@ class Entrance {
  private:
   int port_ = 0;
   mutable std::mutex mutex_;
-  std::vector<Socket> handed_;
+  std::vector<base::FileDescriptor> handed_;
   std::optional<Acceptor> acceptor_;  // ends first
 };
 
 TEST(Acceptor, PassesOnConnectionsThatBeginAsAMembersDoes) {
   const Entrance plain, secret({.opening = Opening::kTls});
-  const Socket member = connect_and_say(plain.port(), kPreface);
-  const Socket slow = connect_and_say(plain.port(), kPreface.substr(0, 1));
-  const Socket with_key = connect_and_say(secret.port(), "\x16\x03\x01");
+  const base::FileDescriptor member = connect_and_say(plain.port(), kPreface);
+  const base::FileDescriptor slow = connect_and_say(plain.port(), kPreface.substr(0, 1));
+  const base::FileDescriptor with_key = connect_and_say(secret.port(), "\x16\x03\x01");
   EXPECT_TRUE(plain.hands_on(2));
   EXPECT_TRUE(secret.hands_on(1));
 }
@@ -94,12 +94,12 @@ TEST(Acceptor, PassesOnConnectionsThatBeginAsAMembersDoes) {
 TEST(Acceptor, LeavesTheReceivedBytesInTheSocket) {
   Listening listening = listen_on("127.0.0.1:0");
   std::promise<std::string> heard;
-  const Acceptor acceptor({}, std::move(listening.socket), [&](Socket socket) {
+  const Acceptor acceptor({}, std::move(listening.socket), [&](base::FileDescriptor socket) {
     std::string text(100, '\0');
-    text.resize(static_cast<std::size_t>(::recv(socket.descriptor(), text.data(), 100, 0)));
+    text.resize(static_cast<std::size_t>(::recv(socket.number(), text.data(), 100, 0)));
     heard.set_value(text);
   });
-  const Socket member = connect_and_say(listening.port, kPreface);
+  const base::FileDescriptor member = connect_and_say(listening.port, kPreface);
   auto future = heard.get_future();
   ASSERT_EQ(future.wait_for(seconds(10)), std::future_status::ready);
   EXPECT_EQ(future.get(), kPreface);
@@ -117,9 +117,9 @@ TEST(Acceptor, ClosesWhatBeginsOtherwise) {
 
 TEST(Acceptor, AnswersTlsWithAnAlertWhereThereIsNone) {
   const Entrance plain;
-  const Socket member = connect_and_say(plain.port(), "\x16\x03\x01");
+  const base::FileDescriptor member = connect_and_say(plain.port(), "\x16\x03\x01");
   char words[8] = {};
-  EXPECT_EQ(::recv(member.descriptor(), words, sizeof words, MSG_WAITALL), 7);
+  EXPECT_EQ(::recv(member.number(), words, sizeof words, MSG_WAITALL), 7);
   EXPECT_EQ(words[0], 0x15);
 }
 
@@ -130,21 +130,21 @@ TEST(Acceptor, ClosesSilentConnections) {
 
 TEST(Acceptor, ClosesTheLongestSilentConnectionWhereManyWait) {
   const Entrance entrance({.most_waiting = 3});
-  const Socket first = connect_to(entrance.port());
-  const std::vector<Socket> others = [&] {
-    std::vector<Socket> made;
+  const base::FileDescriptor first = connect_to(entrance.port());
+  const std::vector<base::FileDescriptor> others = [&] {
+    std::vector<base::FileDescriptor> made;
     for (int i = 0; i < 3; ++i) made.push_back(connect_to(entrance.port()));
     return made;
   }();
   EXPECT_TRUE(is_closed(first));
-  const Socket member = connect_and_say(entrance.port(), kPreface);
+  const base::FileDescriptor member = connect_and_say(entrance.port(), kPreface);
   EXPECT_TRUE(entrance.hands_on(1));
 }
 
 TEST(Acceptor, LimitsTheRateOfConnections) {
   const Entrance entrance({.burst = 2, .per_second = 10});
   const auto begin = std::chrono::steady_clock::now();
-  std::vector<Socket> members;
+  std::vector<base::FileDescriptor> members;
   for (int i = 0; i < 6; ++i) members.push_back(connect_and_say(entrance.port(), kPreface));
   EXPECT_TRUE(entrance.hands_on(6));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(390));
@@ -173,7 +173,7 @@ TEST(Acceptor, NamesAStormInTheLog) {
 
 TEST(Acceptor, EndsImmediatelyWithOpenConnections) {
   std::optional<Entrance> entrance(std::in_place);
-  const Socket silent = connect_to(entrance->port());
+  const base::FileDescriptor silent = connect_to(entrance->port());
   const auto begin = std::chrono::steady_clock::now();
   entrance.reset();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(5));

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "brigade/rpc/pending_call.h"
+#include "brigade/rpc/protocol.h"
 
 namespace brigade::rpc {
 

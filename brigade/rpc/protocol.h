@@ -10,7 +10,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/cluster/membership.h"
-#include "brigade/rpc/rank_taken.h"
+#include "brigade/rpc/rendezvous.h"
 
 namespace brigade::rpc {
 
@@ -75,6 +75,21 @@ struct CallResult {
   std::string value = {};
 };
 using Reply = std::function<void(const CallResult&)>;
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+// Long enough for every wait, short enough not to overflow when added to a time.
+inline constexpr std::chrono::milliseconds kLongestWait = std::chrono::hours(24 * 365);
+
+/// A member's call that waits for its answer.
+struct PendingCall {
+  MemberId member = 0;
+  /// What it waits for: "key 'a'", "barrier 'end'".
+  std::string what;
+  std::chrono::milliseconds timeout{0};
+  TimePoint deadline;
+  Reply reply;
+};
 
 /// Receives the events of a member. Calls are made one at a time, none after `on_end`, and must not
 /// block.

@@ -7,7 +7,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
 #include "brigade/cluster/cluster_key.h"
-#include "brigade/cluster/route.h"
+#include "brigade/cluster/host_lookup.h"
 #include "brigade/rpc/remote.h"
 #include "brigade/rpc/rendezvous_state.h"
 #include "brigade/rpc/start_report.h"

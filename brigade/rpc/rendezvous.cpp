@@ -4,6 +4,7 @@
 
 #include <system_error>
 
+#include "brigade/base/environment.h"
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
@@ -47,7 +48,7 @@ auto with_threads(const Start& start) {
 cluster::Member this_process(int rank, const cluster::Task& task) {
   return {.rank = rank,
           .task = task,
-          .host = cluster::host_name(),
+          .host = base::host_name(),
           .pid = ::getpid(),
           .identity = cluster::this_host_identity()};
 }

@@ -7,11 +7,11 @@
 #include <optional>
 #include <string>
 
+#include "brigade/base/error.h"
 #include "brigade/cluster/cluster_config.h"
 #include "brigade/cluster/cluster_key.h"
 #include "brigade/cluster/membership.h"
 #include "brigade/concurrency/cancel_token.h"
-#include "brigade/rpc/rank_taken.h"
 
 namespace brigade::rpc {
 
@@ -56,6 +56,23 @@ class RendezvousServer {
 
 /// Throws kUnavailable, naming the address, if the server cannot listen on it.
 std::unique_ptr<RendezvousServer> make_rendezvous_server(const RendezvousServerOptions& options);
+
+/// The state of the process that holds a rank when another process claims it.
+enum class RankHolder {
+  kPresent,  ///< it is a member
+  kGone      ///< it left or was lost: the next generation can accept another process
+};
+
+/// Thrown by `join` with kFailedPrecondition if another process has joined with this rank.
+class RankTakenError : public Error {
+ public:
+  RankTakenError(RankHolder holder, const std::string& message)
+      : Error(ErrorCode::kFailedPrecondition, message), holder_(holder) {}
+  RankHolder holder() const noexcept { return holder_; }
+
+ private:
+  RankHolder holder_;
+};
 
 struct JoinOptions {
   std::optional<cluster::ClusterKey> key = cluster::ClusterKey::from_environment();

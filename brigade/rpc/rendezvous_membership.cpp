@@ -8,7 +8,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
-#include "brigade/concurrency/mutex.h"
+#include "brigade/concurrency/cancel_token.h"
 #include "brigade/rpc/channel.h"
 #include "brigade/rpc/endpoint.h"
 #include "brigade/rpc/remote.h"
@@ -43,26 +43,17 @@ std::unique_ptr<RendezvousServer> serve_if_first(const cluster::ClusterConfig& c
                             this_process(config.rank, config.task));
 }
 
-/// Waits between two attempts, not beyond the deadline; a cancelled token ends it.
-void pause(milliseconds time, Clock::time_point deadline, const concurrency::CancelToken& cancel) {
-  concurrency::Mutex mutex;
-  concurrency::Condition changed;
-  const auto wake = cancel.on_cancel([&] {
-    const concurrency::MutexLock lock(mutex);
-    changed.notify_all();
-  });
-  const auto until = std::min(Clock::now() + time, deadline);
-  const concurrency::MutexLock lock(mutex);
-  while (!cancel.is_cancelled() && Clock::now() < until) changed.wait_until(mutex, until);
-}
-
-/// The same, and drives the connection meanwhile: gRPC makes progress with a connection attempt
-/// only while a caller waits for it, otherwise every 5 s.
+/// Waits between two attempts, not beyond the deadline; a cancelled token ends it. Drives a
+/// connection that is not ready meanwhile: gRPC makes progress with a connection attempt only while
+/// a caller waits for it, otherwise every 5 s.
 void pause(milliseconds time, Clock::time_point deadline, const concurrency::CancelToken& cancel,
            grpc::Channel& channel) {
-  if (channel.GetState(false) == GRPC_CHANNEL_READY) return pause(time, deadline, cancel);
-  const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
-  channel.WaitForConnected(std::chrono::system_clock::now() + std::min(time, left));
+  const milliseconds wait =
+      std::min(time, std::chrono::ceil<milliseconds>(deadline - Clock::now()));
+  if (channel.GetState(false) == GRPC_CHANNEL_READY) {
+    return concurrency::interruptible_wait(wait, cancel);
+  }
+  channel.WaitForConnected(std::chrono::system_clock::now() + wait);
 }
 
 [[noreturn]] void throw_unreachable(const cluster::ClusterConfig& config,
@@ -89,8 +80,7 @@ void require_same_key(const cluster::ClusterConfig& config, const cluster::Addre
 std::shared_ptr<cluster::Membership> join_remote(const cluster::ClusterConfig& config,
                                                  const JoinOptions& options) {
   const auto begun_at = Clock::now();
-  const auto deadline =
-      begun_at + std::min<milliseconds>(options.start_timeout, std::chrono::hours(24 * 365));
+  const auto deadline = begun_at + std::min(options.start_timeout, kLongestWait);
   auto server = serve_if_first(config, options);
   const auto address = cluster::parse_address(config.rendezvous);
   const auto channel =

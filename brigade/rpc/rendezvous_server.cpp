@@ -276,7 +276,7 @@ class Server final : public RendezvousServer {
                                       .per_second = AcceptorOptions().per_second +
                                                     static_cast<double>(members) / 4},
                       std::move(listening.socket),
-                      [this](Socket connection) { serve(std::move(connection)); });
+                      [this](base::FileDescriptor connection) { serve(std::move(connection)); });
     watcher_ = std::jthread([this] { watch(); });
   }
 
@@ -317,7 +317,7 @@ class Server final : public RendezvousServer {
     if (!server_) throw Error(ErrorCode::kInternal, "gRPC does not start a server.");
   }
 
-  void serve(Socket connection) {
+  void serve(base::FileDescriptor connection) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
     parameters.listener_fd = -1;
     parameters.fd = connection.release();

@@ -12,8 +12,6 @@
 namespace brigade::rpc {
 namespace {
 
-constexpr std::chrono::milliseconds kLongestWait = std::chrono::hours(24 * 365);
-
 class GrpcStoreCalls final : public StoreCalls {
  public:
   GrpcStoreCalls(std::shared_ptr<grpc::Channel> channel, concurrency::CancelToken cancel,

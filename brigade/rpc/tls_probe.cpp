@@ -15,8 +15,8 @@
 #include <string>
 
 #include "brigade/base/error.h"
+#include "brigade/base/handles.h"
 #include "brigade/rpc/endpoint.h"
-#include "brigade/rpc/socket.h"
 
 namespace brigade::rpc {
 namespace {
@@ -24,15 +24,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
 
-template <class T, auto Free>
-struct Freed {
-  void operator()(T* pointer) const { Free(pointer); }
-};
-using Context = std::unique_ptr<SSL_CTX, Freed<SSL_CTX, SSL_CTX_free>>;
-using Connection = std::unique_ptr<SSL, Freed<SSL, SSL_free>>;
-using Certificate = std::unique_ptr<X509, Freed<X509, X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY, EVP_PKEY_free>>;
-using Memory = std::unique_ptr<BIO, Freed<BIO, BIO_free_all>>;
+using Context = base::Handle<SSL_CTX, SSL_CTX_free>;
+using Connection = base::Handle<SSL, SSL_free>;
+using Certificate = base::Handle<X509, X509_free>;
+using Key = base::Handle<EVP_PKEY, EVP_PKEY_free>;
+using Memory = base::Handle<BIO, BIO_free_all>;
 
 void check(bool done) {
   if (!done) throw Error(ErrorCode::kInternal, "libssl takes no certificate of a cluster key.");
@@ -61,29 +57,30 @@ Context context_of(const cluster::TlsIdentity& identity) {
 }
 
 /// Whether the socket becomes ready for `events` before the deadline.
-bool becomes(const Socket& socket, short events, TimePoint deadline) {
+bool becomes(const base::FileDescriptor& socket, short events, TimePoint deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-  pollfd polled = {socket.descriptor(), events, 0};
+  pollfd polled = {socket.number(), events, 0};
   const int wait = static_cast<int>(std::max<std::int64_t>(left.count(), 0));
   return ::poll(&polled, 1, wait) == 1;
 }
 
 /// The socket is not open if there is no answer.
-Socket connect_to(const cluster::Address& address, TimePoint deadline) {
+base::FileDescriptor connect_to(const cluster::Address& address, TimePoint deadline) {
   const auto target = cluster::parse_address(connect_text(address));
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const std::string port = std::to_string(target.port);
   if (getaddrinfo(target.host.c_str(), port.c_str(), &hints, &found) != 0) return {};
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
+  const base::Handle<addrinfo, freeaddrinfo> owner(found);
   for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
-    Socket socket(::socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const int result = ::connect(socket.descriptor(), each->ai_addr, each->ai_addrlen);
+    base::FileDescriptor socket(
+        ::socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const int result = ::connect(socket.number(), each->ai_addr, each->ai_addrlen);
     if (result != 0 && (errno != EINPROGRESS || !becomes(socket, POLLOUT, deadline))) continue;
     int error = 0;
     socklen_t size = sizeof error;
-    ::getsockopt(socket.descriptor(), SOL_SOCKET, SO_ERROR, &error, &size);
+    ::getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &error, &size);
     if (error == 0) return socket;
   }
   return {};
@@ -93,7 +90,7 @@ Socket connect_to(const cluster::Address& address, TimePoint deadline) {
 /// sends and receives.
 class Handshake {
  public:
-  Handshake(SSL_CTX& context, const Socket& socket, TimePoint deadline)
+  Handshake(SSL_CTX& context, const base::FileDescriptor& socket, TimePoint deadline)
       : connection_(SSL_new(&context)), socket_(socket), deadline_(deadline) {
     Memory in(BIO_new(BIO_s_mem())), out(BIO_new(BIO_s_mem()));
     check(connection_ && in && out && SSL_set1_host(connection_.get(), cluster::kTlsName) == 1);
@@ -122,21 +119,21 @@ class Handshake {
       if (count <= 0) return true;
       const auto size = static_cast<std::size_t>(count);
       // A handshake fits into the socket's send buffer.
-      if (::send(socket_.descriptor(), bytes.data(), size, MSG_NOSIGNAL) != count) return false;
+      if (::send(socket_.number(), bytes.data(), size, MSG_NOSIGNAL) != count) return false;
     }
   }
 
   bool receive() {
     if (!becomes(socket_, POLLIN, deadline_)) return false;
     std::array<char, 4096> bytes{};
-    const ssize_t count = ::recv(socket_.descriptor(), bytes.data(), bytes.size(), 0);
+    const ssize_t count = ::recv(socket_.number(), bytes.data(), bytes.size(), 0);
     return count > 0 && BIO_write(in_, bytes.data(), static_cast<int>(count)) == count;
   }
 
   const Connection connection_;
   BIO* in_ = nullptr;  // the connection's, as is the next
   BIO* out_ = nullptr;
-  const Socket& socket_;
+  const base::FileDescriptor& socket_;
   const TimePoint deadline_;
 };
 
@@ -146,7 +143,7 @@ TlsVerdict probe_tls(const cluster::Address& address, const cluster::TlsIdentity
                      std::chrono::milliseconds timeout) {
   const TimePoint deadline = Clock::now() + timeout;
   const Context context = context_of(identity);
-  const Socket socket = connect_to(address, deadline);
+  const base::FileDescriptor socket = connect_to(address, deadline);
   if (!socket.is_open()) return TlsVerdict::kUnknown;
   const TlsVerdict verdict = Handshake(*context, socket, deadline).run();
   ERR_clear_error();

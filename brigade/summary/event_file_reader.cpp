@@ -5,7 +5,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/summary/event_codec.h"
+#include "brigade/summary/event.h"
 
 namespace brigade::summary {
 

@@ -6,7 +6,7 @@
 #include "brigade/base/error.h"
 #include "brigade/io/record_writer.h"
 #include "brigade/io/testing/memory_file_system.h"
-#include "brigade/summary/event_codec.h"
+#include "brigade/summary/event.h"
 
 namespace brigade::summary {
 namespace {

@@ -11,12 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "brigade/base/environment.h"
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/io/record_writer.h"
-#include "brigade/summary/event_codec.h"
+#include "brigade/summary/event.h"
 #include "brigade/summary/event_queue.h"
 
 namespace brigade::summary {
@@ -43,12 +44,6 @@ double seconds_of(std::chrono::system_clock::time_point time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
-  return name.data();
-}
-
 struct NewFile {
   io::Path path;
   std::unique_ptr<io::WritableFile> file;
@@ -60,7 +55,7 @@ NewFile create_file(io::FileSystem& files, const io::Path& directory, double now
   std::array<char, 24> seconds{};  // ten digits, so that names sort as times do
   std::snprintf(seconds.data(), seconds.size(), "%010lld", static_cast<long long>(now));
   const std::string stem =
-      str_cat("events.out.tfevents.", seconds.data(), ".", host_name(), ".", ::getpid(), ".");
+      str_cat("events.out.tfevents.", seconds.data(), ".", base::host_name(), ".", ::getpid(), ".");
   for (int n = 0;; ++n) {
     io::Path path = directory / str_cat(stem, n, suffix);
     try {

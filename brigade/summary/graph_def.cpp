@@ -1,12 +1,14 @@
 #include "brigade/summary/graph_def.h"
 
 #include <limits>
+#include <map>
 #include <set>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/summary/proto/graph.pb.h"
-#include "brigade/summary/utf8.h"
+#include "brigade/summary/proto/run_metadata.pb.h"
 
 namespace brigade::summary {
 namespace {
@@ -23,11 +25,11 @@ std::string_view node_of(std::string_view input) {
 }
 
 void check_text(const GraphNode& node) {
-  check_utf8(node.name, str_cat("the node's name \"", node.name, "\""));
+  base::check_utf8(node.name, str_cat("the node's name \"", node.name, "\""));
   const std::string what = str_cat("a text of node \"", node.name, "\"");
-  check_utf8(node.op, what);
-  check_utf8(node.device, what);
-  for (const auto& [name, attribute] : node.attributes) check_utf8(name, what);
+  base::check_utf8(node.op, what);
+  base::check_utf8(node.device, what);
+  for (const auto& [name, attribute] : node.attributes) base::check_utf8(name, what);
 }
 
 void check_graph(std::span<const GraphNode> nodes) {
@@ -127,6 +129,22 @@ GraphNode read_node(const proto::NodeDef& message) {
   return node;
 }
 
+void check_timing(const NodeTiming& timing) {
+  base::check_utf8(timing.node, base::str_cat("the node's name \"", timing.node, "\""));
+  base::check_utf8(timing.device, base::str_cat("the device of node \"", timing.node, "\""));
+  check_argument(timing.duration.count() >= 0,
+                 base::str_cat("node \"", timing.node, "\" took ", timing.duration.count(),
+                               " microseconds; a duration is 0 or more"));
+}
+
+void write_timing(proto::NodeExecStats& message, const NodeTiming& timing) {
+  message.set_node_name(timing.node);
+  message.set_all_start_micros(timing.begin.count());
+  message.set_op_end_rel_micros(timing.duration.count());
+  message.set_all_end_rel_micros(timing.duration.count());
+  message.set_thread_id(timing.thread);
+}
+
 }  // namespace
 
 std::string encode_graph(std::span<const GraphNode> nodes) {
@@ -146,6 +164,20 @@ std::vector<GraphNode> decode_graph(std::string_view bytes) {
   std::vector<GraphNode> nodes;
   for (const proto::NodeDef& node : message.node()) nodes.push_back(read_node(node));
   return nodes;
+}
+
+std::string encode_run_metadata(std::span<const NodeTiming> timings) {
+  std::map<std::string, proto::DeviceStepStats> devices;
+  for (const NodeTiming& timing : timings) {
+    check_timing(timing);
+    write_timing(*devices[timing.device].add_node_stats(), timing);
+  }
+  proto::RunMetadata message;
+  for (auto& [name, stats] : devices) {
+    stats.set_device(name);
+    message.mutable_step_stats()->add_dev_stats()->Swap(&stats);
+  }
+  return message.SerializeAsString();
 }
 
 }  // namespace brigade::summary

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/summary/utf8.h"
 
 namespace brigade::summary {
 namespace {
@@ -15,7 +15,7 @@ using base::str_cat;
 
 void check_tag(std::string_view tag) {
   check_argument(!tag.empty(), "a summary needs a tag; it is empty");
-  check_utf8(tag, str_cat("the tag \"", tag, "\""));
+  base::check_utf8(tag, str_cat("the tag \"", tag, "\""));
 }
 
 /// Converts to 32 bits; the plain conversion of values out of range is undefined.

@@ -11,7 +11,6 @@
 #include "brigade/summary/graph_def.h"
 #include "brigade/summary/histogram.h"
 #include "brigade/summary/png_encoder.h"
-#include "brigade/summary/run_metadata.h"
 
 namespace brigade::summary {
 

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/io/atomic_write.h"
-#include "brigade/summary/utf8.h"
 
 namespace brigade::summary {
 namespace {
@@ -30,12 +30,12 @@ json argument(double value) {
 }
 
 void check_event(const TraceEvent& event) {
-  check_utf8(event.name, str_cat("the trace event's name \"", event.name, "\""));
+  base::check_utf8(event.name, str_cat("the trace event's name \"", event.name, "\""));
   const std::string what = str_cat("a text of trace event \"", event.name, "\"");
-  check_utf8(event.category, what);
+  base::check_utf8(event.category, what);
   for (const auto& [name, value] : event.args) {
-    check_utf8(name, what);
-    if (const auto* text = std::get_if<std::string>(&value)) check_utf8(*text, what);
+    base::check_utf8(name, what);
+    if (const auto* text = std::get_if<std::string>(&value)) base::check_utf8(*text, what);
   }
   check_argument(event.duration.count() >= 0,
                  str_cat("trace event \"", event.name, "\" took ", event.duration.count(),
@@ -58,7 +58,7 @@ json bar(const TraceEvent& event) {
 
 json label(std::string_view kind, std::int64_t replica, std::int64_t thread,
            const std::string& name) {
-  check_utf8(name, str_cat("the name \"", name, "\" in a trace"));
+  base::check_utf8(name, str_cat("the name \"", name, "\" in a trace"));
   return {
       {"ph", "M"}, {"name", kind}, {"pid", replica}, {"tid", thread}, {"args", {{"name", name}}}};
 }

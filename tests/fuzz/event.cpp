@@ -1,4 +1,4 @@
-#include "brigade/summary/event_codec.h"
+#include "brigade/summary/event.h"
 
 #include "tests/fuzz/target.h"
 

@@ -1,4 +1,4 @@
-#include "brigade/io/gzip.h"
+#include "brigade/io/compression.h"
 #include "tests/fuzz/target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

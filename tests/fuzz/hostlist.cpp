@@ -1,4 +1,4 @@
-#include "brigade/cluster/hostlist.h"
+#include "brigade/cluster/slurm.h"
 
 #include "tests/fuzz/target.h"
 

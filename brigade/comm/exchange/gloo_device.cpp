@@ -1,11 +1,18 @@
 #include "brigade/comm/exchange/gloo_device.h"
 
+#include <fcntl.h>
 #include <gloo/transport/tcp/device.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 
 #include "brigade/base/environment.h"
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/cluster/route.h"
+#include "brigade/cluster/host_lookup.h"
 
 // libtorch exports this; Debian's headers of Gloo do not declare it. (c10d calls it where the
 // environment has GLOO_DEVICE_TRANSPORT=TCP_TLS and three paths; calling it spares changing the
@@ -59,6 +66,45 @@ attr where_to_listen(const cluster::Membership& membership) {
   return attributes;
 }
 
+/// A temporary folder that only this user may access, for secrets that a library takes as files. It
+/// is removed with this object.
+class PrivateFolder {
+ public:
+  /// Throws kPermissionDenied if the folder cannot be created.
+  PrivateFolder() {
+    std::error_code ignored;
+    path_ = (std::filesystem::temp_directory_path(ignored) / "brigade-tls-XXXXXX").string();
+    if (!mkdtemp(path_.data())) {  // made with mode 0700
+      throw Error(ErrorCode::kPermissionDenied,
+                  base::str_cat("No private folder can be made at ", path_, ": ",
+                                std::strerror(errno), "."));
+    }
+  }
+  PrivateFolder(const PrivateFolder&) = delete;
+  PrivateFolder& operator=(const PrivateFolder&) = delete;
+  ~PrivateFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+  /// Writes a file that only this user may read; returns its path.
+  std::string write(const std::string& name, const std::string& content) const {
+    const std::string file = path_ + "/" + name;
+    const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    const bool is_written =
+        descriptor >= 0 &&
+        ::write(descriptor, content.data(), content.size()) == static_cast<ssize_t>(content.size());
+    const int failure = errno;
+    if (descriptor >= 0) ::close(descriptor);
+    if (is_written) return file;
+    throw Error(ErrorCode::kPermissionDenied,
+                base::str_cat(file, " cannot be written: ", std::strerror(failure), "."));
+  }
+
+ private:
+  std::string path_;
+};
+
 sigset_t pipe_signal() {
   sigset_t set;
   sigemptyset(&set);
@@ -98,7 +144,7 @@ GlooDevice make_gloo_device(const cluster::Membership& membership,
             .device = gloo::transport::tcp::CreateDevice(attributes)};
   }
   const cluster::TlsIdentity identity = cluster::make_tls_identity(*key);
-  auto folder = std::make_unique<PrivateFolder>();
+  auto folder = std::make_shared<PrivateFolder>();
   const std::string private_key = folder->write("key.pem", identity.private_key);
   const std::string certificate = folder->write("certificate.pem", identity.certificate);
   const std::string authority = folder->write("authority.pem", identity.authority);

@@ -12,25 +12,12 @@
 #include <variant>
 #include <vector>
 
+#include "brigade/data/core/fields.h"
+
 namespace brigade::data {
 
-/// The approximate memory of an element in bytes, for the memory budget of autotuning. For a type
-/// that owns memory outside the object (tensors), specialize it or give the type a member
-/// `std::uint64_t byte_size() const`. The default is `sizeof(T)`.
-///
-/// Thread-safety: pure functions.
 template <class T>
-struct ByteSize {
-  static std::uint64_t of(const T& element) {
-    if constexpr (requires {
-                    { element.byte_size() } -> std::convertible_to<std::uint64_t>;
-                  }) {
-      return element.byte_size();
-    } else {
-      return sizeof(T);
-    }
-  }
-};
+struct ByteSize;
 
 namespace internal {
 
@@ -42,6 +29,31 @@ std::uint64_t owned_bytes(const T& element) {
 }
 
 }  // namespace internal
+
+/// The approximate memory of an element in bytes, for the memory budget of autotuning. For a type
+/// that owns memory outside the object (tensors), specialize it, give the type a member
+/// `std::uint64_t byte_size() const`, or name its fields (see `HasFields`). The default is
+/// `sizeof(T)`.
+///
+/// Thread-safety: pure functions.
+template <class T>
+struct ByteSize {
+  static std::uint64_t of(const T& element) {
+    if constexpr (requires {
+                    { element.byte_size() } -> std::convertible_to<std::uint64_t>;
+                  }) {
+      return element.byte_size();
+    } else if constexpr (internal::HasParts<T>) {
+      return std::apply(
+          [](const auto&... part) {
+            return (std::uint64_t{sizeof(T)} + ... + internal::owned_bytes(part));
+          },
+          internal::parts_of(element));
+    } else {
+      return sizeof(T);
+    }
+  }
+};
 
 template <>
 struct ByteSize<std::string> {
@@ -63,24 +75,6 @@ struct ByteSize<std::vector<T>> {
 template <>
 struct ByteSize<std::vector<bool>> {
   static std::uint64_t of(const std::vector<bool>& bits) { return sizeof bits + bits.size() / 8; }
-};
-
-template <class... T>
-struct ByteSize<std::tuple<T...>> {
-  static std::uint64_t of(const std::tuple<T...>& elements) {
-    return std::apply(
-        [](const T&... each) {
-          return (std::uint64_t{sizeof(std::tuple<T...>)} + ... + internal::owned_bytes(each));
-        },
-        elements);
-  }
-};
-
-template <class A, class B>
-struct ByteSize<std::pair<A, B>> {
-  static std::uint64_t of(const std::pair<A, B>& both) {
-    return sizeof both + internal::owned_bytes(both.first) + internal::owned_bytes(both.second);
-  }
 };
 
 template <class T>

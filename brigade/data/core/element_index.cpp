@@ -5,7 +5,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/io/read_at_most.h"
+#include "brigade/io/file_system.h"
 #include "brigade/io/state_json.h"
 
 namespace brigade::data::internal {

@@ -1,4 +1,4 @@
-#include "brigade/data/transforms/batch_structure.h"
+#include "brigade/data/core/fields.h"
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "brigade/concurrency/cancel_token.h"
-#include "brigade/concurrency/linked_token.h"
 #include "brigade/data/core/error_context.h"
 #include "brigade/data/core/order.h"
 #include "brigade/data/core/sharding.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/concurrency/linked_token.h"
+#include "brigade/concurrency/cancel_token.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/consumer_position.h"

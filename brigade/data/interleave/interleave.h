@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/concurrency/linked_token.h"
+#include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/order.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/concurrency/linked_token.h"
+#include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/core/element_result.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/order.h"

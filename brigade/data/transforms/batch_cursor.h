@@ -10,7 +10,7 @@
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/replay_point.h"
 #include "brigade/data/core/replayable_input.h"
-#include "brigade/data/transforms/batch_structure.h"
+#include "brigade/data/core/structure.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::data::internal {

@@ -11,7 +11,6 @@
 
 #include "brigade/base/random.h"
 #include "brigade/concurrency/cancel_token.h"
-#include "brigade/concurrency/linked_token.h"
 #include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/index_set.h"
 #include "brigade/data/core/node.h"

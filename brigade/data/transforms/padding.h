@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -18,8 +19,8 @@ namespace brigade::data {
 /// How elements of type T are padded to one length and combined into a batch, for `padded_batch`
 /// and `bucket_by_sequence_length`. This primary template is for elements without a length, such as
 /// numbers and labels, which are not padded. There are specializations for vectors of numbers,
-/// tuples and pairs, and for tensors where their headers are included. For your own type,
-/// specialize it with the same members.
+/// tuples, pairs and types that name their fields, and for tensors where their headers are
+/// included. For your own type, specialize it with the same members.
 ///
 /// Thread-safety: pure functions.
 template <class T>
@@ -84,79 +85,50 @@ struct Padding<std::vector<Number>> {
   }
 };
 
-/// Each part of the elements is padded separately; the options are a tuple of those of the parts.
+namespace internal {
+
+template <class T>
+using PaddingOptions = typename Padding<T>::Options;
+
+}  // namespace internal
+
+/// Each part of a tuple or pair, and each field of a struct (see `HasFields`), is padded
+/// separately; the options are a tuple of those of the parts, or a pair.
 ///
 /// Thread-safety: pure functions.
-template <class... T>
-struct Padding<std::tuple<T...>> {
-  using Options = std::tuple<typename Padding<T>::Options...>;
-  using Batch = typename Structure<std::tuple<T...>>::Batch;
+template <internal::StacksByParts T>
+struct Padding<T> {
+  using Options = typename internal::MapParts<internal::PaddingOptions, T>::Type;
+  using Batch = typename Structure<T>::Batch;
 
   static void check(const Options& options) {
-    std::apply([](const auto&... part) { (Padding<T>::check(part), ...); }, options);
+    internal::with_indices<T>([&](auto... i) { (Of<i>::check(std::get<i>(options)), ...); });
   }
   static std::string describe(const Options& options) {
-    return std::apply(
-        [](const auto&... part) {
-          return internal::describe_parts({Padding<T>::describe(part)...});
-        },
-        options);
+    return internal::with_indices<T>([&](auto... i) {
+      return internal::describe_parts({Of<i>::describe(std::get<i>(options))...});
+    });
   }
   static Options with_length(const Options& options, std::int64_t length) {
-    return std::apply(
-        [&](const auto&... part) { return Options(Padding<T>::with_length(part, length)...); },
-        options);
+    return internal::with_indices<T>(
+        [&](auto... i) { return Options(Of<i>::with_length(std::get<i>(options), length)...); });
   }
-  static Batch stack(std::vector<std::tuple<T...>>&& elements, const Options& options) {
-    return stack_parts(elements, options, std::index_sequence_for<T...>());
+  static Batch stack(std::vector<T>&& elements, const Options& options) {
+    return internal::from_parts<Batch>([&](auto i) {
+      using Field = internal::Part<T, i>;
+      using FieldBatch = internal::Part<Batch, i>;
+      if constexpr (std::same_as<internal::BatchOf<Field>, FieldBatch>) {
+        return Of<i>::stack(internal::take_parts<i>(elements), std::get<i>(options));
+      } else {
+        return internal::FieldStructure<Field, FieldBatch>::stack(
+            internal::take_parts<i>(elements));
+      }
+    });
   }
 
  private:
-  template <std::size_t... I>
-  static Batch stack_parts(std::vector<std::tuple<T...>>& elements, const Options& options,
-                           std::index_sequence<I...>) {
-    return Batch(stack_part<I, T>(elements, std::get<I>(options))...);
-  }
-  template <std::size_t I, class Part>
-  static auto stack_part(std::vector<std::tuple<T...>>& elements,
-                         const typename Padding<Part>::Options& options) {
-    std::vector<Part> parts;
-    parts.reserve(elements.size());
-    for (auto& element : elements) parts.push_back(std::move(std::get<I>(element)));
-    return Padding<Part>::stack(std::move(parts), options);
-  }
-};
-
-/// As tuples; the options are a pair.
-///
-/// Thread-safety: pure functions.
-template <class A, class B>
-struct Padding<std::pair<A, B>> {
-  using Options = std::pair<typename Padding<A>::Options, typename Padding<B>::Options>;
-  using Batch = typename Structure<std::pair<A, B>>::Batch;
-
-  static void check(const Options& options) {
-    Padding<A>::check(options.first);
-    Padding<B>::check(options.second);
-  }
-  static std::string describe(const Options& options) {
-    return internal::describe_parts(
-        {Padding<A>::describe(options.first), Padding<B>::describe(options.second)});
-  }
-  static Options with_length(const Options& options, std::int64_t length) {
-    return {Padding<A>::with_length(options.first, length),
-            Padding<B>::with_length(options.second, length)};
-  }
-  static Batch stack(std::vector<std::pair<A, B>>&& elements, const Options& options) {
-    std::vector<A> firsts;
-    std::vector<B> seconds;
-    for (auto& [first, second] : elements) {
-      firsts.push_back(std::move(first));
-      seconds.push_back(std::move(second));
-    }
-    return {Padding<A>::stack(std::move(firsts), options.first),
-            Padding<B>::stack(std::move(seconds), options.second)};
-  }
+  template <std::size_t i>
+  using Of = Padding<internal::Part<T, i>>;
 };
 
 }  // namespace brigade::data

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "brigade/concurrency/linked_token.h"
+#include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/pipelined_iterator.h"
 #include "brigade/data/runtime/autotune.h"

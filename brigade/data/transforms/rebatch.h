@@ -14,7 +14,7 @@
 #include "brigade/data/core/position.h"
 #include "brigade/data/transforms/batch.h"
 #include "brigade/data/transforms/batch_cursor.h"
-#include "brigade/data/transforms/batch_structure.h"
+#include "brigade/data/core/structure.h"
 
 namespace brigade::data {
 

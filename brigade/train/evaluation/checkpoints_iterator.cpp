@@ -6,7 +6,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
-#include "brigade/train/session/interruptible_wait.h"
+#include "brigade/concurrency/cancel_token.h"
 
 namespace brigade::train {
 
@@ -26,7 +26,7 @@ CheckpointsIteratorOptions completed(CheckpointsIteratorOptions options, const b
                  "Waiting for checkpoints: timeout must not be negative.");
   check_argument(options.environment.files != nullptr, "SessionEnvironment::files is null.");
   if (options.environment.clock == nullptr) options.environment.clock = &clock;
-  if (!options.environment.wait) options.environment.wait = interruptible_wait;
+  if (!options.environment.wait) options.environment.wait = concurrency::interruptible_wait;
   return options;
 }
 

@@ -7,7 +7,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/train/session/interruptible_wait.h"
+#include "brigade/concurrency/cancel_token.h"
 
 namespace brigade::train {
 namespace {
@@ -39,7 +39,7 @@ class MembershipShardExchange final : public checkpoint::ShardExchange {
       if (is_expected(text)) return text;
       cluster::throw_if_lost(*membership_, kWhat);
       if (Clock::now() >= deadline) throw_too_late(rank);
-      interruptible_wait(pause, membership_->lost_token());
+      concurrency::interruptible_wait(pause, membership_->lost_token());
     }
   }
 

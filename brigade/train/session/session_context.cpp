@@ -1,7 +1,7 @@
 #include "brigade/train/session/session_context.h"
 
 #include "brigade/base/error.h"
-#include "brigade/train/session/interruptible_wait.h"
+#include "brigade/concurrency/cancel_token.h"
 
 namespace brigade::train {
 
@@ -10,7 +10,7 @@ namespace {
 SessionEnvironment completed(SessionEnvironment environment, const base::Clock& system_clock) {
   check_argument(environment.files != nullptr, "SessionEnvironment::files is null.");
   if (environment.clock == nullptr) environment.clock = &system_clock;
-  if (!environment.wait) environment.wait = interruptible_wait;
+  if (!environment.wait) environment.wait = concurrency::interruptible_wait;
   return environment;
 }
 

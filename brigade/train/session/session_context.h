@@ -22,7 +22,8 @@ struct SessionEnvironment {
   std::shared_ptr<io::FileSystem> files = io::posix_file_system();
   /// Must outlive the session. Null: the system clock.
   const base::Clock* clock = nullptr;
-  /// Waits for this long, or until the token is cancelled. Empty: `interruptible_wait`.
+  /// Waits for this long, or until the token is cancelled. Empty:
+  /// `concurrency::interruptible_wait`.
   std::function<void(std::chrono::milliseconds, const concurrency::CancelToken&)> wait = {};
 };
 
