@@ -1,19 +1,18 @@
-#include "apps/brigade/bench_command.h"
-
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "apps/brigade/commands.h"
 #include "apps/brigade/data_flags.h"
 #include "apps/brigade/exit_code.h"
+#include "apps/brigade/flag_group.h"
+#include "apps/brigade/flag_values.h"
 #include "apps/brigade/model_flags.h"
-#include "apps/brigade/optimizer_flags.h"
 #include "apps/brigade/report.h"
 #include "apps/brigade/strategy_flags.h"
 #include "apps/brigade/training_step.h"
 #include "brigade/base/strings.h"
-#include "brigade/distribute/worker_agreement.h"
+#include "brigade/distribute/worker_group.h"
 #include "brigade/input/synthetic.h"
 #include "brigade/machine/topology.h"
 #include "brigade/tuning/tuning_report.h"
@@ -62,21 +61,17 @@ double quantile(std::vector<double> values, double fraction) {
 class BenchCommand final : public Command {
  public:
   explicit BenchCommand(CLI::App& parent)
-      : parser_(*parent.add_subcommand("bench", "Measure training steps on data in memory")) {
+      : Command(parent, "bench", "Measure training steps on data in memory") {
     model_.add_to(parser_);
     strategy_.add_to(parser_);
     optimizer_.add_to(parser_);
     batch_.add_to(parser_);
-    parser_.add_option("--steps", steps_, "Steps to measure")
-        ->capture_default_str()
-        ->group("Steps");
-    parser_.add_option("--warmup-steps", warmup_, "Steps before the measurement")
-        ->capture_default_str()
-        ->group("Steps");
-    parser_.add_flag("--json", json_, "Write one JSON object to standard output")->group("Output");
+    FlagGroup steps(parser_, "Steps");
+    steps.add("--steps", steps_, "Steps to measure");
+    steps.add("--warmup-steps", warmup_, "Steps before the measurement");
+    output_.add_to(parser_);
     parser_.footer(kBenchExamples);
   }
-  const CLI::App& parser() const override { return parser_; }
 
   int run() override {
     check_flags();
@@ -139,25 +134,25 @@ class BenchCommand final : public Command {
   void report(const distribute::Strategy& strategy, std::int64_t batch,
               const std::vector<double>& seconds) const {
     const Json json = result(strategy, batch, seconds);
-    if (json_) return print_json(json);
-    print_text(base::str_cat(
-        model_.model, ", ", strategy.name(), " on ", base::join(device_names(strategy), " "), ", ",
-        batch, " examples a step, ", steps_, " steps\n", "images/s         ",
-        fixed(json["images_per_second"].get<double>(), 0), "\nms a step        ",
-        fixed(json["milliseconds_per_step_median"].get<double>(), 3), " median, ",
-        fixed(json["milliseconds_per_step_p90"].get<double>(), 3), " p90\npeak memory      ",
-        base::human_bytes(static_cast<std::uint64_t>(peak_memory())), "\nprocessor        ",
-        machine::processor_name(), "\ntuning           ", tuning::report().describe(), "\n"));
+    output_.print(
+        json,
+        base::str_cat(
+            model_.model, ", ", strategy.name(), " on ", base::join(device_names(strategy), " "),
+            ", ", batch, " examples a step, ", steps_, " steps\n", "images/s         ",
+            fixed(json["images_per_second"].get<double>(), 0), "\nms a step        ",
+            fixed(json["milliseconds_per_step_median"].get<double>(), 3), " median, ",
+            fixed(json["milliseconds_per_step_p90"].get<double>(), 3), " p90\npeak memory      ",
+            base::human_bytes(static_cast<std::uint64_t>(peak_memory())), "\nprocessor        ",
+            machine::processor_name(), "\ntuning           ", tuning::report().describe(), "\n"));
   }
 
-  CLI::App& parser_;
   ModelFlags model_;
   StrategyFlags strategy_;
   OptimizerFlags optimizer_;
   BatchFlags batch_;
   std::int64_t steps_ = 50;
   std::int64_t warmup_ = 5;
-  bool json_ = false;
+  OutputFlag output_;
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include "apps/brigade/data_flags.h"
 
-#include <CLI/CLI.hpp>
-
 #include "apps/brigade/exit_code.h"
+#include "apps/brigade/flag_group.h"
+#include "apps/brigade/flag_values.h"
 #include "brigade/base/strings.h"
 #include "brigade/input/image_ops.h"
 #include "brigade/input/synthetic.h"
@@ -10,7 +10,6 @@
 namespace brigade::command {
 namespace {
 
-constexpr std::int64_t kMost = std::int64_t{1} << 31;  // products of two still fit
 constexpr std::int64_t kDefaultBatch = 128;
 constexpr std::int64_t kSyntheticTrain = 10'000;
 constexpr std::int64_t kSyntheticTest = 2'000;
@@ -38,28 +37,15 @@ data::Dataset<input::LabeledExample> load_files(const DataFlags& flags, input::S
 
 }  // namespace
 
-void check_at_least(const char* flag, std::int64_t value, std::int64_t least) {
-  if (value < least) {
-    throw UsageError(base::str_cat(flag, " is ", value, "; it must be at least ", least));
-  }
-  if (value > kMost) {
-    throw UsageError(base::str_cat(flag, " is ", value, "; it must be at most ", kMost));
-  }
-}
-
 void DataFlags::add_to(CLI::App& app) {
-  app.add_option("--dataset", dataset, "The data: fashion_mnist, mnist, synthetic")
-      ->capture_default_str()
-      ->group("Data");
-  app.add_option("--data-dir", data_dir,
-                 base::str_cat("Folder with the four idx files, plain or .gz (fashion_mnist: ",
-                               input::kFashionMnistDirectory, ")"))
-      ->group("Data");
-  app.add_option(
-         "--train-examples", train_examples,
-         base::str_cat("Train on the first N examples only (synthetic: generate N, by default ",
-                       kSyntheticTrain, ")"))
-      ->group("Data");
+  FlagGroup group(app, "Data");
+  group.add("--dataset", dataset, "The data: fashion_mnist, mnist, synthetic");
+  group.add("--data-dir", data_dir,
+            base::str_cat("Folder with the four idx files, plain or .gz (fashion_mnist: ",
+                          input::kFashionMnistDirectory, ")"));
+  group.add("--train-examples", train_examples,
+            base::str_cat("Train on the first N examples only (synthetic: generate N, by default ",
+                          kSyntheticTrain, ")"));
 }
 
 void DataFlags::check() const {
@@ -83,18 +69,13 @@ data::Dataset<input::LabeledExample> DataFlags::load(input::Split split) const {
 }
 
 void PipelineFlags::add_to(CLI::App& app) {
-  app.add_option("--shuffle-buffer", shuffle_buffer,
-                 "Size of the shuffle buffer in examples; 1: no shuffling")
-      ->capture_default_str()
-      ->group("Data");
-  app.add_option("--augment", augment, "Random augmentation of each image: none, random_crop")
-      ->capture_default_str()
-      ->group("Data");
-  app.add_option("--map-threads", map_threads,
-                 "Threads that augment, or auto: as many as the training needs, of the cores that "
-                 "its replicas leave free. The result is the same")
-      ->capture_default_str()
-      ->group("Data");
+  FlagGroup group(app, "Data");
+  group.add("--shuffle-buffer", shuffle_buffer,
+            "Size of the shuffle buffer in examples; 1: no shuffling");
+  group.add("--augment", augment, "Random augmentation of each image: none, random_crop");
+  group.add("--map-threads", map_threads,
+            "Threads that augment, or auto: as many as the training needs, of the cores that "
+            "its replicas leave free. The result is the same");
 }
 
 void PipelineFlags::check() const {
@@ -126,11 +107,10 @@ data::Dataset<input::LabeledExample> PipelineFlags::apply(
 }
 
 void BatchFlags::add_to(CLI::App& app) {
-  app.add_option("--batch-size", per_replica,
-                 base::str_cat("Examples of each replica in a step (default ", kDefaultBatch, ")"))
-      ->group("Steps");
-  app.add_option("--global-batch-size", global, "Examples of all replicas together in a step")
-      ->group("Steps");
+  FlagGroup group(app, "Steps");
+  group.add("--batch-size", per_replica,
+            base::str_cat("Examples of each replica in a step (default ", kDefaultBatch, ")"));
+  group.add("--global-batch-size", global, "Examples of all replicas together in a step");
 }
 
 void BatchFlags::check() const {

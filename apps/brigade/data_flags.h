@@ -53,7 +53,4 @@ struct BatchFlags {
   std::int64_t global_size(int replicas) const;
 };
 
-/// Throws UsageError naming the flag unless `value` is at least `least` and no more than 2^31.
-void check_at_least(const char* flag, std::int64_t value, std::int64_t least);
-
 }  // namespace brigade::command

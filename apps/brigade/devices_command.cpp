@@ -1,13 +1,12 @@
-#include "apps/brigade/devices_command.h"
-
 #include <torch/version.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "apps/brigade/commands.h"
 #include "apps/brigade/exit_code.h"
+#include "apps/brigade/flag_group.h"
 #include "apps/brigade/report.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/device.h"
@@ -106,24 +105,17 @@ std::vector<Row> rows_of_reach(const std::vector<device::Device>& memories) {
 class DevicesCommand final : public Command {
  public:
   explicit DevicesCommand(CLI::App& parent)
-      : parser_(*parent.add_subcommand("devices", "Show the devices that replicas can run on")) {
-    parser_
-        .add_option("--threads-per-replica", options_.threads_per_cpu,
-                    "Threads, and cores, of each logical CPU")
-        ->capture_default_str();
-    parser_.add_flag("--json", json_, "Write one JSON object to standard output");
+      : Command(parent, "devices", "Show the devices that replicas can run on") {
+    FlagGroup(parser_).add("--threads-per-replica", options_.threads_per_cpu,
+                           "Threads, and cores, of each logical CPU");
+    output_.add_to(parser_);
     parser_.footer(kDevicesExamples);
   }
-  const CLI::App& parser() const override { return parser_; }
 
   int run() override {
     const device::Hardware hardware = device::discover_hardware();
     const auto devices = set_up([&] { return device::available_devices(options_, hardware); });
-    if (json_) {
-      print_json(describe(hardware, devices));
-    } else {
-      print_text(describe_as_text(hardware, devices));
-    }
+    output_.print(describe(hardware, devices), describe_as_text(hardware, devices));
     return kDone;
   }
 
@@ -167,9 +159,8 @@ class DevicesCommand final : public Command {
     return format_table(rows) + "\n" + format_table(reach) + "\n" + format_table(machine);
   }
 
-  CLI::App& parser_;
   device::DiscoveryOptions options_;
-  bool json_ = false;
+  OutputFlag output_;
 };
 
 }  // namespace

@@ -1,12 +1,11 @@
-#include "apps/brigade/doctor_command.h"
-
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "apps/brigade/commands.h"
 #include "apps/brigade/exit_code.h"
+#include "apps/brigade/flag_group.h"
 #include "apps/brigade/report.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
@@ -31,7 +30,6 @@ Exit codes: 0 nothing is wrong, 1 something is, 2 the flags or the cluster in th
 struct Flags {
   cluster::ResolveOptions cluster;
   double timeout_seconds = 5;
-  bool json = false;
 };
 
 // What was found so far: as JSON, as text, and the problems.
@@ -161,18 +159,15 @@ void look_at_machine(Findings& findings) {
 class DoctorCommand final : public Command {
  public:
   explicit DoctorCommand(CLI::App& parent)
-      : parser_(*parent.add_subcommand("doctor", "Check a cluster, its addresses and its key")) {
-    parser_.add_option("--cluster", flags_.cluster.cluster,
-                       "job=host:port,...;job=..., or JSON in TF_CONFIG's form, or a file with it");
-    parser_.add_option("--task", flags_.cluster.task,
-                       "Which task of the cluster this process is: worker:1");
-    parser_
-        .add_option("--timeout", flags_.timeout_seconds, "Seconds that all addresses together get")
-        ->capture_default_str();
-    parser_.add_flag("--json", flags_.json, "Write one JSON object to standard output");
+      : Command(parent, "doctor", "Check a cluster, its addresses and its key") {
+    FlagGroup flags(parser_);
+    flags.add("--cluster", flags_.cluster.cluster,
+              "job=host:port,...;job=..., or JSON in TF_CONFIG's form, or a file with it");
+    flags.add("--task", flags_.cluster.task, "Which task of the cluster this process is: worker:1");
+    flags.add("--timeout", flags_.timeout_seconds, "Seconds that all addresses together get");
+    output_.add_to(parser_);
     parser_.footer(kDoctorExamples);
   }
-  const CLI::App& parser() const override { return parser_; }
 
   int run() override {
     constexpr double kShortest = 0.001;
@@ -187,17 +182,13 @@ class DoctorCommand final : public Command {
     look_at_machine(findings);
     findings.json["problems"] = findings.problems;
     for (const std::string& problem : findings.problems) findings.line("PROBLEM", problem);
-    if (flags_.json) {
-      print_json(findings.json);
-    } else {
-      print_text(findings.text);
-    }
+    output_.print(findings.json, findings.text);
     return findings.problems.empty() ? kDone : kFailed;
   }
 
  private:
-  CLI::App& parser_;
   Flags flags_;
+  OutputFlag output_;
 };
 
 }  // namespace

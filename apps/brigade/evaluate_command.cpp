@@ -1,17 +1,15 @@
-#include "apps/brigade/evaluate_command.h"
-
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "apps/brigade/commands.h"
 #include "apps/brigade/data_flags.h"
-#include "apps/brigade/evaluation.h"
+#include "apps/brigade/evaluation_hook.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/model_flags.h"
 #include "apps/brigade/report.h"
 #include "apps/brigade/run_directory.h"
-#include "apps/brigade/stored_flags.h"
 #include "apps/brigade/strategy_flags.h"
 #include "apps/brigade/weights.h"
 #include "brigade/base/strings.h"
@@ -29,16 +27,62 @@ constexpr const char* kEvaluateExamples = R"(Examples:
   brigade evaluate --model-dir /tmp/run --dataset mnist --data-dir /data/mnist
       on other data)";
 
+// The stored value of `key`, unless its flag is given, or the value is null or missing as in the
+// run.json of an older version.
+const Json* open_value(const Json& stored, const CLI::App& parser, const char* key,
+                       const char* flag) {
+  if (parser.get_option(flag)->count() > 0) return nullptr;
+  const auto found = stored.find(key);
+  return found == stored.end() || found->is_null() ? nullptr : &*found;
+}
+
+void fill_in_model(const Json& stored, const CLI::App& parser, ModelFlags& model) {
+  if (const Json* value = open_value(stored, parser, "model", "--model")) {
+    model.model = value->get<std::string>();
+  }
+  if (model.model != stored.value("model", "")) return;
+  if (const Json* value = open_value(stored, parser, "hidden", "--hidden")) {
+    model.hidden = base::join(value->get<std::vector<std::int64_t>>(), ",");
+  }
+  if (const Json* value = open_value(stored, parser, "dropout", "--dropout")) {
+    model.dropout = value->get<double>();
+  }
+}
+
+void fill_in_data(const Json& stored, const CLI::App& parser, DataFlags& data) {
+  if (const Json* value = open_value(stored, parser, "dataset", "--dataset")) {
+    data.dataset = value->get<std::string>();
+  }
+  if (data.dataset != stored.value("dataset", "")) return;
+  if (const Json* value = open_value(stored, parser, "data_dir", "--data-dir")) {
+    data.data_dir = value->get<std::string>();
+  }
+  // Where the examples of a synthetic test split begin.
+  if (const Json* value = open_value(stored, parser, "train_examples", "--train-examples")) {
+    data.train_examples = value->get<std::int64_t>();
+  }
+}
+
+/// Fills in flags of model and data that the command line of `parser` does not set, from the
+/// configuration of a run.json. If the model differs from the run's, no flag of the model is filled
+/// in; if the dataset differs, none of the data. A null `configuration` fills in nothing.
+void fill_in(const Json& configuration, const CLI::App& parser, ModelFlags& model,
+             DataFlags& data) {
+  if (!configuration.is_object()) return;
+  fill_in_model(configuration, parser, model);
+  fill_in_data(configuration, parser, data);
+}
+
 class EvaluateCommand final : public Command {
  public:
   explicit EvaluateCommand(CLI::App& parent)
-      : parser_(*parent.add_subcommand("evaluate", "Evaluate saved weights on the test split")) {
+      : Command(parent, "evaluate", "Evaluate saved weights on the test split") {
     parser_
         .add_option("--model-dir", model_dir_,
                     "Folder with weights.safetensors; what its run.json says of the model and the "
                     "data counts where no flag says it")
         ->required();
-    parser_.add_flag("--json", json_, "Write one JSON object to standard output");
+    output_.add_to(parser_);
     model_.add_to(parser_);
     data_.add_to(parser_);
     strategy_.add_to(parser_);
@@ -46,7 +90,6 @@ class EvaluateCommand final : public Command {
     add_hash_mismatch(parser_, allow_changed_weights_);
     parser_.footer(kEvaluateExamples);
   }
-  const CLI::App& parser() const override { return parser_; }
 
   int run() override {
     fill_in(set_up([&] { return directory().configuration(); }), parser_, model_, data_);
@@ -87,12 +130,6 @@ class EvaluateCommand final : public Command {
           broken.size() > 1 ? base::str_cat(", and some of ", broken.size() - 1, " others,") : "",
           " are not finite: the training has diverged\n");
     }
-    if (!json_) {
-      print_text(base::str_cat("test accuracy    ", fixed(100 * result.accuracy, 2),
-                               " %\ntest loss        ", fixed(result.loss, 4),
-                               "\nexamples         ", result.examples, "\n"));
-      return;
-    }
     Json json;
     json["model"] = model_.model;
     json["dataset"] = data_.dataset;
@@ -108,16 +145,17 @@ class EvaluateCommand final : public Command {
     for (const NotFinite& each : broken) json["not_finite"][each.name] = each.count;
     json["tuning"] = tuning::report().describe();
     json["model_dir"] = model_dir_;
-    print_json(json);
+    output_.print(json, base::str_cat("test accuracy    ", fixed(100 * result.accuracy, 2),
+                                      " %\ntest loss        ", fixed(result.loss, 4),
+                                      "\nexamples         ", result.examples, "\n"));
   }
 
-  CLI::App& parser_;
   ModelFlags model_;
   DataFlags data_;
   StrategyFlags strategy_;
   BatchFlags batch_;
   std::string model_dir_;
-  bool json_ = false;
+  OutputFlag output_;
   bool allow_changed_weights_ = false;
 };
 

@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "apps/brigade/evaluation.h"
 #include "apps/brigade/report.h"
+#include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 
@@ -117,6 +117,23 @@ train::Checkpointable EvaluationHook::checkpointable() {
           .save = save,
           .restore = restore,
           .missing = checkpoint::Missing::kSkip};
+}
+
+std::optional<train::EvaluationResult> evaluate_unless_interrupted(
+    distribute::Strategy& strategy, const Model& model,
+    const data::Dataset<input::LabeledBatch>& batches, const Interrupt& interrupt) {
+  // A collective evaluation: one worker must not stop alone.
+  if (strategy.num_workers() > 1) return train::evaluate(strategy, model, batches);
+  const auto guarded = batches.map([&interrupt](input::LabeledBatch batch) {
+    if (interrupt.received()) throw Error(ErrorCode::kCancelled, "interrupted");
+    return batch;
+  });
+  try {
+    return train::evaluate(strategy, model, guarded);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kCancelled || !interrupt.received()) throw;
+    return std::nullopt;
+  }
 }
 
 }  // namespace brigade::command

@@ -11,7 +11,6 @@
 #include "brigade/base/clock.h"
 #include "brigade/data/dataset.h"
 #include "brigade/summary/summary_writer.h"
-#include "brigade/train/hooks/every.h"
 #include "brigade/train/hooks/hook.h"
 #include "brigade/train/hooks/step_timer.h"
 #include "brigade/train/model/evaluate.h"
@@ -61,5 +60,10 @@ class EvaluationHook final : public train::SessionRunHook {
   std::map<std::int64_t, train::EvaluationResult> results_;
   std::chrono::steady_clock::duration time_{0};
 };
+
+/// `train::evaluate`, stopped at the next batch after a signal: then nothing is returned.
+std::optional<train::EvaluationResult> evaluate_unless_interrupted(
+    distribute::Strategy& strategy, const Model& model,
+    const data::Dataset<input::LabeledBatch>& batches, const Interrupt& interrupt);
 
 }  // namespace brigade::command

@@ -4,7 +4,7 @@
 #include <system_error>
 #include <thread>
 
-#include "apps/brigade/evaluation.h"
+#include "apps/brigade/evaluation_hook.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/report.h"
 #include "apps/brigade/run_directory.h"
@@ -110,7 +110,7 @@ int run_evaluator(const TrainFlags& flags) {
                                           fixed(100 * result.accuracy, 2), " %, loss ",
                                           fixed(result.loss, 4)));
            }});
-  if (flags.json)
+  if (flags.output.json)
     print_json({{"task", "evaluator"}, {"evaluations", all}, {"model_dir", model_dir}});
   return interrupt.received() ? exit_code_after(*interrupt.received()) : kDone;
 }

@@ -1,12 +1,17 @@
 #include "apps/brigade/exit_code.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
+#include <cstring>
 #include <iostream>
 #include <new>
 
+#include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/oversubscription_error.h"
@@ -48,6 +53,25 @@ bool can_write_errors() {
   return ::poll(&one, 1, kErrorPatienceMs) == 1;
 }
 
+void reserve_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) >= 0) continue;
+    // Opened the wrong way round; the lowest free number is given.
+    ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
+/// Flushes it. Returns `code`, or a failure's if the output is lost.
+int finish_standard_output(int code) {
+  errno = 0;
+  std::cout.flush();
+  if (std::cout || code != kDone) return code;
+  const std::string reason = errno == 0 ? "" : base::str_cat(": ", std::strerror(errno));
+  return report_error(
+      Error(ErrorCode::kUnavailable,
+            base::str_cat("standard output cannot be written", reason, "; the output is lost")));
+}
+
 }  // namespace
 
 bool is_user_error(ErrorCode code) {
@@ -71,23 +95,21 @@ std::string text_with_flag(const Error& error) {
   return base::str_cat(error.what(), is_allowed_by_flag ? " (--allow-oversubscription)" : "");
 }
 
-void check_choice(std::string_view what, const std::string& word,
-                  const std::vector<std::string>& allowed) {
-  for (const std::string& candidate : allowed) {
-    if (word == candidate) return;
-  }
-  const auto near = base::nearest(word, allowed);
-  throw UsageError(
-      base::str_cat("unknown ", what, " ", base::quoted(word),
-                    near ? base::str_cat("; did you mean ", base::quoted(*near), "?") : ".",
-                    " Known: ", base::join(allowed, ", ")));
-}
-
 int report_error(const std::exception& error) {
   const bool is_usage = dynamic_cast<const UsageError*>(&error) != nullptr;
   std::cout.flush();
   if (can_write_errors()) std::cerr << "brigade: error: " << one_line(text_of(error)) << std::endl;
   return is_usage ? kUsage : kFailed;
+}
+
+int run_program(const std::function<int()>& run) {
+  reserve_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);
+  try {
+    return finish_standard_output(run());
+  } catch (const std::exception& error) {
+    return finish_standard_output(report_error(error));
+  }
 }
 
 }  // namespace brigade::command

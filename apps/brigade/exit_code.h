@@ -1,6 +1,7 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -46,13 +47,15 @@ auto set_up(Prepare&& prepare) {
   }
 }
 
-/// Throws UsageError that names `word`, the allowed values, and the nearest of them, unless `word`
-/// is one of `allowed`. `what` says what it is: "dataset".
-void check_choice(std::string_view what, const std::string& word,
-                  const std::vector<std::string>& allowed);
-
 /// Writes `brigade: error: ...` as one line to standard error, whatever the exception, fit for a
 /// terminal (`base::printable`); never a stack trace. Returns the exit code for it.
 int report_error(const std::exception& error);
+
+/// What `main` returns: the exit code of `run`, or of what it throws, reported. First closed
+/// standard streams get placeholders, so that no file opened later gets their descriptors and the
+/// output written to them (writing to a placeholder still fails), and a file that outgrows
+/// `ulimit -f` becomes an error with a message. If the code is 0 but standard output could not be
+/// written (disk full, output closed), it is 1, with a line on standard error.
+int run_program(const std::function<int()>& run);
 
 }  // namespace brigade::command

@@ -4,16 +4,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstring>
-#include <exception>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/launch_command.h"
-#include "apps/brigade/standard_streams.h"
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/launch/shim.h"
@@ -41,14 +38,6 @@ int run(int argc, char** argv) {
 }  // namespace brigade::command
 
 int main(int argc, char** argv) {
-  brigade::command::reserve_standard_streams();
-  // A file that outgrows `ulimit -f` is then an error with a message, not a silent death.
-  std::signal(SIGXFSZ, SIG_IGN);
-  int code = 0;
-  try {
-    code = brigade::command::run(argc, argv);
-  } catch (const std::exception& error) {
-    code = brigade::command::report_error(error);
-  }
-  return brigade::command::finish_standard_output(code);
+  using namespace brigade::command;
+  return run_program([&] { return run(argc, argv); });
 }

@@ -1,10 +1,9 @@
-#include "apps/brigade/inspect_command.h"
-
 #include <CLI/CLI.hpp>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "apps/brigade/complete_checkpoint.h"
+#include "apps/brigade/commands.h"
+#include "apps/brigade/existing_checkpoints.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/report.h"
 #include "apps/brigade/weights.h"
@@ -167,17 +166,16 @@ std::string text_of(const Comparison& found) {
 class InspectCommand final : public Command {
  public:
   explicit InspectCommand(CLI::App& parent)
-      : parser_(*parent.add_subcommand("inspect", "Show what a checkpoint holds, or compare two")) {
+      : Command(parent, "inspect", "Show what a checkpoint holds, or compare two") {
     parser_
         .add_option("PATH", path_,
                     "A checkpoint, a model directory, a directory of checkpoints, or a file")
         ->required();
     parser_.add_option("OTHER", other_, "Another one to compare it with");
-    parser_.add_flag("--json", json_, "Write one JSON object to standard output");
+    output_.add_to(parser_);
     add_hash_mismatch(parser_, allow_changed_weights_);
     parser_.footer(kInspectExamples);
   }
-  const CLI::App& parser() const override { return parser_; }
 
   int run() override {
     const auto files = io::posix_file_system();
@@ -186,22 +184,21 @@ class InspectCommand final : public Command {
       const Inspection seen = set_up([&] {
         return checkpoint::inspect(files, resolve_checkpoint_path(*files, path_), mismatch);
       });
-      json_ ? print_json(json_of(seen)) : print_text(text_of(seen));
+      output_.print(json_of(seen), text_of(seen));
       return kDone;
     }
     const Comparison found = set_up([&] {
       return checkpoint::compare(files, resolve_checkpoint_path(*files, path_),
                                  resolve_checkpoint_path(*files, other_), mismatch);
     });
-    json_ ? print_json(json_of(found)) : print_text(text_of(found));
+    output_.print(json_of(found), text_of(found));
     return found.is_equal() ? kDone : kFailed;
   }
 
  private:
-  CLI::App& parser_;
   std::string path_;
   std::string other_;
-  bool json_ = false;
+  OutputFlag output_;
   bool allow_changed_weights_ = false;
 };
 

@@ -1,9 +1,16 @@
 #pragma once
 
+#include <condition_variable>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <stdexcept>
+#include <string>
 #include <string_view>
+#include <thread>
 
 #include "apps/brigade/exit_code.h"
+#include "brigade/concurrency/cancel_token.h"
 
 namespace brigade::command {
 
@@ -34,5 +41,60 @@ std::string_view signal_name(int signal);
 
 /// The exit code after `signal`: kInterrupted or kRestartMe.
 ExitCode exit_code_after(int signal);
+
+/// SIGINT or SIGTERM came before the work had begun; nothing is lost. `what` is one
+/// human-readable line.
+class StoppedAtStart : public std::runtime_error {
+ public:
+  StoppedAtStart(int signal, const std::string& what)
+      : std::runtime_error(what), code_(exit_code_after(signal)) {}
+  ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+/// While it lives, the first SIGINT or SIGTERM cancels a token instead of ending the process, so
+/// that a wait for others can be ended in an orderly way. The second one ends the process
+/// immediately. Only one may exist at a time, and none together with an Interrupt, except the one
+/// that it watches.
+class StartWatch {
+ public:
+  StartWatch();
+  /// Watches the signals of `interrupt`, which must outlive this.
+  explicit StartWatch(const Interrupt& interrupt);
+  const concurrency::CancelToken& token() const { return token_; }
+
+  /// Calls `start` and returns its result. Throws StoppedAtStart if a signal came meanwhile, even
+  /// if `start` succeeded. `waiting_for` names what the process was waiting for, for the message.
+  template <class Start>
+  auto guard(const std::string& waiting_for, Start&& start) {
+    auto made = attempt(waiting_for, start);
+    throw_if_stopped(waiting_for);
+    return made;
+  }
+
+  /// The same, but if `start` succeeds in spite of a signal, its result is returned.
+  template <class Start>
+  auto attempt(const std::string& waiting_for, Start&& start) {
+    try {
+      return start();
+    } catch (const Error&) {
+      throw_if_stopped(waiting_for);
+      throw;
+    }
+  }
+
+ private:
+  explicit StartWatch(std::unique_ptr<const Interrupt> own);
+  void throw_if_stopped(const std::string& waiting_for) const;
+
+  const concurrency::CancelToken token_;
+  std::unique_ptr<const Interrupt> own_;
+  const Interrupt& interrupt_;
+  std::mutex mutex_;
+  std::condition_variable_any ended_;
+  std::jthread watcher_;
+};
 
 }  // namespace brigade::command

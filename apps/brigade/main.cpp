@@ -2,25 +2,16 @@
 #include <torch/version.h>
 
 #include <CLI/CLI.hpp>
-#include <csignal>
-#include <exception>
 #include <iostream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "apps/brigade/bench_command.h"
-#include "apps/brigade/data_command.h"
-#include "apps/brigade/devices_command.h"
-#include "apps/brigade/doctor_command.h"
-#include "apps/brigade/empty_values.h"
-#include "apps/brigade/evaluate_command.h"
+#include "apps/brigade/commands.h"
 #include "apps/brigade/exit_code.h"
-#include "apps/brigade/inspect_command.h"
+#include "apps/brigade/flag_values.h"
+#include "apps/brigade/interrupt.h"
 #include "apps/brigade/launch_command.h"
-#include "apps/brigade/standard_streams.h"
-#include "apps/brigade/start_watch.h"
-#include "apps/brigade/train_command.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
@@ -35,7 +26,7 @@ std::vector<std::string> names_of(const Commands& commands) {
   return names;
 }
 
-const Command* chosen(const Commands& commands) {
+Command* chosen(const Commands& commands) {
   for (const auto& command : commands) {
     if (command->parser().parsed()) return command.get();
   }
@@ -104,12 +95,11 @@ int run(int argc, char** argv) {
   check_no_empty_values({argv + 1, argv + argc});
   const int ended = parse(app, commands, argc, argv);
   if (ended >= 0) return ended;
-  for (const auto& command : commands) {
-    if (command->parser().parsed()) return command->run();
-  }
-  return kUsage;
+  Command* command = chosen(commands);
+  return command == nullptr ? kUsage : command->run();
 }
 
+// With the errors that only this program knows.
 int run_and_report(int argc, char** argv) {
   try {
     return run(argc, argv);
@@ -120,17 +110,17 @@ int run_and_report(int argc, char** argv) {
     // libtorch appends a backtrace; the first line is for users.
     const std::string text = error.what_without_backtrace();
     return report_error(std::runtime_error(text.substr(0, text.find('\n'))));
-  } catch (const std::exception& error) {
-    return report_error(error);
   }
 }
 
 }  // namespace
+
+Command::Command(CLI::App& parent, const char* name, const char* description)
+    : parser_(*parent.add_subcommand(name, description)) {}
+
 }  // namespace brigade::command
 
 int main(int argc, char** argv) {
-  brigade::command::reserve_standard_streams();
-  // A file that outgrows `ulimit -f` is then an error with a message, not a silent death.
-  std::signal(SIGXFSZ, SIG_IGN);
-  return brigade::command::finish_standard_output(brigade::command::run_and_report(argc, argv));
+  using namespace brigade::command;
+  return run_program([&] { return run_and_report(argc, argv); });
 }

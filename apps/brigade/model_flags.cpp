@@ -2,12 +2,18 @@
 
 #include <ATen/ops/zeros.h>
 
-#include <CLI/CLI.hpp>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "apps/brigade/exit_code.h"
-#include "apps/brigade/function_classifier.h"
+#include "apps/brigade/flag_group.h"
+#include "apps/brigade/flag_values.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/distribute/function_module.h"
+#include "brigade/optim/adam.h"
+#include "brigade/optim/sgd.h"
 
 namespace brigade::command {
 namespace {
@@ -25,19 +31,51 @@ std::vector<std::int64_t> parse_widths(const std::string& text) {
   return widths;
 }
 
+// The flags that are set replace the rule's defaults.
+template <class Rule>
+optim::UpdateRulePtr with_rates(Rule rule, const OptimizerFlags& flags) {
+  if (flags.learning_rate) rule.learning_rate = *flags.learning_rate;
+  if (flags.weight_decay) rule.weight_decay = *flags.weight_decay;
+  return rule.rule();
+}
+
+optim::UpdateRulePtr chosen_rule(const OptimizerFlags& flags) {
+  if (flags.optimizer == "sgd") {
+    return with_rates(optim::Sgd{.momentum = flags.momentum.value_or(0.0)}, flags);
+  }
+  if (flags.optimizer == "adamw") return with_rates(optim::AdamW{}, flags);
+  return with_rates(optim::Adam{}, flags);
+}
+
+using FunctionModel = distribute::Replicated<distribute::FunctionModule<models::ModelFunction>>;
+
+/// One replica's view of the function model.
+class FunctionClassifier final : public models::Classifier {
+ public:
+  FunctionClassifier(FunctionModel model, int replica)
+      : Classifier("FunctionClassifier"), model_(std::move(model)), replica_(replica) {}
+
+  at::Tensor forward(const at::Tensor& batch) override {
+    return model_.replica(replica_).forward(batch);
+  }
+  void train(bool on) override {
+    Module::train(on);
+    on ? model_.replica(replica_).train() : model_.replica(replica_).eval();
+  }
+
+ private:
+  FunctionModel model_;
+  int replica_;
+};
+
 }  // namespace
 
 void ModelFlags::add_to(CLI::App& app) {
+  FlagGroup group(app, "Model");
   const std::string names = base::join(models::model_names(), ", ");
-  app.add_option("--model", model, base::str_cat("The model: ", names))
-      ->capture_default_str()
-      ->group("Model");
-  app.add_option("--hidden", hidden, "Widths of the hidden layers (mlp)")
-      ->capture_default_str()
-      ->group("Model");
-  app.add_option("--dropout", dropout, "Dropout rate of the hidden layer in training (mnist_cnn)")
-      ->capture_default_str()
-      ->group("Model");
+  group.add("--model", model, base::str_cat("The model: ", names));
+  group.add("--hidden", hidden, "Widths of the hidden layers (mlp)");
+  group.add("--dropout", dropout, "Dropout rate of the hidden layer in training (mnist_cnn)");
 }
 
 models::ModelOptions ModelFlags::options() const {
@@ -58,7 +96,34 @@ distribute::Replicated<models::Classifier> ModelFlags::create(
     return build_classifier(strategy, models::make_model_function(model, chosen),
                             at::zeros({1, 1, 28, 28}));
   }
-  return strategy.create_from([&] { return models::make_model(model, chosen); });
+  return strategy.create([&] { return models::make_model(model, chosen); });
+}
+
+void OptimizerFlags::add_to(CLI::App& app) {
+  FlagGroup group(app, "Optimizer");
+  group.add("--optimizer", optimizer, "adam, adamw, sgd");
+  group.add("--learning-rate", learning_rate, "Default: adam and adamw 0.001, sgd 0.01");
+  group.add("--momentum", momentum, "sgd only; default 0");
+  group.add("--weight-decay", weight_decay, "Default: adam and sgd 0, adamw 0.01");
+}
+
+optim::UpdateRulePtr OptimizerFlags::rule() const {
+  check_choice("optimizer", optimizer, {"adam", "adamw", "sgd"});
+  if (momentum && optimizer != "sgd") {
+    throw UsageError(base::str_cat("--momentum is for sgd; ", optimizer, " has its own"));
+  }
+  return set_up([&] { return chosen_rule(*this); });
+}
+
+distribute::Replicated<models::Classifier> build_classifier(distribute::Strategy& strategy,
+                                                            const models::ModelFunction& function,
+                                                            const at::Tensor& example) {
+  const FunctionModel model =
+      strategy.create(function, example.to(strategy.devices().front().torch_device));
+  std::vector<std::shared_ptr<models::Classifier>> replicas;
+  for (int replica = 0; replica < strategy.num_local_replicas(); ++replica)
+    replicas.push_back(std::make_shared<FunctionClassifier>(model, replica));
+  return {std::move(replicas), model.created()};
 }
 
 }  // namespace brigade::command

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "brigade/distribute/replicated.h"
 #include "brigade/distribute/strategy.h"
+#include "brigade/models/classifier.h"
 #include "brigade/models/registry.h"
+#include "brigade/optim/update_rule.h"
 
 namespace CLI {
 class App;
@@ -25,5 +28,23 @@ struct ModelFlags {
   /// The model, once per replica.
   distribute::Replicated<models::Classifier> create(distribute::Strategy& strategy) const;
 };
+
+/// The flags that choose the optimizer.
+struct OptimizerFlags {
+  std::string optimizer = "adam";
+  std::optional<double> learning_rate;
+  std::optional<double> momentum;
+  std::optional<double> weight_decay;
+
+  void add_to(CLI::App& app);
+  /// The rule that the flags describe. Throws UsageError.
+  optim::UpdateRulePtr rule() const;
+};
+
+/// A model that is written as a function, built by `strategy` for images of `example`'s shape, as
+/// the classifier that the commands train.
+distribute::Replicated<models::Classifier> build_classifier(distribute::Strategy& strategy,
+                                                            const models::ModelFunction& function,
+                                                            const at::Tensor& example);
 
 }  // namespace brigade::command

@@ -1,5 +1,6 @@
 #include "apps/brigade/report.h"
 
+#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -33,6 +34,14 @@ void print_json(const Json& object) {
 
 void print_text(const std::string& text) {
   print(base::printable_lines(text));
+}
+
+void OutputFlag::add_to(CLI::App& app) {
+  app.add_flag("--json", json, "Write one JSON object to standard output")->group("Output");
+}
+
+void OutputFlag::print(const Json& object, const std::string& text) const {
+  json ? print_json(object) : print_text(text);
 }
 
 std::int64_t peak_memory() {

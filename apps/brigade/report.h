@@ -5,6 +5,10 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+namespace CLI {
+class App;
+}
+
 namespace brigade::command {
 
 /// The keys keep the order in which they were set.
@@ -18,6 +22,15 @@ void print_json(const Json& object);
 /// Text from a file must go through `base::printable` before it becomes part of a line. Throws as
 /// `print_json`.
 void print_text(const std::string& text);
+
+/// `--json`, and the result that it gives another form.
+struct OutputFlag {
+  bool json = false;
+
+  void add_to(CLI::App& app);
+  /// Writes `object` with the flag, else the text.
+  void print(const Json& object, const std::string& text) const;
+};
 
 /// The peak memory of this process so far, in bytes.
 std::int64_t peak_memory();

@@ -97,10 +97,10 @@ std::vector<std::string> strategy_names() {
   return names;
 }
 
-comm::WireType wire_type(const std::string& text) {
+comm::WireDtype wire_type(const std::string& text) {
   check_choice("value of --wire", text, {"full", "bf16", "fp16"});
-  if (text == "bf16") return comm::WireType::kBFloat16;
-  return text == "fp16" ? comm::WireType::kFloat16 : comm::WireType::kFull;
+  if (text == "bf16") return comm::WireDtype::kBFloat16;
+  return text == "fp16" ? comm::WireDtype::kFloat16 : comm::WireDtype::kFull;
 }
 
 /// Unset for "auto".

@@ -1,5 +1,3 @@
-#include "apps/brigade/train_command.h"
-
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -7,6 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "apps/brigade/commands.h"
 #include "apps/brigade/evaluation_hook.h"
 #include "apps/brigade/evaluator.h"
 #include "apps/brigade/exit_code.h"
@@ -17,7 +16,6 @@
 #include "apps/brigade/train_setup.h"
 #include "apps/brigade/training_loop.h"
 #include "apps/brigade/weights.h"
-#include "apps/brigade/worker_options.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/weights_hash.h"
 
@@ -63,11 +61,10 @@ train::ProgressOptions progress_options(const TrainFlags& flags,
 class TrainCommand final : public Command {
  public:
   explicit TrainCommand(CLI::App& parent)
-      : parser_(*parent.add_subcommand("train", "Train a model and save its weights")) {
+      : Command(parent, "train", "Train a model and save its weights") {
     flags_.add_to(parser_);
     parser_.footer(kTrainExamples);
   }
-  const CLI::App& parser() const override { return parser_; }
 
   int run() override {
     if (flags_.strategy.is_evaluator()) return run_evaluator(flags_);
@@ -185,15 +182,13 @@ class TrainCommand final : public Command {
   }
 
   void write(const Json& config, const Json& result) const {
-    if (!flags_.json) return print_text(summary(result));
     const std::string& model_dir = flags_.checkpoints.model_dir;
     Json all = config;
     all.update(result);
     all["model_dir"] = model_dir.empty() ? Json(nullptr) : Json(model_dir);
-    print_json(all);
+    flags_.output.print(all, summary(result));
   }
 
-  CLI::App& parser_;
   TrainFlags flags_;
 };
 

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
+#include "apps/brigade/report.h"
 #include "apps/brigade/run_directory.h"
 #include "apps/brigade/train_flags.h"
 #include "brigade/data/dataset.h"
@@ -40,5 +42,17 @@ Prepared prepare(const TrainFlags& flags);
 
 /// How many steps the training will take, if that is known.
 std::optional<std::int64_t> steps_in_all(const TrainFlags& flags, const Prepared& prepared);
+
+/// Checks that all workers were started for the same training, before anything is written. They
+/// compare everything that determines values or collectives (model, data, optimizer, steps,
+/// evaluations, checkpoints, the version of the program). File locations, threads and logging may
+/// differ. A collective of the workers; throws kInvalidArgument in all of them, naming the first
+/// difference with both values.
+void check_same_training(const TrainFlags& flags, const Prepared& prepared,
+                         const Json& configuration);
+
+/// Checks that all workers end with the same weights. Throws in all of them, including the chief.
+/// A collective.
+void check_same_weights(const distribute::Strategy& strategy, const std::string& weights_sha256);
 
 }  // namespace brigade::command

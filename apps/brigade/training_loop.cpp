@@ -4,8 +4,8 @@
 #include <chrono>
 #include <memory>
 
+#include "apps/brigade/interrupt.h"
 #include "apps/brigade/report.h"
-#include "apps/brigade/start_watch.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/train/hooks/stop_at_step_hook.h"
@@ -102,7 +102,7 @@ train::SessionOptions session_options(const Training& training, const Losses& lo
     };
   if (training.steps) {
     options.hooks.push_back(
-        std::make_shared<train::StopAtStepHook>(train::StopAtStep{.last_step = *training.steps}));
+        train::StopAtStepHook{.last_step = *training.steps});
   }
   return options;
 }

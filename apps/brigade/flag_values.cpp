@@ -1,7 +1,7 @@
-#include "apps/brigade/interval_flag.h"
+#include "apps/brigade/flag_values.h"
 
-#include <CLI/CLI.hpp>
 #include <charconv>
+#include <cstdint>
 
 #include "apps/brigade/exit_code.h"
 #include "brigade/base/printable.h"
@@ -10,8 +10,18 @@
 namespace brigade::command {
 namespace {
 
+bool is_flag(const std::string& argument) {
+  return argument.size() > 1 && argument.front() == '-';
+}
+
+[[noreturn]] void refuse(const std::string& flag) {
+  throw UsageError(base::str_cat(flag,
+                                 " is given an empty value; give one, or leave the flag out "
+                                 "(is a shell variable not set?)"));
+}
+
 constexpr double kMostSeconds = 1e9;
-constexpr std::int64_t kMostSteps = std::int64_t{1} << 31;
+constexpr std::int64_t kMost = std::int64_t{1} << 31;  // products of two still fit
 
 // The number in front of `unit`, if `text` ends with it.
 std::optional<std::string_view> before(std::string_view text, std::string_view unit) {
@@ -23,7 +33,7 @@ std::optional<std::int64_t> steps_of(std::string_view text) {
   for (const std::string_view unit : {"steps", "step"}) {
     const auto number = before(text, unit);
     const auto count = number ? base::parse_int(*number) : std::nullopt;
-    if (count && *count >= 1 && *count <= kMostSteps) return count;
+    if (count && *count >= 1 && *count <= kMost) return count;
   }
   return std::nullopt;
 }
@@ -51,12 +61,51 @@ std::optional<std::chrono::milliseconds> time_of(std::string_view text) {
 
 }  // namespace
 
-CLI::Option* add_interval(CLI::App& app, const std::string& flag, std::optional<std::string>& text,
-                          const std::string& description) {
-  return app.add_option(flag, text, description)
-      ->multi_option_policy(CLI::MultiOptionPolicy::Join)
-      ->delimiter(',')
-      ->option_text("INTERVAL");
+void check_no_empty_values(const std::vector<std::string>& arguments) {
+  const std::string* before = nullptr;
+  for (const std::string& argument : arguments) {
+    if (argument == "--") return;
+    // Only the first '=' ends a flag's name.
+    if (is_flag(argument) && argument.find('=') == argument.size() - 1)
+      refuse(argument.substr(0, argument.size() - 1));
+    if (argument.empty()) {
+      if (before != nullptr && is_flag(*before) && before->find('=') == std::string::npos)
+        refuse(*before);
+      throw UsageError("an empty argument is given (is a shell variable not set?)");
+    }
+    before = &argument;
+  }
+}
+
+void check_choice(std::string_view what, const std::string& word,
+                  const std::vector<std::string>& allowed) {
+  for (const std::string& candidate : allowed) {
+    if (word == candidate) return;
+  }
+  const auto near = base::nearest(word, allowed);
+  throw UsageError(
+      base::str_cat("unknown ", what, " ", base::quoted(word),
+                    near ? base::str_cat("; did you mean ", base::quoted(*near), "?") : ".",
+                    " Known: ", base::join(allowed, ", ")));
+}
+
+void check_at_least(const char* flag, std::int64_t value, std::int64_t least) {
+  if (value < least) {
+    throw UsageError(base::str_cat(flag, " is ", value, "; it must be at least ", least));
+  }
+  if (value > kMost) {
+    throw UsageError(base::str_cat(flag, " is ", value, "; it must be at most ", kMost));
+  }
+}
+
+std::chrono::milliseconds to_milliseconds(std::string_view flag, double seconds, ZeroSeconds zero) {
+  const bool is_enough = zero == ZeroSeconds::kAllowed ? seconds >= 0.0 : seconds > 0.0;
+  if (!(is_enough && seconds <= 1e6)) {
+    throw UsageError(base::str_cat(
+        flag, " is ", seconds, "; give seconds, ",
+        zero == ZeroSeconds::kAllowed ? "0 to 1000000" : "above 0 and up to 1000000"));
+  }
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
 }
 
 train::Every parse_interval(std::string_view flag, std::string_view text, Never never) {

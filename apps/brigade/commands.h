@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+
+namespace CLI {
+class App;
+}
+
+namespace brigade::command {
+
+/// One subcommand. Its flags are added to the parser when it is made, and set when the parser runs.
+class Command {
+ public:
+  Command(CLI::App& parent, const char* name, const char* description);
+  virtual ~Command() = default;
+  /// The parser of this subcommand.
+  const CLI::App& parser() const { return parser_; }
+  /// Does the work. Returns the exit code; throws UsageError for errors of the user, anything
+  /// else for a failure.
+  virtual int run() = 0;
+
+ protected:
+  CLI::App& parser_;
+};
+
+/// `brigade train`: trains a model and saves its weights.
+std::unique_ptr<Command> make_train_command(CLI::App& parent);
+/// `brigade evaluate`: evaluates saved weights on the test split.
+std::unique_ptr<Command> make_evaluate_command(CLI::App& parent);
+/// `brigade inspect`: shows what a checkpoint holds, or how two differ.
+std::unique_ptr<Command> make_inspect_command(CLI::App& parent);
+/// `brigade bench`: measures the speed of training steps on data in memory.
+std::unique_ptr<Command> make_bench_command(CLI::App& parent);
+/// `brigade data stats`: runs a training's input pipeline without the training, and shows what each
+/// step of it does.
+std::unique_ptr<Command> make_data_command(CLI::App& parent);
+/// `brigade devices`: shows the devices of this machine.
+std::unique_ptr<Command> make_devices_command(CLI::App& parent);
+/// `brigade doctor`: says which cluster the environment describes, and tries its addresses.
+std::unique_ptr<Command> make_doctor_command(CLI::App& parent);
+
+}  // namespace brigade::command
