@@ -1,5 +1,3 @@
-#include "brigade/layers/conv2d.h"
-
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/ones.h>
@@ -10,8 +8,8 @@
 #include <string>
 
 #include "brigade/base/error.h"
-#include "brigade/layers/fully_connected.h"
-#include "brigade/layers/separable_conv2d.h"
+#include "brigade/layers/basic_layers.h"
+#include "brigade/layers/conv2d.h"
 #include "brigade/variables/variable_lists.h"
 
 namespace brigade::layers {
@@ -146,4 +144,5 @@ TEST(FullyConnected, AcceptsEmptyBatches) {
 }
 
 }  // namespace
+
 }  // namespace brigade::layers

@@ -14,6 +14,7 @@
 #include "brigade/variables/name_scope.h"
 #include "brigade/variables/variable_scope.h"
 
+/// Argument checks shared by layers. All throw kInvalidArgument, naming `layer`.
 namespace brigade::layers {
 
 /// The `scope` argument of layers with variables: a name ("conv1"), a captured variable scope, or
@@ -85,5 +86,14 @@ at::Tensor get_biases(std::int64_t outputs, const at::Tensor& like,
 /// Applies the normalizer and the activation, and adds the result to collections: the end of a
 /// layer.
 at::Tensor finished(const OpenLayer& layer, const LayerArguments& arguments, at::Tensor result);
+
+/// Throws unless it is 1 or more.
+void check_outputs(const char* layer, std::int64_t num_outputs);
+
+/// Throws unless `inputs` is defined and has at least this many dimensions.
+void check_dimensions(const char* layer, const at::Tensor& inputs, std::int64_t at_least);
+
+/// Throws unless `keep_prob` is in (0, 1].
+void check_keep_prob(const char* layer, double keep_prob);
 
 }  // namespace brigade::layers

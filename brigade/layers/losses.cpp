@@ -71,35 +71,19 @@ at::Tensor checked_labels(const char* loss, const at::Tensor& predictions,
   return numbers;
 }
 
-std::int64_t torch_reduction(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::kMean:
-      return at::Reduction::Mean;
-    case Reduction::kNone:
-      return at::Reduction::None;
-    case Reduction::kSum:
-      return at::Reduction::Sum;
-  }
-  refuse("Reduction: unknown value " + std::to_string(static_cast<int>(reduction)));
-}
-
 at::Tensor reduce(const at::Tensor& per_example, Reduction reduction) {
-  switch (reduction) {
-    case Reduction::kMean:
-      return per_example.mean();
-    case Reduction::kNone:
-      return per_example;
-    case Reduction::kSum:
-      return per_example.sum();
-  }
-  refuse("Reduction: unknown value " + std::to_string(static_cast<int>(reduction)));
+  if (reduction == Reduction::kNone) return per_example;
+  return reduction == Reduction::kSum ? per_example.sum() : per_example.mean();
 }
 
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels, Reduction reduction) {
   // libtorch's default of ignoring the label -100 would hide bad labels on devices where they are
   // not checked.
   constexpr auto kIgnoreNone = std::numeric_limits<std::int64_t>::min();
-  return at::cross_entropy_loss(logits, labels, {}, torch_reduction(reduction), kIgnoreNone);
+  const auto torch_reduction = reduction == Reduction::kNone  ? at::Reduction::None
+                               : reduction == Reduction::kSum ? at::Reduction::Sum
+                                                              : at::Reduction::Mean;
+  return at::cross_entropy_loss(logits, labels, {}, torch_reduction, kIgnoreNone);
 }
 
 }  // namespace

@@ -31,11 +31,16 @@ enum class From {
                    ///< as Keras does.
 };
 
-/// How the losses of the examples are reduced.
+/// How the losses of the examples (elements, in `v1::losses`) are reduced. TensorFlow:
+/// tf.losses.Reduction.
 enum class Reduction {
-  kMean,  ///< A scalar: their mean over the local batch.
-  kNone,  ///< One value per example, shape [N].
+  kMean,  ///< A scalar: their mean over the local batch; of weighted ones, their sum divided by the
+          ///< sum of the weights.
+  kNone,  ///< No reduction: one value per example, shape [N].
   kSum,   ///< A scalar: their sum.
+  kSumOverBatchSize,     ///< Their sum divided by their number; without weights, as kMean.
+  kSumByNonzeroWeights,  ///< Divided by the number of those whose weight is not 0; without weights,
+                         ///< as kMean.
 };
 
 struct LossOptions {

@@ -7,19 +7,13 @@
 
 #include "brigade/base/error.h"
 #include "brigade/device/device_scope.h"
-#include "brigade/layers/batch_norm.h"
-#include "brigade/layers/bias_add.h"
+#include "brigade/layers/basic_layers.h"
 #include "brigade/layers/conv2d.h"
-#include "brigade/layers/dropout.h"
 #include "brigade/layers/end_points.h"
-#include "brigade/layers/flatten.h"
-#include "brigade/layers/fully_connected.h"
-#include "brigade/layers/layer_norm.h"
+#include "brigade/layers/normalization.h"
 #include "brigade/layers/pooling.h"
 #include "brigade/layers/regularizers.h"
 #include "brigade/layers/repeat_layers.h"
-#include "brigade/layers/separable_conv2d.h"
-#include "brigade/layers/softmax.h"
 #include "brigade/variables/variable_lists.h"
 
 namespace brigade::layers {

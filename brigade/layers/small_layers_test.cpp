@@ -5,15 +5,10 @@
 #include <torch/types.h>
 
 #include "brigade/base/error.h"
-#include "brigade/layers/bias_add.h"
-#include "brigade/layers/dropout.h"
-#include "brigade/layers/flatten.h"
-#include "brigade/layers/layer_norm.h"
-#include "brigade/layers/one_hot_encoding.h"
+#include "brigade/layers/basic_layers.h"
+#include "brigade/layers/normalization.h"
 #include "brigade/layers/pooling.h"
 #include "brigade/layers/regularizers.h"
-#include "brigade/layers/softmax.h"
-#include "brigade/layers/unit_norm.h"
 #include "brigade/variables/graph.h"
 #include "brigade/variables/variable_lists.h"
 

@@ -13,7 +13,6 @@ namespace brigade::models {
 class Classifier : public torch::nn::Module {
  public:
   explicit Classifier(const std::string& name) : torch::nn::Module(name) {}
-  ~Classifier() override;
 
   /// Returns the logits [N, classes] of a batch of N examples; N may be 0. Throws
   /// `Error{kInvalidArgument}`, with the shape, if the batch has another shape than the model

@@ -1,17 +1,56 @@
 #include "brigade/models/mnist_cnn.h"
 
 #include <ATen/ops/dropout.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/relu.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
-#include "brigade/layers/conv_pool_relu.h"
-#include "brigade/models/mnist_images.h"
+#include <optional>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/layers/fused_pooling.h"
+#include "brigade/layers/layer_scope.h"
+#include "brigade/models/model_scope.h"
+#include "brigade/variables/get_variable.h"
 
 namespace brigade::models {
 namespace {
 
+constexpr std::int64_t kMnistSide = 28;
 constexpr std::int64_t kFlattened = 64 * (kMnistSide / 4) * (kMnistSide / 4);
+
+// Images with one channel may have the strides of channels_last and still be contiguous. The
+// convolution would then return channels_last, and all following operations would be slower.
+at::Tensor mnist_planes(const char* model, const at::Tensor& images) {
+  if (!images.defined()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat(model, ": images are an undefined tensor"));
+  }
+  const bool has_channel = images.dim() == 4 && images.size(1) == 1;
+  const bool fits = (has_channel || images.dim() == 3) && images.size(-1) == kMnistSide &&
+                    images.size(-2) == kMnistSide;
+  if (!fits) {
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat(model, ": images have shape ", images.sizes(),
+                              "; expected [N, 1, 28, 28] or [N, 28, 28]"));
+  }
+  const auto plain = has_channel ? images.squeeze(1) : images;
+  return plain.contiguous().unsqueeze(1);
+}
+
+void check_mnist_options(const char* model, std::int64_t classes, double dropout) {
+  if (classes < 1) {
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat(model, ": classes is ", classes, "; expected 1 or more"));
+  }
+  if (!(dropout >= 0.0 && dropout < 1.0)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat(model, ": dropout is ", dropout,
+                              "; expected a rate from 0 up to, but not including, 1"));
+  }
+}
 
 const MnistCnnOptions& checked(const MnistCnnOptions& options) {
   check_mnist_options("MnistCnn", options.classes, options.dropout);
@@ -20,6 +59,28 @@ const MnistCnnOptions& checked(const MnistCnnOptions& options) {
 
 torch::nn::Conv2dOptions same_5x5(std::int64_t in, std::int64_t out) {
   return torch::nn::Conv2dOptions(in, out, 5).padding(2);
+}
+
+const variables::VariableOptions& zeros() {
+  static const variables::VariableOptions options{.initializer = variables::zeros_initializer()};
+  return options;
+}
+
+// Convolution, pooling and relu are fused: see docs/design/mnist-cnn-speed.md.
+at::Tensor conv_and_pool(const at::Tensor& images, std::int64_t filters, const std::string& name) {
+  const layers::OpenLayer layer(name, "conv2d", std::nullopt);
+  const at::Tensor x = layer.place("Conv2D", images);
+  const at::Tensor kernel =
+      variables::get_value("kernel", {{filters, x.size(1), 5, 5}}, {}, x.device());
+  return layers::conv_pool_relu(x, kernel,
+                                variables::get_value("bias", {{filters}}, zeros(), x.device()));
+}
+
+at::Tensor dense(const at::Tensor& inputs, std::int64_t units, const std::string& name) {
+  const layers::OpenLayer layer(name, "dense", std::nullopt);
+  const at::Tensor x = layer.place("MatMul", inputs);
+  const at::Tensor kernel = variables::get_value("kernel", {{units, x.size(1)}}, {}, x.device());
+  return at::linear(x, kernel, variables::get_value("bias", {{units}}, zeros(), x.device()));
 }
 
 }  // namespace
@@ -41,6 +102,20 @@ at::Tensor MnistCnn::forward(const at::Tensor& images) {
   at::relu_(x);  // in place: nothing else uses the product, and its backward does not need it
   if (dropout_ > 0.0) x = at::dropout(x, dropout_, is_training());
   return dense2_->forward(x);
+}
+
+at::Tensor mnist_cnn(const at::Tensor& images, const MnistCnnFunctionOptions& options) {
+  check_mnist_options("mnist_cnn", options.classes, options.dropout);
+  const ModelScope scope(options.scope, options.reuse);
+  at::Tensor net = mnist_planes("mnist_cnn", images);
+  net = conv_and_pool(net, 32, "conv_1");
+  net = conv_and_pool(net, 64, "conv_2");
+  net = dense(net.view({-1, kFlattened}), 1024, "dense_1");
+  at::relu_(net);  // in place: nothing else uses the product, and its backward does not need it
+  if (options.dropout > 0.0) {
+    net = at::dropout(net, options.dropout, options.mode == variables::Mode::kTraining);
+  }
+  return dense(net, options.classes, "dense_2");
 }
 
 }  // namespace brigade::models

@@ -1,9 +1,14 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "brigade/models/classifier.h"
+#include "brigade/variables/mode.h"
+#include "brigade/variables/variable_scope.h"
 
 namespace torch::nn {
 class Conv2dImpl;
@@ -34,5 +39,22 @@ class MnistCnn : public Classifier {
   std::shared_ptr<torch::nn::Conv2dImpl> conv1_, conv2_;
   std::shared_ptr<torch::nn::LinearImpl> dense1_, dense2_;
 };
+
+struct MnistCnnFunctionOptions {
+  std::int64_t classes = 10;
+  /// The dropout rate of the 1024 hidden values in training, in [0, 1).
+  double dropout = 0.0;
+  variables::Mode mode = variables::Mode::kTraining;
+  variables::Reuse reuse = variables::Reuse::kInherit;
+  /// The variable scope of the layers; empty: none.
+  std::string scope = {};
+};
+
+/// The convolutional network of the MNIST tutorials as a function of layers, the counterpart of
+/// `MnistCnn`: the same computation and speed, with the variable names of TensorFlow's layers:
+/// conv_1/kernel, conv_1/bias, conv_2/..., dense_1/..., dense_2/.... `images` are [N, 1, 28, 28] or
+/// [N, 28, 28]; returns the logits [N, classes]. Needs an open graph: call it through
+/// `Strategy::create`.
+at::Tensor mnist_cnn(const at::Tensor& images, const MnistCnnFunctionOptions& options = {});
 
 }  // namespace brigade::models

@@ -83,7 +83,7 @@ std::shared_ptr<Classifier> make_model(std::string_view name, const ModelOptions
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat("model ", name,
                             " is a function of layers: use make_model_function and "
-                            "Strategy::build"));
+                            "Strategy::create"));
 }
 
 ModelFunction make_model_function(std::string_view name, const ModelOptions& options) {

@@ -30,7 +30,7 @@ std::vector<std::string> model_names();
 bool is_model_function(std::string_view name);
 
 /// A model as a function of layers: returns the logits [N, classes] of images [N, 1, 28, 28]. For
-/// `Strategy::build`.
+/// `Strategy::create`.
 using ModelFunction = std::function<at::Tensor(const at::Tensor& images, variables::Mode mode)>;
 
 /// Creates the model called `name`. Throws `Error{kInvalidArgument}` for an unknown name (with the

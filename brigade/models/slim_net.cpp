@@ -1,8 +1,7 @@
 #include "brigade/models/slim_net.h"
 
+#include "brigade/layers/basic_layers.h"
 #include "brigade/layers/conv2d.h"
-#include "brigade/layers/flatten.h"
-#include "brigade/layers/fully_connected.h"
 #include "brigade/layers/pooling.h"
 #include "brigade/models/model_scope.h"
 

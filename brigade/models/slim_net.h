@@ -21,7 +21,7 @@ struct SlimNetOptions {
 /// The network of the Slim tutorials, as a function of layers: conv1 3x3x64, pool1 2x2, flatten,
 /// fc1 256, fc2 `classes`, with relu in between. `images` are [N, C, H, W]; returns the logits [N,
 /// classes]. Variables: conv1/weights, conv1/biases, fc1/weights, fc1/biases, fc2/weights,
-/// fc2/biases, as in TF-Slim. Needs an open graph: call it through `Strategy::build`.
+/// fc2/biases, as in TF-Slim. Needs an open graph: call it through `Strategy::create`.
 at::Tensor slim_net(const at::Tensor& images, const SlimNetOptions& options = {});
 
 }  // namespace brigade::models

@@ -5,10 +5,7 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/layers/v1/batch_normalization.h"
-#include "brigade/layers/v1/convolution.h"
-#include "brigade/layers/v1/core.h"
-#include "brigade/layers/v1/pooling2d.h"
+#include "brigade/layers/v1/tf_layers.h"
 #include "brigade/variables/variable_lists.h"
 
 namespace brigade::layers::v1 {

@@ -3,17 +3,20 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
+#include <vector>
 
 #include "brigade/layers/layer_arguments.h"
 #include "brigade/layers/sliding_window.h"
-#include "brigade/layers/v1/convolution.h"
-#include "brigade/models/named_activation.h"
+#include "brigade/layers/v1/tf_layers.h"
+#include "brigade/models/keras/named_activation.h"
 #include "brigade/variables/initializer.h"
 #include "brigade/variables/variable_options.h"
 
 /// The layers of a `Sequential`, as structs, with the names and defaults of Keras. Images are [N,
 /// C, H, W]. The default name of a layer is that of its type: conv2d, conv2d_1, ...
+/// Thread-safety: values and pure functions.
 namespace brigade::models {
 
 /// activation(inputs * kernel + bias) along the last dimension. Variables: kernel [units, in], bias
@@ -97,5 +100,31 @@ struct Softmax {
 
 using Layer = std::variant<Dense, Conv2D, MaxPooling2D, AveragePooling2D, Flatten, Dropout,
                            BatchNormalization, Activation, ReLU, Softmax>;
+
+/// The shape of one example, without the number of examples.
+using ExampleShape = std::vector<std::int64_t>;
+
+/// "Conv2D".
+std::string_view type_name(const Layer& layer);
+/// The default name of a layer of this type: "conv2d".
+std::string_view default_name(const Layer& layer);
+/// The name in the layer's options; empty if unset.
+const std::string& given_name(const Layer& layer);
+/// The name of the layer's activation; "linear" for layers without activation.
+std::string_view activation_name(const Layer& layer);
+
+/// The output shape of `layer`, whose name is `name`, for an example of shape `input`. Throws
+/// kInvalidArgument, with the layer and the shape, for an input that does not match, and for sizes
+/// that are not positive.
+ExampleShape output_shape(const Layer& layer, const std::string& name, const ExampleShape& input);
+
+struct ParameterCount {
+  std::int64_t trainable = 0;
+  std::int64_t other = 0;
+};
+ParameterCount parameter_count(const Layer& layer, const ExampleShape& input);
+
+/// "(None, 32, 26, 26)".
+std::string shape_text(const ExampleShape& shape);
 
 }  // namespace brigade::models

@@ -1,4 +1,4 @@
-#include "brigade/models/named_activation.h"
+#include "brigade/models/keras/named_activation.h"
 
 #include <ATen/ops/elu.h>
 #include <ATen/ops/gelu.h>

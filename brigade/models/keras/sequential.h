@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "brigade/models/layer_shapes.h"
-#include "brigade/models/sequential_layers.h"
+#include "brigade/models/keras/keras_layers.h"
 #include "brigade/variables/mode.h"
 
 namespace brigade::models {
@@ -19,12 +18,12 @@ struct SequentialOptions {
   std::string name = "sequential";
 };
 
-/// A model as a sequence of layers. It is a value that describes the model; `Strategy::build`, or a
-/// `train::Model`, creates the variables:
+/// A model as a sequence of layers. It is a value that describes the model; `Strategy::create`, or
+/// a `train::Model`, creates the variables:
 ///
 ///   Sequential net({Conv2D{.filters = 32, .kernel_size = 3, .activation = "relu"}, MaxPooling2D{},
 ///                   Flatten{}, Dense{.units = 10, .activation = "softmax"}});
-///   auto model = strategy.build(net, example_images);
+///   auto model = strategy.create(net, example_images);
 ///
 /// Shapes are inferred from the input. Variables have the same names as in Keras: conv2d/kernel,
 /// conv2d_1/bias, dense/kernel. A convolution with relu and the 2x2 pooling after it are fused
@@ -39,7 +38,7 @@ class Sequential {
   Sequential(std::vector<Layer> layers, SequentialOptions options = {});
 
   /// The forward pass for `inputs` [N, ...], which must be floating-point. Needs an open graph
-  /// (`Strategy::build` opens one). Throws kInvalidArgument for a shape that does not match.
+  /// (`Strategy::create` opens one). Throws kInvalidArgument for a shape that does not match.
   at::Tensor operator()(const at::Tensor& inputs, variables::Mode mode) const;
 
   const std::vector<Layer>& layers() const { return layers_; }

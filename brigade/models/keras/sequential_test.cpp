@@ -1,5 +1,3 @@
-#include "brigade/models/sequential.h"
-
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/max_pool2d.h>
@@ -11,7 +9,8 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/layers/v1/convolution.h"
+#include "brigade/layers/v1/tf_layers.h"
+#include "brigade/models/keras/sequential.h"
 #include "brigade/models/testing/variable_names.h"
 
 namespace brigade::models {
@@ -155,4 +154,5 @@ TEST(Sequential, RefusesInvalidLayersWithTheirNames) {
 }
 
 }  // namespace
+
 }  // namespace brigade::models

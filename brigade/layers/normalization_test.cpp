@@ -1,5 +1,3 @@
-#include "brigade/layers/batch_norm.h"
-
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -14,7 +12,8 @@
 #include "brigade/base/error.h"
 #include "brigade/comm/replica.h"
 #include "brigade/comm/testing/rank_threads.h"
-#include "brigade/layers/v1/batch_normalization.h"
+#include "brigade/layers/normalization.h"
+#include "brigade/layers/v1/tf_layers.h"
 #include "brigade/variables/variable_lists.h"
 
 namespace brigade::layers {
@@ -244,4 +243,5 @@ TEST(BatchNormalization, HasTheDefaultsOfTfLayers) {
 }
 
 }  // namespace
+
 }  // namespace brigade::layers

@@ -1,4 +1,4 @@
-#include "brigade/models/layer_shapes.h"
+#include "brigade/models/keras/keras_layers.h"
 
 #include <functional>
 #include <numeric>

@@ -4,9 +4,12 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
 
-#include "brigade/layers/v1/loss_collection.h"
-#include "brigade/layers/v1/weighted_loss.h"
+#include "brigade/layers/losses.h"
 
 /// Losses that add themselves to the open graph, so that `get_total_loss` finds them. TensorFlow:
 /// tf.losses and slim.losses. Predictions come first, as in Slim. Without a graph they are plain
@@ -18,6 +21,62 @@
 ///
 /// Thread-safety: as the graph: one thread.
 namespace brigade::layers::v1::losses {
+
+using layers::losses::Reduction;
+
+/// One weight for all losses, or a tensor that is broadcast against them: it has the same rank, and
+/// each size is equal or 1.
+class Weights {
+ public:
+  Weights(double all) : value_(all) {}
+  Weights(at::Tensor each) : value_(std::move(each)) {}
+
+  const double* all() const { return std::get_if<double>(&value_); }
+  const at::Tensor* each() const { return std::get_if<at::Tensor>(&value_); }
+
+ private:
+  std::variant<double, at::Tensor> value_;
+};
+
+struct LossOptions {
+  Weights weights = 1.0;
+  Reduction reduction = Reduction::kSumByNonzeroWeights;
+  /// Whether the loss is added to the losses of the open graph, which `get_total_loss` sums.
+  bool collect = true;
+  /// The name scope of the loss; default: the function's own name.
+  std::string scope = {};
+};
+
+/// `losses` times the weights, reduced; 0 where the divisor is 0, thus also for an empty batch.
+/// Added to the graph's losses if one is open. TensorFlow: tf.losses.compute_weighted_loss. Throws
+/// kInvalidArgument, naming both shapes, for weights that do not fit.
+at::Tensor compute_weighted_loss(const at::Tensor& losses, const LossOptions& options = {});
+
+/// Adds a loss to those of the open graph, under the open name scope. TensorFlow:
+/// tf.losses.add_loss. Throws kFailedPrecondition without a graph.
+void add_loss(const at::Tensor& loss, const std::string& name = "loss");
+
+/// The losses of this pass whose name begins with `scope`, such as "tower_0". TensorFlow:
+/// tf.losses.get_losses. Throws kFailedPrecondition without a graph.
+std::vector<at::Tensor> get_losses(std::string_view scope = "");
+
+/// The regularizers' values of all variables whose name begins with `scope`, each once. In a
+/// replica, of its own components. TensorFlow: tf.losses.get_regularization_losses.
+std::vector<at::Tensor> get_regularization_losses(std::string_view scope = "");
+/// Their sum; 0 if there are none.
+at::Tensor get_regularization_loss(std::string_view scope = "");
+
+struct TotalLossOptions {
+  bool add_regularization_losses = true;
+  /// Selects losses whose name begins with it. Regularization losses belong to variables, which the
+  /// towers share, and are counted for any scope.
+  std::string scope = {};
+};
+/// The sum of the losses and of the regularization losses, a scalar. Every tower's total includes
+/// all regularization losses; if the towers' gradients are averaged, as in the strategies, they
+/// count once. Code that sums the towers must add them to one tower only. TensorFlow:
+/// tf.losses.get_total_loss. Throws kFailedPrecondition if there are no losses.
+at::Tensor get_total_loss(const TotalLossOptions& options = {});
 
 struct SmoothedLossOptions {
   Weights weights = 1.0;

@@ -1,5 +1,3 @@
-#include "brigade/layers/v1/collected_losses.h"
-
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -191,4 +189,5 @@ TEST(LossCollection, AnEmptyCollectionHasNoTotal) {
 }
 
 }  // namespace
+
 }  // namespace brigade::layers::v1::losses

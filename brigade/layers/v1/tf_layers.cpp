@@ -1,0 +1,92 @@
+#include "brigade/layers/v1/tf_layers.h"
+
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/linear.h>
+
+#include "brigade/layers/layer_scope.h"
+#include "brigade/layers/normalization.h"
+
+namespace brigade::layers::v1 {
+namespace {
+
+SlidingWindow checked(const char* layer, const at::Tensor& inputs, Size2d size, Size2d strides,
+                      Padding padding) {
+  const SlidingWindow window{.size = size, .stride = strides, .padding = padding};
+  check_window(layer, inputs, window);
+  return window;
+}
+
+}  // namespace
+
+at::Tensor conv2d(const at::Tensor& inputs, std::int64_t filters, Size2d kernel_size,
+                  const Conv2dOptions& options) {
+  const SlidingWindow window{.size = kernel_size,
+                             .stride = options.strides,
+                             .rate = options.dilation_rate,
+                             .padding = options.padding};
+  check_window("conv2d", inputs, window);
+  check_outputs("conv2d", filters);
+  const OpenLayer layer(options.name, "conv2d", options.reuse);
+  const auto input = layer.place("Conv2D", inputs);
+  const auto kernel =
+      get_kernel({filters, input.size(1), kernel_size.height, kernel_size.width}, input, options);
+  const auto bias = get_bias(filters, input, options);
+  return activate(options.activation, convolve(input, kernel, bias, window));
+}
+
+at::Tensor dense(const at::Tensor& inputs, std::int64_t units, const DenseOptions& options) {
+  check_dimensions("dense", inputs, 2);
+  check_outputs("dense", units);
+  const OpenLayer layer(options.name, "dense", options.reuse);
+  const auto input = layer.place("MatMul", inputs);
+  const auto kernel = get_kernel({units, input.size(-1)}, input, options);
+  const auto bias = get_bias(units, input, options);
+  return activate(options.activation, at::linear(input, kernel, bias));
+}
+
+at::Tensor dropout(const at::Tensor& inputs, const DropoutOptions& options) {
+  check_dimensions("dropout", inputs, 0);
+  check_keep_prob("dropout", 1.0 - options.rate);
+  const OpenLayer layer(options.name, "dropout", std::nullopt);
+  const auto input = layer.place("dropout", inputs);
+  const bool drops = options.mode == variables::Mode::kTraining && options.rate > 0.0;
+  return drops ? at::dropout(input, options.rate, /*train=*/true) : input;
+}
+
+at::Tensor flatten(const at::Tensor& inputs, const LayerScope& name) {
+  check_dimensions("flatten", inputs, 2);
+  const OpenLayer layer(name, "flatten", std::nullopt);
+  return layer.place("Reshape", inputs).flatten(1);
+}
+
+at::Tensor batch_normalization(const at::Tensor& inputs, const BatchNormalizationOptions& options) {
+  check_dimensions("batch_normalization", inputs, 2);
+  const OpenLayer layer(options.name, "batch_normalization", options.reuse);
+  const auto input = layer.place("FusedBatchNorm", inputs);
+  const LayerArguments arguments{.trainable = options.trainable};
+  const BatchNormStep step{.gamma = options.scale ? get_gamma(input, arguments) : at::Tensor(),
+                           .beta = options.center ? get_beta(input, arguments) : at::Tensor(),
+                           .epsilon = options.epsilon,
+                           .decay = options.momentum,
+                           .variance = input.dim() == 4 ? BatchNormStep::Variance::kOfDistribution
+                                                        : BatchNormStep::Variance::kOfBatch,
+                           .statistics = options.statistics,
+                           .mode = options.mode};
+  return normalized(input, get_moving_statistics(input, arguments), step);
+}
+
+at::Tensor max_pooling2d(const at::Tensor& inputs, Size2d pool_size, Size2d strides,
+                         const PoolOptions& options) {
+  const auto window = checked("max_pooling2d", inputs, pool_size, strides, options.padding);
+  const OpenLayer layer(options.name, "max_pooling2d", std::nullopt);
+  return max_pool(layer.place("MaxPool", inputs), window);
+}
+
+at::Tensor average_pooling2d(const at::Tensor& inputs, Size2d pool_size, Size2d strides,
+                             const PoolOptions& options) {
+  const auto window = checked("average_pooling2d", inputs, pool_size, strides, options.padding);
+  const OpenLayer layer(options.name, "average_pooling2d", std::nullopt);
+  return average_pool(layer.place("AvgPool", inputs), window);
+}
+
+}  // namespace brigade::layers::v1

@@ -1,0 +1,136 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "brigade/layers/activation.h"
+#include "brigade/layers/layer_scope.h"
+#include "brigade/layers/sliding_window.h"
+#include "brigade/variables/collections.h"
+#include "brigade/variables/layer_value.h"
+#include "brigade/variables/mode.h"
+#include "brigade/variables/variable_options.h"
+
+/// The layers of TensorFlow 1's tf.layers: variables are called kernel and bias, there is no
+/// activation unless one is given, windows stay inside the image, and unset options come from the
+/// variable scope. Argument scopes apply to the Slim layers only, not to these. Keras's layers
+/// (`models/keras`) are the same functions under Keras's names.
+namespace brigade::layers::v1 {
+
+struct Conv2dOptions {
+  Size2d strides = 1;
+  Padding padding = Padding::kValid;
+  Size2d dilation_rate = 1;
+  Activation activation = nullptr;
+  bool use_bias = true;
+  variables::Initializer kernel_initializer = {};  ///< default: the scope's, else Glorot uniform
+  variables::Initializer bias_initializer = {};    ///< default: zeros
+  variables::Regularizer kernel_regularizer = {};
+  variables::Regularizer bias_regularizer = {};
+  bool trainable = true;
+  LayerScope name = {};  ///< default: conv2d, conv2d_1, ...
+  variables::Reuse reuse = variables::Reuse::kInherit;
+};
+
+/// A convolution of `inputs` [N, C, H, W] with `filters` kernels. Variables: kernel [filters, C,
+/// height, width], bias [filters]. TensorFlow: tf.layers.conv2d. Throws as `layers::conv2d`.
+at::Tensor conv2d(const at::Tensor& inputs, std::int64_t filters, Size2d kernel_size,
+                  const Conv2dOptions& options = {});
+
+struct DenseOptions {
+  Activation activation = nullptr;
+  bool use_bias = true;
+  variables::Initializer kernel_initializer = {};  ///< default: the scope's, else Glorot uniform
+  variables::Initializer bias_initializer = {};    ///< default: zeros
+  variables::Regularizer kernel_regularizer = {};
+  variables::Regularizer bias_regularizer = {};
+  bool trainable = true;
+  LayerScope name = {};  ///< default: dense, dense_1, ...
+  variables::Reuse reuse = variables::Reuse::kInherit;
+};
+
+/// `inputs` [..., in] times the kernel plus the bias. Variables: kernel [units, in] (the transpose
+/// of TensorFlow's), bias [units]. TensorFlow: tf.layers.dense. Throws as
+/// `layers::fully_connected`.
+at::Tensor dense(const at::Tensor& inputs, std::int64_t units, const DenseOptions& options = {});
+
+struct DropoutOptions {
+  double rate = 0.5;  ///< the fraction of elements that is set to zero, from 0 to below 1
+  /// As in tf.layers, the default drops nothing.
+  variables::Mode mode = variables::Mode::kEvaluation;
+  LayerScope name = {};  ///< default: dropout, dropout_1, ...
+};
+/// As `layers::dropout`. TensorFlow: tf.layers.dropout.
+at::Tensor dropout(const at::Tensor& inputs, const DropoutOptions& options = {});
+
+/// As `layers::flatten`. TensorFlow: tf.layers.flatten.
+at::Tensor flatten(const at::Tensor& inputs, const LayerScope& name = {});
+
+struct BatchNormalizationOptions {
+  double momentum = 0.99;  ///< the fraction of a moving statistic that is kept at each update
+  double epsilon = 0.001;
+  bool center = true;
+  bool scale = true;
+  BatchStatistics statistics = BatchStatistics::kReplica;
+  /// As in tf.layers, the default is to normalize by the moving statistics.
+  variables::Mode mode = variables::Mode::kEvaluation;
+  bool trainable = true;
+  LayerScope name = {};  ///< default: batch_normalization, batch_normalization_1, ...
+  variables::Reuse reuse = variables::Reuse::kInherit;
+};
+
+/// As `layers::batch_norm`, with these defaults; for inputs with other than four dimensions the
+/// moving variance follows the biased variance of the batch. TensorFlow:
+/// tf.layers.batch_normalization.
+at::Tensor batch_normalization(const at::Tensor& inputs,
+                               const BatchNormalizationOptions& options = {});
+
+struct PoolOptions {
+  Padding padding = Padding::kValid;
+  LayerScope name = {};  ///< default: max_pooling2d or average_pooling2d, made unique
+};
+
+/// As `layers::max_pool2d`. TensorFlow: tf.layers.max_pooling2d.
+at::Tensor max_pooling2d(const at::Tensor& inputs, Size2d pool_size, Size2d strides,
+                         const PoolOptions& options = {});
+/// As `layers::avg_pool2d`. TensorFlow: tf.layers.average_pooling2d.
+at::Tensor average_pooling2d(const at::Tensor& inputs, Size2d pool_size, Size2d strides,
+                             const PoolOptions& options = {});
+
+// The variables of these layers, for layers that fuse several of them.
+
+inline at::Tensor get_variable_like(const at::Tensor& like, const std::string& name,
+                                    const std::vector<std::int64_t>& shape,
+                                    variables::VariableOptions options) {
+  options.dtype = like.scalar_type();
+  options.collections = {variables::kGlobalVariables, variables::kModelVariables};
+  return variables::get_value(name, shape, options, like.device());
+}
+
+template <class Options>
+at::Tensor get_kernel(const std::vector<std::int64_t>& shape, const at::Tensor& like,
+                      const Options& options) {
+  return get_variable_like(like, "kernel", shape,
+                           {.initializer = options.kernel_initializer,
+                            .regularizer = options.kernel_regularizer,
+                            .trainable = options.trainable});
+}
+
+/// The bias; undefined if the layer has none.
+template <class Options>
+at::Tensor get_bias(std::int64_t size, const at::Tensor& like, const Options& options) {
+  if (!options.use_bias) return {};
+  return get_variable_like(
+      like, "bias", {size},
+      {.initializer =
+           options.bias_initializer ? options.bias_initializer : variables::zeros_initializer(),
+       .regularizer = options.bias_regularizer,
+       .trainable = options.trainable});
+}
+
+}  // namespace brigade::layers::v1
