@@ -45,8 +45,8 @@
 #include "brigade/device/device_functions.h"
 #include "brigade/device/device_scope.h"
 #include "brigade/device/placement.h"
+#include "brigade/distribute/optimizer/gradients.h"
 #include "brigade/distribute/optimizer/parallel_optimization.h"
-#include "brigade/distribute/strategies/average_gradients.h"
 #include "brigade/distribute/strategies/central_storage_strategy.h"
 #include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
@@ -93,11 +93,9 @@
 #include "brigade/models/slim_net.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/clipping.h"
-#include "brigade/optim/cosine_decay.h"
-#include "brigade/optim/decay.h"
 #include "brigade/optim/moving_average.h"
+#include "brigade/optim/schedule.h"
 #include "brigade/optim/sgd.h"
-#include "brigade/optim/warm_up.h"
 #include "brigade/slim/assign_from_checkpoint.h"
 #include "brigade/slim/evaluation.h"
 #include "brigade/slim/layers.h"
@@ -238,6 +236,7 @@ using distribute::CentralStorageOptions;
 using distribute::CentralStorageStrategy;
 using distribute::create;
 using distribute::create_parallel_optimization;
+using distribute::CreateOptions;
 using distribute::current_strategy;
 using distribute::DatasetPlacement;
 using distribute::DeviceFetch;

@@ -19,7 +19,7 @@ int main() {
     const auto distributed = strategy.distribute(dataset);
 
     const auto scope = strategy.scope();
-    auto model = strategy.create_from([] {
+    auto model = strategy.create([] {
       return std::make_shared<torch::nn::SequentialImpl>(torch::nn::Linear(10, 32),
                                                          torch::nn::Linear(32, 10));
     });

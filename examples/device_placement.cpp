@@ -3,12 +3,12 @@
 #include <ATen/ops/matmul.h>
 #include <brigade/brigade.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace bg = brigade;
 
@@ -43,9 +43,8 @@ at::Tensor multiply() {
 }
 
 bool is_at(const Program& program, const std::string& start) {
-  for (const std::string& line : program.placer->lines())
-    if (line.rfind(start, 0) == 0) return true;
-  return false;
+  return std::ranges::any_of(program.placer->lines(),
+                             [&](const auto& line) { return line.starts_with(start); });
 }
 
 void device_example() {

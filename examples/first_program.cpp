@@ -19,18 +19,15 @@ int main(int argc, char** argv) {
                            .batch(128 * strategy.num_replicas_in_sync())
                            .take(steps)
                            .prefetch(bg::kAutotune);
-    auto model =
-        strategy.create<bg::models::MnistCnn>();  // one copy per replica, with equal values
+    auto model = strategy.create<bg::models::MnistCnn>();  // a copy per replica, equal at first
     auto adam = strategy.optimizer(model, bg::optim::Adam{.learning_rate = 1e-3});
+    const auto train_step = [&](const bg::LabeledBatch& local) {
+      auto loss = bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
+      adam.minimize(loss);  // sums the gradients over all replicas and updates once
+      return loss.detach();
+    };
     for (const auto& batch : strategy.distribute(train)) {
-      const auto loss = strategy.run(
-          [&](const bg::LabeledBatch& local) {
-            auto local_loss =
-                bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
-            adam.minimize(local_loss);
-            return local_loss.detach();
-          },
-          batch);
+      const auto loss = strategy.run(train_step, batch);
       if (strategy.step() % 10 == 0) {
         std::cout << "step " << strategy.step() << "  loss "
                   << strategy.reduce_mean_over_examples(loss).item<float>() << "\n";

@@ -60,7 +60,7 @@ class HandWrittenOptimization {
       : towers_({.compute_devices = std::move(devices), .parameter_device = controller}),
         batches_(towers_.distribute_from_function([&](const auto&) { return dataset; }).iterator()),
         next_(batches_.next()),
-        model_(towers_.build(training_model, input_of((*next_)[0]))),
+        model_(towers_.create(training_model, input_of((*next_)[0]))),
         optimizer_(towers_.optimizer(model_, bg::optim::Adam{.learning_rate = 1e-3})) {}
 
   std::optional<at::Tensor> update() {

@@ -29,13 +29,13 @@ at::Tensor build_model(const at::Tensor& images, bg::Mode mode) {
 
 /// Trains for one epoch; the first and the last loss.
 std::pair<double, double> train(bg::Strategy& strategy,
-                                const bg::data::Dataset<bg::input::LabeledBatch>& dataset) {
-  auto model = strategy.build(build_model, at::zeros({1, 1, 28, 28}));
+                                const bg::Dataset<bg::LabeledBatch>& dataset) {
+  auto model = strategy.create(build_model, at::zeros({1, 1, 28, 28}));
   auto adam = strategy.optimizer(model, bg::optim::Adam{.learning_rate = 1e-3});
   std::vector<double> losses;
   for (const auto& batch : strategy.distribute(dataset)) {
     const auto means = strategy.run(
-        [&](const bg::input::LabeledBatch& local) {
+        [&](const bg::LabeledBatch& local) {
           const at::Tensor loss =
               bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
           adam.minimize(loss);
@@ -53,11 +53,10 @@ std::pair<double, double> train(bg::Strategy& strategy,
 
 int main(int argc, char** argv) {
   return bg::run_main([&] {
-    const std::string folder = argc > 1 ? argv[1] : bg::input::kFashionMnistDirectory;
+    const std::string folder = argc > 1 ? argv[1] : bg::kFashionMnistDirectory;
     const std::int64_t examples = argc > 2 ? std::atoll(argv[2]) : 60'000;
-    const auto dataset = bg::input::fashion_mnist(folder)
-                             .take(static_cast<std::size_t>(examples))
-                             .batch(kGlobalBatch);
+    const auto dataset =
+        bg::fashion_mnist(folder).take(static_cast<std::size_t>(examples)).batch(kGlobalBatch);
     const std::vector<std::string> devices = {"/cpu:0", "/cpu:1"};
     std::vector<std::unique_ptr<bg::Strategy>> strategies;
     strategies.push_back(

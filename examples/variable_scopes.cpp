@@ -84,12 +84,8 @@ void unnamed_layers_in_a_reopened_scope() {
   std::cout << "Layers without a name share their weights if the scope is opened again\n";
   bg::Graph graph;
   const auto opened = graph.as_default();
-  {
-    const auto scope = bg::variable_scope("test_scope");
-    unnamed_layer();
-  }
-  {
-    const auto scope = bg::variable_scope("test_scope", {.reuse = bg::Reuse::kYes});
+  for (const auto reuse : {bg::Reuse::kNo, bg::Reuse::kYes}) {
+    const auto scope = bg::variable_scope("test_scope", {.reuse = reuse});
     unnamed_layer();
   }
   check(names() == std::vector<std::string>{"test_scope/conv2d/kernel", "test_scope/conv2d/bias"},
@@ -130,7 +126,7 @@ void named_layers() {
 }
 
 // How towers share: the captured scope is entered once per tower, and reuses after the first.
-void towers_in_turn() {
+void towers() {
   std::cout << "A captured scope, reused by every tower but the first\n";
   bg::Graph graph;
   const auto opened = graph.as_default();
@@ -153,6 +149,6 @@ int main() {
     unnamed_layers_in_a_reopened_scope();
     unnamed_layers_after_reuse_variables();
     named_layers();
-    towers_in_turn();
+    towers();
   });
 }

@@ -118,13 +118,13 @@ TEST(CreatedModel, IsCheckedAsLongAsItHasAHandle) {
   auto model = strategy.create<AffineModule>();
   spoil(model);
   const auto copy = model;
-  model = strategy.create_named<AffineModule>("other");
+  model = strategy.create<AffineModule>({.name = "other"});
   EXPECT_THROW(strategy.run([](ReplicaContext&) {}), Error);
 }
 
 TEST(CreatedModel, OfAFunctionIsCheckedToo) {
   MirroredStrategy strategy(cpus(2));
-  const auto model = strategy.build(
+  const auto model = strategy.create(
       [](const at::Tensor& x, variables::Mode mode) {
         const at::Tensor w = variables::get_variable("w", {{3}}, {.dtype = at::kDouble}).local();
         return mode == variables::Mode::kTraining ? x * w : w;

@@ -9,8 +9,8 @@
 namespace brigade::distribute {
 
 /// A module for a model that is written as a function of layers (Slim style). Calling it calls the
-/// function with the variables that `Strategy::build` created. `Strategy::build` makes one for each
-/// replica; use them through `Replicated`.
+/// function with the variables that `Strategy::create` created. It makes one for each replica; use
+/// them through `Replicated`.
 ///
 /// The function is called as `function(inputs...)`, or as `function(inputs..., Mode)` if it takes
 /// the mode, which `train()` and `eval()` set. It may be called several times in a step: each call

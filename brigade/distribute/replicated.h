@@ -17,7 +17,7 @@ namespace brigade::distribute {
 /// A dot acts on every replica: `model.eval()`, `model.train()`. An arrow accesses one replica's
 /// module; use it for members and for reading (`model->named_parameters()`). `model->eval()`
 /// outside of `run` would switch only replica 0, and the next `run` would throw. Convert (`to`),
-/// freeze and load a module before the model is created, in a factory for `Strategy::create_from`;
+/// freeze and load a module before the model is created, in a factory for `Strategy::create`;
 /// afterwards set values with `Variable::assign`, or restore a checkpoint.
 ///
 /// Thread-safety: each replica from its own thread; `train`, `eval` outside of `run`.

@@ -6,7 +6,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/distribute/strategy_engine.h"
-#include "brigade/distribute/worker_agreement.h"
+#include "brigade/distribute/worker_group.h"
 #include "brigade/io/state_json.h"
 
 namespace brigade::distribute {
@@ -232,13 +232,16 @@ Optimizer Strategy::make_optimizer(std::span<const variables::Variable> variable
                              "Variable '", variable.name(),
                              "' did not require a gradient when its model was created, so it would "
                              "not be trained: call set_requires_grad(true) before that, in a "
-                             "factory for Strategy::create_from."));
+                             "factory for Strategy::create."));
   }
   check_agreement(workers(), optimizer_facts(*rule, variables, options),
                   {.what = "optimizers", .advice = "make the same optimizer in every worker."});
   auto state = std::make_shared<optim::OptimizerState>(std::move(rule), variables, options.groups);
   auto synchronizer = engine_->make_synchronizer(state);
-  return Optimizer(std::move(state), std::move(synchronizer), options, StrategyRef(*this));
+  Optimizer made(std::move(state), std::move(synchronizer), options, StrategyRef(*this));
+  std::erase_if(engine_->optimizers, [](const auto& known) { return !known.lock(); });
+  engine_->optimizers.emplace_back(made);
+  return made;
 }
 
 void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
@@ -316,6 +319,20 @@ std::vector<StepTimes> Strategy::step_times() const {
 void Strategy::reset_step_times() {
   engine_->check_idle("reset_step_times");
   engine_->meter->reset();
+}
+
+std::vector<std::shared_ptr<const CreatedModel>> Strategy::created_models() const {
+  return engine_->living_models();
+}
+std::vector<Optimizer> Strategy::created_optimizers() const {
+  std::vector<Optimizer> living;
+  for (const Optimizer::Weak& each : engine_->optimizers) {
+    if (auto optimizer = each.lock()) living.push_back(std::move(*optimizer));
+  }
+  return living;
+}
+std::shared_ptr<CreatedStates> Strategy::created_states() const {
+  return engine_->states;
 }
 
 std::shared_ptr<StepMeter> Strategy::step_meter() const {

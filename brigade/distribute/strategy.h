@@ -15,6 +15,7 @@
 #include "brigade/base/ambient.h"
 #include "brigade/comm/communicator.h"
 #include "brigade/device/device.h"
+#include "brigade/distribute/created_state.h"
 #include "brigade/distribute/function_module.h"
 #include "brigade/distribute/input/distributed_dataset.h"
 #include "brigade/distribute/input/input_context.h"
@@ -22,7 +23,7 @@
 #include "brigade/distribute/per_replica.h"
 #include "brigade/distribute/replica_context.h"
 #include "brigade/distribute/replicated.h"
-#include "brigade/distribute/step_meter.h"
+#include "brigade/distribute/step_times.h"
 #include "brigade/distribute/strategy_parts.h"
 #include "brigade/variables/variable_store.h"
 
@@ -33,6 +34,16 @@ namespace brigade::distribute {
 template <class T>
 concept ModulePointer = std::is_convertible_v<T, std::shared_ptr<torch::nn::Module>> &&
     std::is_base_of_v<torch::nn::Module, typename T::element_type>;
+
+struct CreateOptions {
+  /// `name.` precedes the names of the variables of a module; the variables of a function of layers
+  /// are in a variable scope with this name.
+  std::string name = {};
+};
+
+/// What `Strategy::create` takes as a function that makes a model.
+template <class T>
+concept ModelMaker = !std::is_base_of_v<torch::nn::Module, T> && !std::is_same_v<T, CreateOptions>;
 
 /// Distributes the training of a model over devices: decides where variables live, on which devices
 /// replicas run, and how gradients are reduced. The training program is the same for one device and
@@ -103,67 +114,52 @@ class Strategy {
 
   /// Creates a model of type `Module`: a Replicated<Module> with one module per replica,
   /// constructed with `arguments`. All replicas start with replica 0's values, drawn from the
-  /// strategy's seed. Throws kAlreadyExists if a living model has variables of the same names; use
-  /// `create_named` then.
+  /// strategy's seed. Throws kAlreadyExists if a living model has variables of the same names; give
+  /// it a name then: `create<Net>({.name = "second"}, arguments...)`.
   template <class Module, class... Arguments>
   auto create(const Arguments&... arguments) {
-    return create_named<Module>("", arguments...);
+    return create<Module>(CreateOptions(), arguments...);
   }
-  /// As `create`, with `name.` before the names of the variables.
   template <class Module, class... Arguments>
-  auto create_named(const std::string& name, const Arguments&... arguments) {
+  auto create(const CreateOptions& options, const Arguments&... arguments) {
     constexpr bool is_module = std::is_base_of_v<torch::nn::Module, Module>;
     static_assert(
         is_module,
         "Strategy::create makes a model of a type that is derived from torch::nn::Module: "
         "for a holder that TORCH_MODULE(Network) makes, write create<NetworkImpl>().");
     if constexpr (is_module)
-      return create_from([&] { return std::make_shared<Module>(arguments...); }, name);
-  }
-  /// As `create`, with a function that returns a std::shared_ptr to a new module at each call.
-  template <class Factory>
-  auto create_from(Factory factory, const std::string& name = "") {
-    using Made = std::invoke_result_t<Factory&>;
-    static_assert(ModulePointer<Made>,
-                  "The function given to Strategy::create_from must return a std::shared_ptr to a "
-                  "new module: for a holder that TORCH_MODULE makes, return network.ptr().");
-    if constexpr (ModulePointer<Made>) {
-      using Module = typename Made::element_type;
-      std::vector<std::shared_ptr<Module>> modules;
-      build_replicas([&] { modules.push_back(factory()); });
-      std::vector<std::shared_ptr<torch::nn::Module>> plain(modules.begin(), modules.end());
-      auto created = register_model(adopt(plain, name), module_modes(plain));
-      return Replicated<Module>(std::move(modules), std::move(created));
-    }
+      return create_modules(options.name, [&] { return std::make_shared<Module>(arguments...); });
   }
 
-  /// Builds a model that is written as a function of layers (Slim style). `function(examples...)`
-  /// is called once, here, on the first replica's device, to create the variables; its result,
-  /// losses and updates are discarded. In replicas, `model(inputs...)` calls the function again
-  /// with these variables. A function whose last parameter is a `variables::Mode` is passed whether
-  /// the model is training. `examples` must have the shapes of the inputs, except for the number of
-  /// examples, and be on the first replica's device. Initial values depend only on the seed and the
+  /// Creates a model from a function. Without `examples`, each call of `function()` returns a
+  /// std::shared_ptr to a new module.
+  ///
+  /// With them, the model is a function of layers (Slim style). `function(examples...)` is called
+  /// once, here, on the first replica's device, to create the variables; its result, losses and
+  /// updates are discarded. In replicas, `model(inputs...)` calls the function again with these
+  /// variables. A function whose last parameter is a `variables::Mode` is passed whether the model
+  /// is training. `examples` must have the shapes of the inputs, except for the number of examples,
+  /// and be on the first replica's device. Initial values depend only on the seed and the
   /// variables' names. Throws what the function throws, and kInvalidArgument if it creates no
   /// variable.
-  template <class Function, class... Examples>
-  Replicated<FunctionModule<Function>> build(Function function, const Examples&... examples) {
-    return build_named("", std::move(function), examples...);
+  template <ModelMaker Function, class... Examples>
+  auto create(Function function, const Examples&... examples) {
+    return create(CreateOptions(), std::move(function), examples...);
   }
-  /// As `build`, in a variable scope called `name`.
-  template <class Function, class... Examples>
-  Replicated<FunctionModule<Function>> build_named(const std::string& name, Function function,
-                                                   const Examples&... examples) {
-    using Module = FunctionModule<Function>;
-    BuiltFunction built = build_variables(
-        name, [&] { Module::call_function(function, variables::Mode::kTraining, examples...); });
-    std::vector<std::shared_ptr<Module>> modules;
-    ModuleMode mode;
-    for (int replica = 0; replica < num_local_replicas(); ++replica) {
-      modules.push_back(std::make_shared<Module>(function, built.scope, variable_store()));
-      mode.is_training.emplace_back([module = modules.back()] { return module->is_training(); });
+  template <ModelMaker Function, class... Examples>
+  auto create(const CreateOptions& options, Function function, const Examples&... examples) {
+    if constexpr (sizeof...(Examples) > 0) {
+      return create_function_model(options.name, std::move(function), examples...);
+    } else {
+      constexpr bool makes_modules = requires {
+        requires ModulePointer<std::invoke_result_t<Function&>>;
+      };
+      static_assert(makes_modules,
+                    "The function given to Strategy::create must return a std::shared_ptr to a new "
+                    "module (for a holder that TORCH_MODULE makes, return network.ptr()), or be "
+                    "followed by example inputs.");
+      if constexpr (makes_modules) return create_modules(options.name, function);
     }
-    auto created = register_model(std::move(built.variables), {std::move(mode)});
-    return Replicated<Module>(std::move(modules), std::move(created));
   }
 
   /// Makes an optimizer of the trainable variables of `model` (anything with `variables()`). `rule`
@@ -242,13 +238,13 @@ class Strategy {
   auto distribute(const data::Dataset<B>& dataset, const InputOptions& options = {}) const {
     static_assert(
         input::Splittable<B>,
-        "Strategy::distribute cannot split batches of this type: specialize "
-        "brigade::data::Structure for it, with the type itself as Batch, or use tensors, lists, "
-        "or tuples and pairs of these.");
+        "Strategy::distribute cannot split batches of this type: name its fields in it, "
+        "`static constexpr auto fields = std::tuple{&Batch::pixels, &Batch::labels};`, or use "
+        "tensors, lists, or tuples and pairs of these.");
     if constexpr (input::Splittable<B>)
-      return DistributedDataset<B>(dataset, torch_devices(), seed(), BatchKind::kGlobal,
-                                   step_meter(), worker_layout(), options,
-                                   epoch_counter(dataset.node(), dataset.node()->pipeline()));
+      return DistributedDataset<B>(
+          dataset, torch_devices(), seed(), BatchKind::kGlobal, step_meter(), worker_layout(),
+          options, epoch_counter(dataset.node(), dataset.node()->pipeline()), created_states());
   }
   /// Distributes the datasets that `make(InputContext)` returns. `make` is called once in every
   /// worker, or once for every replica (`InputOptions::replication`). The datasets' elements are
@@ -261,9 +257,9 @@ class Strategy {
     std::vector<Made> datasets;
     for (const InputContext& context : input_contexts(options)) datasets.push_back(make(context));
     auto epochs = epoch_counter(datasets.front().node(), datasets.front().node()->pipeline());
-    return DistributedDataset<typename Made::Element>(std::move(datasets), torch_devices(), seed(),
-                                                      BatchKind::kPerReplica, step_meter(),
-                                                      worker_layout(), options, std::move(epochs));
+    return DistributedDataset<typename Made::Element>(
+        std::move(datasets), torch_devices(), seed(), BatchKind::kPerReplica, step_meter(),
+        worker_layout(), options, std::move(epochs), created_states());
   }
   /// Splits one global batch, which every worker must have, among the replicas of all workers.
   /// Returns the per-replica batches of this process, on the replicas' devices.
@@ -271,6 +267,13 @@ class Strategy {
   PerReplica<B> split_batch(const B& batch) const {
     return split_for_replicas(batch, replica_range(), torch_devices());
   }
+
+  /// What was created in this strategy and still exists, in the order of its creation: a training
+  /// session saves it (`train::TrainingState::add_created`). `created_states` are those of
+  /// iterators over distributed datasets and of metrics.
+  std::vector<std::shared_ptr<const CreatedModel>> created_models() const;
+  std::vector<Optimizer> created_optimizers() const;
+  std::shared_ptr<CreatedStates> created_states() const;
 
   std::uint64_t seed() const;
   /// The number of runs so far, including failed ones. It is the step number of the next `run`,
@@ -298,6 +301,30 @@ class Strategy {
     variables::VariableScope scope;
     std::vector<variables::Variable> variables;
   };
+  template <class Make>
+  auto create_modules(const std::string& name, Make&& make) {
+    using Module = typename std::invoke_result_t<Make&>::element_type;
+    std::vector<std::shared_ptr<Module>> modules;
+    build_replicas([&] { modules.push_back(make()); });
+    std::vector<std::shared_ptr<torch::nn::Module>> plain(modules.begin(), modules.end());
+    auto created = register_model(adopt(plain, name), module_modes(plain));
+    return Replicated<Module>(std::move(modules), std::move(created));
+  }
+  template <class Function, class... Examples>
+  auto create_function_model(const std::string& name, Function function,
+                             const Examples&... examples) {
+    using Module = FunctionModule<Function>;
+    BuiltFunction built = build_variables(
+        name, [&] { Module::call_function(function, variables::Mode::kTraining, examples...); });
+    std::vector<std::shared_ptr<Module>> modules;
+    ModuleMode mode;
+    for (int replica = 0; replica < num_local_replicas(); ++replica) {
+      modules.push_back(std::make_shared<Module>(function, built.scope, variable_store()));
+      mode.is_training.emplace_back([module = modules.back()] { return module->is_training(); });
+    }
+    auto created = register_model(std::move(built.variables), {std::move(mode)});
+    return Replicated<Module>(std::move(modules), std::move(created));
+  }
   BuiltFunction build_variables(const std::string& name, const std::function<void()>& pass);
   variables::VariableStore& variable_store() const;
   void build_replicas(const std::function<void()>& build_one);

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/linear.h>
@@ -14,6 +15,7 @@
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/optim/sgd.h"
+#include "brigade/variables/get_variable.h"
 
 namespace brigade::distribute {
 namespace {
@@ -229,7 +231,7 @@ TEST(StrategyCreate, ASecondModelStartsTheSameOnAnyNumberOfReplicas) {
   const auto second_weights = [](int replicas) {
     MirroredStrategy strategy(cpus(replicas));
     const auto first = strategy.create<Random>();
-    return strategy.create_named<Random>("second").variables()[0].read();
+    return strategy.create<Random>({.name = "second"}).variables()[0].read();
   };
   EXPECT_TRUE(at::equal(second_weights(1), second_weights(3)));
 }
@@ -238,17 +240,17 @@ TEST(StrategyCreate, TwoModelsDifferAndNeedDistinctNames) {
   MirroredStrategy strategy(cpus(2));
   const auto first = strategy.create<Random>();
   EXPECT_EQ(error_from([&] { strategy.create<Random>(); }).code(), ErrorCode::kAlreadyExists);
-  const auto second = strategy.create_named<Random>("second");
+  const auto second = strategy.create<Random>({.name = "second"});
   EXPECT_EQ(second.variables()[0].name(), "second.linear.weight");
   EXPECT_FALSE(at::equal(first.variables()[0].read(), second.variables()[0].read()));
 }
 
 TEST(StrategyCreate, PassesArgumentsAndTakesFactories) {
   MirroredStrategy strategy(cpus(2));
-  EXPECT_EQ(strategy.create_named<Random>("wide", 9).variables()[0].shape(),
+  EXPECT_EQ(strategy.create<Random>({.name = "wide"}, 9).variables()[0].shape(),
             at::IntArrayRef({3, 9}));
   int built = 0;
-  const auto model = strategy.create_from([&] {
+  const auto model = strategy.create([&] {
     ++built;
     auto module = std::make_shared<Random>();
     module->to(at::kDouble);
@@ -256,6 +258,17 @@ TEST(StrategyCreate, PassesArgumentsAndTakesFactories) {
   });
   EXPECT_EQ(built, 2);
   EXPECT_EQ(model.variables()[0].dtype(), at::kDouble);
+}
+
+TEST(StrategyCreate, NamesModelsOfFactoriesAndOfFunctions) {
+  MirroredStrategy strategy(cpus(2));
+  const auto left = strategy.create({.name = "left"}, [] { return std::make_shared<Random>(); });
+  EXPECT_EQ(left.variables()[0].name(), "left.linear.weight");
+  const auto scale = [](const at::Tensor& x) {
+    return x * variables::get_variable("factor", {{4}}).local();
+  };
+  const auto right = strategy.create({.name = "right"}, scale, at::ones({2, 4}));
+  EXPECT_EQ(right.variables()[0].name(), "right/factor");
 }
 
 TEST(StrategyCreate, IsRefusedInsideAReplica) {

@@ -55,7 +55,7 @@ void check_alike(const Variable& found, const GetVariableRequest& request) {
   if (comm::current_replica() != nullptr) {
     throw Error(ErrorCode::kNotFound,
                 str_cat("Variable '", name,
-                        "' does not exist: variables are created by Strategy::build, outside of "
+                        "' does not exist: variables are created by Strategy::create, outside of "
                         "replicas. Build with the function that the replicas run."));
   }
   throw Error(ErrorCode::kNotFound,

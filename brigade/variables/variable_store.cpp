@@ -10,7 +10,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/comm/replica.h"
 #include "brigade/variables/module_adoption.h"
-#include "brigade/variables/peer_agreement.h"
+#include "brigade/variables/peers.h"
 
 namespace brigade::variables {
 
@@ -215,7 +215,7 @@ void VariableStore::claim(const std::string& name) {
   throw Error(ErrorCode::kAlreadyExists,
               base::str_cat("A variable named '", name,
                             "' exists in this strategy already; give the second model its own name "
-                            "(Strategy::create_named)."));
+                            "(CreateOptions::name)."));
 }
 
 void VariableStore::keep(std::span<const Variable> variables) {

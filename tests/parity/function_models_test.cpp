@@ -10,14 +10,13 @@
 #include <vector>
 
 #include "brigade/distribute/testing/fixtures.h"
-#include "brigade/layers/batch_norm.h"
+#include "brigade/layers/basic_layers.h"
 #include "brigade/layers/conv2d.h"
-#include "brigade/layers/flatten.h"
-#include "brigade/layers/fully_connected.h"
 #include "brigade/layers/losses.h"
+#include "brigade/layers/normalization.h"
 #include "brigade/layers/pooling.h"
 #include "brigade/layers/regularizers.h"
-#include "brigade/layers/v1/loss_collection.h"
+#include "brigade/layers/v1/tf_losses.h"
 #include "brigade/optim/sgd.h"
 #include "tests/parity/examples.h"
 
@@ -49,7 +48,7 @@ std::vector<at::Tensor> values(std::span<const variables::Variable> variables) {
 
 /// All variables after `epochs` passes, in float64.
 std::vector<at::Tensor> trained(Strategy& strategy, int epochs) {
-  const auto net = strategy.build(model, at::ones({1, 1, 28, 28}, at::kDouble));
+  const auto net = strategy.create(model, at::ones({1, 1, 28, 28}, at::kDouble));
   for (const auto& variable : net.variables()) {
     // Statistics that have an effect.
     if (variable.name().find("moving_mean") != std::string::npos)
@@ -106,7 +105,7 @@ TEST_P(FunctionModels, StartWithTheSameWeightsUnderEveryStrategy) {
 
 /// The moving mean of a batch norm over batches whose mean is the replica's id plus one.
 double moving_mean_after_a_step(Strategy& strategy) {
-  const auto net = strategy.build(
+  const auto net = strategy.create(
       [](const at::Tensor& x) { return layers::batch_norm(x, {.decay = 0.5, .scope = "bn"}); },
       at::ones({2, 3}, at::kDouble));
   const auto sgd = strategy.optimizer(net, optim::Sgd{.learning_rate = 0.1});

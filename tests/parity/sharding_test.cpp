@@ -451,7 +451,7 @@ struct Training {
 
 Training trained_on(distribute::Strategy& strategy, const Ids& batches, AutoShardPolicy policy) {
   const at::Tensor table = at::sin(at::arange(40 * 28 * 28, at::kDouble)).view({40, 1, 28, 28});
-  const auto model = strategy.create_from([] {
+  const auto model = strategy.create([] {
     auto module = std::make_shared<models::Mlp>();
     module->to(at::kDouble);
     return module;

@@ -12,13 +12,12 @@
 #include <mutex>
 
 #include "brigade/distribute/testing/worker_threads.h"
-#include "brigade/layers/batch_norm.h"
+#include "brigade/layers/basic_layers.h"
 #include "brigade/layers/conv2d.h"
-#include "brigade/layers/flatten.h"
-#include "brigade/layers/fully_connected.h"
+#include "brigade/layers/normalization.h"
 #include "brigade/layers/pooling.h"
 #include "brigade/layers/sync_batch_norm.h"
-#include "brigade/layers/v1/batch_normalization.h"
+#include "brigade/layers/v1/tf_layers.h"
 #include "brigade/optim/sgd.h"
 #include "tests/parity/training.h"
 
@@ -84,7 +83,7 @@ Weights trained_by_one() {
 
 /// Trains the function; checks that all replicas' moving statistics have the same bits.
 Weights trained_function(Strategy& strategy) {
-  const auto net = strategy.build(normalized_function, at::ones({1, 1, 28, 28}, at::kDouble));
+  const auto net = strategy.create(normalized_function, at::ones({1, 1, 28, 28}, at::kDouble));
   Weights weights = train_model(strategy, net, kSteps, kRule);
   for (const auto& variable : net.variables()) {
     for (int replica = 1; replica < variable.num_components(); ++replica)

@@ -60,7 +60,7 @@ Weights train_model(distribute::Strategy& strategy, const distribute::Replicated
 template <class Model, class Rule>
 Weights train_under(distribute::Strategy& strategy, int steps, const Rule& rule,
                     const BatchPlan& plan = {}) {
-  const auto model = strategy.create_from([] {
+  const auto model = strategy.create([] {
     auto module = std::make_shared<Model>();
     module->to(at::kDouble);
     return module;

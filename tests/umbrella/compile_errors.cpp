@@ -36,12 +36,12 @@ void creates_a_holder(distribute::Strategy& strategy) {
 
 void returns_a_holder(distribute::Strategy& strategy) {
   const auto factory = [] { return Network(); };
-  auto model = strategy.create_from(factory);  // error: return network.ptr()
+  auto model = strategy.create(factory);  // error: return network.ptr()
 }
 
 void distributes_what_cannot_be_cut(distribute::Strategy& strategy,
                                     const data::Dataset<OwnBatch>& batches) {
   const auto function = [](distribute::ReplicaContext&, const OwnBatch&) {};
-  const auto distributed = strategy.distribute(batches);  // error: brigade::data::Structure for
+  const auto distributed = strategy.distribute(batches);  // error: static constexpr auto fields
   for (const auto& batch : distributed) strategy.run(function, batch);
 }

@@ -15,8 +15,8 @@
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/small_collectives.h"
 #include "brigade/distribute/optimizer/gradient_accumulator.h"
-#include "brigade/distribute/optimizer/gradient_check.h"
 #include "brigade/distribute/optimizer/gradient_hooks.h"
+#include "brigade/distribute/optimizer/gradients.h"
 #include "brigade/distribute/optimizer/objective.h"
 #include "brigade/distribute/replica_context.h"
 #include "brigade/variables/graph.h"
@@ -91,7 +91,7 @@ struct Optimizer::Shared {
           base::str_cat("Variable '", state.variables()[active[k]].name(),
                         "' does not require a gradient any more in replica ", replica,
                         ": call set_requires_grad(false) before its model is created, in a factory "
-                        "for Strategy::create_from, or freeze it by a group of "
+                        "for Strategy::create, or freeze it by a group of "
                         "OptimizerOptions::groups."));
     }
   }
@@ -233,6 +233,10 @@ Optimizer::Optimizer(std::shared_ptr<optim::OptimizerState> state,
     : state_(std::move(state)) {
   check(options);
   shared_ = std::make_shared<Shared>(*state_, std::move(synchronizer), options, std::move(owner));
+}
+
+const std::optional<variables::Variable>& Optimizer::global_step() const {
+  return shared_->global_step;
 }
 
 void Optimizer::minimize(const at::Tensor& loss, LossScale scale) const {

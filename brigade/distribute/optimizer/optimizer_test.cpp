@@ -719,7 +719,7 @@ TEST(Optimizer, AModelThatIsCompletelyFrozenIsNamedToo) {
 
 TEST(Optimizer, AParameterThatWasUnfrozenAfterItsCreationIsNamed) {
   MirroredStrategy strategy(cpus(2));
-  const auto model = strategy.create_from([] {
+  const auto model = strategy.create([] {
     auto line = std::make_shared<AffineModule>();
     line->bias.set_requires_grad(false);
     return line;

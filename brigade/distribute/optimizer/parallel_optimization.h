@@ -92,7 +92,7 @@ class ParallelOptimization {
   Replicated<FunctionModule<ModelFunction<B>>> build(ModelFunction<B> model_fn) {
     // The first pass creates the variables and determines how many batches a tower takes in a step.
     // Its batches are used for training in the first step.
-    auto model = strategy_->build(
+    auto model = strategy_->create(
         std::move(model_fn), InputFunction<B>([this] {
           std::optional<B> batch = source_();
           if (!batch) {

@@ -1,4 +1,4 @@
-#include "brigade/train/model/model_graph.h"
+#include "brigade/train/graph/model_graph.h"
 
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
@@ -10,7 +10,7 @@
 
 #include "brigade/base/strings.h"
 #include "brigade/distribute/testing/fixtures.h"
-#include "brigade/layers/fully_connected.h"
+#include "brigade/layers/basic_layers.h"
 #include "brigade/layers/regularizers.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/train/graph/graph_names.h"
@@ -140,7 +140,7 @@ TEST(ModelGraph, FindsLayersOfFunctions) {
         x, 4, {.weights_regularizer = layers::l2_regularizer(0.5), .scope = "first"});
     return layers::fully_connected(hidden, 2, {.scope = "second"});
   };
-  const Recorded net(strategy, strategy.build(function, at::ones({1, 3})));
+  const Recorded net(strategy, strategy.create(function, at::ones({1, 3})));
   EXPECT_THAT(net.lines(), Contains("first/T <- first/weights @ /device:CPU:0"));
   const auto is_of = [&](const std::string& kind, const std::string& layer) {
     return std::any_of(net.graph.nodes.begin(), net.graph.nodes.end(), [&](const GraphNode& node) {

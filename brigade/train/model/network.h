@@ -65,7 +65,7 @@ NetworkSource source_of_function(Function function) {
   NetworkSource source;
   source.make = [function](distribute::Strategy& strategy, const std::string& name,
                            const at::Tensor& example) {
-    return make_network(strategy.build_named(name, function, example));
+    return make_network(strategy.create({.name = name}, function, example));
   };
   if constexpr (requires { function.summary(std::optional<std::vector<std::int64_t>>()); })
     source.summary = [function](const auto& input_shape) { return function.summary(input_shape); };
@@ -78,7 +78,7 @@ NetworkSource source_of_module(Factory factory) {
   NetworkSource source;
   source.make = [factory](distribute::Strategy& strategy, const std::string& name,
                           const at::Tensor&) {
-    return make_network(strategy.create_from(factory, name));
+    return make_network(strategy.create({.name = name}, factory));
   };
   return source;
 }
