@@ -1,39 +1,19 @@
 #include "brigade/base/error.h"
 
+#include <array>
+#include <cstddef>
+
 namespace brigade {
 
 std::string_view to_string(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalidArgument:
-      return "INVALID_ARGUMENT";
-    case ErrorCode::kNotFound:
-      return "NOT_FOUND";
-    case ErrorCode::kAlreadyExists:
-      return "ALREADY_EXISTS";
-    case ErrorCode::kFailedPrecondition:
-      return "FAILED_PRECONDITION";
-    case ErrorCode::kOutOfRange:
-      return "OUT_OF_RANGE";
-    case ErrorCode::kUnavailable:
-      return "UNAVAILABLE";
-    case ErrorCode::kDeadlineExceeded:
-      return "DEADLINE_EXCEEDED";
-    case ErrorCode::kCancelled:
-      return "CANCELLED";
-    case ErrorCode::kAborted:
-      return "ABORTED";
-    case ErrorCode::kDataLoss:
-      return "DATA_LOSS";
-    case ErrorCode::kResourceExhausted:
-      return "RESOURCE_EXHAUSTED";
-    case ErrorCode::kPermissionDenied:
-      return "PERMISSION_DENIED";
-    case ErrorCode::kUnimplemented:
-      return "UNIMPLEMENTED";
-    case ErrorCode::kInternal:
-      return "INTERNAL";
-  }
-  return "UNKNOWN";
+  constexpr std::array<std::string_view, 14> kNames = {
+      "INVALID_ARGUMENT", "NOT_FOUND",   "ALREADY_EXISTS",     "FAILED_PRECONDITION",
+      "OUT_OF_RANGE",     "UNAVAILABLE", "DEADLINE_EXCEEDED",  "CANCELLED",
+      "ABORTED",          "DATA_LOSS",   "RESOURCE_EXHAUSTED", "PERMISSION_DENIED",
+      "UNIMPLEMENTED",    "INTERNAL"};
+  static_assert(kNames.size() == static_cast<std::size_t>(ErrorCode::kInternal) + 1);
+  const auto index = static_cast<std::size_t>(code);
+  return index < kNames.size() ? kNames[index] : "UNKNOWN";
 }
 
 void check_argument(bool condition, std::string_view message) {

@@ -3,6 +3,7 @@
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -31,17 +32,10 @@ Log& process_log() {
 }
 
 spdlog::level::level_enum spdlog_level(LogLevel level) {
-  switch (level) {
-    case LogLevel::kInfo:
-      return spdlog::level::info;
-    case LogLevel::kWarning:
-      return spdlog::level::warn;
-    case LogLevel::kError:
-      return spdlog::level::err;
-    case LogLevel::kOff:
-      return spdlog::level::off;
-  }
-  return spdlog::level::err;
+  using spdlog::level::level_enum;
+  constexpr std::array kLevels = {level_enum::info, level_enum::warn, level_enum::err,
+                                  level_enum::off};
+  return kLevels.at(static_cast<std::size_t>(level));
 }
 
 /// Messages may contain text from files and peers, so control characters are escaped. Lines after
@@ -71,17 +65,8 @@ void write(LogLevel level, std::string_view raw) {
 }  // namespace
 
 std::string_view to_string(LogLevel level) {
-  switch (level) {
-    case LogLevel::kInfo:
-      return "info";
-    case LogLevel::kWarning:
-      return "warning";
-    case LogLevel::kError:
-      return "error";
-    case LogLevel::kOff:
-      return "off";
-  }
-  return "unknown";
+  constexpr std::array<std::string_view, 4> kNames = {"info", "warning", "error", "off"};
+  return kNames.at(static_cast<std::size_t>(level));
 }
 
 void log_info(std::string_view message) {

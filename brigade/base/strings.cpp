@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 namespace brigade::base {
@@ -72,6 +73,12 @@ std::optional<std::int64_t> parse_int(std::string_view text) {
   const auto [stopped_at, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || stopped_at != end) return std::nullopt;
   return value;
+}
+
+std::optional<int> parse_index(std::string_view text) {
+  const auto value = text.starts_with('-') ? std::nullopt : parse_int(text);
+  if (!value || *value > std::numeric_limits<int>::max()) return std::nullopt;
+  return static_cast<int>(*value);
 }
 
 std::string human_bytes(std::uint64_t bytes) {

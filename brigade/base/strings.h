@@ -84,6 +84,10 @@ std::string to_hex(std::span<const std::byte> bytes);
 /// leading '+' and spaces included) or the number does not fit.
 std::optional<std::int64_t> parse_int(std::string_view text);
 
+/// The whole of `text` as a number from 0 that fits an int: digits alone. Nothing for anything
+/// else.
+std::optional<int> parse_index(std::string_view text);
+
 /// An exception's text without the stack trace that libtorch appends, and without surrounding
 /// spaces and line ends. A view into the same characters.
 std::string_view without_stack_trace(std::string_view what);

@@ -82,6 +82,16 @@ TEST(ToHex, WritesTwoDigitsForEachByte) {
   EXPECT_EQ(to_hex({}), "");
 }
 
+TEST(ParseIndex, TakesDigitsThatFit) {
+  EXPECT_EQ(parse_index("0"), 0);
+  EXPECT_EQ(parse_index("007"), 7);
+  EXPECT_EQ(parse_index("2147483647"), 2147483647);
+  for (const char* text :
+       {"", "-1", "-0", "+1", " 1", "1x", "2147483648", "99999999999999999999"}) {
+    EXPECT_EQ(parse_index(text), std::nullopt) << text;
+  }
+}
+
 TEST(HumanBytes, UsesTheUnitThatReadsBest) {
   EXPECT_EQ(human_bytes(0), "0 B");
   EXPECT_EQ(human_bytes(1023), "1023 B");

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
 #include <map>
 #include <memory>
@@ -65,23 +66,6 @@ struct Attempt {
   std::size_t report;
   base::FileDescriptor socket;
 };
-
-// Ranks results from good to bad: a host with several addresses needs one that works.
-int badness(Reachability reachability) {
-  switch (reachability) {
-    case Reachability::kReachable:
-      return 0;
-    case Reachability::kRefused:
-      return 1;
-    case Reachability::kTimedOut:
-      return 2;
-    case Reachability::kUnreachable:
-      return 3;
-    case Reachability::kNoSuchHost:
-      return 4;
-  }
-  return 5;
-}
 
 class Checker {
  public:
@@ -150,8 +134,8 @@ class Checker {
 
   void settle(std::size_t report, const ConnectResult& result) {
     AddressReport& entry = reports_[report];
-    const bool is_news =
-        !is_settled_[report] || badness(result.reachability) < badness(entry.reachability);
+    // A host with several addresses needs one that works.
+    const bool is_news = !is_settled_[report] || result.reachability < entry.reachability;
     if (!is_news) return;
     is_settled_[report] = true;
     entry.reachability = result.reachability;
@@ -181,31 +165,14 @@ class Checker {
 }  // namespace
 
 std::string_view to_string(Reachability reachability) {
-  switch (reachability) {
-    case Reachability::kReachable:
-      return "reachable";
-    case Reachability::kRefused:
-      return "refused";
-    case Reachability::kNoSuchHost:
-      return "no such host";
-    case Reachability::kTimedOut:
-      return "timed out";
-    case Reachability::kUnreachable:
-      return "unreachable";
-  }
-  throw Error(ErrorCode::kInternal, "A reachability without a name.");
+  constexpr std::array<std::string_view, 5> kNames = {"reachable", "refused", "timed out",
+                                                      "unreachable", "no such host"};
+  return kNames.at(static_cast<std::size_t>(reachability));
 }
 
 std::string_view to_string(PortState state) {
-  switch (state) {
-    case PortState::kFree:
-      return "free";
-    case PortState::kTaken:
-      return "taken";
-    case PortState::kForbidden:
-      return "forbidden";
-  }
-  throw Error(ErrorCode::kInternal, "A port's state without a name.");
+  constexpr std::array<std::string_view, 3> kNames = {"free", "taken", "forbidden"};
+  return kNames.at(static_cast<std::size_t>(state));
 }
 
 bool AddressReport::is_good() const {

@@ -11,13 +11,13 @@
 
 namespace brigade::cluster {
 
-/// The result of a connection attempt to a task's address.
+/// The result of a connection attempt to a task's address, from good to bad.
 enum class Reachability {
   kReachable,    ///< something listens there
   kRefused,      ///< the host answers, nothing listens: expected before the start
-  kNoSuchHost,   ///< the host name is unknown
   kTimedOut,     ///< no answer in time: the host is off, or a firewall drops packets
   kUnreachable,  ///< there is no route to the host
+  kNoSuchHost,   ///< the host name is unknown
 };
 
 /// Whether a process of this host could listen at an address of this host.

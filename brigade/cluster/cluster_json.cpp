@@ -1,6 +1,5 @@
 #include "brigade/cluster/cluster_json.h"
 
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -102,7 +101,7 @@ class Parser {
     ClusterSpec::Tasks tasks;
     for (const auto& [key, address] : json.items()) {
       const std::string key_path = base::str_cat(path, ".", base::shortened(key));
-      const auto index = index_of(key);
+      const auto index = base::parse_index(key);
       if (!index)
         fail(base::str_cat("the key of ", key_path, " must be a task's index, 0 or more."));
       expect(address.is_string(), address, key_path, "a string \"host:port\"");
@@ -111,12 +110,6 @@ class Parser {
       }
     }
     return tasks;
-  }
-
-  static std::optional<int> index_of(std::string_view text) {
-    const auto value = base::parse_int(text);
-    if (!value || *value < 0 || *value > std::numeric_limits<int>::max()) return std::nullopt;
-    return static_cast<int>(*value);
   }
 
   std::optional<Task> task_of(const Json& json) const {
@@ -134,7 +127,7 @@ class Parser {
   int task_index(const Json& json) const {
     const bool can_be_read = json.is_number_integer() || json.is_string();
     expect(can_be_read, json, "task.index", "a whole number");
-    const auto index = index_of(json.is_string() ? json.get<std::string>() : json.dump());
+    const auto index = base::parse_index(json.is_string() ? json.get<std::string>() : json.dump());
     if (!index)
       fail(
           base::str_cat("task.index is ", base::shortened(json.dump()), "; indices count from 0."));

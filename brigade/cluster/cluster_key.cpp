@@ -11,7 +11,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <limits>
 #include <span>
 #include <system_error>
 
@@ -35,10 +34,7 @@ int digit_of(char c) {
 std::optional<int> descriptor_of(const io::Path& path) {
   const std::string text = path.string();
   if (!text.starts_with(kDescriptorFolder)) return std::nullopt;
-  const auto number =
-      base::parse_int(std::string_view(text).substr(std::strlen(kDescriptorFolder)));
-  if (!number || *number < 0 || *number > std::numeric_limits<int>::max()) return std::nullopt;
-  return static_cast<int>(*number);
+  return base::parse_index(std::string_view(text).substr(std::strlen(kDescriptorFolder)));
 }
 
 /// Advice for a key file that cannot be used.

@@ -80,9 +80,7 @@ constexpr std::size_t kMostHosts = 65536;
 
 std::optional<int> number_of(std::string_view digits) {
   constexpr std::size_t kMostDigits = 9;
-  if (digits.empty() || digits.size() > kMostDigits) return std::nullopt;
-  if (digits.find_first_not_of("0123456789") != std::string_view::npos) return std::nullopt;
-  return static_cast<int>(*base::parse_int(digits));
+  return digits.size() > kMostDigits ? std::nullopt : base::parse_index(digits);
 }
 
 class HostlistParser {

@@ -1,8 +1,5 @@
 #include "brigade/cluster/task.h"
 
-#include <limits>
-#include <optional>
-
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
@@ -12,14 +9,6 @@ namespace {
 
 constexpr std::string_view kJob = "/job:";
 constexpr std::string_view kTask = "/task:";
-
-// Digits alone: "-1" and "01x" name no task.
-std::optional<int> index_of(std::string_view text) {
-  if (text.empty() || text.find_first_not_of("0123456789") != std::string_view::npos) return {};
-  const auto value = base::parse_int(text);
-  if (!value || *value > std::numeric_limits<int>::max()) return std::nullopt;
-  return static_cast<int>(*value);
-}
 
 }  // namespace
 
@@ -33,7 +22,7 @@ Task parse_task(std::string_view text) {
     const std::size_t end = rest.find(kTask);
     if (end != std::string_view::npos && end > 0) {
       const std::string_view job = rest.substr(0, end);
-      const auto index = index_of(rest.substr(end + kTask.size()));
+      const auto index = base::parse_index(rest.substr(end + kTask.size()));
       if (index && job.find('/') == std::string_view::npos) return {std::string(job), *index};
     }
   }

@@ -148,6 +148,13 @@ bool is_not_found(int error) {
   return error == ENOENT || error == ENOTDIR;
 }
 
+std::optional<FileInfo> look_at(const Path& path, int (*look)(const char*, struct stat*)) {
+  struct stat status {};
+  if (look(path.c_str(), &status) == 0) return info_of(status);
+  if (is_not_found(errno)) return std::nullopt;
+  fail("look at", path, errno);
+}
+
 /// The names in an open folder.
 std::vector<std::string> names_in(int folder, const Path& path) {
   // Another descriptor, which the stream closes.
@@ -320,23 +327,8 @@ class PosixFileSystem final : public FileSystem {
     fail("remove", path, errno);
   }
 
-  std::optional<FileInfo> info(const Path& path) const override {
-    struct stat status {};
-    if (::stat(path.c_str(), &status) < 0) {
-      if (is_not_found(errno)) return std::nullopt;
-      fail("look at", path, errno);
-    }
-    return info_of(status);
-  }
-
-  std::optional<FileInfo> entry(const Path& path) const override {
-    struct stat status {};
-    if (::lstat(path.c_str(), &status) < 0) {
-      if (is_not_found(errno)) return std::nullopt;
-      fail("look at", path, errno);
-    }
-    return info_of(status);
-  }
+  std::optional<FileInfo> info(const Path& path) const override { return look_at(path, ::stat); }
+  std::optional<FileInfo> entry(const Path& path) const override { return look_at(path, ::lstat); }
 
   std::vector<std::string> list(const Path& directory) const override {
     std::error_code error;

@@ -28,7 +28,7 @@ constexpr std::size_t kMostDimensions = 64;
 // The limit of the reference reader of the format.
 constexpr std::uint64_t kLongestHeader = 100'000'000;
 
-constexpr std::array<TensorDtype, 10> kDtypes{{{"F64", 8},
+constexpr std::array<TensorDtype, 15> kDtypes{{{"F64", 8},
                                                {"F32", 4},
                                                {"F16", 2},
                                                {"BF16", 2},
@@ -37,7 +37,20 @@ constexpr std::array<TensorDtype, 10> kDtypes{{{"F64", 8},
                                                {"I16", 2},
                                                {"I8", 1},
                                                {"U8", 1},
-                                               {"BOOL", 1}}};
+                                               {"BOOL", 1},
+                                               {"U64", 8},
+                                               {"U32", 4},
+                                               {"U16", 2},
+                                               {"F8_E4M3", 1},
+                                               {"F8_E5M2", 1}}};
+// The first ones, which libtorch has too.
+constexpr std::span kTensorDtypes = std::span(kDtypes).first<10>();
+
+template <class Dtypes>
+std::optional<TensorDtype> dtype_among(const Dtypes& dtypes, std::string_view name) {
+  const auto found = std::ranges::find(dtypes, name, &TensorDtype::name);
+  return found == dtypes.end() ? std::nullopt : std::optional(*found);
+}
 
 /// Parses one header. Messages name the file.
 class Parser {
@@ -177,14 +190,16 @@ class Parser {
 }  // namespace
 
 std::optional<TensorDtype> tensor_dtype_named(std::string_view name) {
-  const auto found = std::find_if(kDtypes.begin(), kDtypes.end(),
-                                  [&](const TensorDtype& each) { return each.name == name; });
-  return found == kDtypes.end() ? std::nullopt : std::optional(*found);
+  return dtype_among(kTensorDtypes, name);
+}
+
+std::int64_t safetensors_item_bytes(std::string_view dtype) {
+  return dtype_among(kDtypes, dtype).value_or(TensorDtype{}).bytes;
 }
 
 std::string tensor_dtypes() {
   std::vector<std::string_view> names;
-  for (const TensorDtype& each : kDtypes) names.push_back(each.name);
+  for (const TensorDtype& each : kTensorDtypes) names.push_back(each.name);
   return base::join(names, ", ");
 }
 

@@ -20,7 +20,11 @@ struct TensorDtype {
 /// The dtype of that name, or nothing.
 std::optional<TensorDtype> tensor_dtype_named(std::string_view name);
 
-/// Their names, for messages: "F64, F32, ...".
+/// The bytes of one element of any dtype that safetensors has, also one that libtorch lacks; 0 for
+/// an unknown one.
+std::int64_t safetensors_item_bytes(std::string_view dtype);
+
+/// The names of those that both have, for messages: "F64, F32, ...".
 std::string tensor_dtypes();
 
 /// The location of one tensor in the data that follows a safetensors header.

@@ -7,6 +7,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/io/safetensors_header.h"
 
 namespace brigade::io {
 namespace {
@@ -43,35 +44,9 @@ std::string keys_of(const StateTree::Dict& dict) {
   return base::join(keys, ", ");
 }
 
-std::size_t item_size(std::string_view dtype) {
-  struct Entry {
-    std::string_view name;
-    std::size_t size;
-  };
-  constexpr std::array<Entry, 15> kTypes = {{{"BOOL", 1},
-                                             {"U8", 1},
-                                             {"I8", 1},
-                                             {"F8_E4M3", 1},
-                                             {"F8_E5M2", 1},
-                                             {"I16", 2},
-                                             {"U16", 2},
-                                             {"F16", 2},
-                                             {"BF16", 2},
-                                             {"I32", 4},
-                                             {"U32", 4},
-                                             {"F32", 4},
-                                             {"I64", 8},
-                                             {"U64", 8},
-                                             {"F64", 8}}};
-  for (const Entry& entry : kTypes) {
-    if (entry.name == dtype) return entry.size;
-  }
-  return 0;
-}
-
 /// The number of bytes for dtype and shape, or nothing if the product overflows.
 std::optional<std::uint64_t> bytes_wanted(const ArrayLeaf& array) {
-  std::uint64_t wanted = item_size(array.dtype);
+  auto wanted = static_cast<std::uint64_t>(safetensors_item_bytes(array.dtype));
   for (const std::int64_t extent : array.shape) {
     if (__builtin_mul_overflow(wanted, static_cast<std::uint64_t>(extent), &wanted))
       return std::nullopt;
@@ -103,7 +78,7 @@ constexpr StateKind kKindOf<StateTree::Dict> = StateKind::kDict;
 }  // namespace
 
 void check_array(const ArrayLeaf& array, std::string_view what) {
-  if (item_size(array.dtype) == 0) {
+  if (safetensors_item_bytes(array.dtype) == 0) {
     throw Error(
         ErrorCode::kInvalidArgument,
         str_cat(what, ": dtype \"", array.dtype,
@@ -122,29 +97,9 @@ void check_array(const ArrayLeaf& array, std::string_view what) {
 }
 
 std::string_view to_string(StateKind kind) {
-  switch (kind) {
-    case StateKind::kNull:
-      return "null";
-    case StateKind::kBool:
-      return "bool";
-    case StateKind::kInt64:
-      return "int64";
-    case StateKind::kUint64:
-      return "uint64";
-    case StateKind::kDouble:
-      return "double";
-    case StateKind::kString:
-      return "string";
-    case StateKind::kBytes:
-      return "bytes";
-    case StateKind::kArray:
-      return "array";
-    case StateKind::kList:
-      return "list";
-    case StateKind::kDict:
-      return "dict";
-  }
-  return "unknown";
+  constexpr std::array<std::string_view, 10> kNames = {
+      "null", "bool", "int64", "uint64", "double", "string", "bytes", "array", "list", "dict"};
+  return kNames.at(static_cast<std::size_t>(kind));
 }
 
 StateTree::StateTree(ArrayLeaf value) : value_(std::move(value)) {

@@ -9,14 +9,6 @@
 
 namespace brigade::launch {
 
-namespace {
-
-constexpr int kUsageCode = 2;
-constexpr int kRestartMeCode = 75;
-constexpr int kInterruptedCode = 130;
-
-}  // namespace
-
 ExitStatus ExitStatus::of_wait(int status) {
   if (WIFSIGNALED(status)) return {.signal = WTERMSIG(status)};
   return {.code = WEXITSTATUS(status)};

@@ -21,6 +21,11 @@ struct ExitStatus {
   friend bool operator==(const ExitStatus&, const ExitStatus&) = default;
 };
 
+/// The exit codes of programs that mean something to a launcher.
+inline constexpr int kUsageCode = 2;
+inline constexpr int kRestartMeCode = 75;
+inline constexpr int kInterruptedCode = 130;
+
 /// What an exit status means to a supervisor.
 enum class ExitKind {
   kDone,

@@ -18,8 +18,6 @@ namespace brigade::launch {
 
 namespace {
 
-constexpr int kRestartMeCode = 75;
-constexpr int kInterruptedCode = 130;
 // A process's pipes close when the shim has killed its descendants; only if that fails they stay
 // open longer.
 constexpr std::chrono::seconds kDrain{2};

@@ -47,7 +47,7 @@ class SingleHost final : public Hosts {
 
 std::variant<std::unique_ptr<Hosts>, int> join_hosts_or_signal(const JobOptions& options, int round,
                                                                SignalSource& signals) {
-  if (options.hosts.count == 1) return make_single_host(options.processes);
+  if (options.hosts.count == 1) return std::make_unique<SingleHost>(options.processes);
   const concurrency::CancelToken cancel;
   Mailbox<JoinResult> results;
   const std::jthread joining([&] {
@@ -76,10 +76,6 @@ std::variant<std::unique_ptr<Hosts>, int> join_hosts_or_signal(const JobOptions&
       std::rethrow_exception(result.error);
     }
   }
-}
-
-std::unique_ptr<Hosts> make_single_host(int processes) {
-  return std::make_unique<SingleHost>(processes);
 }
 
 }  // namespace brigade::launch

@@ -51,9 +51,6 @@ class Hosts {
   virtual void leave() noexcept = 0;
 };
 
-/// The only host of a job: opens no port and starts no thread.
-std::unique_ptr<Hosts> make_single_host(int processes);
-
 /// Joins the launchers of the other hosts in rendezvous number `rendezvous_round`, counted from 0.
 /// If that round is over, because this launcher replaces a lost one, joins a later one. Throws as
 /// rpc::join, and kFailedPrecondition if the launchers disagree about the job.
@@ -61,7 +58,7 @@ std::unique_ptr<Hosts> join_hosts(const JobOptions& options, int rendezvous_roun
                                   const concurrency::CancelToken& cancel);
 
 /// Returns the hosts of a job once their launchers have joined (`join_hosts`), or the number of a
-/// stop signal that came first.
+/// stop signal that came first. A job on one host opens no port and starts no thread.
 std::variant<std::unique_ptr<Hosts>, int> join_hosts_or_signal(const JobOptions& options, int round,
                                                                SignalSource& signals);
 

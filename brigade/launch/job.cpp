@@ -24,8 +24,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr int kInterruptedCode = 130;
-constexpr int kRestartMeCode = 75;
 constexpr int kFailedCode = 1;
 
 /// The launcher's loop: waits for signals, output and messages, and dispatches them.

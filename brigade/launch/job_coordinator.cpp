@@ -1,8 +1,8 @@
 #include "brigade/launch/job_coordinator.h"
 
 #include <signal.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -10,13 +10,6 @@
 #include "brigade/base/strings.h"
 
 namespace brigade::launch {
-
-namespace {
-
-constexpr int kInterruptedCode = 130;
-constexpr int kRestartMeCode = 75;
-
-}  // namespace
 
 JobCoordinator::JobCoordinator(const JobOptions& options, std::vector<int> processes, Order order)
     : options_(options), order_(std::move(order)), processes_(std::move(processes)) {}

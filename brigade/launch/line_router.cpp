@@ -19,10 +19,6 @@ namespace {
 // Bounds the memory for a program that never ends a line.
 constexpr std::size_t kLongestLine = 64 * 1024;
 
-std::size_t index_of(Stream stream) {
-  return stream == Stream::kOutput ? 0 : 1;
-}
-
 }  // namespace
 
 LineRouter::LineRouter(OutputOptions options, LineSink& sink)
@@ -94,7 +90,7 @@ void LineRouter::record_lost(const File& file, int error, std::size_t bytes) {
 
 void LineRouter::end(int rank) {
   OfRank& own = of(rank);
-  for (const Stream stream : {Stream::kOutput, Stream::kErrors}) {
+  for (const Stream stream : kStreams) {
     OpenLine& line = own.open[index_of(stream)];
     if (!line.text.empty()) {
       if (const std::string shown = take(rank, own, line); !shown.empty())

@@ -15,6 +15,11 @@ namespace brigade::launch {
 
 /// One of a process's two output streams.
 enum class Stream { kOutput, kErrors };
+inline constexpr Stream kStreams[] = {Stream::kOutput, Stream::kErrors};
+/// Of an array with an element per stream.
+constexpr std::size_t index_of(Stream stream) {
+  return static_cast<std::size_t>(stream);
+}
 
 /// The prefix of each line that is passed on.
 enum class LinePrefix { kRank, kNone };

@@ -10,11 +10,6 @@ namespace {
 
 constexpr std::size_t kPiece = 16 * 1024;
 constexpr int kPiecesACall = 16;
-constexpr Stream kStreams[] = {Stream::kOutput, Stream::kErrors};
-
-std::size_t index_of(Stream stream) {
-  return stream == Stream::kOutput ? 0 : 1;
-}
 
 const base::FileDescriptor& pipe_of(const ChildProcess& process, Stream stream) {
   return stream == Stream::kOutput ? process.output() : process.errors();

@@ -1,7 +1,6 @@
 #include "brigade/machine/core_set.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <utility>
 
@@ -12,7 +11,7 @@
 namespace brigade::machine {
 namespace {
 
-constexpr std::int64_t kLargestCore = 65535;  // keeps "0-4000000000" from filling the memory
+constexpr int kLargestCore = 65535;  // keeps "0-4000000000" from filling the memory
 
 [[noreturn]] void refuse(std::string_view text) {
   throw Error(ErrorCode::kInvalidArgument,
@@ -21,9 +20,9 @@ constexpr std::int64_t kLargestCore = 65535;  // keeps "0-4000000000" from filli
 }
 
 int core_from(std::string_view word, std::string_view text) {
-  const auto value = base::parse_int(word);
-  if (!value || *value < 0 || *value > kLargestCore) refuse(text);
-  return static_cast<int>(*value);
+  const auto value = base::parse_index(word);
+  if (!value || *value > kLargestCore) refuse(text);
+  return *value;
 }
 
 }  // namespace

@@ -35,22 +35,20 @@ DeviceName DeviceName::parse(std::string_view text) {
 }
 
 std::string DeviceName::to_string() const {
-  std::string device = base::str_cat(machine::to_string(type), ":", index);
+  const std::string device = base::str_cat(machine::to_string(type), ":", index);
   if (!is_remote()) return device;
-  std::string path;
-  if (job) path += base::str_cat("/job:", *job);
-  if (replica) path += base::str_cat("/replica:", *replica);
-  if (task) path += base::str_cat("/task:", *task);
-  return base::str_cat(path, "/", device);
+  return base::str_cat(DeviceSpec{.job = job, .replica = replica, .task = task}.to_string(), "/",
+                       device);
 }
 
 std::string DeviceName::tensorflow_name() const {
-  std::string path;
+  DeviceSpec full{.type = type, .index = index};
   if (is_remote()) {
-    path = base::str_cat("/job:", job.value_or("localhost"), "/replica:", replica.value_or(0),
-                         "/task:", task.value_or(0));
+    full.job = job.value_or("localhost");
+    full.replica = replica.value_or(0);
+    full.task = task.value_or(0);
   }
-  return base::str_cat(path, "/device:", type == DeviceType::kCpu ? "CPU" : "GPU", ":", index);
+  return full.to_string();
 }
 
 }  // namespace brigade::machine

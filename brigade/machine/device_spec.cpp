@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "brigade/base/error.h"
@@ -83,13 +81,9 @@ class Reader {
   }
 
   int number(std::string_view word) const {
-    const bool digits = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-      return std::isdigit(c) != 0;
-    });
-    const auto value = digits ? base::parse_int(word) : std::nullopt;
-    if (!value || *value > std::numeric_limits<int>::max())
-      refuse(base::str_cat(base::quoted(word), " is not an index (0, 1, 2, ...)"));
-    return static_cast<int>(*value);
+    const auto value = base::parse_index(word);
+    if (!value) refuse(base::str_cat(base::quoted(word), " is not an index (0, 1, 2, ...)"));
+    return *value;
   }
 
   [[noreturn]] void refuse(std::string_view why) const {

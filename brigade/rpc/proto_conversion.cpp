@@ -2,6 +2,9 @@
 
 #include <grpcpp/support/status.h>
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <string>
 
 #include "brigade/rpc/proto/rendezvous.pb.h"
@@ -67,46 +70,33 @@ struct Filler {
   }
 };
 
+// In the order of ErrorCode.
+constexpr std::array kStatusCodes = {grpc::StatusCode::INVALID_ARGUMENT,
+                                     grpc::StatusCode::NOT_FOUND,
+                                     grpc::StatusCode::ALREADY_EXISTS,
+                                     grpc::StatusCode::FAILED_PRECONDITION,
+                                     grpc::StatusCode::OUT_OF_RANGE,
+                                     grpc::StatusCode::UNAVAILABLE,
+                                     grpc::StatusCode::DEADLINE_EXCEEDED,
+                                     grpc::StatusCode::CANCELLED,
+                                     grpc::StatusCode::ABORTED,
+                                     grpc::StatusCode::DATA_LOSS,
+                                     grpc::StatusCode::RESOURCE_EXHAUSTED,
+                                     grpc::StatusCode::PERMISSION_DENIED,
+                                     grpc::StatusCode::UNIMPLEMENTED,
+                                     grpc::StatusCode::INTERNAL};
+static_assert(kStatusCodes.size() == static_cast<std::size_t>(ErrorCode::kInternal) + 1);
+
 grpc::StatusCode status_code(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalidArgument:
-      return grpc::StatusCode::INVALID_ARGUMENT;
-    case ErrorCode::kNotFound:
-      return grpc::StatusCode::NOT_FOUND;
-    case ErrorCode::kAlreadyExists:
-      return grpc::StatusCode::ALREADY_EXISTS;
-    case ErrorCode::kFailedPrecondition:
-      return grpc::StatusCode::FAILED_PRECONDITION;
-    case ErrorCode::kOutOfRange:
-      return grpc::StatusCode::OUT_OF_RANGE;
-    case ErrorCode::kUnavailable:
-      return grpc::StatusCode::UNAVAILABLE;
-    case ErrorCode::kDeadlineExceeded:
-      return grpc::StatusCode::DEADLINE_EXCEEDED;
-    case ErrorCode::kCancelled:
-      return grpc::StatusCode::CANCELLED;
-    case ErrorCode::kAborted:
-      return grpc::StatusCode::ABORTED;
-    case ErrorCode::kDataLoss:
-      return grpc::StatusCode::DATA_LOSS;
-    case ErrorCode::kResourceExhausted:
-      return grpc::StatusCode::RESOURCE_EXHAUSTED;
-    case ErrorCode::kPermissionDenied:
-      return grpc::StatusCode::PERMISSION_DENIED;
-    case ErrorCode::kUnimplemented:
-      return grpc::StatusCode::UNIMPLEMENTED;
-    case ErrorCode::kInternal:
-      return grpc::StatusCode::INTERNAL;
-  }
-  return grpc::StatusCode::INTERNAL;
+  const auto index = static_cast<std::size_t>(code);
+  return index < kStatusCodes.size() ? kStatusCodes[index] : grpc::StatusCode::INTERNAL;
 }
 
 ErrorCode error_code(grpc::StatusCode code) {
-  for (int i = 0; i <= static_cast<int>(ErrorCode::kInternal); ++i) {
-    if (status_code(static_cast<ErrorCode>(i)) == code) return static_cast<ErrorCode>(i);
-  }
-  return code == grpc::StatusCode::UNAUTHENTICATED ? ErrorCode::kPermissionDenied
-                                                   : ErrorCode::kInternal;
+  if (code == grpc::StatusCode::UNAUTHENTICATED) return ErrorCode::kPermissionDenied;
+  const auto found = std::ranges::find(kStatusCodes, code);
+  return found == kStatusCodes.end() ? ErrorCode::kInternal
+                                     : static_cast<ErrorCode>(found - kStatusCodes.begin());
 }
 
 }  // namespace

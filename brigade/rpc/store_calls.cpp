@@ -21,9 +21,7 @@ class GrpcStoreCalls final : public StoreCalls {
         patience_(patience) {}
 
   void set(const Credential& caller, std::string_view key, std::string_view value) override {
-    proto::SetRequest request;
-    fill(caller, *request.mutable_caller());
-    request.set_key(std::string(key));
+    auto request = request_of<proto::SetRequest>(caller, key);
     request.set_value(std::string(value));
     proto::SetReply reply;
     call(std::chrono::milliseconds(0),
@@ -31,9 +29,7 @@ class GrpcStoreCalls final : public StoreCalls {
   }
 
   std::int64_t add(const Credential& caller, std::string_view key, std::int64_t delta) override {
-    proto::AddRequest request;
-    fill(caller, *request.mutable_caller());
-    request.set_key(std::string(key));
+    auto request = request_of<proto::AddRequest>(caller, key);
     request.set_delta(delta);
     proto::AddReply reply;
     call(std::chrono::milliseconds(0),
@@ -43,9 +39,7 @@ class GrpcStoreCalls final : public StoreCalls {
 
   std::int64_t append(const Credential& caller, std::string_view key,
                       std::string_view value) override {
-    proto::AppendRequest request;
-    fill(caller, *request.mutable_caller());
-    request.set_key(std::string(key));
+    auto request = request_of<proto::AppendRequest>(caller, key);
     request.set_value(std::string(value));
     proto::AppendReply reply;
     call(std::chrono::milliseconds(0),
@@ -55,9 +49,7 @@ class GrpcStoreCalls final : public StoreCalls {
 
   std::string get(const Credential& caller, std::string_view key,
                   std::chrono::milliseconds timeout) override {
-    proto::GetRequest request;
-    fill(caller, *request.mutable_caller());
-    request.set_key(std::string(key));
+    auto request = request_of<proto::GetRequest>(caller, key);
     request.set_timeout_ms(timeout.count());
     proto::GetReply reply;
     call(timeout,
@@ -77,6 +69,14 @@ class GrpcStoreCalls final : public StoreCalls {
   }
 
  private:
+  template <class Request>
+  static Request request_of(const Credential& caller, std::string_view key) {
+    Request request;
+    fill(caller, *request.mutable_caller());
+    request.set_key(std::string(key));
+    return request;
+  }
+
   template <class Call>
   void call(std::chrono::milliseconds timeout, const Call& make) {
     grpc::ClientContext context;
