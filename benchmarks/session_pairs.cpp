@@ -7,9 +7,9 @@
 #include <iostream>
 #include <memory>
 
+#include "benchmarks/measure.h"
 #include "benchmarks/pairs.h"
 #include "benchmarks/session_loop.h"
-#include "benchmarks/stats.h"
 #include "benchmarks/workload.h"
 #include "brigade/train/hooks/logging_hook.h"
 #include "brigade/train/hooks/nan_hook.h"
@@ -66,14 +66,11 @@ Ratios compare_hooks(const Options& options) {
   const train::Every every{.steps = options.pairs.steps};
   const auto with_hooks = [&] {
     return std::make_unique<SessionLoop>(loop_options, [&](const auto& folder) {
-      return train::SessionOptions{
-          .checkpoint_dir = folder,
-          .hooks = {std::make_shared<train::StopAtStepHook>(
-                        train::StopAtStep{.last_step = 1'000'000'000}),
-                    std::make_shared<train::LoggingHook>(train::LoggingHookOptions{.every = every}),
-                    std::make_shared<train::NanHook>()},
-          .save_summaries = every,
-          .log_step_count = every};
+      return train::SessionOptions{.checkpoint_dir = folder,
+                                   .hooks = {train::StopAtStepHook{.last_step = 1'000'000'000},
+                                             train::LoggingHook{.every = every}, train::NanHook{}},
+                                   .save_summaries = every,
+                                   .log_step_count = every};
     });
   };
   const auto bare = [&] {
@@ -84,13 +81,9 @@ Ratios compare_hooks(const Options& options) {
 }
 
 void print(const Options& options, const Ratios& ratios, const std::vector<double>& save_seconds) {
-  const auto wall = estimate(ratios.wall), cpu = estimate(ratios.cpu);
   std::cout << "{\"comparison\": \"" << options.comparison << "\", \"model\": \"" << options.model
             << "\", \"replicas\": " << options.replicas << ", \"pairs\": " << options.pairs.pairs
-            << ", \"steps_per_block\": " << options.pairs.steps << ", \"median\": " << wall.median
-            << ", \"low\": " << wall.low << ", \"high\": " << wall.high
-            << ", \"cpu_median\": " << cpu.median << ", \"cpu_low\": " << cpu.low
-            << ", \"cpu_high\": " << cpu.high;
+            << ", \"steps_per_block\": " << options.pairs.steps << ratio_fields(ratios);
   if (!save_seconds.empty()) {
     const auto save = estimate(save_seconds);
     std::cout << ", \"save_milliseconds\": " << 1e3 * save.median;
@@ -127,10 +120,6 @@ int main(int argc, char** argv) {
   app.add_option("--directory", options.directory, "where folders for checkpoints are made")
       ->check(CLI::ExistingDirectory);
   CLI11_PARSE(app, argc, argv);
-  try {
-    brigade::benchmarks::measure(options);
-  } catch (const std::exception& error) {
-    std::cerr << "session_pairs: " << error.what() << "\n";
-    return 1;
-  }
+  return brigade::benchmarks::run_reporting("session_pairs",
+                                            [&] { brigade::benchmarks::measure(options); });
 }

@@ -17,17 +17,13 @@ namespace bg = brigade;
 
 namespace {
 
-const auto kExamples = bg::input::synthetic(1100, {10}, 10);
+const auto kExamples = bg::synthetic(1100, {10}, 10);
 const auto kTest = kExamples.skip(1000).batch(32);
-
-bg::MirroredOptions cpus() {
-  return {.devices = {"/cpu:0", "/cpu:1"}};
-}
 
 /// Evaluates all checkpoints in `folder` until `is_over`; the accuracy of each.
 std::map<std::int64_t, double> evaluate(const std::string& folder,
                                         const std::atomic<bool>& is_over) {
-  bg::MirroredStrategy strategy(cpus());
+  bg::MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
   const auto model = strategy.create<torch::nn::LinearImpl>(10, 10);
   bg::TrainingState state(strategy);
   state.add_model(model);
@@ -65,33 +61,21 @@ int main(int argc, char** argv) {
     std::map<std::int64_t, double> evaluated;
     std::thread evaluator([&] { evaluated = evaluate(folder, is_over); });
 
-    bg::MirroredStrategy strategy(cpus());
+    bg::MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
     const auto model = strategy.create<torch::nn::LinearImpl>(10, 10);
     const auto adam = strategy.optimizer(model, bg::optim::Adam{.learning_rate = 1e-2});
-    bg::TrainingState state(strategy);
-    state.add_model(model);
-    state.add_optimizer("adam", adam);
     auto batches = strategy.distribute(kExamples.take(1000).repeat(4).batch(50)).iterator();
-    {
-      bg::SessionOptions options;
-      options.checkpoint_dir = folder;
-      options.save_checkpoints = {.steps = 20};
-      bg::MonitoredTrainingSession session(state, options);
-      while (!session.should_stop()) {
-        session.run([&]() -> std::optional<bg::StepValues> {
-          const auto batch = batches.next();
-          if (!batch) return std::nullopt;
-          strategy.run(
-              [&](const bg::input::LabeledBatch& local) {
-                adam.minimize(
-                    bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels));
-              },
-              *batch);
-          return bg::StepValues{};
-        });
-      }
-      session.close();
+    bg::MonitoredTrainingSession session(
+        strategy, {.checkpoint_dir = folder, .save_checkpoints = {.steps = 20}});
+    while (!session.should_stop()) {
+      session.run(batches, [&](const bg::LabeledBatch& batch) {
+        const auto loss =
+            bg::losses::sparse_softmax_cross_entropy(model(batch.features), batch.labels);
+        adam.minimize(loss);
+        return loss.detach();
+      });
     }
+    session.close();
     const double live = bg::train::evaluate(strategy, model, kTest).accuracy;
     is_over = true;
     evaluator.join();

@@ -44,67 +44,47 @@ int main(int argc, char** argv) {
     bg::MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
     const auto model = strategy.create<torch::nn::LinearImpl>(10, 10);
     const auto adam = strategy.optimizer(model, bg::optim::Adam{.learning_rate = 1e-2});
-    auto batches =
-        strategy.distribute(bg::input::synthetic(kSteps * 64, {10}, 10).batch(64)).iterator();
+    auto batches = strategy.distribute(bg::synthetic(kSteps * 64, {10}, 10).batch(64)).iterator();
 
     // Pretrained weights.
     const at::Tensor given = model.variables()[0].read().clone();
-    bg::checkpoint::Saver(bg::io::posix_file_system(), {.directory = folder + "/given"})
+    bg::checkpoint::Saver({.directory = folder + "/given"})
         .save(0, {.variables = model.variables()});
     model.variables()[0].assign(at::zeros_like(given));
 
-    bg::TrainingState state(strategy);
-    state.add_model(model);
-    state.add_optimizer("adam", adam);
-    state.add_iterator("train", batches);
-
-    // A few numbers often, the weights' distribution seldom.
-    const auto numbers = [](bg::summary::SummaryWriter& writer, std::int64_t step,
-                            const bg::StepValues& values) {
-      writer.scalar("loss", values.number("loss"), step);
-    };
-    const auto weights = [&](bg::summary::SummaryWriter& writer, std::int64_t step,
-                             const bg::StepValues&) {
+    // The loss often, the weights' distribution seldom.
+    const auto weights = [&](bg::summary::SummaryWriter& writer, std::int64_t step, const auto&) {
       const at::Tensor values = model.variables()[0].read().contiguous();
       writer.histogram("weights", std::span(values.const_data_ptr<float>(), values.numel()), step);
     };
     bool began_with_given = false;
     bg::MonitoredTrainingSession session(
-        state, {.checkpoint_dir = folder + "/run",
-                .scaffold = {.init = bg::slim::assign_from_checkpoint_fn(folder + "/given",
-                                                                         model.variables()),
-                             .local_init =
-                                 [&](bg::TrainingState&) {
-                                   began_with_given = model.variables()[0].read().equal(given);
-                                 },
-                             .summaries = numbers},
-                .hooks = {std::make_shared<bg::SummarySaverHook>(bg::train::SummarySaverHookOptions{
-                    .every = {.steps = 10}, .summaries = weights})},
-                .save_checkpoints = {.steps = 15},
-                .save_summaries = {.steps = 2}});
+        strategy, {.checkpoint_dir = folder + "/run",
+                   .scaffold = {.init = bg::slim::assign_from_checkpoint_fn(folder + "/given",
+                                                                            model.variables()),
+                                .local_init =
+                                    [&](bg::TrainingState&) {
+                                      began_with_given = model.variables()[0].read().equal(given);
+                                    }},
+                   .hooks = {bg::SummarySaverHook{.every = {.steps = 10}, .summaries = weights}},
+                   .save_checkpoints = {.steps = 15},
+                   .save_summaries = {.steps = 2}});
     while (!session.should_stop()) {
-      session.run([&]() -> std::optional<bg::StepValues> {
-        const auto batch = batches.next();
-        if (!batch) return std::nullopt;  // the data ends: the session stops
-        const auto losses = strategy.run(
-            [&](const bg::input::LabeledBatch& local) {
-              const at::Tensor loss =
-                  bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
-              adam.minimize(loss);
-              return loss.detach();
-            },
-            *batch);
-        return bg::StepValues{{"loss", strategy.reduce_mean_over_examples(losses)}};
+      session.run(batches, [&](const bg::LabeledBatch& batch) {
+        const at::Tensor loss =
+            bg::losses::sparse_softmax_cross_entropy(model(batch.features), batch.labels);
+        adam.minimize(loss);
+        return loss.detach();
       });
     }
     session.close();
 
     const auto tags = tags_in(folder + "/run");
-    const auto latest =
-        bg::checkpoint::find_latest_complete(bg::io::posix_file_system(), folder + "/run");
+    const auto latest = bg::checkpoint::find_latest_complete(folder + "/run");
     const bool holds =
         check(began_with_given, "training began with the given weights") &
-        check(state.global_step() == kSteps, "it stopped when the data ended, after 40 steps") &
+        check(session.state().global_step() == kSteps,
+              "it stopped when the data ended, after 40 steps") &
         check(tags.at("loss") == kSteps / 2, "the loss was written at each second step") &
         check(tags.at("weights") == kSteps / 10, "the weights' histogram at each tenth") &
         check(latest.checkpoint && latest.checkpoint->step() == kSteps, "the last step is saved");

@@ -150,7 +150,8 @@ void WatchFlags::add_to(train::SessionOptions& options, const io::Path& model_di
   options.save_summaries = summaries;
   options.log_step_count = summaries;
   if (const auto steps = profiled()) {
-    options.hooks.push_back(train::ProfilerHook{.directory = profile_in(model_dir), .steps = steps});
+    options.hooks.push_back(
+        train::ProfilerHook{.directory = profile_in(model_dir), .steps = steps});
   }
 }
 

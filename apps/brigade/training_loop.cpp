@@ -101,8 +101,7 @@ train::SessionOptions session_options(const Training& training, const Losses& lo
       if (losses) writer.scalar("loss", training.step.mean(*losses), step);
     };
   if (training.steps) {
-    options.hooks.push_back(
-        train::StopAtStepHook{.last_step = *training.steps});
+    options.hooks.push_back(train::StopAtStepHook{.last_step = *training.steps});
   }
   return options;
 }

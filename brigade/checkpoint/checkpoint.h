@@ -83,5 +83,9 @@ struct LatestComplete {
 /// from here.
 LatestComplete find_latest_complete(std::shared_ptr<const io::FileSystem> files,
                                     const io::Path& directory);
+/// The same, with the files of this machine.
+inline LatestComplete find_latest_complete(const io::Path& directory) {
+  return find_latest_complete(io::posix_file_system(), directory);
+}
 
 }  // namespace brigade::checkpoint

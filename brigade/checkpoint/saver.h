@@ -15,7 +15,7 @@ namespace brigade::checkpoint {
 /// Saves checkpoints into a directory in the background of training, and removes old ones. It can
 /// be used on its own, in a custom loop (TensorFlow: tf.train.Saver, tf.train.CheckpointManager):
 ///
-///   Saver saver(io::posix_file_system(), {.directory = "/tmp/run", .keep_last = 3});
+///   Saver saver({.directory = "/tmp/run", .keep_last = 3});
 ///   ...
 ///   saver.save(step, {.variables = model.variables()});
 ///   ...
@@ -43,6 +43,8 @@ class Saver {
   Saver(std::shared_ptr<io::FileSystem> files, SaverOptions options,
         std::shared_ptr<const base::Clock> clock = nullptr,
         std::shared_ptr<ShardExchange> exchange = nullptr);
+  /// The same, with the files of this machine.
+  explicit Saver(const SaverOptions& options) : Saver(io::posix_file_system(), options) {}
   /// Closes. An error is only logged: call `close` to get it.
   ~Saver();
   Saver(const Saver&) = delete;

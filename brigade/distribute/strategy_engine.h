@@ -64,6 +64,8 @@ struct Strategy::Engine {
   device::ReplicaGenerator creation;
   std::vector<std::weak_ptr<const CreatedModel>> models;
   std::vector<std::weak_ptr<GradientSynchronizer>> synchronizers;  // owned by their optimizers
+  std::vector<Optimizer::Weak> optimizers;
+  const std::shared_ptr<CreatedStates> states = std::make_shared<CreatedStates>();
   int optimizers_made = 0;
   bool running = false;  // a run is in progress; used by the caller's thread only
   EpochCounters epochs;

@@ -10,6 +10,7 @@
 #include "brigade/base/copy_bytes.h"
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/distribute/strategy.h"
 #include "brigade/variables/variable_store.h"
 
 namespace brigade::metrics {
@@ -57,14 +58,48 @@ at::Tensor from_array(const io::ArrayLeaf& array, const variables::Variable& sum
   return tensor;
 }
 
+void set_to_zero(std::span<const variables::Variable> sums) {
+  for (const variables::Variable& sum : sums) sum.assign(at::zeros(sum.shape(), at::kDouble));
+}
+
+io::StateTree saved(const std::vector<std::string>& slots,
+                    std::span<const variables::Variable> sums) {
+  io::StateTree state = io::StateTree::dict();
+  for (std::size_t i = 0; i < sums.size(); ++i) state[slots[i]] = to_array(sums[i].read());
+  return state;
+}
+
+void restore_sums(const std::vector<std::string>& slots, std::span<const variables::Variable> sums,
+                  const io::StateTree& state) {
+  std::vector<at::Tensor> values;
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    values.push_back(from_array(state.as_array(slots[i]), sums[i]));
+  set_to_zero(sums);
+  // The whole sum goes to the first replica: equal parts for all replicas would not add up to the
+  // same bits.
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    sums[i].component(0).copy_(values[i]);
+    sums[i].mark_updated(0);
+  }
+}
+
 }  // namespace
 
 Metric::Metric(const std::string& name, const std::vector<Slot>& slots)
     : name_(unique_name(name, slots)) {
+  std::vector<std::string> names;
   for (const Slot& slot : slots) {
-    slots_.push_back(slot.name);
+    names.push_back(slot.name);
     sums_.push_back(make_sum(base::str_cat(name_, "/", slot.name), slot.shape));
   }
+  state_ = std::make_shared<distribute::CreatedState>(distribute::CreatedState{
+      .name = name_,
+      .save = [names, sums = sums_] { return saved(names, sums); },
+      .restore = [names,
+                  sums = sums_](const io::StateTree& state) { restore_sums(names, sums, state); },
+      .variables = sums_});
+  if (const distribute::Strategy* strategy = distribute::current_strategy())
+    strategy->created_states()->add(state_);
 }
 
 void Metric::add(std::size_t i, const at::Tensor& value) const {
@@ -74,26 +109,15 @@ void Metric::add(std::size_t i, const at::Tensor& value) const {
 }
 
 void Metric::reset_state() const {
-  for (const variables::Variable& sum : sums_) sum.assign(at::zeros(sum.shape(), at::kDouble));
+  set_to_zero(sums_);
 }
 
 io::StateTree Metric::save() const {
-  io::StateTree state = io::StateTree::dict();
-  for (std::size_t i = 0; i < sums_.size(); ++i) state[slots_[i]] = to_array(sum(i));
-  return state;
+  return state_->save();
 }
 
 void Metric::restore(const io::StateTree& state) const {
-  std::vector<at::Tensor> saved;
-  for (std::size_t i = 0; i < sums_.size(); ++i)
-    saved.push_back(from_array(state.as_array(slots_[i]), sums_[i]));
-  reset_state();
-  // The whole sum goes to the first replica: equal parts for all replicas would not add up to the
-  // same bits.
-  for (std::size_t i = 0; i < sums_.size(); ++i) {
-    sums_[i].component(0).copy_(saved[i]);
-    sums_[i].mark_updated(0);
-  }
+  state_->restore(state);
 }
 
 void PredictionMetric::update_state(const at::Tensor& labels, const at::Tensor& predictions,

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,6 +11,10 @@
 
 #include "brigade/io/state_tree.h"
 #include "brigade/variables/variable.h"
+
+namespace brigade::distribute {
+struct CreatedState;
+}  // namespace brigade::distribute
 
 namespace brigade::metrics {
 
@@ -54,8 +59,8 @@ class Metric {
 
  private:
   std::string name_;
-  std::vector<std::string> slots_;
   std::vector<variables::Variable> sums_;
+  std::shared_ptr<const distribute::CreatedState> state_;  // saves and restores the sums
 };
 
 /// A metric that compares predictions with labels.

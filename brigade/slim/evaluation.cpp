@@ -35,7 +35,7 @@ train::EvaluationOptions train_options(const EvaluationOptions& options, const i
                                   .summary_dir = logdir,
                                   .cancel = options.cancel,
                                   .environment = options.environment};
-  result.hooks.push_back(std::make_shared<train::StopAfterNEvalsHook>(options.num_evals));
+  result.hooks.push_back(train::StopAfterNEvalsHook{.num_evals = options.num_evals});
   return result;
 }
 

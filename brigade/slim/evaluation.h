@@ -42,7 +42,7 @@ struct EvaluationOptions {
   std::optional<std::vector<variables::Variable>> variables_to_restore = std::nullopt;
   /// Other names in the checkpoint, and what to do about missing variables.
   train::TrainingRestoreOptions restore = {};
-  std::vector<std::shared_ptr<train::SessionRunHook>> hooks = {};
+  std::vector<train::HookPtr> hooks = {};
   concurrency::CancelToken cancel = {};
   train::SessionEnvironment environment = {};
 };

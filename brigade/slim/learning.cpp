@@ -72,15 +72,13 @@ train::SessionOptions session_options(const TrainOptions& options) {
                                 .cancel = options.cancel};
   if (options.logdir.empty()) session.log_step_count = {};
   if (options.number_of_steps) {
-    session.hooks.push_back(std::make_shared<train::StopAtStepHook>(
-        train::StopAtStep{.last_step = options.number_of_steps}));
+    session.hooks.push_back(train::StopAtStepHook{.last_step = options.number_of_steps});
   }
   if (options.startup_delay_steps > 0 && options.role == train::SessionRole::kWorker) {
-    session.hooks.push_back(
-        std::make_shared<train::GlobalStepWaiterHook>(train::GlobalStepWaiterOptions{
-            .wait_until_step = std::min(
-                options.startup_delay_steps,
-                options.number_of_steps.value_or(std::numeric_limits<std::int64_t>::max()))}));
+    session.hooks.push_back(train::GlobalStepWaiterHook{
+        .wait_until_step =
+            std::min(options.startup_delay_steps,
+                     options.number_of_steps.value_or(std::numeric_limits<std::int64_t>::max()))});
   }
   session.hooks.insert(session.hooks.end(), options.hooks.begin(), options.hooks.end());
   return session;

@@ -58,7 +58,7 @@ struct TrainOptions {
   /// How to save; its directory is set to `logdir`.
   checkpoint::SaverOptions saver = {};
   /// Called around each step, after the built-in hooks; the value of the step is "loss".
-  std::vector<std::shared_ptr<train::SessionRunHook>> hooks = {};
+  std::vector<train::HookPtr> hooks = {};
   /// Adds state to checkpoints: positions of custom data sources, averages of weights.
   std::function<void(train::TrainingState&)> add_to_state = {};
   /// Slim: is_chief.

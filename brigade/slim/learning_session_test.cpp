@@ -12,7 +12,7 @@
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/input/tensor_slices.h"
 #include "brigade/io/testing/memory_file_system.h"
-#include "brigade/layers/v1/loss_collection.h"
+#include "brigade/layers/v1/tf_losses.h"
 #include "brigade/optim/adam.h"
 #include "brigade/slim/learning.h"
 #include "brigade/train/testing/small_session.h"

@@ -13,9 +13,10 @@
 #include <vector>
 
 #include "brigade/data/dataset.h"
+#include "brigade/distribute/strategies/towers.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/layers/arg_scope.h"
-#include "brigade/layers/v1/loss_collection.h"
+#include "brigade/layers/v1/tf_losses.h"
 #include "brigade/slim/deployment_config.h"
 #include "brigade/slim/replica_batch_queue.h"
 #include "brigade/slim/train_op.h"
@@ -30,12 +31,6 @@ struct Clone {
       placed;  ///< the device on which it runs: "gpu:0", or "cpu:0" on machines without a GPU
 };
 
-/// The input of a clone in a step.
-enum class CloneInput {
-  kBatchEach,  ///< a separate batch for each clone, as from a queue
-  kSlices      ///< a slice of one batch
-};
-
 /// The weight of a clone's loss.
 enum class CloneWeight {
   kEqual,      ///< 1 / num_clones, as in Slim: the mean of the clones
@@ -44,7 +39,8 @@ enum class CloneWeight {
 };
 
 struct CloneOptions {
-  CloneInput input = CloneInput::kBatchEach;
+  /// A separate batch for each clone, as from a queue, or a slice of one batch.
+  distribute::TowerInput input = distribute::TowerInput::kBatchEach;
   CloneWeight weight = CloneWeight::kEqual;
   /// Whether to add the regularization losses, once, to the first clone's loss.
   bool regularization = true;
@@ -126,7 +122,7 @@ Clones<B> create_clones(const DeploymentConfig& config,
                         std::type_identity_t<CloneFunction<B>> model_fn,
                         const data::Dataset<B>& dataset, const CloneOptions& options = {}) {
   auto set = std::make_shared<CloneSet>(config, options);
-  auto distributed = options.input == CloneInput::kSlices
+  auto distributed = options.input == distribute::TowerInput::kSlices
                          ? set->strategy().distribute(dataset)
                          : set->strategy().distribute_from_function(
                                [&](const distribute::InputContext&) { return dataset; });

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "brigade/input/tensor_slices.h"
-#include "brigade/layers/batch_norm.h"
 #include "brigade/layers/layer_scope.h"
+#include "brigade/layers/normalization.h"
 #include "brigade/layers/regularizers.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/slim/learning.h"
@@ -26,7 +26,8 @@ namespace losses = layers::v1::losses;
 using testing::ElementsAre;
 using variables::get_variable;
 
-const CloneOptions kSlices{.input = CloneInput::kSlices, .timeout = std::chrono::seconds(60)};
+const CloneOptions kSlices{.input = distribute::TowerInput::kSlices,
+                           .timeout = std::chrono::seconds(60)};
 const optim::Sgd kSgd{.learning_rate = 0.1};
 
 at::Tensor rows(std::int64_t first, std::int64_t count) {

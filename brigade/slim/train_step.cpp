@@ -10,7 +10,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/random_scope.h"
-#include "brigade/distribute/worker_agreement.h"
+#include "brigade/distribute/worker_group.h"
 #include "brigade/io/state_json.h"
 #include "brigade/optim/clipping.h"
 #include "brigade/variables/graph.h"

@@ -103,7 +103,8 @@ class DistributedDataset {
                      std::vector<c10::Device> devices, std::uint64_t seed, BatchKind kind,
                      std::shared_ptr<StepMeter> meter = nullptr, WorkerLayout layout = {},
                      InputOptions options = {},
-                     std::shared_ptr<EpochCounter> epochs = std::make_shared<EpochCounter>())
+                     std::shared_ptr<EpochCounter> epochs = std::make_shared<EpochCounter>(),
+                     std::shared_ptr<CreatedStates> created = nullptr)
       : seed_(seed) {
     input_ = {.ops = kBatchOps<B>,
               .devices = std::move(devices),
@@ -111,7 +112,8 @@ class DistributedDataset {
               .layout = std::move(layout),
               .options = options,
               .meter = std::move(meter),
-              .epochs = std::move(epochs)};
+              .epochs = std::move(epochs),
+              .created = std::move(created)};
     for (const data::Dataset<B>& dataset : datasets)
       input_.datasets.push_back(std::make_shared<AnyNode<B>>(dataset.node()));
     input_ = resolved(std::move(input_));
@@ -119,9 +121,11 @@ class DistributedDataset {
   DistributedDataset(data::Dataset<B> dataset, std::vector<c10::Device> devices, std::uint64_t seed,
                      BatchKind kind, std::shared_ptr<StepMeter> meter = nullptr,
                      WorkerLayout layout = {}, InputOptions options = {},
-                     std::shared_ptr<EpochCounter> epochs = std::make_shared<EpochCounter>())
+                     std::shared_ptr<EpochCounter> epochs = std::make_shared<EpochCounter>(),
+                     std::shared_ptr<CreatedStates> created = nullptr)
       : DistributedDataset(std::vector{std::move(dataset)}, std::move(devices), seed, kind,
-                           std::move(meter), std::move(layout), options, std::move(epochs)) {}
+                           std::move(meter), std::move(layout), options, std::move(epochs),
+                           std::move(created)) {}
 
   /// This dataset with `function` applied to each per-replica batch, on the replica's device. If
   /// batches are prefetched (`InputOptions::per_replica_buffer_size`), the function runs while the

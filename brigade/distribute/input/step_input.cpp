@@ -243,6 +243,11 @@ class StepInput::Impl {
       start.stages->set_default_tuning(input_tuning(input.devices, input.datasets.size()));
     }
     discard_collected();
+    if (!input_.created) return;
+    created_ = std::make_shared<CreatedState>(
+        CreatedState{.save = [this] { return save(); },
+                     .restore = [this](const io::StateTree& state) { restore(state); }});
+    input_.created->add(created_);
   }
   ~Impl() { cancellation_.cancel(); }  // the thread may be waiting for data
   Impl(const Impl&) = delete;
@@ -539,6 +544,7 @@ class StepInput::Impl {
       "This worker's dataset has no batch while other workers' datasets have some, so the shape of "
       "an empty batch is unknown: give every worker at least one batch.";
 
+  std::shared_ptr<const CreatedState> created_;  // null if the input has no registry
   const DistributedInput input_;
   InputCoordinator coordinator_;
   const std::size_t depth_;                      // steps to prefetch

@@ -14,13 +14,14 @@
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/runtime/stages.h"
+#include "brigade/distribute/created_state.h"
 #include "brigade/distribute/input/auto_shard.h"
 #include "brigade/distribute/input/batch_ops.h"
 #include "brigade/distribute/input/epoch_counter.h"
 #include "brigade/distribute/input/input_options.h"
 #include "brigade/distribute/per_replica.h"
 #include "brigade/distribute/replica_map.h"
-#include "brigade/distribute/step_meter.h"
+#include "brigade/distribute/step_times.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::distribute {
@@ -45,6 +46,8 @@ struct DistributedInput {
   std::shared_ptr<StepMeter> meter{};
   /// Counts the epochs that the iterators have reached; null: not counted.
   std::shared_ptr<EpochCounter> epochs{};
+  /// Where the iterators' positions are registered; null: nowhere.
+  std::shared_ptr<CreatedStates> created{};
 
   /// Whether this worker iterates over a shard of the dataset.
   bool has_shard() const {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "brigade/distribute/optimizer/gradients.h"
-#include "brigade/distribute/optimizer/loss_scale.h"
+#include "brigade/distribute/optimizer/objective.h"
 #include "brigade/distribute/strategy_ref.h"
 #include "brigade/optim/optimizer_state.h"
 #include "brigade/variables/variable.h"
@@ -110,6 +110,11 @@ class Optimizer {
   void set_learning_rate(double rate) const;
 
   const optim::OptimizerState& state() const { return *state_; }
+  /// `OptimizerOptions::global_step`.
+  const std::optional<variables::Variable>& global_step() const;
+
+  /// A handle that does not keep the optimizer in existence. For strategies.
+  class Weak;
 
   /// Restores what `state().save(name)` returned (see `OptimizerState::restore`), and discards
   /// accumulated micro-batches. Outside `run` only.
@@ -119,6 +124,8 @@ class Optimizer {
 
  private:
   struct Shared;
+  Optimizer(std::shared_ptr<optim::OptimizerState> state, std::shared_ptr<Shared> shared)
+      : state_(std::move(state)), shared_(std::move(shared)) {}
   /// Whether gradients may be reduced during backward: only if they are applied unchanged.
   enum class EagerReduction { kNo, kYes };
   Gradients gradients_of(const at::Tensor& loss, LossScale scale, EagerReduction eager) const;
@@ -131,6 +138,23 @@ class Optimizer {
   void apply_all_accumulated() const;
   std::shared_ptr<optim::OptimizerState> state_;
   std::shared_ptr<Shared> shared_;
+};
+
+class Optimizer::Weak {
+ public:
+  explicit Weak(const Optimizer& optimizer)
+      : state_(optimizer.state_), shared_(optimizer.shared_) {}
+  /// Nothing if the optimizer does not exist any more.
+  std::optional<Optimizer> lock() const {
+    auto state = state_.lock();
+    auto shared = shared_.lock();
+    if (!state || !shared) return std::nullopt;
+    return Optimizer(std::move(state), std::move(shared));
+  }
+
+ private:
+  std::weak_ptr<optim::OptimizerState> state_;
+  std::weak_ptr<Shared> shared_;
 };
 
 }  // namespace brigade::distribute

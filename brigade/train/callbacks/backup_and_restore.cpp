@@ -4,7 +4,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
-#include "brigade/checkpoint/checkpoint_removal.h"
+#include "brigade/checkpoint/checkpoint_directory.h"
 #include "brigade/train/session/session.h"
 #include "brigade/train/session/workers_saver.h"
 

@@ -119,7 +119,7 @@ TEST(BackupAndRestore, KeepsTheStateOfAnInterruptedFit) {
   const BackupDirectory folder;
   const CapturedLog log;
   SessionOptions session = quiet_session();
-  session.hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.last_step = 7})};
+  session.hooks = {StopAtStepHook{.last_step = 7}};
   const BackupAndRestore backup{.backup_dir = folder.backup()};
   FitProcess interrupted;
   interrupted.fit({backup}, session);

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "brigade/checkpoint/checkpoint.h"
-#include "brigade/optim/decay.h"
+#include "brigade/optim/schedule.h"
 #include "brigade/summary/event_file_reader.h"
 #include "brigade/train/callbacks/csv_logger.h"
 #include "brigade/train/callbacks/early_stopping.h"
@@ -111,7 +111,7 @@ TEST(EarlyStopping, KeepsItsPatienceAfterARestart) {
     ScriptedFit whole("val_loss", values);
     whole.run({options});
     SessionOptions first = session;
-    first.hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.num_steps = stop})};
+    first.hooks = {StopAtStepHook{.num_steps = stop}};
     ScriptedFit("val_loss", values).run({options}, first);
     ScriptedFit rest("val_loss", values);
     EXPECT_EQ(rest.run({options}, session).epochs.back(), 4) << stop;

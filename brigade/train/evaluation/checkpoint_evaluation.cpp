@@ -146,7 +146,8 @@ EvaluationReport evaluate_once(TrainingState& state, const io::Path& checkpoint_
     const Checkpoint checkpoint = Checkpoint::open(files, checkpoint_path);
     return evaluate_once(state, checkpoint, evaluation, options);
   }
-  const checkpoint::LatestComplete latest = checkpoint::find_latest_complete(files, checkpoint_path);
+  const checkpoint::LatestComplete latest =
+      checkpoint::find_latest_complete(files, checkpoint_path);
   for (const auto& broken : latest.broken) {
     base::log_warning(
         str_cat("Skipped the broken checkpoint ", broken.path.string(), ": ", broken.reason));

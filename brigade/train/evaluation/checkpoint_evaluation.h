@@ -37,7 +37,7 @@ struct EvaluationOptions {
   TrainingRestoreOptions restore = {};
   /// Called around the batches as around the steps of a session. The global step is always that of
   /// the checkpoint. `StopAfterNEvalsHook` limits the batches.
-  std::vector<std::shared_ptr<SessionRunHook>> hooks = {};
+  std::vector<HookPtr> hooks = {};
   /// The directory for summaries of the results at the checkpoint's global step, for example
   /// `<dir>/eval`. Empty: none are written.
   io::Path summary_dir = {};

@@ -249,7 +249,7 @@ TEST(EvaluateOnce, StopsAfterNEvals) {
   Counting counting(100);
   const CapturedLog log;
   EvaluationOptions options = in(training.files);
-  options.hooks = {std::make_shared<StopAfterNEvalsHook>(30)};
+  options.hooks = {StopAfterNEvalsHook{.num_evals = 30}};
   for (int time = 0; time < 2; ++time) {
     const EvaluationReport evaluated =
         evaluate_once(training.state, "/run", counting.evaluation(), options);
@@ -267,10 +267,10 @@ TEST(EvaluateOnce, WritesResultsAndHookValuesAtTheStepOfTheCheckpoint) {
   Counting counting(3);
   EvaluationOptions options = in(training.files);
   options.summary_dir = "/run/eval";
-  options.hooks = {std::make_shared<SummaryAtEndHook>(
-      SummaryAtEndHookOptions{.directory = "/run/other", .values = [](SessionContext& context) {
-                                return StepValues{{"step", at::full({}, context.global_step())}};
-                              }})};
+  options.hooks = {
+      SummaryAtEndHook{.directory = "/run/other", .values = [](SessionContext& context) {
+                         return StepValues{{"step", at::full({}, context.global_step())}};
+                       }}};
   evaluate_once(training.state, "/run", counting.evaluation(), options);
   EXPECT_THAT(scalar_values_in(*training.files, "/run/eval"), ElementsAre(Pair("seen@7", 3)));
   EXPECT_THAT(scalar_values_in(*training.files, "/run/other"), ElementsAre(Pair("step@7", 7)));

@@ -25,9 +25,9 @@ struct WaitForCheckpoint {
   SessionEnvironment environment = {};
 };
 
-/// Waits until `directory` contains a complete checkpoint that is newer than `last` (without `last`:
-/// any), and returns the newest; returns nothing after a timeout or a cancellation. The directory
-/// need not exist yet. Broken checkpoints are skipped with a warning. TensorFlow:
+/// Waits until `directory` contains a complete checkpoint that is newer than `last` (without
+/// `last`: any), and returns the newest; returns nothing after a timeout or a cancellation. The
+/// directory need not exist yet. Broken checkpoints are skipped with a warning. TensorFlow:
 /// evaluation.wait_for_new_checkpoint.
 ///
 /// Throws kInvalidArgument for an empty path, a negative timeout and a poll that is not above 0,

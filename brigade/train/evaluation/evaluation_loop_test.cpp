@@ -32,7 +32,7 @@ Evaluation of_value(const SmallTraining& training) {
 
 SessionOptions saving_each_step(std::int64_t last_step) {
   return {.checkpoint_dir = "/run",
-          .hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.last_step = last_step})},
+          .hooks = {StopAtStepHook{.last_step = last_step}},
           .save_checkpoints = {.steps = 1},
           .save_summaries = {},
           .log_step_count = {}};

@@ -1,6 +1,6 @@
 #include "brigade/train/graph/graph_writer.h"
 
-#include "brigade/train/model/model_graph.h"
+#include "brigade/train/graph/model_graph.h"
 
 namespace brigade::train {
 

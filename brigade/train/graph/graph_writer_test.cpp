@@ -36,7 +36,7 @@ std::vector<Content> contents(const io::FileSystem& files, const io::Path& folde
 /// A session of four steps of two replicas that writes summaries to /run.
 class GraphOfSession : public testing::Test {
  protected:
-  void run(const std::vector<std::shared_ptr<SessionRunHook>>& hooks = {}) {
+  void run(const std::vector<HookPtr>& hooks = {}) {
     MonitoredTrainingSession session(training_.state, {.hooks = hooks, .summary_dir = "/run"},
                                      {.files = files_});
     for (int step = 0; step < 4; ++step) session.run([&] { return training_.step(); });
@@ -62,8 +62,7 @@ TEST_F(GraphOfSession, IsWrittenOnceWithEveryReplica) {
 }
 
 TEST_F(GraphOfSession, HasTheTimesOfAProfiledStep) {
-  run({std::make_shared<ProfilerHook>(
-      ProfilerHookOptions{.directory = "/profile", .steps = StepRange{2, 3}})});
+  run({ProfilerHook{.directory = "/profile", .steps = StepRange{2, 3}}});
   const auto times = contents<summary::RunMetadataContent>(*files_, "/run");
   ASSERT_EQ(times.size(), 1u);
   EXPECT_EQ(times[0].tag, "step_3");

@@ -1,4 +1,4 @@
-#include "brigade/train/model/model_graph.h"
+#include "brigade/train/graph/model_graph.h"
 
 #include <c10/core/TensorImpl.h>
 

@@ -9,7 +9,6 @@
 
 #include "brigade/distribute/strategy.h"
 #include "brigade/summary/graph_def.h"
-#include "brigade/summary/run_metadata.h"
 #include "brigade/train/graph/operation_recorder.h"
 #include "brigade/variables/variable.h"
 

@@ -8,46 +8,50 @@
 
 namespace brigade::train {
 
-CheckpointSaverHook::CheckpointSaverHook(CheckpointSaverHookOptions options)
+std::shared_ptr<CheckpointSavingHook> CheckpointSaverHook::hook() const {
+  return std::make_shared<CheckpointSavingHook>(*this);
+}
+
+CheckpointSavingHook::CheckpointSavingHook(CheckpointSaverHook options)
     : options_(std::move(options)) {
   check_argument(!options_.saver.directory.empty(),
-                 "CheckpointSaverHookOptions::saver needs a directory.");
+                 "CheckpointSaverHook::saver needs a directory.");
   for (const auto& listener : options_.listeners)
     check_argument(listener != nullptr, "A listener of CheckpointSaverHook is null.");
 }
 
-CheckpointSaverHook::~CheckpointSaverHook() = default;
+CheckpointSavingHook::~CheckpointSavingHook() = default;
 
-void CheckpointSaverHook::begin(SessionContext& context) {
+void CheckpointSavingHook::begin(SessionContext& context) {
   saver_.emplace(context.state().strategy(), context.files(), options_.saver,
                  std::shared_ptr<const base::Clock>(std::shared_ptr<void>(), &context.clock()));
   timer_.emplace(options_.every, context.clock());
   for (const auto& listener : options_.listeners) listener->begin(context);
 }
 
-bool CheckpointSaverHook::is_saved_already(const SessionContext& context) {
+bool CheckpointSavingHook::is_saved_already(const SessionContext& context) {
   const std::vector<io::Path> saved = saver_->checkpoints();
   return context.broadcast_from_chief(context.restored_from() && !saved.empty() &&
                                       saved.back() == *context.restored_from());
 }
 
 // All workers count the same steps; for times, only the chief's clock counts.
-bool CheckpointSaverHook::is_due(const SessionContext& context) const {
+bool CheckpointSavingHook::is_due(const SessionContext& context) const {
   const bool is_due = timer_->is_due(context.global_step());
   return options_.every.time ? context.broadcast_from_chief(is_due) : is_due;
 }
 
-void CheckpointSaverHook::after_create_session(SessionContext& context) {
+void CheckpointSavingHook::after_create_session(SessionContext& context) {
   if (!is_saved_already(context)) return save(context);
   timer_->reset();
   timer_->mark(context.global_step());
 }
 
-void CheckpointSaverHook::after_run(SessionContext& context, const StepValues&) {
+void CheckpointSavingHook::after_run(SessionContext& context, const StepValues&) {
   if (is_due(context) && context.state().is_between_updates()) save(context);
 }
 
-void CheckpointSaverHook::save(SessionContext& context) {
+void CheckpointSavingHook::save(SessionContext& context) {
   for (const auto& listener : options_.listeners) listener->before_save(context);
   context.spans().measure("save", "checkpoint",
                           [&] { saver_->save(context.global_step(), context.state().contents()); });
@@ -57,7 +61,7 @@ void CheckpointSaverHook::save(SessionContext& context) {
   }
 }
 
-void CheckpointSaverHook::save_last(SessionContext& context) {
+void CheckpointSavingHook::save_last(SessionContext& context) {
   if (context.has_failed() || context.at_stop() == AtStop::kDiscard) return;
   if (timer_->last_step() == context.global_step()) return;
   if (context.state().is_between_updates()) {
@@ -76,7 +80,7 @@ void CheckpointSaverHook::save_last(SessionContext& context) {
                     " stays the newest. Call Optimizer::flush at the end of the data."));
 }
 
-void CheckpointSaverHook::end(SessionContext& context) {
+void CheckpointSavingHook::end(SessionContext& context) {
   if (!timer_) return;  // begin has failed
   std::exception_ptr first;
   const auto attempt = [&](const auto& call) {
@@ -93,11 +97,11 @@ void CheckpointSaverHook::end(SessionContext& context) {
   if (first) std::rethrow_exception(first);
 }
 
-void CheckpointSaverHook::wait() {
+void CheckpointSavingHook::wait() {
   if (saver_) saver_->checkpoints();
 }
 
-void CheckpointSaverHook::set_aside(const std::vector<io::Path>& broken) {
+void CheckpointSavingHook::set_aside(const std::vector<io::Path>& broken) {
   if (saver_) saver_->set_aside(broken);
 }
 

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "brigade/checkpoint/saver_options.h"
-#include "brigade/train/hooks/every.h"
 #include "brigade/train/hooks/hook.h"
 #include "brigade/train/hooks/step_timer.h"
 #include "brigade/train/session/workers_saver.h"
 
 namespace brigade::train {
+
+class CheckpointSavingHook;
 
 /// Whether the training continues after a save.
 enum class AfterSave { kContinue, kStop };
@@ -27,13 +28,6 @@ class CheckpointListener {
   virtual void end(SessionContext&) {}
 };
 
-struct CheckpointSaverHookOptions {
-  /// `directory` must be set.
-  checkpoint::SaverOptions saver;
-  Every every = {.time = std::chrono::seconds(600)};
-  std::vector<std::shared_ptr<CheckpointListener>> listeners = {};
-};
-
 /// Saves the whole training state: when the session is ready, unless it was restored from the same
 /// checkpoint; when a save is due; and at the end, if there were steps since the last save. A save
 /// that is due between two micro-batches of one update waits for the update. After an error, or a
@@ -44,11 +38,21 @@ struct CheckpointSaverHookOptions {
 ///
 /// An error of a background write is thrown by the next save. At the end, an error of the previous
 /// write is logged, and an error of the last write is thrown by `end`.
-class CheckpointSaverHook final : public SessionRunHook {
- public:
+struct CheckpointSaverHook {
+  /// `directory` must be set.
+  checkpoint::SaverOptions saver;
+  Every every = {.time = std::chrono::seconds(600)};
+  std::vector<std::shared_ptr<CheckpointListener>> listeners = {};
+
   /// Throws kInvalidArgument for invalid options.
-  explicit CheckpointSaverHook(CheckpointSaverHookOptions options);
-  ~CheckpointSaverHook() override;
+  std::shared_ptr<CheckpointSavingHook> hook() const;
+};
+
+/// The hook of `CheckpointSaverHook`.
+class CheckpointSavingHook final : public SessionRunHook {
+ public:
+  explicit CheckpointSavingHook(CheckpointSaverHook options);
+  ~CheckpointSavingHook() override;
 
   void begin(SessionContext& context) override;
   void after_create_session(SessionContext& context) override;
@@ -66,7 +70,7 @@ class CheckpointSaverHook final : public SessionRunHook {
   bool is_due(const SessionContext& context) const;
   void save_last(SessionContext& context);
 
-  CheckpointSaverHookOptions options_;
+  const CheckpointSaverHook options_;
   std::optional<WorkersSaver> saver_;  // since `begin`
   std::optional<StepTimer> timer_;
 };

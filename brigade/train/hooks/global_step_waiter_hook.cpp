@@ -7,35 +7,49 @@
 #include "brigade/base/strings.h"
 
 namespace brigade::train {
+namespace {
 
-GlobalStepWaiterHook::GlobalStepWaiterHook(GlobalStepWaiterOptions options)
-    : options_(std::move(options)) {
-  check_argument(options_.wait_until_step >= 0,
-                 base::str_cat("GlobalStepWaiterOptions::wait_until_step is ",
-                               options_.wait_until_step, "; it must be 0 or more."));
-  check_argument(options_.poll.count() > 0, "GlobalStepWaiterOptions::poll must be above 0.");
-}
-
-void GlobalStepWaiterHook::before_run(SessionContext& context) {
-  if (is_reached_) return;
-  const auto deadline = context.clock().now() + options_.max_wait;
-  bool is_told = false;
-  while (!context.should_stop()) {
-    const std::int64_t step = options_.global_step ? options_.global_step() : context.global_step();
-    is_reached_ = step >= options_.wait_until_step;
-    if (is_reached_) return;
-    if (context.clock().now() >= deadline) {
-      throw Error(ErrorCode::kDeadlineExceeded,
-                  base::str_cat("Waited ", options_.max_wait.count(), " ms for step ",
-                                options_.wait_until_step, "; the job is at step ", step, "."));
-    }
-    if (!std::exchange(is_told, true)) {
-      base::log_info(base::str_cat("Waiting for step ", options_.wait_until_step,
-                                   " before the first step of this worker; the current step is ",
-                                   step, "."));
-    }
-    context.wait(options_.poll);
+class GlobalStepWaiter final : public SessionRunHook {
+ public:
+  explicit GlobalStepWaiter(GlobalStepWaiterHook options) : options_(std::move(options)) {
+    check_argument(options_.wait_until_step >= 0,
+                   base::str_cat("GlobalStepWaiterHook::wait_until_step is ",
+                                 options_.wait_until_step, "; it must be 0 or more."));
+    check_argument(options_.poll.count() > 0, "GlobalStepWaiterHook::poll must be above 0.");
   }
+
+  void before_run(SessionContext& context) override {
+    if (is_reached_) return;
+    const auto deadline = context.clock().now() + options_.max_wait;
+    bool is_logged = false;
+    while (!context.should_stop()) {
+      const std::int64_t step =
+          options_.global_step ? options_.global_step() : context.global_step();
+      is_reached_ = step >= options_.wait_until_step;
+      if (is_reached_) return;
+      if (context.clock().now() >= deadline) {
+        throw Error(ErrorCode::kDeadlineExceeded,
+                    base::str_cat("Waited ", options_.max_wait.count(), " ms for step ",
+                                  options_.wait_until_step, "; the job is at step ", step, "."));
+      }
+      if (!std::exchange(is_logged, true)) {
+        base::log_info(base::str_cat("Waiting for step ", options_.wait_until_step,
+                                     " before the first step of this worker; the current step is ",
+                                     step, "."));
+      }
+      context.wait(options_.poll);
+    }
+  }
+
+ private:
+  const GlobalStepWaiterHook options_;
+  bool is_reached_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<SessionRunHook> GlobalStepWaiterHook::hook() const {
+  return std::make_shared<GlobalStepWaiter>(*this);
 }
 
 }  // namespace brigade::train

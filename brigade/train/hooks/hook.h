@@ -1,6 +1,9 @@
 #pragma once
 
+#include <concepts>
 #include <exception>
+#include <memory>
+#include <utility>
 
 #include "brigade/comm/worker_facts.h"
 #include "brigade/train/session/session_context.h"
@@ -39,6 +42,28 @@ class SessionRunHook {
   virtual void on_error(SessionContext&, const std::exception_ptr&) {}
   /// If `context.has_failed()`, the state must not be saved.
   virtual void end(SessionContext&) {}
+};
+
+/// Holds a hook: converts from a pointer to a hook, or from options such as
+/// `StopAtStepHook{.last_step = 10'000}`, whose `hook()` creates it.
+///
+/// Thread-safety: a pointer.
+class HookPtr {
+ public:
+  template <std::derived_from<SessionRunHook> Kind>
+  HookPtr(std::shared_ptr<Kind> hook) : hook_(std::move(hook)) {}
+  template <class Options>
+  requires requires(const Options& options) {
+    { options.hook() } -> std::convertible_to<std::shared_ptr<SessionRunHook>>;
+  }
+  HookPtr(const Options& options) : hook_(options.hook()) {}
+
+  SessionRunHook* get() const { return hook_.get(); }
+  SessionRunHook* operator->() const { return hook_.get(); }
+  explicit operator bool() const { return hook_ != nullptr; }
+
+ private:
+  std::shared_ptr<SessionRunHook> hook_;
 };
 
 }  // namespace brigade::train

@@ -28,11 +28,11 @@ using distribute::error_from;
 using distribute::mentions;
 using std::chrono::seconds;
 
-using Hooks = std::vector<std::shared_ptr<SessionRunHook>>;
+using Hooks = std::vector<HookPtr>;
 
 /// A session with this number of steps, one second each, and only these hooks.
 void run_with(SmallTraining& training, Hooks hooks, std::int64_t steps) {
-  hooks.push_back(std::make_shared<StopAtStepHook>(StopAtStep{.last_step = steps}));
+  hooks.push_back(StopAtStepHook{.last_step = steps});
   MonitoredTrainingSession session(
       training.state, {.hooks = std::move(hooks), .log_step_count = {}}, training.environment());
   while (!session.should_stop()) {
@@ -51,12 +51,12 @@ std::vector<std::int64_t> steps_in(const io::FileSystem& files, const io::Path& 
   return steps;
 }
 
-std::shared_ptr<CheckpointSaverHook> saver(
+std::shared_ptr<CheckpointSavingHook> saver(
     Every every, std::vector<std::shared_ptr<CheckpointListener>> listeners = {}) {
-  return std::make_shared<CheckpointSaverHook>(
-      CheckpointSaverHookOptions{.saver = {.directory = "/run", .keep_last = 0},
-                                 .every = every,
-                                 .listeners = std::move(listeners)});
+  return CheckpointSaverHook{.saver = {.directory = "/run", .keep_last = 0},
+                             .every = every,
+                             .listeners = std::move(listeners)}
+      .hook();
 }
 
 TEST(CheckpointSaverHook, SavesAtTheStartWhenDueAndAtTheEnd) {
@@ -140,7 +140,7 @@ TEST(CheckpointSaverHook, TheLastSaveReplacesAFailedOne) {
 TEST(StepCounterHook, LogsStepsPerSecond) {
   const CapturedLog log;
   SmallTraining training;
-  run_with(training, {std::make_shared<StepCounterHook>(Every{.steps = 4})}, 9);
+  run_with(training, {StepCounterHook{.every = {.steps = 4}}}, 9);
   EXPECT_EQ(log.lines(), (std::vector<std::string>{"global_step/sec: 1", "global_step/sec: 1"}));
 }
 
@@ -151,8 +151,7 @@ TEST(StepBreakdownHook, ReportsTheTimesOfEachReplica) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   MonitoredTrainingSession session(
       training.state,
-      {.hooks = {std::make_shared<StepBreakdownHook>(Every{.steps = 3}),
-                 std::make_shared<StopAtStepHook>(StopAtStep{.last_step = 4})},
+      {.hooks = {StepBreakdownHook{.every = {.steps = 3}}, StopAtStepHook{.last_step = 4}},
        .save_summaries = {},
        .log_step_count = {},
        .summary_dir = "/summaries"},
@@ -182,7 +181,7 @@ class Counter final : public SessionRunHook {
 
 TEST(Hook, KeepsStateInTheCheckpoint) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
-  const auto run = [&](const std::shared_ptr<SessionRunHook>& hook, AtStop at_stop) {
+  const auto run = [&](const HookPtr& hook, AtStop at_stop) {
     SmallTraining training(files);
     MonitoredTrainingSession session(
         training.state,
@@ -192,7 +191,7 @@ TEST(Hook, KeepsStateInTheCheckpoint) {
     session.request_stop(at_stop);
     session.close();
   };
-  run(std::make_shared<StepCounterHook>(), AtStop::kSave);  // a checkpoint that lacks the part
+  run(StepCounterHook{}, AtStop::kSave);  // a checkpoint that lacks the part
   const auto first = std::make_shared<Counter>();
   run(first, AtStop::kDiscard);
   EXPECT_EQ(first->count, 3);
@@ -204,24 +203,21 @@ TEST(Hook, KeepsStateInTheCheckpoint) {
 TEST(StopAtStepHook, CountsFromTheBeginningOfTheRun) {
   SmallTraining training;
   training.state.set_global_step(5);
-  const auto hook = std::make_shared<StopAtStepHook>(StopAtStep{.num_steps = 3});
+  const auto hook = StopAtStepHook{.num_steps = 3};
   run_with(training, {hook}, 100);
   EXPECT_EQ(training.state.global_step(), 8);
 }
 
 TEST(StopAtStepHook, TakesExactlyOneOption) {
-  EXPECT_THROW(StopAtStepHook({}), Error);
-  EXPECT_THROW(StopAtStepHook({.num_steps = 1, .last_step = 2}), Error);
-  EXPECT_THROW(StopAtStepHook({.last_step = -1}), Error);
+  EXPECT_THROW(StopAtStepHook{}.hook(), Error);
+  EXPECT_THROW((StopAtStepHook{.num_steps = 1, .last_step = 2}.hook()), Error);
+  EXPECT_THROW(StopAtStepHook{.last_step = -1}.hook(), Error);
 }
 
 TEST(LoggingHook, WritesValuesAndTheTimeSinceTheLastLine) {
   const CapturedLog log;
   SmallTraining training;
-  run_with(training,
-           {std::make_shared<LoggingHook>(
-               LoggingHookOptions{.values = {"loss"}, .every = {.steps = 3}, .at_end = true})},
-           6);
+  run_with(training, {LoggingHook{.values = {"loss"}, .every = {.steps = 3}, .at_end = true}}, 6);
   EXPECT_EQ(log.lines(),
             (std::vector<std::string>{"loss = 1", "loss = 4 (3.000 sec)", "loss = 6 (2.000 sec)"}));
 }
@@ -230,28 +226,27 @@ TEST(LoggingHook, SupportsAFormatAndLoggingOnlyAtTheEnd) {
   const CapturedLog log;
   SmallTraining training;
   run_with(training,
-           {std::make_shared<LoggingHook>(LoggingHookOptions{
-               .every = {},
-               .at_end = true,
-               .format = [](std::int64_t step,
-                            const StepValues&) { return base::str_cat("at ", step); }})},
+           {LoggingHook{.every = {},
+                        .at_end = true,
+                        .format = [](std::int64_t step,
+                                     const StepValues&) { return base::str_cat("at ", step); }}},
            3);
   EXPECT_EQ(log.lines(), (std::vector<std::string>{"at 3"}));
-  EXPECT_THROW(LoggingHook({.every = {}}), Error);
+  EXPECT_THROW(LoggingHook{.every = {}}.hook(), Error);
 }
 
 TEST(LoggingHook, ErrorNamesTheExistingValues) {
   SmallTraining training;
-  const auto hook = std::make_shared<LoggingHook>(LoggingHookOptions{.values = {"lost"}});
+  const auto hook = LoggingHook{.values = {"lost"}};
   const Error error = error_from([&] { run_with(training, {hook}, 3); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
   EXPECT_TRUE(mentions(error, "loss")) << error.what();
 }
 
-void run_to_nan(SmallTraining& training, NanHookOptions options, std::int64_t save_every = 100) {
+void run_to_nan(SmallTraining& training, NanHook options, std::int64_t save_every = 100) {
   MonitoredTrainingSession session(training.state,
                                    {.checkpoint_dir = "/run",
-                                    .hooks = {std::make_shared<NanHook>(std::move(options))},
+                                    .hooks = {std::move(options)},
                                     .save_checkpoints = {.steps = save_every},
                                     .save_summaries = {},
                                     .log_step_count = {}},
@@ -275,14 +270,14 @@ TEST(NanHook, FailsOrStopsWithoutSavingTheState) {
   EXPECT_TRUE(mentions(error, "'loss' is nan in step 3")) << error.what();
   EXPECT_EQ(steps_in(*failing.files, "/run"), (std::vector<std::int64_t>{0}));
   SmallTraining stopping;
-  run_to_nan(stopping, {.then = NanHookOptions::Then::kStop});
+  run_to_nan(stopping, {.then = NanHook::Then::kStop});
   EXPECT_EQ(stopping.value(), 3);
   EXPECT_EQ(steps_in(*stopping.files, "/run"), (std::vector<std::int64_t>{0}));
   SmallTraining saving;
   EXPECT_THROW(run_to_nan(saving, {}, 1), Error);
   EXPECT_EQ(steps_in(*saving.files, "/run"), (std::vector<std::int64_t>{0, 1, 2}));
   SmallTraining seldom;
-  run_to_nan(seldom, {.then = NanHookOptions::Then::kStop, .every_steps = 5});
+  run_to_nan(seldom, {.then = NanHook::Then::kStop, .every_steps = 5});
   EXPECT_EQ(seldom.value(), 5);
 }
 
@@ -299,7 +294,7 @@ TEST(FinalOpsHook, ComputesAtTheEndUnlessTheTrainingFailed) {
   run_with(training, {hook}, 2);
   EXPECT_EQ(hook->values()->number("step"), 2);
   const auto failed = final_ops();
-  const auto lost = std::make_shared<LoggingHook>(LoggingHookOptions{.values = {"lost"}});
+  const auto lost = LoggingHook{.values = {"lost"}};
   EXPECT_THROW(run_with(training, {failed, lost}, 5), Error);
   EXPECT_FALSE(failed->values().has_value());
 }
@@ -309,16 +304,11 @@ TEST(GlobalStepWaiterHook, WaitsForTheJobOrTheTimeout) {
   SmallTraining training;
   std::int64_t job = 0;
   run_with(training,
-           {std::make_shared<GlobalStepWaiterHook>(GlobalStepWaiterOptions{
-               .wait_until_step = 3, .global_step = [&] { return job++; }})},
-           2);
+           {GlobalStepWaiterHook{.wait_until_step = 3, .global_step = [&] { return job++; }}}, 2);
   EXPECT_EQ(training.clock.now().time_since_epoch(), std::chrono::milliseconds(3500));
   SmallTraining stuck;
   const Error error = error_from([&] {
-    run_with(stuck,
-             {std::make_shared<GlobalStepWaiterHook>(
-                 GlobalStepWaiterOptions{.wait_until_step = 3, .max_wait = seconds(10)})},
-             5);
+    run_with(stuck, {GlobalStepWaiterHook{.wait_until_step = 3, .max_wait = seconds(10)}}, 5);
   });
   EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
   EXPECT_EQ(stuck.value(), 0);
@@ -326,10 +316,7 @@ TEST(GlobalStepWaiterHook, WaitsForTheJobOrTheTimeout) {
 
 TEST(ProfilerHook, WritesATraceOfARangeOfSteps) {
   SmallTraining training;
-  run_with(training,
-           {std::make_shared<ProfilerHook>(
-               ProfilerHookOptions{.directory = "/profile", .steps = StepRange{2, 3}})},
-           5);
+  run_with(training, {ProfilerHook{.directory = "/profile", .steps = StepRange{2, 3}}}, 5);
   EXPECT_EQ(training.files->list("/profile"), (std::vector<std::string>{"timeline-3.json"}));
   const std::string trace = training.files->read("/profile/timeline-3.json");
   std::size_t steps = 0;
@@ -340,8 +327,7 @@ TEST(ProfilerHook, WritesATraceOfARangeOfSteps) {
 TEST(ProfilerHook, WritesSingleStepsAndAnUnfinishedRange) {
   SmallTraining training;
   run_with(training,
-           {std::make_shared<ProfilerHook>(ProfilerHookOptions{
-               .directory = "/profile", .steps = StepRange{5, 9}, .every = {.steps = 3}})},
+           {ProfilerHook{.directory = "/profile", .steps = StepRange{5, 9}, .every = {.steps = 3}}},
            5);
   EXPECT_EQ(training.files->list("/profile"),
             (std::vector<std::string>{"timeline-1.json", "timeline-4.json", "timeline-5.json"}));
@@ -349,26 +335,24 @@ TEST(ProfilerHook, WritesSingleStepsAndAnUnfinishedRange) {
 
 TEST(SummarySaverHook, NeedsADirectory) {
   SmallTraining training;
-  EXPECT_EQ(
-      error_from([&] { run_with(training, {std::make_shared<SummarySaverHook>()}, 2); }).code(),
-      ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(error_from([&] { run_with(training, {SummarySaverHook{}}, 2); }).code(),
+            ErrorCode::kFailedPrecondition);
 }
 
 TEST(SummarySaverHook, TwoHooksWriteAtDifferentRates) {
   SmallTraining training;
-  const auto rare = std::make_shared<SummarySaverHook>(SummarySaverHookOptions{
+  const auto rare = SummarySaverHook{
       .every = {.steps = 4},
       .summaries = [](summary::SummaryWriter& writer, std::int64_t step, const StepValues& values) {
         writer.scalar("rare", values.number("loss"), step);
-      }});
+      }};
   {
-    MonitoredTrainingSession session(
-        training.state,
-        {.hooks = {rare, std::make_shared<StopAtStepHook>(StopAtStep{.last_step = 6})},
-         .save_summaries = {.steps = 2},
-         .log_step_count = {},
-         .summary_dir = "/summaries"},
-        training.environment());
+    MonitoredTrainingSession session(training.state,
+                                     {.hooks = {rare, StopAtStepHook{.last_step = 6}},
+                                      .save_summaries = {.steps = 2},
+                                      .log_step_count = {},
+                                      .summary_dir = "/summaries"},
+                                     training.environment());
     training.run(session);
     session.close();
   }

@@ -1,6 +1,7 @@
 #include "brigade/train/hooks/logging_hook.h"
 
 #include <cstdio>
+#include <optional>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
@@ -25,32 +26,42 @@ std::string seconds(double time) {
   return text;
 }
 
+class StepLog final : public SessionRunHook {
+ public:
+  explicit StepLog(LoggingHook options) : options_(std::move(options)) {
+    check_argument(!options_.every.is_never() || options_.at_end,
+                   "LoggingHook would never log: set every, or at_end.");
+  }
+
+  void begin(SessionContext& context) override { timer_.emplace(options_.every, context.clock()); }
+
+  void after_run(SessionContext& context, const StepValues& values) override {
+    if (options_.at_end) last_ = values;
+    if (timer_->is_due(context.global_step())) log(context.global_step(), values);
+  }
+
+  void end(SessionContext& context) override {
+    if (!last_ || context.has_failed() || timer_->last_step() == context.global_step()) return;
+    log(context.global_step(), *last_);
+  }
+
+ private:
+  void log(std::int64_t step, const StepValues& values) {
+    const auto elapsed = timer_->mark(step);
+    if (options_.format) return base::log_info(options_.format(step, values));
+    base::log_info(base::str_cat(describe(options_.values, values),
+                                 elapsed ? seconds(elapsed->time.count()) : ""));
+  }
+
+  const LoggingHook options_;
+  std::optional<StepTimer> timer_;
+  std::optional<StepValues> last_;
+};
+
 }  // namespace
 
-LoggingHook::LoggingHook(LoggingHookOptions options) : options_(std::move(options)) {
-  check_argument(!options_.every.is_never() || options_.at_end,
-                 "LoggingHook would never log: set every, or at_end.");
-}
-
-void LoggingHook::begin(SessionContext& context) {
-  timer_.emplace(options_.every, context.clock());
-}
-
-void LoggingHook::after_run(SessionContext& context, const StepValues& values) {
-  if (options_.at_end) last_ = values;
-  if (timer_->is_due(context.global_step())) log(context.global_step(), values);
-}
-
-void LoggingHook::log(std::int64_t step, const StepValues& values) {
-  const auto elapsed = timer_->mark(step);
-  if (options_.format) return base::log_info(options_.format(step, values));
-  base::log_info(base::str_cat(describe(options_.values, values),
-                               elapsed ? seconds(elapsed->time.count()) : ""));
-}
-
-void LoggingHook::end(SessionContext& context) {
-  if (!last_ || context.has_failed() || timer_->last_step() == context.global_step()) return;
-  log(context.global_step(), *last_);
+std::shared_ptr<SessionRunHook> LoggingHook::hook() const {
+  return std::make_shared<StepLog>(*this);
 }
 
 }  // namespace brigade::train

@@ -1,29 +1,57 @@
 #include "brigade/train/hooks/profiler_hook.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/train/model/model_graph.h"
+#include "brigade/summary/trace.h"
+#include "brigade/train/graph/model_graph.h"
+#include "brigade/train/graph/operation_recorder.h"
 
 namespace brigade::train {
+namespace {
 
-ProfilerHook::ProfilerHook(ProfilerHookOptions options) : options_(std::move(options)) {
-  check_argument(!options_.directory.empty(), "ProfilerHookOptions needs a directory.");
-  check_argument(options_.steps || !options_.every.is_never(),
-                 "ProfilerHookOptions: set steps or every.");
+class Profiler final : public SessionRunHook {
+ public:
+  explicit Profiler(ProfilerHook options);
+  void begin(SessionContext& context) override;
+  void before_run(SessionContext& context) override;
+  void after_run(SessionContext& context, const StepValues& values) override;
+  void end(SessionContext& context) override;
+
+ private:
+  void take_operations();
+  void write(SessionContext& context);
+  void write_timings(SessionContext& context);
+
+  const ProfilerHook options_;
+  std::optional<StepTimer> timer_;
+  bool is_recording_ = false;
+  std::int64_t last_ = 0;  // of the current recording
+  std::optional<OperationRecorder> operations_;
+  OperationRecord last_step_;
+  std::vector<summary::TraceEvent> events_;  // operations of the recorded steps
+  std::map<std::pair<std::int64_t, std::uint64_t>, std::int64_t> rows_;  // by replica and thread
+};
+
+Profiler::Profiler(ProfilerHook options) : options_(std::move(options)) {
+  check_argument(!options_.directory.empty(), "ProfilerHook needs a directory.");
+  check_argument(options_.steps || !options_.every.is_never(), "ProfilerHook: set steps or every.");
   const StepRange range = options_.steps.value_or(StepRange{});
   check_argument(range.first >= 1 && range.last >= range.first,
-                 base::str_cat("ProfilerHookOptions::steps is ", range.first, " to ", range.last,
+                 base::str_cat("ProfilerHook::steps is ", range.first, " to ", range.last,
                                "; the first must be 1 or more and not after the last."));
 }
 
-void ProfilerHook::begin(SessionContext& context) {
+void Profiler::begin(SessionContext& context) {
   timer_.emplace(options_.every, context.clock());
   context.files()->create_directories(options_.directory);
 }
 
-void ProfilerHook::before_run(SessionContext& context) {
+void Profiler::before_run(SessionContext& context) {
   const std::int64_t step = context.global_step() + 1;
   if (!is_recording_) {
     const bool in_range =
@@ -40,13 +68,13 @@ void ProfilerHook::before_run(SessionContext& context) {
   operations_->start();
 }
 
-void ProfilerHook::after_run(SessionContext& context, const StepValues&) {
+void Profiler::after_run(SessionContext& context, const StepValues&) {
   if (!is_recording_) return;
   take_operations();
   if (context.global_step() >= last_) write(context);
 }
 
-void ProfilerHook::take_operations() {
+void Profiler::take_operations() {
   last_step_ = operations_->stop();
   operations_.reset();
   for (const Operation& operation : last_step_.operations) {
@@ -64,7 +92,7 @@ void ProfilerHook::take_operations() {
   }
 }
 
-void ProfilerHook::write(SessionContext& context) {
+void Profiler::write(SessionContext& context) {
   is_recording_ = false;
   std::vector<summary::TraceEvent> events = context.spans().stop();
   events.insert(events.end(), events_.begin(), events_.end());
@@ -85,7 +113,7 @@ void ProfilerHook::write(SessionContext& context) {
   rows_.clear();
 }
 
-void ProfilerHook::write_timings(SessionContext& context) {
+void Profiler::write_timings(SessionContext& context) {
   if (context.summaries() == nullptr || last_step_.backward_roots.empty()) return;
   const TrainingState& state = context.state();
   const ModelGraph graph = model_graph(state.strategy(), state.variables(), last_step_);
@@ -93,9 +121,15 @@ void ProfilerHook::write_timings(SessionContext& context) {
                                     node_timings(graph, last_step_), context.global_step());
 }
 
-void ProfilerHook::end(SessionContext& context) {
+void Profiler::end(SessionContext& context) {
   operations_.reset();  // of an unfinished step
   if (is_recording_) write(context);
+}
+
+}  // namespace
+
+std::shared_ptr<SessionRunHook> ProfilerHook::hook() const {
+  return std::make_shared<Profiler>(*this);
 }
 
 }  // namespace brigade::train

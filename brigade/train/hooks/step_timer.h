@@ -5,9 +5,17 @@
 #include <optional>
 
 #include "brigade/base/clock.h"
-#include "brigade/train/hooks/every.h"
 
 namespace brigade::train {
+
+/// How often to do something. If both are set, it is due when either has passed (TensorFlow allows
+/// only one); if neither is set, never.
+struct Every {
+  std::optional<std::int64_t> steps = std::nullopt;
+  std::optional<std::chrono::milliseconds> time = std::nullopt;
+
+  bool is_never() const { return !steps && !time; }
+};
 
 /// Decides when something is due again, by steps, by time, or by whichever comes first (TensorFlow:
 /// SecondOrStepTimer). The first `is_due` after construction or `reset` returns true.

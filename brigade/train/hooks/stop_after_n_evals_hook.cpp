@@ -7,24 +7,36 @@
 #include "brigade/base/strings.h"
 
 namespace brigade::train {
+namespace {
 
-StopAfterNEvalsHook::StopAfterNEvalsHook(std::int64_t num_evals, LogProgress log_progress)
-    : num_evals_(num_evals), log_progress_(log_progress) {
-  check_argument(num_evals > 0, base::str_cat("StopAfterNEvalsHook: num_evals is ", num_evals,
-                                              " and must be at least 1."));
-}
+class EvalsCounter final : public SessionRunHook {
+ public:
+  explicit EvalsCounter(const StopAfterNEvalsHook& options) : options_(options) {
+    check_argument(options.num_evals > 0,
+                   base::str_cat("StopAfterNEvalsHook: num_evals is ", options.num_evals,
+                                 " and must be at least 1."));
+  }
 
-void StopAfterNEvalsHook::begin(SessionContext&) {
-  done_ = 0;
-}
+  void begin(SessionContext&) override { done_ = 0; }
 
-void StopAfterNEvalsHook::after_run(SessionContext& context, const StepValues&) {
-  ++done_;
-  const std::int64_t tenth = std::max<std::int64_t>(1, num_evals_ / 10);
-  const bool is_told = done_ % tenth == 0 || done_ == num_evals_;
-  if (log_progress_ == LogProgress::kYes && is_told)
-    base::log_info(base::str_cat("Evaluation [", done_, "/", num_evals_, "]"));
-  if (done_ >= num_evals_) context.request_stop();
+  void after_run(SessionContext& context, const StepValues&) override {
+    ++done_;
+    const std::int64_t num_evals = options_.num_evals;
+    const std::int64_t tenth = std::max<std::int64_t>(1, num_evals / 10);
+    if (options_.log_progress && (done_ % tenth == 0 || done_ == num_evals))
+      base::log_info(base::str_cat("Evaluation [", done_, "/", num_evals, "]"));
+    if (done_ >= num_evals) context.request_stop();
+  }
+
+ private:
+  const StopAfterNEvalsHook options_;
+  std::int64_t done_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<SessionRunHook> StopAfterNEvalsHook::hook() const {
+  return std::make_shared<EvalsCounter>(*this);
 }
 
 }  // namespace brigade::train

@@ -1,36 +1,63 @@
 #include "brigade/train/hooks/summary_saver_hook.h"
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "brigade/base/error.h"
-#include "brigade/train/graph/number_summaries.h"
+#include "brigade/summary/summary_writer.h"
+#include "brigade/train/graph/graph_writer.h"
 
 namespace brigade::train {
+namespace {
 
-SummarySaverHook::SummarySaverHook(SummarySaverHookOptions options)
-    : options_(std::move(options)), graph_({.write_graph = options_.write_graph}) {
-  if (!options_.summaries) options_.summaries = write_numbers;
+class SummarySaver final : public SessionRunHook {
+ public:
+  explicit SummarySaver(SummarySaverHook options)
+      : options_(std::move(options)), graph_({.write_graph = options_.write_graph}) {
+    if (!options_.summaries) options_.summaries = write_numbers;
+  }
+
+  void begin(SessionContext& context) override {
+    check_state(context.summaries() != nullptr,
+                "SummarySaverHook has no directory to write to: set SessionOptions::summary_dir or "
+                "checkpoint_dir.");
+    timer_.emplace(options_.every, context.clock());
+  }
+
+  void before_run(SessionContext& context) override { graph_.before_step(context.clock()); }
+
+  void after_run(SessionContext& context, const StepValues& values) override {
+    graph_.after_step(*context.summaries(), context.state());
+    if (!timer_->is_due(context.global_step())) return;
+    options_.summaries(*context.summaries(), context.global_step(), values);
+    timer_->mark(context.global_step());
+  }
+
+  void end(SessionContext& context) override {
+    graph_.stop();
+    if (timer_) context.summaries()->flush();
+  }
+
+ private:
+  SummarySaverHook options_;
+  std::optional<StepTimer> timer_;
+  GraphWriter graph_;
+};
+
+}  // namespace
+
+void write_numbers(summary::SummaryWriter& summaries, std::int64_t step, const StepValues& values) {
+  const std::vector<std::string> names = values.names();
+  std::vector<summary::TaggedScalar> scalars;
+  for (const std::string& name : names) {
+    if (values.tensor(name).numel() == 1) scalars.push_back({name, values.number(name)});
+  }
+  if (!scalars.empty()) summaries.scalars(scalars, step);
 }
 
-void SummarySaverHook::begin(SessionContext& context) {
-  check_state(context.summaries() != nullptr,
-              "SummarySaverHook has no directory to write to: set SessionOptions::summary_dir or "
-              "checkpoint_dir.");
-  timer_.emplace(options_.every, context.clock());
-}
-
-void SummarySaverHook::before_run(SessionContext& context) {
-  graph_.before_step(context.clock());
-}
-
-void SummarySaverHook::after_run(SessionContext& context, const StepValues& values) {
-  graph_.after_step(*context.summaries(), context.state());
-  if (!timer_->is_due(context.global_step())) return;
-  options_.summaries(*context.summaries(), context.global_step(), values);
-  timer_->mark(context.global_step());
-}
-
-void SummarySaverHook::end(SessionContext& context) {
-  graph_.stop();
-  if (timer_) context.summaries()->flush();
+std::shared_ptr<SessionRunHook> SummarySaverHook::hook() const {
+  return std::make_shared<SummarySaver>(*this);
 }
 
 }  // namespace brigade::train

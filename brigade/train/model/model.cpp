@@ -11,7 +11,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
-#include "brigade/distribute/worker_agreement.h"
+#include "brigade/distribute/worker_group.h"
 #include "brigade/metrics/make_metric.h"
 #include "brigade/train/model/fit_loop.h"
 #include "brigade/train/model/trainer.h"

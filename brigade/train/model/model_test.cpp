@@ -21,7 +21,7 @@
 #include "brigade/input/synthetic.h"
 #include "brigade/layers/regularizers.h"
 #include "brigade/optim/adam.h"
-#include "brigade/optim/decay.h"
+#include "brigade/optim/schedule.h"
 #include "brigade/train/callbacks/early_stopping.h"
 #include "brigade/train/hooks/stop_at_step_hook.h"
 #include "brigade/train/testing/small_session.h"
@@ -297,7 +297,7 @@ void expect_exact_resumption(std::int64_t stop, std::optional<std::int64_t> step
   session.checkpoint_dir = folder.path;
   session.save_checkpoints = {.steps = 100};
   SessionOptions first = session;
-  first.hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.num_steps = stop})};
+  first.hooks = {StopAtStepHook{.num_steps = stop}};
   const Trained half = train_to_the_end(first, steps_per_epoch);
   const std::int64_t steps = steps_per_epoch.value_or(4);  // 37 examples, 10 a batch
   EXPECT_EQ(half.history.epochs.size(), static_cast<std::size_t>(stop / steps));

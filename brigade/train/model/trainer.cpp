@@ -2,7 +2,7 @@
 
 #include <ATen/ops/scalar_tensor.h>
 
-#include "brigade/layers/v1/loss_collection.h"
+#include "brigade/layers/v1/tf_losses.h"
 #include "brigade/variables/graph.h"
 
 namespace brigade::train::internal {

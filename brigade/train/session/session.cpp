@@ -5,7 +5,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/distribute/worker_agreement.h"
+#include "brigade/distribute/worker_group.h"
 #include "brigade/train/hooks/checkpoint_saver_hook.h"
 #include "brigade/train/hooks/step_counter_hook.h"
 #include "brigade/train/hooks/summary_saver_hook.h"
@@ -20,6 +20,12 @@ bool is_chief(const SessionOptions& options) {
   return options.role == SessionRole::kChief;
 }
 
+std::shared_ptr<TrainingState> state_of(distribute::Strategy& strategy) {
+  auto state = std::make_shared<TrainingState>(strategy);
+  state->add_created();
+  return state;
+}
+
 SessionOptions validated(SessionOptions options, const distribute::Strategy& strategy) {
   if (!strategy.is_chief()) options.role = SessionRole::kWorker;
   check_argument(options.max_recoveries >= 0,
@@ -27,7 +33,8 @@ SessionOptions validated(SessionOptions options, const distribute::Strategy& str
                          "; it must be 0 or more."));
   check_argument(options.ready_poll.count() > 0, "SessionOptions::ready_poll must be above 0.");
   for (const auto* hooks : {&options.hooks, &options.chief_only_hooks}) {
-    for (const auto& hook : *hooks) check_argument(hook != nullptr, "A session's hook is null.");
+    for (const auto& hook : *hooks)
+      check_argument(static_cast<bool>(hook), "A session's hook is null.");
   }
   return options;
 }
@@ -71,15 +78,27 @@ comm::Facts facts_of(const SessionOptions& options, const TrainingState& state) 
 
 MonitoredTrainingSession::MonitoredTrainingSession(TrainingState& state, SessionOptions options,
                                                    SessionEnvironment environment)
-    : options_(validated(std::move(options), state.strategy())),
+    : MonitoredTrainingSession(std::shared_ptr<TrainingState>(std::shared_ptr<void>(), &state),
+                               std::move(options), std::move(environment)) {}
+
+MonitoredTrainingSession::MonitoredTrainingSession(distribute::Strategy& strategy,
+                                                   SessionOptions options,
+                                                   SessionEnvironment environment)
+    : MonitoredTrainingSession(state_of(strategy), std::move(options), std::move(environment)) {}
+
+MonitoredTrainingSession::MonitoredTrainingSession(std::shared_ptr<TrainingState> training_state,
+                                                   SessionOptions options,
+                                                   SessionEnvironment environment)
+    : state_(std::move(training_state)),
+      options_(validated(std::move(options), state_->strategy())),
       summaries_(make_summaries(options_, environment, system_clock_)),
-      context_(state, std::move(environment), summaries_.get()),
+      context_(*state_, std::move(environment), summaries_.get()),
       exceptions_at_start_(std::uncaught_exceptions()) {
   context_.cancel_ = options_.cancel;
   on_cancel_ = options_.cancel.on_cancel([this] { context_.request_stop(); });
   try {
     distribute::check_agreement(
-        state.strategy().workers(), facts_of(options_, state),
+        state_->strategy().workers(), facts_of(options_, *state_),
         {.what = "training sessions", .advice = "give every worker's session the same options."});
     make_hooks();
     runner_ = StepRunner({.max_retries = can_recover() ? options_.max_recoveries : 0,
@@ -114,21 +133,20 @@ void MonitoredTrainingSession::make_hooks() {
   if (is_chief(options_)) {
     add_all(options_.chief_only_hooks);
     if (!options_.log_step_count.is_never())
-      hooks_.push_back(std::make_shared<StepCounterHook>(options_.log_step_count));
+      hooks_.push_back(StepCounterHook{.every = options_.log_step_count});
     if (summaries_ && !options_.save_summaries.is_never()) {
-      hooks_.push_back(std::make_shared<SummarySaverHook>(
-          SummarySaverHookOptions{.every = options_.save_summaries,
-                                  .summaries = options_.scaffold.summaries,
-                                  .write_graph = true}));
+      hooks_.push_back(SummarySaverHook{.every = options_.save_summaries,
+                                        .summaries = options_.scaffold.summaries,
+                                        .write_graph = true});
     }
   }
   // All workers read the state that is saved; the chief writes it.
   const bool participates = is_chief(options_) || context_.state().strategy().num_workers() > 1;
   if (participates && !options_.checkpoint_dir.empty() && !options_.save_checkpoints.is_never()) {
-    CheckpointSaverHookOptions saving{.saver = options_.scaffold.saver,
-                                      .every = options_.save_checkpoints};
+    CheckpointSaverHook saving{.saver = options_.scaffold.saver,
+                               .every = options_.save_checkpoints};
     saving.saver.directory = options_.checkpoint_dir;
-    saver_ = std::make_shared<CheckpointSaverHook>(std::move(saving));
+    saver_ = saving.hook();
     hooks_.push_back(saver_);
   }
   add_all(options_.hooks);
@@ -293,7 +311,7 @@ std::optional<StepValues> MonitoredTrainingSession::try_run(const StepFunction& 
   state.advance();
   spans().measure("after_run", "hook", [&] {
     for (const auto& hook : hooks_) {
-      if (hook != saver_) hook->after_run(context_, *values);
+      if (hook.get() != saver_.get()) hook->after_run(context_, *values);
     }
     // Last, so that it saves the other hooks' state after this step, and nothing if one of them
     // threw.

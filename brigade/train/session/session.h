@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "brigade/checkpoint/checkpoint.h"
+#include "brigade/checkpoint/saver_options.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/io/file_system.h"
-#include "brigade/train/hooks/every.h"
 #include "brigade/train/hooks/hook.h"
-#include "brigade/train/session/scaffold.h"
+#include "brigade/train/hooks/step_timer.h"
+#include "brigade/train/hooks/summary_saver_hook.h"
 #include "brigade/train/session/session_context.h"
 #include "brigade/train/session/step_runner.h"
 #include "brigade/train/session/step_values.h"
@@ -22,7 +23,7 @@
 
 namespace brigade::train {
 
-class CheckpointSaverHook;
+class CheckpointSavingHook;
 
 /// The chief saves, logs and writes summaries; there is one per job. Workers only train. Under a
 /// strategy with several workers, the strategy's chief is the chief, whatever the options say.
@@ -38,6 +39,26 @@ enum class Resume {
   kNever,  ///< from the start; existing checkpoints stay until newer ones replace them
 };
 
+/// The parts of a session that depend on the model (TensorFlow: tf.train.Scaffold). All are
+/// optional.
+struct Scaffold {
+  /// Sets the initial values. Called only if no checkpoint was restored; to start from pretrained
+  /// weights, call `checkpoint::restore_variables` here. Variables already have the values of their
+  /// initializers.
+  std::function<void(TrainingState&)> init = {};
+  /// Always called, after `init` or the restore: for state that is in no checkpoint.
+  std::function<void(TrainingState&)> local_init = {};
+  /// Returns why the training cannot start yet, or nothing if it can. Called at the start, before
+  /// `local_init`: a worker calls it until the training can start; for a chief a reason is an
+  /// error.
+  std::function<std::optional<std::string>()> not_ready = {};
+  /// How the session saves; its directory is set to the session's `checkpoint_dir`.
+  checkpoint::SaverOptions saver = {};
+  /// Writes summaries as often as `SessionOptions::save_summaries` says. Empty: every scalar value
+  /// of the step is written.
+  SummaryFunction summaries = {};
+};
+
 /// The defaults are TensorFlow's, where TensorFlow has the option.
 struct SessionOptions {
   /// The directory of checkpoints. Empty: nothing is saved, and the session does not recover from
@@ -46,9 +67,9 @@ struct SessionOptions {
   SessionRole role = SessionRole::kChief;
   Scaffold scaffold = {};
   /// Called after the built-in hooks, in this order.
-  std::vector<std::shared_ptr<SessionRunHook>> hooks = {};
+  std::vector<HookPtr> hooks = {};
   /// Hooks of the chief only; called before all others.
-  std::vector<std::shared_ptr<SessionRunHook>> chief_only_hooks = {};
+  std::vector<HookPtr> chief_only_hooks = {};
 
   /// How often to save; a checkpoint is also saved after the start and at the end. `Every{}`:
   /// never.
@@ -81,21 +102,26 @@ struct SessionOptions {
 /// complete checkpoint, saves, logs, writes summaries, stops, and recovers from errors (TensorFlow:
 /// tf.train.MonitoredTrainingSession).
 ///
-///   MonitoredTrainingSession session(state, {.checkpoint_dir = dir,
-///       .hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.last_step = 10'000})}});
+///   auto model = strategy.create<models::MnistCnn>();
+///   auto adam = strategy.optimizer(model, optim::Adam{.learning_rate = 1e-3});
+///   auto batches = strategy.distribute(dataset).iterator();
+///   MonitoredTrainingSession session(strategy, {.checkpoint_dir = dir,
+///                                               .hooks = {StopAtStepHook{.last_step = 10'000}}});
 ///   while (!session.should_stop()) {
-///     session.run([&]() -> std::optional<StepValues> {
-///       const auto batch = batches.next();
-///       if (!batch) return std::nullopt;  // the data ends: the session stops
-///       const auto losses = strategy.run(step, *batch);
-///       return StepValues{{"loss", strategy.reduce_mean_over_examples(losses)}};
+///     session.run(batches, [&](const input::LabeledBatch& batch) {
+///       const auto loss = losses::sparse_softmax_cross_entropy(model(batch.features),
+///       batch.labels); adam.minimize(loss); return loss.detach();
 ///     });
 ///   }
 ///   session.close();
 ///
+/// The session saves and restores what was created in the strategy before it: models, optimizers,
+/// metrics and iterators (`TrainingState::add_created`). To name them, to save something else, or
+/// to give an optimizer a schedule, add them to a `TrainingState` and pass that.
+///
 /// A program that is killed at any moment and started again ends with the same weights as without
-/// the interruption (see TrainingState), provided that each step reads its data from iterators that
-/// were added to the state.
+/// the interruption (see TrainingState), provided that each step reads its data from iterators of
+/// the state.
 ///
 /// The order of hooks of a chief: chief_only_hooks, StepCounterHook, SummarySaverHook,
 /// CheckpointSaverHook, hooks. A worker has only hooks. CheckpointSaverHook's `after_run` is called
@@ -126,6 +152,10 @@ class MonitoredTrainingSession {
   /// `state` must outlive the session.
   explicit MonitoredTrainingSession(TrainingState& state, SessionOptions options = {},
                                     SessionEnvironment environment = {});
+  /// The same, with a state of its own: everything that was created in the strategy and still
+  /// exists.
+  explicit MonitoredTrainingSession(distribute::Strategy& strategy, SessionOptions options = {},
+                                    SessionEnvironment environment = {});
   /// Closes the session; errors are logged: call `close` to get them. During stack unwinding the
   /// hooks end as after a failed step: nothing is saved.
   ~MonitoredTrainingSession();
@@ -140,6 +170,19 @@ class MonitoredTrainingSession {
   /// earlier step. Any other error ends the hooks, closes the session and is rethrown. Throws
   /// kFailedPrecondition if `should_stop` is true.
   std::optional<StepValues> run(const StepFunction& step);
+  /// The same, for a step on the next batch of `batches`: calls `function(batch)` in each replica
+  /// with its part of the batch, as `Strategy::run`. The mean over all examples of the losses that
+  /// it returns is the step's value "loss".
+  template <class Iterator, class Function>
+  std::optional<StepValues> run(Iterator& batches, const Function& function) {
+    return run([&]() -> std::optional<StepValues> {
+      const auto batch = batches.next();
+      if (!batch) return std::nullopt;
+      distribute::Strategy& strategy = state().strategy();
+      const auto losses = strategy.run(function, *batch);
+      return StepValues{{"loss", strategy.reduce_mean_over_examples(losses)}};
+    });
+  }
 
   /// Ends the training after the current step; `at_stop` says whether `close` saves the state.
   /// Programs call it on SIGTERM.
@@ -156,8 +199,11 @@ class MonitoredTrainingSession {
   /// For measuring parts of a step, such as reading the next batch; the profiler shows them.
   Spans& spans() { return context_.spans(); }
   SessionContext& context() { return context_; }
+  TrainingState& state() const { return context_.state(); }
 
  private:
+  MonitoredTrainingSession(std::shared_ptr<TrainingState> state, SessionOptions options,
+                           SessionEnvironment environment);
   void make_hooks();
   void start();
   void wait_until_ready();
@@ -175,11 +221,12 @@ class MonitoredTrainingSession {
   void fail(const std::exception_ptr& error);
 
   const base::SystemClock system_clock_;
+  const std::shared_ptr<TrainingState> state_;
   SessionOptions options_;
   std::unique_ptr<summary::SummaryWriter> summaries_;
   SessionContext context_;
-  std::vector<std::shared_ptr<SessionRunHook>> hooks_;
-  std::shared_ptr<CheckpointSaverHook> saver_;  // among hooks_; null without checkpoints
+  std::vector<HookPtr> hooks_;
+  std::shared_ptr<CheckpointSavingHook> saver_;  // among hooks_; null without checkpoints
   std::optional<TrainingRestoreReport> restored_;
   std::vector<checkpoint::BrokenCheckpoint> passed_over_;
   concurrency::CancelRegistration on_cancel_;

@@ -52,8 +52,8 @@ class RecordingHook final : public SessionRunHook {
   std::string fails_at_;
 };
 
-std::shared_ptr<SessionRunHook> stop_at(std::int64_t last_step) {
-  return std::make_shared<StopAtStepHook>(StopAtStep{.last_step = last_step});
+HookPtr stop_at(std::int64_t last_step) {
+  return StopAtStepHook{.last_step = last_step};
 }
 
 /// Saves at each step and writes nothing else.
@@ -186,6 +186,42 @@ TEST(Session, ResumesFromTheLastCheckpointWithoutExtraSteps) {
   MonitoredTrainingSession session(training.state, saving(10), training.environment());
   EXPECT_TRUE(session.should_stop());
   EXPECT_EQ(training.value(), 10);
+}
+
+TEST(Session, FindsWhatWasCreatedInTheStrategy) {
+  const CapturedLog log;
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  const auto train = [&](const io::Path& directory, std::int64_t last_step) {
+    distribute::MirroredStrategy strategy(distribute::cpus(2));
+    ToyTraining training(strategy);
+    MonitoredTrainingSession session(
+        strategy,
+        {.checkpoint_dir = directory, .hooks = {stop_at(last_step)}, .log_step_count = {}},
+        {.files = files});
+    while (!session.should_stop()) session.run([&] { return training.step(); });
+    session.close();
+    EXPECT_EQ(session.state().global_step(), last_step);
+    return std::pair(training.weights(), training.accuracy.result());
+  };
+  const auto uninterrupted = train("/uninterrupted", 12);
+  train("/run", 7);
+  EXPECT_EQ(train("/run", 12), uninterrupted);
+}
+
+TEST(Session, RunsAStepOnTheNextBatch) {
+  const CapturedLog log;
+  distribute::MirroredStrategy strategy(distribute::cpus(2));
+  ToyTraining training(strategy);
+  MonitoredTrainingSession session(strategy, {.log_step_count = {}});
+  double sum = 0;
+  while (!session.should_stop()) {
+    const auto values = session.run(training.batches, [](const input::LabeledBatch& batch) {
+      return batch.features.sum() * 0 + batch.features.size(0);
+    });
+    if (values) sum += values->number("loss");
+  }
+  EXPECT_EQ(session.state().global_step(), 20);
+  EXPECT_NEAR(sum, 20 * (4 * 4 + 3 * 3) / 7.0, 1e-4) << "means over the examples of 4 and 3";
 }
 
 TEST(Session, ResumesFromTheGivenCheckpoint) {
@@ -421,7 +457,8 @@ TEST(Session, AnErrorOfTheProgramSavesNothing) {
 TEST(Session, RefusesInvalidOptions) {
   SmallTraining training;
   for (const SessionOptions& options :
-       {SessionOptions{.hooks = {nullptr}}, SessionOptions{.max_recoveries = -1},
+       {SessionOptions{.hooks = {std::shared_ptr<SessionRunHook>()}},
+        SessionOptions{.max_recoveries = -1},
         SessionOptions{.checkpoint_dir = "/run", .save_checkpoints = {.steps = 0}}}) {
     EXPECT_EQ(error_from([&] {
                 MonitoredTrainingSession(training.state, options, training.environment());

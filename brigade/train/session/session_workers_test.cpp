@@ -14,8 +14,8 @@
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/io/testing/faulty_file_system.h"
 #include "brigade/io/testing/memory_file_system.h"
-#include "brigade/layers/v1/core.h"
-#include "brigade/optim/decay.h"
+#include "brigade/layers/v1/tf_layers.h"
+#include "brigade/optim/schedule.h"
 #include "brigade/train/hooks/stop_at_step_hook.h"
 #include "brigade/train/model/model.h"
 #include "brigade/train/session/session.h"
@@ -50,7 +50,7 @@ std::map<int, Ended> run_job(const std::vector<int>& layout, const FilesOf& file
   distribute::run_workers(layout, [&](MultiWorkerMirroredStrategy& strategy) {
     ToyTraining toy(strategy);
     SessionOptions own = options;
-    own.hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.last_step = last_step})};
+    own.hooks = {StopAtStepHook{.last_step = last_step}};
     MonitoredTrainingSession session(toy.state, own, {.files = files_of(strategy.worker_index())});
     Ended ended{.first_step = toy.state.global_step()};
     while (!session.should_stop()) {
@@ -230,7 +230,7 @@ void expect_refused(const std::function<void(ToyTraining&, SessionOptions&)>& in
   distribute::run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
     ToyTraining toy(strategy);
     SessionOptions options = saving_every(4);
-    options.hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.last_step = 7})};
+    options.hooks = {StopAtStepHook{.last_step = 7}};
     if (strategy.worker_index() == 1) in_second(toy, options);
     const Error error = distribute::error_from([&] {
       MonitoredTrainingSession session(toy.state, options,
@@ -249,11 +249,9 @@ TEST(SessionOfWorkers, DifferentSessionsAreRefusedByAllWithBothValues) {
                  "steps");
   expect_refused([](ToyTraining&, SessionOptions& options) { options.checkpoint_dir.clear(); },
                  "/job:worker/task:1 has checkpoint_dir none and /job:worker/task:0 has given");
-  expect_refused(
-      [](ToyTraining&, SessionOptions& options) {
-        options.hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.last_step = 8})};
-      },
-      "/job:worker/task:1 has last_step 8 and /job:worker/task:0 has 7");
+  expect_refused([](ToyTraining&,
+                    SessionOptions& options) { options.hooks = {StopAtStepHook{.last_step = 8}}; },
+                 "/job:worker/task:1 has last_step 8 and /job:worker/task:0 has 7");
   expect_refused([](ToyTraining&, SessionOptions& options) { options.hooks.clear(); },
                  "/job:worker/task:1 has last_step nothing and /job:worker/task:0 has 7");
   expect_refused(

@@ -9,8 +9,10 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/distribute/created_state.h"
 #include "brigade/io/state_json.h"
 #include "brigade/train/session/training_names.h"
+#include "brigade/variables/variable_lists.h"
 
 namespace brigade::train {
 
@@ -30,6 +32,30 @@ void check_name(std::string_view name) {
                          "and any of . _ / -"));
 }
 
+/// "data", "data_1", "data_2"
+std::string numbered(const std::string& name, int number) {
+  return number == 0 ? name : str_cat(name, "_", number);
+}
+
+/// Does not keep the object in existence.
+Checkpointable checkpointable_of(const std::string& name,
+                                 const std::shared_ptr<const distribute::CreatedState>& created) {
+  const auto state = [name, weak = std::weak_ptr(created)] {
+    auto living = weak.lock();
+    check_state(living != nullptr,
+                str_cat("The '", name,
+                        "' that was found in the strategy does not exist any more: keep it until "
+                        "the training ends, or add what is saved to a TrainingState by name."));
+    return living;
+  };
+  Checkpointable result{
+      .name = name,
+      .save = [state] { return CheckpointableState{.tree = state()->save()}; },
+      .restore = [state](const CheckpointableState& saved) { state()->restore(saved.tree); }};
+  if (!created->name.empty()) result.missing = checkpoint::Missing::kSkip;
+  return result;
+}
+
 [[noreturn]] void throw_already_exists(std::string_view what) {
   throw Error(ErrorCode::kAlreadyExists,
               str_cat("The training state already has '", what, "': use another name."));
@@ -46,6 +72,50 @@ io::StateTree layout_of(const distribute::WorkerGroup& workers) {
 
 TrainingState::TrainingState(distribute::Strategy& strategy) : strategy_(strategy) {}
 TrainingState::~TrainingState() = default;
+
+void TrainingState::add_created() {
+  for (const auto& model : strategy_.created_models()) add_variables(model->variables());
+  {
+    const auto scope = strategy_.scope();
+    add_variables(variables::global_variables());
+  }
+  add_created_optimizers();
+  const auto has = [&](std::string_view name) {
+    return std::ranges::any_of(checkpointables_,
+                               [&](const Checkpointable& each) { return each.name == name; });
+  };
+  const bool adds_iterators = std::ranges::none_of(
+      checkpointables_,
+      [](const Checkpointable& each) { return each.name.starts_with("iterator/"); });
+  int iterators = 0;
+  for (const auto& created : strategy_.created_states()->living()) {
+    const bool is_iterator = created->name.empty();
+    if (is_iterator && !adds_iterators) continue;
+    const std::string name = is_iterator ? str_cat("iterator/", numbered("data", iterators++))
+                                         : str_cat("metric/", created->name);
+    if (has(name)) continue;
+    add_checked(checkpointable_of(name, created));
+    metric_sums_.insert(metric_sums_.end(), created->variables.begin(), created->variables.end());
+  }
+}
+
+void TrainingState::add_created_optimizers() {
+  for (const distribute::Optimizer& created : strategy_.created_optimizers()) {
+    const auto is_same = [&](const Optimizer& each) {
+      return &each.optimizer.state() == &created.state();
+    };
+    if (std::ranges::any_of(optimizers_, is_same)) continue;
+    const std::string rule(created.state().rule().name());
+    const auto is_taken = [&](const std::string& name) {
+      return std::ranges::any_of(optimizers_,
+                                 [&](const Optimizer& each) { return each.name == name; });
+    };
+    int number = 0;
+    while (is_taken(numbered(rule, number))) ++number;
+    add_optimizer(numbered(rule, number), created);
+    if (created.global_step() && !counter_) count_by(*created.global_step());
+  }
+}
 
 void TrainingState::add_variables(std::span<const Variable> variables) {
   for (const Variable& variable : variables) {

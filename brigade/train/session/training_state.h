@@ -93,6 +93,14 @@ class TrainingState {
   TrainingState(const TrainingState&) = delete;
   TrainingState& operator=(const TrainingState&) = delete;
 
+  /// Adds everything that was created in the strategy, still exists, and was not added before:
+  /// models and other variables with names, optimizers (as "adam", "adam_1", after their rules),
+  /// metrics, and, if no iterator was added, iterators over distributed datasets (as "data",
+  /// "data_1"). If an optimizer counts updates in a variable, that variable counts the steps.
+  /// Iterators and metrics must exist as long as states are saved: saving throws
+  /// kFailedPrecondition otherwise.
+  void add_created();
+
   /// Adds all variables of the model, including buffers. Variables that were already added are
   /// skipped.
   template <class Model>
@@ -174,6 +182,7 @@ class TrainingState {
     distribute::Optimizer optimizer;
     optim::SchedulePtr schedule;
   };
+  void add_created_optimizers();
   void add_iterator_functions(const std::string& name, std::function<io::StateTree()> save,
                               std::function<void(const io::StateTree&)> restore);
   void add_checked(Checkpointable checkpointable);

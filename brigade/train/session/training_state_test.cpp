@@ -5,11 +5,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "brigade/checkpoint/saver.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/io/testing/memory_file_system.h"
-#include "brigade/optim/decay.h"
+#include "brigade/optim/schedule.h"
 #include "brigade/train/testing/toy_training.h"
 
 namespace brigade::train {
@@ -248,6 +249,42 @@ TEST(TrainingState, AveragesAndTheCountOfUpdatesAreRestored) {
   averages.update();
   first.state.restore(checkpoint);
   EXPECT_TRUE(averages.average(first.model.variables()[0]).equal(average));
+}
+
+TEST(TrainingState, AddsWhatWasCreatedOnce) {
+  distribute::MirroredStrategy strategy(distribute::cpus(2));
+  ToyTraining training(strategy);
+  const auto second = strategy.optimizer(training.model, optim::Adam{});
+  TrainingState state(strategy);
+  state.add_created();
+  state.add_created();
+  const io::StateTree saved = state.contents().state;
+  std::vector<std::string> names;
+  for (const auto& [name, optimizer] : saved.at("optimizers").as_dict()) names.push_back(name);
+  for (const auto& [name, part] : saved.at("parts").as_dict()) names.push_back(name);
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"adam", "adam_1", "iterator/data", "metric/accuracy"}));
+  EXPECT_EQ(state.variables().size(), training.model.variables().size());
+  {
+    const auto other = strategy.distribute(input::synthetic(4, {4}, 3).batch(2)).iterator();
+    TrainingState with_other(strategy);
+    with_other.add_created();
+    EXPECT_TRUE(with_other.contents().state.at("parts").has("iterator/data_1"));
+    training.state.add_created();  // has an iterator, and its own names
+    EXPECT_FALSE(training.state.contents().state.at("parts").has("iterator/data"));
+  }
+}
+
+TEST(TrainingState, AnIteratorThatIsGoneIsAnErrorThatSaysWhatToDo) {
+  distribute::MirroredStrategy strategy(distribute::cpus(1));
+  TrainingState state(strategy);
+  {
+    const auto batches = strategy.distribute(input::synthetic(4, {4}, 3).batch(2)).iterator();
+    state.add_created();
+  }
+  const Error error = distribute::error_from([&] { state.contents(); });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(distribute::mentions(error, "iterator/data")) << error.what();
 }
 
 TEST(TrainingState, NamesAreUnique) {

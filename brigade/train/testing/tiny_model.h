@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "brigade/distribute/testing/fixtures.h"
-#include "brigade/layers/v1/core.h"
+#include "brigade/layers/v1/tf_layers.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/train/model/model.h"
 
