@@ -16,7 +16,7 @@ CrossReplicaCall::CrossReplicaCall(std::shared_ptr<comm::LocalGroup> group,
   done_.resize(devices_.size());
 }
 
-void CrossReplicaCall::run(int replica, comm::CollectiveCall call,
+void CrossReplicaCall::run(int replica, comm::AnnouncedCall call,
                            std::span<const at::Tensor> tensors, const std::function<void()>& work) {
   const auto own = static_cast<std::size_t>(replica);
   arrived_[own].record(replicas_[own]);

@@ -26,7 +26,7 @@ class CrossReplicaCall {
 
   /// Publishes `tensors`, waits for all replicas, calls `work` in replica 0, and returns when it is
   /// done. `work` may read `published`. An exception of `work` is thrown in every replica.
-  void run(int replica, comm::CollectiveCall call, std::span<const at::Tensor> tensors,
+  void run(int replica, comm::AnnouncedCall call, std::span<const at::Tensor> tensors,
            const std::function<void()>& work);
   /// The tensors that `replica` has published; valid inside of `work`.
   std::span<const at::Tensor> published(int replica) const { return group_->published(replica); }

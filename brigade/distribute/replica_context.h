@@ -9,9 +9,16 @@
 #include "brigade/comm/local/local_group.h"
 #include "brigade/comm/replica.h"
 #include "brigade/device/device.h"
-#include "brigade/distribute/step_context.h"
+#include "brigade/distribute/per_replica.h"
 
 namespace brigade::distribute {
+
+/// What is equal for all replicas of one `run`.
+struct StepContext {
+  std::uint64_t step = 0;  ///< the number of earlier runs of this strategy
+  std::optional<ExampleCounts>
+      examples;  ///< of the distributed batch that was passed; unset without one
+};
 
 class Strategy;
 

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "brigade/comm/step_clock.h"
 
@@ -43,5 +45,71 @@ struct StepTimes {
 /// %, communication 2 %, update 4 %". Replicas are listed separately if two differ in a phase by
 /// more than 10 % of a step. Empty if nothing was measured.
 std::string describe_step_breakdown(std::span<const StepTimes> replicas);
+
+/// Measures the breakdown of a strategy's steps: one clock per replica for the running step, and
+/// sums over the steps so far. While it is off, a step costs one read of a flag.
+///
+/// Thread-safety: input may be fetched on any thread; a `ReplicaScope` belongs to its replica's
+/// thread; the rest to the thread that runs steps.
+class StepMeter {
+ public:
+  /// A meter for `replicas` replicas (at least one), initially off.
+  explicit StepMeter(int replicas);
+
+  bool is_on() const { return on_.load(std::memory_order_relaxed); }
+  void measure(StepMeasuring measuring);
+  /// Sums over the steps since the meter was made or reset: [replica].
+  const std::vector<StepTimes>& times() const { return sums_; }
+  void reset();
+
+  /// Its lifetime is the caller's wait for the next step's input. Null measures nothing.
+  class InputScope {
+   public:
+    explicit InputScope(StepMeter* meter) : meter_(meter && meter->is_on() ? meter : nullptr) {
+      if (meter_) begin_ = std::chrono::steady_clock::now();
+    }
+    ~InputScope() {
+      if (meter_) meter_->add_input(std::chrono::steady_clock::now() - begin_);
+    }
+    InputScope(const InputScope&) = delete;
+    InputScope& operator=(const InputScope&) = delete;
+
+   private:
+    StepMeter* const meter_;
+    std::chrono::steady_clock::time_point begin_;
+  };
+
+  /// Called on the caller's thread before and after the replicas' work. A failed step is not
+  /// finished and does not count; neither does its input.
+  void begin_step();
+  void finish_step();
+  /// The replica's clock in the running step; null if the step is not measured.
+  comm::StepClock* clock(int replica) { return measures_ ? &clocks_[replica] : nullptr; }
+
+  /// Its lifetime is a replica's work in the step; outside of it the replica waits for the others.
+  class ReplicaScope {
+   public:
+    ReplicaScope(StepMeter& meter, int replica);
+    ~ReplicaScope();
+    ReplicaScope(const ReplicaScope&) = delete;
+    ReplicaScope& operator=(const ReplicaScope&) = delete;
+
+   private:
+    comm::StepClock* const clock_;
+    const bool has_peers_;
+  };
+
+ private:
+  void add_input(std::chrono::nanoseconds time) {
+    input_.fetch_add(time.count(), std::memory_order_relaxed);
+  }
+
+  std::atomic<bool> on_{false};
+  std::atomic<std::int64_t> input_{0};      // nanoseconds since the last step
+  bool measures_ = false;                   // of the running step, even if on_ changes
+  std::chrono::nanoseconds step_input_{0};  // of the running step
+  std::vector<comm::StepClock> clocks_;     // [replica], used by the replica's thread in a step
+  std::vector<StepTimes> sums_;             // [replica], used by the caller's thread
+};
 
 }  // namespace brigade::distribute

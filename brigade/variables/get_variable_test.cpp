@@ -298,15 +298,6 @@ TEST(GetVariablePlacement, UsesAStrategysDevicesAndLogsThem) {
 
 using Shape = std::vector<std::int64_t>;
 
-ErrorCode code_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return ErrorCode::kInternal;
-}
-
 Names names_of(const PartitionedVariable& variable) {
   Names names;
   for (const Variable& part : variable.parts()) names.push_back(part.name());

@@ -4,7 +4,7 @@
 
 #include "brigade/base/strings.h"
 #include "brigade/device/device_scope.h"
-#include "brigade/variables/variable_partition.h"
+#include "brigade/variables/get_variable.h"
 #include "brigade/variables/variable_request.h"
 
 namespace brigade::variables {

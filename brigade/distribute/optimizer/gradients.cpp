@@ -1,8 +1,11 @@
 #include "brigade/distribute/optimizer/gradients.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/distribute/optimizer/gradient_check.h"
+#include "brigade/comm/communicator.h"
+#include "brigade/comm/local/reduce_kernel.h"
 
 namespace brigade::distribute {
 
@@ -21,6 +24,103 @@ at::Tensor& Gradients::operator[](std::string_view name) {
   throw Error(ErrorCode::kNotFound,
               base::str_cat("There is no gradient of a variable '", name, "'; this optimizer has ",
                             base::join(names, ", "), "."));
+}
+
+namespace {
+
+std::string describe(const at::Tensor& tensor) {
+  return base::str_cat(comm::shape_of(tensor), " on ", tensor.device());
+}
+
+[[noreturn]] void refuse(const variables::Variable& variable, const at::Tensor& gradient,
+                         const at::Tensor& component) {
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("The gradient of variable '", variable.name(), "' is ",
+                            describe(gradient), " and must be ", describe(component),
+                            ", as the variable is: reshape, convert or move what is assigned."));
+}
+
+void check_count(std::span<const variables::Variable> variables,
+                 std::span<const at::Tensor> gradients) {
+  if (gradients.size() == variables.size()) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("There are ", gradients.size(), " gradients for ", variables.size(),
+                            " variables; give one per variable, undefined if it has none."));
+}
+
+bool fits(const at::Tensor& gradient, const at::Tensor& component) {
+  return gradient.scalar_type() == component.scalar_type() && gradient.sizes() == component.sizes();
+}
+
+/// For an unknown replica. (Components that a program converted are detected elsewhere.)
+bool fits_any(const at::Tensor& gradient, const variables::Variable& variable) {
+  for (int replica = 0; replica < variable.num_components(); ++replica) {
+    if (fits(gradient, variable.component(replica))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void check_gradients(std::span<const variables::Variable> variables,
+                     std::span<const at::Tensor> gradients) {
+  check_count(variables, gradients);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    if (!fits_any(gradients[i], variables[i]))
+      refuse(variables[i], gradients[i], variables[i].component(0));
+  }
+}
+
+void check_gradients(std::span<const variables::Variable> variables,
+                     std::span<const at::Tensor> gradients, int replica) {
+  check_count(variables, gradients);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    const at::Tensor& component = variables[i].component(replica);
+    if (!fits(gradients[i], component) || gradients[i].device() != component.device())
+      refuse(variables[i], gradients[i], component);
+  }
+}
+
+namespace {
+
+void check_alike(const Gradients& first, const Gradients& other) {
+  const bool same_variables =
+      first.variables().data() == other.variables().data() && first.size() == other.size();
+  check_argument(same_variables,
+                 "average_gradients: the towers' gradients belong to different optimizers.");
+  check_argument(first.step() == other.step(),
+                 base::str_cat("average_gradients: one tower's gradients are of step ",
+                               first.step(), " and another's of step ", other.step(), "."));
+  check_gradients(other.variables(), other.values());
+}
+
+/// The mean gradient of one variable; undefined if no tower has one.
+at::Tensor mean_of(const PerReplica<Gradients>& towers, std::size_t variable, c10::Device device) {
+  std::vector<at::Tensor> present;
+  for (const Gradients& tower : towers.values()) {
+    if (!tower[variable].defined()) continue;
+    const at::Tensor gradient = tower[variable].detach();
+    const bool strided = gradient.layout() == at::kStrided;
+    present.push_back((strided ? gradient : gradient.to_dense()).to(device));
+  }
+  if (present.empty()) return {};
+  return comm::combine_in_order(present, comm::ReduceOp::kMean);
+}
+
+}  // namespace
+
+Gradients average_gradients(const PerReplica<Gradients>& towers) {
+  const at::NoGradGuard no_grad;
+  const Gradients& first = towers[0];
+  for (const Gradients& tower : towers.values()) check_alike(first, tower);
+  std::vector<at::Tensor> means;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const auto& storage = first.variable(i).storage();
+    means.push_back(mean_of(towers, i, storage->master(0).device()));
+  }
+  return {first.variables(), std::move(means), GradientState::kAggregated, first.step()};
 }
 
 }  // namespace brigade::distribute

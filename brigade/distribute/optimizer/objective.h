@@ -4,11 +4,28 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
-#include "brigade/distribute/optimizer/loss_scale.h"
 #include "brigade/distribute/replica_context.h"
 
 namespace brigade::distribute {
+
+/// What the loss passed to `minimize` is, which determines what the gradients are divided by. The
+/// first call of an optimizer declares it for all later calls, in every replica.
+enum class LossScale {
+  /// A mean over the replica's own examples (a scalar), or one value per example. The gradient is
+  /// the exact mean over the global batch, however uneven the per-replica batches are: each replica
+  /// is weighted by its number of examples.
+  kMeanOverExamples,
+  /// A sum over the replica's examples, or one value per example. The gradient is that of the sum
+  /// over the global batch.
+  kSum,
+  /// Already divided by the global batch size (`compute_average_loss`): the replicas' gradients are
+  /// only added. With accumulation, divide by the examples of all micro-batches of an update.
+  kAlreadyScaled,
+};
+
+std::string_view to_string(LossScale scale);
 
 /// What a replica's loss contributes to what the step minimizes: its product with `weight`, summed
 /// over elements and replicas, and divided by the examples of all replicas if it is a mean.

@@ -5,7 +5,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/distribute/optimizer/bucket_progress.h"
 #include "brigade/distribute/optimizer/bucket_size_tuner.h"
 #include "brigade/distribute/optimizer/gradient_buckets.h"
 #include "brigade/distribute/optimizer/gradient_reducer.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "brigade/cluster/testing/in_memory_membership.h"
-#include "brigade/comm/testing/ranks_as_threads.h"
+#include "brigade/comm/testing/process_threads.h"
 #include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 

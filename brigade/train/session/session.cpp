@@ -7,8 +7,8 @@
 #include "brigade/base/strings.h"
 #include "brigade/distribute/worker_group.h"
 #include "brigade/train/hooks/checkpoint_saver_hook.h"
-#include "brigade/train/hooks/step_counter_hook.h"
-#include "brigade/train/hooks/summary_saver_hook.h"
+#include "brigade/train/hooks/step_time_hooks.h"
+#include "brigade/train/hooks/summary_hooks.h"
 
 namespace brigade::train {
 

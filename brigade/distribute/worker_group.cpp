@@ -1,4 +1,4 @@
-#include "brigade/distribute/worker_agreement.h"
+#include "brigade/distribute/worker_group.h"
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"

@@ -1,4 +1,4 @@
-#include "brigade/variables/peer_agreement.h"
+#include "brigade/variables/peers.h"
 
 #include <ATen/core/grad_mode.h>
 
@@ -9,6 +9,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/worker_facts.h"
+#include "brigade/variables/variable.h"
 
 namespace brigade::variables {
 
