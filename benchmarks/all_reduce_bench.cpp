@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "brigade/comm/exchange/gloo.h"
 #include "brigade/comm/testing/process_threads.h"
 
 namespace {

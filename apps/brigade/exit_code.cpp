@@ -14,7 +14,6 @@
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/device/oversubscription_error.h"
 
 namespace brigade::command {
 namespace {
@@ -87,12 +86,6 @@ bool is_user_error(ErrorCode code) {
     default:
       return false;
   }
-}
-
-std::string text_with_flag(const Error& error) {
-  const bool is_allowed_by_flag =
-      dynamic_cast<const device::OversubscriptionError*>(&error) != nullptr;
-  return base::str_cat(error.what(), is_allowed_by_flag ? " (--allow-oversubscription)" : "");
 }
 
 int report_error(const std::exception& error) {

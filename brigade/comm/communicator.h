@@ -2,15 +2,20 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 namespace brigade::comm {
 
 /// How the values of several ranks are combined into one.
-enum class ReduceOp {
+enum class ReduceOp : std::int16_t {
   kSum,
   kMean,  ///< the sum divided by the number of ranks; floating tensors only
   kMax,
@@ -27,6 +32,60 @@ class Work {
   /// Waits until this rank's tensors hold the result. On CUDA it may return earlier: work enqueued
   /// on the current stream after this call sees the result. Throws what the collective threw.
   virtual void wait() = 0;
+};
+
+/// A kind of collective. Its number is sent between the processes of a job. To add one, see
+/// docs/design/communication.md.
+enum class Collective : std::int16_t {
+  kAllReduce,
+  kBroadcast,
+  kAllGather,
+  kBarrier,
+  kMakeBuffer,  ///< `ProcessCommunicator::make_buffer`
+};
+
+/// What the code that all collectives share needs to know of one kind.
+struct CollectiveTraits {
+  /// The name, for messages; of a reduction, one for each ReduceOp.
+  std::array<std::string_view, 4> names;
+  bool reduces = false;   ///< it combines values with a ReduceOp
+  bool has_root = false;  ///< it reads the tensors of one rank and writes those of the others
+  /// It takes one tensor, whose shape may differ between ranks, and returns tensors instead of
+  /// writing to it.
+  bool gathers = false;
+  bool runs_on_nccl = false;  ///< NCCL can make it (nccl_calls.cpp); otherwise the host does
+};
+
+/// [Collective].
+inline constexpr std::array kCollectives{
+    CollectiveTraits{
+        .names = {"all_reduce(sum)", "all_reduce(mean)", "all_reduce(max)", "all_reduce(min)"},
+        .reduces = true,
+        .runs_on_nccl = true},
+    CollectiveTraits{.names = {"broadcast"}, .has_root = true, .runs_on_nccl = true},
+    CollectiveTraits{.names = {"all_gather"}, .gathers = true},
+    CollectiveTraits{.names = {"barrier"}},
+    CollectiveTraits{.names = {"make_buffer"}},
+};
+
+constexpr const CollectiveTraits& traits_of(Collective kind) {
+  return kCollectives[static_cast<std::size_t>(kind)];
+}
+
+/// One rank's call of a collective.
+///
+/// Thread-safety: a value.
+struct CollectiveCall {
+  Collective kind = Collective::kBarrier;
+  ReduceOp op = ReduceOp::kSum;  ///< of reductions
+  int root = 0;                  ///< of those that have one
+  std::span<const at::Tensor> tensors = {};
+
+  const CollectiveTraits& traits() const { return traits_of(kind); }
+  /// "all_reduce(sum)", "broadcast", ...; a literal.
+  std::string_view name() const;
+  /// Why no rank of a group of this size can make the call; nothing: it can.
+  std::optional<std::string> find_problem(int world_size) const;
 };
 
 /// Collectives between the replicas of one job. Every rank makes the same calls in the same order,
@@ -55,20 +114,39 @@ class Communicator {
   /// returns. Throws kInvalidArgument if the ranks' dtypes or shapes differ (the message names
   /// both), kAborted or kUnavailable if a peer is lost (naming it), kDeadlineExceeded if a peer
   /// does not make the call in time.
-  [[nodiscard]] virtual std::unique_ptr<Work> all_reduce(std::span<const at::Tensor> tensors,
-                                                         ReduceOp op) = 0;
+  [[nodiscard]] std::unique_ptr<Work> all_reduce(std::span<const at::Tensor> tensors, ReduceOp op) {
+    return start({.kind = Collective::kAllReduce, .op = op, .tensors = tensors});
+  }
 
   /// Starts to copy rank `root`'s tensors into the tensors of all other ranks, in place. Throws
   /// what `all_reduce` throws, and kInvalidArgument if `root` is not a rank.
-  [[nodiscard]] virtual std::unique_ptr<Work> broadcast(std::span<const at::Tensor> tensors,
-                                                        int root) = 0;
+  [[nodiscard]] std::unique_ptr<Work> broadcast(std::span<const at::Tensor> tensors, int root) {
+    return start({.kind = Collective::kBroadcast, .root = root, .tensors = tensors});
+  }
 
   /// Returns every rank's tensor, in rank order, as copies on this rank's device. Shapes may
   /// differ; dtypes must be the same.
-  virtual std::vector<at::Tensor> all_gather(const at::Tensor& tensor) = 0;
+  std::vector<at::Tensor> all_gather(const at::Tensor& tensor) {
+    return run({.kind = Collective::kAllGather, .tensors = {&tensor, 1}});
+  }
 
   /// Returns when every rank has called it.
-  virtual void barrier() = 0;
+  void barrier() { run({.kind = Collective::kBarrier}); }
+
+  /// Makes any of the calls above, for communicators that are built on others. Returns the tensors
+  /// of a call that gathers.
+  std::vector<at::Tensor> run(const CollectiveCall& call);
+
+ private:
+  std::unique_ptr<Work> start(const CollectiveCall& call);
+
+  /// Makes the call; results are complete on return, or on CUDA for later work on the current
+  /// stream. Gradients are disabled. The implementation checks the call (`find_problem`) and that
+  /// all ranks make the same one.
+  virtual std::vector<at::Tensor> execute(const CollectiveCall& call) = 0;
 };
+
+/// Dtype and shape, for messages: "Float[2, 3]".
+std::string shape_of(const at::Tensor& tensor);
 
 }  // namespace brigade::comm

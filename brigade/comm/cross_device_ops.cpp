@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -17,12 +16,6 @@
 namespace brigade::comm {
 
 namespace {
-
-std::string describe(const at::Tensor& tensor) {
-  std::ostringstream text;
-  text << tensor.scalar_type() << tensor.sizes();
-  return text.str();
-}
 
 void check_destinations(std::span<const c10::Device> destinations) {
   check_argument(!destinations.empty(),
@@ -47,10 +40,10 @@ void check_values(ReduceOp op, std::span<const at::Tensor> values) {
   for (const at::Tensor& value : defined) {
     const at::Tensor& first = defined.front();
     check_argument(value.sizes() == first.sizes() && value.scalar_type() == first.scalar_type(),
-                   base::str_cat("A reduction got values ", describe(first), " and ",
-                                 describe(value), "; shapes and dtypes must be the same."));
+                   base::str_cat("A reduction got values ", shape_of(first), " and ",
+                                 shape_of(value), "; shapes and dtypes must be the same."));
     check_argument(op != ReduceOp::kMean || value.is_floating_point(),
-                   base::str_cat("The mean needs floating values and got ", describe(value),
+                   base::str_cat("The mean needs floating values and got ", shape_of(value),
                                  "; convert them, or use the sum."));
   }
 }

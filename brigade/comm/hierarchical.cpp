@@ -1,6 +1,5 @@
 #include "brigade/comm/hierarchical.h"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -8,7 +7,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/completed_work.h"
 #include "brigade/comm/local/accumulation.h"
 
 namespace brigade::comm {
@@ -41,50 +39,62 @@ class HierarchicalCommunicator final : public Communicator {
   int rank() const override { return layout_.first_replica() + local_->rank(); }
   int world_size() const override { return layout_.num_replicas(); }
 
-  std::unique_ptr<Work> all_reduce(std::span<const at::Tensor> tensors, ReduceOp op) override {
-    const at::NoGradGuard no_grad;
-    check_mean(tensors, op);
+ private:
+  std::vector<at::Tensor> execute(const CollectiveCall& call) override {
+    if (const auto problem = call.find_problem(world_size()))
+      group_->fail(local_->rank(), Error(ErrorCode::kInvalidArgument, *problem));
+    switch (call.kind) {
+      case Collective::kAllReduce:
+        reduce(call);
+        return {};
+      case Collective::kBroadcast:
+        copy_from_root(call);
+        return {};
+      case Collective::kAllGather:
+        return gather(call);
+      case Collective::kBarrier:
+        local_->barrier();
+        run_on_leader([&] { across_->barrier(); });
+        local_->barrier();
+        return {};
+      default:
+        throw Error(ErrorCode::kUnimplemented,
+                    base::str_cat(call.name(), " is not a call between replicas."));
+    }
+  }
+
+  void reduce(const CollectiveCall& call) {
     // The mean is one division of the global sum, as in a single process.
-    const ReduceOp part = op == ReduceOp::kMean ? ReduceOp::kSum : op;
+    const ReduceOp part = call.op == ReduceOp::kMean ? ReduceOp::kSum : call.op;
     // A process's sum is only an intermediate value: half and bfloat16 stay in float32.
-    const AccumulationTensors sums(tensors, op);
+    const AccumulationTensors sums(call.tensors, call.op);
     local_->all_reduce(sums.tensors(), part)->wait();
     run_on_leader([&] {
       across_->all_reduce(sums.tensors(), part)->wait();
-      if (op != ReduceOp::kMean) return;
+      if (call.op != ReduceOp::kMean) return;
       for (const at::Tensor& tensor : sums.tensors())
         tensor.detach().div_(static_cast<double>(world_size()));
     });
     local_->broadcast(sums.tensors(), 0)->wait();
     sums.copy_back();
-    return std::make_unique<CompletedWork>();
   }
 
-  std::unique_ptr<Work> broadcast(std::span<const at::Tensor> tensors, int root) override {
-    const at::NoGradGuard no_grad;
-    const ReplicaLocation location = location_of(root);
+  void copy_from_root(const CollectiveCall& call) {
+    const ReplicaLocation location = location_of(call.root);
     const bool starts_here = location.process == layout_.process;
-    if (starts_here) local_->broadcast(tensors, location.local_rank)->wait();
-    run_on_leader([&] { across_->broadcast(tensors, location.process)->wait(); });
-    if (starts_here) return std::make_unique<CompletedWork>();
-    return local_->broadcast(tensors, 0);
+    if (starts_here) local_->broadcast(call.tensors, location.local_rank)->wait();
+    run_on_leader([&] { across_->broadcast(call.tensors, location.process)->wait(); });
+    if (!starts_here) local_->broadcast(call.tensors, 0)->wait();
   }
 
-  std::vector<at::Tensor> all_gather(const at::Tensor& tensor) override {
-    const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> gather(const CollectiveCall& call) {
+    const at::Tensor& tensor = call.tensors.front();
     std::vector<at::Tensor> gathered = local_->all_gather(tensor);
     run_on_leader([&] { gathered = gather_across(gathered); });
     copy_from_leader(gathered, tensor.device());
     return gathered;
   }
 
-  void barrier() override {
-    local_->barrier();
-    run_on_leader([&] { across_->barrier(); });
-    local_->barrier();
-  }
-
- private:
   /// Runs `exchange` on local rank 0's thread. If it fails, releases the other replicas of this
   /// process, which wait for its result.
   template <class Exchange>
@@ -99,22 +109,7 @@ class HierarchicalCommunicator final : public Communicator {
     }
   }
 
-  void check_mean(std::span<const at::Tensor> tensors, ReduceOp op) {
-    if (op != ReduceOp::kMean) return;
-    for (const at::Tensor& tensor : tensors) {
-      if (tensor.is_floating_point()) continue;
-      const std::string message =
-          base::str_cat("all_reduce: the mean needs a floating tensor and got one of ",
-                        tensor.scalar_type(), "; convert it, or use the sum.");
-      group_->abort(local_->rank(), message);
-      throw Error(ErrorCode::kInvalidArgument, message);
-    }
-  }
-
   ReplicaLocation location_of(int replica) const {
-    check_argument(replica >= 0 && replica < world_size(),
-                   base::str_cat("broadcast: root ", replica, " is not a rank; ranks are 0 to ",
-                                 world_size() - 1, "."));
     ReplicaLocation location{.local_rank = replica};
     while (location.local_rank >= layout_.replicas[location.process])
       location.local_rank -= layout_.replicas[location.process++];

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "brigade/base/error.h"
-#include "brigade/comm/testing/hierarchy_threads.h"
+#include "brigade/comm/testing/process_threads.h"
 
 namespace brigade::comm {
 namespace {

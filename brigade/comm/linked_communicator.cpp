@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "brigade/base/strings.h"
-#include "brigade/comm/completed_work.h"
 #include "brigade/comm/process_link.h"
 
 namespace brigade::comm {
@@ -45,7 +44,7 @@ struct FlatForm {
 
 class LinkedCommunicator final : public ProcessCommunicator {
  public:
-  LinkedCommunicator(std::unique_ptr<ProcessLink> link, int rank, int world_size, WireType wire,
+  LinkedCommunicator(std::unique_ptr<ProcessLink> link, int rank, int world_size, WireDtype wire,
                      std::string name)
       : link_(std::move(link)),
         rank_(rank),
@@ -69,48 +68,6 @@ class LinkedCommunicator final : public ProcessCommunicator {
   }
   StepProgress& progress() override { return progress_; }
 
-  std::unique_ptr<Work> all_reduce(std::span<const at::Tensor> tensors, ReduceOp op) override {
-    attempt([&] {
-      check_reduction(tensors, op);
-      FlatForm flat = flatten(tensors);
-      agree(reduction(op), tensors, 0, flat);
-      if (wire_ != WireType::kFull && (op == ReduceOp::kSum || op == ReduceOp::kMean))
-        narrow_buffers(flat);
-      link_->reduce(flat.tensors, op);
-      flat.copy_back();
-    });
-    return std::make_unique<CompletedWork>();
-  }
-
-  std::unique_ptr<Work> broadcast(std::span<const at::Tensor> tensors, int root) override {
-    attempt([&] {
-      check_argument(root >= 0 && root < world_size_,
-                     base::str_cat("broadcast: root ", root, " is not a rank; ranks are 0 to ",
-                                   world_size_ - 1, "."));
-      check_layouts("broadcast", tensors);
-      FlatForm flat = flatten(tensors);
-      agree(Collective::kBroadcast, tensors, root, flat);
-      link_->broadcast(flat.tensors, root);
-      if (rank_ != root) flat.copy_back();
-    });
-    return std::make_unique<CompletedWork>();
-  }
-
-  std::vector<at::Tensor> all_gather(const at::Tensor& tensor) override {
-    std::vector<at::Tensor> gathered;
-    attempt([&] {
-      check_layouts("all_gather", {&tensor, 1});
-      const auto headers = exchange(gather_header(tensor), {&tensor, 1});
-      gathered = link_->all_gather(tensor.detach().cpu().contiguous(), headers);
-      for (at::Tensor& part : gathered) part = part.to(tensor.device());
-    });
-    return gathered;
-  }
-
-  void barrier() override {
-    attempt([&] { exchange(header_of(Collective::kBarrier, {}), {}); });
-  }
-
   at::Tensor make_buffer(std::int64_t numel, at::ScalarType dtype) override {
     at::Tensor made;
     attempt([&] {
@@ -120,7 +77,8 @@ class LinkedCommunicator final : public ProcessCommunicator {
       std::byte nothing[16] = {};
       const at::Tensor shape = at::from_blob(nothing, at::IntArrayRef({numel}),
                                              at::IntArrayRef({0}), at::TensorOptions(dtype));
-      exchange(header_of(Collective::kMakeBuffer, {&shape, 1}), {&shape, 1});
+      const CollectiveCall call{.kind = Collective::kMakeBuffer, .tensors = {&shape, 1}};
+      exchange(header_of(call), call.tensors);
       const auto bytes = numel * static_cast<std::int64_t>(shape.element_size());
       const LinkBuffer buffer = link_->make_buffer(std::max<std::int64_t>(bytes, 1));
       remember_buffer(buffer, bytes);
@@ -131,6 +89,29 @@ class LinkedCommunicator final : public ProcessCommunicator {
   }
 
  private:
+  std::vector<at::Tensor> execute(const CollectiveCall& call) override {
+    std::vector<at::Tensor> gathered;
+    attempt([&] {
+      check_layouts(call);
+      if (const auto problem = call.find_problem(world_size_))
+        throw Error(ErrorCode::kInvalidArgument, *problem);
+      FlatForm flat = call.traits().gathers ? in_own_shape(call.tensors) : flatten(call.tensors);
+      const auto headers = agree(call, flat);
+      if (wire_ != WireDtype::kFull && call.traits().reduces &&
+          (call.op == ReduceOp::kSum || call.op == ReduceOp::kMean))
+        narrow_buffers(flat);
+      gathered = link_->run({.kind = call.kind,
+                             .op = call.op,
+                             .root = call.root,
+                             .tensors = flat.tensors,
+                             .headers = headers});
+      const bool is_source = call.traits().has_root && call.root == rank_;
+      if (!is_source) flat.copy_back();
+      for (at::Tensor& part : gathered) part = part.to(call.tensors.front().device());
+    });
+    return gathered;
+  }
+
   /// Runs one collective. The first failure releases the peers, and every later call throws it. A
   /// step that all ranks abandon is no such failure: the communicator stays usable.
   template <class Body>
@@ -161,22 +142,13 @@ class LinkedCommunicator final : public ProcessCommunicator {
     link_->give_up(error);
   }
 
-  static void check_layouts(std::string_view what, std::span<const at::Tensor> tensors) {
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      check_argument(tensors[i].defined(),
-                     base::str_cat(what, ": tensor ", i, " is undefined; pass zeros instead."));
-      check_argument(tensors[i].layout() == at::kStrided,
-                     base::str_cat(what, ": tensor ", i, " is sparse; make it dense."));
-    }
-  }
-
-  static void check_reduction(std::span<const at::Tensor> tensors, ReduceOp op) {
-    check_layouts("all_reduce", tensors);
-    if (op != ReduceOp::kMean) return;
-    for (const at::Tensor& tensor : tensors) {
-      check_argument(tensor.is_floating_point(),
-                     base::str_cat("all_reduce: the mean needs a floating tensor and got ",
-                                   shape_of(tensor), "; convert it, or use the sum."));
+  static void check_layouts(const CollectiveCall& call) {
+    for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+      check_argument(
+          call.tensors[i].defined(),
+          base::str_cat(call.name(), ": tensor ", i, " is undefined; pass zeros instead."));
+      check_argument(call.tensors[i].layout() == at::kStrided,
+                     base::str_cat(call.name(), ": tensor ", i, " is sparse; make it dense."));
     }
   }
 
@@ -239,29 +211,28 @@ class LinkedCommunicator final : public ProcessCommunicator {
                            std::span<const at::Tensor> tensors) {
     const std::vector<CallHeader> headers(seen.begin(), seen.end());
     const auto shapes = link_->exchange_texts(shapes_of(tensors, ProcessLink::kMaxText));
-    const bool same_call =
-        headers[rank_].call == headers[other].call && headers[rank_].root == headers[other].root;
+    const bool same_call = headers[rank_].same_call(headers[other]);
     throw Error(same_call ? ErrorCode::kInvalidArgument : ErrorCode::kFailedPrecondition,
                 describe_mismatch(headers, rank_, other, shapes));
   }
 
   /// Exchanges headers, and fills `parts` if all ranks' tensors are at the same offsets of shared
   /// buffers.
-  void agree(Collective call, std::span<const at::Tensor> tensors, int root, FlatForm& flat) {
-    CallHeader mine = header_of(call, tensors, root);
+  std::span<const CallHeader> agree(const CollectiveCall& call, FlatForm& flat) {
+    CallHeader mine = header_of(call);
     mine.buffer_digest = digest_of(flat.locations);
-    const auto headers = exchange(mine, tensors);
+    const auto headers = exchange(mine, call.tensors);
     const bool shared = mine.buffer_digest != 0 &&
                         std::all_of(headers.begin(), headers.end(), [&](const auto& header) {
                           return header.buffer_digest == mine.buffer_digest;
                         });
-    if (!shared) return;
-    for (std::size_t i = 0; i < flat.tensors.size(); ++i) {
+    for (std::size_t i = 0; shared && i < flat.tensors.size(); ++i) {
       FlatTensor& tensor = flat.tensors[i];
       for (std::byte* part : flat.locations[i].buffer->parts)
         tensor.parts.push_back(at::from_blob(part + flat.locations[i].offset,
                                              {tensor.values.numel()}, tensor.values.options()));
     }
+    return headers;
   }
 
   static std::uint64_t digest_of(std::span<const BufferLocation> locations) {
@@ -273,6 +244,15 @@ class LinkedCommunicator final : public ProcessCommunicator {
           1U;
     }
     return digest;
+  }
+
+  static FlatForm in_own_shape(std::span<const at::Tensor> tensors) {
+    FlatForm form;
+    for (const at::Tensor& tensor : tensors) {
+      form.tensors.push_back({.values = tensor.detach().cpu().contiguous()});
+      form.locations.emplace_back();
+    }
+    return form;
   }
 
   FlatForm flatten(std::span<const at::Tensor> tensors) {
@@ -320,7 +300,7 @@ class LinkedCommunicator final : public ProcessCommunicator {
   const std::unique_ptr<ProcessLink> link_;
   const int rank_;
   const int world_size_;
-  const WireType wire_;
+  const WireDtype wire_;
   const std::string name_;
   StepProgress progress_;
   std::optional<Error> failure_;
@@ -333,7 +313,7 @@ class LinkedCommunicator final : public ProcessCommunicator {
 
 std::unique_ptr<ProcessCommunicator> make_linked_communicator(std::unique_ptr<ProcessLink> link,
                                                               int rank, int world_size,
-                                                              WireType wire, std::string name) {
+                                                              WireDtype wire, std::string name) {
   return std::make_unique<LinkedCommunicator>(std::move(link), rank, world_size, wire,
                                               std::move(name));
 }

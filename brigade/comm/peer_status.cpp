@@ -22,6 +22,13 @@ constexpr milliseconds kPause{20};
 
 }  // namespace
 
+Error has_left_error(std::string_view what, const cluster::Member& member) {
+  return Error(ErrorCode::kFailedPrecondition,
+               base::str_cat(what, " waits for ", member,
+                             ", which has already left: every process must make the same "
+                             "collective calls."));
+}
+
 PeerStatus::PeerStatus(std::shared_ptr<cluster::Membership> membership, std::string name)
     : membership_(std::move(membership)), name_(std::move(name)) {}
 
@@ -84,12 +91,7 @@ std::optional<Error> PeerStatus::known_reason(std::string_view what) {
         return Error(ErrorCode::kUnavailable, reason);
       return Error(ErrorCode::kAborted, base::str_cat(member, " gave up: ", reason));
     }
-    if (count(key("left", member.rank)) > 0) {
-      return Error(ErrorCode::kFailedPrecondition,
-                   base::str_cat(what, " waits for ", member,
-                                 ", which has already left: every process must make the same "
-                                 "collective calls."));
-    }
+    if (count(key("left", member.rank)) > 0) return has_left_error(what, member);
   }
   return std::nullopt;
 }

@@ -11,6 +11,9 @@
 
 namespace brigade::comm {
 
+/// The error of a call that waits for a member that has destroyed its communicator.
+Error has_left_error(std::string_view what, const cluster::Member& member);
+
 /// What the members of a group report to each other through the membership's store when a
 /// collective is late or fails: which members have left, why one gave up, and which have reached
 /// the late call. A collective that succeeds in time writes nothing.

@@ -1,37 +1,31 @@
 #include "brigade/comm/process_communicator.h"
 
+#include <algorithm>
+#include <array>
+
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/exchange/gloo.h"
-#include "brigade/comm/exchange/mpi.h"
 #include "brigade/comm/process_link.h"
-#include "brigade/comm/shared_memory/shared_memory.h"
 
 namespace brigade::comm {
 
+namespace {
+
+/// [Transport].
+constexpr std::array<std::string_view, 5> kTransports = {"auto", "shared_memory", "gloo", "mpi",
+                                                         "nccl"};
+
+}  // namespace
+
 std::string_view to_string(Transport transport) {
-  switch (transport) {
-    case Transport::kAuto:
-      return "auto";
-    case Transport::kSharedMemory:
-      return "shared_memory";
-    case Transport::kGloo:
-      return "gloo";
-    case Transport::kMpi:
-      return "mpi";
-    case Transport::kNccl:
-      return "nccl";
-  }
-  return "unknown";
+  return kTransports[static_cast<std::size_t>(transport)];
 }
 
 Transport parse_transport(std::string_view text) {
   if (text == "tcp") return Transport::kGloo;
-  for (const Transport transport : {Transport::kAuto, Transport::kSharedMemory, Transport::kGloo,
-                                    Transport::kMpi, Transport::kNccl}) {
-    if (text == to_string(transport)) return transport;
-  }
+  const auto found = std::ranges::find(kTransports, text);
+  if (found != kTransports.end()) return static_cast<Transport>(found - kTransports.begin());
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat("'", text,
                             "' is not a transport; choose auto, shared_memory, gloo (or "

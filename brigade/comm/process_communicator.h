@@ -31,15 +31,20 @@ std::string_view to_string(Transport transport);
 /// choices.
 Transport parse_transport(std::string_view text);
 
+/// Whether this program was built with Gloo's headers, and with an MPI library (decided when it is
+/// configured).
+bool gloo_is_built_in();
+bool mpi_is_built_in();
+
 /// The dtype in which gradients are sent: sums and means of float32 and float64 tensors in buffers
 /// of `ProcessCommunicator::make_buffer`. Everything else (counts, metrics, broadcasts) is sent in
 /// full precision. Additions are made in float32 (float64 for float64) in any case.
-enum class WireType { kFull, kBFloat16, kFloat16 };
+enum class WireDtype { kFull, kBFloat16, kFloat16 };
 
 /// How the processes of a job communicate (TensorFlow: CommunicationOptions).
 struct CommunicationOptions {
   Transport transport = Transport::kAuto;
-  WireType wire = WireType::kFull;
+  WireDtype wire = WireDtype::kFull;
   /// The least size of a gradient bucket in bytes. Buckets are reduced during backward, in the
   /// order in which it completes them. 0: one bucket per dtype, reduced after backward. Unset: the
   /// first steps try a few sizes, and the fastest is kept. The bits of the result do not depend on

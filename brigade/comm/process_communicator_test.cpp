@@ -14,7 +14,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/comm/exchange/gloo.h"
 #include "brigade/comm/local/local_group.h"
 #include "brigade/comm/testing/process_threads.h"
 #include "brigade/comm/testing/rank_threads.h"
@@ -561,8 +560,8 @@ TEST_P(OfProcesses, ASlowPeerIsReportedOnceByName) {
 }
 
 TEST_P(OfProcesses, NarrowWireTypesRoundPartsAndSumsAndAddInFullPrecision) {
-  for (const WireType wire : {WireType::kBFloat16, WireType::kFloat16}) {
-    const at::ScalarType dtype = wire == WireType::kBFloat16 ? at::kBFloat16 : at::kHalf;
+  for (const WireDtype wire : {WireDtype::kBFloat16, WireDtype::kFloat16}) {
+    const at::ScalarType dtype = wire == WireDtype::kBFloat16 ? at::kBFloat16 : at::kHalf;
     const auto narrowed = [&](const at::Tensor& tensor) { return tensor.to(dtype).to(at::kFloat); };
     const at::Tensor expected =
         narrowed(((narrowed(values_of(0, kLarge)) + narrowed(values_of(1, kLarge))) +

@@ -31,8 +31,27 @@ struct FlatTensor {
   /// [rank]: the values of each rank, if all are in memory that this process can access; otherwise
   /// empty.
   std::vector<at::Tensor> parts = {};
-  /// Whether it is sent in the wire type.
+  /// Whether it is sent in the wire dtype.
   bool narrow = false;
+};
+
+/// A collective between processes, on flat tensors.
+struct FlatCall {
+  Collective kind = Collective::kBarrier;
+  ReduceOp op = ReduceOp::kSum;
+  int root = 0;
+  /// Either all have `parts`, or none. A call that gathers has one tensor, in its own shape.
+  std::span<const FlatTensor> tensors = {};
+  std::span<const CallHeader> headers = {};  ///< of all ranks, by rank
+};
+
+/// What every rank sent in one gathering, in rows of equal length; valid until the next one.
+struct GatheredBytes {
+  const std::byte* first = nullptr;
+  std::int64_t row = 0;   ///< the distance between the bytes of two ranks
+  std::int64_t sent = 0;  ///< how many bytes this rank sent
+
+  const std::byte* of(int rank) const { return first + rank * row; }
 };
 
 /// The transport under a ProcessCommunicator, which `make_linked_communicator` makes of it and
@@ -47,26 +66,47 @@ class ProcessLink {
 
   virtual ~ProcessLink() = default;
   virtual Transport transport() const = 0;
-  virtual std::int64_t bytes_sent() const = 0;
 
   /// Exchanges headers. Returns those of all ranks, by rank, valid until the next call. Whatever a
   /// rank wrote to shared buffers before this call is visible to all ranks after it.
-  virtual std::span<const CallHeader> exchange(const CallHeader& mine) = 0;
+  std::span<const CallHeader> exchange(const CallHeader& mine);
   /// Exchanges texts of at most kMaxText characters; returns them by rank.
-  virtual std::vector<std::string> exchange_texts(const std::string& mine) = 0;
+  std::vector<std::string> exchange_texts(const std::string& mine);
 
-  /// Combines in rank order, in place. Either all tensors have `parts`, or none.
-  virtual void reduce(std::span<const FlatTensor> tensors, ReduceOp op) = 0;
-  virtual void broadcast(std::span<const FlatTensor> tensors, int root) = 0;
-  /// Returns all ranks' tensors by rank, on CPU. `mine` is contiguous and on CPU; `headers` hold
-  /// the shapes.
-  virtual std::vector<at::Tensor> all_gather(const at::Tensor& mine,
-                                             std::span<const CallHeader> headers) = 0;
-  /// Allocates zeros, aligned for any dtype.
-  virtual LinkBuffer make_buffer(std::int64_t bytes) = 0;
+  /// Makes the call whose headers were exchanged. Reductions combine in rank order. Returns the
+  /// tensors of a call that gathers, by rank and on CPU. Transports override it for the collectives
+  /// that they make in their own way; here are those that need only `gather`.
+  virtual std::vector<at::Tensor> run(const FlatCall& call);
+  /// Allocates zeros, aligned for any dtype. The default: that no other process can access.
+  virtual LinkBuffer make_buffer(std::int64_t bytes);
 
   /// Makes the calls of all other ranks fail with this reason, those that wait and later ones.
   virtual void give_up(const Error& reason) noexcept = 0;
+
+  /// Bytes of values that this rank has sent.
+  std::int64_t bytes_sent() const { return bytes_sent_; }
+
+ protected:
+  /// `chunk_bytes`: the most bytes that `gather` takes.
+  ProcessLink(int rank, int world_size, std::int64_t chunk_bytes);
+
+  int rank() const { return rank_; }
+  int world_size() const { return world_size_; }
+  void count_sent(std::int64_t bytes) { bytes_sent_ += bytes; }
+
+ private:
+  /// The transfers that follow belong to this collective. Errors mention its name, a literal.
+  virtual void begin_call(std::string_view what) = 0;
+  /// Sends `mine` to all ranks; `longest` is the size of the longest rank's bytes.
+  virtual GatheredBytes gather(std::span<const std::byte> mine, std::int64_t longest) = 0;
+
+  std::vector<at::Tensor> all_gather(const at::Tensor& mine, std::span<const CallHeader> headers);
+
+  const int rank_;
+  const int world_size_;
+  const std::int64_t chunk_bytes_;
+  std::vector<CallHeader> headers_;
+  std::int64_t bytes_sent_ = 0;
 };
 
 /// A communicator over `link`. It checks that all ranks make the same calls with the same shapes in
@@ -74,12 +114,34 @@ class ProcessLink {
 /// and remembers the first failure. `name` is this process's name in the errors of other ranks.
 std::unique_ptr<ProcessCommunicator> make_linked_communicator(std::unique_ptr<ProcessLink> link,
                                                               int rank, int world_size,
-                                                              WireType wire, std::string name);
-
-/// Allocates zeros that no other process can access.
-LinkBuffer make_private_buffer(std::int64_t bytes);
+                                                              WireDtype wire, std::string name);
 
 /// The link of a single process.
 std::unique_ptr<ProcessLink> make_single_link(Transport transport);
+
+// The links between several processes. Reductions add in rank order. All return when every process
+// has made its link. `name` is the prefix of their keys in the membership's store.
+
+/// Over memory that all processes of one host map. Throws kUnavailable in every process if one of
+/// them cannot map it.
+std::unique_ptr<ProcessLink> make_shared_memory_link(
+    std::shared_ptr<cluster::Membership> membership, const std::string& name,
+    const CommunicationOptions& options);
+
+/// Over c10d's Gloo: TCP, or TLS if there is a cluster key (cluster::ClusterKey). The processes
+/// find each other through the membership's store; those of one host use the loopback interface.
+/// Throws kPermissionDenied between hosts without a key, kUnimplemented without Gloo.
+std::unique_ptr<ProcessLink> make_gloo_link(std::shared_ptr<cluster::Membership> membership,
+                                            const std::string& name,
+                                            const CommunicationOptions& options);
+
+/// Over MPI, between processes that mpirun started. It uses a duplicate of MPI_COMM_WORLD, whose
+/// ranks must be those of the membership. If MPI is not initialized yet, it is initialized with
+/// MPI_THREAD_MULTIPLE, and finalized when the process exits with 0. A member reports in the store
+/// that it has given up or left. Throws kFailedPrecondition if MPI's ranks are not the membership's
+/// (naming both), kUnimplemented without MPI.
+std::unique_ptr<ProcessLink> make_mpi_link(std::shared_ptr<cluster::Membership> membership,
+                                           const std::string& name,
+                                           const CommunicationOptions& options);
 
 }  // namespace brigade::comm

@@ -20,6 +20,8 @@ struct Replica {
 inline constexpr base::AmbientSlot<const Replica> kReplicaSlot{base::AmbientIndex::kReplica};
 
 /// The replica that the calling thread runs, or null in the cross-replica context.
-const Replica* current_replica();
+inline const Replica* current_replica() {
+  return kReplicaSlot.get();
+}
 
 }  // namespace brigade::comm

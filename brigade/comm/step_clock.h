@@ -21,7 +21,11 @@ inline constexpr std::array kStepPhases{StepPhase::kInput, StepPhase::kCompute, 
                                         StepPhase::kCommunication, StepPhase::kUpdate};
 
 /// "input", "compute", "wait", "communication" or "update".
-std::string_view to_string(StepPhase phase);
+constexpr std::string_view to_string(StepPhase phase) {
+  constexpr std::array<std::string_view, kStepPhases.size()> kNames = {"input", "compute", "wait",
+                                                                       "communication", "update"};
+  return kNames[static_cast<std::size_t>(phase)];
+}
 
 /// One value per phase, in the order of `kStepPhases`.
 template <class T>

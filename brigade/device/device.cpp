@@ -13,7 +13,6 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/memory_limit.h"
-#include "brigade/device/oversubscription_error.h"
 
 namespace brigade::device {
 namespace {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "brigade/base/error.h"
 #include "brigade/machine/core_set.h"
 #include "brigade/machine/device_name.h"
 #include "brigade/machine/topology.h"
@@ -34,6 +35,14 @@ struct Device {
   bool is_cpu() const { return name.type == machine::DeviceType::kCpu; }
 
   friend bool operator==(const Device&, const Device&) = default;
+};
+
+/// A logical CPU beyond the cores, or more threads on it than cores, was requested without
+/// `DiscoveryOptions::allow_oversubscription` (kInvalidArgument). A separate type, so that a
+/// program can name its own option for it.
+class OversubscriptionError : public Error {
+ public:
+  using Error::Error;
 };
 
 /// How the machine is divided into logical devices. TensorFlow: `set_logical_device_configuration`.

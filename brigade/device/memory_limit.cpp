@@ -6,7 +6,7 @@
 #include "brigade/base/environment.h"
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/device/memory_fraction.h"
+#include "brigade/device/cuda_cards.h"
 
 namespace brigade::device {
 

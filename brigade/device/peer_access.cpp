@@ -1,9 +1,10 @@
 #include "brigade/device/peer_access.h"
 
-#include <algorithm>
+#include <array>
+#include <cstddef>
 
 #include "brigade/base/strings.h"
-#include "brigade/device/peer_query.h"
+#include "brigade/device/cuda_cards.h"
 
 namespace brigade::device {
 namespace {
@@ -15,15 +16,8 @@ bool is_linked(const Device& one, const Device& other) {
 }  // namespace
 
 std::string_view to_string(Reach reach) {
-  switch (reach) {
-    case Reach::kSame:
-      return "same";
-    case Reach::kPeer:
-      return "peer";
-    case Reach::kHost:
-      return "host";
-  }
-  return "unknown";
+  constexpr std::array<std::string_view, 3> kNames = {"same", "peer", "host"};
+  return kNames[static_cast<std::size_t>(reach)];
 }
 
 Reach reach(const Device& from, const Device& to) {

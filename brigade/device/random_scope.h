@@ -1,11 +1,63 @@
 #pragma once
 
+#include <ATen/core/Generator.h>
+#include <c10/core/Device.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <cstdint>
+#include <optional>
+#include <vector>
+
 #include "brigade/base/ambient.h"
-#include "brigade/device/replica_generator.h"
 
 namespace brigade::device {
+
+/// The random numbers of one replica: one stream for each (root seed, replica, step). Dropout masks
+/// therefore differ between replicas and steps, repeat from run to run, and are the same after a
+/// resume without anything having been saved.
+///
+/// libtorch has one default CPU generator per process; replicas that run as threads would race for
+/// it. A replica's thread opens a `RandomScope` instead, in which every random operation draws from
+/// here.
+///
+/// Thread-safety: used by one thread at a time, its replica's. Construct the first one of a process
+/// before other threads run tensor operations: it registers `RandomScope`'s substitution with
+/// libtorch's dispatcher.
+class ReplicaGenerator {
+ public:
+  /// Until the first `begin_step` a separate stream is used, for random numbers while a model is
+  /// built.
+  ReplicaGenerator(std::uint64_t root_seed, std::uint64_t replica);
+  ReplicaGenerator(const ReplicaGenerator&) = delete;
+  ReplicaGenerator& operator=(const ReplicaGenerator&) = delete;
+
+  /// From now on draws come from the stream of `step`, from its beginning. The generator is seeded
+  /// at the first draw, so a step without draws has no cost. After the step, draws continue in its
+  /// stream until the next `begin_step`.
+  void begin_step(std::uint64_t step);
+
+  /// The generator for tensors on `device`, ready to draw from; an undefined one for devices other
+  /// than CPU and CUDA.
+  at::Generator generator(c10::Device device);
+
+ private:
+  struct Source {
+    c10::Device device;
+    at::Generator generator;
+    std::uint64_t seeded_for;  // the value of step_count_ for which it was seeded
+  };
+  std::uint64_t seed() const;
+  Source& source(c10::Device device);
+
+  std::uint64_t root_seed_;
+  std::uint64_t replica_;
+  std::optional<std::uint64_t> step_;
+  std::uint64_t step_count_ = 1;  // counts the calls of begin_step
+  std::vector<Source> sources_;
+};
+
+/// The generator of the calling thread; null outside of every `RandomScope`.
+inline constexpr base::AmbientSlot<ReplicaGenerator> kGeneratorSlot{base::AmbientIndex::kGenerator};
 
 /// During its lifetime, the calling thread's random operations (dropout, `randn`, `bernoulli_`,
 /// `randperm`, ...) draw from a replica's generator instead of libtorch's default one, which stays

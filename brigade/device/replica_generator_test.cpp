@@ -1,4 +1,4 @@
-#include "brigade/device/replica_generator.h"
+#include "brigade/device/random_scope.h"
 
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>

@@ -1,8 +1,21 @@
 #include "brigade/device/stream.h"
 
+#include <ATen/ops/empty_like.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 namespace brigade::device {
+
+namespace {
+
+/// From libtorch's caching allocator, which keeps a block until the copies that read it are done.
+at::Tensor pinned_copy(const at::Tensor& tensor) {
+  if (tensor.is_pinned()) return tensor;
+  at::Tensor pinned = at::empty_like(tensor, tensor.options().pinned_memory(true));
+  pinned.copy_(tensor);
+  return pinned;
+}
+
+}  // namespace
 
 c10::Stream make_stream(const Device& device) {
   return c10::impl::VirtualGuardImpl(device.torch_device.type()).getNewStream(device.torch_device);
@@ -10,6 +23,28 @@ c10::Stream make_stream(const Device& device) {
 
 void synchronize(const c10::Stream& stream) {
   c10::impl::VirtualGuardImpl(stream.device_type()).synchronizeStream(stream);
+}
+
+CopyStream::CopyStream(c10::Device device) : device_(device) {
+  if (!device_.is_cpu()) stream_ = make_stream({.torch_device = device_});
+}
+
+at::Tensor CopyStream::copy(const at::Tensor& tensor) const {
+  if (!stream_ || tensor.device() == device_) return tensor;
+  const Scope on_this_stream(*this);
+  // Between GPUs libtorch orders the streams of both itself, and the host needs no buffer.
+  const at::Tensor source = tensor.device().is_cpu() ? pinned_copy(tensor) : tensor;
+  return source.to(device_, /*non_blocking=*/true);
+}
+
+CopyStream::Scope::Scope(const CopyStream& stream) {
+  if (stream.stream_) current_.emplace(*stream.stream_);
+}
+
+void use_on_current_stream(const at::Tensor& tensor) {
+  if (!tensor.defined() || tensor.device().is_cpu()) return;
+  const c10::impl::VirtualGuardImpl guard(tensor.device().type());
+  tensor.record_stream(guard.getStream(tensor.device()));
 }
 
 }  // namespace brigade::device

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 #include <c10/core/Stream.h>
 #include <c10/core/StreamGuard.h>
+
+#include <optional>
 
 #include "brigade/device/device.h"
 
@@ -25,5 +29,45 @@ class StreamScope {
  private:
   c10::StreamGuard guard_;
 };
+
+/// Copies tensors from the host to one device in parallel with computation on the device: on a
+/// separate stream, through pinned memory, which a GPU reads without the host's help. On CPU
+/// nothing is copied.
+///
+/// A result of this stream is complete once an event recorded after it has completed. To use it on
+/// another stream, make that stream wait for the event, and call `use_on_current_stream`.
+///
+/// Thread-safety: all functions from any thread; copies queued by several threads at the same time
+/// run in any order.
+class CopyStream {
+ public:
+  explicit CopyStream(c10::Device device);
+
+  /// A copy of `tensor` on the device, queued on this stream: the host waits only until the tensor
+  /// is in pinned memory, which libtorch reuses once the GPU has read it. The tensor itself if it
+  /// is on the device already.
+  at::Tensor copy(const at::Tensor& tensor) const;
+
+  /// During its lifetime, work that the calling thread queues for the device goes to this stream,
+  /// and memory that it allocates belongs to this stream.
+  ///
+  /// Thread-safety: as StreamScope.
+  class Scope {
+   public:
+    explicit Scope(const CopyStream& stream);
+
+   private:
+    std::optional<StreamScope> current_;
+  };
+
+ private:
+  c10::Device device_;
+  std::optional<c10::Stream> stream_;  // except on CPU
+};
+
+/// Records that `tensor`, made on another stream, is used on the calling thread's current stream of
+/// its device: after the tensor is freed, its memory is not reused before the work queued there is
+/// done (`record_stream`). Does nothing on CPU.
+void use_on_current_stream(const at::Tensor& tensor);
 
 }  // namespace brigade::device

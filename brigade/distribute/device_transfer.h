@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "brigade/comm/nccl/stream_fence.h"
-#include "brigade/device/copy_stream.h"
+#include "brigade/device/stream.h"
 #include "brigade/distribute/input/batch_ops.h"
 #include "brigade/distribute/input/input_options.h"
 #include "brigade/distribute/replica_map.h"

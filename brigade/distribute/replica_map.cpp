@@ -6,7 +6,6 @@
 #include "brigade/base/strings.h"
 #include "brigade/data/core/error_context.h"
 #include "brigade/device/random_scope.h"
-#include "brigade/device/replica_generator.h"
 
 namespace brigade::distribute {
 

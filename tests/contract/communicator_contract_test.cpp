@@ -5,11 +5,9 @@
 #include <atomic>
 #include <memory>
 
-#include "brigade/comm/exchange/gloo.h"
 #include "brigade/comm/nccl/nccl_communicator.h"
-#include "brigade/comm/testing/hierarchy_threads.h"
-#include "brigade/comm/testing/nccl_wire.h"
 #include "brigade/comm/testing/process_threads.h"
+#include "brigade/comm/testing/nccl_wire.h"
 #include "brigade/comm/testing/rank_threads.h"
 #include "tests/contract/communicator_contract.h"
 
@@ -44,8 +42,7 @@ std::vector<std::exception_ptr> run_two_processes(int world, const Body& body) {
 /// NCCL communicators on fake GPUs, which do not add in rank order.
 std::vector<std::exception_ptr> run_fake_gpus(int world, const Body& body) {
   Wire wire;
-  const std::shared_ptr<NcclRunner> runner =
-      make_enqueuing_runner(std::make_shared<PromptWire>(wire, world));
+  const auto runner = std::make_shared<PromptWire>(wire, world);
   return run_ranks(world, body, [&](std::shared_ptr<LocalGroup> group) {
     std::vector<std::unique_ptr<Communicator>> all;
     for (auto& local : make_local_communicators(std::move(group))) {

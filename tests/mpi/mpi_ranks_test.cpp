@@ -12,7 +12,6 @@
 #include <thread>
 
 #include "brigade/base/error.h"
-#include "brigade/comm/exchange/mpi.h"
 #include "brigade/comm/process_communicator.h"
 #include "tests/contract/communicator_contract.h"
 #include "tests/mpi/mpirun_ranks.h"
@@ -167,7 +166,7 @@ TEST(Mpi, AddsInRankOrderFromTensorsBuffersAndBuckets) {
 }
 
 TEST(Mpi, GivesTheBitsOfGloo) {
-  const auto results_over = [](Transport transport, WireType wire) {
+  const auto results_over = [](Transport transport, WireDtype wire) {
     std::vector<at::Tensor> results;
     CommunicationOptions options = over_mpi();
     options.transport = transport;
@@ -186,7 +185,7 @@ TEST(Mpi, GivesTheBitsOfGloo) {
         options);
     return results;
   };
-  for (const WireType wire : {WireType::kFull, WireType::kBFloat16}) {
+  for (const WireDtype wire : {WireDtype::kFull, WireDtype::kBFloat16}) {
     const auto mpi = results_over(Transport::kMpi, wire);
     const auto gloo = results_over(Transport::kGloo, wire);
     ASSERT_EQ(mpi.size(), gloo.size());

@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "brigade/base/strings.h"
-#include "brigade/comm/exchange/gloo.h"
+#include "brigade/comm/process_communicator.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/tensor_slices.h"
 #include "brigade/models/mlp.h"

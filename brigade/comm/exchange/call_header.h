@@ -16,22 +16,6 @@
 
 namespace brigade::comm {
 
-/// A collective call between processes, as a number that fits on the wire.
-enum class Collective : std::int32_t {
-  kSum,
-  kMean,
-  kMax,
-  kMin,
-  kBroadcast,
-  kAllGather,
-  kBarrier,
-  kMakeBuffer,
-};
-
-/// "all_reduce(sum)", "broadcast", ..., for messages.
-std::string_view to_string(Collective call);
-Collective reduction(ReduceOp op);
-
 /// What each process sends to the others at the start of a collective, so that calls that do not
 /// match are errors and not wrong sums or hangs. It is sent as raw memory: all members of a job run
 /// the same program on the same kind of machine.
@@ -40,10 +24,11 @@ Collective reduction(ReduceOp op);
 struct CallHeader {
   static constexpr int kMaxDimensions = 8;
 
-  Collective call = Collective::kBarrier;
+  Collective kind = Collective::kBarrier;
+  ReduceOp op = ReduceOp::kSum;
   std::int32_t root = 0;
   std::int32_t tensors = 0;
-  /// The number of dimensions of an `all_gather`'s tensor, whose shapes may differ.
+  /// The number of dimensions of the tensor of a call that gathers: shapes may differ.
   std::int32_t dimensions = 0;
   std::array<std::int64_t, kMaxDimensions> sizes = {};
   /// Of dtypes and shapes: equal if they are equal.
@@ -52,17 +37,21 @@ struct CallHeader {
   std::uint64_t buffer_digest = 0;
   /// The step of the call, and its purpose.
   CallStamp stamp = {};
+
+  /// The call's name, for messages.
+  std::string_view name() const { return CollectiveCall{.kind = kind, .op = op}.name(); }
+  /// Whether both are the same call, perhaps with other tensors.
+  bool same_call(const CallHeader& other) const {
+    return kind == other.kind && op == other.op && root == other.root;
+  }
 };
 
-/// The header of a call with these tensors, whose dtypes and shapes must be the same on all ranks.
-CallHeader header_of(Collective call, std::span<const at::Tensor> tensors, int root = 0);
-/// The same for an `all_gather`. Throws kInvalidArgument for more than kMaxDimensions.
-CallHeader gather_header(const at::Tensor& tensor);
+/// The header of a call. Throws kInvalidArgument if it gathers a tensor of more than
+/// kMaxDimensions.
+CallHeader header_of(const CollectiveCall& call);
 /// Returns `digest` extended by one more value.
 std::uint64_t mix(std::uint64_t digest, std::uint64_t value);
 
-/// Dtype and shape in human-readable form: "Float[2, 3]".
-std::string shape_of(const at::Tensor& tensor);
 /// One line per tensor, cut off at `limit` characters.
 std::string shapes_of(std::span<const at::Tensor> tensors, std::size_t limit);
 

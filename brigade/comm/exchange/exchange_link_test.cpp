@@ -1,4 +1,4 @@
-#include "brigade/comm/exchange/binomial_tree.h"
+#include "brigade/comm/exchange/exchange_link.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

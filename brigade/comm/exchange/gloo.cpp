@@ -1,18 +1,14 @@
 // The one file that includes c10d's Gloo backend, whose header needs Gloo's own.
 #define USE_C10D_GLOO
 
-#include "brigade/comm/exchange/gloo.h"
-
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "brigade/base/strings.h"
-#include "brigade/comm/exchange/byte_exchange.h"
-#include "brigade/comm/exchange/c10d_store.h"
-#include "brigade/comm/exchange/call_header.h"
-#include "brigade/comm/exchange/collective_watchdog.h"
+#include "brigade/comm/collective_watchdog.h"
 #include "brigade/comm/exchange/exchange_link.h"
 #include "brigade/comm/exchange/gloo_device.h"
 #include "brigade/comm/peer_status.h"
@@ -31,12 +27,73 @@ using std::chrono::milliseconds;
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 
 /// How long the members may take to connect after all have started.
-constexpr milliseconds kConnectTimeout = std::chrono::seconds(30);
+constexpr milliseconds kGlooConnectTimeout = std::chrono::seconds(30);
 /// How long a broken collective may take to end after all its connections were closed.
 constexpr milliseconds kEndTimeout = std::chrono::seconds(2);
 
+std::uint8_t digit_of(char character) {
+  if (character >= '0' && character <= '9') return static_cast<std::uint8_t>(character - '0');
+  if (character >= 'a' && character <= 'f') return static_cast<std::uint8_t>(character - 'a' + 10);
+  throw Error(ErrorCode::kDataLoss, "A value in the store of the job is not hexadecimal.");
+}
+
+std::vector<std::uint8_t> from_hex(const std::string& text) {
+  std::vector<std::uint8_t> bytes;
+  bytes.reserve(text.size() / 2);
+  for (std::size_t i = 0; i + 1 < text.size(); i += 2)
+    bytes.push_back(static_cast<std::uint8_t>(digit_of(text[i]) << 4 | digit_of(text[i + 1])));
+  return bytes;
+}
+
+/// Adapts a membership's store to `c10d::Store`, so that c10d's backends need no separate store.
+/// Values are stored as hexadecimal text.
+///
+/// Thread-safety: all functions from any thread.
+class C10dStore final : public c10d::Store {
+ public:
+  /// Prepends `prefix` to all keys. Waits for keys end after `timeout`.
+  C10dStore(std::shared_ptr<cluster::Membership> membership, std::string prefix,
+            milliseconds timeout)
+      : c10d::Store(timeout), membership_(std::move(membership)), prefix_(std::move(prefix)) {}
+
+  using c10d::Store::set;
+  c10::intrusive_ptr<c10d::Store> clone() override {
+    return c10::make_intrusive<C10dStore>(membership_, prefix_, timeout_);
+  }
+  void set(const std::string& key, const std::vector<std::uint8_t>& value) override {
+    membership_->set(prefix_ + key, base::to_hex(std::as_bytes(std::span(value))));
+  }
+  std::vector<std::uint8_t> get(const std::string& key) override {
+    return from_hex(membership_->get(prefix_ + key, timeout_));
+  }
+  std::int64_t add(const std::string& key, std::int64_t value) override {
+    return membership_->add(prefix_ + key, value);
+  }
+  bool check(const std::vector<std::string>& keys) override {
+    try {
+      wait(keys, milliseconds(1));
+      return true;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kDeadlineExceeded) throw;
+      return false;
+    }
+  }
+  void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
+  void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
+    for (const std::string& key : keys) membership_->get(prefix_ + key, timeout);
+  }
+  bool deleteKey(const std::string&) override { return false; }  // keys live with the membership
+  std::int64_t getNumKeys() override {
+    throw Error(ErrorCode::kUnimplemented, "The store of the job does not count its keys.");
+  }
+
+ private:
+  const std::shared_ptr<cluster::Membership> membership_;
+  const std::string prefix_;
+};
+
 /// Which works have ended, and whether a member was lost. Waiting threads sleep on it. It is shared
-/// with callbacks that may outlive the exchange.
+/// with callbacks that may outlive the link.
 class Progress {
  public:
   /// The state of one work.
@@ -87,41 +144,35 @@ class Progress {
   bool is_lost_ BRIGADE_GUARDED_BY(mutex_) = false;
 };
 
-class GlooExchange final : public ByteExchange {
+class GlooLink final : public ExchangeLink {
  public:
-  GlooExchange(std::shared_ptr<cluster::Membership> membership, const std::string& name,
-               const CommunicationOptions& options)
-      : membership_(std::move(membership)),
-        rank_(membership_->self().rank),
-        world_size_(static_cast<int>(membership_->members().size())),
-        options_(options),
-        peer_status_(membership_, name) {
+  GlooLink(std::shared_ptr<cluster::Membership> membership, const std::string& name,
+           const CommunicationOptions& options)
+      : ExchangeLink(membership, name, options) {
     on_lost_ =
-        membership_->lost_token().on_cancel([progress = progress_] { progress->mark_lost(); });
-    connect(name);
+        membership->lost_token().on_cancel([progress = progress_] { progress->mark_lost(); });
+    connect(std::move(membership), name);
   }
 
-  ~GlooExchange() override { peer_status_.leave(); }
+  ~GlooLink() override { peer_status().leave(); }
 
   Transport transport() const override { return Transport::kGloo; }
-  int rank() const override { return rank_; }
-  int world_size() const override { return world_size_; }
-
-  void begin_call(std::string_view what) override {
-    what_ = what;
-    peer_status_.begin_call();
+  void give_up(const Error& reason) noexcept override {
+    peer_status().give_up(reason);
+    close();
   }
 
+ private:
   /// Two ranks send directly to each other.
   std::unique_ptr<Transfer> start_all_gather(const at::Tensor& mine,
                                              const at::Tensor& all) override {
     at::Tensor own = mine;
-    if (world_size_ != 2) {
+    if (world_size() != 2) {
       at::Tensor flat = all.view(-1);
       return begin(group_->_allgather_base(flat, own));
     }
-    const int other = 1 - rank_;
-    if (all[rank_].const_data_ptr() != mine.const_data_ptr()) all[rank_].copy_(mine);
+    const int other = 1 - rank();
+    if (all[rank()].const_data_ptr() != mine.const_data_ptr()) all[rank()].copy_(mine);
     at::Tensor theirs = all[other];
     std::vector<std::int64_t> counts(2, 0);
     counts[other] = mine.numel();
@@ -138,56 +189,49 @@ class GlooExchange final : public ByteExchange {
     return begin(group_->alltoall_base(to, from, equal, equal_too));
   }
 
-  void broadcast(const at::Tensor& values, int root) override {
+  void broadcast_bytes(const at::Tensor& values, int root) override {
     std::vector<at::Tensor> sent = {values};
     c10d::BroadcastOptions to_all;
     to_all.rootRank = root;
     begin(group_->broadcast(sent, to_all))->wait();
   }
 
-  void give_up(const Error& reason) noexcept override {
-    peer_status_.give_up(reason);
-    close();
-  }
-
- private:
   class GlooTransfer final : public Transfer {
    public:
-    GlooTransfer(GlooExchange& exchange, WorkPointer work)
-        : exchange_(exchange), work_(std::move(work)), entry_(exchange.progress_->begin()) {
-      work_->getFuture()->addCallback([progress = exchange.progress_, entry = entry_](
+    GlooTransfer(GlooLink& link, WorkPointer work)
+        : link_(link), work_(std::move(work)), entry_(link.progress_->begin()) {
+      work_->getFuture()->addCallback([progress = link.progress_, entry = entry_](
                                           c10::ivalue::Future&) { progress->mark_ended(*entry); });
     }
-    void wait() override { exchange_.await(*work_, *entry_); }
+    void wait() override { link_.await(*work_, *entry_); }
 
    private:
-    GlooExchange& exchange_;
+    GlooLink& link_;
     const WorkPointer work_;
     const std::shared_ptr<Progress::Entry> entry_;
   };
 
-  void connect(const std::string& name) {
-    what_ = "make_process_communicator";
-    const milliseconds patience = std::min(options_.timeout, kConnectTimeout);
-    auto options = ProcessGroupGloo::Options::create(patience);
+  void connect(std::shared_ptr<cluster::Membership> members, const std::string& name) {
+    begin_call("make_process_communicator");
+    const milliseconds patience = std::min(options().timeout, kGlooConnectTimeout);
+    auto settings = ProcessGroupGloo::Options::create(patience);
     const GlooDevice device = make_gloo_device(
-        *membership_, options_.key ? options_.key : cluster::ClusterKey::from_environment());
-    options->devices.push_back(device.device);
+        *members, options().key ? options().key : cluster::ClusterKey::from_environment());
+    settings->devices.push_back(device.device);
     try {
       group_ = c10::make_intrusive<ProcessGroupGloo>(
-          c10::make_intrusive<C10dStore>(membership_, name + "/gloo/", patience), rank_,
-          world_size_, options);
+          c10::make_intrusive<C10dStore>(std::move(members), name + "/gloo/", patience), rank(),
+          world_size(), settings);
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
-      throw peer_status_.explain(what_, base::without_stack_trace(error.what()));
+      throw peer_status().explain(what(), base::without_stack_trace(error.what()));
     }
     // Longer than a collective's own timeout, whose error names the late members.
-    group_->setTimeout(options_.timeout + kEndTimeout);
+    group_->setTimeout(options().timeout + kEndTimeout);
     // A rank that is done first must not close connections that others are still making.
-    peer_status_.begin_call();
     const at::Tensor here = at::empty({sizeof(CallHeader)}, at::kByte);
-    start_all_gather(here, at::empty({world_size_, here.numel()}, here.options()))->wait();
+    start_all_gather(here, at::empty({world_size(), here.numel()}, here.options()))->wait();
   }
 
   std::unique_ptr<Transfer> begin(WorkPointer work) {
@@ -195,11 +239,11 @@ class GlooExchange final : public ByteExchange {
   }
 
   void await(c10d::Work& work, const Progress::Entry& entry) {
-    CollectiveWatchdog watch(*membership_, peer_status_, options_, what_);
+    CollectiveWatchdog watchdog = watch();
     const milliseconds pause =
-        std::min<milliseconds>({milliseconds(100), options_.slow_after, options_.timeout});
+        std::min<milliseconds>({milliseconds(100), options().slow_after, options().timeout});
     try {
-      while (!progress_->wait(entry, pause)) watch.check();
+      while (!progress_->wait(entry, pause)) watchdog.check();
     } catch (const Error&) {
       close();
       throw;
@@ -207,7 +251,7 @@ class GlooExchange final : public ByteExchange {
     try {
       work.wait();
     } catch (const std::exception& error) {
-      throw peer_status_.explain(what_, base::without_stack_trace(error.what()));
+      throw peer_status().explain(what(), base::without_stack_trace(error.what()));
     }
   }
 
@@ -219,7 +263,7 @@ class GlooExchange final : public ByteExchange {
     try {
       constexpr int kUnusedTag = 1 << 20;
       std::vector<at::Tensor> nothing = {at::empty({1}, at::kByte)};
-      group_->recv(nothing, (rank_ + 1) % world_size_, kUnusedTag)->wait(milliseconds(1));
+      group_->recv(nothing, (rank() + 1) % world_size(), kUnusedTag)->wait(milliseconds(1));
     } catch (const std::exception&) {
     }
     // Gloo may forget a send whose connection breaks: its thread then waits for the whole timeout,
@@ -227,13 +271,7 @@ class GlooExchange final : public ByteExchange {
     if (!progress_->wait_for_all(kEndTimeout)) group_.release();
   }
 
-  const std::shared_ptr<cluster::Membership> membership_;
-  const int rank_;
-  const int world_size_;
-  const CommunicationOptions options_;
-  PeerStatus peer_status_;
   c10::intrusive_ptr<ProcessGroupGloo> group_;
-  std::string_view what_;
   const std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
   concurrency::CancelRegistration on_lost_;
 };
@@ -243,8 +281,7 @@ class GlooExchange final : public ByteExchange {
 std::unique_ptr<ProcessLink> make_gloo_link(std::shared_ptr<cluster::Membership> membership,
                                             const std::string& name,
                                             const CommunicationOptions& options) {
-  return make_exchange_link(std::make_unique<GlooExchange>(std::move(membership), name, options),
-                            options.wire);
+  return std::make_unique<GlooLink>(std::move(membership), name, options);
 }
 
 }  // namespace brigade::comm

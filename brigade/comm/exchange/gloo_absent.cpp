@@ -1,6 +1,6 @@
 // Replaces gloo.cpp if the program is configured without Gloo's headers.
 #include "brigade/base/error.h"
-#include "brigade/comm/exchange/gloo.h"
+#include "brigade/comm/process_link.h"
 
 namespace brigade::comm {
 

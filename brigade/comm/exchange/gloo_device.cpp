@@ -11,6 +11,7 @@
 
 #include "brigade/base/environment.h"
 #include "brigade/base/error.h"
+#include "brigade/base/handles.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/host_lookup.h"
 
@@ -90,12 +91,12 @@ class PrivateFolder {
   /// Writes a file that only this user may read; returns its path.
   std::string write(const std::string& name, const std::string& content) const {
     const std::string file = path_ + "/" + name;
-    const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    const base::FileDescriptor descriptor(
+        ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     const bool is_written =
-        descriptor >= 0 &&
-        ::write(descriptor, content.data(), content.size()) == static_cast<ssize_t>(content.size());
+        descriptor.is_open() && ::write(descriptor.number(), content.data(), content.size()) ==
+                                    static_cast<ssize_t>(content.size());
     const int failure = errno;
-    if (descriptor >= 0) ::close(descriptor);
     if (is_written) return file;
     throw Error(ErrorCode::kPermissionDenied,
                 base::str_cat(file, " cannot be written: ", std::strerror(failure), "."));

@@ -8,7 +8,6 @@
 
 #include "brigade/cluster/cluster_key.h"
 #include "brigade/cluster/membership.h"
-#include "brigade/comm/shared_memory/private_folder.h"
 
 namespace brigade::comm {
 
@@ -34,7 +33,7 @@ struct GlooDevice {
   std::shared_ptr<gloo::transport::Device> device;
   /// The files of the TLS identity. They are read when a group is made with the device, and are
   /// removed after that. Null without TLS.
-  std::unique_ptr<PrivateFolder> identity = nullptr;
+  std::shared_ptr<const void> identity = nullptr;
 };
 
 /// Listens on the loopback interface if all members share it, without resolving any host name;

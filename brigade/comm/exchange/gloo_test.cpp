@@ -1,6 +1,5 @@
 // The link over Gloo, beyond what process_communicator_test.cpp tests of every transport: which
 // connections it accepts.
-#include "brigade/comm/exchange/gloo.h"
 
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
@@ -18,7 +17,7 @@
 #include "brigade/cluster/cluster_key.h"
 #include "brigade/cluster/testing/in_memory_membership.h"
 #include "brigade/comm/process_communicator.h"
-#include "brigade/comm/testing/ranks_as_threads.h"
+#include "brigade/comm/testing/process_threads.h"
 
 namespace brigade::comm {
 namespace {

@@ -1,8 +1,14 @@
-#include "brigade/comm/exchange/mpi.h"
+// Without MPI's former C++ functions.
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include <mpi.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -10,12 +16,10 @@
 
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/exchange/binomial_tree.h"
-#include "brigade/comm/exchange/byte_exchange.h"
-#include "brigade/comm/exchange/collective_watchdog.h"
+#include "brigade/comm/collective_watchdog.h"
 #include "brigade/comm/exchange/exchange_link.h"
-#include "brigade/comm/exchange/mpi_process.h"
 #include "brigade/comm/peer_status.h"
+#include "brigade/concurrency/mutex.h"
 
 namespace brigade::comm {
 
@@ -34,12 +38,101 @@ using std::chrono::steady_clock;
 /// process that sleeps is scheduled again long before one that yielded.
 constexpr microseconds kPolling{100};
 constexpr microseconds kShortestSleep{20};
-constexpr microseconds kLongestSleep{1000};
+constexpr microseconds kLongestMpiSleep{1000};
 constexpr int kSleepsInAWait = 16;
 /// How often the store is asked whether a peer has given up or left.
 constexpr milliseconds kAskingPeers{100};
 /// What a peer sent before it left may still arrive.
 constexpr milliseconds kLastMessages{500};
+
+/// How long to wait in MPI_Finalize for the other processes.
+constexpr std::chrono::seconds kFinalizeTimeout{30};
+
+/// Ends the process if this is not destroyed in time.
+class EndInTime {
+ public:
+  explicit EndInTime(int status) : thread_([this, status] { watch(status); }) {}
+  ~EndInTime() {
+    {
+      const concurrency::MutexLock lock(mutex_);
+      is_done_ = true;
+      changed_.notify_all();
+    }
+    thread_.join();
+  }
+
+ private:
+  void watch(int status) {
+    const auto until = std::chrono::steady_clock::now() + kFinalizeTimeout;
+    const concurrency::MutexLock lock(mutex_);
+    while (!is_done_) {
+      if (changed_.wait_until(mutex_, until)) continue;
+      base::log_warning(base::str_cat("MPI_Finalize has waited ", kFinalizeTimeout.count(),
+                                      " s for other processes; this one ends without it."));
+      ::_exit(status);
+    }
+  }
+
+  concurrency::Mutex mutex_;
+  concurrency::Condition changed_;
+  bool is_done_ BRIGADE_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+bool is_initialized() {
+  int is_begun = 0;
+  MPI_Initialized(&is_begun);
+  return is_begun != 0;
+}
+
+bool is_finalized() {
+  int is_over = 0;
+  MPI_Finalized(&is_over);
+  return is_over != 0;
+}
+
+void finalize_at_exit(int status, void*) {
+  if (status != 0 || is_finalized()) return;
+  const EndInTime in_time(status);
+  MPI_Finalize();
+}
+
+void check_threads(int level) {
+  if (level == MPI_THREAD_MULTIPLE) return;
+  throw Error(ErrorCode::kFailedPrecondition,
+              "MPI was initialized without MPI_THREAD_MULTIPLE, which the transport 'mpi' needs: "
+              "call MPI_Init_thread with it, or let Brigade initialize MPI.");
+}
+
+/// Initializes MPI with MPI_THREAD_MULTIPLE unless it is initialized already; in that case MPI is
+/// finalized when the process exits with 0. A process that fails exits without finalizing, since
+/// MPI_Finalize waits for all other processes; mpirun then reports it and ends them. Throws
+/// kFailedPrecondition if MPI was initialized with a lower thread level, or has been finalized.
+void start_mpi() {
+  if (is_finalized()) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                "MPI has been finalized in this process, and cannot be started again.");
+  }
+  int level = 0;
+  if (is_initialized()) {
+    MPI_Query_thread(&level);
+    return check_threads(level);
+  }
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
+  ::on_exit(finalize_at_exit, nullptr);
+  check_threads(level);
+}
+
+bool is_mpi_running() {
+  return is_initialized() && !is_finalized();
+}
+
+std::string mpi_error_text(int code) {
+  std::array<char, MPI_MAX_ERROR_STRING> text = {};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  return {text.data(), static_cast<std::size_t>(length)};
+}
 
 /// Sends and receives that were started together, and the memory they need.
 struct Requests {
@@ -52,41 +145,32 @@ std::byte* row_of(const at::Tensor& rows, int rank) {
   return static_cast<std::byte*>(rows.mutable_data_ptr()) + rank * rows.size(1);
 }
 
-class MpiExchange final : public ByteExchange {
+class MpiLink final : public ExchangeLink {
  public:
-  MpiExchange(std::shared_ptr<cluster::Membership> membership, const std::string& name,
-              const CommunicationOptions& options)
-      : membership_(std::move(membership)),
-        rank_(membership_->self().rank),
-        world_size_(static_cast<int>(membership_->members().size())),
-        options_(options),
-        peer_status_(membership_, name) {
+  MpiLink(std::shared_ptr<cluster::Membership> membership, const std::string& name,
+          const CommunicationOptions& options)
+      : ExchangeLink(membership, name, options) {
     try {
       connect();
     } catch (const Error& error) {
-      peer_status_.give_up(error);
+      peer_status().give_up(error);
       throw;
     }
   }
 
-  ~MpiExchange() override {
-    peer_status_.leave();
+  ~MpiLink() override {
+    peer_status().leave();
     // Requests in flight need their communicator; MPI cannot cancel them without the peers.
     if (!is_abandoned_ && is_mpi_running()) MPI_Comm_free(&world_);
   }
 
   Transport transport() const override { return Transport::kMpi; }
-  int rank() const override { return rank_; }
-  int world_size() const override { return world_size_; }
+  void give_up(const Error& reason) noexcept override { peer_status().give_up(reason); }
 
-  void begin_call(std::string_view what) override {
-    what_ = what;
-    peer_status_.begin_call();
-  }
-
+ private:
   std::unique_ptr<Transfer> start_all_gather(const at::Tensor& mine,
                                              const at::Tensor& all) override {
-    if (all[rank_].const_data_ptr() != mine.const_data_ptr()) all[rank_].copy_(mine);
+    if (all[rank()].const_data_ptr() != mine.const_data_ptr()) all[rank()].copy_(mine);
     auto transfer = std::make_unique<MpiTransfer>(*this, mine, all);
     for (const int peer : peers())
       receive(transfer->requests(), row_of(all, peer), all.size(1), peer);
@@ -97,7 +181,7 @@ class MpiExchange final : public ByteExchange {
 
   std::unique_ptr<Transfer> start_all_to_all(const at::Tensor& rows,
                                              const at::Tensor& received) override {
-    received[rank_].copy_(rows[rank_]);
+    received[rank()].copy_(rows[rank()]);
     auto transfer = std::make_unique<MpiTransfer>(*this, rows, received);
     for (const int peer : peers())
       receive(transfer->requests(), row_of(received, peer), received.size(1), peer);
@@ -106,41 +190,37 @@ class MpiExchange final : public ByteExchange {
     return transfer;
   }
 
-  void broadcast(const at::Tensor& values, int root) override {
-    if (rank_ != root) {
+  void broadcast_bytes(const at::Tensor& values, int root) override {
+    if (rank() != root) {
       MpiTransfer from_parent(*this, values);
       receive(from_parent.requests(), values.mutable_data_ptr(), values.numel(),
-              binomial_parent(rank_, root, world_size_));
+              binomial_parent(rank(), root, world_size()));
       from_parent.wait();
     }
     MpiTransfer to_children(*this, values);
-    for (const int child : binomial_children(rank_, root, world_size_))
+    for (const int child : binomial_children(rank(), root, world_size()))
       send(to_children.requests(), values.const_data_ptr(), values.numel(), child);
     to_children.wait();
   }
 
-  void give_up(const Error& reason) noexcept override { peer_status_.give_up(reason); }
-
- private:
   class MpiTransfer final : public Transfer {
    public:
     template <class... Tensors>
-    explicit MpiTransfer(MpiExchange& exchange, const Tensors&... memory)
-        : exchange_(exchange), requests_{.memory = {memory...}} {}
-    ~MpiTransfer() override { exchange_.release(std::move(requests_)); }
+    explicit MpiTransfer(MpiLink& link, const Tensors&... memory)
+        : link_(link), requests_{.memory = {memory...}} {}
+    ~MpiTransfer() override { link_.release(std::move(requests_)); }
     Requests& requests() { return requests_; }
-    void wait() override { exchange_.await(requests_); }
+    void wait() override { link_.await(requests_); }
 
    private:
-    MpiExchange& exchange_;
+    MpiLink& link_;
     Requests requests_;
   };
 
   // --- the group -------------------------------------------------------------------------------
 
   void connect() {
-    what_ = "make_process_communicator";
-    peer_status_.begin_call();
+    begin_call("make_process_communicator");
     start_mpi();
     check_ranks();
     warn_in_the_clear();
@@ -162,39 +242,39 @@ class MpiExchange final : public ByteExchange {
   }
 
   void check_ranks() const {
-    int rank = 0;
+    int own = 0;
     int size = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_rank(MPI_COMM_WORLD, &own);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (rank == rank_ && size == world_size_) return;
+    if (own == rank() && size == world_size()) return;
     throw Error(
         ErrorCode::kFailedPrecondition,
-        base::str_cat(membership_->self(), " of ", world_size_, " is rank ", rank, " of ", size,
+        base::str_cat(membership().self(), " of ", world_size(), " is rank ", own, " of ", size,
                       " to MPI: both must be the same. Start the processes with "
                       "mpirun, and let them take their ranks from it (no TF_CONFIG, RANK or "
                       "cluster file)."));
   }
 
   void warn_in_the_clear() const {
-    const cluster::Member* const elsewhere = cluster::first_on_another_network(*membership_);
-    if (!elsewhere || rank_ != 0) return;
+    const cluster::Member* const elsewhere = cluster::first_on_another_network(membership());
+    if (!elsewhere || rank() != 0) return;
     base::log_warning(
         base::str_cat("The transport 'mpi' neither encrypts nor authenticates connections: ",
-                      membership_->self().host, " and ", elsewhere->host,
+                      membership().self().host, " and ", elsewhere->host,
                       " need a private network between them."));
   }
 
   /// The other ranks, beginning with the next one, so that not all send to the same rank first.
   std::vector<int> peers() const {
     std::vector<int> others;
-    for (int i = 1; i < world_size_; ++i) others.push_back((rank_ + i) % world_size_);
+    for (int i = 1; i < world_size(); ++i) others.push_back((rank() + i) % world_size());
     return others;
   }
 
   // --- messages --------------------------------------------------------------------------------
 
   void check(int code) {
-    if (code != MPI_SUCCESS) throw peer_status_.explain(what_, mpi_error_text(code));
+    if (code != MPI_SUCCESS) throw peer_status().explain(what(), mpi_error_text(code));
   }
 
   void send(Requests& requests, const void* data, std::int64_t bytes, int to) {
@@ -207,17 +287,17 @@ class MpiExchange final : public ByteExchange {
   }
 
   void await(Requests& requests) {
-    CollectiveWatchdog watch(*membership_, peer_status_, options_, what_);
+    CollectiveWatchdog watchdog = watch();
     const auto start = steady_clock::now();
     PeerWatch peers{.ask_at = start + kAskingPeers};
     while (!test(requests)) {
       const auto now = steady_clock::now();
       const auto waited = std::chrono::duration_cast<microseconds>(now - start);
       if (waited < kPolling) continue;
-      watch.check();
+      watchdog.check();
       if (now >= peers.ask_at) ask_peers(peers, now);
       std::this_thread::sleep_for(
-          std::clamp(waited / kSleepsInAWait, kShortestSleep, kLongestSleep));
+          std::clamp(waited / kSleepsInAWait, kShortestSleep, kLongestMpiSleep));
     }
   }
 
@@ -237,7 +317,7 @@ class MpiExchange final : public ByteExchange {
 
   void ask_peers(PeerWatch& peers, steady_clock::time_point now) {
     if (peers.reason) throw *peers.reason;
-    peers.reason = peer_status_.find_reason(what_);
+    peers.reason = peer_status().find_reason(what());
     peers.ask_at = now + (peers.reason ? kLastMessages : kAskingPeers);
   }
 
@@ -249,14 +329,8 @@ class MpiExchange final : public ByteExchange {
     new Requests(std::move(requests));  // leaked on purpose
   }
 
-  const std::shared_ptr<cluster::Membership> membership_;
-  const int rank_;
-  const int world_size_;
-  const CommunicationOptions options_;
-  PeerStatus peer_status_;
   MPI_Comm world_ = MPI_COMM_NULL;
   bool is_abandoned_ = false;
-  std::string_view what_;
 };
 
 }  // namespace
@@ -264,8 +338,7 @@ class MpiExchange final : public ByteExchange {
 std::unique_ptr<ProcessLink> make_mpi_link(std::shared_ptr<cluster::Membership> membership,
                                            const std::string& name,
                                            const CommunicationOptions& options) {
-  return make_exchange_link(std::make_unique<MpiExchange>(std::move(membership), name, options),
-                            options.wire);
+  return std::make_unique<MpiLink>(std::move(membership), name, options);
 }
 
 }  // namespace brigade::comm

@@ -1,6 +1,6 @@
 // Replaces mpi.cpp if the program is configured without MPI.
 #include "brigade/base/error.h"
-#include "brigade/comm/exchange/mpi.h"
+#include "brigade/comm/process_link.h"
 
 namespace brigade::comm {
 

@@ -1,7 +1,5 @@
 #include "brigade/comm/local/chunks.h"
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 
 #include "brigade/base/copy_bytes.h"
@@ -64,21 +62,20 @@ void copy_out(const Chunk& chunk, std::span<const FlatTensor> tensors, const at:
   }
 }
 
-std::vector<at::Tensor> allocate_parts(const at::Tensor& mine,
-                                       std::span<const CallHeader> headers) {
-  std::vector<at::Tensor> parts;
-  for (const CallHeader& header : headers) {
-    const auto dimensions = static_cast<std::size_t>(header.dimensions);
-    parts.push_back(at::empty({header.sizes.data(), dimensions}, mine.options()));
+at::ScalarType wire_dtype(WireDtype wire, at::ScalarType full) {
+  switch (wire) {
+    case WireDtype::kFull:
+      return full;
+    case WireDtype::kBFloat16:
+      return at::kBFloat16;
+    case WireDtype::kFloat16:
+      return at::kHalf;
   }
-  return parts;
+  return full;
 }
 
-std::int64_t largest_nbytes(std::span<const at::Tensor> tensors) {
-  std::int64_t most = 0;
-  for (const at::Tensor& each : tensors)
-    most = std::max(most, static_cast<std::int64_t>(each.nbytes()));
-  return most;
+void round_to_wire(const at::Tensor& values, WireDtype wire) {
+  if (wire != WireDtype::kFull) values.copy_(values.to(wire_dtype(wire, values.scalar_type())));
 }
 
 }  // namespace brigade::comm

@@ -34,9 +34,13 @@ void copy_in(const Chunk& chunk, std::span<const FlatTensor> tensors, const at::
 /// Copies the start of `flat` to the chunk's values.
 void copy_out(const Chunk& chunk, std::span<const FlatTensor> tensors, const at::Tensor& flat);
 
-/// Allocates the tensors that an all-gather fills: one per rank, with the shape in its header.
-std::vector<at::Tensor> allocate_parts(const at::Tensor& mine, std::span<const CallHeader> headers);
-/// The size in bytes of the largest tensor.
-std::int64_t largest_nbytes(std::span<const at::Tensor> tensors);
+/// The dtype of `wire`; `full` for kFull.
+at::ScalarType wire_dtype(WireDtype wire, at::ScalarType full);
+/// Rounds `values` in place to the precision of `wire`, as sending and receiving them would.
+void round_to_wire(const at::Tensor& values, WireDtype wire);
+
+inline std::byte* data_of(const at::Tensor& tensor) {
+  return static_cast<std::byte*>(tensor.mutable_data_ptr());
+}
 
 }  // namespace brigade::comm

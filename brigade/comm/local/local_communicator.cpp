@@ -1,43 +1,16 @@
 #include <ATen/Parallel.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/completed_work.h"
 #include "brigade/comm/local/local_group.h"
 #include "brigade/comm/local/reduce_kernel.h"
 
 namespace brigade::comm {
 
 namespace {
-
-std::string_view call_of(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum:
-      return "all_reduce(sum)";
-    case ReduceOp::kMean:
-      return "all_reduce(mean)";
-    case ReduceOp::kMax:
-      return "all_reduce(max)";
-    case ReduceOp::kMin:
-      return "all_reduce(min)";
-  }
-  return "all_reduce";
-}
-
-std::string shape_of(const at::Tensor& tensor) {
-  std::ostringstream text;
-  text << tensor.scalar_type() << tensor.sizes();
-  return text.str();
-}
-
-bool alike(const at::Tensor& a, const at::Tensor& b) {
-  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes();
-}
 
 bool runs_flat(const at::Tensor& tensor, ReduceOp op) {
   const bool floating = tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble;
@@ -53,82 +26,70 @@ class LocalCommunicator final : public Communicator {
   int rank() const override { return rank_; }
   int world_size() const override { return group_->world_size(); }
 
-  std::unique_ptr<Work> all_reduce(std::span<const at::Tensor> tensors, ReduceOp op) override {
-    const at::NoGradGuard no_grad;
-    check_operation(tensors, op);
-    group_->exchange(rank_, {.name = call_of(op)}, tensors, [&] {
-      check_agreement("all_reduce", tensors);
-      for (std::size_t i = 0; i < tensors.size(); ++i) reduce_one(i, op);
-    });
-    return std::make_unique<CompletedWork>();
-  }
-
-  std::unique_ptr<Work> broadcast(std::span<const at::Tensor> tensors, int root) override {
-    const at::NoGradGuard no_grad;
-    check_argument(root >= 0 && root < world_size(),
-                   base::str_cat("broadcast: root ", root, " is not a rank; ranks are 0 to ",
-                                 world_size() - 1, "."));
-    group_->exchange(rank_, {.name = "broadcast", .root = root}, tensors, [&] {
-      check_agreement("broadcast", tensors);
-      if (rank_ == root) return;
-      for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(group_->published(root)[i]);
-    });
-    return std::make_unique<CompletedWork>();
-  }
-
-  std::vector<at::Tensor> all_gather(const at::Tensor& tensor) override {
-    const at::NoGradGuard no_grad;
+ private:
+  std::vector<at::Tensor> execute(const CollectiveCall& call) override {
+    if (call.kind == Collective::kBarrier) {
+      group_->barrier(rank_);
+      return {};
+    }
+    if (const auto problem = call.find_problem(world_size()))
+      group_->fail(rank_, Error(ErrorCode::kInvalidArgument, *problem));
     std::vector<at::Tensor> gathered;
-    group_->exchange(rank_, {.name = "all_gather"}, {&tensor, 1}, [&] {
-      for (int rank = 0; rank < world_size(); ++rank) {
-        const at::Tensor& part = group_->published(rank)[0];
-        check_argument(
-            part.scalar_type() == tensor.scalar_type(),
-            base::str_cat("all_gather: rank ", rank, " passed ", shape_of(part), " and rank ",
-                          rank_, " ", shape_of(tensor), "; dtypes must be the same."));
-        gathered.push_back(part.detach().to(part.options().device(tensor.device()),
-                                            /*non_blocking=*/false,
-                                            /*copy=*/true));
-      }
+    group_->exchange(rank_, {.name = call.name(), .root = call.root}, call.tensors, [&] {
+      check_agreement(call);
+      gathered = combine(call);
     });
     return gathered;
   }
 
-  void barrier() override { group_->barrier(rank_); }
-
- private:
-  /// Releases the other ranks before throwing, since they may already wait.
-  [[noreturn]] void fail(const std::string& message) {
-    group_->abort(rank_, message);
-    throw Error(ErrorCode::kInvalidArgument, message);
-  }
-
-  void check_operation(std::span<const at::Tensor> tensors, ReduceOp op) {
-    if (op != ReduceOp::kMean) return;
-    for (const at::Tensor& tensor : tensors) {
-      if (!tensor.is_floating_point()) {
-        fail(base::str_cat("all_reduce: the mean needs a floating tensor and got ",
-                           shape_of(tensor), "; convert it, or use the sum."));
-      }
+  /// What a rank does while it can read the tensors of all.
+  std::vector<at::Tensor> combine(const CollectiveCall& call) {
+    switch (call.kind) {
+      case Collective::kAllReduce:
+        for (std::size_t i = 0; i < call.tensors.size(); ++i) reduce_one(i, call.op);
+        return {};
+      case Collective::kBroadcast:
+        for (std::size_t i = 0; rank_ != call.root && i < call.tensors.size(); ++i)
+          call.tensors[i].copy_(group_->published(call.root)[i]);
+        return {};
+      case Collective::kAllGather:
+        return copies_of_all(call.tensors.front().device());
+      default:
+        throw Error(ErrorCode::kUnimplemented,
+                    base::str_cat(call.name(), " is not a call between threads."));
     }
   }
 
+  std::vector<at::Tensor> copies_of_all(c10::Device device) const {
+    std::vector<at::Tensor> copies;
+    for (const at::Tensor& part : tensors_of_all_ranks(0)) {
+      copies.push_back(part.detach().to(part.options().device(device), /*non_blocking=*/false,
+                                        /*copy=*/true));
+    }
+    return copies;
+  }
+
   /// If one rank finds that tensors differ, every rank does: all throw, and none is left waiting.
-  void check_agreement(std::string_view what, std::span<const at::Tensor> mine) const {
+  void check_agreement(const CollectiveCall& call) const {
+    const bool shapes_may_differ = call.traits().gathers;
+    const std::span<const at::Tensor> mine = call.tensors;
     for (int rank = 0; rank < world_size(); ++rank) {
       const auto theirs = group_->published(rank);
       if (theirs.size() != mine.size()) {
-        throw Error(
-            ErrorCode::kInvalidArgument,
-            base::str_cat(what, ": rank ", rank, " passed ", theirs.size(), " tensors and rank ",
-                          rank_, " ", mine.size(), "; every rank must pass the same number."));
+        throw Error(ErrorCode::kInvalidArgument,
+                    base::str_cat(call.name(), ": rank ", rank, " passed ", theirs.size(),
+                                  " tensors and rank ", rank_, " ", mine.size(),
+                                  "; every rank must pass the same number."));
       }
       for (std::size_t i = 0; i < mine.size(); ++i) {
-        if (alike(theirs[i], mine[i])) continue;
+        const bool agrees = theirs[i].scalar_type() == mine[i].scalar_type() &&
+                            (shapes_may_differ || theirs[i].sizes() == mine[i].sizes());
+        if (agrees) continue;
         throw Error(ErrorCode::kInvalidArgument,
-                    base::str_cat(what, ": tensor ", i, " is ", shape_of(theirs[i]), " on rank ",
-                                  rank, " and ", shape_of(mine[i]), " on rank ", rank_,
-                                  "; shapes and dtypes must be the same."));
+                    base::str_cat(call.name(), ": tensor ", i, " is ", shape_of(theirs[i]),
+                                  " on rank ", rank, " and ", shape_of(mine[i]), " on rank ", rank_,
+                                  shapes_may_differ ? "; dtypes must be the same."
+                                                    : "; shapes and dtypes must be the same."));
       }
     }
   }

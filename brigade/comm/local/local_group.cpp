@@ -1,6 +1,5 @@
 #include "brigade/comm/local/local_group.h"
 
-#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::comm {
@@ -28,7 +27,7 @@ LocalGroup::LocalGroup(int world_size, LocalGroupOptions options)
       call_counts_(world_size, 0),
       clocks_(world_size, nullptr) {}
 
-void LocalGroup::publish(int rank, CollectiveCall call, std::span<const at::Tensor> tensors) {
+void LocalGroup::publish(int rank, AnnouncedCall call, std::span<const at::Tensor> tensors) {
   published_[rank] = tensors;
   devices_[rank] = first_device(tensors);
   announce(rank, call);
@@ -56,23 +55,23 @@ void LocalGroup::wait_for_all(int rank) {
   barrier_.arrive_and_wait(rank);
 }
 
-void LocalGroup::announce(int rank, CollectiveCall call) {
+void LocalGroup::announce(int rank, AnnouncedCall call) {
   calls_[rank][++call_counts_[rank] % 2] = call;
 }
 
 void LocalGroup::check_same_call(int rank) {
   const std::size_t parity = call_counts_[rank] % 2;
-  const CollectiveCall& mine = calls_[rank][parity];
+  const AnnouncedCall& mine = calls_[rank][parity];
   for (int other = 0; other < world_size(); ++other) {
-    const CollectiveCall& theirs = calls_[other][parity];
+    const AnnouncedCall& theirs = calls_[other][parity];
     if (theirs == mine) continue;
     // Every rank sees some other rank that differs, so all fail and none reads.
-    const std::string message =
-        base::str_cat("replica ", rank, " is in ", mine.name, " (root ", mine.root,
-                      ") while replica ", other, " is in ", theirs.name, " (root ", theirs.root,
-                      "): every replica must make the same collective calls, in the same order.");
-    abort(rank, message);
-    throw Error(ErrorCode::kFailedPrecondition, message);
+    fail(rank,
+         Error(ErrorCode::kFailedPrecondition,
+               base::str_cat(
+                   "replica ", rank, " is in ", mine.name, " (root ", mine.root, ") while replica ",
+                   other, " is in ", theirs.name, " (root ", theirs.root,
+                   "): every replica must make the same collective calls, in the same order.")));
   }
 }
 

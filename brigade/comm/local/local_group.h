@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "brigade/base/error.h"
 #include "brigade/comm/communicator.h"
 #include "brigade/comm/nccl/stream_fence.h"
 #include "brigade/comm/step_clock.h"
@@ -28,11 +29,11 @@ struct LocalGroupOptions {
 };
 
 /// The collective that a rank calls. If ranks call different ones, the error names both.
-struct CollectiveCall {
+struct AnnouncedCall {
   std::string_view name;  ///< a literal: kept without copying
   int root = 0;           ///< of those that have one
 
-  bool operator==(const CollectiveCall&) const = default;
+  bool operator==(const AnnouncedCall&) const = default;
 };
 
 /// The replicas of one process, one thread each. `LocalCommunicator` and a strategy's gradient
@@ -53,7 +54,7 @@ class LocalGroup {
   /// `body`, which may read `published`, and waits until every rank is done, also if `body` throws.
   /// Throws kFailedPrecondition on every rank unless all make the same `call`.
   template <class Body>
-  void exchange(int rank, CollectiveCall call, std::span<const at::Tensor> tensors,
+  void exchange(int rank, AnnouncedCall call, std::span<const at::Tensor> tensors,
                 const Body& body) {
     const PhaseScope communication(clock(rank), StepPhase::kCommunication);
     publish(rank, call, tensors);
@@ -77,6 +78,11 @@ class LocalGroup {
   void abort(int rank, const std::string& reason) {
     if (world_size() > 1) barrier_.abort(rank, reason);
   }
+  /// The same, and throws `error` in rank `rank`: its call failed before it could wait.
+  [[noreturn]] void fail(int rank, const Error& error) {
+    abort(rank, error.what());
+    throw error;
+  }
   /// Clears aborts and leaves: the group can be used again.
   void reset();
 
@@ -88,12 +94,12 @@ class LocalGroup {
   StepClock* clock(int rank) const { return clocks_[rank]; }
 
  private:
-  void publish(int rank, CollectiveCall call, std::span<const at::Tensor> tensors);
+  void publish(int rank, AnnouncedCall call, std::span<const at::Tensor> tensors);
   void withdraw(int rank) { fence_and_wait(rank); }
   void withdraw_after_failure(int rank) noexcept;
   void fence_and_wait(int rank);
   void wait_for_all(int rank);
-  void announce(int rank, CollectiveCall call);
+  void announce(int rank, AnnouncedCall call);
   void check_same_call(int rank);
 
   concurrency::Barrier barrier_;
@@ -103,7 +109,7 @@ class LocalGroup {
   std::vector<std::optional<c10::Device>> devices_;  // [rank], of its tensors; likewise
   /// [rank][parity of its call], likewise: a rank may be one call ahead of those that still
   /// compare.
-  std::vector<std::array<CollectiveCall, 2>> calls_;
+  std::vector<std::array<AnnouncedCall, 2>> calls_;
   std::vector<std::uint64_t> call_counts_;  // [rank], its rank's alone
   std::vector<StepClock*> clocks_;          // [rank], borrowed, its rank's alone
 };

@@ -1,4 +1,4 @@
-// Replaces nccl.cpp and nccl_library.cpp if the program is configured without NCCL.
+// Replaces nccl_library.cpp if the program is configured without NCCL.
 #include "brigade/base/error.h"
 #include "brigade/comm/nccl/nccl.h"
 #include "brigade/comm/nccl/nccl_clique.h"

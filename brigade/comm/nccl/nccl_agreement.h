@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -11,10 +13,12 @@
 #include "brigade/base/error.h"
 #include "brigade/cluster/environment_variables.h"
 #include "brigade/cluster/membership.h"
+#include "brigade/comm/communicator.h"
+#include "brigade/comm/nccl/nccl_clique.h"
 #include "brigade/comm/process_communicator.h"
 
-/// What processes agree on through the membership's store before NCCL is called. Nothing here needs
-/// a GPU.
+/// What processes agree on through the membership's store before NCCL is called, and their
+/// communicators after that. Nothing here needs a GPU.
 namespace brigade::comm {
 
 /// Why NCCL cannot be used between these processes.
@@ -49,5 +53,12 @@ std::optional<NcclObstacle> agree_on_nccl(cluster::Membership& membership, const
 std::string exchange_nccl_id(cluster::Membership& membership, const std::string& name,
                              const std::function<std::string()>& make,
                              std::chrono::milliseconds timeout);
+
+/// For tests: `make_nccl_process_communicators` with this NCCL (null: none) and this environment.
+/// Does not require GPUs.
+std::vector<std::unique_ptr<Communicator>> make_nccl_process_communicators(
+    const NcclLibrary* library, const cluster::Environment& environment,
+    std::shared_ptr<cluster::Membership> membership, const std::vector<c10::Device>& devices,
+    std::vector<std::unique_ptr<Communicator>> host, const CommunicationOptions& options);
 
 }  // namespace brigade::comm

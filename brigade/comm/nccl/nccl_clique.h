@@ -1,10 +1,8 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -18,36 +16,25 @@ struct NcclStatus {
   std::string reason = {};  ///< of kFailed: NCCL's text
 };
 
-/// Starts NCCL's collectives for this process's ranks. Callers ensure that all ranks make the same
-/// calls (`make_nccl_communicator`): a call of a single rank would never end.
-///
-/// Thread-safety: each local rank from its own thread.
-class NcclCollectives {
- public:
-  virtual ~NcclCollectives() = default;
-
-  /// Whether NCCL supports such tensors.
-  virtual bool takes(std::span<const at::Tensor> tensors) const = 0;
-
-  /// Start a collective of one of this process's ranks, in place, on the rank's current stream, and
-  /// return. If NCCL fails, they throw kUnavailable with NCCL's text and start nothing.
-  virtual void start_all_reduce(int local_rank, std::span<const at::Tensor> tensors,
-                                ReduceOp op) = 0;
-  virtual void start_broadcast(int local_rank, std::span<const at::Tensor> tensors, int root) = 0;
-};
-
 /// This process's ranks of an NCCL group of several processes. Nothing here waits or knows the
-/// members of the cluster; `NcclGroup` adds that. A rank starts a collective only after its
-/// previous one has ended. The real implementation is in nccl_library.cpp; tests have a fake that
-/// needs no GPU.
+/// members of the cluster; `NcclGroup` adds that. Callers ensure that all ranks make the same calls
+/// (`make_nccl_communicator`): a call of a single rank would never end. A rank starts a collective
+/// only after its previous one has ended. The real implementation is in nccl_library.cpp; tests
+/// have a fake that needs no GPU.
 ///
 /// Thread-safety: one thread at a time.
-class NcclClique : public NcclCollectives {
+class NcclClique {
  public:
   /// Aborts what is still running.
-  ~NcclClique() override = default;
+  virtual ~NcclClique() = default;
 
   virtual int local_size() const = 0;
+
+  /// Whether NCCL supports these tensors in this call, of a kind that `runs_on_nccl`.
+  virtual bool takes(const CollectiveCall& call) const = 0;
+  /// Starts a collective of one of this process's ranks, in place, on the rank's current stream,
+  /// and returns. If NCCL fails, it throws kUnavailable with NCCL's text and starts nothing.
+  virtual void start(int local_rank, const CollectiveCall& call) = 0;
 
   /// Starts to close the group in good order. No collective may be running.
   virtual void start_closing() = 0;

@@ -1,33 +1,26 @@
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <span>
-#include <string_view>
 
 #include "brigade/comm/communicator.h"
-#include "brigade/comm/nccl/nccl_clique.h"
 
 namespace brigade::comm {
 
-/// Starts NCCL's collectives for this process's ranks, and waits for them.
+/// Makes NCCL's collectives for this process's ranks. Callers ensure that all ranks make the same
+/// calls (`make_nccl_communicator`): a call of a single rank would never end.
 ///
 /// Thread-safety: each local rank from its own thread.
 class NcclRunner {
  public:
   virtual ~NcclRunner() = default;
 
-  virtual bool takes(std::span<const at::Tensor> tensors) const = 0;
-
-  /// Calls `start`, which starts the collective `what` of rank `local_rank`. Returns when it has
-  /// ended for all work that is enqueued on the rank's stream from then on.
-  virtual void run(int local_rank, std::string_view what,
-                   const std::function<void(NcclCollectives&)>& start) = 0;
+  /// Whether NCCL supports these tensors in this call, of a kind that `runs_on_nccl`.
+  virtual bool takes(const CollectiveCall& call) const = 0;
+  /// Makes a call of rank `local_rank`. Returns when it has ended for all work that is enqueued on
+  /// the rank's stream from then on. The GPUs of one process only enqueue it: the host's
+  /// communicator releases their ranks if one of them fails.
+  virtual void run(int local_rank, const CollectiveCall& call) = 0;
 };
-
-/// Enqueues on the rank's stream and returns. For the GPUs of one process, whose ranks are released
-/// by the host's communicator if one of them fails.
-std::unique_ptr<NcclRunner> make_enqueuing_runner(std::shared_ptr<NcclCollectives> collectives);
 
 /// The communicator of local rank `local_rank` over `runner`. In every reduction and broadcast all
 /// ranks first compare their calls, dtypes, shapes and strides over `host`. If all agree and NCCL

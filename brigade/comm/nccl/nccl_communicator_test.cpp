@@ -18,8 +18,7 @@ namespace {
 /// Calls `body` for each of `world` replicas of one process with fake GPUs; [rank]: what it threw.
 std::vector<std::optional<Error>> run_cards(Wire& wire, int world,
                                             const std::function<void(Communicator&)>& body) {
-  const std::shared_ptr<NcclRunner> runner =
-      make_enqueuing_runner(std::make_shared<PromptWire>(wire, world));
+  const auto runner = std::make_shared<PromptWire>(wire, world);
   const auto thrown = run_ranks(world, body, [&](std::shared_ptr<LocalGroup> group) {
     std::vector<std::unique_ptr<Communicator>> all;
     for (auto& local : make_local_communicators(std::move(group))) {

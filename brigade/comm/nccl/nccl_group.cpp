@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "brigade/base/strings.h"
-#include "brigade/comm/exchange/straggler_report.h"
+#include "brigade/comm/collective_watchdog.h"
 
 namespace brigade::comm {
 
@@ -70,19 +70,18 @@ bool NcclGroup::start_closing() noexcept {
   }
 }
 
-void NcclGroup::run(int local_rank, std::string_view what,
-                    const std::function<void(NcclCollectives&)>& begin) {
-  start(what, begin);
-  wait(local_rank, what, options_.timeout);
+void NcclGroup::run(int local_rank, const CollectiveCall& call) {
+  start(local_rank, call);
+  wait(local_rank, call.name(), options_.timeout);
 }
 
-void NcclGroup::start(std::string_view what, const std::function<void(NcclCollectives&)>& start) {
+void NcclGroup::start(int local_rank, const CollectiveCall& call) {
   const MutexLock lock(mutex_);
   if (failure_) throw *failure_;
   try {
-    start(*clique_);
+    clique_->start(local_rank, call);
   } catch (const std::exception& error) {
-    fail_as_broken(what, base::without_stack_trace(error.what()));
+    fail_as_broken(call.name(), base::without_stack_trace(error.what()));
   }
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,17 +32,16 @@ class NcclGroup final : public NcclRunner {
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
 
-  bool takes(std::span<const at::Tensor> tensors) const override { return clique_->takes(tensors); }
+  bool takes(const CollectiveCall& call) const override { return clique_->takes(call); }
 
   /// Returns when the collective is complete on the GPU. Throws kUnavailable naming a lost member,
   /// or with NCCL's text; kAborted with another member's reason; kDeadlineExceeded.
-  void run(int local_rank, std::string_view what,
-           const std::function<void(NcclCollectives&)>& start) override;
+  void run(int local_rank, const CollectiveCall& call) override;
 
  private:
   enum class Progress { kUnderWay, kDone };
 
-  void start(std::string_view what, const std::function<void(NcclCollectives&)>& start);
+  void start(int local_rank, const CollectiveCall& call);
   void wait(int local_rank, std::string_view what, std::chrono::milliseconds timeout);
   Progress poll(int local_rank, std::string_view what);
   void look_for_reasons(std::string_view what);

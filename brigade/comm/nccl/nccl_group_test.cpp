@@ -27,9 +27,7 @@ struct TestMember {
 
   void reduce() const {
     const at::Tensor value = at::ones({2});
-    group.run(0, "all_reduce", [&](NcclCollectives& clique) {
-      clique.start_all_reduce(0, {&value, 1}, ReduceOp::kSum);
-    });
+    group.run(0, {.kind = Collective::kAllReduce, .tensors = {&value, 1}});
     EXPECT_EQ(value[0].item<float>(), static_cast<float>(membership.members().size()));
   }
 };

@@ -1,35 +1,26 @@
-// NCCL between processes. Its communicators do not block: calls return immediately, and their state
-// is polled.
+// The NCCL that this program was built with. Between processes its communicators do not block:
+// calls return immediately, and their state is polled.
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/core/Event.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <optional>
+#include <set>
+#include <span>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/nccl/nccl_call_group.h"
+#include "brigade/comm/nccl/nccl.h"
+#include "brigade/comm/nccl/nccl_calls.h"
 #include "brigade/comm/nccl/nccl_clique.h"
-#include "brigade/comm/nccl/nccl_types.h"
+#include "brigade/comm/nccl/nccl_communicator.h"
 
 namespace brigade::comm {
 
 namespace {
-
-std::string hexadecimal(const ncclUniqueId& id) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const char byte : id.internal) {
-    const auto value = static_cast<unsigned char>(byte);
-    text += kDigits[value >> 4];
-    text += kDigits[value & 15];
-  }
-  return text;
-}
 
 ncclUniqueId id_of(const std::string& text) {
   ncclUniqueId id;
@@ -66,24 +57,12 @@ class CardClique final : public NcclClique {
 
   int local_size() const override { return static_cast<int>(ranks_.size()); }
 
-  bool takes(std::span<const at::Tensor> tensors) const override {
-    return are_dense_on_cuda(tensors) && std::ranges::all_of(tensors, has_nccl_dtype);
-  }
+  bool takes(const CollectiveCall& call) const override { return nccl_takes(call); }
 
-  void start_all_reduce(int local_rank, std::span<const at::Tensor> tensors, ReduceOp op) override {
-    start(at(local_rank), tensors, [&](const at::Tensor& tensor, Rank& rank) {
-      return ncclAllReduce(tensor.data_ptr(), tensor.data_ptr(),
-                           static_cast<std::size_t>(tensor.numel()), nccl_dtype(tensor),
-                           nccl_operation(op), rank.communicator, rank.stream->stream());
-    });
-  }
-
-  void start_broadcast(int local_rank, std::span<const at::Tensor> tensors, int root) override {
-    start(at(local_rank), tensors, [&](const at::Tensor& tensor, Rank& rank) {
-      return ncclBroadcast(tensor.data_ptr(), tensor.data_ptr(),
-                           static_cast<std::size_t>(tensor.numel()), nccl_dtype(tensor), root,
-                           rank.communicator, rank.stream->stream());
-    });
+  void start(int local_rank, const CollectiveCall& call) override {
+    Rank& rank = at(local_rank);
+    rank.stream = c10::cuda::getCurrentCUDAStream(rank.card.index());
+    enqueue(call, rank.communicator, *rank.stream);
   }
 
   void start_closing() override {
@@ -133,15 +112,6 @@ class CardClique final : public NcclClique {
     group.end("ncclCommInitRankConfig");
   }
 
-  template <class Call>
-  void start(Rank& rank, std::span<const at::Tensor> tensors, const Call& call) {
-    const c10::cuda::CUDAGuard guard(rank.card);
-    rank.stream = c10::cuda::getCurrentCUDAStream(rank.card.index());
-    NcclCallGroup group;
-    for (const at::Tensor& tensor : tensors) group.add(call(tensor, rank));
-    group.end("a collective");
-  }
-
   /// NCCL has enqueued everything on the stream, which may not have run it yet.
   static bool has_ended_on_card(Rank& rank) {
     if (rank.stream) {
@@ -178,17 +148,60 @@ class BuiltInNccl final : public NcclLibrary {
   std::string make_id() const override {
     ncclUniqueId id;
     check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
-    return hexadecimal(id);
+    return base::to_hex(std::as_bytes(std::span(id.internal)));
   }
   std::unique_ptr<NcclClique> start_joining(const NcclCliqueOptions& options) const override {
     return std::make_unique<CardClique>(options);
   }
 };
 
+/// The NCCL communicators of the GPUs of one process. They block while they connect, and enqueue
+/// their work on each rank's current stream.
+class OwnCards final : public NcclRunner {
+ public:
+  explicit OwnCards(const std::vector<int>& cards) : ranks_(cards.size()) {
+    check_nccl(ncclCommInitAll(ranks_.data(), static_cast<int>(cards.size()), cards.data()),
+               "ncclCommInitAll");
+  }
+  ~OwnCards() override {
+    for (const ncclComm_t rank : ranks_) ncclCommDestroy(rank);
+  }
+  OwnCards(const OwnCards&) = delete;
+  OwnCards& operator=(const OwnCards&) = delete;
+
+  bool takes(const CollectiveCall& call) const override { return nccl_takes(call); }
+
+  void run(int local_rank, const CollectiveCall& call) override {
+    const c10::DeviceIndex card = call.tensors.front().device().index();
+    enqueue(call, ranks_[static_cast<std::size_t>(local_rank)],
+            c10::cuda::getCurrentCUDAStream(card));
+  }
+
+ private:
+  std::vector<ncclComm_t> ranks_;
+};
+
 }  // namespace
 
 std::unique_ptr<NcclLibrary> find_nccl_library() {
   return std::make_unique<BuiltInNccl>();
+}
+
+bool nccl_is_built_in() {
+  return true;
+}
+
+std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(
+    const std::vector<int>& cards, std::vector<std::unique_ptr<Communicator>> local) {
+  check_argument(std::set<int>(cards.begin(), cards.end()).size() == cards.size(),
+                 "NCCL needs a separate GPU for each rank.");
+  const auto runner = std::make_shared<OwnCards>(cards);
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  for (auto& rank : local) {
+    const int number = rank->rank();
+    communicators.push_back(make_nccl_communicator(runner, number, std::move(rank)));
+  }
+  return communicators;
 }
 
 }  // namespace brigade::comm

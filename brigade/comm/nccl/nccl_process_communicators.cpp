@@ -1,4 +1,4 @@
-#include "brigade/comm/nccl/nccl_process_communicators.h"
+#include "brigade/comm/nccl/nccl_agreement.h"
 
 #include <algorithm>
 #include <string>
@@ -8,7 +8,6 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/nccl/nccl.h"
-#include "brigade/comm/nccl/nccl_agreement.h"
 #include "brigade/comm/nccl/nccl_communicator.h"
 #include "brigade/comm/nccl/nccl_group.h"
 

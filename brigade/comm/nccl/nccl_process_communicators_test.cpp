@@ -1,4 +1,4 @@
-#include "brigade/comm/nccl/nccl_process_communicators.h"
+#include "brigade/comm/nccl/nccl_agreement.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -14,7 +14,7 @@
 #include "brigade/comm/hierarchical.h"
 #include "brigade/comm/nccl/nccl.h"
 #include "brigade/comm/testing/nccl_wire.h"
-#include "brigade/comm/testing/ranks_as_threads.h"
+#include "brigade/comm/testing/process_threads.h"
 
 namespace brigade::comm {
 namespace {

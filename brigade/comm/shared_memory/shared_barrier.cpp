@@ -1,10 +1,16 @@
 #include "brigade/comm/shared_memory/shared_barrier.h"
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <climits>
 #include <cstring>
+#include <ctime>
 
 #include "brigade/base/strings.h"
-#include "brigade/comm/shared_memory/futex.h"
+#include "brigade/comm/peer_status.h"
 #include "brigade/concurrency/poll.h"
 
 namespace brigade::comm {
@@ -17,6 +23,24 @@ constexpr std::chrono::milliseconds kLongestSleep{100};
 // If another rank gave up because of a lost member, this process learns of the loss within this
 // time too.
 constexpr std::chrono::milliseconds kLossTime{1000};
+
+static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t) &&
+              std::atomic<std::uint32_t>::is_always_lock_free);
+
+/// Sleeps while `word` is `value`, at most for `time`; may return early. Works between processes
+/// that share the word's memory.
+void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value,
+                std::chrono::milliseconds time) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
+  const timespec limit = {.tv_sec = seconds.count(),
+                          .tv_nsec = std::chrono::nanoseconds(time - seconds).count()};
+  syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
+}
+
+/// Wakes all threads that sleep on `word`.
+void futex_wake(const std::atomic<std::uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
 
 }  // namespace
 
@@ -64,13 +88,7 @@ void SharedBarrier::sleep_until_arrived(int rank, std::string_view what, Straggl
   slot.sleepers.fetch_sub(1, std::memory_order_seq_cst);
   if (has_arrived(rank)) return;
   throw_if_released(rank, what);
-  if (report.is_over()) {
-    throw Error(
-        ErrorCode::kDeadlineExceeded,
-        base::str_cat(what, " waited ", options_.timeout.count(), " ms for ", missing(),
-                      ", which did not make the call. Every process must make the same collective "
-                      "calls; raise the timeout if one really needs longer."));
-  }
+  if (report.is_over()) report.fail(what, missing());
   if (report.is_due()) report.report(what, missing());
 }
 
@@ -95,12 +113,8 @@ void SharedBarrier::throw_if_released(int rank, std::string_view what) const {
   if (is_lost_.load(std::memory_order_acquire)) cluster::throw_if_lost(*membership_, what);
   if (failure_.state.load(std::memory_order_acquire) == BarrierFailure::kWritten)
     throw_failure(what);
-  if (slots_[rank].has_left.load(std::memory_order_acquire) != 0 && !has_arrived(rank)) {
-    throw Error(ErrorCode::kFailedPrecondition,
-                base::str_cat(what, " waits for ", membership_->members()[rank],
-                              ", which has already left: every process must make the same "
-                              "collective calls."));
-  }
+  if (slots_[rank].has_left.load(std::memory_order_acquire) != 0 && !has_arrived(rank))
+    throw has_left_error(what, membership_->members()[rank]);
 }
 
 void SharedBarrier::throw_failure(std::string_view what) const {

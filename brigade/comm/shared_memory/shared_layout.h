@@ -2,7 +2,6 @@
 
 #include <sched.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,25 +9,21 @@
 #include <string>
 
 #include "brigade/cluster/membership.h"
-#include "brigade/comm/exchange/call_header.h"
-#include "brigade/comm/process_link.h"
 #include "brigade/comm/shared_memory/shared_barrier.h"
 #include "brigade/comm/shared_memory/shared_segment.h"
 
 namespace brigade::comm {
 
-/// What one rank publishes to the others, in shared memory. Headers alternate: a rank may be one
-/// call ahead of those that still read.
+/// What one rank publishes to the others, in shared memory.
 struct alignas(64) RankArea {
-  std::array<CallHeader, 2> headers;
   SegmentHandle buffer;  ///< the buffer that this rank creates
   cpu_set_t cores;       ///< the cores that it may run on
-  std::array<char, ProcessLink::kMaxText + 1> text;
 };
 
 /// The memory layout of the shared segment of one group of processes:
 ///   failure | slots[rank] | areas[rank] | staging[rank][2] | results[2]
-/// Each staging and result area holds one chunk.
+/// Each staging and result area holds one chunk. Chunks alternate between the two of a rank: it may
+/// be one chunk ahead of those that still read.
 ///
 /// Thread-safety: callers order their accesses with the SharedBarrier in this segment.
 class SharedLayout {

@@ -1,5 +1,3 @@
-#include "brigade/comm/shared_memory/shared_memory.h"
-
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
@@ -8,7 +6,6 @@
 
 #include "brigade/base/copy_bytes.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/exchange/wire.h"
 #include "brigade/comm/local/chunks.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/shared_memory/shared_layout.h"
@@ -32,42 +29,47 @@ class SharedMemoryLink final : public ProcessLink {
  public:
   SharedMemoryLink(std::shared_ptr<cluster::Membership> membership, SharedLayout layout,
                    const CommunicationOptions& options)
-      : membership_(std::move(membership)),
-        rank_(membership_->self().rank),
-        world_size_(layout.world_size()),
+      : ProcessLink(membership->self().rank, layout.world_size(), SharedLayout::kChunkBytes),
         wire_(options.wire),
         layout_(std::move(layout)),
-        barrier_(layout_.slots(), layout_.failure(), membership_,
-                 {.timeout = options.timeout, .slow_after = options.slow_after}),
-        headers_(static_cast<std::size_t>(world_size_)) {
+        barrier_(layout_.slots(), layout_.failure(), std::move(membership),
+                 {.timeout = options.timeout, .slow_after = options.slow_after}) {
     choose_spin();
   }
 
   Transport transport() const override { return Transport::kSharedMemory; }
-  std::int64_t bytes_sent() const override { return bytes_sent_; }
 
-  std::span<const CallHeader> exchange(const CallHeader& mine) override {
-    const std::size_t parity = ++calls_ % 2;
-    layout_.area(rank_).headers[parity] = mine;
-    what_ = to_string(mine.call);
-    wait_for_all();
-    for (int rank = 0; rank < world_size_; ++rank)
-      headers_[rank] = layout_.area(rank).headers[parity];
-    return headers_;
+  std::vector<at::Tensor> run(const FlatCall& call) override {
+    switch (call.kind) {
+      case Collective::kAllReduce:
+        reduce(call.tensors, call.op);
+        return {};
+      case Collective::kBroadcast:
+        broadcast(call.tensors, call.root);
+        return {};
+      default:
+        return ProcessLink::run(call);
+    }
   }
 
-  std::vector<std::string> exchange_texts(const std::string& mine) override {
-    auto& text = layout_.area(rank_).text;
-    text[mine.copy(text.data(), kMaxText)] = '\0';
+  LinkBuffer make_buffer(std::int64_t bytes) override;
+
+  void give_up(const Error& reason) noexcept override { barrier_.give_up(reason); }
+
+ private:
+  void begin_call(std::string_view what) override { what_ = what; }
+
+  GatheredBytes gather(std::span<const std::byte> mine, std::int64_t) override {
+    ++chunks_staged_;
+    base::copy_bytes(layout_.staging(rank(), chunks_staged_), mine.data(), mine.size());
     wait_for_all();
-    std::vector<std::string> texts;
-    for (int rank = 0; rank < world_size_; ++rank)
-      texts.emplace_back(layout_.area(rank).text.data());
-    wait_for_all();
-    return texts;
+    const std::byte* const first = layout_.staging(0, chunks_staged_);
+    return {.first = first,
+            .row = world_size() > 1 ? layout_.staging(1, chunks_staged_) - first : 0,
+            .sent = static_cast<std::int64_t>(mine.size())};
   }
 
-  void reduce(std::span<const FlatTensor> tensors, ReduceOp op) override {
+  void reduce(std::span<const FlatTensor> tensors, ReduceOp op) {
     if (tensors.empty()) return;
     if (!tensors.front().parts.empty()) return reduce_in_place(tensors, op);
     const std::vector<Chunk> chunks = cut_into_chunks(tensors, SharedLayout::kChunkBytes);
@@ -76,52 +78,30 @@ class SharedMemoryLink final : public ProcessLink {
     reduce_chunks(chunks, tensors, op);
   }
 
-  void broadcast(std::span<const FlatTensor> tensors, int root) override {
+  void broadcast(std::span<const FlatTensor> tensors, int root) {
     if (tensors.empty()) return;
     if (!tensors.front().parts.empty()) return broadcast_in_place(tensors, root);
     for (const Chunk& chunk : cut_into_chunks(tensors, SharedLayout::kChunkBytes)) {
       ++chunks_staged_;
-      if (rank_ == root) {
+      if (rank() == root) {
         copy_in(chunk, tensors, staging(root, chunk));
-        bytes_sent_ += bytes_of(chunk);
+        count_sent(bytes_of(chunk));
       }
       wait_for_all();
-      if (rank_ != root) copy_out(chunk, tensors, staging(root, chunk));
+      if (rank() != root) copy_out(chunk, tensors, staging(root, chunk));
     }
   }
 
-  std::vector<at::Tensor> all_gather(const at::Tensor& mine,
-                                     std::span<const CallHeader> headers) override {
-    const std::vector<at::Tensor> all = allocate_parts(mine, headers);
-    const std::int64_t most = largest_nbytes(all);
-    for (std::int64_t at = 0; at < most; at += SharedLayout::kChunkBytes) {
-      ++chunks_staged_;
-      base::copy_bytes(layout_.staging(rank_, chunks_staged_), data_of(mine) + at,
-                       piece_of(mine, at));
-      wait_for_all();
-      for (int rank = 0; rank < world_size_; ++rank)
-        base::copy_bytes(data_of(all[rank]) + at, layout_.staging(rank, chunks_staged_),
-                         piece_of(all[rank], at));
-    }
-    bytes_sent_ += static_cast<std::int64_t>(mine.nbytes());
-    return all;
-  }
-
-  LinkBuffer make_buffer(std::int64_t bytes) override;
-
-  void give_up(const Error& reason) noexcept override { barrier_.give_up(reason); }
-
- private:
   void wait_for_all() { barrier_.arrive_and_wait(what_); }
 
   /// Polling helps only if there is a core for every process.
   void choose_spin() {
-    sched_getaffinity(0, sizeof(cpu_set_t), &layout_.area(rank_).cores);
+    sched_getaffinity(0, sizeof(cpu_set_t), &layout_.area(rank()).cores);
     what_ = "make_process_communicator";
     wait_for_all();
     cpu_set_t all = layout_.area(0).cores;
-    for (int rank = 1; rank < world_size_; ++rank) CPU_OR(&all, &all, &layout_.area(rank).cores);
-    if (CPU_COUNT(&all) >= world_size_) barrier_.set_spin(kSpin);
+    for (int rank = 1; rank < world_size(); ++rank) CPU_OR(&all, &all, &layout_.area(rank).cores);
+    if (CPU_COUNT(&all) >= world_size()) barrier_.set_spin(kSpin);
   }
 
   static std::int64_t bytes_of(const Chunk& chunk) {
@@ -135,22 +115,12 @@ class SharedMemoryLink final : public ProcessLink {
   }
   std::vector<at::Tensor> staged_parts(const Chunk& chunk, std::uint64_t chunk_number) const {
     std::vector<at::Tensor> parts;
-    for (int rank = 0; rank < world_size_; ++rank)
+    for (int rank = 0; rank < world_size(); ++rank)
       parts.push_back(view_of(layout_.staging(rank, chunk_number), chunk));
     return parts;
   }
   Range shard_of(std::int64_t numel) const {
-    return {numel * rank_ / world_size_, numel * (rank_ + 1) / world_size_};
-  }
-
-  static std::byte* data_of(const at::Tensor& tensor) {
-    return static_cast<std::byte*>(tensor.mutable_data_ptr());
-  }
-  /// How much of `tensor` is in the chunk that begins at byte `at`.
-  static std::size_t piece_of(const at::Tensor& tensor, std::int64_t at) {
-    const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
-    return static_cast<std::size_t>(
-        std::clamp<std::int64_t>(bytes - at, 0, SharedLayout::kChunkBytes));
+    return {numel * rank() / world_size(), numel * (rank() + 1) / world_size()};
   }
 
   void round(const at::Tensor& values, bool narrow) const {
@@ -184,7 +154,7 @@ class SharedMemoryLink final : public ProcessLink {
         base::copy_bytes(data_of(part) + at * size, data_of(block),
                          static_cast<std::size_t>((stop - at) * size));
     }
-    bytes_sent_ += sent(tensor.values.numel(), size);
+    count_sent(sent(tensor.values.numel(), size));
   }
 
   /// The bytes that a transport would send: the other ranks' shards of its values, and its sums to
@@ -192,12 +162,12 @@ class SharedMemoryLink final : public ProcessLink {
   std::int64_t sent(std::int64_t numel, std::int64_t element_size) const {
     const Range shard = shard_of(numel);
     const std::int64_t own = shard.end - shard.begin;
-    return (numel - own + own * (world_size_ - 1)) * element_size;
+    return (numel - own + own * (world_size() - 1)) * element_size;
   }
 
   void reduce_small(const Chunk& chunk, std::span<const FlatTensor> tensors, ReduceOp op) {
     ++chunks_staged_;
-    const at::Tensor mine = staging(rank_, chunk);
+    const at::Tensor mine = staging(rank(), chunk);
     copy_in(chunk, tensors, mine);
     round(mine, chunk.narrow);
     wait_for_all();
@@ -205,7 +175,7 @@ class SharedMemoryLink final : public ProcessLink {
     combine_range(staged_parts(chunk, chunks_staged_), op, 0, chunk.numel, sums);
     round(sums, chunk.narrow);
     copy_out(chunk, tensors, sums);
-    bytes_sent_ += bytes_of(chunk) * (world_size_ - 1);
+    count_sent(bytes_of(chunk) * (world_size() - 1));
   }
 
   /// Pipelines chunks through staging. Between two barriers a rank copies one chunk in, adds its
@@ -216,7 +186,7 @@ class SharedMemoryLink final : public ProcessLink {
     const std::uint64_t first = chunks_staged_ + 1;
     for (std::size_t phase = 0; phase < count + 2; ++phase) {
       if (phase < count) {
-        const at::Tensor mine = view_of(layout_.staging(rank_, first + phase), chunks[phase]);
+        const at::Tensor mine = view_of(layout_.staging(rank(), first + phase), chunks[phase]);
         copy_in(chunks[phase], tensors, mine);
         round(mine, chunks[phase].narrow);
       }
@@ -240,13 +210,13 @@ class SharedMemoryLink final : public ProcessLink {
       combine_range(parts, op, at, stop, block);
       round(block, chunk.narrow);
     }
-    bytes_sent_ += sent(chunk.numel, static_cast<std::int64_t>(c10::elementSize(chunk.dtype)));
+    count_sent(sent(chunk.numel, static_cast<std::int64_t>(c10::elementSize(chunk.dtype))));
   }
 
   void broadcast_in_place(std::span<const FlatTensor> tensors, int root) {
     for (const FlatTensor& tensor : tensors) {
-      if (rank_ == root) {
-        bytes_sent_ += static_cast<std::int64_t>(tensor.values.nbytes());
+      if (rank() == root) {
+        count_sent(static_cast<std::int64_t>(tensor.values.nbytes()));
       } else {
         base::copy_bytes(data_of(tensor.values), data_of(tensor.parts[root]),
                          tensor.values.nbytes());
@@ -255,18 +225,12 @@ class SharedMemoryLink final : public ProcessLink {
     wait_for_all();
   }
 
-  const std::shared_ptr<cluster::Membership> membership_;
-  const int rank_;
-  const int world_size_;
-  const WireType wire_;
+  const WireDtype wire_;
   const SharedLayout layout_;
   SharedBarrier barrier_;
-  std::vector<CallHeader> headers_;
   std::string_view what_;
-  std::uint64_t calls_ = 0;
   /// Counts chunks that were staged: alternate chunks use alternate staging areas.
   std::uint64_t chunks_staged_ = 0;
-  std::int64_t bytes_sent_ = 0;
 };
 
 /// The error of `attempt`; empty: none.
@@ -288,24 +252,25 @@ LinkBuffer SharedMemoryLink::make_buffer(std::int64_t bytes) {
   const auto segment = std::make_shared<SharedSegment>();
   RankArea& maker = layout_.area(0);
   std::string failure = failure_of([&] {
-    if (rank_ != 0) return;
+    if (rank() != 0) return;
     maker.buffer = {};
-    *segment = SharedSegment::make(part * world_size_);
+    *segment = SharedSegment::make(part * world_size());
     maker.buffer = segment->handle();
   });
   wait_for_all();
-  if (rank_ != 0 && maker.buffer.descriptor >= 0) {
-    failure = failure_of([&] { *segment = SharedSegment::open(maker.buffer, part * world_size_); });
+  if (rank() != 0 && maker.buffer.descriptor >= 0) {
+    failure =
+        failure_of([&] { *segment = SharedSegment::open(maker.buffer, part * world_size()); });
   }
   const std::vector<std::string> failures = exchange_texts(failure);
-  for (int rank = 0; rank < world_size_; ++rank) {
+  for (int rank = 0; rank < world_size(); ++rank) {
     if (failures[rank].empty()) continue;
     throw Error(ErrorCode::kResourceExhausted,
                 base::str_cat("make_buffer: rank ", rank, ": ", failures[rank]));
   }
   segment->close_descriptor();
-  LinkBuffer buffer{.memory = segment, .own = segment->data() + part * rank_};
-  for (int rank = 0; rank < world_size_; ++rank)
+  LinkBuffer buffer{.memory = segment, .own = segment->data() + part * rank()};
+  for (int rank = 0; rank < world_size(); ++rank)
     buffer.parts.push_back(segment->data() + part * rank);
   return buffer;
 }

@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -54,29 +53,29 @@ std::string difference(int descriptor, const SegmentHandle& handle, std::size_t 
 SharedSegment SharedSegment::make(std::size_t bytes) {
   SharedSegment segment;
   segment.nonce_ = random_nonce();
-  segment.descriptor_ = memfd_create("brigade", MFD_CLOEXEC);
+  segment.descriptor_ = base::FileDescriptor(memfd_create("brigade", MFD_CLOEXEC));
   // Pages are allocated now, so that a lack of memory is an error here and not a signal later.
   const int failure =
-      segment.descriptor_ < 0
+      !segment.descriptor_.is_open()
           ? errno
-          : posix_fallocate(segment.descriptor_, 0, static_cast<off_t>(total_of(bytes)));
+          : posix_fallocate(segment.descriptor_.number(), 0, static_cast<off_t>(total_of(bytes)));
   if (failure != 0) {
     throw Error(ErrorCode::kResourceExhausted,
                 base::str_cat("Shared memory of ", base::human_bytes(bytes),
                               " cannot be allocated: ", std::strerror(failure), "."));
   }
-  segment.map(segment.descriptor_, bytes);
-  std::memcpy(segment.data_ + nonce_at(bytes), segment.nonce_.data(), sizeof segment.nonce_);
+  segment.map(segment.descriptor_.number(), bytes);
+  std::memcpy(segment.data() + nonce_at(bytes), segment.nonce_.data(), sizeof segment.nonce_);
   return segment;
 }
 
 SharedSegment SharedSegment::open(const SegmentHandle& handle, std::size_t bytes) {
   const std::string path = base::str_cat("/proc/", handle.pid, "/fd/", handle.descriptor);
   // It may be any kind of file: do not block on a pipe.
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  const std::string reason = difference(descriptor, handle, bytes);
+  const base::FileDescriptor descriptor(
+      ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const std::string reason = difference(descriptor.number(), handle, bytes);
   if (!reason.empty()) {
-    if (descriptor >= 0) ::close(descriptor);
     throw Error(ErrorCode::kUnavailable,
                 base::str_cat("The shared memory of process ", handle.pid, " cannot be opened (",
                               path, ": ", reason,
@@ -84,18 +83,12 @@ SharedSegment SharedSegment::open(const SegmentHandle& handle, std::size_t bytes
                               "'gloo'."));
   }
   SharedSegment segment;
-  try {
-    segment.map(descriptor, bytes);
-  } catch (...) {
-    ::close(descriptor);
-    throw;
-  }
-  ::close(descriptor);
+  segment.map(descriptor.number(), bytes);
   return segment;
 }
 
 SegmentHandle SharedSegment::handle() const {
-  return {.pid = ::getpid(), .descriptor = descriptor_, .nonce = nonce_};
+  return {.pid = ::getpid(), .descriptor = descriptor_.number(), .nonce = nonce_};
 }
 
 void SharedSegment::map(int descriptor, std::size_t bytes) {
@@ -106,24 +99,11 @@ void SharedSegment::map(int descriptor, std::size_t bytes) {
                 base::str_cat("Shared memory of ", base::human_bytes(bytes),
                               " cannot be mapped: ", std::strerror(errno), "."));
   }
-  data_ = static_cast<std::byte*>(address);
-  size_ = bytes;
+  memory_ = {static_cast<std::byte*>(address), Unmap{total_of(bytes)}};
 }
 
-SharedSegment::~SharedSegment() {
-  if (data_) munmap(data_, total_of(size_));
-  close_descriptor();
-}
-
-void SharedSegment::close_descriptor() {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
-}
-
-void SharedSegment::swap(SharedSegment& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(nonce_, other.nonce_);
+void SharedSegment::Unmap::operator()(std::byte* memory) const {
+  munmap(memory, bytes);
 }
 
 }  // namespace brigade::comm

@@ -3,7 +3,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string>
+#include <memory>
+
+#include "brigade/base/handles.h"
 
 namespace brigade::comm {
 
@@ -34,27 +36,25 @@ class SharedSegment {
   /// the file has another size or nonce; then it is neither mapped nor written to.
   static SharedSegment open(const SegmentHandle& handle, std::size_t bytes);
 
-  SharedSegment(SharedSegment&& other) noexcept { swap(other); }
-  SharedSegment& operator=(SharedSegment&& other) noexcept {
-    swap(other);
-    return *this;
-  }
-  ~SharedSegment();
+  SharedSegment(SharedSegment&&) = default;
+  SharedSegment& operator=(SharedSegment&&) = default;
 
-  std::byte* data() const { return data_; }
-  std::size_t size() const { return size_; }
+  std::byte* data() const { return memory_.get(); }
   /// The handle with which others open it, as long as its creator's descriptor is open.
   SegmentHandle handle() const;
   /// Closes the descriptor: after that no other process can open it.
-  void close_descriptor();
+  void close_descriptor() { descriptor_.reset(); }
 
  private:
   void map(int descriptor, std::size_t bytes);
-  void swap(SharedSegment& other) noexcept;
 
-  std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
-  int descriptor_ = -1;  // the creator's
+  struct Unmap {
+    std::size_t bytes;
+    void operator()(std::byte* memory) const;
+  };
+
+  std::unique_ptr<std::byte, Unmap> memory_;
+  base::FileDescriptor descriptor_;  // the creator's
   SegmentHandle::Nonce nonce_ = {};
 };
 

@@ -7,7 +7,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/nccl/nccl_clique.h"
+#include "brigade/comm/nccl/nccl_communicator.h"
 #include "brigade/concurrency/mutex.h"
 
 namespace brigade::comm {
@@ -60,16 +60,25 @@ class WireClique final : public NcclClique {
   }
 
   int local_size() const override { return static_cast<int>(ranks_.size()); }
-  bool takes(std::span<const at::Tensor> tensors) const override {
-    return !tensors.empty() && std::ranges::none_of(tensors, [](const at::Tensor& tensor) {
+  bool takes(const CollectiveCall& call) const override {
+    return !call.tensors.empty() && std::ranges::none_of(call.tensors, [](const auto& tensor) {
       return tensor.scalar_type() == at::kBool;
     });
   }
-  void start_all_reduce(int local_rank, std::span<const at::Tensor> tensors, ReduceOp op) override {
-    start_call(local_rank, tensors, op, true);
-  }
-  void start_broadcast(int local_rank, std::span<const at::Tensor> tensors, int root) override {
-    start_call(local_rank, tensors, ReduceOp::kSum, options_.first_rank + local_rank == root);
+  void start(int local_rank, const CollectiveCall& collective) override {
+    const concurrency::MutexLock lock(wire_.mutex);
+    ++wire_.collectives;
+    const int number = options_.first_rank + local_rank;
+    Rank& rank = ranks_[local_rank];
+    rank.tensors.clear();
+    for (const at::Tensor& tensor : collective.tensors) rank.tensors.push_back(tensor.detach());
+    Wire::Call& call = wire_.calls[++rank.number];
+    call.op = collective.op;
+    if (!collective.traits().has_root || number == collective.root) {
+      auto& part = call.parts[number];
+      for (const at::Tensor& tensor : collective.tensors) part.push_back(tensor.detach().clone());
+    }
+    ++call.came;
   }
   void start_closing() override { is_closing_ = true; }
   NcclStatus status(int local_rank) override {
@@ -97,22 +106,6 @@ class WireClique final : public NcclClique {
     std::vector<at::Tensor> tensors;
   };
 
-  void start_call(int local_rank, std::span<const at::Tensor> tensors, ReduceOp op,
-                  bool has_input) {
-    const concurrency::MutexLock lock(wire_.mutex);
-    ++wire_.collectives;
-    Rank& rank = ranks_[local_rank];
-    rank.tensors.clear();
-    for (const at::Tensor& tensor : tensors) rank.tensors.push_back(tensor.detach());
-    Wire::Call& call = wire_.calls[++rank.number];
-    call.op = op;
-    if (has_input) {
-      auto& part = call.parts[options_.first_rank + local_rank];
-      for (const at::Tensor& tensor : tensors) part.push_back(tensor.detach().clone());
-    }
-    ++call.came;
-  }
-
   Wire& wire_;
   const NcclCliqueOptions options_;
   std::vector<Rank> ranks_;
@@ -120,29 +113,21 @@ class WireClique final : public NcclClique {
 };
 
 /// The fake GPUs of one process. Each collective is complete when it returns.
-class PromptWire final : public NcclCollectives {
+class PromptWire final : public NcclRunner {
  public:
   PromptWire(Wire& wire, int world_size)
       : clique_(wire, {.world_size = world_size,
                        .cards = std::vector<c10::Device>(static_cast<std::size_t>(world_size),
                                                          c10::Device(c10::kCPU))}) {}
 
-  bool takes(std::span<const at::Tensor> tensors) const override { return clique_.takes(tensors); }
-  void start_all_reduce(int local_rank, std::span<const at::Tensor> tensors, ReduceOp op) override {
-    clique_.start_all_reduce(local_rank, tensors, op);
-    finish(local_rank);
-  }
-  void start_broadcast(int local_rank, std::span<const at::Tensor> tensors, int root) override {
-    clique_.start_broadcast(local_rank, tensors, root);
-    finish(local_rank);
-  }
-
- private:
-  void finish(int local_rank) {
+  bool takes(const CollectiveCall& call) const override { return clique_.takes(call); }
+  void run(int local_rank, const CollectiveCall& call) override {
+    clique_.start(local_rank, call);
     while (clique_.status(local_rank).state == NcclStatus::State::kUnderWay)
       std::this_thread::yield();
   }
 
+ private:
   WireClique clique_;
 };
 

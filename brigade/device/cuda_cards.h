@@ -1,6 +1,10 @@
 #pragma once
 
+/// What only the CUDA libraries can do; nothing without CUDA in the program.
 namespace brigade::device {
+
+/// Limits libtorch's allocator to this fraction of the GPU's memory.
+void set_memory_fraction(int card, double fraction);
 
 /// Whether card `from` may read and write the memory of another card, `to`, directly. False without
 /// CUDA in the program, without a driver, and for a card that does not exist.

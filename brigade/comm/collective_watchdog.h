@@ -1,14 +1,37 @@
 #pragma once
 
+#include <chrono>
 #include <string_view>
 
 #include "brigade/cluster/membership.h"
-#include "brigade/comm/exchange/straggler_report.h"
 #include "brigade/comm/peer_status.h"
 #include "brigade/comm/process_communicator.h"
 #include "brigade/concurrency/cancel_token.h"
 
 namespace brigade::comm {
+
+/// Measures how long one collective waits: logs once which members are late, and knows when the
+/// timeout has passed.
+///
+/// Thread-safety: one thread.
+class StragglerReport {
+ public:
+  StragglerReport(std::chrono::milliseconds slow_after, std::chrono::milliseconds timeout);
+
+  bool is_over() const;
+  /// Whether it is time to call `report`, once.
+  bool is_due() const;
+  /// Writes "<what> has waited 5000 ms for <late>" to the log.
+  void report(std::string_view what, std::string_view late);
+  /// Throws kDeadlineExceeded: these members did not make the call in time.
+  [[noreturn]] void fail(std::string_view what, std::string_view late) const;
+
+ private:
+  const std::chrono::steady_clock::time_point start_;
+  const std::chrono::milliseconds slow_after_;
+  const std::chrono::milliseconds timeout_;
+  bool was_reported_ = false;
+};
 
 /// Watches one wait of a collective between processes. The waiting thread calls `check` at least
 /// ten times a second.

@@ -1,8 +1,15 @@
-#include "brigade/device/peer_query.h"
+#include "brigade/device/cuda_cards.h"
 
+#include <ATen/Context.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <cuda_runtime_api.h>
 
 namespace brigade::device {
+
+void set_memory_fraction(int card, double fraction) {
+  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // creates the allocator
+  c10::cuda::CUDACachingAllocator::setMemoryFraction(fraction, static_cast<c10::DeviceIndex>(card));
+}
 
 // The runtime's query instead of libtorch's at::cuda::get_p2p_access, which also enables the access
 // and takes memory on both cards.

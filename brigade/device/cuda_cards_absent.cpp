@@ -1,8 +1,12 @@
 // The build without CUDA.
-#include "brigade/device/memory_fraction.h"
+#include "brigade/device/cuda_cards.h"
 
 namespace brigade::device {
 
 void set_memory_fraction(int, double) {}
+
+bool has_peer_access(int, int) {
+  return false;
+}
 
 }  // namespace brigade::device
