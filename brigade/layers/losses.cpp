@@ -96,7 +96,7 @@ at::Tensor sparse_softmax_cross_entropy(const at::Tensor& logits, const at::Tens
 at::Tensor sparse_categorical_crossentropy(const at::Tensor& predictions, const at::Tensor& labels,
                                            const LossOptions& options) {
   const auto numbers = checked_labels("sparse_categorical_crossentropy", predictions, labels);
-  if (options.from == From::kLogits) return cross_entropy(predictions, numbers, options.reduction);
+  if (options.from_logits) return cross_entropy(predictions, numbers, options.reduction);
   // The softmax of the logarithms normalizes them.
   const auto logits = at::log(at::clamp(predictions, kEpsilon, 1.0 - kEpsilon));
   return cross_entropy(logits, numbers, options.reduction);
@@ -113,7 +113,7 @@ at::Tensor categorical_crossentropy(const at::Tensor& predictions, const at::Ten
            "; expected equal shapes (for class numbers, sparse_categorical_crossentropy)");
   }
   const auto target = labels.to(predictions.scalar_type());
-  if (options.from == From::kLogits) {
+  if (options.from_logits) {
     return reduce(-(target * at::log_softmax(predictions, 1)).sum(1), options.reduction);
   }
   const auto normalized = predictions / predictions.sum(1, /*keepdim=*/true);

@@ -23,14 +23,6 @@
 /// Thread-safety: pure functions.
 namespace brigade::layers::losses {
 
-/// The content of `predictions`.
-enum class From {
-  kLogits,  ///< Unnormalized scores: the loss applies the softmax, which is exact even for extreme
-            ///< scores.
-  kProbabilities,  ///< The output of a softmax: clipped to [1e-7, 1 - 1e-7] before the logarithm,
-                   ///< as Keras does.
-};
-
 /// How the losses of the examples (elements, in `v1::losses`) are reduced. TensorFlow:
 /// tf.losses.Reduction.
 enum class Reduction {
@@ -44,8 +36,10 @@ enum class Reduction {
 };
 
 struct LossOptions {
-  /// Unlike Keras, whose default is probabilities: losses from logits are faster and more precise.
-  From from = From::kLogits;
+  /// Whether predictions are logits, to which the loss applies the softmax, exact even for extreme
+  /// scores; or the output of a softmax, clipped to [1e-7, 1 - 1e-7] before the logarithm, as Keras
+  /// does. Keras's default is false: losses from logits are faster and more precise.
+  bool from_logits = true;
   Reduction reduction = Reduction::kMean;
 };
 

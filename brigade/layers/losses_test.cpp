@@ -63,10 +63,11 @@ TEST(SparseSoftmaxCrossEntropy, GradientIsSoftmaxMinusOneHotOverCount) {
 
 TEST(SparseCategoricalCrossentropy, ReducesAsAsked) {
   const auto labels = numbers({1, 0});
-  for (const auto from : {From::kLogits, From::kProbabilities}) {
-    const auto input = from == From::kLogits ? two_logits() : two_probabilities();
+  for (const bool from_logits : {true, false}) {
+    const auto input = from_logits ? two_logits() : two_probabilities();
     const auto loss = [&](Reduction reduction) {
-      return sparse_categorical_crossentropy(input, labels, {.from = from, .reduction = reduction});
+      return sparse_categorical_crossentropy(input, labels,
+                                             {.from_logits = from_logits, .reduction = reduction});
     };
     EXPECT_TRUE(at::allclose(loss(Reduction::kNone), tensor({kFirst, kSecond}, {2})));
     EXPECT_NEAR(loss(Reduction::kSum).item<double>(), kFirst + kSecond, 1e-14);
@@ -76,29 +77,30 @@ TEST(SparseCategoricalCrossentropy, ReducesAsAsked) {
 
 TEST(SparseCategoricalCrossentropy, ClipsProbabilitiesAsKeras) {
   const auto loss = sparse_categorical_crossentropy(tensor({1.0, 0.0}, {1, 2}), numbers({1}),
-                                                    {.from = From::kProbabilities});
+                                                    {.from_logits = false});
   EXPECT_NEAR(loss.item<double>(), -std::log(1e-7), 1e-9);
 }
 
 TEST(SparseCategoricalCrossentropy, NormalizesProbabilities) {
   const auto loss = sparse_categorical_crossentropy(tensor({0.1, 0.3}, {1, 2}), numbers({1}),
-                                                    {.from = From::kProbabilities});
+                                                    {.from_logits = false});
   EXPECT_NEAR(loss.item<double>(), kFirst, 1e-14);
 }
 
 TEST(CategoricalCrossentropy, MatchesHandComputedValues) {
   const auto labels = tensor({0.0, 1.0, 0.5, 0.5}, {2, 2});  // the second row: log 2 either way
-  for (const auto from : {From::kLogits, From::kProbabilities}) {
-    const auto input = from == From::kLogits ? two_logits() : two_probabilities() * 3.0;
+  for (const bool from_logits : {true, false}) {
+    const auto input = from_logits ? two_logits() : two_probabilities() * 3.0;
     const auto loss = [&](Reduction reduction) {
-      return categorical_crossentropy(input, labels, {.from = from, .reduction = reduction});
+      return categorical_crossentropy(input, labels,
+                                      {.from_logits = from_logits, .reduction = reduction});
     };
     EXPECT_TRUE(at::allclose(loss(Reduction::kNone), tensor({kFirst, kSecond}, {2})));
     EXPECT_NEAR(loss(Reduction::kSum).item<double>(), kFirst + kSecond, 1e-14);
     EXPECT_NEAR(loss(Reduction::kMean).item<double>(), (kFirst + kSecond) / 2, 1e-14);
   }
-  const auto certain = categorical_crossentropy(
-      tensor({1.0, 0.0}, {1, 2}), tensor({0.0, 1.0}, {1, 2}), {.from = From::kProbabilities});
+  const auto certain = categorical_crossentropy(tensor({1.0, 0.0}, {1, 2}),
+                                                tensor({0.0, 1.0}, {1, 2}), {.from_logits = false});
   EXPECT_NEAR(certain.item<double>(), -std::log(1e-7), 1e-9);
 }
 
@@ -106,9 +108,9 @@ TEST(Losses, EmptyBatchSumsToZeroWithAGraph) {
   const auto logits = torch::empty({0, 10}).requires_grad_();
   const auto labels = torch::empty({0}, at::kLong);
   const auto dense = torch::empty({0, 10});
-  for (const auto from : {From::kLogits, From::kProbabilities}) {
-    const LossOptions none{.from = from, .reduction = Reduction::kNone};
-    const LossOptions sum{.from = from, .reduction = Reduction::kSum};
+  for (const bool from_logits : {true, false}) {
+    const LossOptions none{.from_logits = from_logits, .reduction = Reduction::kNone};
+    const LossOptions sum{.from_logits = from_logits, .reduction = Reduction::kSum};
     EXPECT_EQ(sparse_categorical_crossentropy(logits, labels, none).sizes(),
               std::vector<std::int64_t>{0});
     EXPECT_EQ(categorical_crossentropy(logits, dense, none).sizes(), std::vector<std::int64_t>{0});

@@ -34,7 +34,7 @@ TEST(MirroredStrategy, RefusesInvalidDevices) {
   EXPECT_EQ(error_from([] { MirroredStrategy({"gpu:99"}); }).code(), ErrorCode::kNotFound);
   const int cores = device::discover_hardware().topology.usable_cores();
   EXPECT_EQ(error_from([&] {
-              MirroredStrategy({"cpu:0", base::str_cat("cpu:", cores + 1)});
+              MirroredStrategy(std::vector<std::string>{"cpu:0", base::str_cat("cpu:", cores + 1)});
             }).code(),
             ErrorCode::kInvalidArgument);
 }

@@ -8,13 +8,13 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/layers/losses.h"
 #include "brigade/metrics/metric_shapes.h"
 
 namespace brigade::train {
 namespace {
 
-using layers::losses::From;
-using Maker = Loss::Function (*)(From from);
+using Maker = Loss::Function (*)(const NamedLossOptions&);
 
 constexpr double kKerasEpsilon = 1e-7;
 
@@ -29,27 +29,27 @@ metrics::internal::Pair aligned(const char* name, const at::Tensor& labels,
   return metrics::internal::of_same_shape(name, labels.to(predictions.scalar_type()), predictions);
 }
 
-Loss::Function sparse_categorical(From from) {
-  return [from](const at::Tensor& labels, const at::Tensor& predictions) {
+Loss::Function sparse_categorical(const NamedLossOptions& options) {
+  return [options](const at::Tensor& labels, const at::Tensor& predictions) {
     const bool is_column = labels.dim() == 2 && labels.size(1) == 1;
     return layers::losses::sparse_categorical_crossentropy(
         predictions, is_column ? labels.squeeze(1) : labels,
-        {.from = from, .reduction = layers::losses::Reduction::kNone});
+        {.from_logits = options.from_logits, .reduction = layers::losses::Reduction::kNone});
   };
 }
 
-Loss::Function categorical(From from) {
-  return [from](const at::Tensor& labels, const at::Tensor& predictions) {
+Loss::Function categorical(const NamedLossOptions& options) {
+  return [options](const at::Tensor& labels, const at::Tensor& predictions) {
     return layers::losses::categorical_crossentropy(
         predictions, labels.to(predictions.scalar_type()),
-        {.from = from, .reduction = layers::losses::Reduction::kNone});
+        {.from_logits = options.from_logits, .reduction = layers::losses::Reduction::kNone});
   };
 }
 
-Loss::Function binary(From from) {
-  return [from](const at::Tensor& labels, const at::Tensor& predictions) {
+Loss::Function binary(const NamedLossOptions& options) {
+  return [options](const at::Tensor& labels, const at::Tensor& predictions) {
     const auto [y, p] = aligned("binary_crossentropy", labels, predictions);
-    if (from == From::kLogits) {
+    if (options.from_logits) {
       return mean_of_example(at::binary_cross_entropy_with_logits(p, y, {}, {}, 0));
     }
     const at::Tensor safe = p.clamp(kKerasEpsilon, 1.0 - kKerasEpsilon);
@@ -57,14 +57,14 @@ Loss::Function binary(From from) {
   };
 }
 
-Loss::Function squared(From) {
+Loss::Function squared(const NamedLossOptions&) {
   return [](const at::Tensor& labels, const at::Tensor& predictions) {
     const auto [y, p] = aligned("mean_squared_error", labels, predictions);
     return mean_of_example((p - y).square());
   };
 }
 
-Loss::Function absolute(From) {
+Loss::Function absolute(const NamedLossOptions&) {
   return [](const at::Tensor& labels, const at::Tensor& predictions) {
     const auto [y, p] = aligned("mean_absolute_error", labels, predictions);
     return mean_of_example((p - y).abs());
@@ -94,7 +94,7 @@ const NamedLoss* find(std::string_view name) {
 
 }  // namespace
 
-Loss::Loss(const std::string& name, From from) {
+Loss::Loss(const std::string& name, const NamedLossOptions& options) {
   const NamedLoss* row = find(name);
   if (row == nullptr) {
     const std::vector<std::string> names = loss_names();
@@ -105,8 +105,8 @@ Loss::Loss(const std::string& name, From from) {
                               " Losses: ", base::join(names, ", "), "."));
   }
   name_ = row->name;
-  function_ = row->make(from);
-  if (from == From::kLogits) return;
+  function_ = row->make(options);
+  if (options.from_logits) return;
   if (row->make == binary) expected_ = Expected::kEachInRange;
   if (row->make == categorical || row->make == sparse_categorical)
     expected_ = Expected::kDistribution;
@@ -121,7 +121,7 @@ std::string Loss::prediction_problem(const at::Tensor& predictions) const {
   return base::str_cat("Loss ", name_,
                        " expects probabilities, but the model's predictions are not. End the "
                        "model with a softmax or sigmoid, or declare them logits: Loss(\"",
-                       name_, "\", From::kLogits).");
+                       name_, "\", {.from_logits = true}).");
 }
 
 std::vector<std::string> loss_names() {

@@ -8,14 +8,18 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/layers/losses.h"
-
 namespace brigade::train {
+
+struct NamedLossOptions {
+  /// Whether predictions are logits or, as by default in Keras, probabilities: the model then ends
+  /// with a softmax or a sigmoid. It affects cross entropies only.
+  bool from_logits = false;
+};
 
 /// The loss of a `Model`: one of Keras's losses by name, or a function of labels and predictions.
 ///
 ///   Loss("mse");
-///   Loss("sparse_categorical_crossentropy", layers::losses::From::kLogits);
+///   Loss("sparse_categorical_crossentropy", {.from_logits = true});
 ///   Loss([](const at::Tensor& labels, const at::Tensor& predictions) { return ...; });
 ///
 /// Thread-safety: a value; a call is as thread-safe as the function.
@@ -25,12 +29,10 @@ class Loss {
 
   /// By name as in Keras: "sparse_categorical_crossentropy", "categorical_crossentropy",
   /// "binary_crossentropy", "mean_squared_error" ("mse"), "mean_absolute_error" ("mae"), or the
-  /// names of their classes ("MeanSquaredError"). `from` says whether predictions are logits or, as
-  /// by default in Keras, probabilities: the model then ends with a softmax or a sigmoid. It
-  /// affects cross entropies only. Throws kInvalidArgument, with the nearest name and all names,
-  /// for an unknown name.
+  /// names of their classes ("MeanSquaredError"). Throws kInvalidArgument, with the nearest name
+  /// and all names, for an unknown name.
   Loss(const char* name) : Loss(std::string(name)) {}
-  Loss(const std::string& name, layers::losses::From from = layers::losses::From::kProbabilities);
+  Loss(const std::string& name, const NamedLossOptions& options = {});
   /// `function` returns one value per example, [N], or their mean, a scalar. Prefer one value per
   /// example: it is exact for any split of the batch.
   template <std::invocable<const at::Tensor&, const at::Tensor&> UserFunction>

@@ -12,8 +12,6 @@
 namespace brigade::train {
 namespace {
 
-using layers::losses::From;
-
 at::Tensor matrix(std::vector<float> values, std::int64_t rows) {
   return at::tensor(values).view({rows, -1});
 }
@@ -33,10 +31,13 @@ TEST(Loss, MatchesKeras) {
   for (const auto& [loss, y, p, value] : std::vector<Case>{
            {"sparse_categorical_crossentropy", labels, scores, 0.7512649893760681},
            {"SparseCategoricalCrossentropy", labels.unsqueeze(1), scores, 0.7512649893760681},
-           {{"sparse_categorical_crossentropy", From::kLogits}, labels, scores, 0.9469497799873352},
+           {{"sparse_categorical_crossentropy", {.from_logits = true}},
+            labels,
+            scores,
+            0.9469497799873352},
            {"categorical_crossentropy", one_hot, scores, 0.7512649893760681},
            {"binary_crossentropy", truth, guess, 2.911375045776367},
-           {{"bce", From::kLogits}, truth, guess, 0.582700788974762},
+           {{"bce", {.from_logits = true}}, truth, guess, 0.582700788974762},
            {"mse", truth, guess, 0.22833333909511566},
            {"mean_absolute_error", truth, guess, 0.3499999940395355}}) {
     const at::Tensor each = loss(y, p);
@@ -68,7 +69,7 @@ TEST(Loss, DetectsLogitsInsteadOfProbabilities) {
   EXPECT_NE(probabilistic.prediction_problem(logits), "");
   EXPECT_EQ(probabilistic.prediction_problem(probabilities), "");
   EXPECT_EQ(Loss("mse").prediction_problem(logits), "");
-  EXPECT_EQ(Loss("bce", From::kLogits).prediction_problem(logits), "");
+  EXPECT_EQ(Loss("bce", {.from_logits = true}).prediction_problem(logits), "");
   EXPECT_NE(Loss("bce").prediction_problem(logits), "");
 }
 

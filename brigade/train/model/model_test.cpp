@@ -17,13 +17,14 @@
 #include <vector>
 
 #include "brigade/distribute/strategies/one_device_strategy.h"
+#include "brigade/distribute/strategy.h"
 #include "brigade/input/mnist.h"
 #include "brigade/input/synthetic.h"
 #include "brigade/layers/regularizers.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/schedule.h"
 #include "brigade/train/callbacks/early_stopping.h"
-#include "brigade/train/hooks/stop_at_step_hook.h"
+#include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/testing/small_session.h"
 #include "brigade/train/testing/tiny_model.h"
 
@@ -31,7 +32,6 @@ namespace brigade::train {
 namespace {
 
 using distribute::error_from;
-using layers::losses::From;
 
 FitOptions quiet(std::int64_t epochs) {
   return {.epochs = epochs, .verbose = Verbose::kSilent};
@@ -47,7 +47,7 @@ auto classifier(std::int64_t classes, std::int64_t hidden = 32) {
 
 CompileOptions classification() {
   return {.optimizer = optim::Adam{.learning_rate = 1e-2},
-          .loss = Loss("sparse_categorical_crossentropy", From::kLogits),
+          .loss = Loss("sparse_categorical_crossentropy", {.from_logits = true}),
           .metrics = {"accuracy"}};
 }
 

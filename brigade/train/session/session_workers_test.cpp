@@ -11,14 +11,17 @@
 #include <vector>
 
 #include "brigade/checkpoint/testing/creation_log.h"
+#include "brigade/distribute/strategy.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/io/testing/faulty_file_system.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/layers/v1/tf_layers.h"
 #include "brigade/optim/schedule.h"
-#include "brigade/train/hooks/stop_at_step_hook.h"
+#include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/model/model.h"
 #include "brigade/train/session/session.h"
+#include "brigade/train/session/step_values.h"
+#include "brigade/train/session/training_state.h"
 #include "brigade/train/testing/toy_training.h"
 
 namespace brigade::train {
@@ -271,7 +274,7 @@ TEST(SessionOfWorkers, DifferentFitsAreRefusedByAllWithBothValues) {
     Model model(
         [](const at::Tensor& x, variables::Mode) { return layers::v1::dense(x.flatten(1), 3); });
     model.compile({.optimizer = "sgd",
-                   .loss = Loss("sparse_categorical_crossentropy", layers::losses::From::kLogits)});
+                   .loss = Loss("sparse_categorical_crossentropy", {.from_logits = true})});
     const Error error = distribute::error_from([&] {
       model.fit(input::synthetic(8, {4}, 3).batch(4),
                 {.epochs = 2 + strategy.worker_index(), .verbose = Verbose::kSilent});
