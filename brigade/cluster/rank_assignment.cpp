@@ -32,19 +32,19 @@ class RankAssigner {
     }
   }
 
-  Task task(const std::optional<Task>& said) const {
-    if (!said) return only_task();
-    check_job(said->job, "this process's task is of");
-    const bool may_stand_outside = said->job == "evaluator" && cluster_.num_tasks("evaluator") == 0;
-    if (may_stand_outside || cluster_.has(*said)) return *said;
-    if (cluster_.num_tasks(said->job) == 0) {
-      fail(base::str_cat("this process is ", *said, ", but the cluster has no ",
-                         base::quoted(said->job), "; its jobs are ",
+  Task task(const std::optional<Task>& given) const {
+    if (!given) return only_task();
+    check_job(given->job, "this process's task is of");
+    const bool may_be_unlisted = given->job == "evaluator" && cluster_.num_tasks("evaluator") == 0;
+    if (may_be_unlisted || cluster_.has(*given)) return *given;
+    if (cluster_.num_tasks(given->job) == 0) {
+      fail(base::str_cat("this process is ", *given, ", but the cluster has no ",
+                         base::quoted(given->job), "; its jobs are ",
                          base::listed(cluster_.jobs(), ", "), "."));
     }
-    fail(base::str_cat("this process is ", *said, ", but that index is out of range; ",
-                       base::quoted(said->job), " has ",
-                       base::listed(cluster_.task_indices(said->job), ", "), "."));
+    fail(base::str_cat("this process is ", *given, ", but that index is out of range; ",
+                       base::quoted(given->job), " has ",
+                       base::listed(cluster_.task_indices(given->job), ", "), "."));
   }
 
  private:
@@ -75,10 +75,10 @@ class RankAssigner {
 }  // namespace
 
 ClusterConfig assign_rank(DescribedCluster described, std::string_view source) {
-  const RankAssigner placer(described.cluster, source);
-  placer.check_jobs();
+  const RankAssigner assigner(described.cluster, source);
+  assigner.check_jobs();
   ClusterConfig config;
-  config.task = placer.task(described.task);
+  config.task = assigner.task(described.task);
   const std::vector<Task> training = described.cluster.training_tasks();
   const auto position = std::find(training.begin(), training.end(), config.task);
   config.rank = position == training.end() ? -1 : static_cast<int>(position - training.begin());

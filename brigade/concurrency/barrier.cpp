@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "brigade/base/error.h"
+#include "brigade/base/strings.h"
 #include "brigade/concurrency/poll.h"
 
 namespace brigade::concurrency {
@@ -45,16 +46,14 @@ void Barrier::sleep_until_done(std::uint64_t generation, int party) {
   if (done()) return;
   lock.unlock();
   if (!in_time) {
-    const std::string missing = missing_parties();
-    abort(party, options_.party_name + " " + std::to_string(party) + " waited " +
-                     std::to_string(options_.timeout.count()) + " ms for " + missing +
-                     ", which did not come");
+    const std::string late =
+        base::str_cat(options_.party_name, " ", party, " waited ", options_.timeout.count(),
+                      " ms for ", missing_parties(), ", which did not come");
+    abort(party, late);
     throw Error(ErrorCode::kDeadlineExceeded,
-                options_.party_name + " " + std::to_string(party) + " waited " +
-                    std::to_string(options_.timeout.count()) + " ms for " + missing +
-                    ", which did not come. Every replica must make the same collective calls; "
-                    "raise the timeout if "
-                    "one of them really needs longer.");
+                base::str_cat(late,
+                              ". Every replica must make the same collective calls; raise the "
+                              "timeout if one of them really needs longer."));
   }
   throw_failure(party);
 }

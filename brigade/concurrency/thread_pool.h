@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstddef>
-#include <exception>
+#include <deque>
 #include <functional>
-#include <memory>
+#include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "brigade/concurrency/cancel_token.h"
+#include "brigade/concurrency/mutex.h"
 
 namespace brigade::concurrency {
 
@@ -16,19 +19,13 @@ struct ThreadPoolOptions {
   /// The name of the threads in debuggers and `top -H`, followed by the thread's number; 15
   /// characters at most.
   std::string name = "brigade";
-  /// Runs first in each thread, with its number, for example to pin the thread. The pool's
-  /// constructor throws what it throws.
-  std::function<void(std::size_t)> on_start{};
-  /// Receives what a task throws, on the thread that ran it; must not throw. Unset: the message is
-  /// logged as an error.
-  std::function<void(std::exception_ptr)> on_error{};
 };
 
 /// Runs tasks on a fixed number of threads. Tasks start in the order of `submit`; the queue is
 /// unbounded, so a producer that can run ahead must limit itself.
 ///
 /// A task should report its failure to the code that waits for its result. An exception that leaves
-/// it goes to `ThreadPoolOptions::on_error`; the thread and the other tasks continue.
+/// it is logged as an error; the thread and the other tasks continue.
 ///
 /// The destructor lets running tasks end, drops those that have not started, and joins the threads:
 /// call `wait_idle` first if they all matter. A dropped task is destroyed on the destroying thread
@@ -41,9 +38,7 @@ class ThreadPool {
   /// Throws kInvalidArgument if `options.threads` is 0, kResourceExhausted if the system gives no
   /// more threads.
   explicit ThreadPool(ThreadPoolOptions options);
-  /// The same with `threads` threads and default options.
-  explicit ThreadPool(std::size_t threads);
-  ~ThreadPool();
+  ~ThreadPool() { stop(); }
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
@@ -55,11 +50,22 @@ class ThreadPool {
   /// kFailedPrecondition if called by a task of this pool, which would wait for itself.
   bool wait_idle(const CancelToken& cancel);
 
-  std::size_t threads() const;
-
  private:
-  class State;
-  std::unique_ptr<State> state_;
+  using Task = std::function<void()>;
+
+  void run(std::size_t number);
+  std::optional<Task> next();
+  void finish();
+  void stop();
+
+  const ThreadPoolOptions options_;
+  Mutex mutex_;
+  Condition changed_tasks_;
+  Condition became_idle_;
+  std::deque<Task> tasks_ BRIGADE_GUARDED_BY(mutex_);
+  std::size_t running_ BRIGADE_GUARDED_BY(mutex_) = 0;
+  bool is_stopping_ BRIGADE_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace brigade::concurrency

@@ -23,7 +23,7 @@ class Compressor final : public WritableFile {
  public:
   Compressor(std::unique_ptr<WritableFile> file, Compression compression,
              const CompressorOptions& options)
-      : file_(std::move(file)), packed_(std::max<std::size_t>(options.buffer_bytes, 64)) {
+      : file_(std::move(file)), compressed_(std::max<std::size_t>(options.buffer_bytes, 64)) {
     const int window = compression == Compression::kGzip ? 16 + MAX_WBITS : MAX_WBITS;
     constexpr int kUsualMemory = 8;
     if (deflateInit2(&stream_, options.level, Z_DEFLATED, window, kUsualMemory,
@@ -45,7 +45,7 @@ class Compressor final : public WritableFile {
       stream_.avail_in = static_cast<uInt>(piece);
       while (stream_.avail_in > 0) {
         deflate(&stream_, Z_NO_FLUSH);
-        if (stream_.avail_out == 0) hand_on();
+        if (stream_.avail_out == 0) write_compressed();
       }
       bytes = bytes.subspan(piece);
     }
@@ -65,22 +65,22 @@ class Compressor final : public WritableFile {
     while (true) {
       deflate(&stream_, flush);
       const bool is_all = stream_.avail_out > 0;
-      hand_on();
+      write_compressed();
       if (is_all) return;
     }
   }
-  void hand_on() {
-    file_->write(std::span(packed_).first(packed_.size() - stream_.avail_out));
+  void write_compressed() {
+    file_->write(std::span(compressed_).first(compressed_.size() - stream_.avail_out));
     empty();
   }
   void empty() {
-    stream_.next_out = reinterpret_cast<Bytef*>(packed_.data());
-    stream_.avail_out = static_cast<uInt>(packed_.size());
+    stream_.next_out = reinterpret_cast<Bytef*>(compressed_.data());
+    stream_.avail_out = static_cast<uInt>(compressed_.size());
   }
 
   std::unique_ptr<WritableFile> file_;
   z_stream stream_{};
-  std::vector<std::byte> packed_;
+  std::vector<std::byte> compressed_;
 };
 
 class Decompressor final : public ReadableFile {
@@ -149,8 +149,8 @@ class Decompressor final : public ReadableFile {
     } while (stream_.avail_in == 0 && refill());
   }
   bool refill() {
-    const std::size_t got = file_->read(packed_);
-    stream_.next_in = reinterpret_cast<Bytef*>(packed_.data());
+    const std::size_t got = file_->read(compressed_);
+    stream_.next_in = reinterpret_cast<Bytef*>(compressed_.data());
     stream_.avail_in = static_cast<uInt>(got);
     return got > 0;
   }
@@ -188,7 +188,7 @@ class Decompressor final : public ReadableFile {
   std::string name_;
   Compression compression_;
   z_stream stream_{};
-  std::array<std::byte, kPiece> packed_;
+  std::array<std::byte, kPiece> compressed_;
   std::uint64_t produced_ = 0;
   bool is_between_members_ = false;
   int broken_ = Z_OK;  // zlib's error, reported once the content before it is read
@@ -206,18 +206,18 @@ class BytesInMemory final : public ReadableFile {
  public:
   explicit BytesInMemory(std::string_view bytes) : bytes_(bytes) {}
   std::size_t read(std::span<std::byte> buffer) override {
-    const std::string_view piece = bytes_.substr(place_, buffer.size());
+    const std::string_view piece = bytes_.substr(position_, buffer.size());
     if (!piece.empty()) std::memcpy(buffer.data(), piece.data(), piece.size());
-    place_ += piece.size();
+    position_ += piece.size();
     return piece.size();
   }
   void seek(std::uint64_t offset) override {
-    place_ = std::min<std::uint64_t>(offset, bytes_.size());
+    position_ = std::min<std::uint64_t>(offset, bytes_.size());
   }
 
  private:
   std::string_view bytes_;
-  std::size_t place_ = 0;
+  std::size_t position_ = 0;
 };
 
 }  // namespace

@@ -52,6 +52,12 @@ std::optional<TensorDtype> dtype_among(const Dtypes& dtypes, std::string_view na
   return found == dtypes.end() ? std::nullopt : std::optional(*found);
 }
 
+template <class... T>
+[[noreturn]] void fail_in(std::string_view file, const T&... why) {
+  throw Error(ErrorCode::kDataLoss,
+              base::str_cat(file, ": not a valid safetensors file: ", why...));
+}
+
 /// Parses one header. Messages name the file.
 class Parser {
  public:
@@ -79,8 +85,7 @@ class Parser {
  private:
   template <class... T>
   [[noreturn]] void fail(const T&... pieces) const {
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat(file_, ": not a valid safetensors file: ", pieces...));
+    fail_in(file_, pieces...);
   }
 
   json parse_json(std::string_view text) const {
@@ -205,17 +210,14 @@ std::string tensor_dtypes() {
 
 std::uint64_t safetensors_header_length(std::string_view first_bytes, std::uint64_t file_bytes,
                                         std::string_view file) {
-  const auto fail = [&](const auto&... why) {
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat(file, ": not a valid safetensors file: ", why...));
-  };
   if (first_bytes.size() < kSafetensorsLengthBytes) {
-    fail("it has ", file_bytes, " bytes, fewer than the header's length takes");
+    fail_in(file, "it has ", file_bytes, " bytes, fewer than the header's length takes");
   }
   const auto head = std::as_bytes(std::span(first_bytes.substr(0, kSafetensorsLengthBytes)));
   const std::uint64_t length = record_framing::load_little_endian(head);
   if (length > kLongestHeader || length > file_bytes - kSafetensorsLengthBytes) {
-    fail("the header's length, ", length, ", does not fit in the file's ", file_bytes, " bytes");
+    fail_in(file, "the header's length, ", length, ", does not fit in the file's ", file_bytes,
+            " bytes");
   }
   return length;
 }

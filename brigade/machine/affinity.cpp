@@ -42,9 +42,9 @@ bool set_thread_affinity(const CoreSet& cores) {
   return sched_setaffinity(0, mask.bytes(), mask.as_cpu_set()) == 0;
 }
 
-void say_once_that_pinning_failed(const CoreSet& cores, int error) {
-  static std::once_flag said;
-  std::call_once(said, [&] {
+void warn_once_that_pinning_failed(const CoreSet& cores, int error) {
+  static std::once_flag warned;
+  std::call_once(warned, [&] {
     base::log_warning(base::str_cat("The system refused to pin a thread to cores ",
                                     cores.to_string(), " (", std::strerror(error),
                                     "): continuing without pinning."));
@@ -69,7 +69,7 @@ AffinityScope::AffinityScope(const CoreSet& cores) {
   if (set_thread_affinity(cores)) {
     before_ = std::move(before);
   } else {
-    say_once_that_pinning_failed(cores, errno);
+    warn_once_that_pinning_failed(cores, errno);
   }
 }
 

@@ -21,7 +21,7 @@ std::optional<std::string> first_line(const fs::path& file) {
   return std::string(base::trim(line));
 }
 
-std::optional<double> share(std::string_view quota, std::string_view period) {
+std::optional<double> ratio(std::string_view quota, std::string_view period) {
   const auto time = base::parse_int(quota);
   const auto every = base::parse_int(period);
   if (!time || !every || *time <= 0 || *every <= 0)
@@ -34,14 +34,14 @@ std::optional<double> unified_limit(const fs::path& group) {
   const auto line = first_line(group / "cpu.max");
   if (!line) return std::nullopt;
   const auto words = base::split(*line, ' ');
-  return words.size() == 2 ? share(words[0], words[1]) : std::nullopt;
+  return words.size() == 2 ? ratio(words[0], words[1]) : std::nullopt;
 }
 
 // Version 1: two files.
 std::optional<double> legacy_limit(const fs::path& group) {
   const auto quota = first_line(group / "cpu.cfs_quota_us");
   const auto period = first_line(group / "cpu.cfs_period_us");
-  return quota && period ? share(*quota, *period) : std::nullopt;
+  return quota && period ? ratio(*quota, *period) : std::nullopt;
 }
 
 std::optional<double> tighter(std::optional<double> a, std::optional<double> b) {

@@ -64,10 +64,10 @@ class Reader {
     spec_.job = words[1];
   }
 
-  void read_number(const std::vector<std::string>& words, std::optional<int>& place) {
+  void read_number(const std::vector<std::string>& words, std::optional<int>& field) {
     if (words.size() != 2) refuse(base::str_cat(base::quoted(words.front()), " needs one number"));
-    if (place) refuse(base::str_cat("it has ", base::quoted(words.front()), " twice"));
-    place = number(words[1]);
+    if (field) refuse(base::str_cat("it has ", base::quoted(words.front()), " twice"));
+    field = number(words[1]);
   }
 
   // `first` is the word of the type; an index may follow it.

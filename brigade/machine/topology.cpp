@@ -91,10 +91,10 @@ bool Topology::may_pin() const {
 
 std::vector<int> Topology::cores_by_distance() const {
   std::vector<int> order;
-  for (std::size_t turn = 0; order.size() < cores.size(); ++turn) {
+  for (std::size_t round = 0; order.size() < cores.size(); ++round) {
     const std::size_t before = order.size();
     for (const auto& group : physical_cores) {
-      if (turn < group.size()) order.push_back(group.cores()[turn]);
+      if (round < group.size()) order.push_back(group.cores()[round]);
     }
     if (order.size() == before) return cores.cores();
   }

@@ -134,8 +134,8 @@ struct Connection {
 
 enum class Beginning { kNone, kMembers, kOthers };
 
-bool begins_tls(std::string_view said) {
-  return std::string_view("\x16\x03").starts_with(said.substr(0, 2));
+bool begins_tls(std::string_view begin) {
+  return std::string_view("\x16\x03").starts_with(begin.substr(0, 2));
 }
 
 // "Fatal: handshake failure", as TLS says it in the clear: for a member with a key, where there is
@@ -187,12 +187,12 @@ class Acceptor::Loop {
     for (;;) {
       if (wait()) return;
       now_ = Clock::now();
-      turned_away_ = 0;
+      num_rejected_ = 0;
       accept_some();
       look_at_waiting();
       forward_ready();
       if (const auto text = storm_.report(now_)) base::log_warning(*text);
-      if (turned_away_ > 0 && is_woken(kPause)) return;
+      if (num_rejected_ > 0 && is_woken(kPause)) return;
     }
   }
 
@@ -238,11 +238,11 @@ class Acceptor::Loop {
     if (waiting_.size() < options_.most_waiting) return;
     const auto silent =
         std::ranges::find_if(waiting_, [](const Connection& each) { return !each.is_ready; });
-    turn_away(silent == waiting_.end() ? waiting_.begin() : silent);
+    reject(silent == waiting_.end() ? waiting_.begin() : silent);
   }
 
-  std::vector<Connection>::iterator turn_away(std::vector<Connection>::iterator which) {
-    ++turned_away_;
+  std::vector<Connection>::iterator reject(std::vector<Connection>::iterator which) {
+    ++num_rejected_;
     storm_.record(now_, which->peer);
     return waiting_.erase(which);
   }
@@ -252,7 +252,7 @@ class Acceptor::Loop {
       const Beginning beginning = each->is_ready ? Beginning::kMembers : look_at(each->socket);
       each->is_ready = beginning == Beginning::kMembers;
       const bool is_late = !each->is_ready && now_ - each->since > options_.patience;
-      each = beginning == Beginning::kOthers || is_late ? turn_away(each) : each + 1;
+      each = beginning == Beginning::kOthers || is_late ? reject(each) : each + 1;
     }
   }
 
@@ -261,10 +261,10 @@ class Acceptor::Loop {
     const ssize_t count = ::recv(socket.number(), bytes.data(), bytes.size(), MSG_PEEK);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return Beginning::kNone;
     if (count <= 0) return Beginning::kOthers;
-    const std::string_view said(bytes.data(), static_cast<std::size_t>(count));
+    const std::string_view begin(bytes.data(), static_cast<std::size_t>(count));
     const bool is_plain = options_.opening == Opening::kHttp2;
-    const bool is_members = is_plain ? kPreface.starts_with(said) : begins_tls(said);
-    if (is_plain && begins_tls(said)) send_no_tls_alert(socket);
+    const bool is_members = is_plain ? kPreface.starts_with(begin) : begins_tls(begin);
+    if (is_plain && begins_tls(begin)) send_no_tls_alert(socket);
     return is_members ? Beginning::kMembers : Beginning::kOthers;
   }
 
@@ -290,7 +290,7 @@ class Acceptor::Loop {
   ConnectionStormDetector storm_;
   std::vector<Connection> waiting_;  // in the order of arrival
   TimePoint now_ = Clock::now();     // of this round
-  int turned_away_ = 0;              // in this round
+  int num_rejected_ = 0;             // in this round
   std::jthread thread_;
 };
 
