@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/layers/fused_pooling.h"
 
 namespace brigade::layers {
 namespace {

@@ -8,10 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "brigade/layers/activation.h"
 #include "brigade/layers/layer_arguments.h"
 #include "brigade/variables/graph.h"
-#include "brigade/variables/name_scope.h"
 #include "brigade/variables/variable_scope.h"
 
 /// Argument checks shared by layers. All throw kInvalidArgument, naming `layer`.

@@ -3,18 +3,34 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "brigade/io/state_tree.h"
 #include "brigade/optim/parameter_group.h"
-#include "brigade/optim/saved_optimizer.h"
 #include "brigade/optim/update_rule.h"
 #include "brigade/variables/variable.h"
 
 namespace brigade::optim {
+
+/// The state of an optimizer in a checkpoint. It does not depend on the variables' devices, the
+/// number of replicas or the storage layout.
+struct SavedOptimizer {
+  /// `<optimizer>/<slot>/<variable>`, in the variable's shape: "adam/exp_avg/conv1/weights".
+  std::map<std::string, at::Tensor> slots;
+  /// The rule's configuration, the learning rate, and the number of updates of each variable.
+  io::StateTree state;
+};
+
+/// What to do with a variable without saved state.
+enum class MissingSlots {
+  kRefuse,  ///< Throws kNotFound that names it.
+  kSkip,    ///< Leaves its slots and its step unchanged.
+};
 
 /// Adjacent variables that are updated with the same arguments: one range of flat storage, one call
 /// of the rule.

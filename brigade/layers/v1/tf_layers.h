@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/layers/activation.h"
+#include "brigade/layers/layer_arguments.h"
 #include "brigade/layers/layer_scope.h"
 #include "brigade/layers/sliding_window.h"
 #include "brigade/variables/collections.h"

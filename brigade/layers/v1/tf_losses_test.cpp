@@ -9,9 +9,9 @@
 
 #include "brigade/base/error.h"
 #include "brigade/layers/regularizers.h"
+#include "brigade/layers/v1/tf_losses.h"
 #include "brigade/variables/get_variable.h"
 #include "brigade/variables/graph.h"
-#include "brigade/variables/name_scope.h"
 
 namespace brigade::layers::v1::losses {
 namespace {

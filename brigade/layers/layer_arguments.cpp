@@ -1,4 +1,4 @@
-#include "brigade/layers/activation.h"
+#include "brigade/layers/layer_arguments.h"
 
 #include <ATen/ops/relu.h>
 
