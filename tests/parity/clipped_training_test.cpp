@@ -8,10 +8,9 @@
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/input/tensor_slices.h"
 #include "brigade/optim/clipping.h"
-#include "brigade/optim/cosine_decay.h"
 #include "brigade/optim/moving_average.h"
+#include "brigade/optim/schedule.h"
 #include "brigade/optim/sgd.h"
-#include "brigade/optim/warm_up.h"
 
 namespace brigade::parity {
 namespace {

@@ -22,7 +22,7 @@
 #include "brigade/layers/losses.h"
 #include "brigade/metrics/accuracy.h"
 #include "brigade/optim/adam.h"
-#include "brigade/optim/decay.h"
+#include "brigade/optim/schedule.h"
 #include "brigade/train/session/session.h"
 #include "tests/process/notifying_file_system.h"
 #include "tests/process/progress_page.h"
