@@ -13,7 +13,7 @@
 #include "benchmarks/workload.h"
 #include "brigade/train/hooks/logging_hook.h"
 #include "brigade/train/hooks/nan_hook.h"
-#include "brigade/train/hooks/stop_at_step_hook.h"
+#include "brigade/train/hooks/stop_hooks.h"
 
 namespace brigade::benchmarks {
 namespace {

@@ -104,9 +104,9 @@
 #include "brigade/slim/train_op.h"
 #include "brigade/summary/event_file_reader.h"
 #include "brigade/train/callbacks/backup_and_restore.h"
+#include "brigade/train/callbacks/callback.h"
 #include "brigade/train/callbacks/csv_logger.h"
 #include "brigade/train/callbacks/early_stopping.h"
-#include "brigade/train/callbacks/callback.h"
 #include "brigade/train/callbacks/learning_rate_scheduler.h"
 #include "brigade/train/callbacks/model_checkpoint.h"
 #include "brigade/train/callbacks/reduce_lr_on_plateau.h"
@@ -128,9 +128,9 @@
 #include "brigade/train/session/do_training.h"
 #include "brigade/train/session/session.h"
 #include "brigade/train/session/training_state.h"
-#include "brigade/variables/colocation.h"
 #include "brigade/variables/get_variable.h"
 #include "brigade/variables/graph.h"
+#include "brigade/variables/layer_value.h"
 #include "brigade/variables/variable_scope.h"
 
 namespace brigade {

@@ -14,6 +14,8 @@
 #include "brigade/train/hooks/hook.h"
 #include "brigade/train/hooks/step_timer.h"
 #include "brigade/train/model/evaluate.h"
+#include "brigade/train/session/session_context.h"
+#include "brigade/train/session/training_state.h"
 
 namespace brigade::command {
 

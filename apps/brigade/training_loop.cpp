@@ -8,7 +8,7 @@
 #include "apps/brigade/report.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/train/hooks/stop_at_step_hook.h"
+#include "brigade/train/hooks/stop_hooks.h"
 
 namespace brigade::command {
 namespace {

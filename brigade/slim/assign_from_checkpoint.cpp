@@ -10,6 +10,7 @@
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/torch_import.h"
 #include "brigade/checkpoint/weights_hash.h"
+#include "brigade/train/session/training_state.h"
 
 namespace brigade::slim {
 

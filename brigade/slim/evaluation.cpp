@@ -2,8 +2,10 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/train/evaluation/evaluation_loop.h"
-#include "brigade/train/hooks/stop_after_n_evals_hook.h"
+#include "brigade/distribute/strategy.h"
+#include "brigade/train/evaluation/checkpoint_evaluation.h"
+#include "brigade/train/hooks/stop_hooks.h"
+#include "brigade/train/session/training_state.h"
 #include "brigade/variables/variable_lists.h"
 
 namespace brigade::slim::evaluation {
@@ -11,7 +13,7 @@ namespace brigade::slim::evaluation {
 namespace {
 
 std::vector<variables::Variable> variables_of(distribute::Strategy& strategy,
-                                              const EvaluationOptions& options) {
+                                              const EvalOptions& options) {
   const auto scope = strategy.scope();
   std::vector<variables::Variable> found =
       options.variables_to_restore ? *options.variables_to_restore : variables::global_variables();
@@ -22,14 +24,14 @@ std::vector<variables::Variable> variables_of(distribute::Strategy& strategy,
   return found;
 }
 
-train::Evaluation evaluation_of(const EvaluationOptions& options) {
+train::Evaluation evaluation_of(const EvalOptions& options) {
   return {.begin = options.initial_op,
           .step = options.eval_op,
           .metrics = options.metrics,
           .final_values = options.final_op};
 }
 
-train::EvaluationOptions train_options(const EvaluationOptions& options, const io::Path& logdir) {
+train::EvaluationOptions train_options(const EvalOptions& options, const io::Path& logdir) {
   train::EvaluationOptions result{.restore = options.restore,
                                   .hooks = options.hooks,
                                   .summary_dir = logdir,
@@ -42,7 +44,7 @@ train::EvaluationOptions train_options(const EvaluationOptions& options, const i
 }  // namespace
 
 EvaluationReport evaluate_once(distribute::Strategy& strategy, const io::Path& checkpoint_path,
-                               const io::Path& logdir, const EvaluationOptions& options) {
+                               const io::Path& logdir, const EvalOptions& options) {
   train::TrainingState state(strategy);
   state.add_variables(variables_of(strategy, options));
   return train::evaluate_once(state, checkpoint_path, evaluation_of(options),
@@ -52,7 +54,7 @@ EvaluationReport evaluate_once(distribute::Strategy& strategy, const io::Path& c
 std::optional<EvaluationReport> evaluation_loop(distribute::Strategy& strategy,
                                                 const io::Path& checkpoint_dir,
                                                 const io::Path& logdir,
-                                                const EvaluationLoopOptions& options) {
+                                                const EvalLoopOptions& options) {
   train::TrainingState state(strategy);
   state.add_variables(variables_of(strategy, options.evaluation));
   return train::evaluation_loop(state, checkpoint_dir, evaluation_of(options.evaluation),
@@ -62,26 +64,6 @@ std::optional<EvaluationReport> evaluation_loop(distribute::Strategy& strategy,
                                  .timeout_fn = options.timeout_fn,
                                  .poll = options.seconds_to_sleep,
                                  .max_number_of_evaluations = options.max_number_of_evaluations});
-}
-
-std::optional<checkpoint::Checkpoint> wait_for_new_checkpoint(
-    const io::Path& checkpoint_dir, const std::optional<checkpoint::Checkpoint>& last_checkpoint,
-    const WaitOptions& options) {
-  return train::wait_for_new_checkpoint(checkpoint_dir, last_checkpoint,
-                                        {.timeout = options.timeout,
-                                         .poll = options.seconds_to_sleep,
-                                         .cancel = options.cancel,
-                                         .environment = options.environment});
-}
-
-train::CheckpointsIterator checkpoints_iterator(const io::Path& checkpoint_dir,
-                                                const CheckpointsIteratorOptions& options) {
-  return train::CheckpointsIterator(checkpoint_dir, {.min_interval = options.min_interval_secs,
-                                                     .timeout = options.timeout,
-                                                     .timeout_fn = options.timeout_fn,
-                                                     .poll = options.seconds_to_sleep,
-                                                     .cancel = options.cancel,
-                                                     .environment = options.environment});
 }
 
 }  // namespace brigade::slim::evaluation

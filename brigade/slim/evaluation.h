@@ -16,15 +16,14 @@
 #include "brigade/variables/variable.h"
 
 /// Evaluation of checkpoints with the names of TF-Slim. It is documented in
-/// `train/evaluation/checkpoint_evaluation.h`, `train/evaluation/evaluation_loop.h` and
-/// `train/evaluation/checkpoints_iterator.h`.
+/// `train/evaluation/checkpoint_evaluation.h` and `train/evaluation/checkpoints_iterator.h`.
 namespace brigade::slim::evaluation {
 
 using train::AfterTimeout;
 using train::EvaluationReport;
 using train::StepValues;
 
-struct EvaluationOptions {
+struct EvalOptions {
   /// The number of calls of `eval_op`; fewer if its data ends before.
   std::int64_t num_evals = 1;
   /// Called after the restore: creates the iterator over the data.
@@ -52,11 +51,11 @@ struct EvaluationOptions {
 /// slim.evaluation.evaluate_once. Throws as `train::evaluate_once`, and kInvalidArgument if
 /// `num_evals` is below 1 or there is nothing to restore.
 EvaluationReport evaluate_once(distribute::Strategy& strategy, const io::Path& checkpoint_path,
-                               const io::Path& logdir, const EvaluationOptions& options);
+                               const io::Path& logdir, const EvalOptions& options);
 
-struct EvaluationLoopOptions {
+struct EvalLoopOptions {
   /// The options for each checkpoint.
-  EvaluationOptions evaluation = {};
+  EvalOptions evaluation = {};
   std::chrono::milliseconds eval_interval_secs = std::chrono::seconds(60);
   std::optional<std::int64_t> max_number_of_evaluations = std::nullopt;
   /// How long to wait for a new checkpoint. Unset: no timeout.
@@ -72,32 +71,14 @@ struct EvaluationLoopOptions {
 std::optional<EvaluationReport> evaluation_loop(distribute::Strategy& strategy,
                                                 const io::Path& checkpoint_dir,
                                                 const io::Path& logdir,
-                                                const EvaluationLoopOptions& options);
+                                                const EvalLoopOptions& options);
 
-struct WaitOptions {
-  std::chrono::milliseconds seconds_to_sleep = std::chrono::seconds(1);
-  std::optional<std::chrono::milliseconds> timeout = std::nullopt;
-  concurrency::CancelToken cancel = {};
-  train::SessionEnvironment environment = {};
-};
-
-/// As `train::wait_for_new_checkpoint`. TensorFlow: slim.evaluation.wait_for_new_checkpoint.
-std::optional<checkpoint::Checkpoint> wait_for_new_checkpoint(
-    const io::Path& checkpoint_dir,
-    const std::optional<checkpoint::Checkpoint>& last_checkpoint = std::nullopt,
-    const WaitOptions& options = {});
-
-struct CheckpointsIteratorOptions {
-  std::chrono::milliseconds min_interval_secs{0};
-  std::optional<std::chrono::milliseconds> timeout = std::nullopt;
-  std::function<AfterTimeout()> timeout_fn = {};
-  std::chrono::milliseconds seconds_to_sleep = std::chrono::seconds(1);
-  concurrency::CancelToken cancel = {};
-  train::SessionEnvironment environment = {};
-};
-
-/// Creates a `train::CheckpointsIterator`. TensorFlow: slim.evaluation.checkpoints_iterator.
-train::CheckpointsIterator checkpoints_iterator(const io::Path& checkpoint_dir,
-                                                const CheckpointsIteratorOptions& options = {});
+/// TensorFlow: slim.evaluation.wait_for_new_checkpoint and checkpoints_iterator.
+using train::CheckpointsIterator;
+using train::wait_for_new_checkpoint;
+inline CheckpointsIterator checkpoints_iterator(
+    const io::Path& checkpoint_dir, const train::CheckpointsIteratorOptions& options = {}) {
+  return CheckpointsIterator(checkpoint_dir, options);
+}
 
 }  // namespace brigade::slim::evaluation

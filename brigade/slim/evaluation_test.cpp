@@ -10,10 +10,13 @@
 
 #include "brigade/base/testing/manual_clock.h"
 #include "brigade/checkpoint/saver.h"
+#include "brigade/distribute/strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/metrics/mean.h"
 #include "brigade/slim/layers.h"
+#include "brigade/train/session/session_context.h"
+#include "brigade/train/session/step_values.h"
 #include "brigade/train/testing/small_session.h"
 #include "brigade/train/testing/summaries_in.h"
 
@@ -41,7 +44,7 @@ struct Job {
     weight->assign(before);
   }
 
-  EvaluationOptions options() {
+  EvalOptions options() {
     return {.num_evals = 5,
             .initial_op = [this] { next = 0; },
             .eval_op = [this]() -> std::optional<StepValues> {
@@ -75,7 +78,7 @@ TEST(SlimEvaluation, EvaluatesNumEvalsBatchesOfACheckpoint) {
   EXPECT_THAT(all.results, ElementsAre(Pair("mean", 3 * 4.5)));
   EXPECT_EQ(all.step, 3);
   EXPECT_THAT(train::scalar_values_in(*job.files, "/logs"), ElementsAre(Pair("mean@3", 13.5)));
-  EvaluationOptions few = job.options();
+  EvalOptions few = job.options();
   few.num_evals = 2;
   EXPECT_THAT(evaluate_once(job.strategy, "/run", "", few).results,
               ElementsAre(Pair("mean", 3 * 1.5)));
@@ -86,7 +89,7 @@ TEST(SlimEvaluation, AFinalOpWithoutEvalOpIsEnough) {
   const train::CapturedLog log;
   Job job;
   job.save(3);
-  EvaluationOptions options = job.options();
+  EvalOptions options = job.options();
   options.eval_op = {};
   options.metrics = {};
   options.final_op = [&] { return StepValues{{"weight", job.weight->read()}}; };
@@ -98,7 +101,7 @@ TEST(SlimEvaluation, RestoresOnlyTheGivenVariables) {
   const train::CapturedLog log;
   Job job;
   job.save(3);
-  EvaluationOptions options = job.options();
+  EvalOptions options = job.options();
   const auto scope = job.strategy.scope();
   options.variables_to_restore = {slim::model_variable("new", {{1}})};
   EXPECT_EQ(error_from([&] { evaluate_once(job.strategy, "/run", "", options); }).code(),
@@ -112,7 +115,7 @@ TEST(SlimEvaluation, RestoresOnlyTheGivenVariables) {
 TEST(SlimEvaluation, TheLoopEvaluatesNewCheckpoints) {
   const train::CapturedLog log;
   Job job;
-  EvaluationLoopOptions options{.evaluation = job.options(), .timeout = std::chrono::seconds(5)};
+  EvalLoopOptions options{.evaluation = job.options(), .timeout = std::chrono::seconds(5)};
   std::int64_t step = 0;
   options.timeout_fn = [&] {
     if (step == 3) return AfterTimeout::kEnd;
@@ -131,8 +134,8 @@ TEST(SlimEvaluation, WaitsForCheckpointsUnderSlimsNames) {
   Job job;
   const train::SessionEnvironment environment = job.options().environment;
   EXPECT_EQ(wait_for_new_checkpoint("/run", std::nullopt,
-                                    {.seconds_to_sleep = std::chrono::seconds(2),
-                                     .timeout = std::chrono::seconds(3),
+                                    {.timeout = std::chrono::seconds(3),
+                                     .poll = std::chrono::seconds(2),
                                      .environment = environment}),
             std::nullopt);
   job.save(1);

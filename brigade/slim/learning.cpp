@@ -11,9 +11,13 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/distribute/strategy.h"
 #include "brigade/train/hooks/global_step_waiter_hook.h"
-#include "brigade/train/hooks/stop_at_step_hook.h"
+#include "brigade/train/hooks/step_timer.h"
+#include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/session/step_runner.h"
+#include "brigade/train/session/step_values.h"
+#include "brigade/train/session/training_state.h"
 #include "brigade/variables/variable_lists.h"
 
 namespace brigade::slim::learning {

@@ -6,7 +6,6 @@
 #include "brigade/device/device_scope.h"
 #include "brigade/distribute/strategies/central_storage_strategy.h"
 #include "brigade/variables/graph.h"
-#include "brigade/variables/name_scope.h"
 
 namespace brigade::slim::model_deploy {
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "brigade/distribute/strategy.h"
 #include "brigade/input/tensor_slices.h"
 #include "brigade/layers/layer_scope.h"
 #include "brigade/layers/normalization.h"

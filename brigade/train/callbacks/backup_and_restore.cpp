@@ -5,7 +5,10 @@
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
+#include "brigade/checkpoint/contents.h"
+#include "brigade/distribute/strategy.h"
 #include "brigade/train/session/session.h"
+#include "brigade/train/session/training_state.h"
 #include "brigade/train/session/workers_saver.h"
 
 namespace brigade::train {

@@ -11,10 +11,11 @@
 #include <vector>
 
 #include "brigade/checkpoint/checkpoint.h"
+#include "brigade/distribute/strategy.h"
 #include "brigade/distribute/testing/worker_threads.h"
-#include "brigade/train/callbacks/lambda_callback.h"
+#include "brigade/train/callbacks/callback.h"
 #include "brigade/train/callbacks/model_checkpoint.h"
-#include "brigade/train/hooks/stop_at_step_hook.h"
+#include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/testing/small_session.h"
 #include "brigade/train/testing/tiny_model.h"
 

@@ -22,7 +22,7 @@
 #include "brigade/train/callbacks/reduce_lr_on_plateau.h"
 #include "brigade/train/callbacks/tensor_board.h"
 #include "brigade/train/callbacks/terminate_on_nan.h"
-#include "brigade/train/hooks/stop_at_step_hook.h"
+#include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/testing/tiny_model.h"
 
 namespace brigade::train {

@@ -1,6 +1,8 @@
 #include "brigade/train/callbacks/model_checkpoint.h"
 
 #include "brigade/base/error.h"
+#include "brigade/checkpoint/contents.h"
+#include "brigade/train/session/training_state.h"
 #include "brigade/train/session/workers_saver.h"
 
 namespace brigade::train {

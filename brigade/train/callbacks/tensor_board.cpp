@@ -8,6 +8,7 @@
 #include "brigade/base/clock.h"
 #include "brigade/base/error.h"
 #include "brigade/summary/summary_writer.h"
+#include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
 namespace {

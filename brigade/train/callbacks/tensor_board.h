@@ -5,7 +5,7 @@
 
 #include "brigade/io/file_system.h"
 #include "brigade/train/callbacks/callback.h"
-#include "brigade/train/graph/graph_writer.h"
+#include "brigade/train/graph/model_graph.h"
 
 namespace brigade::train {
 

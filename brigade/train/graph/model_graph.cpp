@@ -1,16 +1,18 @@
 #include "brigade/train/graph/model_graph.h"
 
 #include <c10/core/TensorImpl.h>
-
 #include <algorithm>
 #include <chrono>
 
 #include "brigade/base/strings.h"
-#include "brigade/train/graph/graph_names.h"
+#include "brigade/distribute/strategy.h"
+#include "brigade/summary/summary_writer.h"
 #include "brigade/train/graph/operation_graph.h"
 #include "brigade/train/graph/operation_scopes.h"
+#include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
+
 namespace {
 
 using base::str_cat;
@@ -197,6 +199,20 @@ std::vector<summary::NodeTiming> node_timings(const ModelGraph& graph,
                        .thread = static_cast<std::uint32_t>(key.first)});
   }
   return timings;
+}
+
+void GraphWriter::before_step(const base::Clock& clock) {
+  if (!is_due_) return;
+  recorder_.emplace(clock);
+  recorder_->start();
+}
+
+void GraphWriter::after_step(summary::SummaryWriter& summaries, const TrainingState& state) {
+  if (!recorder_) return;
+  is_due_ = false;
+  const OperationRecord record = recorder_->stop();
+  recorder_.reset();
+  summaries.graph(model_graph(state.strategy(), state.variables(), record).nodes);
 }
 
 }  // namespace brigade::train

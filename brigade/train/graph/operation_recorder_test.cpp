@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "brigade/distribute/strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/train/testing/tick_clock.h"
 

@@ -5,6 +5,10 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/checkpoint/contents.h"
+#include "brigade/train/session/session_context.h"
+#include "brigade/train/session/step_values.h"
+#include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
 

@@ -1,6 +1,7 @@
 #include "brigade/train/hooks/final_ops_hook.h"
 
 #include "brigade/base/error.h"
+#include "brigade/train/session/session_context.h"
 
 namespace brigade::train {
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "brigade/train/hooks/hook.h"
+#include "brigade/train/session/step_values.h"
 
 namespace brigade::train {
 

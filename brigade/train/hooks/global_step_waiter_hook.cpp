@@ -5,6 +5,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/train/session/session_context.h"
 
 namespace brigade::train {
 namespace {

@@ -6,10 +6,11 @@
 #include <utility>
 
 #include "brigade/comm/worker_facts.h"
-#include "brigade/train/session/session_context.h"
-#include "brigade/train/session/step_values.h"
 
 namespace brigade::train {
+
+class SessionContext;
+class StepValues;
 
 /// Called around the steps of a training: for saving, logging, stopping, checking for NaN. A
 /// session calls its hooks in order, on its own thread:

@@ -5,6 +5,8 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/train/session/session_context.h"
+#include "brigade/train/session/step_values.h"
 
 namespace brigade::train {
 namespace {

@@ -1,4 +1,4 @@
-#include "brigade/train/hooks/step_breakdown_hook.h"
+#include "brigade/train/hooks/step_time_hooks.h"
 
 #include <optional>
 #include <string>
@@ -9,9 +9,46 @@
 #include "brigade/distribute/step_times.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/summary/summary_writer.h"
+#include "brigade/train/hooks/step_timer.h"
+#include "brigade/train/session/session_context.h"
+#include "brigade/train/session/step_values.h"
 #include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
+
+namespace {
+
+class StepCounter final : public SessionRunHook {
+ public:
+  explicit StepCounter(Every every) : every_(every) {}
+
+  void begin(SessionContext& context) override { timer_.emplace(every_, context.clock()); }
+
+  void after_create_session(SessionContext& context) override {
+    timer_->reset();
+    timer_->mark(context.global_step());
+  }
+
+  void after_run(SessionContext& context, const StepValues&) override {
+    const std::int64_t step = context.global_step();
+    if (!timer_->is_due(step)) return;
+    const auto elapsed = timer_->mark(step);
+    if (!elapsed || elapsed->time.count() <= 0) return;
+    const double rate = static_cast<double>(elapsed->steps) / elapsed->time.count();
+    base::log_info(base::str_cat("global_step/sec: ", rate));
+    if (context.summaries() != nullptr) context.summaries()->scalar("global_step/sec", rate, step);
+  }
+
+ private:
+  const Every every_;
+  std::optional<StepTimer> timer_;
+};
+
+}  // namespace
+
+std::shared_ptr<SessionRunHook> StepCounterHook::hook() const {
+  return std::make_shared<StepCounter>(every);
+}
 
 using distribute::StepTimes;
 

@@ -1,9 +1,15 @@
-#include "brigade/train/hooks/stop_at_step_hook.h"
+#include "brigade/train/hooks/stop_hooks.h"
+
+#include <algorithm>
 
 #include "brigade/base/error.h"
+#include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/train/session/session_context.h"
+#include "brigade/train/session/step_values.h"
 
 namespace brigade::train {
+
 namespace {
 
 class StepLimit final : public SessionRunHook {
@@ -41,6 +47,38 @@ class StepLimit final : public SessionRunHook {
 
 std::shared_ptr<SessionRunHook> StopAtStepHook::hook() const {
   return std::make_shared<StepLimit>(*this);
+}
+
+namespace {
+
+class EvalsCounter final : public SessionRunHook {
+ public:
+  explicit EvalsCounter(const StopAfterNEvalsHook& options) : options_(options) {
+    check_argument(options.num_evals > 0,
+                   base::str_cat("StopAfterNEvalsHook: num_evals is ", options.num_evals,
+                                 " and must be at least 1."));
+  }
+
+  void begin(SessionContext&) override { done_ = 0; }
+
+  void after_run(SessionContext& context, const StepValues&) override {
+    ++done_;
+    const std::int64_t num_evals = options_.num_evals;
+    const std::int64_t tenth = std::max<std::int64_t>(1, num_evals / 10);
+    if (options_.log_progress && (done_ % tenth == 0 || done_ == num_evals))
+      base::log_info(base::str_cat("Evaluation [", done_, "/", num_evals, "]"));
+    if (done_ >= num_evals) context.request_stop();
+  }
+
+ private:
+  const StopAfterNEvalsHook options_;
+  std::int64_t done_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<SessionRunHook> StopAfterNEvalsHook::hook() const {
+  return std::make_shared<EvalsCounter>(*this);
 }
 
 }  // namespace brigade::train

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,10 +10,35 @@
 #include "brigade/distribute/optimizer/optimizer.h"
 #include "brigade/metrics/metric.h"
 #include "brigade/optim/schedule.h"
+#include "brigade/optim/update_rule.h"
 #include "brigade/train/model/loss.h"
-#include "brigade/train/model/optimizer_choice.h"
 
 namespace brigade::train {
+
+/// The optimizer of a `Model`: an update rule's options, such as `optim::Adam{.learning_rate =
+/// 1e-3}`, or a name.
+///
+/// Thread-safety: a value.
+class OptimizerChoice {
+ public:
+  /// "adam", "adamw" or "sgd" with Keras's defaults (so Adam's epsilon is 1e-7). Throws
+  /// kInvalidArgument, with the nearest name and all names, for an unknown name.
+  OptimizerChoice(const char* name) : OptimizerChoice(std::string(name)) {}
+  OptimizerChoice(const std::string& name);
+  OptimizerChoice(optim::UpdateRulePtr rule) : rule_(std::move(rule)) {}
+  template <class Rule>
+  requires requires(const Rule& rule) {
+    { rule.rule() } -> std::convertible_to<optim::UpdateRulePtr>;
+  }
+  OptimizerChoice(const Rule& options) : rule_(options.rule()) {}
+
+  const optim::UpdateRulePtr& rule() const { return rule_; }
+
+ private:
+  optim::UpdateRulePtr rule_;
+};
+
+std::vector<std::string> optimizer_names();
 
 /// A metric: one of Keras's names ("accuracy"; see `metrics::make_metric`), or a metric object that
 /// was created under the strategy's scope.

@@ -7,6 +7,8 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/train/session/step_values.h"
+#include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
 namespace {
@@ -33,6 +35,15 @@ class EvaluationMode {
 };
 
 }  // namespace
+
+void FitContext::add_checkpointable(Checkpointable checkpointable) {
+  const int before = checkpointable_names_[checkpointable.name]++;
+  checkpointable.name =
+      before == 0 ? base::str_cat("callback/", checkpointable.name)
+                  : base::str_cat("callback/", checkpointable.name, "_", std::to_string(before));
+  checkpointable.missing = checkpoint::Missing::kSkip;
+  state_.add(std::move(checkpointable));
+}
 
 Logs evaluate_batches(internal::Trainer& trainer, const LabeledData::Distributed& data,
                       const std::optional<std::int64_t>& steps) {

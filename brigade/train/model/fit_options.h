@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "brigade/train/callbacks/callback.h"
-#include "brigade/train/callbacks/progress_callback.h"
+#include "brigade/train/callbacks/progress.h"
 #include "brigade/train/model/labeled_data.h"
 #include "brigade/train/session/session.h"
 

@@ -10,6 +10,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/data/core/source.h"
+#include "brigade/distribute/strategy.h"
 
 namespace brigade::train {
 namespace {

@@ -10,11 +10,14 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/distribute/optimizer/optimizer.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
+#include "brigade/distribute/strategy.h"
 #include "brigade/distribute/worker_group.h"
 #include "brigade/metrics/make_metric.h"
 #include "brigade/train/model/fit_loop.h"
 #include "brigade/train/model/trainer.h"
+#include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
 namespace {

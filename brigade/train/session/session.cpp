@@ -5,10 +5,16 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/distribute/strategy.h"
 #include "brigade/distribute/worker_group.h"
+#include "brigade/summary/summary_writer.h"
 #include "brigade/train/hooks/checkpoint_saver_hook.h"
 #include "brigade/train/hooks/step_time_hooks.h"
+#include "brigade/train/hooks/step_timer.h"
 #include "brigade/train/hooks/summary_hooks.h"
+#include "brigade/train/session/session_context.h"
+#include "brigade/train/session/step_values.h"
+#include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
 

@@ -15,7 +15,7 @@
 #include "brigade/io/file_system.h"
 #include "brigade/train/hooks/hook.h"
 #include "brigade/train/hooks/step_timer.h"
-#include "brigade/train/hooks/summary_saver_hook.h"
+#include "brigade/train/hooks/summary_hooks.h"
 #include "brigade/train/session/session_context.h"
 #include "brigade/train/session/step_runner.h"
 #include "brigade/train/session/step_values.h"
@@ -173,12 +173,12 @@ class MonitoredTrainingSession {
   /// The same, for a step on the next batch of `batches`: calls `function(batch)` in each replica
   /// with its part of the batch, as `Strategy::run`. The mean over all examples of the losses that
   /// it returns is the step's value "loss".
-  template <class Iterator, class Function>
+  template <class Iterator, class Function, class Strategy = distribute::Strategy>
   std::optional<StepValues> run(Iterator& batches, const Function& function) {
     return run([&]() -> std::optional<StepValues> {
       const auto batch = batches.next();
       if (!batch) return std::nullopt;
-      distribute::Strategy& strategy = state().strategy();
+      Strategy& strategy = state().strategy();
       const auto losses = strategy.run(function, *batch);
       return StepValues{{"loss", strategy.reduce_mean_over_examples(losses)}};
     });

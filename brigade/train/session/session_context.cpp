@@ -2,6 +2,9 @@
 
 #include "brigade/base/error.h"
 #include "brigade/concurrency/cancel_token.h"
+#include "brigade/distribute/strategy.h"
+#include "brigade/summary/summary_writer.h"
+#include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
 
@@ -22,6 +25,14 @@ SessionContext::SessionContext(TrainingState& state, SessionEnvironment environm
       environment_(completed(std::move(environment), system_clock_)),
       summaries_(summaries),
       spans_(*environment_.clock) {}
+
+std::int64_t SessionContext::global_step() const {
+  return state_.global_step();
+}
+
+bool SessionContext::broadcast_from_chief(bool is_due) const {
+  return state_.strategy().broadcast_from_chief(std::int64_t{is_due}) != 0;
+}
 
 void SessionContext::request_stop(AtStop at_stop) {
   const Stop requested = at_stop == AtStop::kSave ? Stop::kSave : Stop::kDiscard;

@@ -11,11 +11,15 @@
 #include "brigade/base/clock.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/io/file_system.h"
-#include "brigade/summary/summary_writer.h"
 #include "brigade/train/graph/spans.h"
-#include "brigade/train/session/training_state.h"
+
+namespace brigade::summary {
+class SummaryWriter;
+}  // namespace brigade::summary
 
 namespace brigade::train {
+
+class TrainingState;
 
 /// The file system, clock and waiting function of a session; tests replace them.
 struct SessionEnvironment {
@@ -44,7 +48,7 @@ class SessionContext {
                  summary::SummaryWriter* summaries = nullptr);
 
   TrainingState& state() const { return state_; }
-  std::int64_t global_step() const { return state_.global_step(); }
+  std::int64_t global_step() const;
 
   /// Requests that no further step begins. The first call decides whether the state is saved. With
   /// several workers, all act on the request at the beginning of the next step, so that all stop at
@@ -52,9 +56,7 @@ class SessionContext {
   void request_stop(AtStop at_stop = AtStop::kSave);
   bool should_stop() const { return agreed_stop_ != Stop::kNo; }
   /// Returns the chief's value of `is_due` in every worker; a collective.
-  bool broadcast_from_chief(bool is_due) const {
-    return state_.strategy().broadcast_from_chief(std::int64_t{is_due}) != 0;
-  }
+  bool broadcast_from_chief(bool is_due) const;
   AtStop at_stop() const;
 
   /// The checkpoint from which the state was last restored, or nothing.

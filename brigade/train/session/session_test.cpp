@@ -7,9 +7,13 @@
 
 #include "brigade/base/strings.h"
 #include "brigade/comm/step_progress.h"
+#include "brigade/distribute/strategy.h"
 #include "brigade/io/testing/faulty_file_system.h"
 #include "brigade/train/hooks/checkpoint_saver_hook.h"
-#include "brigade/train/hooks/stop_at_step_hook.h"
+#include "brigade/train/hooks/stop_hooks.h"
+#include "brigade/train/session/session_context.h"
+#include "brigade/train/session/step_values.h"
+#include "brigade/train/session/training_state.h"
 #include "brigade/train/testing/small_session.h"
 #include "brigade/train/testing/toy_training.h"
 #include "brigade/variables/variable_store.h"
@@ -191,7 +195,7 @@ TEST(Session, ResumesFromTheLastCheckpointWithoutExtraSteps) {
 TEST(Session, FindsWhatWasCreatedInTheStrategy) {
   const CapturedLog log;
   const auto files = std::make_shared<io::MemoryFileSystem>();
-  const auto train = [&](const io::Path& directory, std::int64_t last_step) {
+  const auto run_to = [&](const io::Path& directory, std::int64_t last_step) {
     distribute::MirroredStrategy strategy(distribute::cpus(2));
     ToyTraining training(strategy);
     MonitoredTrainingSession session(
@@ -203,9 +207,9 @@ TEST(Session, FindsWhatWasCreatedInTheStrategy) {
     EXPECT_EQ(session.state().global_step(), last_step);
     return std::pair(training.weights(), training.accuracy.result());
   };
-  const auto uninterrupted = train("/uninterrupted", 12);
-  train("/run", 7);
-  EXPECT_EQ(train("/run", 12), uninterrupted);
+  const auto uninterrupted = run_to("/uninterrupted", 12);
+  run_to("/run", 7);
+  EXPECT_EQ(run_to("/run", 12), uninterrupted);
 }
 
 TEST(Session, RunsAStepOnTheNextBatch) {

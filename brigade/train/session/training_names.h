@@ -4,10 +4,19 @@
 #include <string_view>
 
 #include "brigade/base/strings.h"
+#include "brigade/distribute/optimizer/optimizer.h"
 #include "brigade/distribute/worker_group.h"
 #include "brigade/io/state_tree.h"
+#include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
+
+/// An optimizer of a training state; its slots are saved under the name.
+struct TrainingState::NamedOptimizer {
+  std::string name;
+  distribute::Optimizer optimizer;
+  optim::SchedulePtr schedule;
+};
 
 /// Prefixes of the names in a checkpoint of tensors that are not variables. The names of optimizer
 /// slots start with the optimizer's name.

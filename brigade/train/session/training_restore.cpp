@@ -6,6 +6,8 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/distribute/optimizer/optimizer.h"
+#include "brigade/distribute/strategy.h"
 #include "brigade/io/state_json.h"
 #include "brigade/train/session/training_names.h"
 #include "brigade/train/session/training_state.h"
@@ -105,7 +107,7 @@ class TrainingState::Restorer {
 
  private:
   struct FoundOptimizer {
-    const Optimizer* optimizer;
+    const NamedOptimizer* optimizer;
     optim::SavedOptimizer saved;
   };
   struct FoundCheckpointable {
@@ -135,7 +137,7 @@ class TrainingState::Restorer {
 
   void find_optimizers() {
     const io::StateTree& saved = state_.at("optimizers");
-    for (const Optimizer& each : training_.optimizers_) {
+    for (const NamedOptimizer& each : training_.optimizers_) {
       if (!is_found(str_cat("optimizer/", each.name), saved.has(each.name), options_.missing_state))
         continue;
       FoundOptimizer found{&each,
@@ -195,7 +197,7 @@ class TrainingState::Restorer {
       add_difference(str_cat("saved with seed ", seed, " and restored with seed ",
                              training_.strategy_.seed(), ": random numbers differ from here on."));
     }
-    for (const Optimizer& each : training_.optimizers_) compare_schedule(each);
+    for (const NamedOptimizer& each : training_.optimizers_) compare_schedule(each);
   }
 
   bool has_same_workers(const io::StateTree& strategy) const {
@@ -204,7 +206,7 @@ class TrainingState::Restorer {
     return strategy.has("workers") && strategy.at("workers") == layout_of(*workers);
   }
 
-  void compare_schedule(const Optimizer& optimizer) {
+  void compare_schedule(const NamedOptimizer& optimizer) {
     const io::StateTree& optimizers = state_.at("optimizers");
     if (!optimizers.has(optimizer.name)) return;
     const io::StateTree& saved = optimizers.at(optimizer.name);

@@ -9,8 +9,13 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/checkpoint/contents.h"
 #include "brigade/distribute/created_state.h"
+#include "brigade/distribute/optimizer/optimizer.h"
+#include "brigade/distribute/strategy.h"
 #include "brigade/io/state_json.h"
+#include "brigade/metrics/metric.h"
+#include "brigade/optim/moving_average.h"
 #include "brigade/train/session/training_names.h"
 #include "brigade/variables/variable_lists.h"
 
@@ -101,14 +106,14 @@ void TrainingState::add_created() {
 
 void TrainingState::add_created_optimizers() {
   for (const distribute::Optimizer& created : strategy_.created_optimizers()) {
-    const auto is_same = [&](const Optimizer& each) {
+    const auto is_same = [&](const NamedOptimizer& each) {
       return &each.optimizer.state() == &created.state();
     };
     if (std::ranges::any_of(optimizers_, is_same)) continue;
     const std::string rule(created.state().rule().name());
     const auto is_taken = [&](const std::string& name) {
       return std::ranges::any_of(optimizers_,
-                                 [&](const Optimizer& each) { return each.name == name; });
+                                 [&](const NamedOptimizer& each) { return each.name == name; });
     };
     int number = 0;
     while (is_taken(numbered(rule, number))) ++number;
@@ -135,8 +140,9 @@ void TrainingState::add_variables(std::span<const Variable> variables) {
 void TrainingState::add_optimizer(const std::string& name, const distribute::Optimizer& optimizer) {
   check_name(name);
   const bool is_reserved = name == kCheckpointableTensors || name == kReplicaTensors;
-  const bool already_exists = std::any_of(optimizers_.begin(), optimizers_.end(),
-                                          [&](const Optimizer& each) { return each.name == name; });
+  const bool already_exists =
+      std::any_of(optimizers_.begin(), optimizers_.end(),
+                  [&](const NamedOptimizer& each) { return each.name == name; });
   if (is_reserved || already_exists) throw_already_exists(str_cat("optimizer/", name));
   optimizers_.push_back({name, optimizer, nullptr});
 }
@@ -144,7 +150,7 @@ void TrainingState::add_optimizer(const std::string& name, const distribute::Opt
 void TrainingState::add_schedule(const std::string& optimizer, optim::SchedulePtr schedule) {
   check_argument(schedule != nullptr,
                  str_cat("The schedule of optimizer '", optimizer, "' is null."));
-  for (Optimizer& each : optimizers_) {
+  for (NamedOptimizer& each : optimizers_) {
     if (each.name != optimizer) continue;
     each.schedule = std::move(schedule);
     return;
@@ -227,14 +233,15 @@ void TrainingState::advance() {
 }
 
 void TrainingState::apply_schedules() const {
-  for (const Optimizer& each : optimizers_) {
+  for (const NamedOptimizer& each : optimizers_) {
     if (each.schedule) each.optimizer.set_learning_rate((*each.schedule)(global_step()));
   }
 }
 
 bool TrainingState::is_between_updates() const {
-  return std::all_of(optimizers_.begin(), optimizers_.end(),
-                     [](const Optimizer& each) { return each.optimizer.micro_batches() == 0; });
+  return std::all_of(optimizers_.begin(), optimizers_.end(), [](const NamedOptimizer& each) {
+    return each.optimizer.micro_batches() == 0;
+  });
 }
 
 void TrainingState::set_metric_value(const std::string& name, double value) {
@@ -243,7 +250,7 @@ void TrainingState::set_metric_value(const std::string& name, double value) {
 
 comm::Facts TrainingState::facts() const {
   comm::Facts facts = {{"number of variables", str_cat(variables_.size())}};
-  for (const Optimizer& each : optimizers_) {
+  for (const NamedOptimizer& each : optimizers_) {
     facts.push_back({"optimizer", each.name});
     facts.push_back(
         {"schedule", each.schedule ? io::to_json(each.schedule->config()).json : "none"});
@@ -292,7 +299,7 @@ checkpoint::Contents TrainingState::contents() const {
   strategy["step"] = strategy_.step();
   if (strategy_.workers()) strategy["workers"] = layout_of(*strategy_.workers());
   io::StateTree& optimizers = state["optimizers"] = io::StateTree::dict();
-  for (const Optimizer& each : optimizers_) {
+  for (const NamedOptimizer& each : optimizers_) {
     optim::SavedOptimizer saved = each.optimizer.state().save(each.name);
     if (each.schedule) saved.state["schedule"] = each.schedule->config();
     optimizers[each.name] = std::move(saved.state);

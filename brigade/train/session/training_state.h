@@ -12,15 +12,25 @@
 #include <string_view>
 #include <vector>
 
-#include "brigade/checkpoint/contents.h"
 #include "brigade/checkpoint/restore.h"
 #include "brigade/comm/worker_facts.h"
-#include "brigade/distribute/optimizer/optimizer.h"
-#include "brigade/distribute/strategy.h"
 #include "brigade/io/state_tree.h"
-#include "brigade/metrics/metric.h"
-#include "brigade/optim/moving_average.h"
 #include "brigade/optim/schedule.h"
+#include "brigade/variables/variable.h"
+
+namespace brigade::checkpoint {
+struct Contents;
+}  // namespace brigade::checkpoint
+namespace brigade::distribute {
+class Optimizer;
+class Strategy;
+}  // namespace brigade::distribute
+namespace brigade::metrics {
+class Metric;
+}  // namespace brigade::metrics
+namespace brigade::optim {
+class ExponentialMovingAverage;
+}  // namespace brigade::optim
 
 namespace brigade::train {
 
@@ -177,11 +187,7 @@ class TrainingState {
 
  private:
   class Restorer;
-  struct Optimizer {
-    std::string name;
-    distribute::Optimizer optimizer;
-    optim::SchedulePtr schedule;
-  };
+  struct NamedOptimizer;
   void add_created_optimizers();
   void add_iterator_functions(const std::string& name, std::function<io::StateTree()> save,
                               std::function<void(const io::StateTree&)> restore);
@@ -191,7 +197,7 @@ class TrainingState {
 
   distribute::Strategy& strategy_;
   std::vector<variables::Variable> variables_;
-  std::vector<Optimizer> optimizers_;
+  std::vector<NamedOptimizer> optimizers_;
   std::vector<Checkpointable> checkpointables_;  // including metrics, averages and iterators
   std::vector<variables::Variable> metric_sums_;
   std::map<std::string, double> metric_values_;

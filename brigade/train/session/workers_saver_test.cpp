@@ -1,4 +1,4 @@
-#include "brigade/train/session/membership_shard_exchange.h"
+#include "brigade/train/session/workers_saver.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "brigade/train/model/optimizer_choice.h"
+#include "brigade/train/model/compile_options.h"
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"

@@ -1,4 +1,4 @@
-#include "brigade/train/callbacks/lambda_callback.h"
+#include "brigade/train/callbacks/callback.h"
 
 namespace brigade::train {
 namespace {
