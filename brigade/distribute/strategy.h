@@ -18,7 +18,7 @@
 #include "brigade/distribute/created_state.h"
 #include "brigade/distribute/function_module.h"
 #include "brigade/distribute/input/distributed_dataset.h"
-#include "brigade/distribute/input/input_context.h"
+#include "brigade/distribute/input/input_options.h"
 #include "brigade/distribute/optimizer/optimizer.h"
 #include "brigade/distribute/per_replica.h"
 #include "brigade/distribute/replica_context.h"

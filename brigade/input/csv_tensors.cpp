@@ -3,13 +3,14 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <memory>
 #include <utility>
+#include <variant>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/input/csv_types.h"
 
 namespace brigade::input {
 namespace {
@@ -20,6 +21,57 @@ using data::CsvRow;
 using data::CsvType;
 using data::CsvValue;
 using Names = std::vector<std::string>;
+
+bool fits(const std::string& text, CsvType type) {
+  const auto value = data::parse_csv_value(text, type);
+  if (!value || type != CsvType::kFloat) return value.has_value();
+  // A number too large for float32 was read as infinite.
+  const auto exact = data::parse_csv_value(text, CsvType::kDouble);
+  return std::isinf(std::get<float>(*value)) == std::isinf(std::get<double>(*exact));
+}
+
+/// The first type that can represent `text` and all values of `type`.
+CsvType widened(CsvType type, const std::string& text) {
+  while (type != CsvType::kString && !fits(text, type)) {
+    type = static_cast<CsvType>(static_cast<int>(type) + 1);
+  }
+  return type;
+}
+
+/// For each selected column, the first type in the order of `CsvType` that fits all its fields in
+/// the first `rows` rows; kString if all are missing. Throws the errors of the rows.
+std::vector<CsvType> infer_csv_types(const std::vector<io::Path>& paths,
+                                     const data::CsvOptions& format, std::int64_t rows) {
+  const std::size_t columns = format.select_columns.size();
+  std::vector<std::optional<CsvType>> types(columns);
+  const auto texts = data::csv(paths, std::vector<CsvColumn>(columns, CsvColumn("")), format);
+  for (const data::CsvRow& row : texts.take(rows)) {
+    for (std::size_t i = 0; i < columns; ++i) {
+      const std::string& text = std::get<std::string>(row[i]);
+      if (!text.empty()) types[i] = widened(types[i].value_or(CsvType::kInt32), text);
+    }
+  }
+  std::vector<CsvType> result;
+  for (const auto& type : types) result.push_back(type.value_or(CsvType::kString));
+  return result;
+}
+
+/// A column of the given type: numbers with default 0; strings without a default.
+CsvColumn csv_column_with_zero(CsvType type) {
+  switch (type) {
+    case CsvType::kInt32:
+      return std::int32_t{0};
+    case CsvType::kInt64:
+      return std::int64_t{0};
+    case CsvType::kFloat:
+      return 0.0f;
+    case CsvType::kDouble:
+      return 0.0;
+    case CsvType::kString:
+      break;
+  }
+  return CsvType::kString;
+}
 
 [[noreturn]] void fail(const std::string& why) {
   throw Error(ErrorCode::kInvalidArgument, str_cat("from_csv: ", why));
@@ -33,7 +85,7 @@ std::size_t column_index(const std::string& name, const Names& names) {
   return static_cast<std::size_t>(found - names.begin());
 }
 
-void check_distinct(const Names& names) {
+void check_distinct_columns(const Names& names) {
   for (auto name = names.begin(); name != names.end(); ++name) {
     if (std::find(names.begin(), name, *name) != name) {
       fail(str_cat("the column \"", *name, "\" occurs twice"));
@@ -112,8 +164,8 @@ CsvTensors::CsvTensors(const std::vector<io::Path>& paths, const CsvTensorsOptio
     fail("`format.select_columns` is set; name the columns in `select_columns`");
   }
   const Names all = names_in(paths, options);
-  check_distinct(all);
-  check_distinct(options.select_columns);
+  check_distinct_columns(all);
+  check_distinct_columns(options.select_columns);
   format_.select_columns = column_indices(options.select_columns, all);
   Names names;
   for (const std::size_t index : format_.select_columns) names.push_back(all[index]);
@@ -137,9 +189,9 @@ void CsvTensors::choose_columns(const std::vector<io::Path>& paths,
       columns_.emplace_back(CsvType::kString);
     } else {
       if (types.empty()) {
-        types = internal::infer_csv_types(paths, format_, options.rows_for_inference);
+        types = infer_csv_types(paths, format_, options.rows_for_inference);
       }
-      columns_.push_back(internal::csv_column_with_zero(types[columns_.size()]));
+      columns_.push_back(csv_column_with_zero(types[columns_.size()]));
     }
   }
 }

@@ -1,16 +1,20 @@
 #include "brigade/input/example_features.h"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/data/formats/example_view.h"
 #include "brigade/device/dtypes.h"
-#include "brigade/input/example_columns.h"
 #include "brigade/input/rows.h"
 
 namespace brigade::input {
@@ -19,6 +23,233 @@ namespace {
 using base::str_cat;
 using data::FeatureKind;
 using data::FeatureView;
+using Shape = std::vector<std::int64_t>;
+
+/// One unparsed feature of the N examples of a batch.
+///
+/// Thread-safety: immutable. Lifetime: that of the objects it refers to.
+struct ExampleColumn {
+  const std::string& name;
+  std::span<const FeatureView> examples;
+};
+
+struct ColumnTensors {
+  at::Tensor values;                       ///< [N, ...]
+  std::optional<at::Tensor> lengths = {};  ///< int64 [N], if requested
+};
+
+[[noreturn]] void fail(const ExampleColumn& column, std::size_t example, const std::string& why) {
+  const bool is_batch = column.examples.size() > 1;
+  const std::string source =
+      is_batch ? str_cat("example ", example, " of a batch, counted from 0,") : "an example";
+  throw Error(ErrorCode::kInvalidArgument,
+              str_cat("The feature \"", column.name, "\" of ", source, " ", why));
+}
+
+std::string text_of(const Shape& shape) {
+  return str_cat("[", base::join(shape, ", "), "]");
+}
+
+std::size_t product(const Shape& shape) {
+  std::size_t count = 1;
+  for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
+  return count;
+}
+
+/// N rows of `shape`, uninitialized.
+at::Tensor rows_of(std::size_t count, const Shape& shape, at::ScalarType type) {
+  Shape sizes{static_cast<std::int64_t>(count)};
+  sizes.insert(sizes.end(), shape.begin(), shape.end());
+  return at::empty(sizes, at::TensorOptions(type));
+}
+
+/// Whether the feature is present; throws if it has another kind.
+bool has(const ExampleColumn& column, std::size_t example, FeatureKind wanted) {
+  const FeatureKind kind = column.examples[example].kind();
+  if (kind == wanted) return true;
+  if (kind == FeatureKind::kNone) return false;
+  fail(column, example, str_cat("is of kind ", kind, "; expected ", wanted));
+}
+
+template <class T, class Take>
+void each(const FeatureView& values, Take take) {
+  if constexpr (std::is_same_v<T, float>) {
+    values.each_float(take);
+  } else {
+    values.each_int64(take);
+  }
+}
+
+/// Calls `read` with a value of the type that tensors of this kind hold.
+template <class Read>
+ColumnTensors with_type(FeatureKind kind, Read read) {
+  return kind == FeatureKind::kFloat ? read(float()) : read(std::int64_t());
+}
+
+template <class T>
+at::ScalarType type_of() {
+  return std::is_same_v<T, float> ? at::kFloat : at::kLong;
+}
+
+template <class T>
+void read_fixed(const ExampleColumn& column, std::size_t example,
+                const data::FixedLenFeature& feature, std::span<T> to) {
+  if (!has(column, example, feature.kind)) {
+    const auto* values = std::get_if<std::vector<T>>(&feature.default_value);
+    if (values == nullptr) fail(column, example, "is missing, and has no default");
+    std::copy(values->begin(), values->end(), to.begin());
+    return;
+  }
+  std::size_t count = 0;
+  each<T>(column.examples[example], [&](T value) {
+    if (count < to.size()) to[count] = value;
+    ++count;
+  });
+  if (count == to.size()) return;
+  fail(column, example,
+       str_cat("has ", count, " values; its shape ", text_of(feature.shape), " needs ", to.size()));
+}
+
+/// The concatenated values of all examples, and the end of each example's values.
+template <class T>
+struct Ragged {
+  std::vector<T> values;
+  std::vector<std::size_t> ends;
+};
+
+/// Rows with `steps` steps of `shape` each, padded with `padding` to the longest.
+template <class T>
+ColumnTensors padded(const Ragged<T>& ragged, const Shape& shape, T padding) {
+  const std::size_t width = product(shape);
+  std::size_t longest = 0;
+  at::Tensor lengths = rows_of(ragged.ends.size(), {}, at::kLong);
+  auto* length = lengths.mutable_data_ptr<std::int64_t>();
+  std::size_t begin = 0;
+  for (const std::size_t end : ragged.ends) {
+    longest = std::max(longest, end - begin);
+    *length++ = static_cast<std::int64_t>((end - begin) / width);
+    begin = end;
+  }
+  Shape padded_shape{static_cast<std::int64_t>(longest / width)};
+  padded_shape.insert(padded_shape.end(), shape.begin(), shape.end());
+  at::Tensor rows = rows_of(ragged.ends.size(), padded_shape, type_of<T>());
+  T* to = rows.mutable_data_ptr<T>();
+  const T* from = ragged.values.data();
+  begin = 0;
+  for (const std::size_t end : ragged.ends) {
+    const std::size_t count = end - begin;
+    std::copy_n(from + begin, count, to);
+    std::fill_n(to + count, longest - count, padding);
+    to += longest;
+    begin = end;
+  }
+  return {std::move(rows), std::move(lengths)};
+}
+
+template <class T>
+Ragged<T> read_ragged(const ExampleColumn& column, const PaddedFeature& feature) {
+  const std::size_t width = product(feature.shape);
+  Ragged<T> ragged;
+  for (std::size_t i = 0; i < column.examples.size(); ++i) {
+    const std::size_t before = ragged.values.size();
+    if (has(column, i, feature.kind)) {
+      each<T>(column.examples[i], [&](T value) { ragged.values.push_back(value); });
+    }
+    const std::size_t count = ragged.values.size() - before;
+    if (count % width != 0) {
+      fail(column, i,
+           str_cat("has ", count, " values; its steps of shape ", text_of(feature.shape),
+                   " need a multiple of ", width));
+    }
+    ragged.ends.push_back(ragged.values.size());
+  }
+  return ragged;
+}
+
+/// The one value of a feature of bytes, or its default.
+std::string_view raw_bytes(const ExampleColumn& column, std::size_t example,
+                           const RawFeature& feature) {
+  if (!has(column, example, FeatureKind::kBytes)) {
+    if (feature.default_value) return *feature.default_value;
+    fail(column, example, "is missing, and has no default");
+  }
+  std::string_view bytes;
+  std::size_t count = 0;
+  column.examples[example].each_bytes([&](std::string_view value) {
+    bytes = value;
+    ++count;
+  });
+  if (count != 1) fail(column, example, str_cat("has ", count, " values; expected one"));
+  return bytes;
+}
+
+/// The number of bytes of one value of `RawFeature`; unset if any number is valid.
+std::optional<std::size_t> wanted_bytes(const RawFeature& feature) {
+  if (!feature.shape) return std::nullopt;
+  return product(*feature.shape) * c10::elementSize(feature.dtype);
+}
+
+void check_raw_size(const ExampleColumn& column, std::size_t example, const RawFeature& feature,
+                    std::size_t bytes) {
+  const auto wanted = wanted_bytes(feature);
+  if (wanted && bytes != *wanted) {
+    fail(column, example,
+         str_cat("has ", bytes, " bytes; its shape ", text_of(*feature.shape), " of ",
+                 toString(feature.dtype), " needs ", *wanted));
+  }
+  const std::size_t width = c10::elementSize(feature.dtype);
+  if (bytes % width != 0) {
+    fail(column, example,
+         str_cat("has ", bytes, " bytes; ", toString(feature.dtype), " needs a ", "multiple of ",
+                 width));
+  }
+}
+
+ColumnTensors read_column(const ExampleColumn& column, const data::FixedLenFeature& feature) {
+  return with_type(feature.kind, [&]<class T>(T) -> ColumnTensors {
+    at::Tensor rows = rows_of(column.examples.size(), feature.shape, type_of<T>());
+    const std::size_t width = product(feature.shape);
+    T* to = rows.mutable_data_ptr<T>();
+    for (std::size_t i = 0; i < column.examples.size(); ++i, to += width) {
+      read_fixed<T>(column, i, feature, {to, width});
+    }
+    return {std::move(rows)};
+  });
+}
+
+ColumnTensors read_column(const ExampleColumn& column, const PaddedFeature& feature) {
+  ColumnTensors tensors = with_type(feature.kind, [&]<class T>(T) {
+    return padded(read_ragged<T>(column, feature), feature.shape, feature.padding.to<T>());
+  });
+  if (feature.lengths.empty()) tensors.lengths.reset();
+  return tensors;
+}
+
+ColumnTensors read_column(const ExampleColumn& column, const RawFeature& feature) {
+  std::vector<std::string_view> values;
+  std::size_t longest = 0;
+  for (std::size_t i = 0; i < column.examples.size(); ++i) {
+    values.push_back(raw_bytes(column, i, feature));
+    check_raw_size(column, i, feature, values.back().size());
+    longest = std::max(longest, values.back().size());
+  }
+  const std::size_t width = c10::elementSize(feature.dtype);
+  const Shape shape = feature.shape.value_or(Shape{static_cast<std::int64_t>(longest / width)});
+  ColumnTensors tensors{rows_of(values.size(), shape, feature.dtype)};
+  at::Tensor lengths = rows_of(values.size(), {}, at::kLong);
+  auto* to = static_cast<char*>(tensors.values.mutable_data_ptr());
+  auto* length = lengths.mutable_data_ptr<std::int64_t>();
+  for (const std::string_view value : values) {
+    if (longest > 0) {  // otherwise the data pointer may be null
+      std::copy(value.begin(), value.end(), to);
+      std::fill_n(to + value.size(), longest - value.size(), '\0');
+    }
+    to += longest;
+    *length++ = static_cast<std::int64_t>(value.size() / width);
+  }
+  if (!feature.lengths.empty()) tensors.lengths = std::move(lengths);
+  return tensors;
+}
 
 [[noreturn]] void fail(const TensorFeature& feature, const std::string& why) {
   throw Error(ErrorCode::kInvalidArgument, str_cat("The feature \"", feature.name, "\" ", why));
@@ -33,7 +264,6 @@ data::FeatureSpec plain(const TensorFeature& feature) {
       return data::FixedLenFeature{.kind = wanted.kind, .shape = wanted.shape};
     }
     if constexpr (std::is_same_v<Wanted, RawFeature>) {
-      using Shape = std::vector<std::int64_t>;
       return data::FixedLenFeature{.kind = FeatureKind::kBytes,
                                    .shape = wanted.shape.value_or(Shape())};
     }
@@ -72,7 +302,7 @@ void check(const TensorFeature& feature, const RawFeature& raw) {
   }
   if (!raw.default_value) return;
   const std::size_t bytes = raw.default_value->size();
-  const auto wanted = internal::wanted_bytes(raw);
+  const auto wanted = wanted_bytes(raw);
   const std::size_t width = c10::elementSize(raw.dtype);
   if (wanted && bytes != *wanted) {
     fail(feature, str_cat("has a default of ", bytes, " bytes; its shape needs ", *wanted));
@@ -130,11 +360,9 @@ class Found {
     tensors.reserve(names->size());
     for (std::size_t i = 0; i < features_.size(); ++i) {
       const std::span all(views_);
-      const internal::ExampleColumn column{features_[i].name,
-                                           all.subspan(i * examples_, examples_)};
-      auto read =
-          std::visit([&](const auto& wanted) { return internal::read_column(column, wanted); },
-                     features_[i].values);
+      const ExampleColumn column{features_[i].name, all.subspan(i * examples_, examples_)};
+      auto read = std::visit([&](const auto& wanted) { return read_column(column, wanted); },
+                             features_[i].values);
       tensors.push_back(std::move(read.values));
       if (read.lengths) tensors.push_back(*std::move(read.lengths));
     }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "brigade/base/error.h"
+#include "brigade/data/testing/dataset_contract.h"
 #include "brigade/image/crop.h"
 #include "brigade/image/decode.h"
 #include "brigade/image/jpeg.h"
@@ -236,6 +237,48 @@ TEST_F(ImageFolderTest, ErrorsNameTheProblem) {
   EXPECT_THAT(message(wanted), HasSubstr("images_from_directory"));
   files_->create_directories("/empty/cats");
   EXPECT_THROW(image_dataset_from_directory("/empty", options()), Error);
+}
+
+using FileIndices = std::vector<std::int64_t>;
+
+internal::FileListPtr list_of(std::vector<io::Path> paths) {
+  return std::make_shared<const data::internal::FileList>(std::move(paths), "images");
+}
+
+FileIndices epoch_numbers(const data::Dataset<std::int64_t>& dataset,
+                          const data::IteratorOptions& options) {
+  FileIndices numbers;
+  auto iterator = dataset.iterator(options);
+  while (auto number = iterator.next()) numbers.push_back(*number);
+  return numbers;
+}
+
+TEST(FileNumbers, KeepTheContractOfSources) {
+  const auto files = list_of({"a", "b", "c", "d", "e"});
+  data::testing::expect_contract(internal::file_numbers(files), FileIndices{0, 1, 2, 3, 4});
+  EXPECT_EQ(internal::file_numbers(files).cardinality(), 5);
+  EXPECT_EQ(internal::file_numbers(files).describe(), "images(a and 4 more)");
+}
+
+TEST(FileNumbers, AreShardedByFiles) {
+  const auto dataset = internal::file_numbers(list_of({"a", "b", "c", "d", "e"}));
+  EXPECT_EQ(dataset.sharding().files, 5);
+  EXPECT_EQ(epoch_numbers(dataset, {.shard = {.count = 2, .index = 0}}), (FileIndices{0, 2, 4}));
+  EXPECT_EQ(epoch_numbers(dataset, {.shard = {.count = 2, .index = 1}}), (FileIndices{1, 3}));
+  EXPECT_EQ(epoch_numbers(dataset, {.shard = {.by = data::ShardBy::kHint, .count = 2, .index = 1}})
+                .size(),
+            5U);
+  auto iterator = dataset.iterator({.shard = {.count = 2, .index = 0}});
+  iterator.next();
+  auto other = dataset.iterator({.shard = {.count = 2, .index = 0}});
+  other.restore(iterator.save());
+  EXPECT_EQ(other.next(), 2);
+}
+
+TEST(FileNumbers, RefuseThePositionOfOtherFiles) {
+  auto iterator = internal::file_numbers(list_of({"a", "b"})).iterator();
+  EXPECT_THROW(internal::file_numbers(list_of({"a", "c"})).iterator().restore(iterator.save()),
+               Error);
 }
 
 }  // namespace

@@ -3,49 +3,54 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <tuple>
+#include <vector>
 
-#include "brigade/data/core/byte_size.h"
+#include "brigade/input/tensor_structure.h"
 
 namespace brigade::input {
+
+struct LabeledBatch;
 
 /// A training example: its features and the class it belongs to.
 ///
 /// Thread-safety: a value; the tensor's memory may be shared with the whole data set: never write
 /// to it in place.
 struct LabeledExample {
+  using Batch = LabeledBatch;
+
   at::Tensor features;
   std::int64_t label = 0;
+
+  static constexpr auto fields = std::tuple{&LabeledExample::features, &LabeledExample::label};
 };
 
 /// A batch of labeled examples.
 ///
 /// Thread-safety: as `LabeledExample`.
 struct LabeledBatch {
+  using Batch = LabeledBatch;  ///< a batch of batches: features [M, N, ...], labels [M, N]
+  using Element = LabeledExample;
+
   at::Tensor features;  ///< [N, ...]
   at::Tensor labels;    ///< int64 [N]
+
+  static constexpr auto fields = std::tuple{&LabeledBatch::features, &LabeledBatch::labels};
 };
 
 }  // namespace brigade::input
 
 namespace brigade::data {
 
-/// Views count with their full size.
+/// The features are padded.
+///
+/// Thread-safety: pure functions.
 template <>
-struct ByteSize<at::Tensor> {
-  static std::uint64_t of(const at::Tensor& tensor) {
-    return sizeof tensor + (tensor.defined() ? tensor.nbytes() : 0);
-  }
-};
-template <>
-struct ByteSize<input::LabeledExample> {
-  static std::uint64_t of(const input::LabeledExample& example) {
-    return sizeof example.label + ByteSize<at::Tensor>::of(example.features);
-  }
-};
-template <>
-struct ByteSize<input::LabeledBatch> {
-  static std::uint64_t of(const input::LabeledBatch& batch) {
-    return ByteSize<at::Tensor>::of(batch.features) + ByteSize<at::Tensor>::of(batch.labels);
+struct Padding<input::LabeledExample> : Padding<at::Tensor> {
+  static input::LabeledBatch stack(std::vector<input::LabeledExample>&& elements,
+                                   const Options& options) {
+    return {Padding<at::Tensor>::stack(internal::take_parts<0>(elements), options),
+            internal::stack_numbers(internal::take_parts<1>(elements))};
   }
 };
 

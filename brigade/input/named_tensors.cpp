@@ -117,12 +117,6 @@ NamedTensors by_name(std::vector<NamedTensors>&& elements, const Join& join) {
   return NamedTensors(names, std::move(joined));
 }
 
-NamedTensors rows_of(const NamedTensors& batch, std::int64_t begin, std::int64_t end) {
-  return map_tensors(batch, [=](const at::Tensor& tensor) {
-    return Structure<at::Tensor>::slice(tensor, begin, end);
-  });
-}
-
 }  // namespace
 
 std::uint64_t ByteSize<NamedTensors>::of(const NamedTensors& element) {
@@ -152,21 +146,13 @@ std::int64_t Structure<NamedTensors>::size(const NamedTensors& batch) {
 
 NamedTensors Structure<NamedTensors>::slice(const NamedTensors& batch, std::int64_t begin,
                                             std::int64_t end) {
-  return rows_of(batch, begin, end);
+  return map_tensors(
+      batch, [=](const at::Tensor& tensor) { return input::rows_between(tensor, begin, end); });
 }
 
-std::int64_t Unbatch<NamedTensors>::size(const NamedTensors& batch) {
-  return Structure<NamedTensors>::size(batch);
-}
-
-NamedTensors Unbatch<NamedTensors>::element(NamedTensors& batch, std::int64_t index) {
+NamedTensors Unbatch<NamedTensors>::element(const NamedTensors& batch, std::int64_t index) {
   return map_tensors(batch,
                      [index](const at::Tensor& tensor) { return input::row_of(tensor, index); });
-}
-
-NamedTensors Unbatch<NamedTensors>::slice(NamedTensors& batch, std::int64_t begin,
-                                          std::int64_t end) {
-  return rows_of(batch, begin, end);
 }
 
 NamedTensors Unbatch<NamedTensors>::concatenate(std::vector<NamedTensors>&& parts) {

@@ -15,7 +15,6 @@
 #include "brigade/data/core/byte_size.h"
 #include "brigade/data/core/codec.h"
 #include "brigade/data/core/structure.h"
-#include "brigade/data/transforms/batch_structure.h"
 #include "brigade/data/transforms/padding.h"
 #include "brigade/input/tensor_structure.h"
 
@@ -96,12 +95,9 @@ struct Structure<input::NamedTensors> {
 ///
 /// Thread-safety: pure functions.
 template <>
-struct Unbatch<input::NamedTensors> {
+struct Unbatch<input::NamedTensors> : Structure<input::NamedTensors> {
   using Element = input::NamedTensors;
-  using Batch = input::NamedTensors;
-  static std::int64_t size(const Batch& batch);
-  static input::NamedTensors element(Batch& batch, std::int64_t index);
-  static Batch slice(Batch& batch, std::int64_t begin, std::int64_t end);
+  static Element element(const Batch& batch, std::int64_t index);
   static Batch concatenate(std::vector<Batch>&& parts);
 };
 

@@ -5,12 +5,10 @@
 #include <concepts>
 #include <cstdint>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "brigade/data/core/structure.h"
-#include "brigade/data/transforms/batch_structure.h"
-#include "brigade/input/tensor_structure.h"
+#include "brigade/input/labeled_example.h"  // how batches of tensors are split
 
 namespace brigade::input {
 
@@ -20,84 +18,66 @@ namespace brigade::input {
 /// less than 1.
 std::vector<std::int64_t> split_sizes(std::int64_t total, std::int64_t parts);
 
-/// How a batch is counted and sliced, for batch types that have it. Lists are sliced by element;
-/// tuples, pairs and lists of tensors part by part, and the parts must have the same number of
-/// examples.
-///
-/// Thread-safety: pure functions.
-template <class B>
-struct BatchCut {};
-template <class B>
-requires std::same_as<typename data::Structure<B>::Batch, B>
-struct BatchCut<B> {
-  static std::int64_t size(const B& batch) { return data::Structure<B>::size(batch); }
-  static B slice(const B& batch, std::int64_t begin, std::int64_t end) {
-    return data::Structure<B>::slice(batch, begin, end);
-  }
-};
+namespace internal {
+
 template <class T>
-struct BatchCut<std::vector<T>> {
-  using Batch = std::vector<T>;
-  static std::int64_t size(const Batch& batch) { return static_cast<std::int64_t>(batch.size()); }
-  static Batch slice(const Batch& batch, std::int64_t begin, std::int64_t end) {
-    return Batch(batch.begin() + begin, batch.begin() + end);
+inline constexpr bool kIsList = false;
+template <class T>
+inline constexpr bool kIsList<std::vector<T>> = true;
+
+/// Whether a batch is sliced by its own `Structure`; otherwise lists are sliced by element, and
+/// tuples, pairs and structs part by part.
+template <class B>
+inline constexpr bool kHasOwnSlices = std::same_as<typename data::Structure<B>::Batch, B>;
+
+template <class B>
+constexpr bool is_splittable() {
+  if constexpr (kHasOwnSlices<B> || kIsList<B>) {
+    return true;
+  } else if constexpr (data::internal::HasParts<B>) {
+    return data::internal::with_indices<B>(
+        [](auto... i) { return (is_splittable<data::internal::Part<B, i>>() && ...); });
+  } else {
+    return false;
   }
-};
-/// A list of tensors is sliced like a tuple of tensors, each along its first dimension.
-template <>
-struct BatchCut<std::vector<at::Tensor>> {
-  using Batch = std::vector<at::Tensor>;
-  static std::int64_t size(const Batch& batch) { return data::Structure<Batch>::size(batch); }
-  static Batch slice(const Batch& batch, std::int64_t begin, std::int64_t end) {
-    return data::Structure<Batch>::slice(batch, begin, end);
-  }
-};
-template <class... B>
-struct BatchCut<std::tuple<B...>> {
-  using Batch = std::tuple<B...>;
-  static std::int64_t size(const Batch& batch) {
-    return std::apply(
-        [](const auto&... part) {
-          return data::internal::size_of_parts({BatchCut<B>::size(part)...});
-        },
-        batch);
-  }
-  static Batch slice(const Batch& batch, std::int64_t begin, std::int64_t end) {
-    return std::apply(
-        [&](const auto&... part) { return Batch(BatchCut<B>::slice(part, begin, end)...); }, batch);
-  }
-};
-template <class A, class B>
-struct BatchCut<std::pair<A, B>> {
-  using Batch = std::pair<A, B>;
-  static std::int64_t size(const Batch& batch) {
-    return data::internal::size_of_parts(
-        {BatchCut<A>::size(batch.first), BatchCut<B>::size(batch.second)});
-  }
-  static Batch slice(const Batch& batch, std::int64_t begin, std::int64_t end) {
-    return {BatchCut<A>::slice(batch.first, begin, end),
-            BatchCut<B>::slice(batch.second, begin, end)};
-  }
-};
+}
+
+}  // namespace internal
 
 /// A batch type that can be split: at::Tensor, LabeledBatch, a list, tuples and pairs of these (as
-/// from `zip` and `enumerate`), or your own type with a `Structure`.
+/// from `zip` and `enumerate`), your own type that names such fields (see `data::HasFields`), or
+/// one that its `data::Structure` stacks to the type itself. Parts must have the same number of
+/// examples.
 template <class B>
-concept Splittable = requires(const B& batch) {
-  { BatchCut<B>::size(batch) } -> std::same_as<std::int64_t>;
-};
+concept Splittable = internal::is_splittable<B>();
 
 /// The number of examples in a batch. Throws kInvalidArgument for an invalid batch: a tensor
 /// without dimensions, parts of different sizes.
 template <Splittable B>
 std::int64_t examples_in(const B& batch) {
-  return BatchCut<B>::size(batch);
+  if constexpr (internal::kHasOwnSlices<B>) {
+    return data::Structure<B>::size(batch);
+  } else if constexpr (internal::kIsList<B>) {
+    return static_cast<std::int64_t>(batch.size());
+  } else {
+    return std::apply(
+        [](const auto&... part) { return data::internal::size_of_parts({examples_in(part)...}); },
+        data::internal::parts_of(batch));
+  }
 }
 
 /// Examples [begin, end) of a batch; tensors are views. 0 <= begin <= end <= examples_in(batch).
 template <Splittable B>
 B examples_between(const B& batch, std::int64_t begin, std::int64_t end) {
-  return BatchCut<B>::slice(batch, begin, end);
+  if constexpr (internal::kHasOwnSlices<B>) {
+    return data::Structure<B>::slice(batch, begin, end);
+  } else if constexpr (internal::kIsList<B>) {
+    return B(batch.begin() + begin, batch.begin() + end);
+  } else {
+    const auto parts = data::internal::parts_of(batch);
+    return data::internal::from_parts<B>(
+        [&](auto i) { return examples_between(std::get<i>(parts), begin, end); });
+  }
 }
 
 /// Splits a batch by `split_sizes`, in order, into views; no tensor is copied. Parts without

@@ -1,7 +1,6 @@
 #include "brigade/input/tensor_padding.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 
 #include <algorithm>
@@ -14,8 +13,6 @@
 namespace brigade::data {
 namespace {
 
-using input::LabeledBatch;
-using input::LabeledExample;
 using Shape = std::vector<std::int64_t>;
 
 std::string text_of(at::IntArrayRef sizes) {
@@ -128,19 +125,6 @@ at::Tensor Padding<at::Tensor>::stack(std::vector<at::Tensor>&& elements,
     copy_into_corner(batch.select(0, static_cast<std::int64_t>(i)), elements[i]);
   }
   return batch;
-}
-
-LabeledBatch Padding<LabeledExample>::stack(std::vector<LabeledExample>&& elements,
-                                            const TensorPadding& options) {
-  std::vector<at::Tensor> features;
-  features.reserve(elements.size());
-  at::Tensor labels = at::empty({static_cast<std::int64_t>(elements.size())}, at::kLong);
-  auto* label = labels.mutable_data_ptr<std::int64_t>();
-  for (LabeledExample& element : elements) {
-    features.push_back(std::move(element.features));
-    *label++ = element.label;
-  }
-  return {Padding<at::Tensor>::stack(std::move(features), options), std::move(labels)};
 }
 
 }  // namespace brigade::data

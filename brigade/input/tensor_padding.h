@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "brigade/data/transforms/padding.h"
-#include "brigade/input/labeled_example.h"
 
 namespace brigade::data {
 
@@ -35,24 +34,6 @@ struct Padding<at::Tensor> {
   static std::string describe(const Options& options);
   static Options with_length(const Options& options, std::int64_t length);
   static at::Tensor stack(std::vector<at::Tensor>&& elements, const Options& options);
-};
-
-/// The features are padded, labels become an int64 tensor.
-///
-/// Thread-safety: pure functions.
-template <>
-struct Padding<input::LabeledExample> {
-  using Options = TensorPadding;
-
-  static void check(const Options& options) { Padding<at::Tensor>::check(options); }
-  static std::string describe(const Options& options) {
-    return Padding<at::Tensor>::describe(options);
-  }
-  static Options with_length(const Options& options, std::int64_t length) {
-    return Padding<at::Tensor>::with_length(options, length);
-  }
-  static input::LabeledBatch stack(std::vector<input::LabeledExample>&& elements,
-                                   const Options& options);
 };
 
 }  // namespace brigade::data

@@ -8,7 +8,7 @@
 
 #include "brigade/data/core/source.h"
 #include "brigade/data/testing/dataset_contract.h"
-#include "brigade/input/tensor_structure.h"
+#include "brigade/input/labeled_example.h"
 
 namespace brigade::input {
 namespace {

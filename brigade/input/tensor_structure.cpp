@@ -2,16 +2,15 @@
 
 #include <ATen/ops/empty.h>
 
+#include <string_view>
 #include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/device/dtypes.h"
 #include "brigade/input/rows.h"
 
 namespace brigade::data {
-
-using input::LabeledBatch;
-using input::LabeledExample;
 
 namespace {
 
@@ -58,54 +57,6 @@ at::Tensor Structure<at::Tensor>::slice(const at::Tensor& batch, std::int64_t be
   return input::rows_between(batch, begin, end);
 }
 
-LabeledBatch Structure<LabeledExample>::stack(std::vector<LabeledExample>&& elements) {
-  const auto count = static_cast<std::int64_t>(elements.size());
-  std::vector<at::Tensor> features;
-  features.reserve(elements.size());
-  at::Tensor labels = at::empty({count}, at::kLong);
-  auto* label = labels.mutable_data_ptr<std::int64_t>();
-  for (LabeledExample& element : elements) {
-    features.push_back(std::move(element.features));
-    *label++ = element.label;
-  }
-  return {input::stack_rows(features), std::move(labels)};
-}
-
-std::int64_t Structure<LabeledExample>::size(const LabeledBatch& batch) {
-  const std::int64_t count = input::row_count(batch.features);
-  const std::int64_t labels = input::row_count(batch.labels);
-  if (labels != count) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("A batch has ", count, " features but ", labels, " labels"));
-  }
-  return count;
-}
-
-LabeledBatch Structure<LabeledExample>::slice(const LabeledBatch& batch, std::int64_t begin,
-                                              std::int64_t end) {
-  return {input::rows_between(batch.features, begin, end),
-          input::rows_between(batch.labels, begin, end)};
-}
-
-LabeledBatch Structure<LabeledBatch>::stack(std::vector<LabeledBatch>&& elements) {
-  std::vector<at::Tensor> features;
-  std::vector<at::Tensor> labels;
-  for (LabeledBatch& element : elements) {
-    features.push_back(std::move(element.features));
-    labels.push_back(std::move(element.labels));
-  }
-  return {input::stack_rows(features), input::stack_rows(labels)};
-}
-
-std::int64_t Structure<LabeledBatch>::size(const LabeledBatch& batch) {
-  return Structure<LabeledExample>::size(batch);
-}
-
-LabeledBatch Structure<LabeledBatch>::slice(const LabeledBatch& batch, std::int64_t begin,
-                                            std::int64_t end) {
-  return Structure<LabeledExample>::slice(batch, begin, end);
-}
-
 TensorList Structure<TensorList>::stack(std::vector<TensorList>&& elements) {
   return join_parts(elements, input::stack_rows);
 }
@@ -131,67 +82,40 @@ TensorList Structure<TensorList>::slice(const TensorList& batch, std::int64_t be
                    [&](const at::Tensor& part) { return input::rows_between(part, begin, end); });
 }
 
-std::int64_t Unbatch<at::Tensor>::size(const at::Tensor& batch) {
-  return input::row_count(batch);
-}
-
-at::Tensor Unbatch<at::Tensor>::element(at::Tensor& batch, std::int64_t index) {
+at::Tensor Unbatch<at::Tensor>::element(const at::Tensor& batch, std::int64_t index) {
   return input::row_of(batch, index);
-}
-
-at::Tensor Unbatch<at::Tensor>::slice(at::Tensor& batch, std::int64_t begin, std::int64_t end) {
-  return input::rows_between(batch, begin, end);
 }
 
 at::Tensor Unbatch<at::Tensor>::concatenate(std::vector<at::Tensor>&& parts) {
   return input::join_rows(parts);
 }
 
-std::int64_t Unbatch<TensorList>::size(const TensorList& batch) {
-  return Structure<TensorList>::size(batch);
-}
-
-TensorList Unbatch<TensorList>::element(TensorList& batch, std::int64_t index) {
+TensorList Unbatch<TensorList>::element(const TensorList& batch, std::int64_t index) {
   return each_part(batch, [&](const at::Tensor& part) { return input::row_of(part, index); });
-}
-
-TensorList Unbatch<TensorList>::slice(TensorList& batch, std::int64_t begin, std::int64_t end) {
-  return Structure<TensorList>::slice(batch, begin, end);
 }
 
 TensorList Unbatch<TensorList>::concatenate(std::vector<TensorList>&& parts) {
   return join_parts(parts, input::join_rows);
 }
 
-std::int64_t Unbatch<LabeledBatch>::size(const LabeledBatch& batch) {
-  const std::int64_t count = Structure<LabeledExample>::size(batch);
-  check_argument(batch.labels.dim() == 1 && batch.labels.scalar_type() == at::kLong,
-                 "A batch can be taken apart into examples if its labels are int64 [N]; these are "
-                 "of another type or have more dimensions");
-  return count;
+at::Tensor internal::empty_numbers(std::size_t count, at::ScalarType type) {
+  return at::empty({static_cast<std::int64_t>(count)}, type);
 }
 
-LabeledExample Unbatch<LabeledBatch>::element(LabeledBatch& batch, std::int64_t index) {
-  const at::Tensor& labels = batch.labels;
-  const std::int64_t label = labels.device().is_cpu()
-                                 ? labels.const_data_ptr<std::int64_t>()[index * labels.stride(0)]
-                                 : labels[index].item<std::int64_t>();
-  return {input::row_of(batch.features, index), label};
-}
-
-LabeledBatch Unbatch<LabeledBatch>::slice(LabeledBatch& batch, std::int64_t begin,
-                                          std::int64_t end) {
-  return Structure<LabeledExample>::slice(batch, begin, end);
-}
-
-LabeledBatch Unbatch<LabeledBatch>::concatenate(std::vector<LabeledBatch>&& parts) {
-  std::vector<at::Tensor> features;
-  std::vector<at::Tensor> labels;
-  for (LabeledBatch& part : parts) {
-    features.push_back(std::move(part.features));
-    labels.push_back(std::move(part.labels));
-  }
-  return {input::join_rows(features), input::join_rows(labels)};
+void internal::check_numbers(const at::Tensor& numbers, at::ScalarType type) {
+  if (numbers.defined() && numbers.dim() == 1 && numbers.scalar_type() == type) return;
+  const auto name_of = [](at::ScalarType one) {
+    const auto dtype = device::file_dtype_of(one);
+    return dtype ? dtype->name : std::string_view(c10::toString(one));
+  };
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      base::str_cat("A batch can be taken apart into elements with a number each (such as "
+                    "labels) if the tensor of the numbers is ",
+                    name_of(type), " [N]; this one is ",
+                    numbers.defined() ? base::str_cat(name_of(numbers.scalar_type()), " [",
+                                                      base::join(numbers.sizes(), ", "), "]")
+                                      : "undefined"));
 }
 
 }  // namespace brigade::data

@@ -7,6 +7,7 @@
 
 #include "brigade/data/core/source.h"
 #include "brigade/data/testing/dataset_contract.h"
+#include "brigade/input/labeled_example.h"
 
 namespace brigade::input {
 namespace {
@@ -50,7 +51,7 @@ TEST(Structure, RefusesIncompatibleBatches) {
       [] {
         Structure<LabeledBatch>::size({at::ones({3, 2}), at::zeros({2}, at::kLong)});
       },
-      "3 features but 2 labels");
+      "one has 3, another 2");
 }
 
 data::Dataset<LabeledExample> examples_of(std::int64_t count) {
@@ -88,7 +89,7 @@ TEST(Unbatch, RefusesLabelsThatAreNotIntegers) {
       [] {
         data::Unbatch<LabeledBatch>::size({at::ones({3, 2}), at::zeros({3, 1}, at::kLong)});
       },
-      "labels are int64 [N]");
+      "labels) if the tensor of the numbers is int64 [N]; this one is int64 [3, 1]");
 }
 
 TEST(Structure, ListsOfTensorsAreStackedPartByPart) {

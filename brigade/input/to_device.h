@@ -3,62 +3,60 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include <concepts>
+#include <string>
 #include <tuple>
-#include <utility>
+#include <type_traits>
 #include <vector>
 
-#include "brigade/input/labeled_example.h"
+#include "brigade/data/core/fields.h"
 
 namespace brigade::input {
 
-/// Calls the `map_tensors` that belongs to the batch's type.
-template <class B, class Change>
-B each_tensor(const B& batch, const Change& change);
+namespace internal {
+
+template <class T>
+inline constexpr bool kHoldsNoTensor = std::is_arithmetic_v<T> || std::is_enum_v<T>;
+template <>
+inline constexpr bool kHoldsNoTensor<std::string> = true;
+template <class T>
+inline constexpr bool kHoldsNoTensor<std::vector<T>> = true;
+
+}  // namespace internal
 
 /// The batch with each tensor replaced by `change(tensor)`, in a fixed order; used to copy batches
-/// to devices. For your own batch type, write an overload in its namespace. Lists without tensors
-/// are unchanged; tuples and pairs are changed part by part.
-template <class Change>
-at::Tensor map_tensors(const at::Tensor& batch, const Change& change) {
-  return change(batch);
-}
-template <class Change>
-LabeledBatch map_tensors(const LabeledBatch& batch, const Change& change) {
-  at::Tensor features = change(batch.features);
-  return {.features = std::move(features), .labels = change(batch.labels)};
-}
-template <class T, class Change>
-std::vector<T> map_tensors(const std::vector<T>& batch, const Change&) {
-  return batch;
-}
-
-template <class Change>
-std::vector<at::Tensor> map_tensors(const std::vector<at::Tensor>& batch, const Change& change) {
-  std::vector<at::Tensor> result;
-  for (const at::Tensor& tensor : batch) result.push_back(change(tensor));
-  return result;
-}
-
-template <class... B, class Change>
-std::tuple<B...> map_tensors(const std::tuple<B...>& batch, const Change& change) {
-  // Braces: from the first part to the last.
-  return std::apply(
-      [&](const auto&... part) { return std::tuple<B...>{each_tensor(part, change)...}; }, batch);
-}
-template <class A, class B, class Change>
-std::pair<A, B> map_tensors(const std::pair<A, B>& batch, const Change& change) {
-  A first = each_tensor(batch.first, change);
-  return {std::move(first), each_tensor(batch.second, change)};
-}
-
+/// to devices. Tuples, pairs, lists of tensors and types that name their fields (see
+/// `data::HasFields`) are changed part by part; lists of anything else, numbers and strings are
+/// unchanged. For your own batch type, an overload of `map_tensors(batch, change)` in its namespace
+/// replaces this.
 template <class B, class Change>
 B each_tensor(const B& batch, const Change& change) {
-  return map_tensors(batch, change);
+  if constexpr (std::same_as<B, at::Tensor>) {
+    return change(batch);
+  } else if constexpr (requires { map_tensors(batch, change); }) {
+    return map_tensors(batch, change);
+  } else if constexpr (std::same_as<B, std::vector<at::Tensor>>) {
+    B changed;
+    for (const at::Tensor& tensor : batch) changed.push_back(change(tensor));
+    return changed;
+  } else if constexpr (data::internal::HasParts<B>) {
+    const auto parts = data::internal::parts_of(batch);
+    return data::internal::from_parts<B>(
+        [&](auto i) { return each_tensor(std::get<i>(parts), change); });
+  } else {
+    static_assert(internal::kHoldsNoTensor<B>,
+                  "Batches of this type cannot be copied to a device: name the fields of the type "
+                  "in it, `static constexpr auto fields = std::tuple{&Batch::first, "
+                  "&Batch::second};`, or write a map_tensors for it.");
+    return batch;
+  }
 }
 
 /// The tensor on `device`; unchanged if it is there already. Copies from pinned memory to CUDA do
 /// not block the host.
-at::Tensor tensor_to_device(const at::Tensor& tensor, c10::Device device);
+inline at::Tensor tensor_to_device(const at::Tensor& tensor, c10::Device device) {
+  return tensor.to(device, /*non_blocking=*/true);
+}
 
 /// Copies a batch to `device`, tensor by tensor.
 template <class B>

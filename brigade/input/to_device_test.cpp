@@ -5,6 +5,8 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include "brigade/input/labeled_example.h"
+
 namespace mine {
 
 struct Pair {

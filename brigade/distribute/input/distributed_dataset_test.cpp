@@ -96,6 +96,57 @@ TEST(DistributedDataset, BatchesOfTuplesAreSplitFieldByField) {
   }
 }
 
+/// A user's own elements and batches, which only name their fields.
+struct OwnBatch;
+struct OwnExample {
+  using Batch = OwnBatch;
+  at::Tensor pixels;
+  std::int64_t label = 0;
+  static constexpr auto fields = std::tuple{&OwnExample::pixels, &OwnExample::label};
+};
+struct OwnBatch {
+  using Element = OwnExample;
+  at::Tensor pixels, labels;
+  static constexpr auto fields = std::tuple{&OwnBatch::pixels, &OwnBatch::labels};
+};
+
+TEST(DistributedDataset, BatchesOfAUsersTypeAreSplitPrefetchedMappedAndResumed) {
+  const auto batches = numbers_to(11)
+                           .map([](const at::Tensor& number) {
+                             return OwnExample{number.expand({2}), number.item<std::int64_t>()};
+                           })
+                           .shuffle(5)
+                           .batch(4)
+                           .prefetch(2);
+  MirroredStrategy strategy(cpus(2));
+  const auto dataset = strategy.distribute(batches, {.per_replica_buffer_size = 2})
+                           .map_on_replica([](OwnBatch own, ReplicaMapContext&) {
+                             own.pixels = own.pixels * 10;
+                             return own;
+                           });
+  const auto labels_of = [&](const PerReplica<OwnBatch>& batch) {
+    const auto own = strategy.run(
+        [](const OwnBatch& local) {
+          EXPECT_TRUE(local.pixels.select(1, 1).equal(local.labels * 10));
+          return numbers_of(local.labels.contiguous());
+        },
+        batch);
+    return Batches(own.values());
+  };
+  auto iterator = dataset.iterator();
+  EXPECT_EQ(iterator.next()->examples()->local, Numbers({2, 2}));
+  const io::StateTree state = iterator.save();
+  std::vector<Batches> rest;
+  while (const auto batch = iterator.next()) rest.push_back(labels_of(*batch));
+  ASSERT_EQ(rest.size(), 2u);
+  EXPECT_EQ(rest[1][0].size(), 2u);
+  EXPECT_EQ(rest[1][1].size(), 1u);
+  auto resumed = dataset.iterator();
+  resumed.restore(state);
+  for (const Batches& expected : rest) EXPECT_EQ(labels_of(*resumed.next()), expected);
+  EXPECT_FALSE(resumed.next().has_value());
+}
+
 TEST(DistributedDataset, PairsAreTakenInRotationWithEmptyOnesAtTheEnd) {
   const auto batches =
       numbers_to(3).map([](const at::Tensor& id) { return std::pair(id, id * 10); }).batch(2);

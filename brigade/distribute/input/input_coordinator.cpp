@@ -2,9 +2,11 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,11 +14,61 @@
 #include "brigade/base/strings.h"
 #include "brigade/comm/small_collectives.h"
 #include "brigade/comm/step_progress.h"
+#include "brigade/comm/worker_facts.h"
 #include "brigade/io/state_json.h"
 
 namespace brigade::distribute {
 
 namespace {
+
+using base::str_cat;
+using comm::Facts;
+
+constexpr std::string_view kPolicy = "AutoShardPolicy";
+constexpr std::string_view kFiles = "list of files";
+constexpr std::string_view kEpoch = "epoch";
+constexpr std::string_view kKind = "kind of input";
+constexpr std::string_view kReplication = "InputReplication";
+
+Facts facts_of(const InputDescription& own) {
+  using Policy = AutoShardPolicy;
+  if (own.kind == BatchKind::kPerReplica) {
+    const bool is_per_worker = own.replication == InputReplication::kPerWorker;
+    return {{std::string(kKind), "distribute_from_function"},
+            {std::string(kReplication), is_per_worker ? "kPerWorker" : "kPerReplica"}};
+  }
+  Facts facts = {{std::string(kKind), "distribute"},
+                 {std::string(kPolicy), std::string(to_string(own.policy))}};
+  if (own.policy == Policy::kFile) facts.push_back({std::string(kFiles), str_cat(own.files)});
+  if (own.policy != Policy::kOff) {
+    for (std::size_t i = 0; i < own.pipeline.size(); ++i)
+      facts.push_back({str_cat("step ", i + 1, " of the dataset"), own.pipeline[i].text});
+  }
+  if (own.policy != Policy::kFile) facts.push_back({"number of batches", str_cat(own.cardinality)});
+  if (own.policy == Policy::kData || own.policy == Policy::kHint)
+    facts.push_back({std::string(kEpoch), str_cat(own.epoch)});
+  return facts;
+}
+
+std::string_view advice_on(std::string_view name) {
+  if (name == kKind) return "make the input in the same way in all of them.";
+  if (name == kReplication) return "give all of them the same InputOptions.";
+  if (name == kPolicy)
+    return "AutoShardPolicy::kAuto depends on the dataset's number of files, so all workers must "
+           "see the same number, or choose a policy.";
+  if (name == kFiles)
+    return "the same names must come in the same order everywhere (sort what a directory lists).";
+  if (name == kEpoch)
+    return "a dataset counts its epochs, so all workers must start the same number of iterators.";
+  return "distribute needs the same dataset in all workers (an interleave without a cycle_length "
+         "depends on the machine's cores); for different data use distribute_from_function.";
+}
+
+std::string difference(const comm::FactDifference& found) {
+  return str_cat("The workers' inputs do not match: worker ", found.rank, " has another ",
+                 found.name, " than worker 0, ", found.value.value_or("nothing"), " and not ",
+                 found.first_value.value_or("nothing"), ": ", advice_on(found.name));
+}
 
 constexpr const char* kWorkers = "workers";
 
@@ -36,13 +88,17 @@ std::string failures_of(comm::Communicator& workers, const std::string& own) {
   const std::vector<std::string> all = comm::all_gather_texts(workers, own);
   std::vector<std::string> failures;
   for (std::size_t worker = 0; worker < all.size(); ++worker) {
-    if (!all[worker].empty())
-      failures.push_back(base::str_cat("worker ", worker, ": ", all[worker]));
+    if (!all[worker].empty()) failures.push_back(str_cat("worker ", worker, ": ", all[worker]));
   }
   return base::join(failures, "; ");
 }
 
 }  // namespace
+
+void check_same_input(comm::Communicator& workers, const InputDescription& own) {
+  const auto found = comm::find_difference(workers, facts_of(own));
+  if (found) throw Error(ErrorCode::kInvalidArgument, difference(*found));
+}
 
 InputCoordinator::InputCoordinator(WorkerLayout layout, InputSource source)
     : layout_(std::move(layout)), source_(source) {}
@@ -73,9 +129,8 @@ InputCoordinator::Agreement InputCoordinator::exchange(std::span<const std::int6
   values[2] = failure.empty() ? 0 : 1;
   layout_.workers->all_reduce({&numbers, 1}, comm::ReduceOp::kSum)->wait();
   if (values[2] > 0) {
-    throw Error(ErrorCode::kAborted,
-                base::str_cat("The input of a step failed, so no worker takes it: ",
-                              failures_of(*layout_.workers, std::string(failure))));
+    throw Error(ErrorCode::kAborted, str_cat("The input of a step failed, so no worker takes it: ",
+                                             failures_of(*layout_.workers, std::string(failure))));
   }
   return {.any_has_data = values[0] > 0, .examples = values[1]};
 }
@@ -118,18 +173,17 @@ io::StateTree InputCoordinator::save(const io::StateTree& position) const {
 const io::StateTree& InputCoordinator::restore(const io::StateTree& state) const {
   const std::size_t saved = state.has(kWorkers) ? state.at(kWorkers).size() : 0;
   check_argument(saved == 0 || saved == static_cast<std::size_t>(layout_.num_workers),
-                 base::str_cat("The position, in separate data of each worker, was saved by ",
-                               saved, " workers and is restored by ", layout_.num_workers,
-                               ": start the same number of workers, or start a new epoch."));
+                 str_cat("The position, in separate data of each worker, was saved by ", saved,
+                         " workers and is restored by ", layout_.num_workers,
+                         ": start the same number of workers, or start a new epoch."));
   if (has_own_data() != (saved > 0)) {
     const auto description = [](bool is_own) {
       return is_own ? "its own data" : "all of the data";
     };
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        base::str_cat("The position was saved where each worker reads ", description(saved > 0),
-                      ", and is restored where each reads ", description(has_own_data()),
-                      ": use the same AutoShardPolicy as before, or start a new epoch."));
+    throw Error(ErrorCode::kInvalidArgument,
+                str_cat("The position was saved where each worker reads ", description(saved > 0),
+                        ", and is restored where each reads ", description(has_own_data()),
+                        ": use the same AutoShardPolicy as before, or start a new epoch."));
   }
   if (!has_own_data()) return state;
   return state.at(kWorkers, static_cast<std::size_t>(layout_.worker));

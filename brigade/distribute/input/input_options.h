@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "brigade/comm/communicator.h"
@@ -84,6 +85,21 @@ struct InputOptions {
   /// copied and the thread would compete with the replicas. The steps get the same batches in any
   /// case.
   std::optional<int> per_replica_buffer_size = std::nullopt;
+};
+
+/// Tells a function that makes an input pipeline which pipeline of the job it makes (TensorFlow:
+/// tf.distribute.InputContext).
+struct InputContext {
+  int num_input_pipelines = 1;   ///< one for each worker, or for each replica
+  int input_pipeline_id = 0;     ///< the index of this pipeline
+  int num_replicas_in_sync = 1;  ///< over all workers
+  /// The device of the replica that this pipeline feeds, as libtorch writes it ("cuda:1"); empty if
+  /// the pipeline feeds all replicas of a worker.
+  std::string torch_device = {};
+
+  /// The number of examples of each replica in a global batch of `global_batch_size`. Throws
+  /// kInvalidArgument if that does not divide evenly, naming the nearest sizes that do.
+  std::int64_t get_per_replica_batch_size(std::int64_t global_batch_size) const;
 };
 
 /// Throws kInvalidArgument for options that contradict each other or do not suit batches of this

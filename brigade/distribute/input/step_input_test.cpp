@@ -24,8 +24,8 @@ namespace {
 using Numbers = std::vector<std::int64_t>;
 using StepBatches = std::vector<Numbers>;  // [replica]
 
-constexpr std::chrono::seconds kLong(30);        // a test that waits this long has failed
-constexpr std::chrono::milliseconds kShort(20);  // gives a wrong implementation time to continue
+constexpr std::chrono::seconds kLong(30);         // a test that waits this long has failed
+constexpr std::chrono::milliseconds kMoment(20);  // gives a wrong implementation time to continue
 
 /// The numbers from `begin` up to `end` in batches; the number `broken` cannot be read. `num_read`
 /// is raised for each number read.
@@ -322,11 +322,11 @@ TEST(StepInput, PositionsFollowTheConsumer) {
 TEST(StepInput, PrefetchesAsFarAsAskedFor) {
   const auto num_read = std::make_shared<concurrency::Signal>();
   StepInput steps(input_ahead(2, -1, num_read), {});
-  EXPECT_FALSE(num_read->wait_for(1, std::chrono::microseconds(0), kShort)) << "not before next()";
+  EXPECT_FALSE(num_read->wait_for(1, std::chrono::microseconds(0), kMoment)) << "not before next()";
   next_of(steps);
   // Two are ready, a third is in progress.
   EXPECT_TRUE(num_read->wait_for(2 * 4, std::chrono::microseconds(0), kLong));
-  EXPECT_FALSE(num_read->wait_for(2 * 4 + 1, std::chrono::microseconds(0), kShort));
+  EXPECT_FALSE(num_read->wait_for(2 * 4 + 1, std::chrono::microseconds(0), kMoment));
 }
 
 TEST(StepInput, ErrorsKeepTheirOrder) {
