@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "brigade/distribute/strategy_ref.h"
+#include "brigade/distribute/replica_context.h"
 #include "brigade/variables/variable.h"
 
 namespace brigade::distribute {

@@ -119,5 +119,14 @@ TEST(SpinDuration, ReplicasPollOnlyIfEachHasACore) {
   EXPECT_EQ(spin_duration(plain_cpus(1, cores + 1)).count(), 0);
 }
 
+TEST(ReplicaStream, DoesNothingOnCpu) {
+  device::Device cpu;
+  cpu.name.type = machine::DeviceType::kCpu;
+  ReplicaStream stream(cpu);
+  stream.fork();
+  { const ReplicaStream::Scope scope(stream); }
+  EXPECT_NO_THROW(stream.join());
+}
+
 }  // namespace
 }  // namespace brigade::distribute

@@ -8,7 +8,7 @@
 #include "brigade/comm/local/local_group.h"
 #include "brigade/device/random_scope.h"
 #include "brigade/distribute/replica_failure.h"
-#include "brigade/distribute/replica_stream.h"
+#include "brigade/distribute/replica_runner.h"
 #include "brigade/distribute/strategy.h"
 
 namespace brigade::distribute {

@@ -1,21 +1,113 @@
 #include "brigade/distribute/worker_group.h"
 
+#include <ATen/Context.h>
+#include <c10/core/DefaultDtype.h>
+#include <torch/version.h>
+
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::distribute {
 
+namespace {
+
+std::string difference_text(const cluster::Membership& membership,
+                            const comm::FactDifference& found) {
+  const auto& members = membership.members();
+  return base::str_cat(cluster::to_string(members[static_cast<std::size_t>(found.rank)].task),
+                       " has ", found.name, " ", found.value.value_or("nothing"), " and ",
+                       cluster::to_string(members.front().task), " has ",
+                       found.first_value.value_or("nothing"));
+}
+
+/// The facts about a worker that must be equal in all workers.
+comm::Facts worker_facts(const WorkerGroupOptions& options) {
+  const std::optional<std::int64_t>& bytes = options.communication.bytes_per_pack;
+  return {{"libtorch", TORCH_VERSION},
+          {"seed", base::str_cat(options.seed)},
+          {"devices", options.on_cpu ? "cpu" : "gpu"},
+          {"transport", std::string(comm::to_string(options.communication.transport))},
+          {"wire", base::str_cat(static_cast<int>(options.communication.wire))},
+          {"bytes_per_pack", bytes ? base::str_cat(*bytes) : "auto"},
+          {"default dtype", at::toString(c10::get_default_dtype_as_scalartype())},
+          {"float32 matmul precision",
+           base::str_cat(static_cast<int>(at::globalContext().float32MatmulPrecision()))}};
+}
+
+// The store ends with worker 0: wait until all workers have read it before one of them throws.
+void wait_for_all(cluster::Membership& membership, std::chrono::milliseconds timeout) {
+  try {
+    membership.barrier("strategy/read", timeout);
+  } catch (const Error&) {
+  }
+}
+
+constexpr std::string_view kReplicasFact = "replicas";
+
+/// Exchanges the number of replicas of each process, and checks that the workers' facts are equal.
+/// Uses the store, because the transport of tensors is one of these facts.
+comm::ProcessLayout exchange_layouts(cluster::Membership& membership,
+                                     const WorkerGroupOptions& options) {
+  const auto timeout = options.join.start_timeout;
+  const auto key_of = [](int rank) { return base::str_cat("strategy/", rank); };
+  comm::Facts sent = worker_facts(options);
+  sent.insert(sent.begin(), {std::string(kReplicasFact), base::str_cat(options.replicas)});
+  membership.set(key_of(membership.self().rank), comm::to_text(sent));
+  comm::ProcessLayout layout{.process = membership.self().rank, .replicas = {}};
+  std::vector<comm::Facts> by_rank;
+  for (const cluster::Member& member : membership.members()) {
+    comm::Facts theirs = comm::facts_in(membership.get(key_of(member.rank), timeout));
+    const auto count = theirs.empty() || theirs.front().name != kReplicasFact
+                           ? std::nullopt
+                           : base::parse_int(theirs.front().value);
+    check_state(count.has_value(),
+                base::str_cat("The workers disagree: ", cluster::to_string(member.task),
+                              " runs another version of Brigade."));
+    layout.replicas.push_back(static_cast<int>(*count));
+    theirs.erase(theirs.begin());
+    by_rank.push_back(std::move(theirs));
+  }
+  if (const auto found = comm::find_difference(by_rank)) {
+    wait_for_all(membership, timeout);
+    throw Error(ErrorCode::kFailedPrecondition,
+                base::str_cat("The workers disagree: ", difference_text(membership, *found),
+                              "; start all with the same options."));
+  }
+  return layout;
+}
+
+}  // namespace
+
+std::shared_ptr<const WorkerGroup> make_worker_group(
+    std::shared_ptr<cluster::Membership> membership, const WorkerGroupOptions& options) {
+  // NCCL transfers only tensors on GPUs; host values (counts and names) need another transport.
+  comm::CommunicationOptions on_host = options.communication;
+  if (on_host.transport == comm::Transport::kNccl) {
+    check_argument(
+        !options.on_cpu,
+        "MultiWorkerMirroredStrategy: the transport 'nccl' transfers tensors between GPUs, "
+        "and this worker's replicas are on CPUs: use 'auto', or give every worker GPUs.");
+    on_host.transport = comm::Transport::kAuto;
+  }
+  if (!on_host.key) on_host.key = options.join.key;
+  if (membership->members().size() == 1) return nullptr;
+  comm::ProcessLayout layout = exchange_layouts(*membership, options);
+  auto communicator = comm::make_process_communicator(membership, on_host);
+  return std::make_shared<const WorkerGroup>(
+      WorkerGroup{.membership = std::move(membership),
+                  .communicator = std::move(communicator),
+                  .layout = std::move(layout),
+                  .bytes_per_pack = options.communication.bytes_per_pack,
+                  .communication = options.communication});
+}
+
 void check_agreement(const WorkerGroup* workers, const comm::Facts& own, const Compared& compared) {
   if (workers == nullptr) return;
   const auto found = comm::find_difference(*workers->communicator, own);
   if (!found) return;
-  const auto& members = workers->membership->members();
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat("The workers' ", compared.what, " differ: ",
-                            cluster::to_string(members[static_cast<std::size_t>(found->rank)].task),
-                            " has ", found->name, " ", found->value.value_or("nothing"), " and ",
-                            cluster::to_string(members.front().task), " has ",
-                            found->first_value.value_or("nothing"), "; ", compared.advice));
+                            difference_text(*workers->membership, *found), "; ", compared.advice));
 }
 
 }  // namespace brigade::distribute

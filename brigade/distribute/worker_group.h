@@ -10,6 +10,7 @@
 #include "brigade/comm/hierarchical.h"
 #include "brigade/comm/process_communicator.h"
 #include "brigade/comm/worker_facts.h"
+#include "brigade/rpc/rendezvous.h"
 
 namespace brigade::distribute {
 
@@ -30,6 +31,22 @@ struct WorkerGroup {
   int index() const { return layout.process; }
   bool is_chief() const { return layout.process == 0; }
 };
+
+struct WorkerGroupOptions {
+  /// The number of this process's replicas. Workers may have different numbers.
+  int replicas = 1;
+  /// What must be equal in all workers, as must be the versions of Brigade and libtorch.
+  bool on_cpu = true;
+  std::uint64_t seed = 0;
+  comm::CommunicationOptions communication = {};
+  /// How long to wait for the others' facts; the cluster's key.
+  rpc::JoinOptions join = {};
+};
+
+/// The group of the processes of a membership; null if there is only one. Returns when all have
+/// exchanged what they are. Throws kFailedPrecondition, naming both workers, if they disagree.
+std::shared_ptr<const WorkerGroup> make_worker_group(
+    std::shared_ptr<cluster::Membership> membership, const WorkerGroupOptions& options);
 
 /// The indices of this process's replicas among all replicas; decides how batches are split.
 struct ReplicaRange {

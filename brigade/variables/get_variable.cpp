@@ -125,7 +125,7 @@ void check_as_before(const std::string& name, const Partition& cut, const Partit
               " split into ", at::IntArrayRef(before.counts), "."));
 }
 
-[[noreturn]] void refuse_existing(const std::string& name) {
+[[noreturn]] void refuse_existing_partitions(const std::string& name) {
   throw Error(ErrorCode::kAlreadyExists, str_cat("Variable '", name,
                                                  "' already exists as a partitioned variable, and "
                                                  "its scope creates variables: open the scope "
@@ -150,7 +150,7 @@ std::optional<Partition> partition_in_force(const VariableStore& store, const Va
   if (!partitioner && !before) return std::nullopt;
   const OptionalShape shape = check_initializer(request);
   if (!before && shape && shape->empty()) return std::nullopt;  // a scalar cannot be split
-  if (before && reuse_in_force(scope) == Reuse::kNo) refuse_existing(request.name);
+  if (before && reuse_in_force(scope) == Reuse::kNo) refuse_existing_partitions(request.name);
   if (before && (!partitioner || !shape)) return as_before(request, shape, *before);
   check_argument(
       !store.find(request.name),

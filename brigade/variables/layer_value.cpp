@@ -65,4 +65,10 @@ at::Tensor get_value(const std::string& name, const std::optional<std::vector<st
   return values.size() == 1 ? values.front() : at::cat(values, whole.axis());
 }
 
+device::DeviceScope colocate_with(const Variable& variable) {
+  const c10::Device home = variable.component(0).device();
+  if (home.is_cpu()) return device::with_device("cpu:0");
+  return device::with_device(base::str_cat("gpu:", static_cast<int>(home.index())));
+}
+
 }  // namespace brigade::variables

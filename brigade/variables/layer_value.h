@@ -7,9 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "brigade/device/device_scope.h"
+#include "brigade/variables/variable.h"
 #include "brigade/variables/variable_options.h"
 
-/// For layers that get their weights by name: the device to compute on, and the weights there.
+/// For layers that get their weights by name: the device to compute on, and the weights there; and
+/// for code that creates variables beside another.
 namespace brigade::variables {
 
 /// The device that the open device scopes choose for the layer with this full name (from
@@ -31,5 +34,11 @@ at::Tensor get_value(const std::string& name,
                      const std::optional<std::vector<std::int64_t>>& shape = std::nullopt,
                      const VariableOptions& options = {},
                      std::optional<c10::Device> device = std::nullopt);
+
+/// While the result is alive, new variables and layers are placed on the device of `variable`: its
+/// slots, its moving averages, a table for its index. Equivalent to `device::with_device` with that
+/// device's name; inner scopes take precedence. TensorFlow: tf.colocate_with,
+/// StrategyExtended.colocate_vars_with.
+device::DeviceScope colocate_with(const Variable& variable);
 
 }  // namespace brigade::variables

@@ -3,6 +3,10 @@
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "brigade/device/device_scope.h"
 #include "brigade/variables/get_variable.h"
 #include "brigade/variables/graph.h"
@@ -75,6 +79,23 @@ TEST(LayerValue, LogsEachLayerOnce) {
   }
   EXPECT_EQ(placer->lines(),
             (Names{"conv1/Conv2D: (layer): cpu:0", "conv2/Conv2D: (layer): cpu:0"}));
+}
+
+TEST(Colocation, PlacesNewVariablesOnTheVariablesDevice) {
+  const auto placer = std::make_shared<device::Placer>(
+      device::PlacementOptions{.log = true, .sink = [](std::string_view) {}});
+  Graph graph({.placer = placer});
+  const auto opened = graph.as_default();
+  const Variable table = get_variable("table", {{4, 2}});
+  const auto elsewhere = device::with_device("gpu:7");
+  {
+    const auto scope = colocate_with(table);
+    get_variable("index", {{4}});
+    const auto inner = device::with_device("gpu:7");
+    EXPECT_EQ(device::requested_device({.name = "x", .kind = device::PlacedKind::kLayer}),
+              device::merge_device_names("", "gpu:7"));
+  }
+  EXPECT_EQ(placer->lines().back().substr(0, 24), "index: (variable): cpu:0");
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ struct Variable::State {
   std::vector<at::Tensor> components;
   std::vector<std::uint32_t>
       versions;  // [replica], as last written by Brigade; its replica's thread only
+  std::vector<const void*> addresses;  // [replica], of the components when Brigade placed them
   std::shared_ptr<VariableStorage> storage;
   std::int64_t offset;
   std::shared_ptr<const Peers> peers;  // null: there is one process only
@@ -100,6 +101,7 @@ Variable VariableBuilder::build() && {
   state->components = std::move(components);
   for (const at::Tensor& component : state->components) {
     state->versions.push_back(static_cast<std::uint32_t>(component._version()));
+    state->addresses.push_back(storage ? component.const_data_ptr() : nullptr);
   }
   state->storage = std::move(storage);
   state->offset = offset;
@@ -321,6 +323,7 @@ void Variable::move_to(std::shared_ptr<VariableStorage> storage, std::int64_t of
     const at::Tensor home = home_in(storage->buffer(replica));
     if (storage->is_cached(replica)) home.copy_(component(replica).detach());
     state_->components[replica].set_data(home);
+    state_->addresses[replica] = home.const_data_ptr();
   }
   state_->storage = std::move(storage);
   state_->offset = offset;
@@ -329,11 +332,9 @@ void Variable::move_to(std::shared_ptr<VariableStorage> storage, std::int64_t of
 
 void Variable::check_untouched(int replica) const {
   const at::Tensor& own = state_->components[replica];
-  const at::Tensor* home = state_->storage ? &state_->storage->buffer(replica) : nullptr;
-  if (home != nullptr && numel() > 0 &&
-      (own.scalar_type() != home->scalar_type() ||
-       own.const_data_ptr() !=
-           static_cast<const char*>(home->const_data_ptr()) + offset() * home->element_size())) {
+  if (state_->storage && numel() > 0 &&
+      (own.scalar_type() != state_->storage->dtype() ||
+       own.const_data_ptr() != state_->addresses[replica])) {
     throw Error(
         ErrorCode::kFailedPrecondition,
         base::str_cat("Variable '", name(), "' was moved to other memory in replica ", replica,

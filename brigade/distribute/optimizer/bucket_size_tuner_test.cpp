@@ -12,7 +12,7 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-constexpr BucketSizeTunerOptions kShort{.warm_up_steps = 3, .steps_per_round = 4, .rounds = 3};
+constexpr BucketSizeTunerOptions kShortTrial{.warm_up_steps = 3, .steps_per_round = 4, .rounds = 3};
 
 /// What each step used, of a run in which a step takes as long as `milliseconds_of(size, step)`.
 Sizes run(BucketSizeTuner& tuner, const std::function<double(std::int64_t, int)>& milliseconds_of,
@@ -29,7 +29,7 @@ Sizes run(BucketSizeTuner& tuner, const std::function<double(std::int64_t, int)>
 }
 
 TEST(BucketSizeTuner, TriesEachSizeInRounds) {
-  BucketSizeTuner tuner({0, 1, 4}, kShort);
+  BucketSizeTuner tuner({0, 1, 4}, kShortTrial);
   const Sizes used = run(tuner, [](std::int64_t, int) { return 1.0; });
   Sizes wanted(3, 0);  // the warm-up
   for (int round = 0; round < 3; ++round) {
@@ -41,7 +41,7 @@ TEST(BucketSizeTuner, TriesEachSizeInRounds) {
 
 TEST(BucketSizeTuner, TheFastestIsTheBest) {
   const std::map<std::int64_t, double> milliseconds = {{0, 10}, {1, 9}, {4, 7}, {16, 8}};
-  BucketSizeTuner tuner({0, 1, 4, 16}, kShort);
+  BucketSizeTuner tuner({0, 1, 4, 16}, kShortTrial);
   run(tuner, [&](std::int64_t size, int) { return milliseconds.at(size); });
   ASSERT_TRUE(tuner.is_due());
   EXPECT_EQ(tuner.best(), 2u);
@@ -52,7 +52,7 @@ TEST(BucketSizeTuner, TheFastestIsTheBest) {
 }
 
 TEST(BucketSizeTuner, StepsThatAreSlowForOtherReasonsDoNotCount) {
-  BucketSizeTuner tuner({0, 1}, kShort);
+  BucketSizeTuner tuner({0, 1}, kShortTrial);
   // The first steps, those that change the size, and now and then one that also writes a
   // checkpoint.
   run(tuner, [last = std::int64_t{-1}](std::int64_t size, int step) mutable {
@@ -64,13 +64,13 @@ TEST(BucketSizeTuner, StepsThatAreSlowForOtherReasonsDoNotCount) {
 }
 
 TEST(BucketSizeTuner, ASmallGainIsIgnored) {
-  BucketSizeTuner tuner({0, 1, 4}, kShort);
+  BucketSizeTuner tuner({0, 1, 4}, kShortTrial);
   run(tuner, [](std::int64_t size, int) { return size == 0 ? 10.0 : 9.9; });
   EXPECT_EQ(tuner.best(), 0u);
 }
 
 TEST(BucketSizeTuner, AnotherProcessMayChoose) {
-  BucketSizeTuner tuner({0, 1, 4}, kShort);
+  BucketSizeTuner tuner({0, 1, 4}, kShortTrial);
   run(tuner, [](std::int64_t size, int) { return size == 1 ? 1.0 : 2.0; });
   tuner.settle(2);
   EXPECT_EQ(tuner.bytes_per_pack(), 4);

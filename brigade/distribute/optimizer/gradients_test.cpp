@@ -189,11 +189,11 @@ TEST(AssignedGradients, WithAnotherMemoryLayoutAreMadeContiguousBeforeAggregatio
   });
 }
 
-at::Tensor rows(int first, int count) {
+at::Tensor rows_from(int first, int count) {
   return at::arange(first * 3, (first + count) * 3, at::kDouble).view({count, 3}).sin();
 }
 
-at::Tensor mean_loss(const at::Tensor& outputs) {
+at::Tensor mean_loss_of(const at::Tensor& outputs) {
   return (outputs - 1).square().sum(1).mean();
 }
 
@@ -208,12 +208,13 @@ TEST(AverageGradients, HandWrittenTowersTrainLikeOneReplicaOnTheWholeBatch) {
       const auto reference = one.optimizer(expected, optim::Adam{.learning_rate = 0.1});
       for (int step = 0; step < 3; ++step) {
         const auto gradients = strategy.run([&](ReplicaContext& context) {
-          return adam.compute_gradients(mean_loss(model(rows(2 * context.replica_id(), 2))),
+          return adam.compute_gradients(mean_loss_of(model(rows_from(2 * context.replica_id(), 2))),
                                         LossScale::kAlreadyScaled);
         });
         adam.apply_gradients(average_gradients(gradients));
         one.run([&](ReplicaContext&) {
-          reference.minimize(mean_loss(expected(rows(0, 2 * count))), LossScale::kAlreadyScaled);
+          reference.minimize(mean_loss_of(expected(rows_from(0, 2 * count))),
+                             LossScale::kAlreadyScaled);
         });
       }
       for (std::size_t i = 0; i < model.variables().size(); ++i) {

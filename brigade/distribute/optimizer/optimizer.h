@@ -12,7 +12,7 @@
 
 #include "brigade/distribute/optimizer/gradients.h"
 #include "brigade/distribute/optimizer/objective.h"
-#include "brigade/distribute/strategy_ref.h"
+#include "brigade/distribute/replica_context.h"
 #include "brigade/optim/optimizer_state.h"
 #include "brigade/variables/variable.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "brigade/distribute/strategy.h"
-#include "brigade/variables/name_scope.h"
+#include "brigade/variables/graph.h"
 
 namespace brigade::distribute {
 
