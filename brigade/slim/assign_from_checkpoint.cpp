@@ -10,28 +10,16 @@
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/torch_import.h"
 #include "brigade/checkpoint/weights_hash.h"
-#include "brigade/train/session/training_state.h"
+#include "brigade/train/evaluation/checkpoint_evaluation.h"
 
 namespace brigade::slim {
 
 using base::str_cat;
-using checkpoint::Checkpoint;
 using checkpoint::NamedTensor;
 using checkpoint::RestoreOptions;
 using variables::Variable;
 
 namespace {
-
-Checkpoint open_directory(const std::shared_ptr<io::FileSystem>& files, const io::Path& path) {
-  if (files->exists(path / checkpoint::kManifestName)) return Checkpoint::open(files, path);
-  checkpoint::LatestComplete latest = checkpoint::find_latest_complete(files, path);
-  for (const auto& broken : latest.broken) {
-    base::log_warning(
-        str_cat("Skipped the broken checkpoint ", broken.path.string(), ": ", broken.reason));
-  }
-  if (latest.checkpoint) return std::move(*latest.checkpoint);
-  throw Error(ErrorCode::kNotFound, str_cat("There is no complete checkpoint at ", path.string()));
-}
 
 std::vector<NamedTensor> read_model(const AssignOptions& options, const io::Path& path) {
   const auto& files = options.files;
@@ -39,7 +27,7 @@ std::vector<NamedTensor> read_model(const AssignOptions& options, const io::Path
   const auto info = files->info(path);
   if (!info)
     throw Error(ErrorCode::kNotFound, str_cat("There is nothing to assign at ", path.string()));
-  if (info->kind == io::FileKind::kDirectory) return open_directory(files, path).tensors();
+  if (info->kind == io::FileKind::kDirectory) return train::open_checkpoint(files, path).tensors();
   if (checkpoint::is_torch_file(*files, path)) return checkpoint::read_torch(*files, path).tensors;
   return checkpoint::read_weights(*files, path, options.hash_mismatch).tensors;
 }

@@ -10,11 +10,9 @@
 
 #include "brigade/checkpoint/safetensors.h"
 #include "brigade/checkpoint/saver.h"
-#include "brigade/distribute/strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/slim/layers.h"
-#include "brigade/train/session/training_state.h"
 #include "brigade/train/testing/small_session.h"
 
 namespace brigade::slim {

@@ -10,13 +10,10 @@
 
 #include "brigade/base/testing/manual_clock.h"
 #include "brigade/checkpoint/saver.h"
-#include "brigade/distribute/strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/metrics/mean.h"
 #include "brigade/slim/layers.h"
-#include "brigade/train/session/session_context.h"
-#include "brigade/train/session/step_values.h"
 #include "brigade/train/testing/small_session.h"
 #include "brigade/train/testing/summaries_in.h"
 

@@ -16,8 +16,6 @@
 #include "brigade/train/hooks/step_timer.h"
 #include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/session/step_runner.h"
-#include "brigade/train/session/step_values.h"
-#include "brigade/train/session/training_state.h"
 #include "brigade/variables/variable_lists.h"
 
 namespace brigade::slim::learning {

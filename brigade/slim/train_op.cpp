@@ -10,7 +10,6 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/random_scope.h"
-#include "brigade/distribute/strategy.h"
 #include "brigade/distribute/worker_group.h"
 #include "brigade/io/state_json.h"
 #include "brigade/optim/clipping.h"

@@ -12,7 +12,6 @@
 #include <limits>
 
 #include "brigade/distribute/strategies/one_device_strategy.h"
-#include "brigade/distribute/strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/tensor_slices.h"

@@ -8,7 +8,6 @@
 #include "brigade/checkpoint/contents.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/train/session/session.h"
-#include "brigade/train/session/training_state.h"
 #include "brigade/train/session/workers_saver.h"
 
 namespace brigade::train {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "brigade/checkpoint/checkpoint.h"
-#include "brigade/distribute/strategy.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/train/callbacks/callback.h"
 #include "brigade/train/callbacks/model_checkpoint.h"

@@ -1,6 +1,7 @@
 #include "brigade/train/evaluation/checkpoint_evaluation.h"
 
 #include <ATen/core/grad_mode.h>
+
 #include <optional>
 #include <utility>
 
@@ -8,12 +9,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/manifest.h"
-#include "brigade/metrics/metric.h"
-#include "brigade/summary/summary_writer.h"
 #include "brigade/train/hooks/final_ops_hook.h"
-#include "brigade/train/session/session_context.h"
-#include "brigade/train/session/step_values.h"
-#include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
 
@@ -101,6 +97,18 @@ void check(const Evaluation& evaluation) {
 
 }  // namespace
 
+Checkpoint open_checkpoint(const std::shared_ptr<const io::FileSystem>& files,
+                           const io::Path& path) {
+  if (files->exists(path / checkpoint::kManifestName)) return Checkpoint::open(files, path);
+  checkpoint::LatestComplete latest = checkpoint::find_latest_complete(files, path);
+  for (const auto& broken : latest.broken) {
+    base::log_warning(
+        str_cat("Skipped the broken checkpoint ", broken.path.string(), ": ", broken.reason));
+  }
+  if (latest.checkpoint) return std::move(*latest.checkpoint);
+  throw Error(ErrorCode::kNotFound, str_cat("There is no complete checkpoint at ", path.string()));
+}
+
 EvaluationReport evaluate_once(TrainingState& state, const Checkpoint& checkpoint,
                                const Evaluation& evaluation, const EvaluationOptions& options) {
   check(evaluation);
@@ -144,23 +152,9 @@ void write_results(summary::SummaryWriter& summaries, const EvaluationReport& ev
 
 EvaluationReport evaluate_once(TrainingState& state, const io::Path& checkpoint_path,
                                const Evaluation& evaluation, const EvaluationOptions& options) {
-  const auto& files = options.environment.files;
-  check_argument(files != nullptr, "SessionEnvironment::files is null.");
-  if (files->exists(checkpoint_path / checkpoint::kManifestName)) {
-    const Checkpoint checkpoint = Checkpoint::open(files, checkpoint_path);
-    return evaluate_once(state, checkpoint, evaluation, options);
-  }
-  const checkpoint::LatestComplete latest =
-      checkpoint::find_latest_complete(files, checkpoint_path);
-  for (const auto& broken : latest.broken) {
-    base::log_warning(
-        str_cat("Skipped the broken checkpoint ", broken.path.string(), ": ", broken.reason));
-  }
-  if (!latest.checkpoint) {
-    throw Error(ErrorCode::kNotFound, str_cat("There is no complete checkpoint at ",
-                                              checkpoint_path.string(), " to evaluate."));
-  }
-  return evaluate_once(state, *latest.checkpoint, evaluation, options);
+  check_argument(options.environment.files != nullptr, "SessionEnvironment::files is null.");
+  return evaluate_once(state, open_checkpoint(options.environment.files, checkpoint_path),
+                       evaluation, options);
 }
 
 using base::str_cat;

@@ -57,6 +57,11 @@ struct EvaluationReport {
   Logs results;              ///< by name
 };
 
+/// Opens a checkpoint, or the newest complete one in a directory; broken ones are skipped with a
+/// warning. Throws kNotFound if there is none, and as `Checkpoint::open`.
+checkpoint::Checkpoint open_checkpoint(const std::shared_ptr<const io::FileSystem>& files,
+                                       const io::Path& path);
+
 /// Restores `checkpoint` into `state`, evaluates all batches and returns the results. They are
 /// those of the model when it was saved, on any number of replicas:
 ///

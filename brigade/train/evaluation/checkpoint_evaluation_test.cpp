@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,7 +23,6 @@
 #include "brigade/distribute/optimizer/optimizer.h"
 #include "brigade/distribute/strategies/central_storage_strategy.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
-#include "brigade/distribute/strategy.h"
 #include "brigade/input/synthetic.h"
 #include "brigade/layers/losses.h"
 #include "brigade/metrics/accuracy.h"
@@ -31,9 +31,6 @@
 #include "brigade/train/hooks/final_ops_hook.h"
 #include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/hooks/summary_hooks.h"
-#include "brigade/train/session/session_context.h"
-#include "brigade/train/session/step_values.h"
-#include "brigade/train/session/training_state.h"
 #include "brigade/train/testing/small_session.h"
 #include "brigade/train/testing/summaries_in.h"
 

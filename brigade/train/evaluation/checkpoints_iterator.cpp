@@ -7,7 +7,6 @@
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
 #include "brigade/concurrency/cancel_token.h"
-#include "brigade/train/session/session_context.h"
 
 namespace brigade::train {
 

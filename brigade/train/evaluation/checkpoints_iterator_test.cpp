@@ -14,7 +14,6 @@
 #include "brigade/base/testing/manual_clock.h"
 #include "brigade/checkpoint/saver.h"
 #include "brigade/io/testing/memory_file_system.h"
-#include "brigade/train/session/session_context.h"
 #include "brigade/train/testing/small_session.h"
 
 namespace brigade::train {

@@ -1,15 +1,12 @@
 #include "brigade/train/graph/model_graph.h"
 
 #include <c10/core/TensorImpl.h>
+
 #include <algorithm>
 #include <chrono>
 
 #include "brigade/base/strings.h"
-#include "brigade/distribute/strategy.h"
-#include "brigade/summary/summary_writer.h"
 #include "brigade/train/graph/operation_graph.h"
-#include "brigade/train/graph/operation_scopes.h"
-#include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
 

@@ -7,11 +7,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 
 #include "brigade/base/strings.h"
-#include "brigade/distribute/strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/layers/basic_layers.h"

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <c10/core/Device.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +15,8 @@
 
 namespace torch::autograd {
 struct Node;
-}
+}  // namespace torch::autograd
+
 namespace brigade::train {
 
 /// Names of nodes in the graph for TensorBoard, which groups nodes by "/".
@@ -66,5 +69,42 @@ struct OperationNode {
 /// The operations on which `root`, a node of the autograd graph, depends, in topological order:
 /// each operation comes after its inputs.
 std::vector<OperationNode> operations_before(torch::autograd::Node& root);
+
+/// A component of a variable, which operations read.
+struct GraphLeaf {
+  std::string node;   ///< the name of its node in the graph
+  std::string layer;  ///< empty at the root
+};
+using GraphLeaves = std::map<const void*, GraphLeaf>;  // by at::TensorImpl
+
+/// Assigns the operations of a forward pass to layers.
+///
+/// Thread-safety: one thread.
+class OperationScopes {
+ public:
+  struct Found {
+    std::string layer;  ///< empty: none
+    /// Whether it combines variables with tensors that depend on no variable: the model's inputs.
+    bool reads_inputs = false;
+  };
+
+  /// `leaves` must outlive this object.
+  explicit OperationScopes(const GraphLeaves& leaves) : leaves_(leaves) {}
+
+  /// Call it for each operation of `operations_before`, in order.
+  Found find(const OperationNode& operation);
+
+ private:
+  /// The known properties of the result of an operation.
+  struct Result {
+    std::string layer;
+    bool is_of_weights = false;  // computed from variables and constants alone
+    bool carries_them = false;   // and contains them in another form: transposed, concatenated
+    std::map<const void*, std::int64_t> weights;  // which variables, with their numbers of elements
+  };
+
+  const GraphLeaves& leaves_;
+  std::vector<Result> results_;  // [operation]
+};
 
 }  // namespace brigade::train

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <set>
 
-#include "brigade/distribute/strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/train/testing/tick_clock.h"
 

@@ -6,7 +6,6 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/train/hooks/step_timer.h"
 #include "brigade/train/session/session_context.h"
 #include "brigade/train/session/step_values.h"
 

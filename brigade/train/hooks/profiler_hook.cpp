@@ -11,7 +11,6 @@
 #include "brigade/summary/trace.h"
 #include "brigade/train/graph/model_graph.h"
 #include "brigade/train/graph/operation_recorder.h"
-#include "brigade/train/hooks/step_timer.h"
 #include "brigade/train/session/session_context.h"
 #include "brigade/train/session/step_values.h"
 #include "brigade/train/session/training_state.h"

@@ -9,7 +9,6 @@
 #include "brigade/distribute/step_times.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/summary/summary_writer.h"
-#include "brigade/train/hooks/step_timer.h"
 #include "brigade/train/session/session_context.h"
 #include "brigade/train/session/step_values.h"
 #include "brigade/train/session/training_state.h"

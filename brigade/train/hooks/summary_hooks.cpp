@@ -7,7 +7,6 @@
 #include "brigade/base/error.h"
 #include "brigade/summary/summary_writer.h"
 #include "brigade/train/graph/model_graph.h"
-#include "brigade/train/hooks/step_timer.h"
 #include "brigade/train/session/session_context.h"
 #include "brigade/train/session/step_values.h"
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "brigade/data/core/cardinality.h"
-#include "brigade/distribute/strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/input/synthetic.h"
 

@@ -4,7 +4,6 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "brigade/distribute/strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/input/synthetic.h"
 

@@ -7,8 +7,6 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/train/session/step_values.h"
-#include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
 namespace {

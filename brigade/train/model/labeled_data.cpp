@@ -10,7 +10,6 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/data/core/source.h"
-#include "brigade/distribute/strategy.h"
 
 namespace brigade::train {
 namespace {

@@ -12,7 +12,6 @@
 #include "brigade/base/strings.h"
 #include "brigade/distribute/optimizer/optimizer.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
-#include "brigade/distribute/strategy.h"
 #include "brigade/distribute/worker_group.h"
 #include "brigade/metrics/make_metric.h"
 #include "brigade/train/model/fit_loop.h"

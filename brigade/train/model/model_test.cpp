@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "brigade/distribute/strategies/one_device_strategy.h"
-#include "brigade/distribute/strategy.h"
 #include "brigade/input/mnist.h"
 #include "brigade/input/synthetic.h"
 #include "brigade/layers/regularizers.h"

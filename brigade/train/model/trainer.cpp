@@ -2,10 +2,7 @@
 
 #include <ATen/ops/scalar_tensor.h>
 
-#include "brigade/distribute/optimizer/optimizer.h"
-#include "brigade/distribute/strategy.h"
 #include "brigade/layers/v1/tf_losses.h"
-#include "brigade/train/session/step_values.h"
 #include "brigade/variables/graph.h"
 
 namespace brigade::train::internal {

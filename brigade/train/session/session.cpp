@@ -10,11 +10,7 @@
 #include "brigade/summary/summary_writer.h"
 #include "brigade/train/hooks/checkpoint_saver_hook.h"
 #include "brigade/train/hooks/step_time_hooks.h"
-#include "brigade/train/hooks/step_timer.h"
 #include "brigade/train/hooks/summary_hooks.h"
-#include "brigade/train/session/session_context.h"
-#include "brigade/train/session/step_values.h"
-#include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
 

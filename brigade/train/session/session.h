@@ -109,8 +109,9 @@ struct SessionOptions {
 ///                                               .hooks = {StopAtStepHook{.last_step = 10'000}}});
 ///   while (!session.should_stop()) {
 ///     session.run(batches, [&](const input::LabeledBatch& batch) {
-///       const auto loss = losses::sparse_softmax_cross_entropy(model(batch.features),
-///       batch.labels); adam.minimize(loss); return loss.detach();
+///       const auto loss = cross_entropy(model(batch.features), batch.labels);
+///       adam.minimize(loss);
+///       return loss.detach();
 ///     });
 ///   }
 ///   session.close();

@@ -7,13 +7,9 @@
 
 #include "brigade/base/strings.h"
 #include "brigade/comm/step_progress.h"
-#include "brigade/distribute/strategy.h"
 #include "brigade/io/testing/faulty_file_system.h"
 #include "brigade/train/hooks/checkpoint_saver_hook.h"
 #include "brigade/train/hooks/stop_hooks.h"
-#include "brigade/train/session/session_context.h"
-#include "brigade/train/session/step_values.h"
-#include "brigade/train/session/training_state.h"
 #include "brigade/train/testing/small_session.h"
 #include "brigade/train/testing/toy_training.h"
 #include "brigade/variables/variable_store.h"

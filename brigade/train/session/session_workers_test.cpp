@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "brigade/checkpoint/testing/creation_log.h"
-#include "brigade/distribute/strategy.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/io/testing/faulty_file_system.h"
 #include "brigade/io/testing/memory_file_system.h"
@@ -20,8 +19,6 @@
 #include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/model/model.h"
 #include "brigade/train/session/session.h"
-#include "brigade/train/session/step_values.h"
-#include "brigade/train/session/training_state.h"
 #include "brigade/train/testing/toy_training.h"
 
 namespace brigade::train {

@@ -9,7 +9,6 @@
 
 #include "brigade/checkpoint/contents.h"
 #include "brigade/checkpoint/saver.h"
-#include "brigade/distribute/strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/optim/moving_average.h"

@@ -9,7 +9,6 @@
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/contents.h"
 #include "brigade/concurrency/cancel_token.h"
-#include "brigade/distribute/strategy.h"
 #include "brigade/distribute/worker_group.h"
 #include "brigade/train/session/session_context.h"
 

@@ -17,8 +17,8 @@ using std::chrono::milliseconds;
 
 constexpr auto kPlenty = std::chrono::seconds(60);
 
-struct Pair {
-  explicit Pair(milliseconds timeout = kPlenty)
+struct ExchangePair {
+  explicit ExchangePair(milliseconds timeout = kPlenty)
       : memberships(cluster::testing::make_in_memory_memberships(2)),
         chief(make_shard_exchange(memberships[0], 1, timeout)),
         other(make_shard_exchange(memberships[1], 1, timeout)) {}
@@ -31,14 +31,14 @@ checkpoint::ShardExchange::Predicate equals(const std::string& wanted) {
 }
 
 TEST(ShardExchange, NamesItsProcesses) {
-  const Pair pair;
+  const ExchangePair pair;
   EXPECT_EQ(pair.other->rank(), 1);
   EXPECT_EQ(pair.other->count(), 2);
   EXPECT_EQ(pair.chief->name(1), "/job:worker/task:1");
 }
 
 TEST(ShardExchange, WaitReturnsTheExpectedMessage) {
-  const Pair pair;
+  const ExchangePair pair;
   pair.chief->post("first");
   std::thread reader([&] { EXPECT_EQ(pair.other->wait_for(0, equals("second")), "second"); });
   EXPECT_EQ(pair.other->wait_for(0, equals("first")), "first");
@@ -50,7 +50,7 @@ TEST(ShardExchange, WaitReturnsTheExpectedMessage) {
 }
 
 TEST(ShardExchange, GroupsAreSeparate) {
-  const Pair pair(milliseconds(5));
+  const ExchangePair pair(milliseconds(5));
   const auto elsewhere = make_shard_exchange(pair.memberships[0], 2, kPlenty);
   elsewhere->post("here");
   EXPECT_EQ(distribute::error_from([&] { pair.other->wait_for(0, equals("here")); }).code(),
@@ -58,7 +58,7 @@ TEST(ShardExchange, GroupsAreSeparate) {
 }
 
 TEST(ShardExchange, TimeoutNamesTheMissingProcess) {
-  const Pair pair(milliseconds(5));
+  const ExchangePair pair(milliseconds(5));
   for (int i = 0; i < 2; ++i) {  // before the first text, and with one that is not wanted
     const Error error =
         distribute::error_from([&] { pair.chief->wait_for(1, equals("something")); });
@@ -70,7 +70,7 @@ TEST(ShardExchange, TimeoutNamesTheMissingProcess) {
 
 TEST(ShardExchange, LossOfAMemberEndsAWait) {
   for (const bool has_text : {false, true}) {
-    const Pair pair;
+    const ExchangePair pair;
     if (has_text) pair.other->post("old");
     std::thread waiter([&] {
       const Error error = distribute::error_from([&] { pair.chief->wait_for(1, equals("new")); });

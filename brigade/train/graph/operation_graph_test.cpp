@@ -1,4 +1,4 @@
-#include "brigade/train/graph/operation_scopes.h"
+#include "brigade/train/graph/operation_graph.h"
 
 #include <gtest/gtest.h>
 
