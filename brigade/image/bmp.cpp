@@ -123,11 +123,7 @@ Image decode_bmp(std::string_view bytes, const BmpDecodeOptions& options) {
   check_argument(channels == 1 || channels == 3 || channels == 4,
                  str_cat("decode_bmp: channels is ", options.channels,
                          "; it must be 0 (as in the file), 1 (gray), 3 (RGB) or 4 (RGBA)"));
-  if (head.size.height > options.max_pixels / head.size.width) {
-    throw Error(ErrorCode::kResourceExhausted,
-                str_cat("BMP: the image of ", head.size, " has more pixels than the ",
-                        options.max_pixels, " that are allowed"));
-  }
+  internal::check_pixels("BMP", head.size, options.max_pixels);
   const std::int64_t row_bytes = (head.size.width * head.bytes_a_pixel + 3) / 4 * 4;
   if (head.pixels_at > bytes.size() ||
       static_cast<std::int64_t>(bytes.size() - head.pixels_at) < row_bytes * head.size.height) {

@@ -46,6 +46,13 @@ std::size_t checked_values(const Size& size, std::int64_t channels) {
   return static_cast<std::size_t>(height * width * channels);
 }
 
+void check_pixels(std::string_view format, const Size& size, std::int64_t max_pixels) {
+  if (size.height * size.width <= max_pixels) return;
+  throw Error(ErrorCode::kResourceExhausted,
+              str_cat(format, ": the image of ", size, " has more pixels than the ", max_pixels,
+                      " that are allowed"));
+}
+
 void check_values(std::size_t values, const Size& size, std::int64_t channels) {
   const std::size_t expected = checked_values(size, channels);
   if (values == expected) return;

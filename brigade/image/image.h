@@ -53,6 +53,8 @@ namespace internal {
 std::size_t checked_values(const Size& size, std::int64_t channels);
 /// Throws kInvalidArgument unless there are as many values as the shape says.
 void check_values(std::size_t values, const Size& size, std::int64_t channels);
+/// Throws kResourceExhausted if the image in a file of this format has more than `max_pixels`.
+void check_pixels(std::string_view format, const Size& size, std::int64_t max_pixels);
 }  // namespace internal
 
 /// A non-owning view of an image or of a window of one: rows of `width` pixels, each of `channels`

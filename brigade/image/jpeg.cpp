@@ -50,14 +50,6 @@ void check_options(const JpegDecodeOptions& options) {
   }
 }
 
-void check_pixels(const jpeg_decompress_struct& info, std::int64_t max_pixels) {
-  const Size size{info.image_height, info.image_width};
-  if (size.height * size.width <= max_pixels) return;
-  throw Error(ErrorCode::kResourceExhausted,
-              str_cat("JPEG: the image of ", size, " has more pixels than the ", max_pixels,
-                      " that are allowed"));
-}
-
 bool is_cmyk(const jpeg_decompress_struct& info) {
   return info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
 }
@@ -152,7 +144,7 @@ Image decode_jpeg(std::string_view bytes, const JpegDecodeOptions& options) {
   Decompressor jpeg;
   read_head(jpeg, bytes);
   auto& info = jpeg.info();
-  check_pixels(info, options.max_pixels);
+  internal::check_pixels("JPEG", {info.image_height, info.image_width}, options.max_pixels);
   const std::int64_t stored = info.num_components == 1 ? 1 : 3;
   const std::int64_t channels = options.channels == 0 ? stored : options.channels;
   info.progress = &progress;

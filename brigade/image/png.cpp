@@ -1,13 +1,13 @@
 #include "brigade/image/png.h"
 
+#include <png.h>
+
 #include <algorithm>
 #include <csetjmp>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <png.h>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -177,11 +177,7 @@ Image decode_png(std::string_view bytes, const PngDecodeOptions& options) {
   Guard guard(Direction::kRead);
   png_set_read_fn(guard.png(), &source, read_bytes);
   const Head head = read_head(guard);
-  if (head.size.height * head.size.width > options.max_pixels) {
-    throw Error(ErrorCode::kResourceExhausted,
-                str_cat("PNG: the image of ", head.size, " has more pixels than the ",
-                        options.max_pixels, " that are allowed"));
-  }
+  internal::check_pixels("PNG", head.size, options.max_pixels);
   const std::int64_t channels = options.channels == 0 ? stored_channels(head) : options.channels;
   Image image(head.size, channels);
   std::vector<png_bytep> rows(static_cast<std::size_t>(head.size.height));
@@ -201,16 +197,19 @@ Image decode_png(std::string_view bytes, const PngDecodeOptions& options) {
   return image;
 }
 
-std::string encode_png(const ImageView& image) {
+std::string encode_png(const ImageView& image, const PngEncodeOptions& options) {
   constexpr int kColorTypes[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
                                  PNG_COLOR_TYPE_RGB_ALPHA};
   check_argument(
       image.channels() >= 1 && image.channels() <= 4,
       str_cat("encode_png: the image has ", image.channels(), " channels; PNG holds 1 to 4"));
+  internal::checked_values(image.size(), image.channels());
   std::string text;
   Guard guard(Direction::kWrite);
   png_set_write_fn(guard.png(), &text, write_bytes, flush_bytes);
   guard.guarded([&](png_structp png, png_infop info) {
+    png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
+    if (!options.use_filters) png_set_filter(png, PNG_FILTER_TYPE_BASE, PNG_FILTER_NONE);
     png_set_IHDR(png, info, static_cast<png_uint_32>(image.width()),
                  static_cast<png_uint_32>(image.height()), 8, kColorTypes[image.channels() - 1],
                  PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_BASE, PNG_FILTER_TYPE_BASE);

@@ -26,7 +26,14 @@ struct PngDecodeOptions {
 /// channels not listed above. Thread-safety: a pure function.
 Image decode_png(std::string_view bytes, const PngDecodeOptions& options = {});
 
-/// Encodes an image with 1 to 4 channels as a PNG file. TensorFlow: tf.io.encode_png.
-std::string encode_png(const ImageView& image);
+struct PngEncodeOptions {
+  /// Stores differences of neighboring pixels where that makes the file smaller, as it does for
+  /// photos; it takes longer.
+  bool use_filters = true;
+};
+
+/// Encodes an image with 1 to 4 channels as a PNG file. Throws kInvalidArgument for other numbers
+/// of channels and for an image without pixels. TensorFlow: tf.io.encode_png.
+std::string encode_png(const ImageView& image, const PngEncodeOptions& options = {});
 
 }  // namespace brigade::image

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/image/testing/broken_files.h"
@@ -76,9 +79,19 @@ TEST(EncodePng, RoundTripIsLossless) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
     const Image image = smooth_image({19, 23}, channels);
     EXPECT_EQ(decode_png(encode_png(image)), image);
+    EXPECT_EQ(decode_png(encode_png(image, {.use_filters = false})), image);
     const Window window{2, 3, 10, 11};
     EXPECT_EQ(decode_png(encode_png(image.view().window(window))),
               Image(image.view().window(window)));
+  }
+}
+
+TEST(EncodePng, RefusesImagesWithoutPixelsAndOtherChannels) {
+  const std::vector<std::uint8_t> pixels(30);
+  const std::vector<std::pair<Size, std::int64_t>> invalid = {
+      {{2, 3}, 0}, {{2, 3}, 5}, {{0, 3}, 1}, {{2, -3}, 1}};
+  for (const auto& [size, channels] : invalid) {
+    EXPECT_THROW(encode_png(ImageView(pixels.data(), size, channels, 15)), Error);
   }
 }
 

@@ -16,7 +16,7 @@ struct Scalar {
   friend bool operator==(const Scalar&, const Scalar&) = default;
 };
 
-/// An image, compressed as PNG (`encode_png`); TensorBoard also shows JPEG and GIF.
+/// An image, compressed as PNG (`image::encode_png`); TensorBoard also shows JPEG and GIF.
 struct EncodedImage {
   std::int32_t height = 0;
   std::int32_t width = 0;

@@ -2,11 +2,13 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/image/png.h"
 
 namespace brigade::summary {
 namespace {
@@ -85,12 +87,20 @@ void SummaryWriter::histogram(std::string_view tag, const Histogram& histogram, 
   add_value(tag, histogram, step);
 }
 
-void SummaryWriter::image(std::string_view tag, const ImageView& image, std::int64_t step) {
+void SummaryWriter::image(std::string_view tag, const brigade::image::ImageView& image,
+                          std::int64_t step) {
+  constexpr std::int64_t kMostBytes = 1 << 30;
+  check_argument(
+      image.height() <= kMostBytes && image.row_values() <= kMostBytes &&
+          image.height() * image.row_values() <= kMostBytes,
+      str_cat("an image of ", image.height(), " by ", image.width(), " is larger than 1 GiB"));
+  // Without filters: the curves and matrices that are most often drawn do not need them.
+  std::string bytes = brigade::image::encode_png(image, {.use_filters = false});
   add_value(tag,
-            EncodedImage{.height = static_cast<std::int32_t>(image.height),
-                         .width = static_cast<std::int32_t>(image.width),
-                         .channels = static_cast<std::int32_t>(image.channels),
-                         .bytes = encode_png(image)},
+            EncodedImage{.height = static_cast<std::int32_t>(image.height()),
+                         .width = static_cast<std::int32_t>(image.width()),
+                         .channels = static_cast<std::int32_t>(image.channels()),
+                         .bytes = std::move(bytes)},
             step);
 }
 

@@ -6,11 +6,11 @@
 #include <string_view>
 
 #include "brigade/base/clock.h"
+#include "brigade/image/image.h"
 #include "brigade/io/file_system.h"
 #include "brigade/summary/event_file_writer.h"
 #include "brigade/summary/graph_def.h"
 #include "brigade/summary/histogram.h"
-#include "brigade/summary/png_encoder.h"
 
 namespace brigade::summary {
 
@@ -52,8 +52,8 @@ class SummaryWriter {
   /// A histogram that was counted already, with any ranges; throws as `check_histogram` does.
   void histogram(std::string_view tag, const Histogram& histogram, std::int64_t step);
 
-  /// An image; compresses it on the calling thread. Throws as `encode_png` does.
-  void image(std::string_view tag, const ImageView& image, std::int64_t step);
+  /// An image of at most 1 GiB; compresses it as PNG on the calling thread.
+  void image(std::string_view tag, const brigade::image::ImageView& image, std::int64_t step);
   /// An image that is PNG, JPEG or GIF already; its dimensions must be those of the file.
   void image(std::string_view tag, const EncodedImage& image, std::int64_t step);
 

@@ -9,6 +9,8 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/testing/manual_clock.h"
+#include "brigade/image/image.h"
+#include "brigade/image/png.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/summary/event_file_reader.h"
 
@@ -83,9 +85,11 @@ TEST_F(SummaryWriterTest, AcceptsHistogramsWithOtherRanges) {
 
 TEST_F(SummaryWriterTest, CompressesImages) {
   const std::vector<std::uint8_t> pixels = {1, 2, 3, 4, 5, 6};
-  const ImageView image{1, 2, 3, pixels};
+  const image::ImageView image(pixels, {1, 2}, 3);
   summaries_.image("i", image, 7);
-  EXPECT_EQ(only_value(), (TaggedValue{"i", EncodedImage{1, 2, 3, encode_png(image)}}));
+  const std::string png = image::encode_png(image, {.use_filters = false});
+  EXPECT_EQ(only_value(), (TaggedValue{"i", EncodedImage{1, 2, 3, png}}));
+  EXPECT_EQ(image::decode_png(png), image::Image(image));
 }
 
 TEST_F(SummaryWriterTest, WritesTextGraphMetadataAndStart) {
@@ -109,7 +113,11 @@ TEST_F(SummaryWriterTest, RefusesInvalidSummaries) {
   EXPECT_THROW(summaries_.run_metadata("", {}, 0), Error);
   EXPECT_THROW(summaries_.histogram("h", Histogram{}, 0), Error);
   EXPECT_THROW(summaries_.histogram("h", std::vector<float>{kInfinity}, 0), Error);
-  EXPECT_THROW(summaries_.image("i", ImageView{}, 0), Error);
+  EXPECT_THROW(summaries_.image("i", image::ImageView(), 0), Error);
+  const std::uint8_t* const none = nullptr;
+  EXPECT_THROW(summaries_.image("i", image::ImageView(none, {1 << 30, 2}, 1, 2), 0), Error);
+  EXPECT_THROW(summaries_.image("i", image::ImageView(none, {0, 3}, 1, 3), 0), Error);
+  EXPECT_THROW(summaries_.image("i", image::ImageView(none, {2, 3}, 5, 15), 0), Error);
   EXPECT_THROW(summaries_.image("i", EncodedImage{}, 0), Error);
   EXPECT_TRUE(written().empty());
 }

@@ -32,8 +32,8 @@ void write_images(SummaryWriter& summaries) {
   for (const std::int64_t channels : {1, 3, 4}) {
     std::vector<std::uint8_t> pixels(static_cast<std::size_t>(5 * 7 * channels));
     std::iota(pixels.begin(), pixels.end(), std::uint8_t{200});
-    summaries.image(brigade::base::str_cat("image", channels), ImageView{5, 7, channels, pixels},
-                    4);
+    summaries.image(brigade::base::str_cat("image", channels),
+                    brigade::image::ImageView(pixels, {5, 7}, channels), 4);
   }
 }
 
