@@ -4,6 +4,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -29,7 +30,6 @@
 #include "brigade/data/transforms/group_by_window.h"
 #include "brigade/data/transforms/ignore_errors.h"
 #include "brigade/data/transforms/map.h"
-#include "brigade/data/transforms/padded_batch.h"
 #include "brigade/data/transforms/prefetch.h"
 #include "brigade/data/transforms/rebatch.h"
 #include "brigade/data/transforms/rejection_resample.h"
@@ -37,16 +37,20 @@
 #include "brigade/data/transforms/scan.h"
 #include "brigade/data/transforms/shard.h"
 #include "brigade/data/transforms/shuffle.h"
-#include "brigade/data/transforms/single_element.h"
-#include "brigade/data/transforms/skip.h"
 #include "brigade/data/transforms/take.h"
-#include "brigade/data/transforms/take_while.h"
-#include "brigade/data/transforms/unbatch.h"
 #include "brigade/data/transforms/unique.h"
 #include "brigade/data/transforms/window.h"
 #include "brigade/io/file_system.h"
 
 namespace brigade::data {
+
+namespace internal {
+
+/// The errors of `Dataset::get_single_element`.
+[[noreturn]] void throw_no_element(const std::string& dataset);
+[[noreturn]] void throw_more_than_one_element(const std::string& dataset);
+
+}  // namespace internal
 
 /// The description of a sequence of elements: a source and a chain of transforms. It holds no
 /// position, and reads nothing until you iterate over it. Every transform returns a new dataset and
@@ -377,7 +381,11 @@ class Dataset {
 
   /// The only element. Throws kInvalidArgument if there is none or more than one.
   T get_single_element(IteratorOptions options = {}) const {
-    return single_element_of(node_, std::move(options));
+    auto elements = iterator(std::move(options));
+    std::optional<T> element = elements.next();
+    if (!element) internal::throw_no_element(describe());
+    if (elements.next()) internal::throw_more_than_one_element(describe());
+    return std::move(*element);
   }
 
   const NodePtr<T>& node() const { return node_; }

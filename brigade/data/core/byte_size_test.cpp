@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "brigade/data/formats/csv_value.h"
+#include "brigade/data/formats/csv_scanner.h"
 #include "brigade/data/formats/example.h"
 #include "brigade/data/formats/example_parser.h"
 

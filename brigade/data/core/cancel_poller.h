@@ -9,10 +9,30 @@
 
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/core/cardinality.h"
+#include "brigade/data/core/element_result.h"
 #include "brigade/data/core/iterator_base.h"
 #include "brigade/data/runtime/stage_counters.h"
 
 namespace brigade::data::internal {
+
+inline bool is_cancelled(const std::optional<concurrency::CancelToken>& cancel) {
+  return cancel && cancel->is_cancelled();
+}
+
+/// Throws kCancelled if the iteration is cancelled.
+inline void throw_if_cancelled(const std::optional<concurrency::CancelToken>& cancel) {
+  if (is_cancelled(cancel)) std::rethrow_exception(cancelled_error());
+}
+
+/// As `result_of_next`, but if the iteration is cancelled, an error is thrown: it may be due to
+/// that, and then it is not an element's.
+template <class T>
+ElementResult<T> result_unless_cancelled(IteratorBase<T>& iterator,
+                                         const std::optional<concurrency::CancelToken>& cancel) {
+  ElementResult<T> result = result_of_next(iterator);
+  if (result.error && is_cancelled(cancel)) std::rethrow_exception(result.error);
+  return result;
+}
 
 /// Checks a cancel token once every few elements: for loops that may read many elements without
 /// returning one, from an input that never waits.
@@ -26,11 +46,8 @@ class CancelPoller {
   /// Call it once for each element, before the element is read. Throws kCancelled if the iteration
   /// is cancelled.
   void poll() {
-    if (++passed_ % kElementsPerPoll == 0 && is_cancelled()) {
-      std::rethrow_exception(cancelled_error());
-    }
+    if (++passed_ % kElementsPerPoll == 0) throw_if_cancelled(cancel_);
   }
-  bool is_cancelled() const { return cancel_ && cancel_->is_cancelled(); }
 
  private:
   /// Few enough for a slow input, and enough that polling costs next to nothing.
@@ -39,11 +56,6 @@ class CancelPoller {
   std::optional<concurrency::CancelToken> cancel_;
   std::uint64_t passed_ = 0;
 };
-
-/// Throws kCancelled if the iteration is cancelled.
-inline void throw_if_cancelled(const std::optional<concurrency::CancelToken>& cancel) {
-  if (cancel && cancel->is_cancelled()) std::rethrow_exception(cancelled_error());
-}
 
 /// Calls `input.skip` for up to `count` elements, in parts, and checks the token between parts: a
 /// saved position may ask to skip any number of elements. The parts grow until one takes some 50

@@ -7,7 +7,9 @@
 #include <string>
 #include <utility>
 
+#include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/node.h"
+#include "brigade/data/core/pipeline_description.h"
 #include "brigade/data/core/position.h"
 
 namespace brigade::data::internal {
@@ -17,6 +19,43 @@ void check_source_size(std::int64_t size, const std::string& name);
 
 /// start + index * step; wraps around to -2^63 past the largest number.
 std::int64_t number_at(std::int64_t start, std::int64_t step, std::int64_t index);
+
+/// Describes a source.
+struct SourceSpec {
+  std::string name;
+  std::int64_t cardinality = kUnknown;
+  /// For comparisons, if the name has something that may differ between machines. Unset: the name.
+  std::optional<PipelineDescription> pipeline{};
+  ShardingInfo sharding{};
+};
+
+/// A source that is described by a `SourceSpec` and a function that makes its iterators.
+template <class T>
+class SpecifiedSource final : public Node<T> {
+ public:
+  using Make = std::function<std::unique_ptr<IteratorBase<T>>(const IteratorOptions& options)>;
+
+  SpecifiedSource(SourceSpec spec, Make make) : spec_(std::move(spec)), make_(std::move(make)) {}
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
+    return make_(options);
+  }
+  std::int64_t cardinality() const override { return spec_.cardinality; }
+  std::string describe() const override { return spec_.name; }
+  PipelineDescription pipeline() const override {
+    return spec_.pipeline ? *spec_.pipeline : PipelineDescription{spec_.name};
+  }
+  std::uint64_t depth() const override { return 0; }
+  ShardingInfo sharding() const override { return spec_.sharding; }
+
+ private:
+  SourceSpec spec_;
+  Make make_;
+};
+
+template <class T>
+NodePtr<T> make_source(SourceSpec spec, typename SpecifiedSource<T>::Make make) {
+  return std::make_shared<const SpecifiedSource<T>>(std::move(spec), std::move(make));
+}
 
 template <class T>
 class IndexedNode;

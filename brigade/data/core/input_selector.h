@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +42,9 @@ void check_has_datasets(std::size_t count, const std::string& name);
 /// The transform's name in messages and saved positions: `name`, with what it does when an input is
 /// empty.
 std::string selection_name(const std::string& name, WhenEmpty when_empty);
+/// Whether all of these cardinalities are `kInfinite`, or one.
+bool all_endless(const std::vector<std::int64_t>& cardinalities);
+bool has_endless(const std::vector<std::int64_t>& cardinalities);
 /// Throws kCancelled if the iteration is cancelled.
 void check_not_cancelled(const IteratorOptions& options, const std::string& name);
 
@@ -125,19 +129,78 @@ class SelectingIterator final : public IteratorBase<T> {
   bool has_ended_ = false;
 };
 
-template <class T>
-std::vector<NodePtr<T>> inputs_in_any_order(std::vector<NodePtr<T>> nodes) {
-  for (NodePtr<T>& node : nodes) node = input_in_any_order(std::move(node));
-  return nodes;
-}
+/// Describes a transform that selects elements of several inputs.
+struct SelectionSpec {
+  const char* name;
+  WhenEmpty when_empty;
+  /// Makes the selector of an iterator; `depth` is that of the transform.
+  std::function<std::unique_ptr<InputSelector>(const IteratorOptions& job, std::uint64_t depth)>
+      make_selector;
+  /// The cardinality, from those of the inputs.
+  std::function<std::int64_t(const std::vector<std::int64_t>& inputs)> cardinality;
+  InputLabels labels;
+  /// Whether each shard makes its own selections, so that the shards together are not the whole.
+  bool counts_elements = false;
+  /// The input of the selector, or null.
+  NodePtr<std::int64_t> choices{};
+};
 
-/// `function(node)` of each node.
-template <class T, class F>
-auto of_each(const std::vector<NodePtr<T>>& nodes, F function) {
-  std::vector<decltype(function(*nodes.front()))> values;
-  for (const NodePtr<T>& node : nodes) values.push_back(function(*node));
-  return values;
-}
+template <class T>
+class SelectingNode final : public Node<T> {
+ public:
+  SelectingNode(std::vector<NodePtr<T>> inputs, SelectionSpec spec)
+      : inputs_(std::move(inputs)), spec_(std::move(spec)) {
+    for (NodePtr<T>& input : inputs_) input = input_in_any_order(std::move(input));
+  }
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
+    return std::make_unique<SelectingIterator<T>>(inputs_, spec_.make_selector(job, depth()),
+                                                  spec_.when_empty, sharding(), job, spec_.name);
+  }
+  std::int64_t cardinality() const override {
+    std::vector<std::int64_t> cardinalities;
+    for (const auto& input : inputs_) cardinalities.push_back(input->cardinality());
+    return spec_.cardinality(cardinalities);
+  }
+  std::string describe() const override {
+    const auto inputs = of_all([](const auto& node) { return node.describe(); });
+    return describe_inputs(name(), inputs, spec_.labels);
+  }
+  PipelineDescription pipeline() const override {
+    const auto inputs = of_all([](const auto& node) { return node.pipeline(); });
+    return {step_of_inputs(name(), inputs, spec_.labels)};
+  }
+  Order order(const IteratorOptions& options) const override {
+    std::vector<Order> orders;
+    for (const auto& input : inputs_) orders.push_back(input->order(options));
+    return order_of_inputs(orders);
+  }
+  std::uint64_t depth() const override {
+    return depth_above(of_all([](const auto& node) { return node.depth(); }));
+  }
+  ShardingInfo sharding() const override {
+    std::vector<ShardingInfo> shardings;
+    for (const auto& input : inputs_) shardings.push_back(input->sharding());
+    ShardingInfo sharding = sharding_of_joined(shardings);
+    if (spec_.counts_elements && sharding.counting_step.empty()) {
+      sharding.counting_step = spec_.name;
+    }
+    return sharding;
+  }
+
+ private:
+  std::string name() const { return selection_name(spec_.name, spec_.when_empty); }
+  /// `function(node)` of each input, and of the choices.
+  template <class F>
+  auto of_all(F function) const {
+    std::vector<decltype(function(*inputs_.front()))> values;
+    for (const auto& input : inputs_) values.push_back(function(*input));
+    if (spec_.choices) values.push_back(function(*spec_.choices));
+    return values;
+  }
+
+  std::vector<NodePtr<T>> inputs_;
+  SelectionSpec spec_;
+};
 
 }  // namespace internal
 

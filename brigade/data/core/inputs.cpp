@@ -7,7 +7,7 @@
 #include "brigade/base/random.h"
 #include "brigade/base/strings.h"
 #include "brigade/data/core/cardinality.h"
-#include "brigade/data/interleave/inner_options.h"
+#include "brigade/data/core/input_selector.h"
 
 namespace brigade::data::internal {
 namespace {
@@ -39,6 +39,24 @@ ShardingInfo sharding_of_aligned(const std::vector<ShardingInfo>& inputs) {
   aligned.files = 0;
   aligned.file_list_hash = 0;
   return aligned;
+}
+
+IteratorOptions options_of_input(IteratorOptions options, std::uint64_t input) {
+  if (input > 0) options.seed = base::derive_seed(options.seed, "input", input, 0);
+  return options;
+}
+
+IteratorOptions options_of_inner(IteratorOptions options, std::uint64_t index) {
+  const std::uint64_t seed = base::derive_seed(options.seed, "inner", index, 0);
+  options.seed = key_in_shard(seed, options.shard);
+  options.shard = Shard();
+  options.stages = nullptr;  // there may be thousands: their work counts as that of the step
+  return options;
+}
+
+IteratorOptions options_in_order(IteratorOptions options) {
+  options.order = Order::kInOrder;
+  return options;
 }
 
 IteratorOptions options_of_joined(IteratorOptions options, const ShardingInfo& sharding,
@@ -96,6 +114,12 @@ std::int64_t cardinality_of_concatenate(std::int64_t first, std::int64_t second)
   return sum;
 }
 
+void check_concatenated_part(std::uint64_t part) {
+  check_argument(part <= 1, base::str_cat("A saved position of concatenate is broken: it is in "
+                                          "input ",
+                                          part, ", counted from 0, of two"));
+}
+
 const io::StateTree& position_of_input(const io::StateTree& state, std::uint64_t input,
                                        std::uint64_t count) {
   const std::size_t saved = state.as_list("inputs").size();
@@ -103,6 +127,26 @@ const io::StateTree& position_of_input(const io::StateTree& state, std::uint64_t
                  base::str_cat("A position saved of ", saved, " inputs cannot be restored into ",
                                count, ": restore it into the dataset that it was saved from"));
   return state.at("inputs", input);
+}
+
+void check_has_datasets(std::size_t count, const std::string& name) {
+  check_argument(count > 0, base::str_cat(name, ": no datasets to choose from; pass 1 or more"));
+}
+
+std::string selection_name(const std::string& name, WhenEmpty when_empty) {
+  return base::str_cat(name, when_empty == WhenEmpty::kStop ? "[stop when empty]" : "[go on]");
+}
+
+void check_not_cancelled(const IteratorOptions& options, const std::string& name) {
+  if (options.cancel) options.cancel->throw_if_cancelled(name);
+}
+
+bool all_endless(const std::vector<std::int64_t>& cardinalities) {
+  return std::ranges::all_of(cardinalities, [](auto each) { return each == kInfinite; });
+}
+
+bool has_endless(const std::vector<std::int64_t>& cardinalities) {
+  return has(cardinalities, kInfinite);
 }
 
 }  // namespace brigade::data::internal

@@ -11,7 +11,7 @@
 #include "brigade/data/core/pipeline_description.h"
 #include "brigade/data/core/sharding.h"
 
-/// Helpers of transforms with several inputs.
+/// Helpers of transforms with several inputs, and with a dataset made from each element.
 namespace brigade::data::internal {
 
 /// The sharding of a transform that returns the elements of its inputs unchanged: what all inputs
@@ -21,6 +21,19 @@ ShardingInfo sharding_of_joined(const std::vector<ShardingInfo>& inputs);
 /// The sharding of a transform that combines elements of all inputs: by hint only, because files
 /// need not have the same number of elements.
 ShardingInfo sharding_of_aligned(const std::vector<ShardingInfo>& inputs);
+
+/// The options that a transform with several inputs (zip, concatenate, ...) passes to the iterator
+/// of input `input`, counted from 0: the job's options, with a different seed for each input after
+/// the first, so that equal inputs are not shuffled in the same order.
+IteratorOptions options_of_input(IteratorOptions options, std::uint64_t input);
+
+/// The options that a transform that makes a dataset from each element (flat_map, interleave)
+/// passes to the iterator of the dataset made from element `index` of the pass: a seed that no
+/// other element and no other shard has, and no sharding.
+IteratorOptions options_of_inner(IteratorOptions options, std::uint64_t index);
+
+/// The options for an input that is restored by reading it again: all its steps keep their order.
+IteratorOptions options_in_order(IteratorOptions options);
 
 /// The iterator options of input `input`. All inputs must support the shard; if `sharding` says
 /// that one does not, all are iterated over as a whole.
@@ -59,6 +72,8 @@ std::uint64_t depth_above(const std::vector<std::uint64_t>& inputs);
 /// The cardinality of a zip: that of the shortest input.
 std::int64_t cardinality_of_zip(const std::vector<std::int64_t>& inputs);
 std::int64_t cardinality_of_concatenate(std::int64_t first, std::int64_t second);
+/// Throws kInvalidArgument if a saved position is in an input of concatenate that does not exist.
+void check_concatenated_part(std::uint64_t part);
 
 /// The position of input `input` in a state that has the list "inputs". Throws kInvalidArgument if
 /// there are not `count` of them.

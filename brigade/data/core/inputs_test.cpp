@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "brigade/data/core/cardinality.h"
 
 namespace brigade::data::internal {
@@ -60,6 +62,34 @@ TEST(Inputs, TheirStepOmitsTheLengthsOfInputSteps) {
   const PipelineStep step = step_of_inputs("mix", {one, other}, {"0.5 of ", "1 of "});
   EXPECT_EQ(step.text, "mix(0.5 of range(3) | batch(2), 1 of range(4))");
   EXPECT_EQ(step.fixed, "mix(0.5 of range(3) | batch, 1 of range(4))");
+}
+
+TEST(InnerOptions, TheFirstInputKeepsTheSeed) {
+  EXPECT_EQ(options_of_input({.seed = 7, .epoch = 2}, 0).seed, 7U);
+}
+
+TEST(InnerOptions, EveryOtherInputHasADifferentSeedAndTheSameEpoch) {
+  std::set<std::uint64_t> seeds;
+  for (std::uint64_t input = 0; input < 5; ++input) {
+    const IteratorOptions options = options_of_input({.seed = 7, .epoch = 2}, input);
+    EXPECT_EQ(options.epoch, 2U);
+    seeds.insert(options.seed);
+  }
+  EXPECT_EQ(seeds.size(), 5U);
+}
+
+TEST(InnerOptions, AnInnerDatasetIsNotShardedAndHasADifferentSeedInEachShard) {
+  std::set<std::uint64_t> seeds;
+  for (std::int64_t shard = 0; shard < 3; ++shard) {
+    for (std::uint64_t index = 0; index < 4; ++index) {
+      const IteratorOptions options =
+          options_of_inner({.seed = 7, .epoch = 2, .shard = {.count = 3, .index = shard}}, index);
+      EXPECT_EQ(options.shard, Shard());
+      EXPECT_EQ(options.epoch, 2U);
+      seeds.insert(options.seed);
+    }
+  }
+  EXPECT_EQ(seeds.size(), 12U);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,14 +18,50 @@
 #include "brigade/data/core/element_result.h"
 #include "brigade/data/core/index_set.h"
 #include "brigade/data/core/iterator_base.h"
-#include "brigade/data/core/pipeline_options.h"
+#include "brigade/data/core/order.h"
 #include "brigade/data/core/reorder_buffer.h"
 #include "brigade/data/runtime/chunk_sizer.h"
+#include "brigade/data/runtime/stages.h"
 #include "brigade/data/runtime/tuned_stage.h"
 #include "brigade/data/runtime/worker_meter.h"
 #include "brigade/data/runtime/workers.h"
 
 namespace brigade::data {
+
+/// Options of a `PipelinedIterator`.
+struct PipelineOptions {
+  /// The name of the transform, for saved states and thread names.
+  std::string name{};
+  std::size_t workers = 1;
+  /// The most chunks of elements in progress or waiting for the consumer.
+  std::size_t capacity = 1;
+  /// The most elements that a worker takes at a time. Workers start with one, and take more while
+  /// the work on an element costs little compared with passing it between threads.
+  std::size_t max_chunk = 1;
+  /// Whether results are returned in the input's order, or as they are ready.
+  Order order = Order::kInOrder;
+  /// Whether the input returns the same elements in the same order when it is read again from a
+  /// saved position. If not, the workers save a snapshot of it at every element.
+  Order input_order = Order::kInOrder;
+  /// Ends all waits. Unset: cannot be cancelled.
+  std::optional<concurrency::CancelToken> cancel{};
+  /// Where this step records its statistics, and from where it reads `workers` and `capacity`,
+  /// which then may change while it runs; `max_slots` is the most that `capacity` can become. Null:
+  /// not measured.
+  std::shared_ptr<Stages> stages{};
+  Stage* stage = nullptr;
+  std::size_t max_slots = 0;
+};
+
+/// The size of a pipeline's ring of slots. In relaxed order it is larger than the capacity, so that
+/// other elements can overtake a slow one.
+std::size_t slots_for(const PipelineOptions& options);
+
+/// The options of the step at `path` that works with `first` threads and capacity until it is tuned
+/// within `limits`.
+PipelineOptions pipeline_of_step(std::string name, const StageSettings& first,
+                                 const StageLimits& limits, const IteratorOptions& job,
+                                 Order input_order, const std::string& path);
 
 /// Processes elements on worker threads, ahead of its consumer. The workers read elements from the
 /// input one worker at a time and process them in parallel. Results are returned in the input's
@@ -65,7 +102,8 @@ class PipelinedIterator final : public IteratorBase<Out> {
   std::optional<Out> next() override {
     if (num_taken_ == current_chunk_.results.size() && !take_chunk()) return std::nullopt;
     ElementResult<Out>& result = current_chunk_.results[num_taken_];
-    if (result.error) throw_if_cancelled();  // the cancellation may be what made it fail
+    if (result.error)
+      internal::throw_if_cancelled(options_.cancel);  // the cancellation may be what made it fail
     ++num_taken_;
     return std::move(result).take();
   }
@@ -103,12 +141,6 @@ class PipelinedIterator final : public IteratorBase<Out> {
   };
   /// Small enough that a restore re-reads little, large enough that snapshots cost next to nothing.
   static constexpr std::uint64_t kElementsPerSnapshot = 16;
-
-  void throw_if_cancelled() const {
-    if (options_.cancel && options_.cancel->is_cancelled()) {
-      std::rethrow_exception(cancelled_error());
-    }
-  }
 
   void start() {
     const StageSettings settings = stage_.begin();

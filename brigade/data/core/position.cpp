@@ -92,9 +92,12 @@ const io::StateTree& position_of_state(const io::StateTree& state) {
 void internal::check_source_position(std::uint64_t index, std::int64_t cardinality,
                                      const std::string& name) {
   if (cardinality < 0 || index <= static_cast<std::uint64_t>(cardinality)) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The saved position is element ", index, " of ", name,
-                            ", which has only ", cardinality, ": was it saved from other data?"));
+  throw_data_too_short(base::str_cat("The saved position is element ", index, " of ", name,
+                                     ", which has only ", cardinality));
+}
+
+void internal::throw_data_too_short(const std::string& what) {
+  throw Error(ErrorCode::kInvalidArgument, base::str_cat(what, ": was it saved from other data?"));
 }
 
 }  // namespace brigade::data

@@ -54,6 +54,10 @@ namespace internal {
 /// past its end. Checks nothing if `cardinality` is `kInfinite` or `kUnknown`.
 void check_source_position(std::uint64_t index, std::int64_t cardinality, const std::string& name);
 
+/// Throws kInvalidArgument: a saved position is past the end of data that is now shorter. `what`
+/// says which, as a sentence without its end.
+[[noreturn]] void throw_data_too_short(const std::string& what);
+
 }  // namespace internal
 
 }  // namespace brigade::data

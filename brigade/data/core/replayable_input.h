@@ -29,6 +29,13 @@ struct ReplayPoint {
   ReplayPoint after() const { return {snapshot, index + 1}; }
 };
 
+/// The replay point as a part of a saved state: the snapshot's index and state, and the point's
+/// index.
+io::StateTree save_replay_point(const ReplayPoint& point);
+
+/// Throws kInvalidArgument if `state` was not made by `save_replay_point`.
+ReplayPoint load_replay_point(const io::StateTree& state);
+
 /// Throws kInvalidArgument: the input has fewer elements than when the position was saved.
 [[noreturn]] void throw_replay_past_end(std::uint64_t index);
 
@@ -62,10 +69,7 @@ class ReplayableInput {
       position_.snapshot =
           std::make_shared<const InputSnapshot>(InputSnapshot{position_.index, input_->save()});
     }
-    Element element{position_, result_of_next(*input_)};
-    if (element.result.error && cancel_poller_.is_cancelled()) {
-      std::rethrow_exception(element.result.error);
-    }
+    Element element{position_, result_unless_cancelled(*input_, cancel_)};
     if (!element.result.is_end()) ++position_.index;
     return element;
   }

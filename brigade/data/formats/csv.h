@@ -11,7 +11,6 @@
 
 #include "brigade/data/dataset.h"
 #include "brigade/data/formats/csv_scanner.h"
-#include "brigade/data/formats/csv_value.h"
 #include "brigade/data/sources/file_source.h"
 #include "brigade/io/compression.h"
 #include "brigade/io/file_system.h"

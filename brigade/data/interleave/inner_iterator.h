@@ -11,9 +11,9 @@
 
 #include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/element_result.h"
+#include "brigade/data/core/inputs.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/replayable_input.h"
-#include "brigade/data/interleave/inner_options.h"
 #include "brigade/data/interleave/interleave_position.h"
 #include "brigade/data/transforms/map.h"
 
@@ -77,7 +77,7 @@ struct InnerMaker {
     }
   }
   /// Whether the iteration was cancelled, so that an exception does not belong to an element.
-  bool is_cancelled() const { return options.cancel && options.cancel->is_cancelled(); }
+  bool is_cancelled() const { return internal::is_cancelled(options.cancel); }
 
  private:
   void open_in(InnerIterator<U>& inner, T&& element) const {

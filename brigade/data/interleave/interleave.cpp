@@ -4,6 +4,8 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/data/core/error_context.h"
+#include "brigade/data/core/position.h"
 
 namespace brigade::data::internal {
 
@@ -60,6 +62,17 @@ InterleaveThreads threads_of_interleave(const InterleaveOptions& options, std::s
                            .stages = job.stages};
   if (job.stages) result.stage = job.stages->find_or_add(path, result.settings, limits);
   return result;
+}
+
+void rethrow_in_inner(const std::string& where, std::uint64_t epoch, std::uint64_t element) {
+  rethrow_with_context(
+      base::str_cat(where, ", in the dataset of element ", element, " of epoch ", epoch, ": "));
+}
+
+void throw_inner_too_short(const std::string& where, std::uint64_t element) {
+  throw_data_too_short(base::str_cat("The saved position is in the dataset that ", where,
+                                     " makes from element ", element,
+                                     ", which now has fewer elements"));
 }
 
 }  // namespace brigade::data::internal

@@ -12,10 +12,10 @@
 
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/core/cardinality.h"
+#include "brigade/data/core/inputs.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/order.h"
 #include "brigade/data/interleave/inner_iterator.h"
-#include "brigade/data/interleave/inner_options.h"
 #include "brigade/data/interleave/interleave_iterator.h"
 #include "brigade/data/interleave/interleave_position.h"
 #include "brigade/data/interleave/parallel_interleave.h"

@@ -14,7 +14,6 @@
 #include "brigade/data/core/replayable_input.h"
 #include "brigade/data/interleave/interleave_position.h"
 #include "brigade/data/interleave/prefetch_queue.h"
-#include "brigade/data/interleave/round_robin.h"
 
 namespace brigade::data::internal {
 

@@ -12,7 +12,6 @@
 #include "brigade/data/core/replayable_input.h"
 #include "brigade/data/interleave/inner_iterator.h"
 #include "brigade/data/interleave/interleave_position.h"
-#include "brigade/data/interleave/round_robin.h"
 
 namespace brigade::data::internal {
 

@@ -1,4 +1,4 @@
-#include "brigade/data/interleave/interleave_reader.h"
+#include "brigade/data/interleave/prefetch_queue.h"
 
 #include <gtest/gtest.h>
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "brigade/concurrency/mutex.h"
+#include "brigade/data/runtime/autotune.h"
 #include "brigade/data/runtime/stage_counters.h"
 #include "brigade/data/runtime/stage_stats.h"
-#include "brigade/data/runtime/tuning.h"
 
 namespace brigade::data {
 

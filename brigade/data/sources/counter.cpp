@@ -50,24 +50,6 @@ class RandomIterator final : public IteratorBase<std::int64_t> {
   std::unique_ptr<IteratorBase<std::int64_t>> iterator_;
 };
 
-class RandomNode final : public Node<std::int64_t> {
- public:
-  explicit RandomNode(RandomOptions options) : options_(options), name_(name_of_random(options)) {}
-  std::unique_ptr<IteratorBase<std::int64_t>> iterator(const IteratorOptions& job) const override {
-    const bool is_redrawn = options_.rerandomize_each_iteration;
-    const std::uint64_t seed = options_.seed.value_or(job.seed);
-    const std::uint64_t key = base::derive_seed(seed, "random", 0, is_redrawn ? job.epoch : 0);
-    return std::make_unique<RandomIterator>(key, name_);
-  }
-  std::int64_t cardinality() const override { return kInfinite; }
-  std::string describe() const override { return name_; }
-  std::uint64_t depth() const override { return 0; }
-
- private:
-  RandomOptions options_;
-  std::string name_;
-};
-
 }  // namespace
 
 Dataset<std::int64_t> counter(std::int64_t start, std::int64_t step) {
@@ -78,7 +60,13 @@ Dataset<std::int64_t> counter(std::int64_t start, std::int64_t step) {
 }
 
 Dataset<std::int64_t> random(RandomOptions options) {
-  return Dataset<std::int64_t>(std::make_shared<const RandomNode>(options));
+  const std::string name = name_of_random(options);
+  return Dataset<std::int64_t>(internal::make_source<std::int64_t>(
+      {.name = name, .cardinality = kInfinite}, [options, name](const IteratorOptions& job) {
+        const std::uint64_t epoch = options.rerandomize_each_iteration ? job.epoch : 0;
+        const std::uint64_t seed = options.seed.value_or(job.seed);
+        return std::make_unique<RandomIterator>(base::derive_seed(seed, "random", 0, epoch), name);
+      }));
 }
 
 }  // namespace brigade::data

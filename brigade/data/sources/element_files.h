@@ -5,19 +5,51 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/codec.h"
-#include "brigade/data/core/element_index.h"
 #include "brigade/data/core/error_context.h"
 #include "brigade/data/core/node.h"
+#include "brigade/data/core/pipeline_description.h"
 #include "brigade/data/core/pipelined_iterator.h"
 #include "brigade/data/core/position.h"
+#include "brigade/io/compression.h"
 #include "brigade/io/file_system.h"
 #include "brigade/io/record_reader.h"
 
 namespace brigade::data::internal {
+
+/// The contents of `index.json` in a folder of elements (docs/formats.md, "Files of elements").
+struct ElementIndex {
+  std::string type;              ///< `Codec<T>::name()`
+  PipelineDescription pipeline;  ///< of the dataset that was written
+  std::uint64_t seed = 0;
+  std::string shard;  ///< of the dataset: "the whole"
+  std::uint64_t count = 0;
+  std::uint64_t files = 1;  ///< element i is in file i % files
+  io::Compression compression = io::Compression::kNone;
+};
+
+/// Elements in file number `file`.
+std::uint64_t elements_in_file(const ElementIndex& index, std::uint64_t file);
+
+io::Path index_path(const io::Path& folder);
+io::Path records_path(const io::Path& folder, std::uint64_t file, std::uint64_t files);
+io::Path offsets_path(const io::Path& folder, std::uint64_t file, std::uint64_t files);
+
+std::string index_text(const ElementIndex& index);
+/// Throws kDataLoss, with the path in the message, if the text is not a valid index.
+ElementIndex parse_index(std::string_view text, const io::Path& path);
+
+/// The index of a folder, or `std::nullopt` if the folder has none.
+std::optional<ElementIndex> find_index(const io::FileSystem& files, const io::Path& folder);
+
+/// Throws kFailedPrecondition, saying what differs and what to delete, unless the folder holds
+/// elements of the expected type and, if `expected` has one, pipeline description.
+void check_index(const ElementIndex& found, const ElementIndex& expected, const io::Path& folder);
 
 inline constexpr std::size_t kOffsetsPerRecord = 8192;
 
@@ -112,11 +144,7 @@ class ElementsIterator {
   std::optional<T> next() {
     if (position_ >= size()) return std::nullopt;
     IteratorBase<T>& file = *files_[static_cast<std::size_t>(position_ % files_.size())];
-    ElementResult<T> result = result_of_next(file);
-    // No element: the call was cancelled.
-    if (result.error && options_.cancel && options_.cancel->is_cancelled()) {
-      std::rethrow_exception(result.error);
-    }
+    ElementResult<T> result = result_unless_cancelled(file, options_.cancel);
     ++position_;
     return std::move(result).take();
   }

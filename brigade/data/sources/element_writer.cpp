@@ -9,7 +9,6 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/data/core/codec.h"
-#include "brigade/data/sources/element_files.h"
 #include "brigade/io/atomic_write.h"
 #include "brigade/io/compression.h"
 #include "brigade/io/own_files.h"

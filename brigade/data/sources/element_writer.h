@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "brigade/data/core/element_index.h"
+#include "brigade/data/sources/element_files.h"
 #include "brigade/io/file_system.h"
 #include "brigade/io/record_writer.h"
 

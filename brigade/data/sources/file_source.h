@@ -21,36 +21,20 @@ namespace brigade::data::internal {
 template <class T>
 using OpenFile = std::function<std::unique_ptr<IteratorBase<T>>(const io::Path&)>;
 
-/// The elements of one file.
-template <class T>
-class FileNode final : public Node<T> {
- public:
-  FileNode(std::shared_ptr<const OpenFile<T>> open, io::Path path)
-      : open_(std::move(open)), path_(std::move(path)) {}
-  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions&) const override {
-    return (*open_)(path_);
-  }
-  std::int64_t cardinality() const override { return kUnknown; }
-  std::string describe() const override { return path_.string(); }
-  std::uint64_t depth() const override { return 0; }
-
- private:
-  std::shared_ptr<const OpenFile<T>> open_;
-  io::Path path_;
-};
-
 /// A dataset of the elements of files, one file after another, as from `from_files`: `open` creates
 /// the iterator of one file. Its errors name the file. `source` is the name used in messages.
 template <class T>
 Dataset<T> make_file_source(std::vector<io::Path> paths, std::string source, OpenFile<T> open) {
   auto shared = std::make_shared<const OpenFile<T>>(std::move(open));
-  return Dataset<T>(std::make_shared<const FilesNode<T>>(
-      FileReader<T>{.files = FileList(std::move(paths), std::move(source)),
-                    .read =
-                        [shared](const io::Path& path) {
-                          return Dataset<T>(std::make_shared<const FileNode<T>>(shared, path));
-                        },
-                    .errors_name_file = true}));
+  return make_files<T>({.files = FileList(std::move(paths), std::move(source)),
+                        .read =
+                            [shared](const io::Path& path) {
+                              return Dataset<T>(make_source<T>(
+                                  {.name = path.string()}, [shared, path](const IteratorOptions&) {
+                                    return (*shared)(path);
+                                  }));
+                            },
+                        .errors_name_file = true});
 }
 
 /// The file system to read from: the given one, or the local one.

@@ -4,6 +4,8 @@
 #include "brigade/base/random.h"
 #include "brigade/base/strings.h"
 #include "brigade/data/core/error_context.h"
+#include "brigade/data/core/position.h"
+#include "brigade/data/sources/file_source.h"
 
 namespace brigade::data::internal {
 namespace {
@@ -87,12 +89,40 @@ void FileList::rethrow_in(std::uint64_t file) const {
   rethrow_with_context(base::str_cat("In the file ", paths_[file].string(), ": "));
 }
 
+FilesOfShard::FilesOfShard(const Shard& shard) {
+  if (shard.by != ShardBy::kFiles) return;
+  first = static_cast<std::uint64_t>(shard.index);
+  stride = static_cast<std::uint64_t>(shard.count);
+}
+
 IteratorOptions options_of_file(IteratorOptions options, std::uint64_t file) {
   options.seed = base::derive_seed(options.seed, "file", file, 0);
   options.shard = Shard();
   options.order = Order::kInOrder;  // a saved position counts elements of the file
   options.stages = nullptr;         // their work is that of this step
   return options;
+}
+
+std::shared_ptr<const io::FileSystem> file_system_or_default(
+    std::shared_ptr<const io::FileSystem> given) {
+  return given != nullptr ? std::move(given) : io::posix_file_system();
+}
+
+void check_buffer(std::size_t buffer_bytes, std::string_view source) {
+  if (buffer_bytes >= 1) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat(source, ": buffer_bytes is 0; it must be 1 or more"));
+}
+
+io::StateTree save_file_position(std::string_view source, const FilePosition& position) {
+  return make_position(source, {{"offset", position.offset},
+                                {"at_end", std::uint64_t{position.is_at_end ? 1u : 0u}}});
+}
+
+FilePosition load_file_position(const io::StateTree& state, std::string_view source) {
+  check_position(state, source);
+  return {.offset = position_number(state, "offset"),
+          .is_at_end = position_number(state, "at_end") != 0};
 }
 
 }  // namespace brigade::data::internal

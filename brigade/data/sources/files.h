@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "brigade/data/core/indexed_source.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/position.h"
 #include "brigade/data/core/sharding.h"
@@ -55,6 +57,18 @@ class FileList {
 /// The options of the iterator over one file: a separate seed, and no sharding.
 IteratorOptions options_of_file(IteratorOptions options, std::uint64_t file);
 
+/// The files that an iterator reads: every `stride`-th one from `first` on, of which `done` are
+/// finished.
+struct FilesOfShard {
+  explicit FilesOfShard(const Shard& shard);
+  /// The number of the next file.
+  std::uint64_t file() const { return first + done * stride; }
+
+  std::uint64_t first = 0;
+  std::uint64_t stride = 1;
+  std::uint64_t done = 0;
+};
+
 template <class T>
 struct FileReader {
   FileList files;
@@ -72,11 +86,7 @@ template <class T>
 class FilesIterator final : public IteratorBase<T> {
  public:
   FilesIterator(std::shared_ptr<const FileReader<T>> reader, const IteratorOptions& options)
-      : reader_(std::move(reader)), options_(options) {
-    if (options.shard.by != ShardBy::kFiles) return;
-    first_ = static_cast<std::uint64_t>(options.shard.index);
-    stride_ = static_cast<std::uint64_t>(options.shard.count);
-  }
+      : reader_(std::move(reader)), options_(options), shard_(options.shard) {}
 
   std::optional<T> next() override {
     for (; file() < reader_->files.size(); leave_file()) {
@@ -105,12 +115,12 @@ class FilesIterator final : public IteratorBase<T> {
     return passed;
   }
   io::StateTree save() const override {
-    return reader_->files.save(done_, inner_ ? std::optional(inner_->save()) : std::nullopt);
+    return reader_->files.save(shard_.done, inner_ ? std::optional(inner_->save()) : std::nullopt);
   }
   void restore(const io::StateTree& state) override {
     const std::uint64_t done = reader_->files.done_in(state);
     close_file();
-    done_ = done;
+    shard_.done = done;
     if (!has_position_input(state)) return;
     reader_->files.check_has(file());
     open_file();
@@ -118,7 +128,7 @@ class FilesIterator final : public IteratorBase<T> {
   }
 
  private:
-  std::uint64_t file() const { return first_ + done_ * stride_; }
+  std::uint64_t file() const { return shard_.file(); }
   /// A file that cannot be opened is skipped and reported as one failed element.
   void open_file() {
     if (inner_) return;
@@ -133,7 +143,7 @@ class FilesIterator final : public IteratorBase<T> {
   }
   void leave_file() {
     close_file();
-    ++done_;
+    ++shard_.done;
   }
   void close_file() {
     inner_ = nullptr;  // before the node that created it
@@ -142,30 +152,74 @@ class FilesIterator final : public IteratorBase<T> {
 
   std::shared_ptr<const FileReader<T>> reader_;
   IteratorOptions options_;
-  std::uint64_t first_ = 0;
-  std::uint64_t stride_ = 1;
-  std::uint64_t done_ = 0;  // files of this iteration
-  NodePtr<T> node_;         // of the open file
+  FilesOfShard shard_;
+  NodePtr<T> node_;  // of the open file
   std::unique_ptr<IteratorBase<T>> inner_;
 };
 
 template <class T>
-class FilesNode final : public Node<T> {
+Dataset<T> make_files(FileReader<T> files) {
+  auto reader = std::make_shared<const FileReader<T>>(std::move(files));
+  SourceSpec spec{.name = reader->files.describe(),
+                  .pipeline = reader->files.pipeline(),
+                  .sharding = reader->files.sharding()};
+  return Dataset<T>(make_source<T>(std::move(spec), [reader](const IteratorOptions& options) {
+    return std::make_unique<FilesIterator<T>>(reader, options);
+  }));
+}
+
+using FileListPtr = std::shared_ptr<const FileList>;
+
+/// The source of `file_elements`: one element for each file, without reading it.
+template <class T>
+class FileElementsIterator final : public IteratorBase<T> {
  public:
-  explicit FilesNode(FileReader<T> reader)
-      : reader_(std::make_shared<const FileReader<T>>(std::move(reader))) {}
-  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
-    return std::make_unique<FilesIterator<T>>(reader_, options);
+  using Make = std::function<T(std::uint64_t file)>;
+
+  FileElementsIterator(FileListPtr files, std::shared_ptr<const Make> make, const Shard& shard)
+      : files_(std::move(files)), make_(std::move(make)), shard_(shard) {}
+  std::optional<T> next() override {
+    if (left() == 0) return std::nullopt;
+    const std::uint64_t file = shard_.file();
+    ++shard_.done;
+    return (*make_)(file);
   }
-  std::int64_t cardinality() const override { return kUnknown; }
-  std::string describe() const override { return reader_->files.describe(); }
-  PipelineDescription pipeline() const override { return reader_->files.pipeline(); }
-  std::uint64_t depth() const override { return 0; }
-  ShardingInfo sharding() const override { return reader_->files.sharding(); }
+  std::uint64_t skip(std::uint64_t count) override {
+    const std::uint64_t passed = std::min(count, left());
+    shard_.done += passed;
+    return passed;
+  }
+  io::StateTree save() const override { return files_->save(shard_.done, std::nullopt); }
+  void restore(const io::StateTree& state) override { shard_.done = files_->done_in(state); }
 
  private:
-  std::shared_ptr<const FileReader<T>> reader_;
+  std::uint64_t left() const {
+    const std::uint64_t at = shard_.file();
+    if (at >= files_->size()) return 0;
+    return (files_->size() - at + shard_.stride - 1) / shard_.stride;
+  }
+
+  FileListPtr files_;
+  std::shared_ptr<const Make> make_;
+  FilesOfShard shard_;
 };
+
+/// One element for each file of a list, made from the file's number by `make`, a pure function. The
+/// element represents the file until a later step reads it. Such elements are cheap to shuffle, and
+/// unlike `from_files` this source knows its cardinality. It can be sharded by files.
+template <class T>
+Dataset<T> file_elements(FileListPtr files, typename FileElementsIterator<T>::Make make) {
+  SourceSpec spec{.name = files->describe(),
+                  .cardinality = static_cast<std::int64_t>(files->size()),
+                  .pipeline = files->pipeline(),
+                  .sharding = files->sharding()};
+  const auto shared =
+      std::make_shared<const typename FileElementsIterator<T>::Make>(std::move(make));
+  return Dataset<T>(
+      make_source<T>(std::move(spec), [files, shared](const IteratorOptions& options) {
+        return std::make_unique<FileElementsIterator<T>>(files, shared, options.shard);
+      }));
+}
 
 }  // namespace internal
 
@@ -187,8 +241,8 @@ class FilesNode final : public Node<T> {
 template <class T>
 Dataset<T> from_files(std::vector<io::Path> paths,
                       std::function<Dataset<T>(const io::Path&)> read) {
-  return Dataset<T>(std::make_shared<const internal::FilesNode<T>>(internal::FileReader<T>{
-      .files = internal::FileList(std::move(paths)), .read = std::move(read)}));
+  return internal::make_files<T>(
+      {.files = internal::FileList(std::move(paths)), .read = std::move(read)});
 }
 
 }  // namespace brigade::data

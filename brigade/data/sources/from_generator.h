@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "brigade/base/strings.h"
 #include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/node.h"
@@ -34,8 +35,6 @@ class Generator {
 };
 
 namespace internal {
-
-[[noreturn]] void throw_generator_too_short(std::uint64_t index, const std::string& name);
 
 /// Iterates over a function that returns the next element, or over a `Generator`.
 template <class T, class Source>
@@ -75,7 +74,10 @@ class GeneratorIterator final : public IteratorBase<T> {
       source_ = make_();
       index_ = 0;
       has_ended_ = false;
-      if (cancellable_skip(*this, index, cancel_) != index) throw_generator_too_short(index, name_);
+      if (cancellable_skip(*this, index, cancel_) != index) {
+        throw_data_too_short(base::str_cat("The saved position is after element ", index, " of ",
+                                           name_, ", which now gives fewer"));
+      }
     }
     has_ended_ = has_ended;
   }
@@ -102,25 +104,6 @@ class GeneratorIterator final : public IteratorBase<T> {
   Source source_;
   std::uint64_t index_ = 0;
   bool has_ended_ = false;
-};
-
-template <class T, class Source>
-class GeneratorNode final : public Node<T> {
- public:
-  using Make = std::function<Source(const IteratorOptions&)>;
-
-  GeneratorNode(Make make, std::string name) : make_(std::move(make)), name_(std::move(name)) {}
-  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
-    return std::make_unique<GeneratorIterator<T, Source>>(
-        [this, options] { return make_(options); }, name_, options);
-  }
-  std::int64_t cardinality() const override { return kUnknown; }
-  std::string describe() const override { return name_; }
-  std::uint64_t depth() const override { return 0; }
-
- private:
-  Make make_;
-  std::string name_;
 };
 
 /// Calls `make` with the options if it takes them.
@@ -160,8 +143,12 @@ Dataset<T> from_generator(F make, std::string name = "from_generator") {
                 "from_generator needs a function that makes either a function that returns "
                 "std::optional<T>, or a std::unique_ptr<Generator<T>>");
   using Source = std::conditional_t<kSaves, std::unique_ptr<Generator<T>>, Function>;
-  return Dataset<T>(std::make_shared<const internal::GeneratorNode<T, Source>>(std::move(taking),
-                                                                               std::move(name)));
+  return Dataset<T>(internal::make_source<T>(
+      {.name = name}, [make = std::function<Source(const IteratorOptions&)>(std::move(taking)),
+                       name](const IteratorOptions& options) {
+        return std::make_unique<internal::GeneratorIterator<T, Source>>(
+            [&make, options] { return make(options); }, name, options);
+      }));
 }
 
 }  // namespace brigade::data

@@ -6,8 +6,8 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/data/sources/file_elements.h"
 #include "brigade/data/sources/file_source.h"
+#include "brigade/data/sources/files.h"
 
 namespace brigade::data {
 namespace {

@@ -49,26 +49,6 @@ class LoadIterator final : public IteratorBase<T> {
   ElementsIterator<T> elements_;
 };
 
-template <Encodable T>
-class LoadNode final : public Node<T> {
- public:
-  LoadNode(std::shared_ptr<const ElementFiles> elements, const io::Path& folder)
-      : elements_(std::move(elements)), describe_("load(" + folder.string() + ")") {}
-  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
-    return std::make_unique<LoadIterator<T>>(elements_, options);
-  }
-  std::int64_t cardinality() const override {
-    return static_cast<std::int64_t>(elements_->index().count);
-  }
-  std::string describe() const override { return describe_; }
-  PipelineDescription pipeline() const override { return pipeline_of_saved(elements_->index()); }
-  std::uint64_t depth() const override { return 0; }
-
- private:
-  std::shared_ptr<const ElementFiles> elements_;
-  std::string describe_;
-};
-
 }  // namespace internal
 
 /// Writes the elements of epoch 0 to the folder `path`, for `load`. The folder appears when it is
@@ -102,8 +82,14 @@ void save(const Dataset<T>& dataset, const io::Path& path, ElementFilesOptions o
 template <Encodable T>
 Dataset<T> load(const io::Path& path,
                 std::shared_ptr<io::FileSystem> files = io::posix_file_system()) {
-  return Dataset<T>(std::make_shared<const internal::LoadNode<T>>(
-      internal::open_saved(std::move(files), path, Codec<T>::name()), path));
+  const auto elements = internal::open_saved(std::move(files), path, Codec<T>::name());
+  return Dataset<T>(internal::make_source<T>(
+      {.name = "load(" + path.string() + ")",
+       .cardinality = static_cast<std::int64_t>(elements->index().count),
+       .pipeline = internal::pipeline_of_saved(elements->index())},
+      [elements](const IteratorOptions& options) {
+        return std::make_unique<internal::LoadIterator<T>>(elements, options);
+      }));
 }
 
 }  // namespace brigade::data

@@ -1,14 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "brigade/data/core/cardinality.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/position.h"
+#include "brigade/data/core/transform.h"
 
 namespace brigade::data {
 
@@ -23,11 +22,14 @@ std::string name_of_assert_cardinality(std::int64_t count);
 
 /// A wrong number of elements is reported as a last element that fails.
 template <class T>
-class AssertCardinalityIterator final : public IteratorBase<T> {
+class AssertCardinalityIterator final : public TransformIterator<T> {
  public:
   AssertCardinalityIterator(std::unique_ptr<IteratorBase<T>> input, std::int64_t expected,
                             std::string where)
-      : input_(std::move(input)), expected_(expected), where_(std::move(where)) {}
+      : TransformIterator<T>(std::move(input), "assert_cardinality",
+                             {{"place", index_}, {"has_ended", has_ended_}}),
+        expected_(expected),
+        where_(std::move(where)) {}
   std::optional<T> next() override {
     if (has_ended_) return std::nullopt;
     if (left() == 0) {
@@ -35,7 +37,7 @@ class AssertCardinalityIterator final : public IteratorBase<T> {
       return std::nullopt;
     }
     ++index_;  // counted even if it throws
-    auto element = input_->next();
+    auto element = this->input_->next();
     if (element) return element;
     --index_;
     has_ended_ = true;
@@ -43,8 +45,8 @@ class AssertCardinalityIterator final : public IteratorBase<T> {
   }
   std::uint64_t skip(std::uint64_t count) override {
     if (has_ended_ || count == 0) return 0;
-    const std::uint64_t wanted = count < left() ? count : left();
-    const std::uint64_t passed = input_->skip(wanted);
+    const std::uint64_t wanted = std::min(count, left());
+    const std::uint64_t passed = this->input_->skip(wanted);
     index_ += passed;
     if (passed == count) return count;
     try {
@@ -58,18 +60,10 @@ class AssertCardinalityIterator final : public IteratorBase<T> {
     }
     return passed + 1;
   }
-  io::StateTree save() const override {
-    return make_position("assert_cardinality",
-                         {{"place", index_}, {"has_ended", has_ended_ ? 1U : 0U}}, input_->save());
-  }
   void restore(const io::StateTree& state) override {
     check_position(state, "assert_cardinality");
-    const std::uint64_t index = position_number(state, "place");
-    const bool has_ended = position_number(state, "has_ended") != 0;
-    check_source_position(index, expected_, where_);
-    input_->restore(position_input(state));
-    index_ = index;
-    has_ended_ = has_ended;
+    check_source_position(position_number(state, "place"), expected_, where_);
+    TransformIterator<T>::restore(state);
   }
 
  private:
@@ -80,31 +74,13 @@ class AssertCardinalityIterator final : public IteratorBase<T> {
   /// All expected elements were read: throws if there is one more.
   void end() {
     has_ended_ = true;
-    if (input_->skip(1) == 1) throw_too_many(where_, expected_);
+    if (this->input_->skip(1) == 1) throw_too_many(where_, expected_);
   }
 
-  std::unique_ptr<IteratorBase<T>> input_;
   std::int64_t expected_;
   std::string where_;
   std::uint64_t index_ = 0;
   bool has_ended_ = false;
-};
-
-template <class T>
-class AssertCardinalityNode final : public TransformNode<T> {
- public:
-  AssertCardinalityNode(NodePtr<T> input, std::int64_t count)
-      : TransformNode<T>(std::move(input), name_of_assert_cardinality(count)), count_(count) {}
-  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
-    return std::make_unique<AssertCardinalityIterator<T>>(this->input_in_any_order().iterator(job),
-                                                          count_, this->describe());
-  }
-  std::int64_t cardinality() const override { return count_; }
-  /// A shard has fewer elements.
-  ShardingInfo sharding() const override { return this->sharding_of_counter(); }
-
- private:
-  std::int64_t count_;
 };
 
 }  // namespace internal
@@ -112,7 +88,15 @@ class AssertCardinalityNode final : public TransformNode<T> {
 /// See `Dataset::assert_cardinality`.
 template <class T>
 NodePtr<T> make_assert_cardinality(NodePtr<T> input, std::int64_t count) {
-  return std::make_shared<const internal::AssertCardinalityNode<T>>(std::move(input), count);
+  return internal::make_transform<T>(
+      std::move(input),
+      {.name = internal::name_of_assert_cardinality(count),
+       .cardinality = [count](std::int64_t) { return count; },
+       .counts_elements = true},  // a shard has fewer
+      [count](const Node<T>& from, const IteratorOptions& job, const Node<T>& self) {
+        return std::make_unique<internal::AssertCardinalityIterator<T>>(from.iterator(job), count,
+                                                                        self.describe());
+      });
 }
 
 }  // namespace brigade::data

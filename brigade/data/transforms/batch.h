@@ -5,13 +5,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "brigade/data/core/cardinality.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/position.h"
 #include "brigade/data/core/structure.h"
+#include "brigade/data/core/transform.h"
+#include "brigade/data/transforms/padding.h"
 
 namespace brigade::data {
 
@@ -25,13 +25,25 @@ struct BatchOptions {
   Remainder remainder = Remainder::kKeep;
 };
 
+template <class T>
+struct PaddedBatchOptions {
+  /// The lengths and the padding values: `Padding<T>::Options`.
+  typename Padding<T>::Options padding{};
+  Remainder remainder = Remainder::kKeep;
+};
+
 namespace internal {
 
-/// Returns the transform's name. Throws kInvalidArgument unless `size` is at least 1.
+/// The transforms' names. Throw kInvalidArgument unless `size` is at least 1.
 std::string name_of_batch(std::int64_t size, const BatchOptions& options);
 std::string fixed_name_of_batch(const BatchOptions& options);
+std::string name_of_padded_batch(std::int64_t size, std::string_view padding, Remainder remainder);
 
-/// How `batch` combines elements; `padded_batch` has its own function.
+/// What all transforms that make batches of `size` elements have in common.
+TransformSpec spec_of_batch(std::string name, std::string fixed, std::int64_t size,
+                            Remainder remainder);
+
+/// How `batch` and `padded_batch` combine elements.
 template <class T>
 struct PlainStack {
   static constexpr const char* kTransform = "batch";
@@ -39,15 +51,26 @@ struct PlainStack {
     return Structure<T>::stack(std::move(elements));
   }
 };
+template <class T>
+struct PaddedStack {
+  static constexpr const char* kTransform = "padded_batch";
+  typename Padding<T>::Options padding{};
+  auto operator()(std::vector<T>&& elements) const {
+    return Padding<T>::stack(std::move(elements), padding);
+  }
+};
 
-template <class T, class Stack = PlainStack<T>>
-class BatchIterator final : public IteratorBase<typename Structure<T>::Batch> {
+template <class T, class Stack>
+class BatchIterator final : public TransformIterator<typename Structure<T>::Batch, T> {
  public:
   using Batch = typename Structure<T>::Batch;
 
-  BatchIterator(std::unique_ptr<IteratorBase<T>> input, std::uint64_t size, Remainder remainder,
-                Stack stack = {})
-      : input_(std::move(input)), size_(size), remainder_(remainder), stack_(std::move(stack)) {}
+  BatchIterator(std::unique_ptr<IteratorBase<T>> input, std::int64_t size, Remainder remainder,
+                Stack stack)
+      : TransformIterator<Batch, T>(std::move(input), Stack::kTransform),
+        size_(static_cast<std::uint64_t>(size)),
+        remainder_(remainder),
+        stack_(std::move(stack)) {}
 
   std::optional<Batch> next() override {
     std::vector<T> elements;
@@ -63,16 +86,9 @@ class BatchIterator final : public IteratorBase<typename Structure<T>::Batch> {
     return stack_(std::move(elements));
   }
   std::uint64_t skip(std::uint64_t count) override {
-    const std::uint64_t passed = input_->skip(saturating_multiply(count, size_));
+    const std::uint64_t passed = this->input_->skip(saturating_multiply(count, size_));
     const bool has_partial = remainder_ == Remainder::kKeep && passed % size_ != 0;
     return passed / size_ + (has_partial ? 1 : 0);
-  }
-  io::StateTree save() const override {
-    return make_position(Stack::kTransform, {}, input_->save());
-  }
-  void restore(const io::StateTree& state) override {
-    check_position(state, Stack::kTransform);
-    input_->restore(position_input(state));
   }
 
  private:
@@ -80,52 +96,35 @@ class BatchIterator final : public IteratorBase<typename Structure<T>::Batch> {
   /// error of a batch that is dropped anyway is dropped too.
   std::optional<T> next_or_pass_rest(std::uint64_t position) {
     try {
-      return input_->next();
+      return this->input_->next();
     } catch (...) {
       rethrow_if_cancelled();
       const std::uint64_t rest = size_ - position - 1;
-      const bool is_whole = input_->skip(rest) == rest;
+      const bool is_whole = this->input_->skip(rest) == rest;
       if (is_whole || remainder_ == Remainder::kKeep) throw;
       return std::nullopt;
     }
   }
 
-  std::unique_ptr<IteratorBase<T>> input_;
   std::uint64_t size_;
   Remainder remainder_;
   Stack stack_;
   std::size_t last_size_ = 0;  // used to reserve memory for the next batch
 };
 
-template <class T>
-class BatchNode final : public TransformNode<typename Structure<T>::Batch, T> {
- public:
+template <class T, class Stack>
+NodePtr<typename Structure<T>::Batch> make_batches(NodePtr<T> input, TransformSpec spec,
+                                                   std::int64_t size, Remainder remainder,
+                                                   Stack stack) {
   using Batch = typename Structure<T>::Batch;
-
-  BatchNode(NodePtr<T> input, std::int64_t size, BatchOptions options)
-      : TransformNode<Batch, T>(std::move(input), name_of_batch(size, options),
-                                fixed_name_of_batch(options)),
-        size_(size),
-        options_(options) {}
-  std::unique_ptr<IteratorBase<Batch>> iterator(const IteratorOptions& options) const override {
-    return std::make_unique<BatchIterator<T>>(this->input_in_any_order().iterator(options),
-                                              static_cast<std::uint64_t>(size_),
-                                              options_.remainder);
-  }
-  std::int64_t cardinality() const override {
-    return cardinality_of_batch(this->input().cardinality(), size_,
-                                options_.remainder == Remainder::kDrop);
-  }
-  /// Each shard drops its own remainder.
-  ShardingInfo sharding() const override {
-    return options_.remainder == Remainder::kDrop ? this->sharding_of_counter()
-                                                  : this->input().sharding();
-  }
-
- private:
-  std::int64_t size_;
-  BatchOptions options_;
-};
+  return make_transform<Batch>(
+      std::move(input), std::move(spec),
+      [size, remainder, stack = std::move(stack)](const Node<T>& from, const IteratorOptions& job,
+                                                  const Node<Batch>&) {
+        return std::make_unique<BatchIterator<T, Stack>>(from.iterator(job), size, remainder,
+                                                         stack);
+      });
+}
 
 }  // namespace internal
 
@@ -133,7 +132,23 @@ class BatchNode final : public TransformNode<typename Structure<T>::Batch, T> {
 template <class T>
 NodePtr<typename Structure<T>::Batch> make_batch(NodePtr<T> input, std::int64_t size,
                                                  BatchOptions options) {
-  return std::make_shared<const internal::BatchNode<T>>(std::move(input), size, options);
+  return internal::make_batches(
+      std::move(input),
+      internal::spec_of_batch(internal::name_of_batch(size, options),
+                              internal::fixed_name_of_batch(options), size, options.remainder),
+      size, options.remainder, internal::PlainStack<T>());
+}
+
+/// See `Dataset::padded_batch`.
+template <class T>
+NodePtr<typename Structure<T>::Batch> make_padded_batch(NodePtr<T> input, std::int64_t size,
+                                                        PaddedBatchOptions<T> options) {
+  const std::string name = internal::name_of_padded_batch(
+      size, Padding<T>::describe(options.padding), options.remainder);
+  Padding<T>::check(options.padding);
+  return internal::make_batches(
+      std::move(input), internal::spec_of_batch(name, name, size, options.remainder), size,
+      options.remainder, internal::PaddedStack<T>{std::move(options.padding)});
 }
 
 }  // namespace brigade::data

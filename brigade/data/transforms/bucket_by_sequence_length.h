@@ -10,11 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/data/core/cardinality.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/position.h"
 #include "brigade/data/core/replayable_input.h"
 #include "brigade/data/core/structure.h"
+#include "brigade/data/core/transform.h"
 #include "brigade/data/transforms/batch.h"
 #include "brigade/data/transforms/grouping.h"
 #include "brigade/data/transforms/padding.h"
@@ -79,14 +77,7 @@ class BucketIterator final : public IteratorBase<typename Structure<T>::Batch> {
                              length ? Padding<T>::with_length(padding_, *length) : padding_);
   }
   std::uint64_t skip(std::uint64_t count) override {
-    for (std::uint64_t passed = 0; passed < count; ++passed) {
-      try {
-        if (!next_group()) return passed;
-      } catch (...) {  // a failed element counts as a batch
-        rethrow_if_cancelled();
-      }
-    }
-    return count;
+    return skip_by(count, [this] { return next_group().has_value(); });  // makes no batches
   }
   io::StateTree save() const override {
     return make_position("bucket_by_sequence_length", {}, groups_.save(nullptr));
@@ -111,40 +102,6 @@ class BucketIterator final : public IteratorBase<typename Structure<T>::Batch> {
   const typename Padding<T>::Options& padding_;
 };
 
-template <class T>
-class BucketNode final : public TransformNode<typename Structure<T>::Batch, T> {
- public:
-  using Batch = typename Structure<T>::Batch;
-
-  BucketNode(NodePtr<T> input, Buckets buckets, const BucketOptions<T>& options)
-      : TransformNode<Batch, T>(std::move(input),
-                                name_of_buckets(buckets, Padding<T>::describe(options.padding))),
-        buckets_(std::move(buckets)),
-        length_(options.length),
-        padding_(options.padding) {}
-  std::unique_ptr<IteratorBase<Batch>> iterator(const IteratorOptions& job) const override {
-    GroupingRule<T> rule{
-        .key = [this](const T& element) { return buckets_.bucket_of(length_(element)); },
-        .size = [this](std::int64_t bucket) { return buckets_.batch_size(bucket); },
-        .where = this->describe(),
-        .epoch = job.epoch};
-    ReplayableInput<T> input(this->input().iterator(job), job.cancel);
-    return std::make_unique<BucketIterator<T>>(Grouping<T>(std::move(input), std::move(rule)),
-                                               buckets_, padding_);
-  }
-  std::int64_t cardinality() const override { return kUnknown; }
-  /// Each shard drops its own remainders.
-  ShardingInfo sharding() const override {
-    return buckets_.remainder == Remainder::kDrop ? this->sharding_of_counter()
-                                                  : this->input().sharding();
-  }
-
- private:
-  Buckets buckets_;
-  std::function<std::int64_t(const T&)> length_;
-  typename Padding<T>::Options padding_;
-};
-
 /// Throws kInvalidArgument unless there is a function.
 void check_length_function(bool is_given);
 
@@ -154,13 +111,30 @@ void check_length_function(bool is_given);
 template <class T>
 NodePtr<typename Structure<T>::Batch> make_bucket_by_sequence_length(
     NodePtr<T> input, const BucketOptions<T>& options) {
+  using Batch = typename Structure<T>::Batch;
   internal::check_length_function(options.length != nullptr);
   Padding<T>::check(options.padding);
   internal::Buckets buckets{options.boundaries, options.batch_sizes, options.pad,
                             options.remainder};
   internal::check_buckets(buckets);
-  return std::make_shared<const internal::BucketNode<T>>(std::move(input), std::move(buckets),
-                                                         options);
+  internal::TransformSpec spec{
+      .name = internal::name_of_buckets(buckets, Padding<T>::describe(options.padding)),
+      .cardinality = internal::unknown_cardinality,
+      .counts_elements = options.remainder == Remainder::kDrop,  // each shard drops its own
+      .rereads_input = true};
+  return internal::make_transform<Batch>(
+      std::move(input), std::move(spec),
+      [buckets = std::move(buckets), length = options.length, padding = options.padding](
+          const Node<T>& from, const IteratorOptions& job, const Node<Batch>& self) {
+        internal::GroupingRule<T> rule{
+            .key = [&](const T& element) { return buckets.bucket_of(length(element)); },
+            .size = [&](std::int64_t bucket) { return buckets.batch_size(bucket); },
+            .where = self.describe(),
+            .epoch = job.epoch};
+        internal::ReplayableInput<T> elements(from.iterator(job), job.cancel);
+        return std::make_unique<internal::BucketIterator<T>>(
+            internal::Grouping<T>(std::move(elements), std::move(rule)), buckets, padding);
+      });
 }
 
 }  // namespace brigade::data

@@ -28,16 +28,9 @@ IteratorOptions options_of_cached(IteratorOptions options) {
   return options;
 }
 
-bool is_cancelled(const IteratorOptions& options) {
-  return options.cancel && options.cancel->is_cancelled();
-}
-
 void throw_cached_input_too_short(std::uint64_t index) {
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      base::str_cat("The saved position is after ", index,
-                    " elements of a cache, but its input now has fewer: was it saved from other "
-                    "data?"));
+  throw_data_too_short(base::str_cat("The saved position is after ", index,
+                                     " elements of a cache, but its input now has fewer"));
 }
 
 void warn_of_partial_pass(const std::string& cache, std::uint64_t elements) noexcept {

@@ -9,11 +9,9 @@
 #include <vector>
 
 #include "brigade/concurrency/mutex.h"
-#include "brigade/data/core/cardinality.h"
+#include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/element_result.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/position.h"
-#include "brigade/data/runtime/stage_counters.h"
+#include "brigade/data/core/transform.h"
 
 namespace brigade::data {
 
@@ -24,7 +22,6 @@ void check_cache_input(std::int64_t cardinality, const std::string& describe);
 /// The options of the iterator that fills a cache: always those of epoch 0, so that the cached
 /// elements do not depend on the epoch in which they were read.
 IteratorOptions options_of_cached(IteratorOptions options);
-bool is_cancelled(const IteratorOptions& options);
 [[noreturn]] void throw_cached_input_too_short(std::uint64_t index);
 
 /// Shared by the iterators of a cache: the elements of complete passes, by seed and shard, and
@@ -130,10 +127,9 @@ class CacheIterator final : public IteratorBase<T> {
   void read() {
     whole_ = store_->find(options_);  // another iterator may have completed its pass
     if (whole_) return forget();
-    if (is_cancelled(options_)) std::rethrow_exception(cancelled_error());
+    throw_if_cancelled(options_.cancel);
     if (!input_) input_ = node_.iterator(options_);
-    ElementResult<T> result = result_of_next(*input_);
-    if (result.error && is_cancelled(options_)) std::rethrow_exception(result.error);
+    ElementResult<T> result = result_unless_cancelled(*input_, options_.cancel);
     if (result.is_end()) return finish();
     has_failed_ = has_failed_ || result.error;
     read_.push_back(std::move(result));
@@ -170,31 +166,20 @@ class CacheIterator final : public IteratorBase<T> {
   std::uint64_t index_ = 0;
 };
 
-template <class T>
-class CacheNode final : public TransformNode<T> {
-  static_assert(std::copy_constructible<T>,
-                "cache() gives out copies of what it keeps: elements must be copyable");
-
- public:
-  explicit CacheNode(NodePtr<T> input) : TransformNode<T>(std::move(input), "cache") {
-    check_cache_input(this->input().cardinality(), this->describe());
-  }
-  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
-    return std::make_unique<CacheIterator<T>>(this->input(), options, store_, this->describe());
-  }
-  std::int64_t cardinality() const override { return this->input().cardinality(); }
-  Order order(const IteratorOptions&) const override { return Order::kInOrder; }
-
- private:
-  std::shared_ptr<CacheStore<T>> store_ = std::make_shared<CacheStore<T>>();
-};
-
 }  // namespace internal
 
 /// See `Dataset::cache`.
 template <class T>
 NodePtr<T> make_cache(NodePtr<T> input) {
-  return std::make_shared<const internal::CacheNode<T>>(std::move(input));
+  static_assert(std::copy_constructible<T>,
+                "cache() gives out copies of what it keeps: elements must be copyable");
+  internal::check_cache_input(input->cardinality(), input->describe() + " | cache");
+  return internal::make_transform<T>(
+      std::move(input), {.name = "cache", .rereads_input = true, .has_fixed_order = true},
+      [store = std::make_shared<internal::CacheStore<T>>()](
+          const Node<T>& from, const IteratorOptions& job, const Node<T>& self) {
+        return std::make_unique<internal::CacheIterator<T>>(from, job, store, self.describe());
+      });
 }
 
 }  // namespace brigade::data

@@ -1,7 +1,5 @@
 #include "brigade/data/transforms/choose_from_datasets.h"
 
-#include <algorithm>
-
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/data/core/cardinality.h"
@@ -19,10 +17,30 @@ std::optional<std::uint64_t> ChoiceSelector::select(const std::vector<bool>&) {
                             "; they must be 0 to ", inputs_ - 1));
 }
 
-std::int64_t cardinality_of_choose(const std::vector<std::int64_t>& inputs, std::int64_t choices) {
-  const auto is_endless = [](std::int64_t cardinality) { return cardinality == kInfinite; };
-  const bool never_ends = std::all_of(inputs.begin(), inputs.end(), is_endless);
-  return never_ends && is_endless(choices) ? kInfinite : kUnknown;
+SelectionSpec spec_of_choose(std::size_t inputs, NodePtr<std::int64_t> choices,
+                             WhenEmpty when_empty) {
+  constexpr const char* kName = "choose_from_datasets";
+  check_has_datasets(inputs, kName);
+  const NodePtr<std::int64_t> in_order = input_in_order(std::move(choices));
+  InputLabels labels(inputs);
+  labels.emplace_back("choices ");
+  return {.name = kName,
+          .when_empty = when_empty,
+          .make_selector =
+              [in_order, inputs](IteratorOptions job, std::uint64_t) {
+                job.shard = Shard();  // the choices are the same in every shard
+                return std::make_unique<ChoiceSelector>(
+                    in_order->iterator(options_of_input(job, inputs)), inputs);
+              },
+          .cardinality =
+              [in_order](const std::vector<std::int64_t>& cardinalities) {
+                const bool never_ends =
+                    all_endless(cardinalities) && in_order->cardinality() == kInfinite;
+                return never_ends ? kInfinite : kUnknown;
+              },
+          .labels = std::move(labels),
+          .counts_elements = true,  // each shard consumes all choices
+          .choices = in_order};
 }
 
 }  // namespace brigade::data::internal

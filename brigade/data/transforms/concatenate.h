@@ -15,9 +15,6 @@ namespace brigade::data {
 
 namespace internal {
 
-/// Throws kInvalidArgument if a saved position is in an input that does not exist.
-void check_part(std::uint64_t part);
-
 template <class T>
 class ConcatenateNode;
 
@@ -59,7 +56,7 @@ class ConcatenateIterator final : public IteratorBase<T> {
   void restore(const io::StateTree& state) override {
     check_position(state, "concatenate");
     const std::uint64_t part = position_number(state, "part");
-    check_part(part);
+    check_concatenated_part(part);
     if (part == 1 && !has_position_input(state)) return leave();
     start_part(part);
     input_->restore(position_input(state));

@@ -9,8 +9,7 @@
 #include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/codec.h"
 #include "brigade/data/core/element_result.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/position.h"
+#include "brigade/data/core/transform.h"
 #include "brigade/data/sources/element_files.h"
 #include "brigade/data/sources/element_writer.h"
 #include "brigade/data/transforms/cache.h"
@@ -132,8 +131,7 @@ class FileCacheIterator final : public IteratorBase<T> {
     index_ = 0;
   }
   std::optional<T> next_of_input() {
-    ElementResult<T> result = result_of_next(*input_);
-    if (result.error && is_cancelled(options_)) std::rethrow_exception(result.error);
+    ElementResult<T> result = result_unless_cancelled(*input_, options_.cancel);
     const std::uint64_t index = index_;
     if (!result.is_end()) ++index_;  // counted even if it cannot be written
     if (!std::exchange(has_begun_, true)) writer_ = cache_->write(options_);
@@ -167,41 +165,35 @@ class FileCacheIterator final : public IteratorBase<T> {
 };
 
 template <Encodable T>
-class FileCacheNode final : public TransformNode<T> {
- public:
-  FileCacheNode(NodePtr<T> input, io::Path folder, ElementFilesOptions options, std::string name)
-      : TransformNode<T>(std::move(input), name) {
-    check_element_files(options, folder, name);
-    check_cache_input(this->input().cardinality(), this->describe());
-    cache_ =
-        std::make_shared<const FileCache>(std::move(folder), std::move(options), Codec<T>::name(),
-                                          this->input().pipeline(), this->describe());
-  }
-  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
-    return std::make_unique<FileCacheIterator<T>>(this->input(), options, cache_);
-  }
-  std::int64_t cardinality() const override { return this->input().cardinality(); }
-  Order order(const IteratorOptions&) const override { return Order::kInOrder; }
-
- private:
-  std::shared_ptr<const FileCache> cache_;
-};
+NodePtr<T> make_file_cache(NodePtr<T> input, io::Path folder, ElementFilesOptions options,
+                           const std::string& name) {
+  check_element_files(options, folder, name);
+  const std::string describe = input->describe() + " | " + name;
+  check_cache_input(input->cardinality(), describe);
+  auto cache = std::make_shared<const FileCache>(std::move(folder), std::move(options),
+                                                 Codec<T>::name(), input->pipeline(), describe);
+  return make_transform<T>(
+      std::move(input), {.name = name, .rereads_input = true, .has_fixed_order = true},
+      [cache = std::move(cache)](const Node<T>& from, const IteratorOptions& job, const Node<T>&) {
+        return std::make_unique<FileCacheIterator<T>>(from, job, cache);
+      });
+}
 
 }  // namespace internal
 
 /// See `Dataset::cache`.
 template <Encodable T>
 NodePtr<T> make_file_cache(NodePtr<T> input, io::Path folder, ElementFilesOptions options) {
-  return std::make_shared<const internal::FileCacheNode<T>>(std::move(input), std::move(folder),
-                                                            std::move(options), "cache");
+  return internal::make_file_cache(std::move(input), std::move(folder), std::move(options),
+                                   "cache");
 }
 
 /// See `Dataset::snapshot`.
 template <Encodable T>
 NodePtr<T> make_snapshot(NodePtr<T> input, io::Path folder, SnapshotOptions options) {
-  ElementFilesOptions files{options.files, options.compression, std::move(options.file_system)};
-  return std::make_shared<const internal::FileCacheNode<T>>(std::move(input), std::move(folder),
-                                                            std::move(files), "snapshot");
+  return internal::make_file_cache(
+      std::move(input), std::move(folder),
+      {options.files, options.compression, std::move(options.file_system)}, "snapshot");
 }
 
 }  // namespace brigade::data

@@ -4,73 +4,84 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "brigade/data/core/cancel_poller.h"
-#include "brigade/data/core/cardinality.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/position.h"
-#include "brigade/data/core/predicate.h"
+#include "brigade/data/core/transform.h"
+#include "brigade/data/transforms/map.h"
 
 namespace brigade::data {
 
 namespace internal {
 
+/// A user's predicate on elements; its errors name the step and the element.
+///
+/// Thread-safety: as the function.
+template <class F>
+struct Predicate {
+  std::shared_ptr<const F> function;
+  std::string where;
+  std::uint64_t epoch;
+
+  /// Whether it holds for `element`; `index` is counted from the start of the epoch.
+  template <class T>
+  bool operator()(const T& element, std::uint64_t index) const {
+    try {
+      return (*function)(element);
+    } catch (...) {
+      rethrow_at_element(where, epoch, index);
+    }
+  }
+};
+
 template <class F, class T>
-class FilterIterator final : public IteratorBase<T> {
+class FilterIterator final : public TransformIterator<T> {
  public:
   FilterIterator(std::unique_ptr<IteratorBase<T>> input, Predicate<F> predicate,
                  CancelPoller cancel_poller)
-      : input_(std::move(input)),
+      : TransformIterator<T>(std::move(input), "filter", {{"place", index_}}),
         predicate_(std::move(predicate)),
         cancel_poller_(std::move(cancel_poller)) {}
   std::optional<T> next() override {
     while (true) {
       cancel_poller_.poll();
       ++index_;  // counted even if it throws
-      auto element = input_->next();
+      auto element = this->input_->next();
       if (!element) break;
       if (predicate_(*element, index_ - 1)) return element;
     }
     --index_;
     return std::nullopt;
   }
-  io::StateTree save() const override {
-    return make_position("filter", {{"place", index_}}, input_->save());
-  }
-  void restore(const io::StateTree& state) override {
-    check_position(state, "filter");
-    const std::uint64_t index = position_number(state, "place");
-    input_->restore(position_input(state));
-    index_ = index;
-  }
 
  private:
-  std::unique_ptr<IteratorBase<T>> input_;
   Predicate<F> predicate_;
   CancelPoller cancel_poller_;
   std::uint64_t index_ = 0;  // elements read from the input
 };
 
 template <class F, class T>
-class FilterNode final : public TransformNode<T> {
-  static_assert(std::predicate<const F&, const T&>,
-                "The predicate of filter must be callable as fn(const element&), return bool, and "
-                "be const (no mutable lambda)");
-
+class TakeWhileIterator final : public TransformIterator<T> {
  public:
-  FilterNode(NodePtr<T> input, F predicate)
-      : TransformNode<T>(std::move(input), "filter"),
-        predicate_(std::make_shared<const F>(std::move(predicate))) {}
-  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
-    return std::make_unique<FilterIterator<F, T>>(
-        this->input_in_any_order().iterator(job),
-        Predicate<F>{predicate_, this->describe(), job.epoch}, CancelPoller(job.cancel));
+  TakeWhileIterator(std::unique_ptr<IteratorBase<T>> input, Predicate<F> predicate)
+      : TransformIterator<T>(std::move(input), "take_while",
+                             {{"place", index_}, {"has_ended", has_ended_}}),
+        predicate_(std::move(predicate)) {}
+  std::optional<T> next() override {
+    if (has_ended_) return std::nullopt;
+    ++index_;  // counted even if it throws
+    auto element = this->input_->next();
+    if (element && predicate_(*element, index_ - 1)) return element;
+    --index_;
+    has_ended_ = true;
+    return std::nullopt;
   }
-  std::int64_t cardinality() const override { return kUnknown; }
 
  private:
-  std::shared_ptr<const F> predicate_;
+  Predicate<F> predicate_;
+  std::uint64_t index_ = 0;
+  bool has_ended_ = false;
 };
 
 }  // namespace internal
@@ -78,7 +89,36 @@ class FilterNode final : public TransformNode<T> {
 /// See `Dataset::filter`.
 template <class T, class F>
 NodePtr<T> make_filter(NodePtr<T> input, F predicate) {
-  return std::make_shared<const internal::FilterNode<F, T>>(std::move(input), std::move(predicate));
+  static_assert(std::predicate<const F&, const T&>,
+                "The predicate of filter must be callable as fn(const element&), return bool, and "
+                "be const (no mutable lambda)");
+  return internal::make_transform<T>(
+      std::move(input), {.name = "filter", .cardinality = internal::unknown_cardinality},
+      [shared = std::make_shared<const F>(std::move(predicate))](
+          const Node<T>& from, const IteratorOptions& job, const Node<T>& self) {
+        return std::make_unique<internal::FilterIterator<F, T>>(
+            from.iterator(job), internal::Predicate<F>{shared, self.describe(), job.epoch},
+            internal::CancelPoller(job.cancel));
+      });
+}
+
+/// See `Dataset::take_while`.
+template <class T, class F>
+NodePtr<T> make_take_while(NodePtr<T> input, F predicate) {
+  static_assert(std::predicate<const F&, const T&>,
+                "The predicate of take_while must be callable as fn(const element&), return bool, "
+                "and be const (no mutable lambda)");
+  return internal::make_transform<T>(
+      std::move(input),
+      {.name = "take_while",
+       .cardinality = internal::unknown_cardinality,
+       .counts_elements = true,  // each shard ends independently
+       .rereads_input = true},
+      [shared = std::make_shared<const F>(std::move(predicate))](
+          const Node<T>& from, const IteratorOptions& job, const Node<T>& self) {
+        return std::make_unique<internal::TakeWhileIterator<F, T>>(
+            from.iterator(job), internal::Predicate<F>{shared, self.describe(), job.epoch});
+      });
 }
 
 }  // namespace brigade::data

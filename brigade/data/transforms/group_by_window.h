@@ -11,14 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/error_context.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/position.h"
+#include "brigade/data/core/inputs.h"
 #include "brigade/data/core/replayable_input.h"
-#include "brigade/data/interleave/inner_options.h"
+#include "brigade/data/core/transform.h"
 #include "brigade/data/transforms/grouping.h"
-#include "brigade/data/transforms/window_contents.h"
+#include "brigade/data/transforms/window.h"
 
 namespace brigade::data {
 
@@ -26,17 +24,6 @@ template <class T>
 class Dataset;
 
 namespace internal {
-
-/// The window size: a number or a function of the key. Throws kInvalidArgument if it is less
-/// than 1.
-std::function<std::int64_t(std::int64_t)> window_size_function(std::int64_t size);
-template <std::invocable<std::int64_t> F>
-std::function<std::int64_t(std::int64_t)> window_size_function(F size) {
-  return size;
-}
-
-/// "..., window 3: "
-std::string window_context(const std::string& where, std::uint64_t window, std::int64_t key);
 
 template <class Reduce, class T>
 struct ReductionTraits {
@@ -132,31 +119,6 @@ class GroupByWindowIterator final : public IteratorBase<U> {
   std::unique_ptr<IteratorBase<U>> window_iterator_;
 };
 
-template <class T, class U>
-class GroupByWindowNode final : public TransformNode<U, T> {
-  static_assert(std::is_copy_constructible_v<T>,
-                "group_by_window needs elements that can be copied: the dataset of a window may be "
-                "iterated more than once");
-
- public:
-  GroupByWindowNode(NodePtr<T> input, WindowReduction<T, U> reduction)
-      : TransformNode<U, T>(std::move(input), "group_by_window"),
-        reduction_(std::move(reduction)) {}
-  std::unique_ptr<IteratorBase<U>> iterator(const IteratorOptions& job) const override {
-    WindowReduction<T, U> reduction = reduction_;
-    reduction.rule.where = this->describe();
-    reduction.rule.epoch = job.epoch;
-    return std::make_unique<GroupByWindowIterator<T, U>>(
-        ReplayableInput<T>(this->input().iterator(job), job.cancel), std::move(reduction), job);
-  }
-  std::int64_t cardinality() const override { return kUnknown; }
-  /// Each shard has separate windows.
-  ShardingInfo sharding() const override { return this->sharding_of_counter(); }
-
- private:
-  WindowReduction<T, U> reduction_;
-};
-
 }  // namespace internal
 
 /// See `Dataset::group_by_window`.
@@ -165,6 +127,9 @@ auto make_group_by_window(NodePtr<T> input, Key key, Reduce reduce, Size size) {
   static_assert(std::is_invocable_r_v<std::int64_t, const Key&, const T&>,
                 "The key of group_by_window must be callable as fn(const element&) and return a "
                 "number");
+  static_assert(std::is_copy_constructible_v<T>,
+                "group_by_window needs elements that can be copied: the dataset of a window may be "
+                "iterated more than once");
   using U = typename internal::ReductionTraits<Reduce, T>::Result;
   internal::WindowReduction<T, U> reduction{
       .rule = {.key = std::move(key),
@@ -173,8 +138,20 @@ auto make_group_by_window(NodePtr<T> input, Key key, Reduce reduce, Size size) {
       .reduce = [reduce = std::move(reduce)](std::int64_t of, NodePtr<T> window) {
         return reduce(of, Dataset<T>(std::move(window))).node();
       }};
-  return NodePtr<U>(std::make_shared<const internal::GroupByWindowNode<T, U>>(
-      std::move(input), std::move(reduction)));
+  return internal::make_transform<U>(
+      std::move(input),
+      {.name = "group_by_window",
+       .cardinality = internal::unknown_cardinality,
+       .counts_elements = true,  // each shard has separate windows
+       .rereads_input = true},
+      [reduction = std::move(reduction)](const Node<T>& from, const IteratorOptions& job,
+                                         const Node<U>& self) {
+        internal::WindowReduction<T, U> of_pass = reduction;
+        of_pass.rule.where = self.describe();
+        of_pass.rule.epoch = job.epoch;
+        return std::make_unique<internal::GroupByWindowIterator<T, U>>(
+            internal::ReplayableInput<T>(from.iterator(job), job.cancel), std::move(of_pass), job);
+      });
 }
 
 }  // namespace brigade::data

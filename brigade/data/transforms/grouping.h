@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,10 +15,42 @@
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/replayable_input.h"
-#include "brigade/data/transforms/grouping_state.h"
 #include "brigade/data/transforms/map.h"
+#include "brigade/io/state_tree.h"
 
 namespace brigade::data::internal {
+
+struct GroupMembers {
+  std::int64_t key = 0;
+  std::vector<ReplayPoint> points;
+};
+
+/// The state of a grouping: how far the input was read, and which of its elements are still held.
+struct GroupingState {
+  ReplayPoint read;
+  std::vector<GroupMembers> groups;
+  std::optional<GroupMembers> open;  // a group that was returned but is still in use
+
+  /// The first element that must be read again; `read` if there is none.
+  const ReplayPoint& first() const;
+};
+
+/// One element to be read again.
+struct HeldElement {
+  std::uint64_t index = 0;
+  std::int64_t key = 0;
+  bool is_open = false;
+};
+
+/// All held elements in the order of the input.
+std::vector<HeldElement> held_in_order(const GroupingState& state);
+
+io::StateTree save_grouping(const GroupingState& state);
+/// Throws kInvalidArgument if the state is invalid. All points share the snapshot of the first.
+GroupingState load_grouping(const io::StateTree& state);
+
+/// Throws kInvalidArgument unless `size` is at least 1.
+std::size_t checked_group_size(std::int64_t size, std::int64_t key);
 
 /// Elements with the same key, and their positions in the input.
 template <class T>
@@ -126,5 +159,16 @@ class Grouping {
   GroupingRule<T> rule_;
   std::map<std::int64_t, Gathered> gathered_;
 };
+
+/// The window size: a number or a function of the key. Throws kInvalidArgument if it is less
+/// than 1.
+std::function<std::int64_t(std::int64_t)> window_size_function(std::int64_t size);
+template <std::invocable<std::int64_t> F>
+std::function<std::int64_t(std::int64_t)> window_size_function(F size) {
+  return size;
+}
+
+/// "..., window 3: "
+std::string window_context(const std::string& where, std::uint64_t window, std::int64_t key);
 
 }  // namespace brigade::data::internal

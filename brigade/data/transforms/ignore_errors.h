@@ -10,9 +10,8 @@
 #include <utility>
 
 #include "brigade/concurrency/cancel_token.h"
-#include "brigade/data/core/cardinality.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/position.h"
+#include "brigade/data/core/cancel_poller.h"
+#include "brigade/data/core/transform.h"
 
 namespace brigade::data {
 
@@ -84,7 +83,7 @@ class IgnoreErrorsIterator final : public IteratorBase<T> {
       } catch (const std::bad_alloc&) {  // not caused by the element
         throw;
       } catch (...) {
-        if (cancel_ && cancel_->is_cancelled()) throw;
+        if (is_cancelled(cancel_)) throw;
         ignored_.add_current();
       }
     }
@@ -103,31 +102,19 @@ class IgnoreErrorsIterator final : public IteratorBase<T> {
   std::optional<concurrency::CancelToken> cancel_;
 };
 
-template <class T>
-class IgnoreErrorsNode final : public TransformNode<T> {
- public:
-  IgnoreErrorsNode(NodePtr<T> input, IgnoreErrorsOptions options)
-      : TransformNode<T>(std::move(input), "ignore_errors"), options_(std::move(options)) {}
-  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
-    return std::make_unique<IgnoreErrorsIterator<T>>(
-        this->input_in_any_order().iterator(job),
-        IgnoredErrors(this->describe(), job.epoch, options_), job.cancel);
-  }
-  std::int64_t cardinality() const override {
-    return this->input().cardinality() == kInfinite ? kInfinite : kUnknown;
-  }
-
- private:
-  IgnoreErrorsOptions options_;
-};
-
 }  // namespace internal
 
 /// See `Dataset::ignore_errors`.
 template <class T>
 NodePtr<T> make_ignore_errors(NodePtr<T> input, IgnoreErrorsOptions options) {
-  return std::make_shared<const internal::IgnoreErrorsNode<T>>(std::move(input),
-                                                               std::move(options));
+  return internal::make_transform<T>(
+      std::move(input), {.name = "ignore_errors", .cardinality = internal::unknown_unless_infinite},
+      [options = std::move(options)](const Node<T>& from, const IteratorOptions& job,
+                                     const Node<T>& self) {
+        return std::make_unique<internal::IgnoreErrorsIterator<T>>(
+            from.iterator(job), internal::IgnoredErrors(self.describe(), job.epoch, options),
+            job.cancel);
+      });
 }
 
 }  // namespace brigade::data

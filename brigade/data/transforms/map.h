@@ -13,10 +13,9 @@
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/index_set.h"
-#include "brigade/data/core/node.h"
 #include "brigade/data/core/order.h"
 #include "brigade/data/core/pipelined_iterator.h"
-#include "brigade/data/core/position.h"
+#include "brigade/data/core/transform.h"
 #include "brigade/data/runtime/autotune.h"
 
 namespace brigade::data {
@@ -68,9 +67,6 @@ struct MapTraits {
 };
 
 std::string name_of_map(const MapOptions& options);
-std::uint64_t key_of_map(const MapOptions& options, const IteratorOptions& job,
-                         std::uint64_t depth);
-
 Order order_of_map(const MapOptions& options, const IteratorOptions& job);
 /// The thread settings, with `threads` threads at first.
 PipelineOptions pipeline_of_map(const MapOptions& options, std::size_t threads,
@@ -194,7 +190,8 @@ class MapNode final : public TransformNode<typename MapTraits<F, T>::Result, T> 
 
  private:
   MapCall<F, T> call_of(const IteratorOptions& job) const {
-    return {function_, this->describe(), job.epoch, key_of_map(options_, job, this->depth()),
+    return {function_, this->describe(), job.epoch,
+            key_of_stream("map", options_.seed, job, this->depth(), job.epoch),
             job.cancel.value_or(concurrency::CancelToken())};
   }
 

@@ -80,14 +80,6 @@ std::string name_of_resample(const ResampleTarget& target, const ResampleOptions
   return base::str_cat("rejection_resample(", listed(target.target), from, seed, ")");
 }
 
-std::uint64_t key_of_resample(const ResampleOptions& options, const IteratorOptions& job,
-                              std::uint64_t depth) {
-  constexpr const char* kStream = "rejection_resample";
-  const std::uint64_t key = options.seed ? base::derive_seed(*options.seed, kStream, 0, job.epoch)
-                                         : base::derive_seed(job.seed, kStream, depth, job.epoch);
-  return key_in_shard(key, job.shard);
-}
-
 Resampler::Resampler(std::uint64_t key, ResampleTarget target)
     : key_(key), target_(std::move(target)) {
   if (estimates()) {

@@ -11,9 +11,7 @@
 #include <vector>
 
 #include "brigade/data/core/cancel_poller.h"
-#include "brigade/data/core/cardinality.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/position.h"
+#include "brigade/data/core/transform.h"
 #include "brigade/data/transforms/map.h"
 #include "brigade/io/state_tree.h"
 
@@ -51,8 +49,6 @@ ResampleTarget checked_resample(std::vector<double> target, std::vector<double> 
 /// Whether every element is kept.
 bool keeps_all(const ResampleTarget& target);
 std::string name_of_resample(const ResampleTarget& target, const ResampleOptions& options);
-std::uint64_t key_of_resample(const ResampleOptions& options, const IteratorOptions& job,
-                              std::uint64_t depth);
 
 /// Decides which elements of one pass are kept: a function of the key, the elements' indices and,
 /// if the distribution is estimated, the classes so far.
@@ -139,37 +135,6 @@ class ResampleIterator final : public IteratorBase<std::tuple<std::int64_t, T>> 
   std::uint64_t index_ = 0;  // elements read from the input
 };
 
-template <class F, class T>
-class ResampleNode final : public TransformNode<std::tuple<std::int64_t, T>, T> {
-  static_assert(std::invocable<const F&, const T&>,
-                "The function of rejection_resample must be callable as fn(const element&), return "
-                "the class as a number from 0 on, and be const (no mutable lambda)");
-
- public:
-  ResampleNode(NodePtr<T> input, F class_of, ResampleTarget target, const ResampleOptions& options)
-      : TransformNode<std::tuple<std::int64_t, T>, T>(std::move(input),
-                                                      name_of_resample(target, options)),
-        class_of_(std::make_shared<const F>(std::move(class_of))),
-        target_(std::move(target)),
-        options_(options) {}
-  std::unique_ptr<IteratorBase<std::tuple<std::int64_t, T>>> iterator(
-      const IteratorOptions& job) const override {
-    return std::make_unique<ResampleIterator<F, T>>(
-        this->input_in_any_order().iterator(job),
-        typename ResampleIterator<F, T>::Call{class_of_, this->describe(), job.epoch},
-        Resampler(key_of_resample(options_, job, this->depth()), target_),
-        CancelPoller(job.cancel));
-  }
-  std::int64_t cardinality() const override {
-    return keeps_all(target_) ? this->input().cardinality() : kUnknown;
-  }
-
- private:
-  std::shared_ptr<const F> class_of_;
-  ResampleTarget target_;
-  ResampleOptions options_;
-};
-
 }  // namespace internal
 
 /// See `Dataset::rejection_resample`.
@@ -177,9 +142,25 @@ template <class T, class F>
 NodePtr<std::tuple<std::int64_t, T>> make_rejection_resample(NodePtr<T> input, F class_of,
                                                              std::vector<double> target_dist,
                                                              const ResampleOptions& options) {
-  return std::make_shared<const internal::ResampleNode<F, T>>(
-      std::move(input), std::move(class_of),
-      internal::checked_resample(std::move(target_dist), options.initial_dist), options);
+  static_assert(std::invocable<const F&, const T&>,
+                "The function of rejection_resample must be callable as fn(const element&), return "
+                "the class as a number from 0 on, and be const (no mutable lambda)");
+  using Iterator = internal::ResampleIterator<F, T>;
+  using Out = std::tuple<std::int64_t, T>;
+  auto target = internal::checked_resample(std::move(target_dist), options.initial_dist);
+  internal::TransformSpec spec{.name = internal::name_of_resample(target, options)};
+  if (!internal::keeps_all(target)) spec.cardinality = internal::unknown_cardinality;
+  return internal::make_transform<Out>(
+      std::move(input), std::move(spec),
+      [shared = std::make_shared<const F>(std::move(class_of)), target = std::move(target),
+       seed = options.seed](const Node<T>& from, const IteratorOptions& job,
+                            const Node<Out>& self) {
+        const std::uint64_t key =
+            internal::key_of_stream("rejection_resample", seed, job, self.depth(), job.epoch);
+        return std::make_unique<Iterator>(
+            from.iterator(job), typename Iterator::Call{shared, self.describe(), job.epoch},
+            internal::Resampler(key, target), internal::CancelPoller(job.cancel));
+      });
 }
 
 }  // namespace brigade::data

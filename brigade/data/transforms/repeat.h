@@ -6,9 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "brigade/data/core/cardinality.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/position.h"
+#include "brigade/data/core/transform.h"
 
 namespace brigade::data {
 
@@ -116,34 +114,23 @@ class RepeatIterator final : public IteratorBase<T> {
   std::unique_ptr<IteratorBase<T>> input_;  // null at the end, and if it could not be created
 };
 
-template <class T>
-class RepeatNode final : public TransformNode<T> {
- public:
-  RepeatNode(NodePtr<T> input, std::int64_t count)
-      : TransformNode<T>(std::move(input), name_of_repeat(count), "repeat"), count_(count) {
-    cardinality_of_repeat(this->input().cardinality(), count);  // throws if the count overflows
-  }
-  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
-    return std::make_unique<RepeatIterator<T>>(this->input_in_any_order(), options, count_);
-  }
-  std::int64_t cardinality() const override {
-    return cardinality_of_repeat(this->input().cardinality(), count_);
-  }
-  /// With endless passes over shards of different sizes, the shards drift into different passes.
-  ShardingInfo sharding() const override {
-    return count_ == kForever ? this->sharding_of_counter() : this->input().sharding();
-  }
-
- private:
-  std::int64_t count_;
-};
-
 }  // namespace internal
 
 /// See `Dataset::repeat`.
 template <class T>
 NodePtr<T> make_repeat(NodePtr<T> input, std::int64_t count) {
-  return std::make_shared<const internal::RepeatNode<T>>(std::move(input), count);
+  internal::TransformSpec spec{
+      .name = internal::name_of_repeat(count),
+      .fixed = "repeat",
+      .cardinality = [count](std::int64_t all) { return cardinality_of_repeat(all, count); },
+      // With endless passes over shards of different sizes, the shards drift into different passes.
+      .counts_elements = count == kForever};
+  cardinality_of_repeat(input->cardinality(), count);  // throws if the count overflows
+  return internal::make_transform<T>(
+      std::move(input), std::move(spec),
+      [count](const Node<T>& from, const IteratorOptions& job, const Node<T>&) {
+        return std::make_unique<internal::RepeatIterator<T>>(from, job, count);
+      });
 }
 
 }  // namespace brigade::data

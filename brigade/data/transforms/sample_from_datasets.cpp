@@ -7,7 +7,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/data/core/cardinality.h"
-#include "brigade/data/core/position.h"
+#include "brigade/data/core/transform.h"
 
 namespace brigade::data::internal {
 
@@ -64,28 +64,28 @@ std::vector<double> weights_for(std::vector<double> weights, std::size_t dataset
   return weights;
 }
 
-std::uint64_t key_of_sample(const SampleOptions& options, const IteratorOptions& job,
-                            std::uint64_t depth) {
-  const bool is_new = options.rerandomize_each_iteration;
-  const std::uint64_t epoch = is_new ? job.epoch : 0;
-  const std::uint64_t key = options.seed ? base::derive_seed(*options.seed, "sample", 0, epoch)
-                                         : base::derive_seed(job.seed, "sample", depth, epoch);
-  return key_in_shard(key, job.shard);
-}
-
-std::int64_t cardinality_of_sample(const std::vector<std::int64_t>& inputs, WhenEmpty when_empty) {
-  if (inputs.size() == 1) return inputs.front();
-  const auto is_endless = [](std::int64_t cardinality) { return cardinality == kInfinite; };
-  const bool never_ends = when_empty == WhenEmpty::kStop
-                              ? std::all_of(inputs.begin(), inputs.end(), is_endless)
-                              : std::any_of(inputs.begin(), inputs.end(), is_endless);
-  return never_ends ? kInfinite : kUnknown;
-}
-
-InputLabels labels_of_sample(const std::vector<double>& weights) {
+SelectionSpec spec_of_sample(std::vector<double> weights, const SampleOptions& options) {
   InputLabels labels;
   for (const double weight : weights) labels.push_back(base::str_cat(weight, " of "));
-  return labels;
+  const bool stops = options.when_empty == WhenEmpty::kStop;
+  return {
+      .name = "sample_from_datasets",
+      .when_empty = options.when_empty,
+      .make_selector =
+          [weights = std::move(weights), options](const IteratorOptions& job, std::uint64_t depth) {
+            const std::uint64_t epoch = options.rerandomize_each_iteration ? job.epoch : 0;
+            return std::make_unique<RandomSelector>(
+                key_of_stream("sample", options.seed, job, depth, epoch), weights);
+          },
+      .cardinality =
+          [stops](const std::vector<std::int64_t>& inputs) {
+            if (inputs.size() == 1) return inputs.front();
+            const bool never_ends = stops ? all_endless(inputs) : has_endless(inputs);
+            return never_ends ? kInfinite : kUnknown;
+          },
+      .labels = std::move(labels),
+      // An exhausted dataset that ends the iteration does so at another index in each shard.
+      .counts_elements = stops};
 }
 
 }  // namespace brigade::data::internal

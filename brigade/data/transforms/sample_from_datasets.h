@@ -54,65 +54,8 @@ class RandomSelector final : public InputSelector {
 /// there are as many as datasets, none is negative or not finite, and one is more than 0.
 std::vector<double> weights_for(std::vector<double> weights, std::size_t datasets);
 
-std::uint64_t key_of_sample(const SampleOptions& options, const IteratorOptions& job,
-                            std::uint64_t depth);
-
-std::int64_t cardinality_of_sample(const std::vector<std::int64_t>& inputs, WhenEmpty when_empty);
-
-/// "0.3 of ", "0.7 of ".
-InputLabels labels_of_sample(const std::vector<double>& weights);
-
-template <class T>
-class SampleNode final : public Node<T> {
- public:
-  SampleNode(std::vector<NodePtr<T>> inputs, std::vector<double> weights,
-             const SampleOptions& options)
-      : inputs_(inputs_in_any_order(std::move(inputs))),
-        weights_(std::move(weights)),
-        options_(options) {}
-  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
-    return std::make_unique<SelectingIterator<T>>(
-        inputs_, std::make_unique<RandomSelector>(key_of_sample(options_, job, depth()), weights_),
-        options_.when_empty, sharding(), job, kName);
-  }
-  std::int64_t cardinality() const override {
-    return cardinality_of_sample(
-        of_each(inputs_, [](const auto& node) { return node.cardinality(); }), options_.when_empty);
-  }
-  std::string describe() const override {
-    return describe_inputs(name(),
-                           of_each(inputs_, [](const auto& node) { return node.describe(); }),
-                           labels_of_sample(weights_));
-  }
-  PipelineDescription pipeline() const override {
-    return {step_of_inputs(name(),
-                           of_each(inputs_, [](const auto& node) { return node.pipeline(); }),
-                           labels_of_sample(weights_))};
-  }
-  Order order(const IteratorOptions& options) const override {
-    return order_of_inputs(of_each(inputs_, [&](const auto& node) { return node.order(options); }));
-  }
-  std::uint64_t depth() const override {
-    return depth_above(of_each(inputs_, [](const auto& node) { return node.depth(); }));
-  }
-  /// If an exhausted dataset ends the iteration, it does so at a different index in each shard.
-  ShardingInfo sharding() const override {
-    ShardingInfo sharding =
-        sharding_of_joined(of_each(inputs_, [](const auto& node) { return node.sharding(); }));
-    const bool counts = options_.when_empty == WhenEmpty::kStop;
-    if (counts && sharding.counting_step.empty()) sharding.counting_step = kName;
-    return sharding;
-  }
-
- private:
-  static constexpr const char* kName = "sample_from_datasets";
-
-  std::string name() const { return selection_name(kName, options_.when_empty); }
-
-  std::vector<NodePtr<T>> inputs_;
-  std::vector<double> weights_;
-  SampleOptions options_;
-};
+/// How `sample_from_datasets` selects among datasets with these weights.
+SelectionSpec spec_of_sample(std::vector<double> weights, const SampleOptions& options);
 
 }  // namespace internal
 
@@ -139,8 +82,9 @@ Dataset<T> sample_from_datasets(const std::vector<Dataset<T>>& datasets,
     nodes.push_back(datasets[i].node());
     their_weights.push_back(weights[i]);
   }
-  return Dataset<T>(std::make_shared<const internal::SampleNode<T>>(
-      std::move(nodes), std::move(their_weights), options));
+  auto spec = internal::spec_of_sample(std::move(their_weights), options);
+  return Dataset<T>(
+      std::make_shared<const internal::SelectingNode<T>>(std::move(nodes), std::move(spec)));
 }
 
 }  // namespace brigade::data

@@ -42,11 +42,4 @@ std::string encoded_of_state(const io::StateTree& state) {
   return bytes;
 }
 
-void throw_scan_too_short(std::uint64_t count) {
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The saved scan had read ", count,
-                            " elements, but its input now has fewer: was it saved from other "
-                            "data?"));
-}
-
 }  // namespace brigade::data::internal

@@ -10,11 +10,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "brigade/base/strings.h"
 #include "brigade/data/core/cancel_poller.h"
-#include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/codec.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/position.h"
+#include "brigade/data/core/transform.h"
 #include "brigade/data/transforms/map.h"
 
 namespace brigade::data {
@@ -25,8 +24,6 @@ namespace internal {
 /// kInvalidArgument if the leaf is not such a value.
 io::StateTree state_of_encoded(std::string_view bytes);
 std::string encoded_of_state(const io::StateTree& state);
-/// Throws kInvalidArgument: the input has fewer than `count` elements.
-[[noreturn]] void throw_scan_too_short(std::uint64_t count);
 
 template <class State, class F, class T>
 struct ScanTraits {
@@ -85,7 +82,9 @@ class ScanIterator final : public IteratorBase<typename ScanTraits<State, F, T>:
     } else {
       check_source_position(index, node_.cardinality(), node_.describe());
       start();
-      if (cancellable_skip(*this, index, options_.cancel) != index) throw_scan_too_short(index);
+      if (cancellable_skip(*this, index, options_.cancel) == index) return;
+      throw_data_too_short(base::str_cat("The saved scan had read ", index,
+                                         " elements, but its input now has fewer"));
     }
   }
 
@@ -113,35 +112,22 @@ class ScanIterator final : public IteratorBase<typename ScanTraits<State, F, T>:
   std::uint64_t index_ = 0;
 };
 
-template <class State, class F, class T>
-class ScanNode final : public TransformNode<typename ScanTraits<State, F, T>::Result, T> {
- public:
-  using Result = typename ScanTraits<State, F, T>::Result;
-
-  ScanNode(NodePtr<T> input, State initial, F function)
-      : TransformNode<Result, T>(std::move(input), "scan"),
-        call_{std::make_shared<const F>(std::move(function)), std::move(initial), {}} {}
-  std::unique_ptr<IteratorBase<Result>> iterator(const IteratorOptions& job) const override {
-    ScanCall<State, F, T> call = call_;
-    call.where = this->describe();
-    return std::make_unique<ScanIterator<State, F, T>>(this->input(), job, std::move(call));
-  }
-  std::int64_t cardinality() const override { return this->input().cardinality(); }
-  /// Each shard has a separate state.
-  ShardingInfo sharding() const override { return this->sharding_of_counter(); }
-
- private:
-  ScanCall<State, F, T> call_;
-};
-
 }  // namespace internal
 
 /// See `Dataset::scan`.
 template <class T, class State, class F>
 NodePtr<typename internal::ScanTraits<State, F, T>::Result> make_scan(NodePtr<T> input,
                                                                       State initial, F function) {
-  return std::make_shared<const internal::ScanNode<State, F, T>>(
-      std::move(input), std::move(initial), std::move(function));
+  using Result = typename internal::ScanTraits<State, F, T>::Result;
+  return internal::make_transform<Result>(
+      std::move(input),
+      // Each shard has a separate state.
+      {.name = "scan", .counts_elements = true, .rereads_input = true},
+      [initial = std::move(initial), shared = std::make_shared<const F>(std::move(function))](
+          const Node<T>& from, const IteratorOptions& job, const Node<Result>& self) {
+        return std::make_unique<internal::ScanIterator<State, F, T>>(
+            from, job, internal::ScanCall<State, F, T>{shared, initial, self.describe()});
+      });
 }
 
 }  // namespace brigade::data

@@ -18,15 +18,6 @@ std::string name_of_shuffle(const ShuffleOptions& options) {
   return name + ")";
 }
 
-std::uint64_t key_of_shuffle(const ShuffleOptions& options, const IteratorOptions& job,
-                             std::uint64_t depth) {
-  const bool is_reshuffled = options.reshuffle_each_iteration;
-  const std::uint64_t epoch = is_reshuffled ? job.epoch : 0;
-  const std::uint64_t key = options.seed ? base::derive_seed(*options.seed, "shuffle", 0, epoch)
-                                         : base::derive_seed(job.seed, "shuffle", depth, epoch);
-  return key_in_shard(key, job.shard);
-}
-
 ReplayedBuffer replay_shuffle(std::uint64_t key, std::uint64_t buffer_size,
                               ShuffleProgress progress,
                               const std::optional<concurrency::CancelToken>& cancel) {
@@ -88,10 +79,8 @@ std::vector<std::size_t> slots_by_index(const std::vector<std::uint64_t>& indice
 }
 
 void throw_input_too_short(std::uint64_t filled) {
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The saved shuffle had read ", filled,
-                            " elements, but its input now has fewer: was it saved from other "
-                            "data?"));
+  throw_data_too_short(base::str_cat("The saved shuffle had read ", filled,
+                                     " elements, but its input now has fewer"));
 }
 
 }  // namespace brigade::data::internal

@@ -12,8 +12,7 @@
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/element_result.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/position.h"
+#include "brigade/data/core/transform.h"
 
 namespace brigade::data {
 
@@ -33,10 +32,6 @@ namespace internal {
 /// Returns the transform's name for messages. Throws kInvalidArgument if the buffer size is less
 /// than 1.
 std::string name_of_shuffle(const ShuffleOptions& options);
-
-/// The key of this epoch's random stream.
-std::uint64_t key_of_shuffle(const ShuffleOptions& options, const IteratorOptions& job,
-                             std::uint64_t depth);
 
 /// The progress of a shuffle: `filled` elements were read from the input, `drawn` of them returned.
 struct ShuffleProgress {
@@ -60,6 +55,7 @@ ShuffleProgress load_shuffle(const io::StateTree& state, std::uint64_t key,
                              std::uint64_t buffer_size);
 /// The slots in the order of the input elements they hold.
 std::vector<std::size_t> slots_by_index(const std::vector<std::uint64_t>& indices);
+/// Throws kInvalidArgument: the input has fewer elements than the shuffle had read.
 [[noreturn]] void throw_input_too_short(std::uint64_t filled);
 
 template <class T>
@@ -103,7 +99,7 @@ class ShuffleIterator final : public IteratorBase<T> {
     };
     for (const std::size_t slot : slots_by_index(replayed.indices)) {
       pass_to(replayed.indices[slot]);
-      buffer_[slot] = read();
+      buffer_[slot] = result_unless_cancelled(*input_, job_.cancel);
       if (buffer_[slot].is_end()) throw_input_too_short(progress.filled);
       ++position;
     }
@@ -118,20 +114,12 @@ class ShuffleIterator final : public IteratorBase<T> {
     while (!input_has_ended_ && buffer_.size() < buffer_size_) {
       // A failed element keeps its slot and fails when it is drawn, so that the order of the others
       // does not depend on it.
-      ElementResult<T> result = read();
+      ElementResult<T> result = result_unless_cancelled(*input_, job_.cancel);
       input_has_ended_ = result.is_end();
       if (input_has_ended_) return;
       buffer_.push_back(std::move(result));
       ++progress_.filled;
     }
-  }
-  /// Throws if the iteration is cancelled: that is not a failed element.
-  ElementResult<T> read() {
-    ElementResult<T> result = result_of_next(*input_);
-    if (result.error && job_.cancel && job_.cancel->is_cancelled()) {
-      std::rethrow_exception(result.error);
-    }
-    return result;
   }
 
   const Node<T>& node_;
@@ -145,28 +133,19 @@ class ShuffleIterator final : public IteratorBase<T> {
   bool input_has_ended_ = false;
 };
 
-template <class T>
-class ShuffleNode final : public TransformNode<T> {
- public:
-  ShuffleNode(NodePtr<T> input, const ShuffleOptions& options)
-      : TransformNode<T>(std::move(input), name_of_shuffle(options)), options_(options) {}
-  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
-    return std::make_unique<ShuffleIterator<T>>(this->input(), job,
-                                                key_of_shuffle(options_, job, this->depth()),
-                                                static_cast<std::uint64_t>(options_.buffer_size));
-  }
-  std::int64_t cardinality() const override { return this->input().cardinality(); }
-
- private:
-  ShuffleOptions options_;
-};
-
 }  // namespace internal
 
 /// See `Dataset::shuffle`.
 template <class T>
 NodePtr<T> make_shuffle(NodePtr<T> input, const ShuffleOptions& options) {
-  return std::make_shared<const internal::ShuffleNode<T>>(std::move(input), options);
+  return internal::make_transform<T>(
+      std::move(input), {.name = internal::name_of_shuffle(options), .rereads_input = true},
+      [options](const Node<T>& from, const IteratorOptions& job, const Node<T>& self) {
+        const std::uint64_t epoch = options.reshuffle_each_iteration ? job.epoch : 0;
+        return std::make_unique<internal::ShuffleIterator<T>>(
+            from, job, internal::key_of_stream("shuffle", options.seed, job, self.depth(), epoch),
+            static_cast<std::uint64_t>(options.buffer_size));
+      });
 }
 
 }  // namespace brigade::data

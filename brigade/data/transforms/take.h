@@ -1,14 +1,15 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "brigade/data/core/cardinality.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/position.h"
+#include "brigade/concurrency/cancel_token.h"
+#include "brigade/data/core/cancel_poller.h"
+#include "brigade/data/core/transform.h"
 
 namespace brigade::data {
 
@@ -17,57 +18,62 @@ namespace internal {
 /// For `take` and `skip`: all elements.
 inline constexpr std::int64_t kAll = -1;
 
-/// Returns the transform's name for messages. Throws kInvalidArgument if `count` is negative.
+/// The transforms' names for messages. Throw kInvalidArgument if `count` is negative.
 std::string name_of_take(std::int64_t count);
+std::string name_of_skip(std::int64_t count);
 
 template <class T>
-class TakeIterator final : public IteratorBase<T> {
+class TakeIterator final : public TransformIterator<T> {
  public:
   TakeIterator(std::unique_ptr<IteratorBase<T>> input, std::uint64_t count)
-      : input_(std::move(input)), count_(count) {}
+      : TransformIterator<T>(std::move(input), "take", {{"taken", taken_}}), count_(count) {}
   std::optional<T> next() override {
     if (taken_ >= count_) return std::nullopt;
     ++taken_;
-    return input_->next();
+    return this->input_->next();
   }
   std::uint64_t skip(std::uint64_t count) override {
-    const std::uint64_t left = count_ - taken_;
-    const std::uint64_t passed = input_->skip(count < left ? count : left);
+    const std::uint64_t passed = this->input_->skip(std::min(count, count_ - taken_));
     taken_ += passed;
     return passed;
   }
-  io::StateTree save() const override {
-    return make_position("take", {{"taken", taken_}}, input_->save());
-  }
   void restore(const io::StateTree& state) override {
-    check_position(state, "take");
-    input_->restore(position_input(state));
-    const std::uint64_t taken = position_number(state, "taken");
-    taken_ = taken < count_ ? taken : count_;
+    TransformIterator<T>::restore(state);
+    taken_ = std::min(taken_, count_);
   }
 
  private:
-  std::unique_ptr<IteratorBase<T>> input_;
   std::uint64_t count_;
   std::uint64_t taken_ = 0;
 };
 
 template <class T>
-class TakeNode final : public TransformNode<T> {
+class SkipIterator final : public TransformIterator<T> {
  public:
-  TakeNode(NodePtr<T> input, std::int64_t count)
-      : TransformNode<T>(std::move(input), name_of_take(count), "take"), count_(count) {}
-  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
-    return std::make_unique<TakeIterator<T>>(this->input_in_any_order().iterator(options),
-                                             static_cast<std::uint64_t>(count_));
+  SkipIterator(std::unique_ptr<IteratorBase<T>> input, std::uint64_t count,
+               std::optional<concurrency::CancelToken> cancel)
+      : TransformIterator<T>(std::move(input), "skip", {{"has_skipped", has_skipped_}}),
+        count_(count),
+        cancel_(std::move(cancel)) {}
+  std::optional<T> next() override {
+    skip_the_head();
+    return this->input_->next();
   }
-  std::int64_t cardinality() const override {
-    return cardinality_of_take(this->input().cardinality(), count_);
+  std::uint64_t skip(std::uint64_t count) override {
+    skip_the_head();
+    return this->input_->skip(count);
   }
-  ShardingInfo sharding() const override { return this->sharding_of_counter(); }
 
  private:
-  std::int64_t count_;
+  void skip_the_head() {  // only on the first `next`: creating an iterator must stay cheap
+    if (has_skipped_) return;
+    cancellable_skip(*this->input_, count_, cancel_);
+    has_skipped_ = true;
+  }
+
+  std::uint64_t count_;
+  std::optional<concurrency::CancelToken> cancel_;
+  bool has_skipped_ = false;
 };
 
 }  // namespace internal
@@ -76,7 +82,32 @@ class TakeNode final : public TransformNode<T> {
 template <class T>
 NodePtr<T> make_take(NodePtr<T> input, std::int64_t count) {
   if (count == internal::kAll) return input;
-  return std::make_shared<const internal::TakeNode<T>>(std::move(input), count);
+  return internal::make_transform<T>(
+      std::move(input),
+      {.name = internal::name_of_take(count),
+       .fixed = "take",
+       .cardinality = [count](std::int64_t all) { return cardinality_of_take(all, count); },
+       .counts_elements = true},
+      [count](const Node<T>& from, const IteratorOptions& job, const Node<T>&) {
+        return std::make_unique<internal::TakeIterator<T>>(from.iterator(job),
+                                                           static_cast<std::uint64_t>(count));
+      });
+}
+
+/// See `Dataset::skip`.
+template <class T>
+NodePtr<T> make_skip(NodePtr<T> input, std::int64_t count) {
+  if (count == internal::kAll) return make_take(std::move(input), 0);
+  return internal::make_transform<T>(
+      std::move(input),
+      {.name = internal::name_of_skip(count),
+       .cardinality = [count](std::int64_t all) { return cardinality_of_skip(all, count); },
+       .counts_elements = true,
+       .rereads_input = true},
+      [count](const Node<T>& from, const IteratorOptions& job, const Node<T>&) {
+        return std::make_unique<internal::SkipIterator<T>>(
+            from.iterator(job), static_cast<std::uint64_t>(count), job.cancel);
+      });
 }
 
 }  // namespace brigade::data

@@ -11,17 +11,14 @@
 #include <unordered_set>
 #include <utility>
 
+#include "brigade/base/strings.h"
 #include "brigade/data/core/cancel_poller.h"
-#include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/element_result.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/position.h"
+#include "brigade/data/core/transform.h"
 
 namespace brigade::data {
 
 namespace internal {
-
-[[noreturn]] void throw_unique_too_short(std::uint64_t count);
 
 template <class T>
 concept Hashable = requires(const T& element) {
@@ -71,7 +68,10 @@ class UniqueIterator final : public IteratorBase<T> {
     for (; read_ < read; ++read_) {
       cancel_poller_.poll();
       ElementResult<T> result = result_of_next(*input_);
-      if (result.is_end()) throw_unique_too_short(read);
+      if (result.is_end()) {
+        throw_data_too_short(base::str_cat("The position saved in unique is after element ", read,
+                                           " of an input that now has fewer"));
+      }
       if (result.element) seen_.insert(std::move(*result.element));
     }
   }
@@ -91,28 +91,24 @@ class UniqueIterator final : public IteratorBase<T> {
   std::uint64_t read_ = 0;  // elements of the input
 };
 
-template <class T>
-class UniqueNode final : public TransformNode<T> {
-  static_assert(std::copy_constructible<T> && (Hashable<T> || Ordered<T>),
-                "unique needs elements that can be copied and compared: with std::hash and ==, or "
-                "with <");
-
- public:
-  explicit UniqueNode(NodePtr<T> input) : TransformNode<T>(std::move(input), "unique") {}
-  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
-    return std::make_unique<UniqueIterator<T>>(this->input(), job);
-  }
-  std::int64_t cardinality() const override { return kUnknown; }
-  /// Elements that are unique within a shard may occur in several shards.
-  ShardingInfo sharding() const override { return this->sharding_of_counter(); }
-};
-
 }  // namespace internal
 
 /// See `Dataset::unique`.
 template <class T>
 NodePtr<T> make_unique_elements(NodePtr<T> input) {
-  return std::make_shared<const internal::UniqueNode<T>>(std::move(input));
+  static_assert(std::copy_constructible<T> && (internal::Hashable<T> || internal::Ordered<T>),
+                "unique needs elements that can be copied and compared: with std::hash and ==, or "
+                "with <");
+  return internal::make_transform<T>(
+      std::move(input),
+      // Elements that are unique within a shard may occur in several shards.
+      {.name = "unique",
+       .cardinality = internal::unknown_cardinality,
+       .counts_elements = true,
+       .rereads_input = true},
+      [](const Node<T>& from, const IteratorOptions& job, const Node<T>&) {
+        return std::make_unique<internal::UniqueIterator<T>>(from, job);
+      });
 }
 
 }  // namespace brigade::data

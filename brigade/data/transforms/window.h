@@ -3,19 +3,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
-#include "brigade/data/core/cardinality.h"
-#include "brigade/data/core/node.h"
-#include "brigade/data/core/position.h"
-#include "brigade/data/core/replay_point.h"
+#include "brigade/base/strings.h"
+#include "brigade/data/core/element_result.h"
+#include "brigade/data/core/indexed_source.h"
 #include "brigade/data/core/replayable_input.h"
+#include "brigade/data/core/transform.h"
 #include "brigade/data/transforms/batch.h"
-#include "brigade/data/transforms/window_contents.h"
 
 namespace brigade::data {
 
@@ -48,6 +49,25 @@ std::string name_of_window(std::int64_t size, const WindowOptions& options);
 /// The number of windows in `elements` elements.
 std::uint64_t count_windows(std::uint64_t elements, const WindowShape& shape);
 std::int64_t cardinality_of_window(std::int64_t input, const WindowShape& shape);
+
+/// Elements, or their errors, shared by several windows.
+template <class T>
+using SharedResults = std::vector<std::shared_ptr<const ElementResult<T>>>;
+
+/// The source of a window's dataset: returns copies of the elements and throws the errors.
+template <class T>
+NodePtr<T> make_window_contents(SharedResults<T> window) {
+  const auto size = static_cast<std::int64_t>(window.size());
+  auto shared = std::make_shared<const SharedResults<T>>(std::move(window));
+  return std::make_shared<const IndexedNode<T>>(
+      size,
+      [shared](std::int64_t index) -> T {
+        const ElementResult<T>& result = *(*shared)[static_cast<std::size_t>(index)];
+        if (result.error) std::rethrow_exception(result.error);
+        return *result.element;
+      },
+      base::str_cat("a window of ", size));
+}
 
 template <class T>
 class WindowIterator final : public IteratorBase<Dataset<T>> {
@@ -119,42 +139,29 @@ class WindowIterator final : public IteratorBase<Dataset<T>> {
   std::deque<Held> buffer_;  // from start_ on
 };
 
-template <class T>
-class WindowNode final : public TransformNode<Dataset<T>, T> {
-  static_assert(
-      std::is_copy_constructible_v<T>,
-      "window needs elements that can be copied: windows overlap, and each may be iterated "
-      "over more than once");
-
- public:
-  WindowNode(NodePtr<T> input, std::int64_t size, const WindowOptions& options)
-      : TransformNode<Dataset<T>, T>(std::move(input), name_of_window(size, options)),
-        shape_(shape_of_window(size, options)),
-        is_partition_(shape_.stride == 1 && shape_.shift == shape_.span &&
-                      shape_.remainder == Remainder::kKeep) {}
-  std::unique_ptr<IteratorBase<Dataset<T>>> iterator(const IteratorOptions& job) const override {
-    return std::make_unique<WindowIterator<T>>(
-        ReplayableInput<T>(this->input().iterator(job), job.cancel), shape_);
-  }
-  std::int64_t cardinality() const override {
-    return cardinality_of_window(this->input().cardinality(), shape_);
-  }
-  /// Windows do not span several shards.
-  ShardingInfo sharding() const override {
-    return is_partition_ ? this->input().sharding() : this->sharding_of_counter();
-  }
-
- private:
-  WindowShape shape_;
-  bool is_partition_;  // each element is in exactly one window
-};
-
 }  // namespace internal
 
 /// See `Dataset::window`.
 template <class T>
 NodePtr<Dataset<T>> make_window(NodePtr<T> input, std::int64_t size, const WindowOptions& options) {
-  return std::make_shared<const internal::WindowNode<T>>(std::move(input), size, options);
+  static_assert(
+      std::is_copy_constructible_v<T>,
+      "window needs elements that can be copied: windows overlap, and each may be iterated "
+      "over more than once");
+  const internal::WindowShape shape = internal::shape_of_window(size, options);
+  const bool is_partition = shape.stride == 1 && shape.shift == shape.span &&
+                            shape.remainder == Remainder::kKeep;  // each element is in one window
+  return internal::make_transform<Dataset<T>>(
+      std::move(input),
+      {.name = internal::name_of_window(size, options),
+       .cardinality =
+           [shape](std::int64_t all) { return internal::cardinality_of_window(all, shape); },
+       .counts_elements = !is_partition,  // windows do not span several shards
+       .rereads_input = true},
+      [shape](const Node<T>& from, const IteratorOptions& job, const Node<Dataset<T>>&) {
+        return std::make_unique<internal::WindowIterator<T>>(
+            internal::ReplayableInput<T>(from.iterator(job), job.cancel), shape);
+      });
 }
 
 }  // namespace brigade::data

@@ -1,4 +1,4 @@
-#include "brigade/data/transforms/single_element.h"
+#include "brigade/data/dataset.h"
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"

@@ -1,10 +1,9 @@
-#include "brigade/data/transforms/grouping_state.h"
+#include "brigade/data/transforms/grouping.h"
 
 #include <algorithm>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/data/core/replay_point.h"
 
 namespace brigade::data::internal {
 namespace {
@@ -92,6 +91,16 @@ std::size_t checked_group_size(std::int64_t size, std::int64_t key) {
   if (size >= 1) return static_cast<std::size_t>(size);
   throw Error(ErrorCode::kInvalidArgument, base::str_cat("The window size of key ", key, " is ",
                                                          size, "; it must be 1 or more"));
+}
+
+std::function<std::int64_t(std::int64_t)> window_size_function(std::int64_t size) {
+  check_argument(size >= 1, base::str_cat("group_by_window: the window size is ", size,
+                                          "; it must be 1 or more"));
+  return [size](std::int64_t) { return size; };
+}
+
+std::string window_context(const std::string& where, std::uint64_t window, std::int64_t key) {
+  return base::str_cat(where, ", window ", window, " (key ", key, "): ");
 }
 
 }  // namespace brigade::data::internal
