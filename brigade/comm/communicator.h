@@ -68,6 +68,8 @@ inline constexpr std::array kCollectives{
     CollectiveTraits{.names = {"make_buffer"}},
 };
 
+static_assert(kCollectives.size() == static_cast<std::size_t>(Collective::kMakeBuffer) + 1);
+
 constexpr const CollectiveTraits& traits_of(Collective kind) {
   return kCollectives[static_cast<std::size_t>(kind)];
 }

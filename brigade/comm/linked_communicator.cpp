@@ -44,11 +44,10 @@ struct FlatForm {
 
 class LinkedCommunicator final : public ProcessCommunicator {
  public:
-  LinkedCommunicator(std::unique_ptr<ProcessLink> link, int rank, int world_size, WireDtype wire,
-                     std::string name)
+  LinkedCommunicator(std::unique_ptr<ProcessLink> link, WireDtype wire, std::string name)
       : link_(std::move(link)),
-        rank_(rank),
-        world_size_(world_size),
+        rank_(link_->rank()),
+        world_size_(link_->world_size()),
         wire_(wire),
         name_(std::move(name)) {}
   /// Other processes may still be in a step that failed here.
@@ -312,10 +311,8 @@ class LinkedCommunicator final : public ProcessCommunicator {
 }  // namespace
 
 std::unique_ptr<ProcessCommunicator> make_linked_communicator(std::unique_ptr<ProcessLink> link,
-                                                              int rank, int world_size,
                                                               WireDtype wire, std::string name) {
-  return std::make_unique<LinkedCommunicator>(std::move(link), rank, world_size, wire,
-                                              std::move(name));
+  return std::make_unique<LinkedCommunicator>(std::move(link), wire, std::move(name));
 }
 
 }  // namespace brigade::comm

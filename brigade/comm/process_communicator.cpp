@@ -103,23 +103,20 @@ std::unique_ptr<ProcessLink> make_link(const std::shared_ptr<cluster::Membership
 std::unique_ptr<ProcessCommunicator> make_process_communicator(
     std::shared_ptr<cluster::Membership> membership, const CommunicationOptions& options) {
   check_options(options);
-  const int rank = membership->self().rank;
-  const int world_size = static_cast<int>(membership->members().size());
   const std::string self = base::str_cat(membership->self());
   if (options.transport == Transport::kNccl) refuse_nccl();
   if (options.transport == Transport::kMpi && !mpi_is_built_in())
     make_mpi_link(membership, "", options);  // throws the reason, for a single process too
-  if (world_size == 1) {
+  if (membership->members().size() == 1) {
     const Transport transport =
         options.transport == Transport::kAuto ? Transport::kSharedMemory : options.transport;
-    return make_linked_communicator(make_single_link(transport), rank, world_size, options.wire,
-                                    self);
+    return make_linked_communicator(make_single_link(transport), options.wire, self);
   }
   // The n-th communicators of all members belong together.
-  const std::int64_t number = membership->add(base::str_cat("comm/count/", rank), 1);
+  const std::int64_t number =
+      membership->add(base::str_cat("comm/count/", membership->self().rank), 1);
   const std::string name = base::str_cat("comm/", membership->generation(), "/", number);
-  return make_linked_communicator(make_link(membership, name, options), rank, world_size,
-                                  options.wire, self);
+  return make_linked_communicator(make_link(membership, name, options), options.wire, self);
 }
 
 }  // namespace brigade::comm

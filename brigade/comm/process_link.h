@@ -65,6 +65,8 @@ class ProcessLink {
   static constexpr std::size_t kMaxText = 4096;
 
   virtual ~ProcessLink() = default;
+  int rank() const { return rank_; }
+  int world_size() const { return world_size_; }
   virtual Transport transport() const = 0;
 
   /// Exchanges headers. Returns those of all ranks, by rank, valid until the next call. Whatever a
@@ -90,8 +92,6 @@ class ProcessLink {
   /// `chunk_bytes`: the most bytes that `gather` takes.
   ProcessLink(int rank, int world_size, std::int64_t chunk_bytes);
 
-  int rank() const { return rank_; }
-  int world_size() const { return world_size_; }
   void count_sent(std::int64_t bytes) { bytes_sent_ += bytes; }
 
  private:
@@ -113,7 +113,6 @@ class ProcessLink {
 /// the same step, flattens tensors and copies results back, knows which tensors are in its buffers,
 /// and remembers the first failure. `name` is this process's name in the errors of other ranks.
 std::unique_ptr<ProcessCommunicator> make_linked_communicator(std::unique_ptr<ProcessLink> link,
-                                                              int rank, int world_size,
                                                               WireDtype wire, std::string name);
 
 /// The link of a single process.

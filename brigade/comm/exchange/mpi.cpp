@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -19,7 +20,6 @@
 #include "brigade/comm/collective_watchdog.h"
 #include "brigade/comm/exchange/exchange_link.h"
 #include "brigade/comm/peer_status.h"
-#include "brigade/concurrency/mutex.h"
 
 namespace brigade::comm {
 
@@ -48,37 +48,6 @@ constexpr milliseconds kLastMessages{500};
 /// How long to wait in MPI_Finalize for the other processes.
 constexpr std::chrono::seconds kFinalizeTimeout{30};
 
-/// Ends the process if this is not destroyed in time.
-class EndInTime {
- public:
-  explicit EndInTime(int status) : thread_([this, status] { watch(status); }) {}
-  ~EndInTime() {
-    {
-      const concurrency::MutexLock lock(mutex_);
-      is_done_ = true;
-      changed_.notify_all();
-    }
-    thread_.join();
-  }
-
- private:
-  void watch(int status) {
-    const auto until = std::chrono::steady_clock::now() + kFinalizeTimeout;
-    const concurrency::MutexLock lock(mutex_);
-    while (!is_done_) {
-      if (changed_.wait_until(mutex_, until)) continue;
-      base::log_warning(base::str_cat("MPI_Finalize has waited ", kFinalizeTimeout.count(),
-                                      " s for other processes; this one ends without it."));
-      ::_exit(status);
-    }
-  }
-
-  concurrency::Mutex mutex_;
-  concurrency::Condition changed_;
-  bool is_done_ BRIGADE_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
-};
-
 bool is_initialized() {
   int is_begun = 0;
   MPI_Initialized(&is_begun);
@@ -93,8 +62,16 @@ bool is_finalized() {
 
 void finalize_at_exit(int status, void*) {
   if (status != 0 || is_finalized()) return;
-  const EndInTime in_time(status);
+  const auto is_done = std::make_shared<std::atomic<bool>>(false);
+  std::thread([status, is_done] {
+    std::this_thread::sleep_for(kFinalizeTimeout);
+    if (*is_done) return;
+    base::log_warning(base::str_cat("MPI_Finalize has waited ", kFinalizeTimeout.count(),
+                                    " s for other processes; this one ends without it."));
+    ::_exit(status);
+  }).detach();  // the end of the process ends it
   MPI_Finalize();
+  *is_done = true;
 }
 
 void check_threads(int level) {

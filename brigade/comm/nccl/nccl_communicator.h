@@ -22,11 +22,11 @@ class NcclRunner {
   virtual void run(int local_rank, const CollectiveCall& call) = 0;
 };
 
-/// The communicator of local rank `local_rank` over `runner`. In every reduction and broadcast all
-/// ranks first compare their calls, dtypes, shapes and strides over `host`. If all agree and NCCL
-/// supports the tensors, NCCL makes the call; otherwise `host` makes it, or reports on every rank
-/// which ranks differ. So NCCL never gets a call that it would refuse or that other ranks do not
-/// make.
+/// The communicator of local rank `local_rank` over `runner`. In every call of a kind that
+/// `runs_on_nccl` all ranks first compare their calls, dtypes, shapes and strides over `host`. If
+/// all agree and NCCL supports the tensors, NCCL makes the call; otherwise `host` makes it, or
+/// reports on every rank which ranks differ. So NCCL never gets a call that it would refuse or that
+/// other ranks do not make.
 std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<NcclRunner> runner,
                                                      int local_rank,
                                                      std::unique_ptr<Communicator> host);

@@ -25,33 +25,6 @@ std::size_t total_bytes(int world_size) {
          2 * (world_size + 1) * static_cast<std::size_t>(SharedLayout::kChunkBytes);
 }
 
-/// What the members report to each other through the store before they share memory. An empty text:
-/// success.
-class MappingResults {
- public:
-  MappingResults(cluster::Membership& membership, const std::string& name,
-                 std::chrono::milliseconds timeout)
-      : membership_(membership), name_(name), timeout_(timeout) {}
-
-  void report(const std::string& text) { membership_.set(key(membership_.self().rank), text); }
-
-  /// Throws if any member reported a failure, hence on all members.
-  void check_all() {
-    for (const cluster::Member& member : membership_.members()) {
-      const std::string text = membership_.get(key(member.rank), timeout_);
-      if (text.empty()) continue;
-      throw Error(ErrorCode::kUnavailable, base::str_cat(member, ": ", text));
-    }
-  }
-
- private:
-  std::string key(int rank) const { return base::str_cat(name_, "/mapped/", rank); }
-
-  cluster::Membership& membership_;
-  const std::string name_;
-  const std::chrono::milliseconds timeout_;
-};
-
 /// The segment's handle as rank 0 writes it: "<pid> <descriptor> <nonce> <nonce>"; empty: it could
 /// not be created.
 std::string to_text(const SegmentHandle& handle) {
@@ -86,15 +59,20 @@ SharedSegment make_or_open(cluster::Membership& membership, const std::string& k
 SharedLayout SharedLayout::create_or_map(cluster::Membership& membership, const std::string& name,
                                          std::chrono::milliseconds timeout) {
   const int world_size = static_cast<int>(membership.members().size());
-  MappingResults results(membership, name, timeout);
+  const auto key_of = [&](int rank) { return base::str_cat(name, "/mapped/", rank); };
   SharedSegment segment;
+  std::string failure;
   try {
     segment = make_or_open(membership, name + "/segment", total_bytes(world_size), timeout);
-    results.report("");
   } catch (const Error& error) {
-    results.report(error.what());
+    failure = error.what();
   }
-  results.check_all();
+  // All members read what all report, so all throw if one of them could not map it.
+  membership.set(key_of(membership.self().rank), failure);
+  for (const cluster::Member& member : membership.members()) {
+    const std::string text = membership.get(key_of(member.rank), timeout);
+    if (!text.empty()) throw Error(ErrorCode::kUnavailable, base::str_cat(member, ": ", text));
+  }
   segment.close_descriptor();
   return SharedLayout(std::move(segment), world_size);
 }
