@@ -74,7 +74,10 @@ class BenchCommand final : public Command {
   }
 
   int run() override {
-    check_flags();
+    model_.options();
+    batch_.check();
+    check_at_least("--steps", steps_, 1);
+    check_at_least("--warmup-steps", warmup_, 0);
     const optim::UpdateRulePtr rule = optimizer_.rule();
     const auto strategy = strategy_.make();
     const std::int64_t batch = batch_.global_size(strategy->num_replicas_in_sync());
@@ -99,13 +102,6 @@ class BenchCommand final : public Command {
          {"warmup_steps", base::str_cat(warmup_)},
          {"steps", base::str_cat(steps_)}},
         {.what = "benchmarks", .advice = "start every worker with the same flags"});
-  }
-
-  void check_flags() const {
-    model_.options();
-    batch_.check();
-    check_at_least("--steps", steps_, 1);
-    check_at_least("--warmup-steps", warmup_, 0);
   }
 
   Json result(const distribute::Strategy& strategy, std::int64_t batch,

@@ -92,18 +92,16 @@ Measured read_batches(BatchIterator& batches, const InputLength& length) {
 }
 
 Json json_of(const data::StageStats& step) {
-  Json json;
-  json["name"] = step.name;
-  json["elements"] = step.elements;
-  json["elements_per_second"] = step.elements_per_second;
-  json["threads"] = step.threads;
-  json["capacity"] = step.capacity;
-  json["queue_depth"] = step.queue_depth;
-  json["busy"] = step.busy;
-  json["without_core"] = step.delayed;
-  json["stall"] = step.stall;
-  json["starved"] = step.starved;
-  return json;
+  return {{"name", step.name},
+          {"elements", step.elements},
+          {"elements_per_second", step.elements_per_second},
+          {"threads", step.threads},
+          {"capacity", step.capacity},
+          {"queue_depth", step.queue_depth},
+          {"busy", step.busy},
+          {"without_core", step.delayed},
+          {"stall", step.stall},
+          {"starved", step.starved}};
 }
 
 /// Reads batches. The warm-up, in which autotuning finds its settings, is not measured.

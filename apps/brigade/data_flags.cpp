@@ -4,7 +4,7 @@
 #include "apps/brigade/flag_group.h"
 #include "apps/brigade/flag_values.h"
 #include "brigade/base/strings.h"
-#include "brigade/input/image_ops.h"
+#include "brigade/input/image_tensor.h"
 #include "brigade/input/synthetic.h"
 
 namespace brigade::command {

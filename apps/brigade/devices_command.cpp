@@ -57,13 +57,11 @@ std::string format_table(const std::vector<Row>& rows) {
 }
 
 Json json_of(const device::Device& device) {
-  Json json;
-  json["name"] = device.name.to_string();
-  json["tensorflow_name"] = device.name.tensorflow_name();
-  json["torch_device"] = device.torch_device.str();
-  json["cores"] = device.cores.cores();
-  json["threads"] = device.threads;
-  return json;
+  return {{"name", device.name.to_string()},
+          {"tensorflow_name", device.name.tensorflow_name()},
+          {"torch_device", device.torch_device.str()},
+          {"cores", device.cores.cores()},
+          {"threads", device.threads}};
 }
 
 // One device for each memory: devices that share a memory reach the others in the same way.

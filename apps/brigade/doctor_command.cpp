@@ -45,14 +45,12 @@ struct Findings {
 };
 
 Json json_of(const cluster::ClusterConfig& config) {
-  Json json;
-  json["source"] = config.source;
-  json["task"] = to_string(config.task);
-  json["rank"] = config.rank;
-  json["world_size"] = config.world_size;
-  json["rendezvous"] = config.rendezvous;
-  json["generation"] = config.generation;
-  return json;
+  return {{"source", config.source},
+          {"task", to_string(config.task)},
+          {"rank", config.rank},
+          {"world_size", config.world_size},
+          {"rendezvous", config.rendezvous},
+          {"generation", config.generation}};
 }
 
 std::string text_of(const cluster::ClusterConfig& config) {
@@ -118,13 +116,11 @@ void look_at_key(const cluster::ClusterSpec& cluster, Findings& findings) {
 }
 
 Json json_of(const cluster::AddressReport& report) {
-  Json json;
-  json["task"] = to_string(report.task);
-  json["address"] = report.address;
-  json["state"] = to_string(report.reachability);
-  json["port"] = report.port ? Json(to_string(*report.port)) : Json(nullptr);
-  json["detail"] = report.detail;
-  return json;
+  return {{"task", to_string(report.task)},
+          {"address", report.address},
+          {"state", to_string(report.reachability)},
+          {"port", report.port ? Json(to_string(*report.port)) : Json(nullptr)},
+          {"detail", report.detail}};
 }
 
 std::string text_of(const cluster::AddressReport& report) {

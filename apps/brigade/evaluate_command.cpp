@@ -93,7 +93,9 @@ class EvaluateCommand final : public Command {
 
   int run() override {
     fill_in(set_up([&] { return directory().configuration(); }), parser_, model_, data_);
-    check_flags();
+    model_.options();
+    data_.check();
+    batch_.check();
     const auto weights =
         set_up([&] { return directory().read_weights(hash_mismatch(allow_changed_weights_)); });
     const auto strategy = strategy_.make();
@@ -114,12 +116,6 @@ class EvaluateCommand final : public Command {
 
  private:
   RunDirectory directory() const { return {io::posix_file_system(), model_dir_}; }
-
-  void check_flags() const {
-    model_.options();
-    data_.check();
-    batch_.check();
-  }
 
   void report(const distribute::Strategy& strategy, const train::EvaluationResult& result,
               double seconds, std::span<const checkpoint::NamedTensor> weights) const {
@@ -145,9 +141,8 @@ class EvaluateCommand final : public Command {
     for (const NotFinite& each : broken) json["not_finite"][each.name] = each.count;
     json["tuning"] = tuning::report().describe();
     json["model_dir"] = model_dir_;
-    output_.print(json, base::str_cat("test accuracy    ", fixed(100 * result.accuracy, 2),
-                                      " %\ntest loss        ", fixed(result.loss, 4),
-                                      "\nexamples         ", result.examples, "\n"));
+    output_.print(json, base::str_cat(evaluation_text(result.accuracy, result.loss),
+                                      "examples         ", result.examples, "\n"));
   }
 
   ModelFlags model_;

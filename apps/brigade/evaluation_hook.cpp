@@ -4,8 +4,6 @@
 
 #include "apps/brigade/report.h"
 #include "brigade/base/error.h"
-#include "brigade/base/log.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::command {
 namespace {
@@ -80,9 +78,7 @@ std::optional<train::EvaluationResult> EvaluationHook::evaluate(std::int64_t ste
 void EvaluationHook::write(std::int64_t step, const train::EvaluationResult& result) {
   results_[step] = result;
   if (!options_.strategy.is_chief()) return;
-  base::log_info(base::str_cat("evaluation at step ", step, ": accuracy ",
-                               fixed(100 * result.accuracy, 2), " %, loss ",
-                               fixed(result.loss, 4)));
+  log_evaluation(step, result);
   if (!summaries_) return;
   const std::array<summary::TaggedScalar, 2> scalars{
       {{.tag = "loss", .value = result.loss}, {.tag = "accuracy", .value = result.accuracy}}};

@@ -1,5 +1,3 @@
-#include "apps/brigade/evaluator.h"
-
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <thread>
@@ -8,10 +6,11 @@
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/report.h"
 #include "apps/brigade/run_directory.h"
+#include "apps/brigade/train_flags.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
-#include "brigade/train/evaluation/evaluation_loop.h"
+#include "brigade/train/evaluation/checkpoint_evaluation.h"
 
 namespace brigade::command {
 namespace {
@@ -50,13 +49,6 @@ class TrainingWatch {
   std::filesystem::file_time_type began_;
 };
 
-Json as_json(const train::EvaluationReport& evaluated, const train::EvaluationResult& result) {
-  return {{"step", evaluated.step},
-          {"accuracy", result.accuracy},
-          {"loss", result.loss},
-          {"examples", result.examples}};
-}
-
 }  // namespace
 
 int run_evaluator(const TrainFlags& flags) {
@@ -91,25 +83,22 @@ int run_evaluator(const TrainFlags& flags) {
   base::log_info(base::str_cat("evaluating the checkpoints of ", model_dir));
   while (!training.has_begun() && !training.has_ended() && !interrupt.received())
     std::this_thread::sleep_for(kPoll);  // another process's file: nothing else would wake us
-  train::evaluation_loop(
-      state, checkpoints_in(model_dir), evaluation,
-      {.each = {.summary_dir = evaluations_in(model_dir)},
-       .interval = std::chrono::milliseconds(0),
-       .timeout = kPoll,
-       .timeout_fn =
-           [&] {
-             return interrupt.received() || training.has_ended()
-                        ? train::AfterTimeout::kEnd
-                        : train::AfterTimeout::kKeepWaiting;
-           },
-       .poll = kPoll,
-       .on_evaluated =
-           [&](const train::EvaluationReport& evaluated) {
-             all.push_back(as_json(evaluated, result));
-             base::log_info(base::str_cat("evaluation at step ", evaluated.step, ": accuracy ",
-                                          fixed(100 * result.accuracy, 2), " %, loss ",
-                                          fixed(result.loss, 4)));
-           }});
+  train::evaluation_loop(state, checkpoints_in(model_dir), evaluation,
+                         {.each = {.summary_dir = evaluations_in(model_dir)},
+                          .interval = std::chrono::milliseconds(0),
+                          .timeout = kPoll,
+                          .timeout_fn =
+                              [&] {
+                                return interrupt.received() || training.has_ended()
+                                           ? train::AfterTimeout::kEnd
+                                           : train::AfterTimeout::kKeepWaiting;
+                              },
+                          .poll = kPoll,
+                          .on_evaluated =
+                              [&](const train::EvaluationReport& evaluated) {
+                                all.push_back(evaluation_json(evaluated.step, result));
+                                log_evaluation(evaluated.step, result);
+                              }});
   if (flags.output.json)
     print_json({{"task", "evaluator"}, {"evaluations", all}, {"model_dir", model_dir}});
   return interrupt.received() ? exit_code_after(*interrupt.received()) : kDone;

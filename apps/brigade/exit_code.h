@@ -31,10 +31,6 @@ class UsageError : public std::runtime_error {
 /// can fix.
 bool is_user_error(ErrorCode code);
 
-/// The error's text, with the flag that allows what was refused, if there is one: the library's
-/// errors do not name flags.
-std::string text_with_flag(const Error& error);
-
 /// Calls `prepare`, turning errors that the user can fix into UsageError. For everything that a
 /// command does before its work begins; the same errors later are failures (exit 1).
 template <class Prepare>
@@ -42,7 +38,7 @@ auto set_up(Prepare&& prepare) {
   try {
     return std::forward<Prepare>(prepare)();
   } catch (const Error& error) {
-    if (is_user_error(error.code())) throw UsageError(text_with_flag(error));
+    if (is_user_error(error.code())) throw UsageError(error.what());
     throw;
   }
 }

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/brigade/commands.h"
-#include "apps/brigade/existing_checkpoints.h"
+#include "apps/brigade/complete_checkpoint.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/report.h"
 #include "apps/brigade/weights.h"
@@ -59,14 +59,12 @@ std::string time_text(std::int64_t milliseconds) {
 }
 
 Json json_of(const InspectedTensor& tensor) {
-  Json json;
-  json["section"] = to_string(tensor.section);
-  json["name"] = tensor.name;
-  json["dtype"] = tensor.dtype;
-  json["shape"] = tensor.shape;
-  json["bytes"] = tensor.bytes;
-  json["not_finite"] = tensor.not_finite;
-  return json;
+  return {{"section", to_string(tensor.section)},
+          {"name", tensor.name},
+          {"dtype", tensor.dtype},
+          {"shape", tensor.shape},
+          {"bytes", tensor.bytes},
+          {"not_finite", tensor.not_finite}};
 }
 
 template <class T>
@@ -90,12 +88,10 @@ Json json_of(const Inspection& seen) {
 }
 
 Json json_of(const TensorDifference& difference) {
-  Json json;
-  json["section"] = to_string(difference.section);
-  json["name"] = difference.name;
-  json["a"] = difference.a;
-  json["b"] = difference.b;
-  return json;
+  return {{"section", to_string(difference.section)},
+          {"name", difference.name},
+          {"a", difference.a},
+          {"b", difference.b}};
 }
 
 Json json_of(const Comparison& found) {

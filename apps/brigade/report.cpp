@@ -10,8 +10,10 @@
 #include <string_view>
 
 #include "brigade/base/error.h"
+#include "brigade/base/log.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/train/model/evaluate.h"
 
 namespace brigade::command {
 
@@ -42,6 +44,24 @@ void OutputFlag::add_to(CLI::App& app) {
 
 void OutputFlag::print(const Json& object, const std::string& text) const {
   json ? print_json(object) : print_text(text);
+}
+
+Json evaluation_json(std::int64_t step, const train::EvaluationResult& result) {
+  return {{"step", step},
+          {"accuracy", result.accuracy},
+          {"loss", result.loss},
+          {"examples", result.examples}};
+}
+
+void log_evaluation(std::int64_t step, const train::EvaluationResult& result) {
+  base::log_info(base::str_cat("evaluation at step ", step, ": accuracy ",
+                               fixed(100 * result.accuracy, 2), " %, loss ",
+                               fixed(result.loss, 4)));
+}
+
+std::string evaluation_text(double accuracy, double loss) {
+  return base::str_cat("test accuracy    ", fixed(100 * accuracy, 2), " %\ntest loss        ",
+                       fixed(loss, 4), "\n");
 }
 
 std::int64_t peak_memory() {

@@ -8,6 +8,9 @@
 namespace CLI {
 class App;
 }
+namespace brigade::train {
+struct EvaluationResult;
+}
 
 namespace brigade::command {
 
@@ -31,6 +34,13 @@ struct OutputFlag {
   /// Writes `object` with the flag, else the text.
   void print(const Json& object, const std::string& text) const;
 };
+
+/// An evaluation at a step, as JSON.
+Json evaluation_json(std::int64_t step, const train::EvaluationResult& result);
+/// Logs it as one line.
+void log_evaluation(std::int64_t step, const train::EvaluationResult& result);
+/// "test accuracy ..." and "test loss ...", a line each.
+std::string evaluation_text(double accuracy, double loss);
 
 /// The peak memory of this process so far, in bytes.
 std::int64_t peak_memory();

@@ -8,15 +8,16 @@
 #include <set>
 #include <system_error>
 
-#include "apps/brigade/existing_checkpoints.h"
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
 #include "brigade/checkpoint/weights_hash.h"
 #include "brigade/io/atomic_write.h"
 #include "brigade/io/file_system.h"
 #include "brigade/io/own_files.h"
 #include "brigade/io/strict_json.h"
+#include "brigade/train/session/training_state.h"
 
 namespace brigade::command {
 namespace {
@@ -101,6 +102,42 @@ std::string with_saved_step(const std::string& run_json, std::int64_t step) {
   Json run = Json::parse(run_json);
   run[kSavedStep] = step;
   return run.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+[[noreturn]] void refuse_without_complete(const io::Path& model_dir, std::int64_t steps_made,
+                                          const std::vector<checkpoint::BrokenCheckpoint>& broken) {
+  const std::string why =
+      broken.empty()
+          ? base::str_cat("there is no checkpoint in ", checkpoints_in(model_dir))
+          : base::str_cat("none of its checkpoints is complete (", broken.back().reason, ")");
+  throw Error(
+      ErrorCode::kDataLoss,
+      base::str_cat("the run in the model directory ", model_dir, " cannot be resumed after its ",
+                    steps_made > 0 ? base::str_cat(steps_made, " steps: ") : "steps: ", why,
+                    "; put a complete one back, start from another run's checkpoint by "
+                    "--resume PATH and another --model-dir, or start over with "
+                    "--overwrite"));
+}
+
+/// Throws unless the run in `model_dir` can be resumed under `seed`. `steps_made` is the number of
+/// steps in its run.json. Throws kDataLoss if none of its checkpoints is complete, though it has
+/// made steps or has broken checkpoints; kInvalidArgument if the newest was saved with another
+/// seed. Reads the newest.
+void check_can_resume(const std::shared_ptr<io::FileSystem>& files, const io::Path& model_dir,
+                      std::int64_t steps_made, std::uint64_t seed) {
+  const auto found = checkpoint::find_latest_complete(files, checkpoints_in(model_dir));
+  if (!found.checkpoint) {
+    if (steps_made == 0 && found.broken.empty()) return;
+    refuse_without_complete(model_dir, steps_made, found.broken);
+  }
+  const std::optional<std::uint64_t> saved = train::saved_seed(*found.checkpoint);
+  if (!saved || *saved == seed) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("the checkpoint ", found.checkpoint->path(),
+                            " belongs to another training: it was saved with seed ", *saved,
+                            ", and the seed is ", seed,
+                            "; put the run's own checkpoints back, choose another --model-dir, or "
+                            "start over with --overwrite"));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/resolver.h"
+#include "brigade/device/device.h"
 #include "brigade/distribute/strategies/central_storage_strategy.h"
 #include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
@@ -25,8 +26,16 @@ std::vector<std::string> parse_devices(const std::string& text) {
   return names;
 }
 
-device::PlacementOptions placement(const StrategyFlags& flags) {
-  return {.log = flags.log_device_placement};
+/// The options with what all strategies take.
+template <class Options>
+Options with_common(Options options, const StrategyFlags& flags) {
+  options.allow_oversubscription = flags.allow_oversubscription;
+  options.seed = static_cast<std::uint64_t>(flags.seed);
+  options.placement.log = flags.log_device_placement;
+  if constexpr (requires { options.threads_per_replica; }) {
+    options.threads_per_replica = flags.threads_per_replica;
+  }
+  return options;
 }
 
 std::unique_ptr<distribute::Strategy> make_one_device(const StrategyFlags& flags) {
@@ -36,40 +45,27 @@ std::unique_ptr<distribute::Strategy> make_one_device(const StrategyFlags& flags
                                    names.size(), "; use --strategy mirrored"));
   }
   return std::make_unique<distribute::OneDeviceStrategy>(
-      distribute::OneDeviceOptions{.device = names.empty() ? "" : names.front(),
-                                   .threads = flags.threads_per_replica,
-                                   .allow_oversubscription = flags.allow_oversubscription,
-                                   .seed = static_cast<std::uint64_t>(flags.seed),
-                                   .placement = placement(flags)});
+      with_common(distribute::OneDeviceOptions{.device = names.empty() ? "" : names.front(),
+                                               .threads = flags.threads_per_replica},
+                  flags));
 }
 
 std::unique_ptr<distribute::Strategy> make_mirrored(const StrategyFlags& flags) {
   return std::make_unique<distribute::MirroredStrategy>(
-      distribute::MirroredOptions{.devices = parse_devices(flags.devices),
-                                  .threads_per_replica = flags.threads_per_replica,
-                                  .allow_oversubscription = flags.allow_oversubscription,
-                                  .seed = static_cast<std::uint64_t>(flags.seed),
-                                  .placement = placement(flags)});
+      with_common(distribute::MirroredOptions{.devices = parse_devices(flags.devices)}, flags));
 }
 
 std::unique_ptr<distribute::Strategy> make_central_storage(const StrategyFlags& flags) {
   return std::make_unique<distribute::CentralStorageStrategy>(
-      distribute::CentralStorageOptions{.compute_devices = parse_devices(flags.devices),
-                                        .parameter_device = flags.controller,
-                                        .threads_per_replica = flags.threads_per_replica,
-                                        .allow_oversubscription = flags.allow_oversubscription,
-                                        .seed = static_cast<std::uint64_t>(flags.seed),
-                                        .name = flags.strategy,
-                                        .placement = placement(flags)});
+      with_common(distribute::CentralStorageOptions{.compute_devices = parse_devices(flags.devices),
+                                                    .parameter_device = flags.controller,
+                                                    .name = flags.strategy},
+                  flags));
 }
 
 std::unique_ptr<distribute::Strategy> make_multi_worker_mirrored(const StrategyFlags& flags) {
-  distribute::MultiWorkerMirroredOptions options{
-      .devices = parse_devices(flags.devices),
-      .threads_per_replica = flags.threads_per_replica,
-      .allow_oversubscription = flags.allow_oversubscription,
-      .seed = static_cast<std::uint64_t>(flags.seed),
-      .placement = placement(flags)};
+  auto options = with_common(
+      distribute::MultiWorkerMirroredOptions{.devices = parse_devices(flags.devices)}, flags);
   flags.cluster.apply_to(options);
   const cluster::ClusterConfig cluster = flags.cluster.resolve();
   StartWatch watch;
@@ -143,7 +139,13 @@ std::unique_ptr<distribute::Strategy> StrategyFlags::make() const {
                                    " has no controller; leave out --controller, or use --strategy "
                                    "central_storage or towers"));
   }
-  return set_up([&] { return strategy_makers().at(strategy)(*this); });
+  return set_up([&] {
+    try {
+      return strategy_makers().at(strategy)(*this);
+    } catch (const device::OversubscriptionError& error) {  // the library's errors name no flags
+      throw UsageError(base::str_cat(error.what(), " (--allow-oversubscription)"));
+    }
+  });
 }
 
 bool StrategyFlags::is_evaluator() const {

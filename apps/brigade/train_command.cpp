@@ -7,7 +7,6 @@
 
 #include "apps/brigade/commands.h"
 #include "apps/brigade/evaluation_hook.h"
-#include "apps/brigade/evaluator.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/interrupt.h"
 #include "apps/brigade/report.h"

@@ -68,11 +68,12 @@ void CheckpointFlags::check() const {
   if (resume.empty()) {
     throw UsageError("--resume is ''; give auto, never, or the path of a checkpoint");
   }
-  if (!model_dir.empty()) return;
-  if (save_every) throw UsageError("--save-every needs --model-dir, the folder for checkpoints");
-  if (keep_last) throw UsageError("--keep-last needs --model-dir, the folder for checkpoints");
-  if (writers)
-    throw UsageError("--checkpoint-writers needs --model-dir, the folder for checkpoints");
+  for (const auto& [flag, is_given] : {std::pair("--save-every", save_every.has_value()),
+                                       std::pair("--keep-last", keep_last.has_value()),
+                                       std::pair("--checkpoint-writers", writers.has_value())}) {
+    if (!is_given || !model_dir.empty()) continue;
+    throw UsageError(base::str_cat(flag, " needs --model-dir, the folder for checkpoints"));
+  }
 }
 
 ExistingRun CheckpointFlags::existing_run() const {

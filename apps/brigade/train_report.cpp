@@ -39,13 +39,7 @@ double input_fraction(const std::vector<distribute::StepTimes>& replicas) {
 
 Json evaluations_json(const std::map<std::int64_t, train::EvaluationResult>& evaluations) {
   Json all = Json::array();
-  for (const auto& [step, result] : evaluations) {
-    Json& one = all.emplace_back(Json::object());
-    one["step"] = step;
-    one["accuracy"] = result.accuracy;
-    one["loss"] = result.loss;
-    one["examples"] = result.examples;
-  }
+  for (const auto& [step, result] : evaluations) all.push_back(evaluation_json(step, result));
   return all;
 }
 
@@ -127,8 +121,7 @@ std::string summary(const Json& result) {
   }
   if (!result["eval_accuracy"].is_null()) {
     text +=
-        base::str_cat("test accuracy    ", fixed(100 * result["eval_accuracy"].get<double>(), 2),
-                      " %\ntest loss        ", fixed(result["eval_loss"].get<double>(), 4), "\n");
+        evaluation_text(result["eval_accuracy"].get<double>(), result["eval_loss"].get<double>());
   }
   return text +
          base::str_cat("weights sha256   ", result["weights_sha256"].get<std::string>(), "\n");
