@@ -7,7 +7,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/metrics/confusion.h"
+#include "brigade/metrics/metric_shapes.h"
 
 namespace brigade::metrics {
 
