@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
 #include "brigade/layers/layer_scope.h"
 
 namespace brigade::layers {
@@ -31,8 +33,20 @@ using NamedLayer = std::function<at::Tensor(const at::Tensor& inputs, const std:
 ///
 /// TensorFlow: slim.repeat (which without a scope names them for the layer's Python function).
 /// Throws kInvalidArgument for a negative number of repetitions.
-at::Tensor repeat(const at::Tensor& inputs, int repetitions, const NamedLayer& layer,
-                  const RepeatOptions& options = {});
+inline at::Tensor repeat(const at::Tensor& inputs, int repetitions, const NamedLayer& layer,
+                         const RepeatOptions& options = {}) {
+  if (repetitions < 0) {
+    throw Error(ErrorCode::kInvalidArgument, base::str_cat("repeat: the number of repetitions is ",
+                                                           repetitions, "; expected 0 or more"));
+  }
+  const OpenLayer around(options.scope ? LayerScope(*options.scope) : LayerScope(), "Repeat",
+                         std::nullopt);
+  at::Tensor outputs = inputs;
+  for (int number = 1; number <= repetitions; ++number) {
+    outputs = layer(outputs, base::str_cat(options.scope.value_or("repeat"), "_", number));
+  }
+  return outputs;
+}
 
 /// Applies a layer for each element of `arguments` in sequence, called as `layer(inputs, argument,
 /// scope)`:

@@ -1,7 +1,7 @@
 #include "brigade/models/registry.h"
 
-#include <map>
-#include <set>
+#include <algorithm>
+#include <array>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -11,8 +11,6 @@
 
 namespace brigade::models {
 namespace {
-
-using Make = std::shared_ptr<Classifier> (*)(const ModelOptions&);
 
 std::shared_ptr<Classifier> make_mlp(const ModelOptions& options) {
   return std::make_shared<Mlp>(
@@ -31,30 +29,28 @@ std::shared_ptr<Classifier> make_mnist_cnn(const ModelOptions& options) {
       MnistCnnOptions{.classes = options.classes, .dropout = options.dropout});
 }
 
-const std::map<std::string, Make, std::less<>>& table() {
-  static const std::map<std::string, Make, std::less<>> models = {
-      {"mlp", make_mlp},
-      {"mnist_cnn", make_mnist_cnn},
-  };
-  return models;
-}
-
-using MakeFunction = ModelFunction (*)(const ModelOptions&);
-
 ModelFunction make_slim_net(const ModelOptions& options) {
   return [classes = options.classes](const at::Tensor& images, variables::Mode) {
     return slim_net(images, {.classes = classes});
   };
 }
 
-const std::map<std::string, MakeFunction, std::less<>>& functions() {
-  static const std::map<std::string, MakeFunction, std::less<>> models = {
-      {"slim_net", make_slim_net},
-  };
-  return models;
-}
+/// A model is either a module or a function of layers.
+struct ModelEntry {
+  std::string_view name;
+  std::shared_ptr<Classifier> (*module)(const ModelOptions&) = nullptr;
+  ModelFunction (*function)(const ModelOptions&) = nullptr;
+};
 
-[[noreturn]] void refuse_name(std::string_view name) {
+constexpr std::array kModels = {ModelEntry{.name = "mlp", .module = make_mlp},
+                                ModelEntry{.name = "mnist_cnn", .module = make_mnist_cnn},
+                                ModelEntry{.name = "slim_net", .function = make_slim_net}};
+
+/// Throws for an unknown name.
+const ModelEntry& entry_of(std::string_view name) {
+  for (const ModelEntry& entry : kModels) {
+    if (entry.name == name) return entry;
+  }
   const auto names = model_names();
   const auto nearest = base::nearest(name, names);
   throw Error(ErrorCode::kInvalidArgument,
@@ -66,20 +62,20 @@ const std::map<std::string, MakeFunction, std::less<>>& functions() {
 }  // namespace
 
 std::vector<std::string> model_names() {
-  std::set<std::string> names;
-  for (const auto& [name, make] : table()) names.insert(name);
-  for (const auto& [name, make] : functions()) names.insert(name);
-  return {names.begin(), names.end()};
+  std::vector<std::string> names;
+  for (const ModelEntry& entry : kModels) names.emplace_back(entry.name);
+  return names;
 }
 
 bool is_model_function(std::string_view name) {
-  return functions().contains(name);
+  return std::ranges::any_of(kModels, [&](const ModelEntry& entry) {
+    return entry.name == name && entry.function != nullptr;
+  });
 }
 
 std::shared_ptr<Classifier> make_model(std::string_view name, const ModelOptions& options) {
-  const auto found = table().find(name);
-  if (found != table().end()) return found->second(options);
-  if (!is_model_function(name)) refuse_name(name);
+  const ModelEntry& entry = entry_of(name);
+  if (entry.module != nullptr) return entry.module(options);
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat("model ", name,
                             " is a function of layers: use make_model_function and "
@@ -87,9 +83,8 @@ std::shared_ptr<Classifier> make_model(std::string_view name, const ModelOptions
 }
 
 ModelFunction make_model_function(std::string_view name, const ModelOptions& options) {
-  const auto found = functions().find(name);
-  if (found != functions().end()) return found->second(options);
-  if (!table().contains(name)) refuse_name(name);
+  const ModelEntry& entry = entry_of(name);
+  if (entry.function != nullptr) return entry.function(options);
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat("model ", name, " is a module: use make_model and Strategy::create"));
 }

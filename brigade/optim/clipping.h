@@ -41,21 +41,6 @@ ClippedByGlobalNorm clip_by_global_norm(std::span<const at::Tensor> tensors, dou
 /// not; useful for monitoring. TensorFlow: tf.linalg.global_norm.
 double global_norm(std::span<const at::Tensor> tensors);
 
-/// The same for any container whose i-th element can be read and assigned, for example `Gradients`:
-///
-///   Gradients gradients = adam.aggregate(adam.compute_gradients(loss));
-///   const double norm = clip_by_global_norm_(gradients, 1.0);
-///   adam.apply_gradients(gradients);
-///
-/// Its elements are replaced; nothing is changed if an error is thrown.
-template <class Gradients>
-void clip_by_value_(Gradients& gradients, double low, double high);
-template <class Gradients>
-void clip_by_norm_(Gradients& gradients, double clip_norm);
-/// Returns the norm before clipping.
-template <class Gradients>
-double clip_by_global_norm_(Gradients& gradients, double clip_norm);
-
 namespace internal {
 
 template <class Gradients>
@@ -72,6 +57,13 @@ void replace_elements(Gradients& gradients, std::vector<at::Tensor> elements) {
 
 }  // namespace internal
 
+/// The same for any container whose i-th element can be read and assigned, for example `Gradients`:
+///
+///   Gradients gradients = adam.aggregate(adam.compute_gradients(loss));
+///   const double norm = clip_by_global_norm_(gradients, 1.0);
+///   adam.apply_gradients(gradients);
+///
+/// Its elements are replaced; nothing is changed if an error is thrown.
 template <class Gradients>
 void clip_by_value_(Gradients& gradients, double low, double high) {
   internal::replace_elements(gradients, clip_by_value(internal::elements_of(gradients), low, high));
@@ -82,6 +74,7 @@ void clip_by_norm_(Gradients& gradients, double clip_norm) {
   internal::replace_elements(gradients, clip_by_norm(internal::elements_of(gradients), clip_norm));
 }
 
+/// Returns the norm before clipping.
 template <class Gradients>
 double clip_by_global_norm_(Gradients& gradients, double clip_norm) {
   ClippedByGlobalNorm clipped = clip_by_global_norm(internal::elements_of(gradients), clip_norm);

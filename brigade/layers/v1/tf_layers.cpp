@@ -7,16 +7,6 @@
 #include "brigade/layers/normalization.h"
 
 namespace brigade::layers::v1 {
-namespace {
-
-SlidingWindow checked(const char* layer, const at::Tensor& inputs, Size2d size, Size2d strides,
-                      Padding padding) {
-  const SlidingWindow window{.size = size, .stride = strides, .padding = padding};
-  check_window(layer, inputs, window);
-  return window;
-}
-
-}  // namespace
 
 at::Tensor conv2d(const at::Tensor& inputs, std::int64_t filters, Size2d kernel_size,
                   const Conv2dOptions& options) {
@@ -77,14 +67,16 @@ at::Tensor batch_normalization(const at::Tensor& inputs, const BatchNormalizatio
 
 at::Tensor max_pooling2d(const at::Tensor& inputs, Size2d pool_size, Size2d strides,
                          const PoolOptions& options) {
-  const auto window = checked("max_pooling2d", inputs, pool_size, strides, options.padding);
+  const SlidingWindow window{.size = pool_size, .stride = strides, .padding = options.padding};
+  check_window("max_pooling2d", inputs, window);
   const OpenLayer layer(options.name, "max_pooling2d", std::nullopt);
   return max_pool(layer.place("MaxPool", inputs), window);
 }
 
 at::Tensor average_pooling2d(const at::Tensor& inputs, Size2d pool_size, Size2d strides,
                              const PoolOptions& options) {
-  const auto window = checked("average_pooling2d", inputs, pool_size, strides, options.padding);
+  const SlidingWindow window{.size = pool_size, .stride = strides, .padding = options.padding};
+  check_window("average_pooling2d", inputs, window);
   const OpenLayer layer(options.name, "average_pooling2d", std::nullopt);
   return average_pool(layer.place("AvgPool", inputs), window);
 }

@@ -1,5 +1,6 @@
 #include "brigade/models/keras/keras_layers.h"
 
+#include <array>
 #include <functional>
 #include <numeric>
 
@@ -11,6 +12,24 @@ namespace {
 
 using layers::Padding;
 using layers::Size2d;
+
+struct LayerName {
+  std::string_view type, name;
+};
+
+/// [index in `Layer`]
+constexpr auto kLayerNames =
+    std::to_array<LayerName>({{"Dense", "dense"},
+                              {"Conv2D", "conv2d"},
+                              {"MaxPooling2D", "max_pooling2d"},
+                              {"AveragePooling2D", "average_pooling2d"},
+                              {"Flatten", "flatten"},
+                              {"Dropout", "dropout"},
+                              {"BatchNormalization", "batch_normalization"},
+                              {"Activation", "activation"},
+                              {"ReLU", "re_lu"},
+                              {"Softmax", "softmax"}});
+static_assert(kLayerNames.size() == std::variant_size_v<Layer>);
 
 template <class... Functions>
 struct Overloaded : Functions... {
@@ -84,42 +103,15 @@ std::int64_t biases(const Weighted& layer, std::int64_t outputs) {
 }  // namespace
 
 std::string_view type_name(const Layer& layer) {
-  return std::visit(
-      Overloaded{[](const Dense&) { return "Dense"; }, [](const Conv2D&) { return "Conv2D"; },
-                 [](const MaxPooling2D&) { return "MaxPooling2D"; },
-                 [](const AveragePooling2D&) { return "AveragePooling2D"; },
-                 [](const Flatten&) { return "Flatten"; }, [](const Dropout&) { return "Dropout"; },
-                 [](const BatchNormalization&) { return "BatchNormalization"; },
-                 [](const Activation&) { return "Activation"; }, [](const ReLU&) { return "ReLU"; },
-                 [](const Softmax&) { return "Softmax"; }},
-      layer);
+  return kLayerNames[layer.index()].type;
 }
 
 std::string_view default_name(const Layer& layer) {
-  return std::visit(
-      Overloaded{[](const Dense&) { return "dense"; }, [](const Conv2D&) { return "conv2d"; },
-                 [](const MaxPooling2D&) { return "max_pooling2d"; },
-                 [](const AveragePooling2D&) { return "average_pooling2d"; },
-                 [](const Flatten&) { return "flatten"; }, [](const Dropout&) { return "dropout"; },
-                 [](const BatchNormalization&) { return "batch_normalization"; },
-                 [](const Activation&) { return "activation"; },
-                 [](const ReLU&) { return "re_lu"; }, [](const Softmax&) { return "softmax"; }},
-      layer);
+  return kLayerNames[layer.index()].name;
 }
 
 const std::string& given_name(const Layer& layer) {
   return std::visit([](const auto& any) -> const std::string& { return any.name; }, layer);
-}
-
-std::string_view activation_name(const Layer& layer) {
-  return std::visit(
-      Overloaded{[](const Dense& d) -> std::string_view { return d.activation.name(); },
-                 [](const Conv2D& c) -> std::string_view { return c.activation.name(); },
-                 [](const Activation& a) -> std::string_view { return a.activation.name(); },
-                 [](const ReLU&) -> std::string_view { return "relu"; },
-                 [](const Softmax&) -> std::string_view { return "softmax"; },
-                 [](const auto&) -> std::string_view { return "linear"; }},
-      layer);
 }
 
 ExampleShape output_shape(const Layer& layer, const std::string& name, const ExampleShape& input) {

@@ -110,8 +110,6 @@ std::string_view type_name(const Layer& layer);
 std::string_view default_name(const Layer& layer);
 /// The name in the layer's options; empty if unset.
 const std::string& given_name(const Layer& layer);
-/// The name of the layer's activation; "linear" for layers without activation.
-std::string_view activation_name(const Layer& layer);
 
 /// The output shape of `layer`, whose name is `name`, for an example of shape `input`. Throws
 /// kInvalidArgument, with the layer and the shape, for an input that does not match, and for sizes

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/layers/activation.h"
+#include "brigade/layers/layer_arguments.h"
 
 namespace brigade::models {
 
