@@ -5,7 +5,6 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -17,12 +16,6 @@
 namespace brigade::distribute {
 
 namespace {
-
-std::string shape_text(const at::Tensor& tensor) {
-  std::ostringstream text;
-  text << tensor.sizes();
-  return text.str();
-}
 
 bool differ_only_on_axis(const at::Tensor& a, const at::Tensor& b, std::int64_t axis) {
   const std::int64_t wrapped = axis < 0 ? axis + b.dim() : axis;
@@ -95,10 +88,10 @@ at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& val
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> parts = values_with_examples(value);
   for (const at::Tensor& part : parts) {
-    check_argument(part.sizes() == parts.front().sizes(),
-                   base::str_cat("reduce: the replicas' values have shapes ",
-                                 shape_text(parts.front()), " and ", shape_text(part),
-                                 "; give an axis to reduce over it, or use gather."));
+    check_argument(
+        part.sizes() == parts.front().sizes(),
+        base::str_cat("reduce: the replicas' values have shapes ", parts.front().sizes(), " and ",
+                      part.sizes(), "; give an axis to reduce over it, or use gather."));
   }
   const auto own = static_cast<std::int64_t>(parts.size());
   const std::int64_t all = total_of(workers(), own);
@@ -138,7 +131,7 @@ at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& val
     check_argument(part.dim() > 0, "reduce: a scalar has no axis; call reduce without an axis.");
     check_argument(axis >= -part.dim() && axis < part.dim(),
                    base::str_cat("reduce: axis ", axis, " does not exist in a value of shape ",
-                                 shape_text(part), "."));
+                                 part.sizes(), "."));
     const at::Tensor wide = comm::to_accumulation_dtype(part.detach().to(value[0].device()));
     sums.push_back(wide.sum(axis));
     own += part.size(axis);
@@ -193,8 +186,8 @@ at::Tensor Strategy::gather(const PerReplica<at::Tensor>& value, std::int64_t ax
                    "gather: a scalar has no axis to concatenate along; give it shape [1] first.");
     check_argument(
         differ_only_on_axis(part, value[0], axis),
-        base::str_cat("gather: the replicas' values have shapes ", shape_text(value[0]), " and ",
-                      shape_text(part), ", which may differ only on axis ", axis, "."));
+        base::str_cat("gather: the replicas' values have shapes ", value[0].sizes(), " and ",
+                      part.sizes(), ", which may differ only on axis ", axis, "."));
     parts.push_back(part.detach().to(value[0].device()));
   }
   const at::Tensor own = at::cat(parts, axis);

@@ -14,7 +14,8 @@ namespace {
 constexpr std::uint64_t kCreationStream = ~std::uint64_t{0};
 
 StrategyParts with_spin(StrategyParts parts) {
-  if (!parts.spin) parts.spin = spin_duration(parts.devices);
+  constexpr std::chrono::microseconds kNone{0};  // a single replica waits for no other
+  if (!parts.spin) parts.spin = parts.devices.size() > 1 ? spin_duration(parts.devices) : kNone;
   return parts;
 }
 

@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <map>
-#include <sstream>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -15,9 +14,7 @@ namespace {
 using NamedTensors = torch::OrderedDict<std::string, at::Tensor>;
 
 std::string describe(const at::Tensor& tensor) {
-  std::ostringstream text;
-  text << tensor.scalar_type() << tensor.sizes();
-  return text.str();
+  return base::str_cat(tensor.scalar_type(), tensor.sizes());
 }
 
 std::string full_name(const std::string& prefix, const std::string& name) {

@@ -2,7 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -19,9 +18,8 @@ namespace {
 comm::Facts facts_of(std::span<const Variable> variables) {
   comm::Facts facts;
   for (const Variable& variable : variables) {
-    std::ostringstream text;
-    text << variable.name() << ' ' << variable.dtype() << variable.shape();
-    facts.push_back({base::str_cat("variable ", facts.size() + 1), text.str()});
+    facts.push_back({base::str_cat("variable ", facts.size() + 1),
+                     base::str_cat(variable.name(), " ", variable.dtype(), variable.shape())});
   }
   return facts;
 }

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <sstream>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -29,12 +28,6 @@ struct Variable::State {
 };
 
 namespace {
-
-std::string shape_text(at::IntArrayRef shape) {
-  std::ostringstream text;
-  text << shape;
-  return text.str();
-}
 
 bool is_name(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
@@ -322,7 +315,7 @@ void Variable::move_to(std::shared_ptr<VariableStorage> storage, std::int64_t of
   for (int replica = 0; replica < num_components(); ++replica) {
     const at::Tensor home = home_in(storage->buffer(replica));
     if (storage->is_cached(replica)) home.copy_(component(replica).detach());
-    state_->components[replica].set_data(home);
+    state_->components[replica].set_data(home);  // unlike a view, keeps its own version counter
     state_->addresses[replica] = home.const_data_ptr();
   }
   state_->storage = std::move(storage);
@@ -368,8 +361,8 @@ void Variable::check_untouched(int replica) const {
 void Variable::check_shape(const at::Tensor& value, std::string_view call) const {
   check_argument(value.defined() && value.sizes() == shape(),
                  base::str_cat(call, " on '", name(), "': the value has shape ",
-                               value.defined() ? shape_text(value.sizes()) : "(undefined)",
-                               " and the variable ", shape_text(shape()), "."));
+                               value.defined() ? base::str_cat(value.sizes()) : "(undefined)",
+                               " and the variable ", shape(), "."));
 }
 
 }  // namespace brigade::variables

@@ -53,29 +53,18 @@ Variable VariableStore::create(const VariableSpec& spec) {
   const at::NoGradGuard no_grad;
   const std::vector<c10::Device> devices = devices_of(spec);
   VariableBuilder builder{.spec = spec};
-  if (spec.trainable) {
-    const std::int64_t size = spec.initial.numel();
-    const FlatLayout layout(spec.initial.scalar_type(), std::span(&size, 1));
-    builder.storage = options_.storage->make(layout, devices);
-    for (int master = 0; master < builder.storage->masters(); ++master) {
-      const at::Tensor home = builder.storage->master(master).narrow(0, 0, size);
-      home.copy_(spec.initial.detach().reshape(-1));
-    }
-  }
-  for (std::size_t replica = 0; replica < devices.size(); ++replica) {
-    at::Tensor component = spec.initial.detach().to(devices[replica], spec.initial.scalar_type(),
-                                                    false, /*copy=*/true);
-    if (builder.storage) {
-      const at::Tensor home = builder.storage->buffer(static_cast<int>(replica))
-                                  .narrow(0, 0, component.numel())
-                                  .view(component.sizes());
-      home.copy_(component);
-      component.set_data(home);  // unlike a view, keeps its own version counter
-    }
+  for (const c10::Device device : devices) {
+    at::Tensor component =
+        spec.initial.detach().to(device, spec.initial.scalar_type(), false, /*copy=*/true);
     component.set_requires_grad(spec.trainable && component.is_floating_point());
     builder.components.push_back(component);
   }
   Variable variable = std::move(builder).build();
+  if (spec.trainable) {
+    const std::int64_t size = spec.initial.numel();
+    const FlatLayout layout(spec.initial.scalar_type(), std::span(&size, 1));
+    variable.move_to(options_.storage->make(layout, devices), 0);
+  }
   keep({&variable, 1});
   return variable;
 }

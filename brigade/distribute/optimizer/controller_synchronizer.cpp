@@ -83,7 +83,7 @@ class Reducer {
 };
 
 /// Reduces with cross-device ops, and lets another synchronizer update.
-class ReducingSynchronizer final : public GradientSynchronizer {
+class ReducingSynchronizer : public GradientSynchronizer {
  public:
   ReducingSynchronizer(const SynchronizerContext& context,
                        std::shared_ptr<const comm::CrossDeviceOps> ops,
@@ -103,6 +103,9 @@ class ReducingSynchronizer final : public GradientSynchronizer {
     return own;
   }
 
+ protected:
+  Reducer reducer_;
+
  private:
   Row reduced(int replica, std::span<const at::Tensor> gradients, std::string_view call) {
     const at::NoGradGuard no_grad;
@@ -113,17 +116,16 @@ class ReducingSynchronizer final : public GradientSynchronizer {
     return sums_[sums_.size() == 1 ? 0 : static_cast<std::size_t>(replica)];
   }
 
-  Reducer reducer_;
   const std::unique_ptr<GradientSynchronizer> inner_;
   std::vector<Row> sums_;  // [destination], written by replica 0 in the call
 };
 
 /// Adds gradients and updates on replica 0's thread.
-class FirstReplicaSynchronizer final : public GradientSynchronizer {
+class FirstReplicaSynchronizer final : public ReducingSynchronizer {
  public:
   FirstReplicaSynchronizer(const SynchronizerContext& context,
                            std::shared_ptr<const comm::CrossDeviceOps> ops)
-      : state_(context.state), reducer_(context, std::move(ops)) {}
+      : ReducingSynchronizer(context, std::move(ops), nullptr), state_(context.state) {}
 
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
     const at::NoGradGuard no_grad;
@@ -139,20 +141,9 @@ class FirstReplicaSynchronizer final : public GradientSynchronizer {
     mark_updated(*state_, known_, replica);
   }
 
-  Row aggregate(int replica, std::span<const at::Tensor> gradients) override {
-    const at::NoGradGuard no_grad;
-    reducer_.call().run(replica, {.name = "aggregate"}, gradients,
-                        [&] { sums_ = reducer_.sums().front(); });
-    Row own;
-    for (const at::Tensor& sum : sums_) own.push_back(sum.defined() ? sum.clone() : sum);
-    return own;
-  }
-
  private:
   const std::shared_ptr<optim::OptimizerState> state_;
-  Reducer reducer_;
   std::vector<bool> known_;  // written by replica 0 in the call
-  Row sums_;                 // likewise
 };
 
 /// Copies a replica's gradients to the host, into memory that is kept from step to step.
