@@ -1,9 +1,13 @@
 #include "brigade/distribute/device_transfer.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/data/core/error_context.h"
+#include "brigade/device/random_scope.h"
 
 namespace brigade::distribute {
 
@@ -20,6 +24,34 @@ void check_on_device(const at::Tensor& tensor, c10::Device device) {
 
 }  // namespace
 
+void in_replica_map_context(const ReplicaBatchId& id, c10::Device device,
+                            const std::function<void(ReplicaMapContext&)>& body) {
+  const std::uint64_t root = base::mix_seed(id.seed, id.epoch);
+  const auto replica = static_cast<std::uint64_t>(id.replica);
+  base::CounterRng rng(base::derive_seed(root, "map_on_replica", replica, id.step));
+  device::ReplicaGenerator generator(base::derive_seed(root, "map_on_replica/torch", 0, 0),
+                                     replica);
+  generator.begin_step(id.step);
+  const device::RandomScope random(generator);
+  const at::NoGradGuard no_grad;
+  ReplicaMapContext context{
+      .replica = id.replica, .epoch = id.epoch, .step = id.step, .device = device, .rng = rng};
+  try {
+    body(context);
+  } catch (...) {
+    data::internal::rethrow_with_context(base::str_cat("map_on_replica, batch of replica ",
+                                                       id.replica, " at step ", id.step,
+                                                       " of epoch ", id.epoch, ": "));
+  }
+}
+
+void check_example_count(std::int64_t before, std::int64_t after) {
+  check_argument(before == after,
+                 base::str_cat("the function returned ", after, " examples for ", before,
+                               "; it must keep their number: use Dataset::map, filter or unbatch "
+                               "before the dataset is distributed."));
+}
+
 std::any DeviceBatch::use_on(c10::Device device, const BatchOps& ops) && {
   if (!ready) return std::move(batch);
   ready->wait(device);
@@ -33,7 +65,8 @@ DeviceTransfer::DeviceTransfer(const BatchOps& ops, std::vector<c10::Device> dev
                                const InputOptions& options, ReplicaMapFunction<std::any> function,
                                bool uses_copy_streams)
     : ops_(ops), devices_(std::move(devices)), options_(options), function_(std::move(function)) {
-  if (function_) prepare_replica_map_contexts();
+  // Before other threads run tensor operations: see device::ReplicaGenerator.
+  if (function_) const device::ReplicaGenerator first(0, 0);
   if (!uses_copy_streams) return;
   for (const c10::Device device : devices_) streams_.emplace_back(device);
 }

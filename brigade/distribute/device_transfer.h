@@ -4,6 +4,8 @@
 
 #include <any>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -14,6 +16,23 @@
 #include "brigade/distribute/replica_map.h"
 
 namespace brigade::distribute {
+
+/// Identifies the per-replica batch that a function is called with.
+struct ReplicaBatchId {
+  std::uint64_t seed = 0;
+  int replica = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;
+};
+
+/// Calls `body` without gradients and with the batch's random numbers. Rethrows its exceptions with
+/// the replica, step and epoch before the text.
+void in_replica_map_context(const ReplicaBatchId& id, c10::Device device,
+                            const std::function<void(ReplicaMapContext&)>& body);
+
+/// Throws kInvalidArgument unless `after`, the number of examples that a function returned, equals
+/// `before`, the number that it was given.
+void check_example_count(std::int64_t before, std::int64_t after);
 
 /// A per-replica batch on its replica's device. The copy to the device may still be running.
 struct DeviceBatch {

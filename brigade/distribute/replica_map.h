@@ -27,24 +27,4 @@ struct ReplicaMapContext {
 template <class B>
 using ReplicaMapFunction = std::function<B(B batch, ReplicaMapContext& context)>;
 
-/// Identifies the per-replica batch that a function is called with.
-struct ReplicaBatchId {
-  std::uint64_t seed = 0;
-  int replica = 0;
-  std::uint64_t epoch = 0;
-  std::uint64_t step = 0;
-};
-
-/// Calls `body` without gradients and with the batch's random numbers. Rethrows its exceptions with
-/// the replica, step and epoch before the text.
-void in_replica_map_context(const ReplicaBatchId& id, c10::Device device,
-                            const std::function<void(ReplicaMapContext&)>& body);
-
-/// Must be called before other threads run tensor operations (see device::ReplicaGenerator).
-void prepare_replica_map_contexts();
-
-/// Throws kInvalidArgument unless `after`, the number of examples that a function returned, equals
-/// `before`, the number that it was given.
-void check_example_count(std::int64_t before, std::int64_t after);
-
 }  // namespace brigade::distribute

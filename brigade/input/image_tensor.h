@@ -2,8 +2,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <string_view>
 
+#include "brigade/data/transforms/map.h"
 #include "brigade/image/decode.h"
 #include "brigade/image/image.h"
 #include "brigade/image/normalize.h"
@@ -11,8 +13,8 @@
 
 namespace brigade::input {
 
-// Conversion of images to tensors. Use `image::` to decode, resize and augment images before the
-// conversion, and libtorch after it.
+// Conversion of images to tensors, and augmentation of images that are tensors already. Before the
+// conversion use `image::` to decode, resize and augment.
 
 /// The bytes of an image as a uint8 tensor [C, H, W], or [H, W, C].
 at::Tensor to_tensor(const image::ImageView& image,
@@ -39,5 +41,28 @@ at::Tensor resize_images(const at::Tensor& images, const image::Size& size,
 /// Throws kInvalidArgument for other dtypes. TensorFlow:
 /// tf.image.convert_image_dtype(image, dtype, saturate=True).
 at::Tensor convert_image_dtype(const at::Tensor& images, at::ScalarType dtype);
+
+struct CropOptions {
+  /// Height and width of the result; 0 keeps the image's.
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  /// Zero padding added on every side before cropping.
+  std::int64_t padding = 0;
+};
+
+/// A random window of an image [..., height, width]; each position is equally likely. For use in
+/// `map`:
+///   dataset.map([](LabeledExample example, data::ElementContext& context) {
+///     example.features = random_crop(example.features, {.padding = 2}, context);
+///     return example;
+///   }, {.parallelism = 4});
+/// Throws kInvalidArgument if the window is larger than the padded image.
+at::Tensor random_crop(const at::Tensor& image, const CropOptions& options,
+                       data::ElementContext& context);
+
+/// The image, mirrored left to right with the given probability. Throws kInvalidArgument unless the
+/// probability is in [0, 1].
+at::Tensor random_horizontal_flip(const at::Tensor& image, data::ElementContext& context,
+                                  double probability = 0.5);
 
 }  // namespace brigade::input

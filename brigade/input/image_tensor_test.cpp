@@ -2,14 +2,20 @@
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <vector>
+
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
+#include "brigade/data/testing/dataset_contract.h"
 #include "brigade/image/testing/golden.h"
+#include "brigade/input/synthetic.h"
 
 namespace brigade::input {
 namespace {
@@ -91,6 +97,97 @@ TEST(ConvertImageDtype, LeavesFloatsUnchangedAndWarnsOnce) {
 TEST(ConvertImageDtype, RefusesUnsupportedDtypes) {
   EXPECT_THROW(convert_image_dtype(at::arange(3), at::kFloat), Error);
   EXPECT_THROW(convert_image_dtype(at::ones({2}), at::kBool), Error);
+}
+
+using data::testing::expect_invalid_argument;
+
+at::Tensor crop_with(std::uint64_t key, const at::Tensor& image, const CropOptions& options) {
+  base::CounterRng rng(key);
+  const concurrency::CancelToken cancel;
+  data::ElementContext context{0, 0, rng, cancel};
+  return random_crop(image, options, context);
+}
+
+TEST(RandomCrop, IsAWindowOfThePaddedImage) {
+  const at::Tensor image = at::arange(2 * 4 * 5, at::kFloat).reshape({2, 4, 5}) + 1;
+  const at::Tensor padded = at::constant_pad_nd(image, {2, 2, 2, 2});
+  std::set<std::int64_t> positions;
+  for (std::uint64_t key = 0; key < 400; ++key) {
+    const at::Tensor crop = crop_with(key, image, {.height = 3, .padding = 2});
+    ASSERT_EQ(crop.sizes(), at::IntArrayRef({2, 3, 5}));
+    for (std::int64_t top = 0; top <= 5; ++top) {
+      for (std::int64_t left = 0; left <= 4; ++left) {
+        if (padded.narrow(1, top, 3).narrow(2, left, 5).equal(crop))
+          positions.insert(top * 5 + left);
+      }
+    }
+  }
+  EXPECT_EQ(positions.size(), 6U * 5U);  // each position is reached, and nothing else
+}
+
+TEST(RandomCrop, OfTheWholeImageIsTheImage) {
+  const at::Tensor image = at::arange(12, at::kDouble).reshape({3, 4});
+  EXPECT_TRUE(crop_with(1, image, {}).equal(image));
+  EXPECT_TRUE(crop_with(1, image.t(), {}).equal(image.t()));  // whatever the strides
+}
+
+TEST(RandomCrop, PaddingLargerThanTheImageMayMissIt) {
+  const at::Tensor image = at::ones({2, 2});
+  for (std::uint64_t key = 0; key < 100; ++key) {
+    EXPECT_EQ(crop_with(key, image, {.padding = 9}).sizes(), at::IntArrayRef({2, 2}));
+  }
+}
+
+TEST(RandomCrop, RefusesWhatDoesNotFit) {
+  const at::Tensor image = at::ones({1, 4, 5});
+  expect_invalid_argument([&] { crop_with(0, image, {.height = 7, .padding = 1}); },
+                          "the height to crop is 7; the image with its padding has 6");
+  expect_invalid_argument([&] { crop_with(0, image, {.width = -1}); }, "width to crop is -1");
+  expect_invalid_argument([&] { crop_with(0, image, {.padding = -1}); }, "padding is -1");
+  expect_invalid_argument([&] { crop_with(0, at::ones({4}), {}); }, "two dimensions");
+}
+
+TEST(RandomHorizontalFlip, FlipsWithTheGivenProbability) {
+  const at::Tensor image = at::arange(6, at::kFloat).reshape({1, 2, 3});
+  int flips = 0;
+  for (std::uint64_t key = 0; key < 1000; ++key) {
+    base::CounterRng rng(key);
+    const concurrency::CancelToken cancel;
+    data::ElementContext context{0, 0, rng, cancel};
+    const at::Tensor result = random_horizontal_flip(image, context, 0.25);
+    if (result.equal(image)) continue;
+    EXPECT_TRUE(result.equal(image.flip({2})));
+    ++flips;
+  }
+  EXPECT_NEAR(flips, 250, 60);
+  base::CounterRng rng(0);
+  const concurrency::CancelToken cancel;
+  data::ElementContext context{0, 0, rng, cancel};
+  expect_invalid_argument([&] { random_horizontal_flip(image, context, 1.5); }, "1.5");
+}
+
+TEST(Augmentation, IsTheSameOnAnyNumberOfThreadsAndAfterAResume) {
+  using Values = std::vector<float>;
+  const auto pipeline = [](std::int64_t parallelism) {
+    const auto augment = [](LabeledExample example, data::ElementContext& context) {
+      example.features = random_crop(example.features, {.padding = 2}, context);
+      example.features = random_horizontal_flip(example.features, context);
+      return example;
+    };
+    return synthetic(60, {1, 6, 6}, 3)
+        .shuffle(20)
+        .map(augment, {.parallelism = parallelism})
+        .repeat(2)
+        .batch(16)
+        .prefetch(2)
+        .map([](const LabeledBatch& batch) {
+          const auto* first = batch.features.const_data_ptr<float>();
+          return Values(first, first + batch.features.numel());
+        });
+  };
+  const auto expected = data::testing::epoch_of(pipeline(1));
+  data::testing::expect_contract(pipeline(1), expected);
+  data::testing::expect_contract(pipeline(3), expected);
 }
 
 }  // namespace

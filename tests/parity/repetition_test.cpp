@@ -8,7 +8,7 @@
 
 #include "brigade/checkpoint/weights_hash.h"
 #include "brigade/distribute/testing/fixtures.h"
-#include "brigade/input/image_ops.h"
+#include "brigade/input/image_tensor.h"
 #include "brigade/layers/losses.h"
 #include "brigade/optim/adam.h"
 #include "tests/parity/examples.h"

@@ -17,7 +17,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/weights_hash.h"
 #include "brigade/distribute/strategies/mirrored_strategy.h"
-#include "brigade/input/image_ops.h"
+#include "brigade/input/image_tensor.h"
 #include "brigade/input/mnist.h"
 #include "brigade/layers/losses.h"
 #include "brigade/metrics/accuracy.h"

@@ -3,6 +3,7 @@
 // "error:".
 #include <torch/nn/modules/linear.h>
 
+#include "brigade/data/dataset.h"
 #include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/input/labeled_example.h"
 
@@ -44,4 +45,8 @@ void distributes_what_cannot_be_cut(distribute::Strategy& strategy,
   const auto function = [](distribute::ReplicaContext&, const OwnBatch&) {};
   const auto distributed = strategy.distribute(batches);  // error: static constexpr auto fields
   for (const auto& batch : distributed) strategy.run(function, batch);
+}
+
+void takes_apart_what_names_no_fields(const data::Dataset<OwnBatch>& batches) {
+  const auto elements = batches.unbatch();  // error: static constexpr auto fields
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "brigade/data/dataset.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/input/labeled_example.h"
 #include "brigade/layers/losses.h"
