@@ -6,8 +6,8 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/image/color.h"
-#include "brigade/image/convert.h"
 #include "brigade/image/crop.h"
+#include "brigade/image/normalize.h"
 
 namespace brigade::image {
 namespace {

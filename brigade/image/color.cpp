@@ -8,7 +8,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/image/convert.h"
+#include "brigade/image/normalize.h"
 
 namespace brigade::image {
 namespace {

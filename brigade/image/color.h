@@ -5,8 +5,8 @@
 namespace brigade::image {
 
 // Color adjustments, as tf.image.adjust_*. Values of a `FloatImage` are 0 to 1. An `Image` is
-// converted to that scale and back, as in TensorFlow (brigade/image/convert.h). Thread-safety: pure
-// functions.
+// converted to that scale and back, as in TensorFlow (brigade/image/normalize.h). Thread-safety:
+// pure functions.
 
 /// Adds `delta` to every value: -1 makes the image black, 1 white. Float values are not clamped.
 FloatImage adjust_brightness(FloatImage image, float delta);

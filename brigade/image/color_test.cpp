@@ -7,7 +7,7 @@
 #include <string>
 
 #include "brigade/base/error.h"
-#include "brigade/image/convert.h"
+#include "brigade/image/normalize.h"
 #include "brigade/image/testing/golden.h"
 
 namespace brigade::image {

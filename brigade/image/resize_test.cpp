@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "brigade/base/error.h"
-#include "brigade/image/convert.h"
+#include "brigade/image/normalize.h"
 #include "brigade/image/testing/golden.h"
 
 namespace brigade::image {

@@ -47,7 +47,7 @@ namespace internal {
 /// The input of a transform, as the transform uses it: its iterators record statistics if all steps
 /// do, and keep the order if the transform needs that.
 template <class T>
-class InputNode final : public Node<T> {
+class InputNode : public Node<T> {
  public:
   enum class Need { kSameOrder, kAnyOrder };
 
@@ -64,12 +64,14 @@ class InputNode final : public Node<T> {
     return node_->order(for_input(options));
   }
 
- private:
-  IteratorOptions for_input(IteratorOptions options) const {
+ protected:
+  const Node<T>& node() const { return *node_; }
+  virtual IteratorOptions for_input(IteratorOptions options) const {
     if (need_ == Need::kSameOrder) options.order = Order::kInOrder;
     return options;
   }
 
+ private:
   NodePtr<T> node_;
   Need need_;
 };

@@ -25,30 +25,23 @@ namespace internal {
 
 /// Not a step: forwards to its input.
 template <class T>
-class WithOptionsNode final : public Node<T> {
+class WithOptionsNode final : public InputNode<T> {
  public:
   WithOptionsNode(NodePtr<T> input, Options options)
-      : input_(std::move(input)), options_(std::move(options)) {}
+      : InputNode<T>(std::move(input), InputNode<T>::Need::kAnyOrder),
+        options_(std::move(options)) {}
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
     if (options.stages) options.stages->set_default_tuning(options_.tuning);
-    return input_->iterator(for_input(options));
-  }
-  std::int64_t cardinality() const override { return input_->cardinality(); }
-  std::string describe() const override { return input_->describe(); }
-  PipelineDescription pipeline() const override { return input_->pipeline(); }
-  std::uint64_t depth() const override { return input_->depth(); }
-  ShardingInfo sharding() const override { return input_->sharding(); }
-  Order order(const IteratorOptions& options) const override {
-    return input_->order(for_input(options));
+    return this->node().iterator(for_input(options));
   }
 
- private:
-  IteratorOptions for_input(IteratorOptions options) const {
+ protected:
+  IteratorOptions for_input(IteratorOptions options) const override {
     if (!options.order) options.order = options_.order;
     return options;
   }
 
-  NodePtr<T> input_;
+ private:
   Options options_;
 };
 

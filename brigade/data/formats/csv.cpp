@@ -36,7 +36,7 @@ std::string text_of(const CsvOptions& options, const std::vector<CsvColumn>& col
 }
 
 CsvFormat format_of(const CsvOptions& options) {
-  return {.delimiter = options.delimiter, .quotes = options.quotes};
+  return {.delimiter = options.delimiter, .use_quote_delim = options.use_quote_delim};
 }
 
 /// Peeks at the next row; unset at the end. The fields are views into the reader's buffer.

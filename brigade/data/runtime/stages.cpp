@@ -45,37 +45,23 @@ struct Counts {
   double consumer_waits, room_waits, pulls, occupied, cpu, run_delay, inclusive;  // seconds
 };
 
-Counts counts_of(const StageCounters& counters) {
+/// The values since `before`.
+Counts counts_of(const StageCounters& counters, const Counts& before = {}) {
   const auto seconds = [](const AtomicCounter& counter) {
     return static_cast<double>(counter.value()) * kNanoseconds;
   };
-  return {.elements = counters.elements.value(),
-          .takes = counters.takes.value(),
-          .filled_at_takes = counters.filled_at_takes.value(),
-          .bytes = counters.bytes.value(),
-          .sized_chunks = counters.sized_chunks.value(),
-          .consumer_waits = seconds(counters.consumer_waits),
-          .room_waits = seconds(counters.room_waits),
-          .pulls = seconds(counters.pulls),
-          .occupied = seconds(counters.occupied),
-          .cpu = seconds(counters.cpu),
-          .run_delay = seconds(counters.run_delay),
-          .inclusive = seconds(counters.inclusive)};
-}
-
-Counts operator-(const Counts& a, const Counts& b) {
-  return {.elements = a.elements - b.elements,
-          .takes = a.takes - b.takes,
-          .filled_at_takes = a.filled_at_takes - b.filled_at_takes,
-          .bytes = a.bytes - b.bytes,
-          .sized_chunks = a.sized_chunks - b.sized_chunks,
-          .consumer_waits = a.consumer_waits - b.consumer_waits,
-          .room_waits = a.room_waits - b.room_waits,
-          .pulls = a.pulls - b.pulls,
-          .occupied = a.occupied - b.occupied,
-          .cpu = a.cpu - b.cpu,
-          .run_delay = a.run_delay - b.run_delay,
-          .inclusive = a.inclusive - b.inclusive};
+  return {.elements = counters.elements.value() - before.elements,
+          .takes = counters.takes.value() - before.takes,
+          .filled_at_takes = counters.filled_at_takes.value() - before.filled_at_takes,
+          .bytes = counters.bytes.value() - before.bytes,
+          .sized_chunks = counters.sized_chunks.value() - before.sized_chunks,
+          .consumer_waits = seconds(counters.consumer_waits) - before.consumer_waits,
+          .room_waits = seconds(counters.room_waits) - before.room_waits,
+          .pulls = seconds(counters.pulls) - before.pulls,
+          .occupied = seconds(counters.occupied) - before.occupied,
+          .cpu = seconds(counters.cpu) - before.cpu,
+          .run_delay = seconds(counters.run_delay) - before.run_delay,
+          .inclusive = seconds(counters.inclusive) - before.inclusive};
 }
 
 double ratio(double part, double whole) {
@@ -104,7 +90,7 @@ struct Stages::Entry {
 
   bool has_threads() const { return stage.version() != 0; }
   bool is_tuned() const { return limits.max_threads > 0 || limits.max_capacity > 0; }
-  Counts since(const Counts& before) const { return counts_of(stage.counters) - before; }
+  Counts since(const Counts& before) const { return counts_of(stage.counters, before); }
 
   Stage stage;
   std::uint64_t key;
