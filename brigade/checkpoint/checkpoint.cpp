@@ -6,7 +6,7 @@
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
-#include "brigade/checkpoint/safetensors_stream.h"
+#include "brigade/checkpoint/safetensors.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/io/state_json.h"
 
@@ -78,7 +78,7 @@ std::vector<NamedTensor> Checkpoint::read_file(std::size_t file, Section section
   const ManifestFile& entry = manifest_.files[file];
   const io::Path path = path_ / entry.name;
   std::vector<NamedTensor> tensors =
-      std::move(read_safetensors_stream(*files_, path, entry.seal).tensors);
+      std::move(read_safetensors(*files_, path, entry.seal).tensors);
   const auto& known = manifest_.section(section);
   const auto expected = std::count_if(known.begin(), known.end(),
                                       [&](const auto& each) { return each.second.file == file; });
@@ -133,7 +133,7 @@ std::optional<io::Path> latest_checkpoint(const io::FileSystem& files, const io:
 }
 
 LatestComplete find_latest_complete(std::shared_ptr<const io::FileSystem> files,
-                              const io::Path& directory) {
+                                    const io::Path& directory) {
   check_argument(files != nullptr, "find_latest_complete: needs a file system");
   LatestComplete result;
   std::vector<DirectoryEntry> entries = list_checkpoints(*files, directory);

@@ -6,9 +6,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
-#include "brigade/checkpoint/checkpoint_removal.h"
 #include "brigade/checkpoint/shard_files.h"
-#include "brigade/checkpoint/shard_plan.h"
 #include "brigade/device/dtypes.h"
 
 namespace brigade::checkpoint {

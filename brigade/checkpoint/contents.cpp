@@ -17,11 +17,6 @@
 namespace brigade::checkpoint {
 namespace {
 
-bool is_in_replica() {
-  const auto index = static_cast<std::size_t>(base::AmbientIndex::kReplica);
-  return base::ambient().slots[index] != nullptr;
-}
-
 void check_holdable(const NamedTensor& named) {
   const at::Tensor& tensor = named.tensor;
   check_argument(!named.name.empty() && named.name != "__metadata__",
@@ -73,9 +68,10 @@ at::Tensor tensor_of(const io::ArrayLeaf& array) {
 
 Snapshot take_snapshot(std::int64_t step, const Contents& contents, SnapshotMemory memory) {
   check_argument(step >= 0, base::str_cat("save: the step is ", step, "; expected 0 or more"));
-  check_state(!is_in_replica(),
-              "save: called inside a replica, which sees only its own components; call it outside "
-              "of Strategy::run");
+  check_state(
+      base::ambient().slots[static_cast<std::size_t>(base::AmbientIndex::kReplica)] == nullptr,
+      "save: called inside a replica, which sees only its own components; call it outside "
+      "of Strategy::run");
   const at::NoGradGuard no_grad;
   Snapshot snapshot{.step = step};
   auto state = io::to_json(contents.state);

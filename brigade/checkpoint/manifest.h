@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "brigade/checkpoint/safetensors_stream.h"
+#include "brigade/checkpoint/safetensors.h"
 #include "brigade/device/dtypes.h"
 
 namespace brigade::checkpoint {

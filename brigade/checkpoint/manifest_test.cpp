@@ -1,5 +1,3 @@
-#include "brigade/checkpoint/manifest.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,6 +5,7 @@
 #include <string>
 
 #include "brigade/base/strings.h"
+#include "brigade/checkpoint/manifest.h"
 #include "brigade/checkpoint/testing/sample.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/io/crc32c.h"
@@ -186,4 +185,5 @@ TEST(Manifest, RefusesToWriteInvalidUtf8) {
 }
 
 }  // namespace
+
 }  // namespace brigade::checkpoint

@@ -8,10 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "brigade/checkpoint/safetensors_stream.h"
+#include "brigade/checkpoint/safetensors.h"
 #include "brigade/checkpoint/shard_exchange.h"
-#include "brigade/checkpoint/shard_messages.h"
-#include "brigade/checkpoint/shard_plan.h"
+#include "brigade/checkpoint/shard_files.h"
 #include "brigade/io/file_system.h"
 
 namespace brigade::checkpoint {

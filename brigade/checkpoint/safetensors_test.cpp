@@ -1,5 +1,3 @@
-#include "brigade/checkpoint/safetensors.h"
-
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/checkpoint/safetensors.h"
 #include "brigade/io/testing/memory_file_system.h"
 
 namespace brigade::checkpoint {
@@ -173,4 +172,5 @@ TEST(Safetensors, MissingTensorNamesTheNearest) {
 }
 
 }  // namespace
+
 }  // namespace brigade::checkpoint

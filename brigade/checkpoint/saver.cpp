@@ -9,11 +9,10 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
-#include "brigade/checkpoint/checkpoint_removal.h"
 #include "brigade/checkpoint/checkpoint_writer.h"
 #include "brigade/checkpoint/other_writers.h"
 #include "brigade/checkpoint/retention.h"
-#include "brigade/checkpoint/shard_plan.h"
+#include "brigade/checkpoint/shard_files.h"
 #include "brigade/concurrency/thread_pool.h"
 #include "brigade/io/atomic_write.h"
 

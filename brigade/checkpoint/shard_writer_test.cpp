@@ -13,7 +13,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
-#include "brigade/checkpoint/shard_messages.h"
+#include "brigade/checkpoint/shard_exchange.h"
 #include "brigade/checkpoint/testing/creation_log.h"
 #include "brigade/checkpoint/testing/sample.h"
 #include "brigade/checkpoint/testing/writing_job.h"

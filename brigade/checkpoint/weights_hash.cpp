@@ -6,7 +6,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/checkpoint/safetensors_stream.h"
+#include "brigade/checkpoint/safetensors.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/io/safetensors_header.h"
 #include "brigade/io/sha256.h"
@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little,
               "tensors are hashed as they are in memory");
 
 template <class... T>
-[[noreturn]] void refuse(const T&... pieces) {
+[[noreturn]] void refuse_hash(const T&... pieces) {
   throw Error(ErrorCode::kInvalidArgument, base::str_cat("weights_sha256: ", pieces...));
 }
 
@@ -30,19 +30,19 @@ std::vector<const NamedTensor*> name_order(std::span<const NamedTensor> variable
   const auto twice = std::adjacent_find(
       order.begin(), order.end(),
       [](const NamedTensor* a, const NamedTensor* b) { return a->name == b->name; });
-  if (twice != order.end()) refuse("two variables are called '", (*twice)->name, "'");
+  if (twice != order.end()) refuse_hash("two variables are called '", (*twice)->name, "'");
   return order;
 }
 
 void add(io::Sha256& hash, const NamedTensor& variable) {
   using std::string_view_literals::operator""sv;
   const auto& [name, tensor] = variable;
-  if (name.find('\0') != std::string::npos) refuse("the name '", name, "' holds a NUL");
-  if (!tensor.defined()) refuse("variable '", name, "' is undefined");
+  if (name.find('\0') != std::string::npos) refuse_hash("the name '", name, "' holds a NUL");
+  if (!tensor.defined()) refuse_hash("variable '", name, "' is undefined");
   const auto dtype = device::file_dtype_of(tensor.scalar_type());
   if (tensor.layout() != at::kStrided || !dtype) {
-    refuse("variable '", name, "' is ", at::toString(tensor.scalar_type()), ", ", tensor.layout(),
-           "; expected a dense tensor of ", io::tensor_dtypes());
+    refuse_hash("variable '", name, "' is ", at::toString(tensor.scalar_type()), ", ",
+                tensor.layout(), "; expected a dense tensor of ", io::tensor_dtypes());
   }
   hash.update(name);
   hash.update("\0"sv);
@@ -64,7 +64,7 @@ std::string weights_sha256(std::span<const NamedTensor> variables) {
 
 SafetensorsFile read_weights(const io::FileSystem& files, const io::Path& path,
                              HashMismatch mismatch) {
-  SafetensorsFile file = read_safetensors_stream(files, path, std::nullopt);
+  SafetensorsFile file = read_safetensors(files, path);
   const auto recorded = file.metadata.find(std::string(kWeightsHashKey));
   if (mismatch == HashMismatch::kAllow || recorded == file.metadata.end()) return file;
   const std::string found = weights_sha256(file.tensors);

@@ -36,9 +36,9 @@ struct CentralEntry {
 };
 
 /// Little-endian numbers out of the archive, bounds checked.
-class Parser {
+class ZipParser {
  public:
-  Parser(std::string_view archive, std::string_view file) : archive_(archive), file_(file) {}
+  ZipParser(std::string_view archive, std::string_view file) : archive_(archive), file_(file) {}
 
   std::map<std::string, ZipReader::Entry, std::less<>> entries() const {
     std::map<std::string, ZipReader::Entry, std::less<>> result;
@@ -204,7 +204,7 @@ std::uint32_t crc32_of(std::string_view bytes) {
 }  // namespace
 
 ZipReader::ZipReader(std::string_view archive, std::string_view file)
-    : file_(file), entries_(Parser(archive, file).entries()) {}
+    : file_(file), entries_(ZipParser(archive, file).entries()) {}
 
 std::string_view ZipReader::read(std::string_view name) const {
   const auto found = entries_.find(name);

@@ -1,8 +1,7 @@
-#include "brigade/checkpoint/shard_plan.h"
-
 #include <gtest/gtest.h>
 
 #include "brigade/base/strings.h"
+#include "brigade/checkpoint/shard_files.h"
 #include "brigade/checkpoint/testing/sample.h"
 
 namespace brigade::checkpoint {
@@ -57,4 +56,5 @@ TEST(ShardPlan, TheDigestTellsOtherTensorsNotOtherValues) {
 }
 
 }  // namespace
+
 }  // namespace brigade::checkpoint

@@ -1,4 +1,4 @@
-#include "brigade/checkpoint/shard_messages.h"
+#include "brigade/checkpoint/shard_exchange.h"
 
 #include <nlohmann/json.hpp>
 
@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::json;
 
 // Reasons may hold file names, which need not be UTF-8.
-std::string text_of(const Json& json) {
+std::string message_text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -37,11 +37,11 @@ Message parsed(std::string_view text, const Fill& fill) {
 }  // namespace
 
 std::string Announcement::text() const {
-  return text_of({{"save", save},
-                  {"folder", folder},
-                  {"digest", digest},
-                  {"left_out", left_out},
-                  {"has_ended", has_ended}});
+  return message_text({{"save", save},
+                       {"folder", folder},
+                       {"digest", digest},
+                       {"left_out", left_out},
+                       {"has_ended", has_ended}});
 }
 
 Announcement Announcement::parse(std::string_view text) {
@@ -60,12 +60,12 @@ std::string ShardReport::text() const {
     written.push_back(
         {{"name", each.name}, {"bytes", each.seal.bytes}, {"crc32c", each.seal.crc32c}});
   }
-  return text_of({{"save", save},
-                  {"outcome", static_cast<int>(result)},
-                  {"files", written},
-                  {"code", static_cast<int>(code)},
-                  {"reason", reason},
-                  {"has_ended", has_ended}});
+  return message_text({{"save", save},
+                       {"outcome", static_cast<int>(result)},
+                       {"files", written},
+                       {"code", static_cast<int>(code)},
+                       {"reason", reason},
+                       {"has_ended", has_ended}});
 }
 
 ShardReport ShardReport::parse(std::string_view text) {

@@ -1,7 +1,6 @@
-#include "brigade/checkpoint/shard_messages.h"
-
 #include <gtest/gtest.h>
 
+#include "brigade/checkpoint/shard_exchange.h"
 #include "brigade/checkpoint/testing/sample.h"
 
 namespace brigade::checkpoint {
@@ -48,4 +47,5 @@ TEST(ShardMessages, RefuseWhatTheyAreNot) {
 }
 
 }  // namespace
+
 }  // namespace brigade::checkpoint

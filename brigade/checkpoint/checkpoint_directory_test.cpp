@@ -1,7 +1,5 @@
 // Only files made by savers are removed. Files of others in a checkpoint directory, and targets of
 // links in it, stay.
-#include "brigade/checkpoint/checkpoint_removal.h"
-
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -238,4 +236,5 @@ TEST_F(CheckpointRemoval, OnSavedIsCalledForEachSave) {
 }
 
 }  // namespace
+
 }  // namespace brigade::checkpoint
