@@ -11,7 +11,6 @@
 #include <string>
 
 #include "benchmarks/measure.h"
-#include "benchmarks/scratch_folder.h"
 #include "benchmarks/session_loop.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/saver.h"
@@ -82,10 +81,6 @@ int main(int argc, char** argv) {
   app.add_option("--directory", directory, "where a folder for checkpoints is made")
       ->check(CLI::ExistingDirectory);
   CLI11_PARSE(app, argc, argv);
-  try {
-    brigade::benchmarks::serve(directory);
-  } catch (const std::exception& error) {
-    std::cerr << "checkpoint_speed: " << error.what() << "\n";
-    return 1;
-  }
+  return brigade::benchmarks::run_reporting("checkpoint_speed",
+                                            [&] { brigade::benchmarks::serve(directory); });
 }

@@ -7,7 +7,6 @@
 
 #include "benchmarks/measure.h"
 #include "benchmarks/pairs.h"
-#include "benchmarks/stats.h"
 #include "brigade/io/crc32c.h"
 #include "brigade/io/sha256.h"
 
@@ -39,11 +38,8 @@ void measure(const PairOptions& options) {
   Ratios ratios;
   compare_built(crc, sha, options, ratios);
   const double rate = static_cast<double>(kPiece) * options.steps / 1e9;
-  const auto wall = estimate(ratios.wall), cpu = estimate(ratios.cpu);
-  std::cout << "{\"pairs\": " << options.pairs << ", \"median\": " << wall.median
-            << ", \"low\": " << wall.low << ", \"high\": " << wall.high
-            << ", \"cpu_median\": " << cpu.median << ", \"cpu_low\": " << cpu.low
-            << ", \"cpu_high\": " << cpu.high << ", \"crc32c_gigabytes_per_second\": "
+  std::cout << "{\"pairs\": " << options.pairs << ratio_fields(ratios)
+            << ", \"crc32c_gigabytes_per_second\": "
             << rate / cost_of_block(crc, options.steps).wall_seconds
             << ", \"sha256_gigabytes_per_second\": "
             << rate / cost_of_block(sha, options.steps).wall_seconds << "}" << std::endl;

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "brigade/layers/fused_pooling.h"
 #include "brigade/layers/losses.h"
-#include "brigade/layers/max_pool_relu.h"
 #include "brigade/models/mnist_cnn.h"
 
 namespace {

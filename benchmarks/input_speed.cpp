@@ -12,7 +12,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "benchmarks/input_files.h"
 #include "benchmarks/input_pipelines.h"
 #include "benchmarks/measure.h"
 
@@ -65,14 +64,11 @@ int main(int argc, char** argv) {
   app.add_option("--directory", directory, "where the files are")->check(CLI::ExistingDirectory);
   app.add_option("--make", made, "write the files that this word needs, and stop");
   CLI11_PARSE(app, argc, argv);
-  try {
+  return brigade::benchmarks::run_reporting("input_speed", [&] {
     if (made.empty()) {
       brigade::benchmarks::serve(directory);
     } else {
       brigade::benchmarks::make_input_files(made, directory);
     }
-  } catch (const std::exception& error) {
-    std::cerr << "input_speed: " << error.what() << "\n";
-    return 1;
-  }
+  });
 }

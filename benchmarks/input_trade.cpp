@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "benchmarks/measure.h"
-#include "benchmarks/stats.h"
 #include "benchmarks/strategy_loop.h"
 #include "brigade/input/image_folder.h"
 #include "brigade/layers/losses.h"
@@ -153,11 +152,8 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", rounds, "blocks of each")->check(CLI::PositiveNumber);
   app.add_option("--steps", steps, "a block")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
-  try {
+  return brigade::benchmarks::run_reporting("input_trade", [&] {
     if (is_exact) source.decoding = brigade::input::JpegDecoding::kExact;
     brigade::benchmarks::compare(source, rounds, steps);
-  } catch (const std::exception& error) {
-    std::cerr << "input_trade: " << error.what() << "\n";
-    return 1;
-  }
+  });
 }

@@ -7,10 +7,9 @@
 
 #include "benchmarks/bare_loop.h"
 #include "benchmarks/bare_models.h"
+#include "benchmarks/measure.h"
 #include "benchmarks/pairs.h"
-#include "benchmarks/stats.h"
 #include "benchmarks/strategy_loop.h"
-#include "benchmarks/tower_loop.h"
 #include "benchmarks/workload.h"
 
 namespace brigade::benchmarks {
@@ -24,13 +23,10 @@ struct Options {
 };
 
 void print(const Options& options, const Ratios& ratios) {
-  const auto wall = estimate(ratios.wall), cpu = estimate(ratios.cpu);
   std::cout << "{\"comparison\": \"" << options.comparison << "\", \"model\": \"" << options.model
             << "\", \"pairs\": " << options.pairs.pairs
-            << ", \"steps_per_block\": " << options.pairs.steps << ", \"median\": " << wall.median
-            << ", \"low\": " << wall.low << ", \"high\": " << wall.high
-            << ", \"cpu_median\": " << cpu.median << ", \"cpu_low\": " << cpu.low
-            << ", \"cpu_high\": " << cpu.high << "}" << std::endl;
+            << ", \"steps_per_block\": " << options.pairs.steps << ratio_fields(ratios) << "}"
+            << std::endl;
 }
 
 void measure(const Options& options) {
@@ -82,10 +78,6 @@ int main(int argc, char** argv) {
   app.add_option("--pairs", options.pairs.pairs)->check(CLI::PositiveNumber);
   app.add_option("--steps", options.pairs.steps, "steps a block")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
-  try {
-    brigade::benchmarks::measure(options);
-  } catch (const std::exception& error) {
-    std::cerr << "overhead_pairs: " << error.what() << "\n";
-    return 1;
-  }
+  return brigade::benchmarks::run_reporting("overhead_pairs",
+                                            [&] { brigade::benchmarks::measure(options); });
 }

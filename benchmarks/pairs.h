@@ -1,6 +1,8 @@
 #pragma once
 
 #include <algorithm>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "benchmarks/measure.h"
@@ -12,13 +14,41 @@ struct PairOptions {
   int steps = 20;  ///< a block
 };
 
+struct CostOfPair {
+  Cost subject, base;
+};
+
 struct Ratios {
   std::vector<double> wall;
   std::vector<double> cpu;
+
+  void add(const CostOfPair& cost) {
+    wall.push_back(cost.subject.wall_seconds / cost.base.wall_seconds);
+    cpu.push_back(cost.subject.cpu_seconds / cost.base.cpu_seconds);
+  }
 };
 
-/// Adds `pairs` ratios of the subject's cost over the base's. Every other pair starts with the
-/// subject, so that drift favors neither.
+/// Every other pair starts with the subject, so that drift favors neither.
+template <class Subject, class Base>
+CostOfPair cost_of_pair(int pair, const Subject& subject, const Base& base) {
+  CostOfPair cost;
+  if (pair % 2 == 1) cost.subject = subject();
+  cost.base = base();
+  if (pair % 2 == 0) cost.subject = subject();
+  return cost;
+}
+
+/// `, "median": ...` and so on: the estimates of the ratios, as fields of a JSON object.
+inline std::string ratio_fields(const Ratios& ratios) {
+  const auto wall = estimate(ratios.wall), cpu = estimate(ratios.cpu);
+  std::ostringstream text;
+  text << ", \"median\": " << wall.median << ", \"low\": " << wall.low
+       << ", \"high\": " << wall.high << ", \"cpu_median\": " << cpu.median
+       << ", \"cpu_low\": " << cpu.low << ", \"cpu_high\": " << cpu.high;
+  return text.str();
+}
+
+/// Adds `pairs` ratios of the subject's cost over the base's.
 template <class Subject, class Base>
 void compare_built(Subject& subject, Base& base, const PairOptions& options, Ratios& ratios) {
   for (int i = 0; i < 2; ++i) {  // warm both up: caches, thread pools, chosen kernels
@@ -26,16 +56,9 @@ void compare_built(Subject& subject, Base& base, const PairOptions& options, Rat
     base.run(options.steps);
   }
   for (int pair = 0; pair < options.pairs; ++pair) {
-    Cost over, under;
-    if (pair % 2 == 0) {
-      under = cost_of_block(base, options.steps);
-      over = cost_of_block(subject, options.steps);
-    } else {
-      over = cost_of_block(subject, options.steps);
-      under = cost_of_block(base, options.steps);
-    }
-    ratios.wall.push_back(over.wall_seconds / under.wall_seconds);
-    ratios.cpu.push_back(over.cpu_seconds / under.cpu_seconds);
+    ratios.add(cost_of_pair(
+        pair, [&] { return cost_of_block(subject, options.steps); },
+        [&] { return cost_of_block(base, options.steps); }));
   }
 }
 

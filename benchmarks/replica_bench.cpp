@@ -7,7 +7,6 @@
 #include "benchmarks/measure.h"
 #include "benchmarks/report.h"
 #include "benchmarks/strategy_loop.h"
-#include "benchmarks/tower_loop.h"
 #include "benchmarks/workload.h"
 
 namespace brigade::benchmarks {
@@ -100,10 +99,6 @@ int main(int argc, char** argv) {
   app.add_option("--steps-per-block", options.run.steps_per_block)->check(CLI::PositiveNumber);
   app.add_option("--name", options.run.name);
   CLI11_PARSE(app, argc, argv);
-  try {
-    brigade::benchmarks::measure(options);
-  } catch (const std::exception& error) {
-    std::cerr << "replica_bench: " << error.what() << "\n";
-    return 1;
-  }
+  return brigade::benchmarks::run_reporting("replica_bench",
+                                            [&] { brigade::benchmarks::measure(options); });
 }

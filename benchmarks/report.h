@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "benchmarks/measure.h"
-#include "benchmarks/stats.h"
 
 namespace brigade::benchmarks {
 

@@ -1,27 +1,53 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "benchmarks/bare_models.h"
-#include "benchmarks/memory_by_device.h"
 #include "benchmarks/workload.h"
+#include "brigade/distribute/optimizer/parallel_optimization.h"
 #include "brigade/distribute/strategies/central_storage_strategy.h"
 #include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/input/labeled_example.h"
+#include "brigade/input/tensor_structure.h"
 #include "brigade/layers/losses.h"
 #include "brigade/models/mlp.h"
 #include "brigade/models/mnist_cnn.h"
 #include "brigade/optim/adam.h"
+#include "brigade/optim/optimizer_state.h"
 #include "brigade/optim/sgd.h"
 
 namespace brigade::benchmarks {
+
+/// MiB of trained variables and optimizer slots on each device, each piece of memory counted once.
+inline std::map<std::string, double> memory_by_device(const optim::OptimizerState& state) {
+  std::map<std::string, double> mebibytes;
+  std::set<const void*> seen;
+  const auto count = [&](const at::Tensor& tensor) {
+    if (!seen.insert(tensor.storage().unsafeGetStorageImpl()).second) return;
+    mebibytes[tensor.device().str()] += static_cast<double>(tensor.storage().nbytes()) / (1 << 20);
+  };
+  const auto slots = state.rule().slots().size();
+  for (std::size_t i = 0; i < state.variables().size(); ++i) {
+    const variables::Variable& variable = state.variables()[i];
+    for (int replica = 0; replica < variable.num_components(); ++replica) {
+      count(variable.storage()->master(replica));
+      count(variable.component(replica));
+      for (std::size_t slot = 0; slot < slots; ++slot) count(state.slot(i, slot, replica));
+    }
+  }
+  return mebibytes;
+}
 
 /// `one_device` on cpu:0, or `mirrored` or `central_storage` on as many logical CPUs as there are
 /// replicas; `central_storage_copies` has each replica read a copy, as between devices.
@@ -135,6 +161,46 @@ class StrategyLoop {
   std::vector<variables::Variable> variables_;
   Step step_;  // holds the model and its optimizer
   std::size_t position_ = 0;
+};
+
+/// In-graph towers around a CPU controller, as the tutorial's user writes them: the MNIST CNN as a
+/// function of layers, each tower with its own batch from memory.
+class TowerLoop {
+ public:
+  TowerLoop(int towers, std::int64_t batch_size)
+      : optimization_(distribute::create_parallel_optimization<input::LabeledBatch>(
+            [](const distribute::InputFunction<input::LabeledBatch>& input_fn) {
+              const input::LabeledBatch batch = input_fn();
+              return layers::losses::sparse_softmax_cross_entropy(models::mnist_cnn(batch.features),
+                                                                  batch.labels);
+            },
+            source(batch_size), optim::Adam{.learning_rate = 1e-3}, options(towers))) {}
+
+  void run(int steps) {
+    for (int i = 0; i < steps; ++i) optimization_.update();
+  }
+
+  std::map<std::string, double> memory_by_device() const {
+    return benchmarks::memory_by_device(optimization_.optimizer().state());
+  }
+
+ private:
+  static distribute::BatchSource<input::LabeledBatch> source(std::int64_t batch_size) {
+    return [batches = make_batches(Workload::kMnistCnn, batch_size),
+            next = std::size_t{0}]() mutable -> std::optional<input::LabeledBatch> {
+      const Batch& batch = batches[next++ % batches.size()];
+      return input::LabeledBatch{batch.features, batch.labels};
+    };
+  }
+
+  static distribute::TowerOptions options(int towers) {
+    distribute::TowerOptions options;
+    for (int tower = 0; tower < towers; ++tower)
+      options.devices.push_back("cpu:" + std::to_string(tower));
+    return options;
+  }
+
+  distribute::ParallelOptimization<input::LabeledBatch> optimization_;
 };
 
 }  // namespace brigade::benchmarks
