@@ -77,8 +77,7 @@ std::vector<NamedTensor> Checkpoint::tensors(Section section) const {
 std::vector<NamedTensor> Checkpoint::read_file(std::size_t file, Section section) const {
   const ManifestFile& entry = manifest_.files[file];
   const io::Path path = path_ / entry.name;
-  std::vector<NamedTensor> tensors =
-      std::move(read_safetensors(*files_, path, entry.seal).tensors);
+  std::vector<NamedTensor> tensors = std::move(read_safetensors(*files_, path, entry.seal).tensors);
   const auto& known = manifest_.section(section);
   const auto expected = std::count_if(known.begin(), known.end(),
                                       [&](const auto& each) { return each.second.file == file; });
