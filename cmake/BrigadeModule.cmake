@@ -1,3 +1,18 @@
+# brigade_compile_together(<target>): where BRIGADE_UNITY_BUILD is on, its sources are compiled eight at a time, since most of
+# a source's time goes into the headers that all of a folder include.
+function(brigade_compile_together target)
+  if(BRIGADE_UNITY_BUILD)
+    # Every source is included there, so a class in one may have members of that source's own types.
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
+endfunction()
+
+# brigade_compile_alone(<file>...): sources that have helpers of the same names as others of their folder.
+function(brigade_compile_alone)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # brigade_module(<folder> [TORCH] [DEPENDS <folder>...] [LIBRARIES <target>...]
 #                [SOURCES <file>...] [TESTING <file>...] [TESTS <file>...] [TEST_LIBRARIES <target>...])
 #
@@ -27,6 +42,8 @@ function(brigade_module folder)
     if(ARG_SOURCES)
       brigade_use_torch_pch(${target})
     endif()
+  elseif(ARG_SOURCES)
+    brigade_compile_together(${target})
   endif()
   if(BRIGADE_BUILD_TESTS AND NOT BRIGADE_SANITIZE)  # a sanitizer has nothing to say of them
     brigade_compile_headers(${folder} "${ARG_TORCH}")

@@ -30,14 +30,5 @@ endif()
 function(brigade_use_torch_pch target)
   target_compile_options(${target} PRIVATE -fPIC)  # programs too (else -fPIE): one header serves both
   target_precompile_headers(${target} REUSE_FROM brigade_torch_pch)
-  if(BRIGADE_UNITY_BUILD)
-    # Every source is included there, so a class in one may have members of that source's own types.
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
-    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
-  endif()
-endfunction()
-
-# brigade_compile_alone(<file>...): tests that have helpers of the same names as others of their folder.
-function(brigade_compile_alone)
-  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  brigade_compile_together(${target})
 endfunction()

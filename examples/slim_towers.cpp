@@ -15,7 +15,7 @@ namespace slim = bg::slim;
 
 namespace {
 
-using Batch = bg::input::LabeledBatch;
+using Batch = bg::LabeledBatch;
 
 constexpr std::int64_t kBatchSize = 64;
 constexpr std::int64_t kEpochs = 2;
@@ -40,7 +40,7 @@ at::Tensor total_loss(const bg::InputFunction<Batch>& input_fn) {
       {.weights_regularizer = slim::l2_regularizer(1e-4)});
   const Batch batch = input_fn();
   const at::Tensor logits = build_model(batch.features, 10);
-  slim::losses::softmax_cross_entropy(logits, bg::input::one_hot(batch.labels, 10));
+  slim::losses::softmax_cross_entropy(logits, bg::one_hot(batch.labels, 10));
   const bg::Graph& graph = *bg::variables::current_graph();
   return slim::losses::get_total_loss({.scope = graph.name_scope()});
 }
@@ -72,9 +72,9 @@ bg::TowerOptions two_towers(bg::TowerInput input) {
 
 int main(int argc, char** argv) {
   return bg::run_main([&] {
-    const std::string folder = argc > 1 ? argv[1] : bg::input::kFashionMnistDirectory;
+    const std::string folder = argc > 1 ? argv[1] : bg::kFashionMnistDirectory;
     const std::int64_t examples = argc > 2 ? std::atoll(argv[2]) : 60'000;
-    const auto dataset = bg::input::fashion_mnist(folder)
+    const auto dataset = bg::fashion_mnist(folder)
                              .take(static_cast<std::size_t>(examples))
                              .shuffle(10'000)
                              .repeat(kEpochs)

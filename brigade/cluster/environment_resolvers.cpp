@@ -14,8 +14,8 @@ namespace {
 // If the agent of torchrun listens on the master's port itself, rank 0 cannot.
 int free_port(const VariableReader& variables, int master_port) {
   if (variables.text("TORCHELASTIC_USE_AGENT_STORE").value_or("") != "True") return master_port;
-  constexpr int kHighestPort = 65535;
-  return master_port < kHighestPort ? master_port + 1 : master_port - 1;
+  constexpr int kLastPort = 65535;
+  return master_port < kLastPort ? master_port + 1 : master_port - 1;
 }
 
 // A name that identifies this job among the jobs of the host.

@@ -31,7 +31,7 @@ using Extension = base::Handle<X509_EXTENSION, X509_EXTENSION_free>;
 using Number = base::Handle<BIGNUM, BN_free>;
 using Memory = base::Handle<BIO, BIO_free_all>;
 
-void check(bool done, std::string_view what) {
+void check_tls(bool done, std::string_view what) {
   if (!done) throw Error(ErrorCode::kInternal, base::str_cat("libcrypto fails: ", what, "."));
 }
 
@@ -39,13 +39,13 @@ void check(bool done, std::string_view what) {
 Key authority_key(const ClusterKey& key) {
   const auto seed = key.derive("tls ca");
   Key made(EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, seed.data(), seed.size()));
-  check(made != nullptr, "the authority's key");
+  check_tls(made != nullptr, "the authority's key");
   return made;
 }
 
 Key new_key() {
   Key made(EVP_EC_gen("P-256"));
-  check(made != nullptr, "a new key");
+  check_tls(made != nullptr, "a new key");
   return made;
 }
 
@@ -53,31 +53,31 @@ enum class Serial { kOne, kRandom };
 
 void set_serial(X509& certificate, Serial serial) {
   if (serial == Serial::kOne) {
-    check(ASN1_INTEGER_set(X509_get_serialNumber(&certificate), 1) == 1, "a serial number");
+    check_tls(ASN1_INTEGER_set(X509_get_serialNumber(&certificate), 1) == 1, "a serial number");
     return;
   }
   const Number number(BN_new());
   constexpr int kBits = 127;  // positive in the 16 bytes it takes
-  check(number && BN_rand(number.get(), kBits, BN_RAND_TOP_ONE, BN_RAND_BOTTOM_ANY) == 1 &&
+  check_tls(number && BN_rand(number.get(), kBits, BN_RAND_TOP_ONE, BN_RAND_BOTTOM_ANY) == 1 &&
             BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(&certificate)) != nullptr,
         "a serial number");
 }
 
 void set_common_name(X509_NAME* name, const char* text) {
-  check(X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
+  check_tls(X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
                                    reinterpret_cast<const unsigned char*>(text), -1, -1, 0) == 1,
         "a name");
 }
 
 Certificate blank(const char* name, EVP_PKEY& key, Serial serial) {
   Certificate made(X509_new());
-  check(made && X509_set_version(made.get(), X509_VERSION_3) == 1, "a certificate");
+  check_tls(made && X509_set_version(made.get(), X509_VERSION_3) == 1, "a certificate");
   set_serial(*made, serial);
   set_common_name(X509_get_subject_name(made.get()), name);
-  check(ASN1_TIME_set_string(X509_getm_notBefore(made.get()), kNotBefore) == 1 &&
+  check_tls(ASN1_TIME_set_string(X509_getm_notBefore(made.get()), kNotBefore) == 1 &&
             ASN1_TIME_set_string_X509(X509_getm_notAfter(made.get()), kNotAfter) == 1,
         "a certificate's dates");
-  check(X509_set_pubkey(made.get(), &key) == 1, "a certificate's key");
+  check_tls(X509_set_pubkey(made.get(), &key) == 1, "a certificate's key");
   return made;
 }
 
@@ -85,7 +85,7 @@ void add_extension(X509& certificate, X509& issuer, int kind, const char* value)
   X509V3_CTX context;
   X509V3_set_ctx(&context, &issuer, &certificate, nullptr, nullptr, 0);
   const Extension made(X509V3_EXT_conf_nid(nullptr, &context, kind, value));
-  check(made && X509_add_ext(&certificate, made.get(), -1) == 1, "a certificate's extension");
+  check_tls(made && X509_add_ext(&certificate, made.get(), -1) == 1, "a certificate's extension");
 }
 
 Certificate make_authority(EVP_PKEY& key) {
@@ -94,13 +94,13 @@ Certificate make_authority(EVP_PKEY& key) {
   add_extension(*made, *made, NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
   add_extension(*made, *made, NID_key_usage, "critical,keyCertSign,cRLSign");
   add_extension(*made, *made, NID_subject_key_identifier, "hash");
-  check(X509_sign(made.get(), &key, nullptr) > 0, "the authority's signature");
+  check_tls(X509_sign(made.get(), &key, nullptr) > 0, "the authority's signature");
   return made;
 }
 
 Certificate make_member(EVP_PKEY& key, X509& authority, EVP_PKEY& authority_key) {
   Certificate made = blank(kTlsName, key, Serial::kRandom);
-  check(X509_set_issuer_name(made.get(), X509_get_subject_name(&authority)) == 1, "an issuer");
+  check_tls(X509_set_issuer_name(made.get(), X509_get_subject_name(&authority)) == 1, "an issuer");
   add_extension(*made, authority, NID_basic_constraints, "critical,CA:FALSE");
   add_extension(*made, authority, NID_key_usage, "critical,digitalSignature");
   add_extension(*made, authority, NID_ext_key_usage, "serverAuth,clientAuth");
@@ -108,14 +108,14 @@ Certificate make_member(EVP_PKEY& key, X509& authority, EVP_PKEY& authority_key)
   add_extension(*made, authority, NID_subject_alt_name, name.c_str());
   add_extension(*made, authority, NID_subject_key_identifier, "hash");
   add_extension(*made, authority, NID_authority_key_identifier, "keyid:always");
-  check(X509_sign(made.get(), &authority_key, nullptr) > 0, "a member's signature");
+  check_tls(X509_sign(made.get(), &authority_key, nullptr) > 0, "a member's signature");
   return made;
 }
 
 template <class Write>
 std::string as_pem(const Write& write) {
   const Memory memory(BIO_new(BIO_s_mem()));
-  check(memory && write(memory.get()) == 1, "PEM");
+  check_tls(memory && write(memory.get()) == 1, "PEM");
   char* text = nullptr;
   const long size = BIO_get_mem_data(memory.get(), &text);
   return {text, static_cast<std::size_t>(size)};

@@ -27,7 +27,7 @@ std::string spell(std::span<const StateStep> path) {
   return text;
 }
 
-[[noreturn]] void fail(std::string_view message) {
+[[noreturn]] void reject(std::string_view message) {
   throw Error(ErrorCode::kInvalidArgument,
               str_cat(message, "; was it saved by another program or version?"));
 }
@@ -72,7 +72,7 @@ template <>
 constexpr StateKind kKindOf<StateTree::Dict> = StateKind::kDict;
 
 [[noreturn]] void fail_kind(std::span<const StateStep> path, StateKind wanted, StateKind found) {
-  fail(str_cat(spell(path), " is ", found, ", not ", wanted));
+  reject(str_cat(spell(path), " is ", found, ", not ", wanted));
 }
 
 }  // namespace
@@ -144,7 +144,7 @@ const StateTree& StateTree::descend(const Path& path) const {
       if (dict == nullptr) fail_kind(above, StateKind::kDict, node->kind());
       const auto found = dict->find(*key);
       if (found == dict->end()) {
-        fail(str_cat(spell(above), " has no \"", *key, "\"; it has ", keys_of(*dict)));
+        reject(str_cat(spell(above), " has no \"", *key, "\"; it has ", keys_of(*dict)));
       }
       node = &found->second;
     } else {
@@ -152,7 +152,7 @@ const StateTree& StateTree::descend(const Path& path) const {
       const auto* list = std::get_if<List>(&node->value_);
       if (list == nullptr) fail_kind(above, StateKind::kList, node->kind());
       if (index >= list->size()) {
-        fail(str_cat(spell(above), " has no element ", index, "; it has ", list->size()));
+        reject(str_cat(spell(above), " has no element ", index, "; it has ", list->size()));
       }
       node = &(*list)[index];
     }
@@ -182,7 +182,7 @@ std::int64_t StateTree::int64_leaf(const Path& path) const {
   const auto* value = std::get_if<std::uint64_t>(&node.value_);
   if (value == nullptr) fail_kind(path, StateKind::kInt64, node.kind());
   if (!std::in_range<std::int64_t>(*value))
-    fail(str_cat(spell(path), " is ", *value, ", too large for int64"));
+    reject(str_cat(spell(path), " is ", *value, ", too large for int64"));
   return static_cast<std::int64_t>(*value);
 }
 
@@ -191,7 +191,7 @@ std::uint64_t StateTree::uint64_leaf(const Path& path) const {
   if (const auto* value = std::get_if<std::uint64_t>(&node.value_)) return *value;
   const auto* value = std::get_if<std::int64_t>(&node.value_);
   if (value == nullptr) fail_kind(path, StateKind::kUint64, node.kind());
-  if (*value < 0) fail(str_cat(spell(path), " is ", *value, ", negative, not uint64"));
+  if (*value < 0) reject(str_cat(spell(path), " is ", *value, ", negative, not uint64"));
   return static_cast<std::uint64_t>(*value);
 }
 

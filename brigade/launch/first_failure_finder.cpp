@@ -6,7 +6,7 @@ namespace brigade::launch {
 
 namespace {
 
-constexpr std::chrono::seconds kPatience{3};
+constexpr std::chrono::seconds kReportPatience{3};
 // The shim of a killed process may still clean up when others that fail because of it have ended.
 constexpr std::chrono::milliseconds kSettling{100};
 
@@ -27,7 +27,7 @@ void FirstFailureFinder::record_end(int rank, const ExitStatus& status, Time now
 FirstFailureFinder::Time FirstFailureFinder::decided_at() const {
   const bool awaits_gone =
       std::ranges::any_of(gone_, [this](int rank) { return !ended_.contains(rank); });
-  if (awaits_gone) return *first_seen_ + kPatience;
+  if (awaits_gone) return *first_seen_ + kReportPatience;
   return *first_seen_ + kSettling;
 }
 

@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kUsage = 2;
 constexpr int kCannotStart = 127;
-constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::seconds kShimPatience{10};
 
 struct Arguments {
   int lifeline = -1;
@@ -152,7 +152,7 @@ int run_shim(std::span<const std::string> arguments) {
   ::setpgid(program, program);  // before a signal is forwarded to its group
   const std::optional<int> status = watch(parsed->lifeline, signals, program);
   ::kill(-program, SIGKILL);
-  kill_descendants(shim, kPatience);
+  kill_descendants(shim, kShimPatience);
   if (!status) return end_by(SIGKILL);
   return WIFSIGNALED(*status) ? end_by(WTERMSIG(*status)) : WEXITSTATUS(*status);
 }

@@ -23,7 +23,7 @@ std::string metric(const char* name, const char* type, const char* help, const T
 constexpr std::size_t kMostConnections = 64;
 constexpr int kMostAcceptedACall = 256;
 constexpr std::size_t kLongestHead = 8 * 1024;
-constexpr std::chrono::seconds kPatience{5};
+constexpr std::chrono::seconds kStatusPatience{5};
 
 std::string answer(const char* state, const char* type, const std::string& body) {
   return base::str_cat("HTTP/1.1 ", state, "\r\nContent-Type: ", type,
@@ -126,7 +126,7 @@ void StatusServer::accept_some() {
         ::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.is_open()) return;
     if (connections_.size() >= kMostConnections) cut_off_oldest();
-    connections_.push_back({.socket = std::move(socket), .deadline = Clock::now() + kPatience});
+    connections_.push_back({.socket = std::move(socket), .deadline = Clock::now() + kStatusPatience});
   }
 }
 

@@ -12,14 +12,14 @@ namespace brigade::launch {
 
 namespace {
 
-constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::seconds kSweepPatience{10};
 
 }  // namespace
 
 void Sweep::begin(std::vector<pid_t> spared) {
   is_running_ = true;
   const auto work = [this, spared = std::move(spared)](const std::stop_token& stop) {
-    kill_descendants(::getpid(), kPatience, spared, stop);
+    kill_descendants(::getpid(), kSweepPatience, spared, stop);
     ends_.put({});
   };
   try {

@@ -18,7 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds kFarewellTime{500};
+constexpr milliseconds kGoodbyeTime{500};
 // The rendezvous enforces the start's deadline; a member waits a little longer for its message.
 constexpr milliseconds kGrace{2000};
 // After a broken connection, the time to wait for the report of the lost member.
@@ -318,7 +318,7 @@ void RemoteMembership::leave() noexcept {
   call_->leave();
   {
     // The message must arrive before the connection ends; otherwise the others see a loss.
-    const TimePoint latest = Clock::now() + kFarewellTime;
+    const TimePoint latest = Clock::now() + kGoodbyeTime;
     const concurrency::MutexLock lock(mutex_);
     while (!closure_ && Clock::now() < latest) changed_.wait_until(mutex_, latest);
   }

@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
 
 using Context = base::Handle<SSL_CTX, SSL_CTX_free>;
-using Connection = base::Handle<SSL, SSL_free>;
+using TlsConnection = base::Handle<SSL, SSL_free>;
 using Certificate = base::Handle<X509, X509_free>;
 using Key = base::Handle<EVP_PKEY, EVP_PKEY_free>;
 using Memory = base::Handle<BIO, BIO_free_all>;
@@ -130,7 +130,7 @@ class Handshake {
     return count > 0 && BIO_write(in_, bytes.data(), static_cast<int>(count)) == count;
   }
 
-  const Connection connection_;
+  const TlsConnection connection_;
   BIO* in_ = nullptr;  // the connection's, as is the next
   BIO* out_ = nullptr;
   const base::FileDescriptor& socket_;

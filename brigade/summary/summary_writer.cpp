@@ -22,8 +22,8 @@ void check_tag(std::string_view tag) {
 
 /// Converts to 32 bits; the plain conversion of values out of range is undefined.
 float narrow(double value) {
-  constexpr double kLargest = std::numeric_limits<float>::max();
-  if (std::abs(value) <= kLargest) return static_cast<float>(value);
+  constexpr double kLargestFloat = std::numeric_limits<float>::max();
+  if (std::abs(value) <= kLargestFloat) return static_cast<float>(value);
   if (std::isnan(value)) return std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
   return value > 0 ? infinity : -infinity;
