@@ -27,7 +27,7 @@ std::uint32_t number_at(std::string_view bytes, std::size_t offset, std::size_t 
   return number;
 }
 
-struct Head {
+struct BmpHead {
   Size size;
   bool is_upwards = true;
   std::int64_t bytes_a_pixel = 0;
@@ -66,13 +66,13 @@ void check_kind(std::string_view bytes) {
   }
 }
 
-Head read_head(std::string_view bytes) {
+BmpHead read_head(std::string_view bytes) {
   if (!bytes.starts_with("BM")) fail_broken(0, "it does not begin with BM");
   check_kind(bytes);
   const auto width = static_cast<std::int32_t>(number_at(bytes, 18, 4));
   const auto height = static_cast<std::int32_t>(number_at(bytes, 22, 4));
   if (width <= 0 || height == 0) fail_broken(18, "it has no pixels");
-  Head head;
+  BmpHead head;
   head.is_upwards = height > 0;
   head.size = {head.is_upwards ? std::int64_t{height} : -std::int64_t{height}, width};
   head.bytes_a_pixel = number_at(bytes, 28, 2) / 8;
@@ -86,12 +86,12 @@ bool is_gray(const std::vector<Rgba>& palette) {
                      [](const Rgba& c) { return c[0] == c[1] && c[1] == c[2]; });
 }
 
-std::int64_t stored_channels(const Head& head) {
+std::int64_t stored_channels(const BmpHead& head) {
   return head.bytes_a_pixel == 1 ? (is_gray(head.palette) ? 1 : 3) : head.bytes_a_pixel;
 }
 
 /// The color of the pixel that is stored from byte `offset` on.
-Rgba color_at(const Head& head, std::string_view bytes, std::size_t offset) {
+Rgba color_at(const BmpHead& head, std::string_view bytes, std::size_t offset) {
   const auto* pixel = reinterpret_cast<const std::uint8_t*>(bytes.data()) + offset;
   if (head.bytes_a_pixel == 1) {
     if (*pixel >= head.palette.size()) {
@@ -118,7 +118,7 @@ void write_pixel(const Rgba& color, std::int64_t channels, std::uint8_t* to) {
 }  // namespace
 
 Image decode_bmp(std::string_view bytes, const BmpDecodeOptions& options) {
-  const Head head = read_head(bytes);
+  const BmpHead head = read_head(bytes);
   const std::int64_t channels = options.channels == 0 ? stored_channels(head) : options.channels;
   check_argument(channels == 1 || channels == 3 || channels == 4,
                  str_cat("decode_bmp: channels is ", options.channels,

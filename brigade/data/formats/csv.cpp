@@ -12,7 +12,7 @@ namespace {
 
 using base::str_cat;
 
-constexpr const char* kSource = "csv";
+constexpr const char* kCsvSource = "csv";
 
 void check_selection(const std::vector<std::size_t>& selected, std::size_t columns) {
   if (selected.empty()) return;
@@ -31,7 +31,7 @@ std::string text_of(const CsvOptions& options, const std::vector<CsvColumn>& col
   std::vector<std::string_view> types;
   for (const CsvColumn& column : columns) types.push_back(to_string(column.type));
   const std::vector<std::size_t>& selected = options.select_columns;
-  return str_cat(kSource, "[", base::join(types, ", "), selected.empty() ? "" : "; ",
+  return str_cat(kCsvSource, "[", base::join(types, ", "), selected.empty() ? "" : "; ",
                  base::join(selected, ", "), "]");
 }
 
@@ -67,7 +67,7 @@ namespace internal {
 CsvPlan plan_csv(const CsvOptions& options, std::vector<CsvColumn> columns) {
   check_argument(!columns.empty(), "csv: the list of columns is empty; there must be 1 or more");
   check_selection(options.select_columns, columns.size());
-  check_buffer(options.buffer_bytes, kSource);
+  check_buffer(options.buffer_bytes, kCsvSource);
   scan_csv_record("", format_of(options), CsvEnd::kIsFinal);  // checks the delimiter
   CsvOptions own = options;
   own.file_system = file_system_or_default(options.file_system);
@@ -135,13 +135,13 @@ std::uint64_t CsvReader::skip(std::uint64_t count) {
 
 io::StateTree CsvReader::save() const {
   io::StateTree state =
-      save_file_position(kSource, {.offset = bytes_.offset(), .is_at_end = is_at_end_});
+      save_file_position(kCsvSource, {.offset = bytes_.offset(), .is_at_end = is_at_end_});
   state["line"] = line_;
   return state;
 }
 
 void CsvReader::restore(const io::StateTree& state) {
-  const FilePosition position = load_file_position(state, kSource);
+  const FilePosition position = load_file_position(state, kCsvSource);
   const std::uint64_t line = position_number(state, "line");
   bytes_.seek(position.offset);
   is_at_end_ = position.is_at_end;

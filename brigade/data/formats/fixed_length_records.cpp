@@ -13,17 +13,17 @@ namespace {
 using base::str_cat;
 using internal::FileCursor;
 
-constexpr const char* kSource = "fixed_length_records";
+constexpr const char* kFixedLengthSource = "fixed_length_records";
 
 void check_options(const FixedLengthRecordsOptions& options) {
   const auto check = [](std::int64_t bytes, std::int64_t least, std::string_view name) {
-    check_argument(bytes >= least,
-                   str_cat(kSource, ": ", name, " is ", bytes, "; it must be ", least, " or more"));
+    check_argument(bytes >= least, str_cat(kFixedLengthSource, ": ", name, " is ", bytes,
+                                           "; it must be ", least, " or more"));
   };
   check(options.record_bytes, 1, "record_bytes");
   check(options.header_bytes, 0, "header_bytes");
   check(options.footer_bytes, 0, "footer_bytes");
-  internal::check_buffer(options.buffer_bytes, kSource);
+  internal::check_buffer(options.buffer_bytes, kFixedLengthSource);
 }
 
 std::string text_of_lengths(const FixedLengthRecordsOptions& options) {
@@ -42,9 +42,9 @@ void check_size(const io::Path& path, const FixedLengthRecordsOptions& options) 
                       text_of_lengths(options), ": is it another kind of file?"));
 }
 
-class RecordsIterator final : public IteratorBase<std::string> {
+class FixedLengthRecordsIterator final : public IteratorBase<std::string> {
  public:
-  RecordsIterator(const io::Path& path, const FixedLengthRecordsOptions& options)
+  FixedLengthRecordsIterator(const io::Path& path, const FixedLengthRecordsOptions& options)
       : path_(path),
         options_(options),
         record_(static_cast<std::size_t>(options.record_bytes)),
@@ -70,8 +70,8 @@ class RecordsIterator final : public IteratorBase<std::string> {
     }
     return passed;
   }
-  io::StateTree save() const override { return file_.save(kSource); }
-  void restore(const io::StateTree& state) override { file_.restore(state, kSource); }
+  io::StateTree save() const override { return file_.save(kFixedLengthSource); }
+  void restore(const io::StateTree& state) override { file_.restore(state, kFixedLengthSource); }
 
  private:
   /// Whether a complete record follows. An error ends the file.
@@ -109,11 +109,12 @@ Dataset<std::string> fixed_length_records(std::vector<io::Path> paths,
   check_options(options);
   FixedLengthRecordsOptions own = options;
   own.file_system = internal::file_system_or_default(options.file_system);
-  const std::string source = str_cat(kSource, "[", own.record_bytes, " bytes, header ",
+  const std::string source = str_cat(kFixedLengthSource, "[", own.record_bytes, " bytes, header ",
                                      own.header_bytes, ", footer ", own.footer_bytes, "]");
   return internal::make_file_source<std::string>(
-      std::move(paths), source,
-      [own](const io::Path& path) { return std::make_unique<RecordsIterator>(path, own); });
+      std::move(paths), source, [own](const io::Path& path) {
+        return std::make_unique<FixedLengthRecordsIterator>(path, own);
+      });
 }
 
 }  // namespace brigade::data

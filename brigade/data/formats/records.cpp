@@ -14,7 +14,7 @@ namespace {
 
 using internal::FileCursor;
 
-constexpr const char* kSource = "records";
+constexpr const char* kRecordSource = "records";
 
 class RecordsIterator final : public IteratorBase<std::string> {
  public:
@@ -46,8 +46,8 @@ class RecordsIterator final : public IteratorBase<std::string> {
     }
     return passed;
   }
-  io::StateTree save() const override { return file_.save(kSource); }
-  void restore(const io::StateTree& state) override { file_.restore(state, kSource); }
+  io::StateTree save() const override { return file_.save(kRecordSource); }
+  void restore(const io::StateTree& state) override { file_.restore(state, kRecordSource); }
 
  private:
   /// Skips a record without checking it; goes to the end if the next one cannot be found.
@@ -75,11 +75,11 @@ class RecordsIterator final : public IteratorBase<std::string> {
 }  // namespace
 
 Dataset<std::string> records(std::vector<io::Path> paths, const RecordsOptions& options) {
-  internal::check_buffer(options.buffer_bytes, kSource);
+  internal::check_buffer(options.buffer_bytes, kRecordSource);
   RecordsOptions own = options;
   own.file_system = internal::file_system_or_default(options.file_system);
   return internal::make_file_source<std::string>(
-      std::move(paths), kSource,
+      std::move(paths), kRecordSource,
       [own](const io::Path& path) { return std::make_unique<RecordsIterator>(path, own); });
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 using internal::FileCursor;
 
-constexpr const char* kSource = "text_lines";
+constexpr const char* kTextSource = "text_lines";
 
 class LinesIterator final : public IteratorBase<std::string> {
  public:
@@ -45,8 +45,8 @@ class LinesIterator final : public IteratorBase<std::string> {
     }
     return passed;
   }
-  io::StateTree save() const override { return file_.save(kSource); }
-  void restore(const io::StateTree& state) override { file_.restore(state, kSource); }
+  io::StateTree save() const override { return file_.save(kTextSource); }
+  void restore(const io::StateTree& state) override { file_.restore(state, kTextSource); }
 
  private:
   /// A line that cannot be read is one element; the file ends with it if reading cannot continue.
@@ -65,11 +65,11 @@ class LinesIterator final : public IteratorBase<std::string> {
 }  // namespace
 
 Dataset<std::string> text_lines(std::vector<io::Path> paths, const TextLinesOptions& options) {
-  internal::check_buffer(options.buffer_bytes, kSource);
+  internal::check_buffer(options.buffer_bytes, kTextSource);
   TextLinesOptions own = options;
   own.file_system = internal::file_system_or_default(options.file_system);
   return internal::make_file_source<std::string>(
-      std::move(paths), kSource,
+      std::move(paths), kTextSource,
       [own](const io::Path& path) { return std::make_unique<LinesIterator>(path, own); });
 }
 
