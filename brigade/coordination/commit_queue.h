@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace brigade::coordination {
+
+/// Decides when records of a log are safe on disk. Several records share one sync ("group
+/// commit"): while one sync runs, records that arrive wait for the next. A record is acknowledged
+/// only when it is committed.
+///
+///   const auto record = queue.append();         // after writing it to the file
+///   if (const auto last = queue.begin_sync())   // nobody else syncs now
+///     file.sync(), queue.finish_sync();         // records up to `last` are committed
+///
+/// Thread-safety: one thread at a time; the caller's lock guards it, and is not held while the file
+/// syncs.
+class CommitQueue {
+ public:
+  /// Returns the number of a record that was written to the file, from 1 and without gaps. Throws
+  /// kDataLoss after `fail_sync`.
+  std::int64_t append();
+  /// Begins a sync if there is a record that is not committed and no sync runs: the number of the
+  /// last record that it will commit.
+  std::optional<std::int64_t> begin_sync();
+  /// The sync that began last has succeeded. Throws kFailedPrecondition if none runs.
+  void finish_sync();
+  /// The sync that began last has failed. Its records and all later ones are never committed: what
+  /// the disk holds of them is unknown, and a second fsync may claim success for pages that were
+  /// dropped.
+  void fail_sync();
+
+  std::int64_t committed() const { return committed_; }
+  bool is_committed(std::int64_t record) const { return record <= committed_; }
+  bool has_failed() const { return has_failed_; }
+
+ private:
+  std::int64_t appended_ = 0;
+  std::int64_t committed_ = 0;
+  std::optional<std::int64_t> syncing_;  // the last record of the sync that runs
+  bool has_failed_ = false;
+};
+
+}  // namespace brigade::coordination
