@@ -4,6 +4,10 @@
 
 namespace brigade::coordination {
 
+CommitQueue::CommitQueue(std::int64_t committed) : appended_(committed), committed_(committed) {
+  check_argument(committed >= 0, "Records of a log are numbered from 1.");
+}
+
 std::int64_t CommitQueue::append() {
   if (has_failed_)
     throw Error(ErrorCode::kDataLoss,

@@ -9,15 +9,19 @@ namespace brigade::coordination {
 /// commit"): while one sync runs, records that arrive wait for the next. A record is acknowledged
 /// only when it is committed.
 ///
-///   const auto record = queue.append();         // after writing it to the file
+///   const auto record = queue.append();         // it waits to be written
 ///   if (const auto last = queue.begin_sync())   // nobody else syncs now
-///     file.sync(), queue.finish_sync();         // records up to `last` are committed
+///     write_and_sync(), queue.finish_sync();    // records up to `last` are committed
 ///
 /// Thread-safety: one thread at a time; the caller's lock guards it, and is not held while the file
 /// syncs.
 class CommitQueue {
  public:
-  /// Returns the number of a record that was written to the file, from 1 and without gaps. Throws
+  /// The first new record has the number `committed` + 1. Throws kInvalidArgument if it is
+  /// negative.
+  explicit CommitQueue(std::int64_t committed = 0);
+
+  /// Returns the number of a new record, from 1 and without gaps. Throws
   /// kDataLoss after `fail_sync`.
   std::int64_t append();
   /// Begins a sync if there is a record that is not committed and no sync runs: the number of the
@@ -35,8 +39,8 @@ class CommitQueue {
   bool has_failed() const { return has_failed_; }
 
  private:
-  std::int64_t appended_ = 0;
-  std::int64_t committed_ = 0;
+  std::int64_t appended_;
+  std::int64_t committed_;
   std::optional<std::int64_t> syncing_;  // the last record of the sync that runs
   bool has_failed_ = false;
 };

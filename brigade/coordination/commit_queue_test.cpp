@@ -32,6 +32,13 @@ TEST(CommitQueue, OneSyncRunsAtATimeAndNoneWithoutRecords) {
   EXPECT_THROW(CommitQueue().finish_sync(), Error);
 }
 
+TEST(CommitQueue, ContinuesAfterTheRecordsOfAnEarlierRun) {
+  CommitQueue queue(7);
+  EXPECT_TRUE(queue.is_committed(7));
+  EXPECT_EQ(queue.append(), 8);
+  EXPECT_THROW(CommitQueue(-1), Error);
+}
+
 TEST(CommitQueue, AFailedSyncIsFinal) {
   CommitQueue queue;
   queue.append();
