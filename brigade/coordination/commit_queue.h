@@ -34,6 +34,7 @@ class CommitQueue {
   /// dropped.
   void fail_sync();
 
+  std::int64_t appended() const { return appended_; }
   std::int64_t committed() const { return committed_; }
   bool is_committed(std::int64_t record) const { return record <= committed_; }
   bool has_failed() const { return has_failed_; }

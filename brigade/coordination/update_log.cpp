@@ -119,14 +119,14 @@ UpdateLog::UpdateLog(io::FileSystem& files, io::Path folder, std::int64_t after,
 
 UpdateLog::~UpdateLog() = default;
 
-std::int64_t UpdateLog::append(std::span<const std::byte> record) {
+std::int64_t UpdateLog::append(std::string record) {
   check_argument(record.size() <= options_.max_record_bytes,
                  base::str_cat("A record of ", record.size(),
                                " bytes is too long for the log of updates, which takes ",
                                options_.max_record_bytes, " bytes."));
   const concurrency::MutexLock lock(mutex_);
   const std::int64_t number = queue_.append();
-  waiting_.emplace_back(reinterpret_cast<const char*>(record.data()), record.size());
+  waiting_.push_back(std::move(record));
   return number;
 }
 
@@ -196,6 +196,11 @@ void UpdateLog::remove_up_to(std::int64_t number) {
   }
   for (const std::int64_t first : removed) files_.remove(folder_ / file_name(first));
   if (!removed.empty()) files_.sync_directory(folder_);
+}
+
+std::int64_t UpdateLog::appended() const {
+  const concurrency::MutexLock lock(mutex_);
+  return queue_.appended();
 }
 
 std::int64_t UpdateLog::committed() const {

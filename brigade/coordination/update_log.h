@@ -1,11 +1,9 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,7 +54,9 @@ class UpdateLog {
 
   /// Adds a record and returns its number. It is in memory only until `wait_committed`. Throws
   /// kInvalidArgument if it is longer than allowed, kDataLoss if the log has failed.
-  std::int64_t append(std::span<const std::byte> record) BRIGADE_EXCLUDES(mutex_);
+  std::int64_t append(std::string record) BRIGADE_EXCLUDES(mutex_);
+  /// The number of the record that was appended last; `after` if there is none.
+  std::int64_t appended() const BRIGADE_EXCLUDES(mutex_);
 
   /// Returns once the record is on the disk, with all before it. Throws kDeadlineExceeded at
   /// `deadline` if another thread's sync takes longer (a sync that this thread makes itself cannot

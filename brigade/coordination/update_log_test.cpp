@@ -30,7 +30,7 @@ UpdateLog::Time soon() {
 }
 
 std::int64_t commit(UpdateLog& log, const std::string& record) {
-  const std::int64_t number = log.append(io::as_bytes(record));
+  const std::int64_t number = log.append(record);
   log.wait_committed(number, soon());
   return number;
 }
@@ -77,7 +77,7 @@ TEST(UpdateLog, ARecordIsOnTheDiskOnlyOnceItWasWaitedFor) {
   {
     UpdateLog log(files, kFolder, 0, ignore);
     commit(log, "kept");
-    log.append(io::as_bytes("lost"));
+    log.append("lost");
     EXPECT_EQ(log.committed(), 1);
   }
   EXPECT_EQ(replay(files), (Records{{1, "kept"}}));
@@ -89,7 +89,7 @@ TEST(UpdateLog, RecordsThatWaitShareOneSync) {
   const auto cost = [&](int records) {
     const std::size_t before = files.operations();
     std::int64_t last = 0;
-    for (int i = 0; i < records; ++i) last = log.append(io::as_bytes("record"));
+    for (int i = 0; i < records; ++i) last = log.append("record");
     log.wait_committed(last, soon());
     return files.operations() - before;
   };
@@ -158,10 +158,10 @@ TEST(UpdateLog, AfterAFailedSyncItTakesNothing) {
   UpdateLog log(files, kFolder, 0, ignore);
   commit(log, "kept");
   files.inject({.after = 1, .code = ErrorCode::kResourceExhausted});  // the sync after the write
-  const std::int64_t number = log.append(io::as_bytes("lost"));
+  const std::int64_t number = log.append("lost");
   EXPECT_EQ(code_of([&] { log.wait_committed(number, soon()); }), ErrorCode::kResourceExhausted);
   EXPECT_EQ(code_of([&] { log.wait_committed(number, soon()); }), ErrorCode::kDataLoss);
-  EXPECT_EQ(code_of([&] { log.append(io::as_bytes("more")); }), ErrorCode::kDataLoss);
+  EXPECT_EQ(code_of([&] { log.append("more"); }), ErrorCode::kDataLoss);
   EXPECT_EQ(log.committed(), 1);
 }
 
@@ -171,7 +171,7 @@ TEST(UpdateLog, RejectsALongRecordAndLeavesForeignFilesAlone) {
   for (const char* name : {"updates-1", "updates-0000000000000000000x", "notes.txt"})
     files.create(kFolder / name, io::CreateMode::kExclusive)->close();
   UpdateLog log(files, kFolder, 0, ignore, {.max_record_bytes = 3});
-  EXPECT_EQ(code_of([&] { log.append(io::as_bytes("four")); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { log.append("four"); }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(commit(log, "123"), 1);
   log.remove_up_to(1);
   EXPECT_EQ(files.list(kFolder).size(), 4);
