@@ -9,6 +9,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/io/atomic_write.h"
 #include "brigade/io/record_reader.h"
 #include "brigade/io/record_writer.h"
 

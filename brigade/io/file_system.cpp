@@ -13,15 +13,6 @@ bool is_folder(const std::optional<FileInfo>& info) {
   return info && info->kind == FileKind::kDirectory;
 }
 
-// Folders without permission were not created by us.
-void sync_if_allowed(FileSystem& files, const Path& directory) {
-  try {
-    files.sync_directory(directory);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kPermissionDenied) throw;
-  }
-}
-
 class NamedFolder final : public HeldFolder {
  public:
   NamedFolder(const FileSystem& files, Path path) : files_(files), path_(std::move(path)) {}
@@ -89,14 +80,6 @@ std::string read_at_most(const FileSystem& files, const Path& path, std::uint64_
   } while (filled == content.size());
   content.resize(filled);
   return content;
-}
-
-void create_synced_directories(FileSystem& files, const Path& directory) {
-  files.create_directories(directory);
-  for (Path path = directory; path.has_relative_path();) {
-    path = path.parent_path();
-    sync_if_allowed(files, path.empty() ? Path(".") : path);
-  }
 }
 
 }  // namespace brigade::io

@@ -160,12 +160,4 @@ inline constexpr std::uint64_t kMostBytesOfText = std::uint64_t{16} << 20;
 /// Thread-safety: as that of `files`.
 std::string read_at_most(const FileSystem& files, const Path& path, std::uint64_t most);
 
-/// As `FileSystem::create_directories`, and returns once the folder survives a crash of the
-/// machine: it is lost with any of its parent folders, and whoever created those may not have
-/// synced them. Parent folders that this process has no permission for are not synced: it did not
-/// create them.
-///
-/// Thread-safety: as that of `files`.
-void create_synced_directories(FileSystem& files, const Path& directory);
-
 }  // namespace brigade::io
