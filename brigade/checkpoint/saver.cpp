@@ -46,7 +46,7 @@ class Saver::Writer {
     validate(options_);
     if (exchange != nullptr) others_.emplace(std::move(exchange));
     if (clock_ == nullptr) clock_ = std::make_shared<base::SystemClock>();
-    prepare_directory();
+    io::create_synced_directories(*files_, options_.directory);
     remove_unfinished_saves(*files_, options_.directory);
     held_directory_ = files_->hold(options_.directory);
     kept_.last_time = now();
@@ -114,25 +114,6 @@ class Saver::Writer {
   // Without a deadline: a write ends or fails when the system says so.
   void settle() {
     if (pool_ != nullptr) pool_->wait_idle({});
-  }
-
-  // A checkpoint is lost with any of its parent folders, and their creator may not have synced
-  // them.
-  void prepare_directory() {
-    files_->create_directories(options_.directory);
-    for (io::Path path = options_.directory; path.has_relative_path();) {
-      path = path.parent_path();
-      sync_if_allowed(path.empty() ? io::Path(".") : path);
-    }
-  }
-
-  // Folders without permission were not created by us.
-  void sync_if_allowed(const io::Path& directory) {
-    try {
-      files_->sync_directory(directory);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kPermissionDenied) throw;
-    }
   }
 
   // Otherwise checkpoints could be written into a folder that merely replaced the original one.

@@ -11,6 +11,15 @@
 namespace brigade::io {
 namespace {
 
+// Folders without permission were not created by us.
+void sync_if_allowed(FileSystem& files, const Path& directory) {
+  try {
+    files.sync_directory(directory);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kPermissionDenied) throw;
+  }
+}
+
 using base::str_cat;
 
 /// A file next to the target that is removed unless it became the target.
@@ -104,6 +113,14 @@ void atomic_write(FileSystem& files, const Path& path, std::string_view text) {
 void replace_file(FileSystem& files, const Path& path, std::string_view text) {
   const auto fill = [&](WritableFile& file) { file.write(as_bytes(text)); };
   replace(files, path, fill, "replace_file");
+}
+
+void create_synced_directories(FileSystem& files, const Path& directory) {
+  files.create_directories(directory);
+  for (Path path = directory; path.has_relative_path();) {
+    path = path.parent_path();
+    sync_if_allowed(files, path.empty() ? Path(".") : path);
+  }
 }
 
 }  // namespace brigade::io

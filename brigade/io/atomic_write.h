@@ -33,4 +33,12 @@ void atomic_write(FileSystem& files, const Path& path,
 /// the machine may restore the old file.
 void replace_file(FileSystem& files, const Path& path, std::string_view text);
 
+/// As `FileSystem::create_directories`, and returns once the folder survives a crash of the
+/// machine: it is lost with any of its parent folders, and whoever created those may not have
+/// synced them. Parent folders that this process has no permission for are not synced: it did not
+/// create them.
+///
+/// Thread-safety: as that of `files`.
+void create_synced_directories(FileSystem& files, const Path& directory);
+
 }  // namespace brigade::io

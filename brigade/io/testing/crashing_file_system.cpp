@@ -28,6 +28,7 @@ using Change = std::vector<Entry>;
 struct Node {
   bool is_directory = false;
   std::string bytes, synced;        // of a file
+  std::size_t safe = 0;             // synced bytes at its front that were not truncated since
   Entries entries, synced_entries;  // of a folder
   std::vector<Change> unsynced;     // the changes between the two, in order
 };
@@ -65,7 +66,7 @@ class Fate {
       case kOld:
         return file.synced;
       case kEmpty:
-        return "";
+        return file.synced.substr(0, file.safe);
       case kCut:
         return file.bytes.substr(0, any_size(file));
       case kSectors:
@@ -81,7 +82,9 @@ class Fate {
   bool survives(Survivors rule) {
     return rule == Survivors::kAll || (rule == Survivors::kSome && rng_.uniform_below(2) == 0);
   }
-  std::size_t any_size(const Node& file) { return rng_.uniform_below(file.bytes.size() + 1); }
+  std::size_t any_size(const Node& file) {
+    return file.safe + rng_.uniform_below(file.bytes.size() - file.safe + 1);
+  }
   std::string patchwork(const Node& file, std::size_t size) {
     std::string result = file.synced;
     result.resize(size, '\0');
@@ -143,6 +146,7 @@ class CrashingFileSystem::Disk {
   }
   void sync(Node& node) {
     node.synced = node.bytes;
+    node.safe = node.bytes.size();
     node.synced_entries = node.entries;
     node.unsynced.clear();
   }
@@ -209,6 +213,7 @@ std::unique_ptr<WritableFile> CrashingFileSystem::create(const Path& path, Creat
     NodePtr node = disk_->at(path);
     if (node == nullptr) node = disk_->add(normal(path), false);
     node->bytes.clear();
+    node->safe = 0;
     return std::make_unique<Writer>(disk_, std::move(node), std::move(file));
   });
 }

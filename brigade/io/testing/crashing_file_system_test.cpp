@@ -53,6 +53,18 @@ std::string names(const FileSystem& files) {
   return text;
 }
 
+TEST(CrashingFileSystem, KeepsSyncedDataToWhichMoreIsAppended) {
+  CrashingFileSystem files;
+  fill(files);
+  const auto file = files.create("/run/b", CreateMode::kExclusive);
+  files.sync_directory("/run");
+  file->write(as_bytes("safe"));
+  file->sync();
+  file->write(as_bytes("+"));
+  const auto results = every_result(files, [](const auto& f) { return f.read("/run/b"); });
+  EXPECT_EQ(results, (std::set<std::string>{"safe", "safe+", std::string("safe\0", 5)}));
+}
+
 TEST(CrashingFileSystem, KeepsSyncedDataInEveryCrash) {
   CrashingFileSystem files;
   fill(files);

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "brigade/io/state_tree.h"
+
+namespace brigade::coordination {
+
+/// One life of a task: "worker:1" gets a higher incarnation each time that its program starts.
+struct Incarnation {
+  std::string task;
+  std::int64_t number = 0;
+  friend bool operator==(const Incarnation&, const Incarnation&) = default;
+};
+
+/// Which tasks of a job are alive: each holds a lease that it renews, and who does not renew it in
+/// time is lost. The loss of one task concerns nobody else. A task that returns, or wakes up after
+/// it was declared lost or replaced, needs a new lease with a new incarnation; calls with the old
+/// one are refused, so that two lives of one task never act at the same time.
+///
+/// Time is passed in, so that tests need no clock.
+///
+/// Thread-safety: one thread.
+class LeaseTable {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  /// Leases last for `term` unless they are renewed. Throws kInvalidArgument unless it is positive.
+  explicit LeaseTable(std::chrono::milliseconds term);
+
+  /// Gives `task` a lease with the next incarnation, from 1. A lease that it holds ends.
+  Incarnation grant(const std::string& task, Time now);
+  /// Extends a lease to `now` plus the term: true, or false if it ended or was replaced. Then the
+  /// task's program must stop what it does.
+  bool renew(const Incarnation& holder, Time now);
+  /// Ends a lease before its time, of a task that has finished. One that is not held changes
+  /// nothing.
+  void release(const Incarnation& holder);
+  /// The tasks whose leases have ended since the last call, each once.
+  std::vector<Incarnation> expire(Time now);
+
+  bool is_held(const Incarnation& holder) const;
+  /// When `expire` has to be called next; unset without leases.
+  std::optional<Time> next_expiry() const;
+  /// The tasks that hold leases, in the order of their names.
+  std::vector<Incarnation> holders() const;
+
+  /// The incarnations given so far, {"<task>": number}: who keeps them over a restart never gives
+  /// one twice. Leases themselves are not kept: after a restart all tasks ask anew.
+  io::StateTree save() const;
+  /// Throws kInvalidArgument for a state that `save` cannot have written, and changes nothing then.
+  void restore(const io::StateTree& state);
+
+ private:
+  struct Entry {
+    std::int64_t incarnation = 0;
+    std::optional<Time> expires;  // unset: not held
+  };
+  std::chrono::milliseconds term_;
+  std::map<std::string, Entry> tasks_;
+};
+
+}  // namespace brigade::coordination

@@ -1,0 +1,87 @@
+#include "brigade/coordination/step_decider.h"
+
+#include <algorithm>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::coordination {
+
+StepDecider::StepDecider(SyncOptions options, std::int64_t first_step)
+    : options_(options), step_(first_step) {
+  check_argument(
+      options.replicas_to_aggregate > 0 && options.total_replicas > 0,
+      base::str_cat("Synchronous training aggregates ", options.replicas_to_aggregate, " of ",
+                    options.total_replicas, " replicas: both numbers must be positive."));
+}
+
+std::optional<StepDecider::Token> StepDecider::token(int worker) const {
+  const int index = count_of(worker);
+  if (index >= quota()) return std::nullopt;
+  return Token{.step = step_, .index = index};
+}
+
+ContributionVerdict StepDecider::contribute(int worker, const Token& token) {
+  check_argument(
+      worker >= 0 && token.index >= 0 && token.index < quota(),
+      base::str_cat("Worker ", worker, " contributes gradient ", token.index,
+                    " of a step: a worker may contribute ", quota(), ", counted from 0."));
+  check_argument(token.step <= step_,
+                 base::str_cat("Worker ", worker, " contributes to step ", token.step,
+                               ", and step ", step_, " is in progress."));
+  if (token.step < step_) return ContributionVerdict::kStale;
+  const int next = count_of(worker);
+  check_argument(token.index <= next,
+                 base::str_cat("Worker ", worker, " contributes gradient ", token.index,
+                               " of step ", step_, " before gradient ", next, "."));
+  const bool is_new = contributions_.insert({.worker = worker, .index = token.index}).second;
+  return is_new ? ContributionVerdict::kAccepted : ContributionVerdict::kDuplicate;
+}
+
+std::optional<StepDecision> StepDecider::decide() {
+  if (missing() > 0) return std::nullopt;
+  StepDecision decision{.step = step_,
+                        .contributions = {contributions_.begin(), contributions_.end()}};
+  contributions_.clear();
+  ++step_;
+  return decision;
+}
+
+int StepDecider::missing() const {
+  return std::max(0, options_.replicas_to_aggregate - static_cast<int>(contributions_.size()));
+}
+
+int StepDecider::quota() const {
+  return (options_.replicas_to_aggregate + options_.total_replicas - 1) / options_.total_replicas;
+}
+
+int StepDecider::count_of(int worker) const {
+  return static_cast<int>(std::ranges::count(contributions_, worker, &Contribution::worker));
+}
+
+io::StateTree StepDecider::save() const {
+  io::StateTree state;
+  state["step"] = step_;
+  io::StateTree& saved = state["contributions"] = io::StateTree::list();
+  for (const auto& [worker, index] : contributions_) {
+    io::StateTree pair;
+    pair.push_back(worker);
+    pair.push_back(index);
+    saved.push_back(std::move(pair));
+  }
+  return state;
+}
+
+void StepDecider::restore(const io::StateTree& state) {
+  StepDecider restored(options_, state.as_int64("step"));
+  for (const io::StateTree& pair : state.as_list("contributions")) {
+    const ContributionVerdict verdict =
+        restored.contribute(static_cast<int>(pair.as_int64(0)),
+                            {.step = restored.step_, .index = static_cast<int>(pair.as_int64(1))});
+    check_argument(verdict == ContributionVerdict::kAccepted,
+                   "A saved step has the same contribution twice.");
+  }
+  *this = std::move(restored);
+}
+
+}  // namespace brigade::coordination

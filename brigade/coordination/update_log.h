@@ -1,0 +1,94 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "brigade/concurrency/mutex.h"
+#include "brigade/coordination/commit_queue.h"
+#include "brigade/io/file_system.h"
+
+namespace brigade::coordination {
+
+struct UpdateLogOptions {
+  /// A file of the log ends when it has at least this many bytes. Smaller files are removed sooner
+  /// after a snapshot; each costs two more syncs.
+  std::uint64_t segment_bytes = std::uint64_t{64} << 20;
+  /// Longer records are refused.
+  std::uint64_t max_record_bytes = std::uint64_t{1} << 30;
+};
+
+/// A server's log of the updates since its last snapshot: records, each any bytes, numbered from 1.
+/// A record for which `wait_committed` has returned survives the death of the process and of the
+/// machine. Records that several threads append at the same time share one write and one sync.
+///
+///   UpdateLog log(files, folder, snapshot.last_update, [&](auto number, auto record) {
+///   redo(record); }); const auto number = log.append(record);   // in the order in which updates
+///   are applied log.wait_committed(number, deadline);     // then acknowledge
+///
+/// The folder holds files of records ("updates-00000000000000000001", docs/formats.md), each named
+/// after the number of its first record. A crash may cut the last one short; the records lost there
+/// were not committed.
+///
+/// Thread-safety: all functions from any thread. No thread of its own: a thread that waits for its
+/// record writes and syncs what all have appended.
+class UpdateLog {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  /// Receives a record of an earlier run.
+  using Replay = std::function<void(std::int64_t number, std::string_view record)>;
+
+  /// Opens the log in `folder`, which is created if it is missing, and calls `replay` for each
+  /// record with a number above `after`, in order. New records follow the last one. Throws
+  /// kDataLoss, naming the file, if records between `after` and the last one are missing or
+  /// damaged; and what `replay` and the file system throw. `files` must outlive the log.
+  UpdateLog(io::FileSystem& files, io::Path folder, std::int64_t after, const Replay& replay,
+            const UpdateLogOptions& options = {});
+  ~UpdateLog();
+  UpdateLog(const UpdateLog&) = delete;
+  UpdateLog& operator=(const UpdateLog&) = delete;
+
+  /// Adds a record and returns its number. It is in memory only until `wait_committed`. Throws
+  /// kInvalidArgument if it is longer than allowed, kDataLoss if the log has failed.
+  std::int64_t append(std::string record) BRIGADE_EXCLUDES(mutex_);
+  /// The number of the record that was appended last; `after` if there is none.
+  std::int64_t appended() const BRIGADE_EXCLUDES(mutex_);
+
+  /// Returns once the record is on the disk, with all before it. Throws kDeadlineExceeded at
+  /// `deadline` if another thread's sync takes longer (a sync that this thread makes itself cannot
+  /// be interrupted), the file system's error in the thread whose sync failed, and kDataLoss in all
+  /// others.
+  void wait_committed(std::int64_t number, Time deadline) BRIGADE_EXCLUDES(mutex_);
+
+  /// Removes the files whose records are all numbered up to `number`: those that a snapshot has.
+  /// The file that is being written stays.
+  void remove_up_to(std::int64_t number) BRIGADE_EXCLUDES(mutex_);
+
+  /// The number of the last record that is on the disk; `after` if there is none.
+  std::int64_t committed() const BRIGADE_EXCLUDES(mutex_);
+
+ private:
+  class Segment;
+
+  void write_and_sync(const std::vector<std::string>& records, std::int64_t last);
+  void begin_segment(std::int64_t first);
+
+  io::FileSystem& files_;
+  const io::Path folder_;
+  const UpdateLogOptions options_;
+
+  // The file being written: used by the thread that syncs, of which CommitQueue allows one.
+  std::unique_ptr<Segment> segment_;
+
+  mutable concurrency::Mutex mutex_;
+  concurrency::Condition changed_;
+  CommitQueue queue_ BRIGADE_GUARDED_BY(mutex_);
+  std::vector<std::string> waiting_ BRIGADE_GUARDED_BY(mutex_);         // records to be written
+  std::vector<std::int64_t> first_records_ BRIGADE_GUARDED_BY(mutex_);  // one per file, ascending
+};
+
+}  // namespace brigade::coordination

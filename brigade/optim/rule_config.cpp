@@ -1,0 +1,55 @@
+#include "brigade/optim/rule_config.h"
+
+#include <string>
+
+#include "brigade/base/error.h"
+#include "brigade/base/printable.h"
+#include "brigade/base/strings.h"
+#include "brigade/io/state_json.h"
+#include "brigade/optim/adam.h"
+#include "brigade/optim/sgd.h"
+
+namespace brigade::optim {
+
+namespace {
+
+template <class Options>
+UpdateRulePtr adam_rule(const io::StateTree& config) {
+  return Options{.learning_rate = config.as_double("learning_rate"),
+                 .beta1 = config.as_double("beta1"),
+                 .beta2 = config.as_double("beta2"),
+                 .epsilon = config.as_double("epsilon"),
+                 .weight_decay = config.as_double("weight_decay")}
+      .rule();
+}
+
+UpdateRulePtr sgd_rule(const io::StateTree& config) {
+  return Sgd{.learning_rate = config.as_double("learning_rate"),
+             .momentum = config.as_double("momentum"),
+             .weight_decay = config.as_double("weight_decay"),
+             .nesterov = config.as_bool("nesterov")}
+      .rule();
+}
+
+UpdateRulePtr rule_of(const io::StateTree& config) {
+  const std::string& name = config.as_string("name");
+  if (name == "sgd") return sgd_rule(config);
+  if (name == "adam") return adam_rule<Adam>(config);
+  if (name == "adamw") return adam_rule<AdamW>(config);
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("There is no update rule ", base::quoted(name),
+                            ": the rules are sgd, adam and adamw."));
+}
+
+}  // namespace
+
+UpdateRulePtr rule_from_config(const io::StateTree& config) {
+  UpdateRulePtr rule = rule_of(config);
+  check_argument(rule->config() == config,
+                 base::str_cat("The configuration of an update rule has fields that ", rule->name(),
+                               " does not have: got ", io::to_json(config).json,
+                               ", and its fields are ", io::to_json(rule->config()).json, "."));
+  return rule;
+}
+
+}  // namespace brigade::optim

@@ -1,0 +1,42 @@
+#include "brigade/ps/parameter.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full_like.h>
+
+#include <utility>
+
+namespace brigade::ps {
+
+Parameter::Parameter(State state, bool is_trainable, const optim::UpdateRule& rule)
+    : is_trainable_(is_trainable), state_(std::move(state)) {
+  if (!is_trainable || !state_.slots.empty()) return;
+  for (const optim::SlotSpec& slot : rule.slots())
+    state_.slots.push_back(at::full_like(state_.value, slot.initial));
+}
+
+void Parameter::update(std::uint64_t ticket, const optim::UpdateRule& rule,
+                       const at::Tensor& gradient, const optim::Hyperparameters& hyperparameters) {
+  const concurrency::TicketMutex::Hold hold(order_, ticket);
+  const at::NoGradGuard no_grad;
+  optim::UpdateArguments arguments{.parameters = {state_.value},
+                                   .gradients = {gradient},
+                                   .slots = {},
+                                   .step = state_.updates + 1};
+  for (const at::Tensor& slot : state_.slots) arguments.slots.push_back({slot});
+  if (state_.value.numel() > 0) rule.apply(arguments, hyperparameters);
+  ++state_.updates;
+}
+
+Parameter::Reading Parameter::read(std::uint64_t ticket) const {
+  const concurrency::TicketMutex::Hold hold(order_, ticket);
+  return {.value = state_.value.clone(), .updates = state_.updates};
+}
+
+Parameter::State Parameter::state(std::uint64_t ticket) const {
+  const concurrency::TicketMutex::Hold hold(order_, ticket);
+  State copy{.value = state_.value.clone(), .slots = {}, .updates = state_.updates};
+  for (const at::Tensor& slot : state_.slots) copy.slots.push_back(slot.clone());
+  return copy;
+}
+
+}  // namespace brigade::ps

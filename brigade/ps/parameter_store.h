@@ -1,0 +1,128 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "brigade/checkpoint/safetensors.h"
+#include "brigade/checkpoint/saver.h"
+#include "brigade/concurrency/mutex.h"
+#include "brigade/coordination/push_ledger.h"
+#include "brigade/coordination/update_log.h"
+#include "brigade/io/file_system.h"
+#include "brigade/optim/update_rule.h"
+#include "brigade/ps/parameter.h"
+#include "brigade/ps/update_record.h"
+
+namespace brigade::ps {
+
+/// A variable as the chief creates it.
+struct Creation {
+  std::string name;
+  at::Tensor value;  ///< on the CPU
+  bool is_trainable = true;
+};
+
+struct ParameterStoreOptions {
+  /// The server's folder, created if it is missing; one server at a time may use it.
+  io::Path folder;
+  coordination::UpdateLogOptions log = {};
+};
+
+/// The state of a parameter server: variables and optimizer slots by name, the update rule, and
+/// which pushes were applied. It knows nothing of models, and nothing of networks: the server calls
+/// it.
+///
+/// Every change is in the log, on the disk, before its call returns. A store that is opened after a
+/// crash has all changes whose calls returned, none twice, and the same bits.
+///
+/// Thread-safety: all functions from any thread. Changes have one order, that of the log, for all
+/// variables; changes of different variables run at the same time.
+class ParameterStore {
+ public:
+  using Time = coordination::UpdateLog::Time;
+
+  /// Opens the store in `options.folder`: loads the newest complete snapshot, then applies the log
+  /// after it. An empty folder is an empty store. Throws kDataLoss if updates are missing, and as
+  /// the file system.
+  ParameterStore(std::shared_ptr<io::FileSystem> files, ParameterStoreOptions options);
+  ~ParameterStore();
+  ParameterStore(const ParameterStore&) = delete;
+  ParameterStore& operator=(const ParameterStore&) = delete;
+
+  /// Whether `create` was called: before that there is nothing to pull.
+  bool is_created() const;
+  /// Creates all variables, and the rule that updates them. The same call again, by a chief that
+  /// did not get the answer, or that was restarted, changes nothing. Throws kInvalidArgument for
+  /// two variables of one name, kAlreadyExists if the store has other variables (names, shapes,
+  /// dtypes) or another rule. Throws as `push` at `deadline`.
+  void create(std::span<const Creation> variables, const optim::UpdateRulePtr& rule, Time deadline);
+
+  /// The learning rate of the next pushes. Throws kInvalidArgument if it is negative.
+  void set_learning_rate(double rate, Time deadline);
+  double learning_rate() const;
+
+  /// Fences pushes of the worker's earlier incarnations (see `coordination::PushLedger`).
+  void admit(int worker, std::int64_t incarnation, Time deadline);
+
+  /// The values of these variables, in this order, all from one moment between two changes. Throws
+  /// kNotFound naming a variable that the store does not have.
+  std::vector<Parameter::Reading> pull(std::span<const std::string> names) const;
+
+  /// Applies a push: one update of each variable that has a gradient here. Returns kApply if it was
+  /// applied, and kDuplicate if it had been; both only once it is on the disk. kGap and kFenced
+  /// change nothing. Throws kInvalidArgument, before anything is changed, for a gradient whose
+  /// shape or dtype differs from its variable's, that occurs twice, or whose variable is not
+  /// trainable; kNotFound for a variable that the store does not have; kDeadlineExceeded if the
+  /// disk took longer than `deadline`: then it may have been applied, and pushing it again gives
+  /// the answer.
+  coordination::PushVerdict push(const coordination::PushId& id,
+                                 std::span<const checkpoint::NamedTensor> gradients, Time deadline);
+
+  /// Writes a snapshot of everything, all from one moment, and removes the log before it. Changes
+  /// go on meanwhile.
+  void snapshot();
+
+  /// The names of the variables, sorted by bytes.
+  std::vector<std::string> names() const;
+
+ private:
+  /// A parameter and a ticket for it.
+  struct Access {
+    Parameter* parameter;
+    std::uint64_t ticket;
+  };
+  using Parameters = std::map<std::string, std::unique_ptr<Parameter>, std::less<>>;
+
+  Parameter& parameter(std::string_view name) const BRIGADE_REQUIRES(order_);
+  void check_gradients(std::span<const checkpoint::NamedTensor> gradients) const
+      BRIGADE_REQUIRES(order_);
+  bool has_same(std::span<const Creation> variables, const optim::UpdateRule& rule) const
+      BRIGADE_REQUIRES(order_);
+  std::int64_t load_snapshot();
+  void replay(std::string_view bytes);
+  void apply_creation(const UpdateRecord& record) BRIGADE_REQUIRES(order_);
+  optim::Hyperparameters hyperparameters() const BRIGADE_REQUIRES(order_);
+
+  const std::shared_ptr<io::FileSystem> files_;
+  const ParameterStoreOptions options_;
+
+  // Held while a change is put into the log and draws its tickets, not while it is applied: so the
+  // order of the log is the order of every variable's updates.
+  mutable concurrency::Mutex order_;
+  Parameters parameters_ BRIGADE_GUARDED_BY(order_);
+  optim::UpdateRulePtr rule_ BRIGADE_GUARDED_BY(order_);  // null before `create`
+  double learning_rate_ BRIGADE_GUARDED_BY(order_) = 0;
+  coordination::PushLedger ledger_ BRIGADE_GUARDED_BY(order_);
+
+  concurrency::Mutex snapshots_;  // one snapshot at a time
+  std::unique_ptr<checkpoint::Saver> saver_ BRIGADE_GUARDED_BY(snapshots_);
+  std::unique_ptr<coordination::UpdateLog> log_;  // last: its replay needs all of the above
+};
+
+}  // namespace brigade::ps

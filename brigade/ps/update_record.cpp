@@ -1,0 +1,121 @@
+#include "brigade/ps/update_record.h"
+
+#include <ATen/ops/empty.h>
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "brigade/base/error.h"
+#include "brigade/base/printable.h"
+#include "brigade/base/strings.h"
+#include "brigade/device/dtypes.h"
+#include "brigade/io/state_json.h"
+
+namespace brigade::ps {
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "records are little-endian");
+
+constexpr std::string_view kHeader = "header";
+constexpr std::string_view kTensors = "tensors";
+constexpr std::string_view kName = "name";
+constexpr std::string_view kDtype = "dtype";
+constexpr std::string_view kShape = "shape";
+
+[[noreturn]] void fail(std::string_view why) {
+  throw Error(ErrorCode::kDataLoss, base::str_cat("A record of a server's log is damaged: ", why));
+}
+
+io::StateTree describe(const checkpoint::NamedTensor& each) {
+  const auto dtype = device::file_dtype_of(each.tensor.scalar_type());
+  check_argument(dtype.has_value() && each.tensor.is_cpu(),
+                 base::str_cat("Tensor ", base::quoted(each.name),
+                               " cannot be in a server's log: it must be on the CPU and have one "
+                               "of the dtypes ",
+                               device::file_dtype_names(), "."));
+  io::StateTree tree;
+  tree[kName] = each.name;
+  tree[kDtype] = dtype->safetensors;
+  tree[kShape] = io::StateTree::list();
+  for (const std::int64_t size : each.tensor.sizes()) tree[kShape].push_back(size);
+  return tree;
+}
+
+/// The sizes and their product in bytes, or nothing if it exceeds `most`.
+std::optional<std::uint64_t> bytes_of(const std::vector<std::int64_t>& shape, std::int64_t element,
+                                      std::uint64_t most) {
+  std::uint64_t bytes = static_cast<std::uint64_t>(element);
+  for (const std::int64_t size : shape) {
+    if (size < 0) return std::nullopt;
+    if (size != 0 && bytes > most / static_cast<std::uint64_t>(size)) return std::nullopt;
+    bytes *= static_cast<std::uint64_t>(size);
+  }
+  return bytes <= most ? std::optional(bytes) : std::nullopt;
+}
+
+/// Takes the tensor that `tree` describes from the front of `bytes`.
+checkpoint::NamedTensor take_tensor(const io::StateTree& tree, std::string_view& bytes) {
+  const auto dtype = device::file_dtype_named(tree.as_string(kDtype));
+  if (!dtype) fail("a tensor has an unknown dtype.");
+  std::vector<std::int64_t> shape;
+  for (const io::StateTree& size : tree.as_list(kShape)) shape.push_back(size.as_int64());
+  const auto count = bytes_of(shape, dtype->bytes, bytes.size());
+  if (!count) fail("a tensor is longer than the record.");
+  checkpoint::NamedTensor result{.name = tree.as_string(kName),
+                                 .tensor = at::empty(shape, dtype->type)};
+  if (*count > 0) std::memcpy(result.tensor.data_ptr(), bytes.data(), *count);
+  bytes.remove_prefix(*count);
+  return result;
+}
+
+}  // namespace
+
+std::string encode_update(const UpdateRecord& record) {
+  io::StateTree tree;
+  tree[kHeader] = record.header;
+  tree[kTensors] = io::StateTree::list();
+  std::uint64_t bytes = 0;
+  for (const checkpoint::NamedTensor& each : record.tensors) {
+    tree[kTensors].push_back(describe(each));
+    bytes += each.tensor.nbytes();
+  }
+  const io::StateJson text = io::to_json(tree);
+  check_argument(text.arrays.empty(), "The header of a server's record contains an array.");
+  const std::uint64_t length = text.json.size();
+  std::string encoded;
+  encoded.reserve(sizeof length + length + bytes);
+  encoded.append(reinterpret_cast<const char*>(&length), sizeof length);
+  encoded += text.json;
+  for (const checkpoint::NamedTensor& each : record.tensors) {
+    const at::Tensor tensor = each.tensor.contiguous();
+    if (tensor.nbytes() > 0)
+      encoded.append(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes());
+  }
+  return encoded;
+}
+
+UpdateRecord decode_update(std::string_view bytes) {
+  std::uint64_t length = 0;
+  if (bytes.size() < sizeof length) fail("it has no header.");
+  std::memcpy(&length, bytes.data(), sizeof length);
+  bytes.remove_prefix(sizeof length);
+  if (length > bytes.size()) fail("its header is longer than the record.");
+  const io::StateTree tree = io::from_json(bytes.substr(0, length));
+  bytes.remove_prefix(length);
+  UpdateRecord record;
+  try {
+    record.header = tree.at(kHeader);
+    for (const io::StateTree& each : tree.as_list(kTensors))
+      record.tensors.push_back(take_tensor(each, bytes));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidArgument) throw;
+    fail(error.what());
+  }
+  if (!bytes.empty()) fail("bytes follow its last tensor.");
+  return record;
+}
+
+}  // namespace brigade::ps

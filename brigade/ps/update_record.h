@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "brigade/checkpoint/safetensors.h"
+#include "brigade/io/state_tree.h"
+
+namespace brigade::ps {
+
+/// A change of a server's variables, as it is in the server's log: what it is, as data, and its
+/// tensors.
+struct UpdateRecord {
+  io::StateTree header;  ///< without arrays
+  /// On the CPU; contiguous in what `decode_update` returns.
+  std::vector<checkpoint::NamedTensor> tensors;
+};
+
+/// The bytes of a record: the length of a JSON text, the text, and the tensors' bytes one after
+/// another (docs/formats.md, "Updates"). Throws kInvalidArgument for a tensor that is not on the
+/// CPU or whose dtype files do not have.
+std::string encode_update(const UpdateRecord& record);
+
+/// Reads what `encode_update` wrote. The tensors own their memory. Throws kDataLoss, saying what is
+/// wrong, for anything else; no more memory is taken than `bytes` has.
+UpdateRecord decode_update(std::string_view bytes);
+
+}  // namespace brigade::ps
