@@ -88,7 +88,8 @@ function(brigade_test name)
 endfunction()
 
 # brigade_compile_headers(<folder> <with torch>) proves that headers stand alone: one that neither a .cpp nor a _test.cpp of
-# its own includes first gets a file that includes nothing else (tests/architecture checks the rest).
+# its own includes first gets a file that includes nothing else (tests/architecture checks the rest). The target `headers`
+# compiles them; `./dev test` builds it.
 function(brigade_compile_headers folder torch)
   set(target brigade_${folder}_headers)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.h)
@@ -103,7 +104,11 @@ function(brigade_compile_headers folder torch)
     list(APPEND sources ${source})
   endforeach()
   if(sources)
-    add_library(${target} OBJECT ${sources})
+    add_library(${target} OBJECT EXCLUDE_FROM_ALL ${sources})
+    if(NOT TARGET headers)
+      add_custom_target(headers)
+    endif()
+    add_dependencies(headers ${target})
     target_link_libraries(${target} PRIVATE brigade_${folder})
     if(torch)
       brigade_use_torch_pch(${target})
