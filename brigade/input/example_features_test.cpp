@@ -43,7 +43,7 @@ ExampleFeatures parser() {
         PaddedFeature{.kind = FeatureKind::kInt64, .padding = -1, .lengths = "word_count"}}});
 }
 
-bool equals(const NamedTensors& a, const NamedTensors& b) {
+bool has_equal_tensors(const NamedTensors& a, const NamedTensors& b) {
   if (a.names() != b.names()) return false;
   for (std::size_t i = 0; i < a.names().size(); ++i) {
     const at::Tensor &left = a.tensors()[i], &right = b.tensors()[i];
@@ -95,7 +95,7 @@ TEST(ExampleFeatures, GivesTheSameBeforeAndAfterBatch) {
       source.map(parser()).padded_batch(3, {.padding = {{"words", {.value = -1}}}}).iterator();
   int batches = 0;
   while (const auto batch = after_batch.next()) {
-    EXPECT_TRUE(equals(*batch, *before.next()));
+    EXPECT_TRUE(has_equal_tensors(*batch, *before.next()));
     ++batches;
   }
   EXPECT_EQ(batches, 3);
