@@ -266,7 +266,7 @@ TEST(EvaluateOnce, StopsAfterNEvals) {
   }
   EXPECT_EQ(log.lines().front(), "Evaluation [3/30]");
   EXPECT_EQ(log.lines().size(), 20u);
-  EXPECT_THROW(StopAfterNEvalsHook(0), Error);
+  EXPECT_THROW(StopAfterNEvalsHook{}.hook(), Error);
 }
 
 TEST(EvaluateOnce, WritesResultsAndHookValuesAtTheStepOfTheCheckpoint) {

@@ -23,7 +23,8 @@ struct StopAtStepHook {
 /// Ends each evaluation after a number of batches (TensorFlow: StopAfterNEvalsHook). May be used
 /// for several evaluations, one after the other.
 struct StopAfterNEvalsHook {
-  std::int64_t num_evals = 1;
+  /// Required.
+  std::int64_t num_evals = 0;
   /// Whether to log the progress, ten times per evaluation: `Evaluation [10/100]`.
   bool log_progress = true;
 
