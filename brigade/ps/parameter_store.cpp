@@ -62,6 +62,35 @@ std::string value_name(std::string_view variable) {
 
 }  // namespace
 
+/// Tickets of parameters, used one after another. Those that are left are given up in the
+/// destructor: later tickets would wait for them forever.
+class ParameterStore::Tickets {
+ public:
+  Tickets() = default;
+  Tickets(const Tickets&) = delete;
+  Tickets& operator=(const Tickets&) = delete;
+  ~Tickets() {
+    while (next_ < drawn_.size()) {
+      const auto& [parameter, ticket] = drawn_[next_++];
+      const concurrency::TicketMutex::Hold hold(parameter->order(), ticket);
+    }
+  }
+
+  void reserve(std::size_t count) { drawn_.reserve(count); }
+  void draw(Parameter& parameter) { drawn_.emplace_back(&parameter, parameter.order().draw()); }
+  std::size_t size() const { return drawn_.size(); }
+  /// Calls `function(parameter, ticket)`, which must hold the ticket, with the next one.
+  template <class Function>
+  auto use(const Function& function) {
+    const auto& [parameter, ticket] = drawn_[next_++];
+    return function(*parameter, ticket);
+  }
+
+ private:
+  std::vector<std::pair<Parameter*, std::uint64_t>> drawn_;
+  std::size_t next_ = 0;
+};
+
 ParameterStore::ParameterStore(std::shared_ptr<io::FileSystem> files, ParameterStoreOptions options)
     : files_(std::move(files)), options_(std::move(options)) {
   const std::int64_t covered = load_snapshot();
@@ -149,15 +178,17 @@ void ParameterStore::admit(int worker, std::int64_t incarnation, Time deadline) 
 }
 
 std::vector<Parameter::Reading> ParameterStore::pull(std::span<const std::string> names) const {
-  std::vector<Access> accesses;
+  Tickets tickets;
   {
     const concurrency::MutexLock lock(order_);
-    std::vector<Parameter*> found;
-    for (const std::string& name : names) found.push_back(&parameter(name));
-    for (Parameter* each : found) accesses.push_back({each, each->order().draw()});
+    check_usable();
+    tickets.reserve(names.size());
+    for (const std::string& name : names) tickets.draw(parameter(name));
   }
   std::vector<Parameter::Reading> readings;
-  for (const Access& each : accesses) readings.push_back(each.parameter->read(each.ticket));
+  for (std::size_t i = 0; i < names.size(); ++i)
+    readings.push_back(
+        tickets.use([](const Parameter& each, std::uint64_t ticket) { return each.read(ticket); }));
   return readings;
 }
 
@@ -169,31 +200,38 @@ coordination::PushVerdict ParameterStore::push(const coordination::PushId& id,
   for (const checkpoint::NamedTensor& each : gradients)
     record.tensors.push_back({each.name, each.tensor.contiguous()});
   std::string bytes = encode_update(record);  // outside of the lock: it may be long
-  std::vector<Access> accesses;
+  Tickets tickets;
   optim::UpdateRulePtr rule;
   optim::Hyperparameters rates;
   std::int64_t number = 0;
   PushVerdict verdict = PushVerdict::kApply;
   {
     const concurrency::MutexLock lock(order_);
+    check_usable();
     check_gradients(record.tensors);
     verdict = ledger_.judge(id);
     if (verdict == PushVerdict::kGap || verdict == PushVerdict::kFenced) return verdict;
     if (verdict == PushVerdict::kApply) {
-      number = log_->append(std::move(bytes));
-      ledger_.record(id);
+      tickets.reserve(record.tensors.size());  // nothing below throws once the log has the push
       rule = rule_;
       rates = hyperparameters();
-      for (const checkpoint::NamedTensor& each : record.tensors) {
-        Parameter& own = parameter(each.name);
-        accesses.push_back({&own, own.order().draw()});
-      }
+      number = log_->append(std::move(bytes));
+      ledger_.record(id);
+      for (const checkpoint::NamedTensor& each : record.tensors) tickets.draw(parameter(each.name));
     } else {
       number = log_->appended();  // its record is among these, perhaps not yet on the disk
     }
   }
-  for (std::size_t i = 0; i < accesses.size(); ++i)
-    accesses[i].parameter->update(accesses[i].ticket, *rule, record.tensors[i].tensor, rates);
+  try {
+    for (std::size_t i = 0; i < tickets.size(); ++i)
+      tickets.use([&](Parameter& each, std::uint64_t ticket) {
+        each.update(ticket, *rule, record.tensors[i].tensor, rates);
+      });
+  } catch (...) {
+    const concurrency::MutexLock lock(order_);
+    has_failed_ = true;
+    throw;
+  }
   log_->wait_committed(number, deadline);
   return verdict;
 }
@@ -202,25 +240,30 @@ void ParameterStore::snapshot() {
   const concurrency::MutexLock one_at_a_time(snapshots_);
   checkpoint::Contents contents;
   std::int64_t covered = 0;
-  std::vector<std::pair<std::string, Access>> accesses;
+  Tickets tickets;
+  std::vector<std::string> names;
   optim::UpdateRulePtr rule;
   {
     const concurrency::MutexLock lock(order_);
+    check_usable();
     check_state(rule_ != nullptr, kNotCreated);
     rule = rule_;
     covered = log_->appended();
     contents.state[kRule] = rule_->config();
     contents.state[kRate] = learning_rate_;
     contents.state[kLedger] = ledger_.save();
-    for (const auto& [name, each] : parameters_)
-      accesses.push_back({name, {each.get(), each->order().draw()}});
+    for (const auto& [name, each] : parameters_) names.push_back(name);
+    tickets.reserve(names.size());
+    for (const auto& [name, each] : parameters_) tickets.draw(*each);
   }
   contents.state[kVariables] = io::StateTree::dict();
-  for (const auto& [name, access] : accesses) {
-    const Parameter::State state = access.parameter->state(access.ticket);
+  for (const std::string& name : names) {
     io::StateTree& saved = contents.state[kVariables][name];
+    const Parameter::State state = tickets.use([&](const Parameter& each, std::uint64_t ticket) {
+      saved[kIsTrainable] = each.is_trainable();
+      return each.state(ticket);
+    });
     saved[kUpdates] = state.updates;
-    saved[kIsTrainable] = access.parameter->is_trainable();
     contents.tensors.push_back({value_name(name), state.value});
     for (std::size_t slot = 0; slot < state.slots.size(); ++slot)
       contents.tensors.push_back({slot_name(name, rule->slots()[slot].name), state.slots[slot]});
@@ -240,6 +283,12 @@ std::vector<std::string> ParameterStore::names() const {
   std::vector<std::string> names;
   for (const auto& [name, each] : parameters_) names.push_back(name);
   return names;
+}
+
+void ParameterStore::check_usable() const {
+  check_state(!has_failed_,
+              "An update of the server's variables failed in the middle: restart the server, which "
+              "then applies it from its log.");
 }
 
 Parameter& ParameterStore::parameter(std::string_view name) const {

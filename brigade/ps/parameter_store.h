@@ -39,7 +39,9 @@ struct ParameterStoreOptions {
 /// it.
 ///
 /// Every change is in the log, on the disk, before its call returns. A store that is opened after a
-/// crash has all changes whose calls returned, none twice, and the same bits.
+/// crash has all changes whose calls returned, none twice, and the same bits. If an update fails in
+/// the middle (memory ran out), the store throws kFailedPrecondition from then on: opened again, it
+/// is whole.
 ///
 /// Thread-safety: all functions from any thread. Changes have one order, that of the log, for all
 /// variables; changes of different variables run at the same time.
@@ -92,13 +94,10 @@ class ParameterStore {
   std::vector<std::string> names() const;
 
  private:
-  /// A parameter and a ticket for it.
-  struct Access {
-    Parameter* parameter;
-    std::uint64_t ticket;
-  };
+  class Tickets;
   using Parameters = std::map<std::string, std::unique_ptr<Parameter>, std::less<>>;
 
+  void check_usable() const BRIGADE_REQUIRES(order_);
   Parameter& parameter(std::string_view name) const BRIGADE_REQUIRES(order_);
   void check_gradients(std::span<const checkpoint::NamedTensor> gradients) const
       BRIGADE_REQUIRES(order_);
@@ -119,6 +118,7 @@ class ParameterStore {
   optim::UpdateRulePtr rule_ BRIGADE_GUARDED_BY(order_);  // null before `create`
   double learning_rate_ BRIGADE_GUARDED_BY(order_) = 0;
   coordination::PushLedger ledger_ BRIGADE_GUARDED_BY(order_);
+  bool has_failed_ BRIGADE_GUARDED_BY(order_) = false;  // values are not what the log says
 
   concurrency::Mutex snapshots_;  // one snapshot at a time
   std::unique_ptr<checkpoint::Saver> saver_ BRIGADE_GUARDED_BY(snapshots_);
