@@ -1,5 +1,3 @@
-#include "apps/brigade/launch_command.h"
-
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -9,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "apps/brigade/commands.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/flag_group.h"
 #include "apps/brigade/flag_values.h"
