@@ -233,7 +233,9 @@ void RendezvousState::begin_generation(int generation, int world_size) {
     world_size_ = world_size;
     entries_.clear();
     keys_.clear();
-    barriers_.clear();
+    key_waits_.clear();
+    barrier_waits_.clear();
+    passed_barriers_.clear();
     is_started_ = false;
     lost_.reset();
     start_failure_.reset();
@@ -274,7 +276,7 @@ TimePoint RendezvousState::tick() {
     time_out_calls(now);
     next = now + options_.peer_timeout / 4;
     for (const auto& deadline :
-         {start_deadline_, keys_.next_deadline(), barriers_.next_deadline()}) {
+         {start_deadline_, key_waits_.next_deadline(), barrier_waits_.next_deadline()}) {
       if (deadline) next = std::min(next, *deadline);
     }
     next_tick_ = next;
