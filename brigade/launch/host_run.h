@@ -8,11 +8,11 @@
 #include <optional>
 #include <vector>
 
+#include "brigade/launch/exit_status.h"
 #include "brigade/launch/generation.h"
 #include "brigade/launch/hosts.h"
 #include "brigade/launch/message.h"
 #include "brigade/launch/process_tree.h"
-#include "brigade/launch/rank_failure.h"
 #include "brigade/launch/stall_detector.h"
 #include "brigade/launch/status_server.h"
 

@@ -30,6 +30,18 @@ using std::chrono::milliseconds;
 
 constexpr int kFailedCode = 1;
 
+/// While it lives, the log is written through `output`.
+class LogRedirection {
+ public:
+  explicit LogRedirection(StandardOutput& output) {
+    base::set_log_sink(
+        [&output](base::LogLevel level, std::string_view message) { output.log(level, message); });
+  }
+  ~LogRedirection() { base::set_log_sink({}); }
+  LogRedirection(const LogRedirection&) = delete;
+  LogRedirection& operator=(const LogRedirection&) = delete;
+};
+
 std::string rendezvous_host(const HostOptions& hosts) {
   if (hosts.count == 1) return "127.0.0.1";
   return cluster::parse_address(hosts.rendezvous).host;

@@ -74,11 +74,6 @@ std::optional<std::string> StandardOutput::error() const {
   return base::str_cat(std::strerror(*error), "; ", lines_text(output_.failed_lines()), " lost");
 }
 
-LogRedirection::LogRedirection(StandardOutput& output) {
-  base::set_log_sink(
-      [&output](base::LogLevel level, std::string_view message) { output.log(level, message); });
-}
-
 std::string lines_text(std::int64_t count) {
   const std::string digits = std::to_string(count);
   std::string text;
