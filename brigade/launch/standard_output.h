@@ -51,7 +51,4 @@ class StandardOutput final : public LineSink {
   std::int64_t reported_ = 0;
 };
 
-/// "1,204 lines".
-std::string lines_text(std::int64_t count);
-
 }  // namespace brigade::launch

@@ -89,7 +89,9 @@ class RemoteMembership final : public cluster::Membership {
             channel, lost_token_,
             is_host_here_ ? kStoppedTime : milliseconds(options.peer_timeout + kLossReportTime))),
         call_(start_join_call(channel, hello_of(config, self_, options.start_timeout, deadline),
-                              handlers())),
+                              {.on_event = [this](const Event& event) { on_event(event); },
+                               .on_end = [this](const MembershipEnd& ending) { on_end(ending); },
+                               .on_close = [this](const Closure& closure) { on_close(closure); }})),
         beats_([this] { send_beats(); }) {}
 
   ~RemoteMembership() override {
@@ -115,7 +117,9 @@ class RemoteMembership final : public cluster::Membership {
           const TimePoint latest = welcome_ ? deadline_ + kGrace : deadline_;
           if (Clock::now() >= latest) {
             if (!welcome_) return "it did not answer";
-            throw_start_timeout();
+            throw Error(ErrorCode::kDeadlineExceeded,
+                        base::str_cat(describe_host(config_), " did not complete the start within ",
+                                      in_seconds(options_.start_timeout), "."));
           }
           changed_.wait_until(mutex_, latest);
         }
@@ -183,12 +187,6 @@ class RemoteMembership final : public cluster::Membership {
   }
 
  private:
-  JoinCall::Handlers handlers() {
-    return {.on_event = [this](const Event& event) { on_event(event); },
-            .on_end = [this](const MembershipEnd& ending) { on_end(ending); },
-            .on_close = [this](const Closure& closure) { on_close(closure); }};
-  }
-
   void on_event(const Event& event) {
     if (const auto* lost = std::get_if<cluster::LostMember>(&event)) return lose(*lost);
     const concurrency::MutexLock lock(mutex_);
@@ -303,22 +301,12 @@ class RemoteMembership final : public cluster::Membership {
 
   std::optional<std::string> closure_problem() const BRIGADE_REQUIRES(mutex_) {
     if (!closure_) return std::nullopt;
-    switch (closure_->kind) {
-      case Closure::Kind::kStranger:
-        throw Error(ErrorCode::kFailedPrecondition,
-                    base::str_cat("What answers for ", describe_host(config_),
-                                  " is not a Brigade rendezvous (", closure_->text, ")."));
-      case Closure::Kind::kEnded:
-      case Closure::Kind::kUnavailable:
-        break;
+    if (closure_->kind == Closure::Kind::kStranger) {
+      throw Error(ErrorCode::kFailedPrecondition,
+                  base::str_cat("What answers for ", describe_host(config_),
+                                " is not a Brigade rendezvous (", closure_->text, ")."));
     }
     return closure_->text.empty() ? "the connection was closed" : closure_->text;
-  }
-
-  [[noreturn]] void throw_start_timeout() const {
-    throw Error(ErrorCode::kDeadlineExceeded,
-                base::str_cat(describe_host(config_), " did not complete the start within ",
-                              in_seconds(options_.start_timeout), "."));
   }
 
   Credential credential() const BRIGADE_EXCLUDES(mutex_) {

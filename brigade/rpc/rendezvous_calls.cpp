@@ -128,22 +128,24 @@ void RendezvousState::arrive(const PendingCall& call) {
 
 void RendezvousState::time_out_calls(TimePoint now) {
   const auto is_late = [&](const PendingCall& waiting) { return waiting.deadline <= now; };
-  fail_keys(is_late, [](const PendingCall& waiting) {
+  fail(key_waits_, is_late, [](const PendingCall& waiting) {
     return Error(ErrorCode::kDeadlineExceeded,
                  base::str_cat("No member has set ", waiting.what, " within ",
                                in_seconds(waiting.timeout), "."));
   });
-  fail_barriers(is_late, [before = barrier_waits_, entries = entries_](const PendingCall& waiting) {
-    std::vector<std::string> missing;
-    const auto arrived = before.members(waiting.what);
-    for (const auto& [id, entry] : entries) {
-      if (std::ranges::count(arrived, id) == 0) missing.push_back(cluster::to_string(entry.member));
-    }
-    return Error(ErrorCode::kDeadlineExceeded,
-                 base::str_cat("Not all members have reached ", waiting.what, " within ",
-                               in_seconds(waiting.timeout),
-                               "; missing: ", base::listed(missing, ", "), "."));
-  });
+  fail(barrier_waits_, is_late,
+       [before = barrier_waits_, entries = entries_](const PendingCall& waiting) {
+         std::vector<std::string> missing;
+         const auto arrived = before.members(waiting.what);
+         for (const auto& [id, entry] : entries) {
+           if (std::ranges::count(arrived, id) == 0)
+             missing.push_back(cluster::to_string(entry.member));
+         }
+         return Error(ErrorCode::kDeadlineExceeded,
+                      base::str_cat("Not all members have reached ", waiting.what, " within ",
+                                    in_seconds(waiting.timeout),
+                                    "; missing: ", base::listed(missing, ", "), "."));
+       });
 }
 
 std::int64_t RendezvousState::num_refused_calls() {
@@ -160,11 +162,7 @@ void RendezvousState::require_member(const Credential& caller) {
         "The call does not have the token of a member: only members of this job may use its "
         "store.");
   }
-  require_present(caller.id);
-}
-
-void RendezvousState::require_present(MemberId id) const {
-  const auto it = entries_.find(id);
+  const auto it = entries_.find(caller.id);
   if (it == entries_.end()) {
     throw Error(ErrorCode::kAborted,
                 base::str_cat("This process's generation has ended; the rendezvous serves "
@@ -204,19 +202,13 @@ void RendezvousState::answer(const std::vector<PendingCall>& calls, const CallRe
   }
 }
 
+void RendezvousState::fail(PendingCalls& calls, const IsOver& is_over, const ErrorFor& error) {
+  for (const PendingCall& call : calls.take_if(is_over)) answer({call}, {.error = error(call)});
+}
+
 void RendezvousState::fail_waiting(const IsOver& is_over, const ErrorFor& error) {
-  fail_keys(is_over, error);
-  fail_barriers(is_over, error);
-}
-
-void RendezvousState::fail_keys(const IsOver& is_over, const ErrorFor& error) {
-  for (const PendingCall& call : key_waits_.take_if(is_over))
-    answer({call}, {.error = error(call)});
-}
-
-void RendezvousState::fail_barriers(const IsOver& is_over, const ErrorFor& error) {
-  for (const PendingCall& call : barrier_waits_.take_if(is_over))
-    answer({call}, {.error = error(call)});
+  fail(key_waits_, is_over, error);
+  fail(barrier_waits_, is_over, error);
 }
 
 }  // namespace brigade::rpc

@@ -178,9 +178,9 @@ void RendezvousState::leave(MemberId id) {
                    base::str_cat(entry.member, " has left; ", waiting.what, " is given up."));
     };
     fail_waiting([&](const PendingCall& waiting) { return waiting.member == id; }, has_left);
-    fail_barriers(any, has_left);
+    fail(barrier_waits_, any, has_left);
     if (num_present() <= 1)
-      fail_keys(any, has_left);  // no other member is left that could set them
+      fail(key_waits_, any, has_left);  // no other member is left that could set them
     if (!is_started_) {
       fail_start(
           {.error = Error(ErrorCode::kUnavailable, base::str_cat(entry.member,

@@ -101,7 +101,6 @@ class RendezvousState {
   void excuse_own_stall(TimePoint now) BRIGADE_REQUIRES(mutex_);
   void end_all(const MembershipEnd& ending, const Error& for_waiting) BRIGADE_REQUIRES(mutex_);
   void require_member(const Credential& caller) BRIGADE_REQUIRES(mutex_);
-  void require_present(MemberId id) const BRIGADE_REQUIRES(mutex_);
   void require_other_members(std::string_view what) const BRIGADE_REQUIRES(mutex_);
   void require_all_present(std::string_view what) const BRIGADE_REQUIRES(mutex_);
   std::size_t num_present() const BRIGADE_REQUIRES(mutex_);
@@ -115,9 +114,9 @@ class RendezvousState {
   void answer(const std::vector<PendingCall>& calls, const CallResult& result)
       BRIGADE_REQUIRES(mutex_);
   void time_out_calls(TimePoint now) BRIGADE_REQUIRES(mutex_);
+  void fail(PendingCalls& calls, const IsOver& is_over, const ErrorFor& error)
+      BRIGADE_REQUIRES(mutex_);
   void fail_waiting(const IsOver& is_over, const ErrorFor& error) BRIGADE_REQUIRES(mutex_);
-  void fail_barriers(const IsOver& is_over, const ErrorFor& error) BRIGADE_REQUIRES(mutex_);
-  void fail_keys(const IsOver& is_over, const ErrorFor& error) BRIGADE_REQUIRES(mutex_);
   void wake_before(TimePoint deadline) BRIGADE_REQUIRES(mutex_);
 
   const RendezvousStateOptions options_;
