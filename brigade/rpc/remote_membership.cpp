@@ -88,10 +88,11 @@ class RemoteMembership final : public cluster::Membership {
         calls_(make_store_calls(
             channel, lost_token_,
             is_host_here_ ? kStoppedTime : milliseconds(options.peer_timeout + kLossReportTime))),
-        call_(start_join_call(channel, hello_of(config, self_, options.start_timeout, deadline),
-                              {.on_event = [this](const Event& event) { on_event(event); },
+        call_(
+            std::in_place, channel, hello_of(config, self_, options.start_timeout, deadline),
+            JoinCall::Handlers{.on_event = [this](const Event& event) { on_event(event); },
                                .on_end = [this](const MembershipEnd& ending) { on_end(ending); },
-                               .on_close = [this](const Closure& closure) { on_close(closure); }})),
+                               .on_close = [this](const Closure& closure) { on_close(closure); }}),
         beats_([this] { send_beats(); }) {}
 
   ~RemoteMembership() override {
@@ -370,7 +371,7 @@ class RemoteMembership final : public cluster::Membership {
 
   std::unique_ptr<RendezvousServer> server_;
   std::unique_ptr<StoreCalls> calls_;
-  std::unique_ptr<JoinCall> call_;
+  std::optional<JoinCall> call_;
   std::jthread beats_;
 };
 
