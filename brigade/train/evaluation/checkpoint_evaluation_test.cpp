@@ -32,7 +32,6 @@
 #include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/hooks/summary_hooks.h"
 #include "brigade/train/testing/small_session.h"
-#include "brigade/train/testing/summaries_in.h"
 
 namespace brigade::train {
 
@@ -266,7 +265,7 @@ TEST(EvaluateOnce, StopsAfterNEvals) {
   }
   EXPECT_EQ(log.lines().front(), "Evaluation [3/30]");
   EXPECT_EQ(log.lines().size(), 20u);
-  EXPECT_THROW(StopAfterNEvalsHook(0), Error);
+  EXPECT_THROW(StopAfterNEvalsHook{}.hook(), Error);
 }
 
 TEST(EvaluateOnce, WritesResultsAndHookValuesAtTheStepOfTheCheckpoint) {

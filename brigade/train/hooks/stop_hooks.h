@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "brigade/train/hooks/hook.h"
 
@@ -23,11 +24,26 @@ struct StopAtStepHook {
 /// Ends each evaluation after a number of batches (TensorFlow: StopAfterNEvalsHook). May be used
 /// for several evaluations, one after the other.
 struct StopAfterNEvalsHook {
-  std::int64_t num_evals = 1;
+  /// Required.
+  std::int64_t num_evals = 0;
   /// Whether to log the progress, ten times per evaluation: `Evaluation [10/100]`.
   bool log_progress = true;
 
   /// Throws kInvalidArgument for `num_evals` below 1.
+  std::shared_ptr<SessionRunHook> hook() const;
+};
+
+/// Ends a training whose loss is NaN or infinite (TensorFlow: NanTensorHook).
+struct NanHook {
+  /// The name of the step's value that must be finite.
+  std::string value = "loss";
+  /// kFail throws kDataLoss with the value and the step. kStop stops with a warning; the state is
+  /// not saved, because its weights may be NaN.
+  enum class Then { kFail, kStop } then = Then::kFail;
+  /// The number of steps from one check to the next; a check waits for the device.
+  std::int64_t every_steps = 1;
+
+  /// Throws kInvalidArgument unless `every_steps` is above 0.
   std::shared_ptr<SessionRunHook> hook() const;
 };
 

@@ -28,4 +28,10 @@ struct EarlyStopping {
   std::shared_ptr<Callback> callback() const;
 };
 
+/// Stops the training at the first batch whose loss is NaN or infinite. Reads the loss of every
+/// batch, which waits for the devices. Keras: TerminateOnNaN.
+struct TerminateOnNaN {
+  std::shared_ptr<Callback> callback() const;
+};
+
 }  // namespace brigade::train

@@ -1,7 +1,8 @@
-#include "brigade/train/callbacks/reduce_lr_on_plateau.h"
+#include "brigade/train/callbacks/learning_rate_callbacks.h"
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
@@ -9,6 +10,19 @@
 
 namespace brigade::train {
 namespace {
+
+class LearningRateSchedulerCallback final : public Callback {
+ public:
+  explicit LearningRateSchedulerCallback(LearningRateScheduler options)
+      : options_(std::move(options)) {}
+  void on_epoch_begin(FitContext& fit) override {
+    fit.set_learning_rate(options_.schedule(fit.epoch(), fit.learning_rate()));
+  }
+  void on_epoch_end(FitContext& fit) override { fit.add_log("learning_rate", fit.learning_rate()); }
+
+ private:
+  const LearningRateScheduler options_;
+};
 
 class ReduceLROnPlateauCallback final : public Callback {
  public:
@@ -20,10 +34,8 @@ class ReduceLROnPlateauCallback final : public Callback {
     best_.reset();
     wait_ = 0;
     cooldown_ = 0;
-    fit.add_checkpointable(
-        {.name = "reduce_lr_on_plateau",
-         .save = [this] { return save(); },
-         .restore = [this](const CheckpointableState& state) { restore(state); }});
+    fit.add_checkpointable(monitor_state("reduce_lr_on_plateau",
+                                         {{"wait", &wait_}, {"cooldown", &cooldown_}}, &best_));
   }
 
   void on_epoch_end(FitContext& fit) override {
@@ -43,22 +55,6 @@ class ReduceLROnPlateauCallback final : public Callback {
   }
 
  private:
-  CheckpointableState save() const {
-    CheckpointableState state{.tree = io::StateTree::dict()};
-    state.tree["wait"] = wait_;
-    state.tree["cooldown"] = cooldown_;
-    state.tree["best"] = saved_best(best_);
-    return state;
-  }
-
-  void restore(const CheckpointableState& state) {
-    const std::int64_t wait = state.tree.at("wait").as_int64();
-    const std::int64_t cooldown = state.tree.at("cooldown").as_int64();
-    best_ = restored_best(state.tree.at("best"));
-    wait_ = wait;
-    cooldown_ = cooldown;
-  }
-
   void reduce(FitContext& fit) {
     const double before = fit.learning_rate();
     if (before <= options_.min_lr) return;
@@ -76,16 +72,25 @@ class ReduceLROnPlateauCallback final : public Callback {
   std::int64_t wait_ = 0, cooldown_ = 0;
 };
 
-void check(bool holds, const char* text) {
-  check_argument(holds, base::str_cat("ReduceLROnPlateau: ", text));
-}
-
 }  // namespace
 
+LearningRateScheduler LearningRateScheduler::of(optim::SchedulePtr schedule) {
+  check_argument(schedule != nullptr, "LearningRateScheduler: the schedule is null.");
+  return {
+      [schedule = std::move(schedule)](std::int64_t epoch, double) { return (*schedule)(epoch); }};
+}
+
+std::shared_ptr<Callback> LearningRateScheduler::callback() const {
+  check_argument(static_cast<bool>(schedule),
+                 "LearningRateScheduler: schedule is empty; give it a function.");
+  return std::make_shared<LearningRateSchedulerCallback>(*this);
+}
+
 std::shared_ptr<Callback> ReduceLROnPlateau::callback() const {
-  check(factor > 0.0 && factor < 1.0, "factor must lie between 0 and 1.");
-  check(patience >= 0 && cooldown >= 0 && min_lr >= 0.0,
-        "patience, cooldown and min_lr must not be negative.");
+  check_argument(factor > 0.0 && factor < 1.0,
+                 "ReduceLROnPlateau: factor must lie between 0 and 1.");
+  check_argument(patience >= 0 && cooldown >= 0 && min_lr >= 0.0,
+                 "ReduceLROnPlateau: patience, cooldown and min_lr must not be negative.");
   return std::make_shared<ReduceLROnPlateauCallback>(*this);
 }
 

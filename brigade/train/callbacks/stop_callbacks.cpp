@@ -1,7 +1,8 @@
-#include "brigade/train/callbacks/early_stopping.h"
+#include "brigade/train/callbacks/stop_callbacks.h"
 
 #include <ATen/core/Tensor.h>
 
+#include <cmath>
 #include <map>
 
 #include "brigade/base/error.h"
@@ -21,9 +22,7 @@ class EarlyStoppingCallback final : public Callback {
     best_.reset();
     best_weights_.clear();
     fit.add_checkpointable(
-        {.name = "early_stopping",
-         .save = [this] { return save(); },
-         .restore = [this](const CheckpointableState& state) { restore(state); }});
+        monitor_state("early_stopping", {{"wait", &wait_}}, &best_, &best_weights_));
   }
 
   void on_epoch_end(FitContext& fit) override {
@@ -60,25 +59,21 @@ class EarlyStoppingCallback final : public Callback {
       best_weights_[variable.name()] = variable.read().clone();
   }
 
-  CheckpointableState save() const {
-    CheckpointableState state{.tree = io::StateTree::dict(), .tensors = best_weights_};
-    state.tree["wait"] = wait_;
-    state.tree["best"] = saved_best(best_);
-    return state;
-  }
-
-  void restore(const CheckpointableState& state) {
-    const std::int64_t wait = state.tree.at("wait").as_int64();
-    best_ = restored_best(state.tree.at("best"));
-    best_weights_ = state.tensors;
-    wait_ = wait;
-  }
-
   const EarlyStopping options_;
   const MetricMonitor monitor_;
   std::int64_t wait_ = 0;  // epochs since the last improvement
   std::optional<double> best_;
   std::map<std::string, at::Tensor> best_weights_;  // by variable
+};
+
+class TerminateOnNaNCallback final : public Callback {
+ public:
+  void on_train_batch_end(FitContext& fit) override {
+    const double loss = fit.step_values().number("loss");
+    if (std::isfinite(loss)) return;
+    fit.stop(base::str_cat("the loss of batch ", fit.batches() - 1, " of epoch ", fit.epoch() + 1,
+                           " is ", loss));
+  }
 };
 
 }  // namespace
@@ -87,6 +82,10 @@ std::shared_ptr<Callback> EarlyStopping::callback() const {
   check_argument(patience >= 0, base::str_cat("EarlyStopping: patience is ", patience,
                                               " and must not be negative."));
   return std::make_shared<EarlyStoppingCallback>(*this);
+}
+
+std::shared_ptr<Callback> TerminateOnNaN::callback() const {
+  return std::make_shared<TerminateOnNaNCallback>();
 }
 
 }  // namespace brigade::train

@@ -1,4 +1,4 @@
-#include "brigade/train/callbacks/backup_and_restore.h"
+#include "brigade/train/callbacks/checkpoint_callbacks.h"
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
@@ -8,10 +8,63 @@
 #include "brigade/checkpoint/contents.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/train/session/session.h"
+#include "brigade/train/session/training_state.h"
 #include "brigade/train/session/workers_saver.h"
 
 namespace brigade::train {
 namespace {
+
+class ModelCheckpointCallback final : public Callback {
+ public:
+  explicit ModelCheckpointCallback(ModelCheckpoint options)
+      : options_(std::move(options)), best_(options_.initial_value_threshold) {
+    if (options_.save_best_only)
+      monitor_.emplace("ModelCheckpoint", options_.monitor, options_.mode);
+  }
+
+  void on_train_begin(FitContext& fit) override {
+    fit.add_checkpointable(monitor_state("model_checkpoint", {{"batches", &batches_}}, &best_));
+    saver_.emplace(fit.state().strategy(), io::posix_file_system(),
+                   checkpoint::SaverOptions{.directory = options_.directory,
+                                            .keep_last = options_.keep_last,
+                                            .writers = options_.writers});
+  }
+
+  void on_train_batch_end(FitContext& fit) override {
+    if (!options_.every_batches || ++batches_ < *options_.every_batches) return;
+    batches_ = 0;
+    save(fit);
+  }
+
+  void on_epoch_end(FitContext& fit) override {
+    if (options_.every_batches) return;
+    if (monitor_) {
+      const std::optional<double> current = monitor_->value(fit.logs());
+      // Without the metric every epoch is saved, as in Keras.
+      if (current && !monitor_->is_improvement(*current, best_)) return;
+      if (current) best_ = current;
+    }
+    save(fit);
+  }
+
+  void on_train_end(FitContext&) override {
+    saver_->close();
+    saver_.reset();
+  }
+
+ private:
+  void save(FitContext& fit) {
+    checkpoint::Contents contents = fit.state().contents();
+    for (const auto& [name, value] : fit.logs()) contents.metrics[name] = value;
+    saver_->save(fit.state().global_step(), contents);
+  }
+
+  const ModelCheckpoint options_;
+  std::optional<MetricMonitor> monitor_;
+  std::optional<double> best_;
+  std::int64_t batches_ = 0;  // since the last save
+  std::optional<WorkersSaver> saver_;
+};
 
 class BackupAndRestoreCallback final : public Callback {
  public:
@@ -85,6 +138,17 @@ class BackupAndRestoreCallback final : public Callback {
 };
 
 }  // namespace
+
+std::shared_ptr<Callback> ModelCheckpoint::callback() const {
+  check_argument(!directory.empty(), "ModelCheckpoint: directory is empty.");
+  check_argument(!every_batches || *every_batches > 0,
+                 "ModelCheckpoint: every_batches must be at least 1.");
+  check_argument(
+      !every_batches || !save_best_only,
+      "ModelCheckpoint: metrics are complete at the end of an epoch only, so save_best_only "
+      "and every_batches cannot both be set.");
+  return std::make_shared<ModelCheckpointCallback>(*this);
+}
 
 std::shared_ptr<Callback> BackupAndRestore::callback() const {
   check_argument(!backup_dir.empty(), "BackupAndRestore: backup_dir is empty.");
