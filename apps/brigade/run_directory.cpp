@@ -12,9 +12,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
-#include "brigade/checkpoint/weights_hash.h"
 #include "brigade/io/atomic_write.h"
-#include "brigade/io/file_system.h"
 #include "brigade/io/own_files.h"
 #include "brigade/io/strict_json.h"
 #include "brigade/train/session/training_state.h"
@@ -190,17 +188,6 @@ io::Path complete_checkpoint(const std::shared_ptr<io::FileSystem>& files, const
               base::str_cat("there is no complete checkpoint at ", path, broken));
 }
 
-RunDirectory::RunDirectory(std::shared_ptr<io::FileSystem> files, io::Path path)
-    : files_(std::move(files)), path_(std::move(path)) {}
-
-io::Path RunDirectory::weights_path() const {
-  return path_ / "weights.safetensors";
-}
-
-io::Path RunDirectory::run_path() const {
-  return path_ / "run.json";
-}
-
 Json RunDirectory::stored_run() const {
   if (!files_->exists(run_path())) return nullptr;
   const auto refuse = [this](const std::string& why) {
@@ -214,10 +201,6 @@ Json RunDirectory::stored_run() const {
   Json run = Json::parse(text);  // the same, with the keys in their order
   if (!run.is_object() || !run.contains("configuration") || !run.contains("result")) refuse("");
   return run;
-}
-
-io::Path RunDirectory::lock_path() const {
-  return path_ / "run.lock";
 }
 
 void RunDirectory::check_entry_kinds() const {

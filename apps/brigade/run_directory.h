@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "apps/brigade/report.h"
 #include "brigade/checkpoint/safetensors.h"
@@ -53,10 +54,11 @@ io::Path complete_checkpoint(const std::shared_ptr<io::FileSystem>& files, const
 /// Thread-safety: one thread at a time.
 class RunDirectory {
  public:
-  RunDirectory(std::shared_ptr<io::FileSystem> files, io::Path path);
+  RunDirectory(std::shared_ptr<io::FileSystem> files, io::Path path)
+      : files_(std::move(files)), path_(std::move(path)) {}
 
   const io::Path& path() const { return path_; }
-  io::Path weights_path() const;
+  io::Path weights_path() const { return path_ / "weights.safetensors"; }
 
   /// Throws kPermissionDenied or kInvalidArgument if the folder cannot be written or contains an
   /// entry of the wrong kind; kAlreadyExists if it holds a run and `existing` is kRefuse, or parts
@@ -103,8 +105,8 @@ class RunDirectory {
       checkpoint::HashMismatch mismatch = checkpoint::HashMismatch::kRefuse) const;
 
  private:
-  io::Path run_path() const;
-  io::Path lock_path() const;
+  io::Path run_path() const { return path_ / "run.json"; }
+  io::Path lock_path() const { return path_ / "run.lock"; }
   void check_entry_kinds() const;
   void check_not_replaced() const;
   void check_weights(const Json& result) const;

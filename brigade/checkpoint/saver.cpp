@@ -11,7 +11,6 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
-#include "brigade/checkpoint/manifest.h"
 #include "brigade/checkpoint/other_writers.h"
 #include "brigade/checkpoint/retention.h"
 #include "brigade/checkpoint/shard_files.h"
