@@ -91,6 +91,27 @@ class ParameterStore::Tickets {
   std::size_t next_ = 0;
 };
 
+/// What `create` makes, ready to be used.
+struct ParameterStore::Created {
+  explicit Created(const UpdateRecord& record)
+      : rule(optim::rule_from_config(record.header.at(kRule))) {
+    for (std::size_t i = 0; i < record.tensors.size(); ++i) {
+      const auto& [name, value] = record.tensors[i];
+      parameters.emplace(
+          name, std::make_unique<Parameter>(Parameter::State{.value = value, .slots = {}},
+                                            record.header.as_bool(kIsTrainable, i), *rule));
+    }
+  }
+  optim::UpdateRulePtr rule;
+  Parameters parameters;
+};
+
+void ParameterStore::install(Created created) noexcept {
+  learning_rate_ = created.rule->defaults().learning_rate;
+  rule_ = std::move(created.rule);
+  parameters_ = std::move(created.parameters);
+}
+
 ParameterStore::ParameterStore(std::shared_ptr<io::FileSystem> files, ParameterStoreOptions options)
     : files_(std::move(files)), options_(std::move(options)) {
   const std::int64_t covered = load_snapshot();
@@ -116,6 +137,10 @@ void ParameterStore::create(std::span<const Creation> variables, const optim::Up
   for (const Creation& each : variables) {
     check_argument(names.insert(each.name).second,
                    base::str_cat("Variable ", base::quoted(each.name), " is created twice."));
+    check_argument(!each.is_trainable || each.value.is_floating_point(),
+                   base::str_cat("Variable ", base::quoted(each.name), " is trainable and ",
+                                 describe(each.value.scalar_type(), each.value.sizes()),
+                                 ": trainable variables are of floating point."));
     record.header[kIsTrainable].push_back(each.is_trainable);
     record.tensors.push_back({each.name, each.value});
   }
@@ -124,9 +149,9 @@ void ParameterStore::create(std::span<const Creation> variables, const optim::Up
   {
     const concurrency::MutexLock lock(order_);
     if (rule_ == nullptr) {
-      const UpdateRecord own = decode_update(bytes);  // tensors that nobody else changes
+      Created created(decode_update(bytes));  // with tensors that nobody else changes
       number = log_->append(std::move(bytes));
-      apply_creation(own);
+      install(std::move(created));
     } else if (has_same(variables, *rule)) {
       number = log_->appended();
     } else {
@@ -171,8 +196,10 @@ void ParameterStore::admit(int worker, std::int64_t incarnation, Time deadline) 
   std::int64_t number = 0;
   {
     const concurrency::MutexLock lock(order_);
+    coordination::PushLedger next = ledger_;  // so that nothing is logged that cannot be done
+    next.admit(worker, incarnation);
     number = log_->append(std::move(bytes));
-    ledger_.admit(worker, incarnation);
+    std::swap(ledger_, next);
   }
   log_->wait_committed(number, deadline);
 }
@@ -208,6 +235,7 @@ coordination::PushVerdict ParameterStore::push(const coordination::PushId& id,
   {
     const concurrency::MutexLock lock(order_);
     check_usable();
+    check_state(rule_ != nullptr, kNotCreated);
     check_gradients(record.tensors);
     verdict = ledger_.judge(id);
     if (verdict == PushVerdict::kGap || verdict == PushVerdict::kFenced) return verdict;
@@ -215,8 +243,10 @@ coordination::PushVerdict ParameterStore::push(const coordination::PushId& id,
       tickets.reserve(record.tensors.size());  // nothing below throws once the log has the push
       rule = rule_;
       rates = hyperparameters();
+      coordination::PushLedger next = ledger_;
+      next.record(id);
       number = log_->append(std::move(bytes));
-      ledger_.record(id);
+      std::swap(ledger_, next);
       for (const checkpoint::NamedTensor& each : record.tensors) tickets.draw(parameter(each.name));
     } else {
       number = log_->appended();  // its record is among these, perhaps not yet on the disk
@@ -363,7 +393,7 @@ void ParameterStore::replay(std::string_view bytes) {
   const UpdateRecord record = decode_update(bytes);
   const concurrency::MutexLock lock(order_);
   const std::string& kind = record.header.as_string(kKind);
-  if (kind == kCreate) return apply_creation(record);
+  if (kind == kCreate) return install(Created(record));
   if (kind == kRate) {
     learning_rate_ = record.header.as_double(kRate);
   } else if (kind == kAdmit) {
@@ -379,17 +409,6 @@ void ParameterStore::replay(std::string_view bytes) {
     throw Error(ErrorCode::kUnimplemented,
                 base::str_cat("The server's log has a record of kind ", base::quoted(kind),
                               ", which a newer Brigade wrote: use that version."));
-  }
-}
-
-void ParameterStore::apply_creation(const UpdateRecord& record) {
-  rule_ = optim::rule_from_config(record.header.at(kRule));
-  learning_rate_ = rule_->defaults().learning_rate;
-  for (std::size_t i = 0; i < record.tensors.size(); ++i) {
-    const auto& [name, value] = record.tensors[i];
-    parameters_.emplace(
-        name, std::make_unique<Parameter>(Parameter::State{.value = value, .slots = {}},
-                                          record.header.as_bool(kIsTrainable, i), *rule_));
   }
 }
 

@@ -29,7 +29,8 @@ struct Creation {
 };
 
 struct ParameterStoreOptions {
-  /// The server's folder, created if it is missing; one server at a time may use it.
+  /// The server's folder, created if it is missing. One store at a time may use it: a server holds
+  /// an `io::LockFile` in it.
   io::Path folder;
   coordination::UpdateLogOptions log = {};
 };
@@ -39,9 +40,10 @@ struct ParameterStoreOptions {
 /// it.
 ///
 /// Every change is in the log, on the disk, before its call returns. A store that is opened after a
-/// crash has all changes whose calls returned, none twice, and the same bits. If an update fails in
-/// the middle (memory ran out), the store throws kFailedPrecondition from then on: opened again, it
-/// is whole.
+/// crash has all changes whose calls returned, none twice, and the same bits. A pull may see
+/// changes whose calls have not returned; after a crash these may be gone, or be made again in
+/// another order. If an update fails in the middle (memory ran out), the store throws
+/// kFailedPrecondition from then on: opened again, it is whole.
 ///
 /// Thread-safety: all functions from any thread. Changes have one order, that of the log, for all
 /// variables; changes of different variables run at the same time.
@@ -60,8 +62,10 @@ class ParameterStore {
   /// Whether `create` was called: before that there is nothing to pull.
   bool is_created() const;
   /// Creates all variables, and the rule that updates them. The same call again, by a chief that
-  /// did not get the answer, or that was restarted, changes nothing. Throws kInvalidArgument for
-  /// two variables of one name, kAlreadyExists if the store has other variables (names, shapes,
+  /// did not get the answer, or that was restarted, changes nothing. Together the values are one
+  /// record of the log. Throws kInvalidArgument for two variables of one name, a trainable variable
+  /// that is not of floating point, and a rule that `optim::rule_from_config` cannot make;
+  /// kAlreadyExists if the store has other variables (names, shapes,
   /// dtypes) or another rule. Throws as `push` at `deadline`.
   void create(std::span<const Creation> variables, const optim::UpdateRulePtr& rule, Time deadline);
 
@@ -105,7 +109,8 @@ class ParameterStore {
       BRIGADE_REQUIRES(order_);
   std::int64_t load_snapshot();
   void replay(std::string_view bytes);
-  void apply_creation(const UpdateRecord& record) BRIGADE_REQUIRES(order_);
+  struct Created;
+  void install(Created created) noexcept BRIGADE_REQUIRES(order_);
   optim::Hyperparameters hyperparameters() const BRIGADE_REQUIRES(order_);
 
   const std::shared_ptr<io::FileSystem> files_;
