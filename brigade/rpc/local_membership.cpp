@@ -1,4 +1,4 @@
-#include "brigade/rpc/local_membership.h"
+#include "brigade/rpc/remote.h"
 
 #include <map>
 #include <utility>

@@ -16,7 +16,6 @@
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
 #include "brigade/rpc/endpoint.h"
-#include "brigade/rpc/local_membership.h"
 #include "brigade/rpc/remote.h"
 
 namespace brigade::rpc {
