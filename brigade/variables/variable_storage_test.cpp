@@ -1,4 +1,4 @@
-#include "brigade/variables/flat_storage.h"
+#include "brigade/variables/variable_storage.h"
 
 #include <gtest/gtest.h>
 
