@@ -11,8 +11,7 @@
 #include "benchmarks/pairs.h"
 #include "benchmarks/session_loop.h"
 #include "benchmarks/workload.h"
-#include "brigade/train/hooks/logging_hook.h"
-#include "brigade/train/hooks/nan_hook.h"
+#include "brigade/train/hooks/logging_hooks.h"
 #include "brigade/train/hooks/stop_hooks.h"
 
 namespace brigade::benchmarks {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -38,5 +40,12 @@ std::unique_ptr<Command> make_data_command(CLI::App& parent);
 std::unique_ptr<Command> make_devices_command(CLI::App& parent);
 /// `brigade doctor`: says which cluster the environment describes, and tries its addresses.
 std::unique_ptr<Command> make_doctor_command(CLI::App& parent);
+
+inline constexpr const char* kLaunchCommand = "launch";
+inline constexpr const char* kLaunchDescription =
+    "Start a program in several processes that train together";
+
+/// Runs `brigade launch` with these arguments. Returns the exit code. Throws UsageError.
+int run_launch(std::vector<std::string> arguments);
 
 }  // namespace brigade::command

@@ -37,7 +37,6 @@ struct InputLength {
   double step_ms = 0;
 };
 
-/// The measurements of an input.
 struct InputRun {
   std::string pipeline;
   std::int64_t batches = 0;

@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "apps/brigade/commands.h"
@@ -13,7 +14,7 @@
 #include "apps/brigade/strategy_flags.h"
 #include "apps/brigade/weights.h"
 #include "brigade/base/strings.h"
-#include "brigade/checkpoint/weights_hash.h"
+#include "brigade/checkpoint/inspect.h"
 #include "brigade/tuning/tuning_report.h"
 
 namespace brigade::command {
@@ -27,40 +28,31 @@ constexpr const char* kEvaluateExamples = R"(Examples:
   brigade evaluate --model-dir /tmp/run --dataset mnist --data-dir /data/mnist
       on other data)";
 
-// The stored value of `key`, unless its flag is given, or the value is null or missing as in the
-// run.json of an older version.
-const Json* open_value(const Json& stored, const CLI::App& parser, const char* key,
-                       const char* flag) {
-  if (parser.get_option(flag)->count() > 0) return nullptr;
+// Sets `value` to the stored one of `key`, unless its flag is given, or the stored one is null or
+// missing as in the run.json of an older version.
+template <class Stored, class Value>
+void fill_in(const Json& stored, const CLI::App& parser, const char* key, const char* flag,
+             Value& value) {
   const auto found = stored.find(key);
-  return found == stored.end() || found->is_null() ? nullptr : &*found;
+  if (parser.get_option(flag)->count() > 0 || found == stored.end() || found->is_null()) return;
+  value = found->get<Stored>();
 }
 
 void fill_in_model(const Json& stored, const CLI::App& parser, ModelFlags& model) {
-  if (const Json* value = open_value(stored, parser, "model", "--model")) {
-    model.model = value->get<std::string>();
-  }
+  fill_in<std::string>(stored, parser, "model", "--model", model.model);
   if (model.model != stored.value("model", "")) return;
-  if (const Json* value = open_value(stored, parser, "hidden", "--hidden")) {
-    model.hidden = base::join(value->get<std::vector<std::int64_t>>(), ",");
-  }
-  if (const Json* value = open_value(stored, parser, "dropout", "--dropout")) {
-    model.dropout = value->get<double>();
-  }
+  std::optional<std::vector<std::int64_t>> hidden;
+  fill_in<std::vector<std::int64_t>>(stored, parser, "hidden", "--hidden", hidden);
+  if (hidden) model.hidden = base::join(*hidden, ",");
+  fill_in<double>(stored, parser, "dropout", "--dropout", model.dropout);
 }
 
 void fill_in_data(const Json& stored, const CLI::App& parser, DataFlags& data) {
-  if (const Json* value = open_value(stored, parser, "dataset", "--dataset")) {
-    data.dataset = value->get<std::string>();
-  }
+  fill_in<std::string>(stored, parser, "dataset", "--dataset", data.dataset);
   if (data.dataset != stored.value("dataset", "")) return;
-  if (const Json* value = open_value(stored, parser, "data_dir", "--data-dir")) {
-    data.data_dir = value->get<std::string>();
-  }
+  fill_in<std::string>(stored, parser, "data_dir", "--data-dir", data.data_dir);
   // Where the examples of a synthetic test split begin.
-  if (const Json* value = open_value(stored, parser, "train_examples", "--train-examples")) {
-    data.train_examples = value->get<std::int64_t>();
-  }
+  fill_in<std::int64_t>(stored, parser, "train_examples", "--train-examples", data.train_examples);
 }
 
 /// Fills in flags of model and data that the command line of `parser` does not set, from the
@@ -71,6 +63,93 @@ void fill_in(const Json& configuration, const CLI::App& parser, ModelFlags& mode
   if (!configuration.is_object()) return;
   fill_in_model(configuration, parser, model);
   fill_in_data(configuration, parser, data);
+}
+
+std::string dimensions_text(at::IntArrayRef shape) {
+  return base::str_cat("[", base::join(shape, ", "), "]");
+}
+
+// The shape, and the dtype where that is what differs.
+std::string form_text(at::IntArrayRef shape, at::ScalarType dtype, bool with_dtype) {
+  return with_dtype ? base::str_cat(at::toString(dtype), " ", dimensions_text(shape))
+                    : dimensions_text(shape);
+}
+
+struct Differences {
+  std::vector<std::string> missing, unexpected, different;
+
+  bool empty() const { return missing.empty() && unexpected.empty() && different.empty(); }
+  std::string describe() const {
+    std::vector<std::string> parts;
+    const auto add = [&parts](std::string_view what, const std::vector<std::string>& names) {
+      if (!names.empty()) parts.push_back(base::str_cat(what, ": ", base::join(names, ", ")));
+    };
+    add("missing", missing);
+    add("unexpected", unexpected);
+    add("different", different);
+    return base::join(parts, "; ");
+  }
+};
+
+Differences compare(std::span<const variables::Variable> variables,
+                    const checkpoint::SafetensorsFile& weights) {
+  std::map<std::string, const at::Tensor*> stored;
+  for (const auto& named : weights.tensors) stored[named.name] = &named.tensor;
+  Differences found;
+  for (const variables::Variable& variable : variables) {
+    const auto match = stored.find(variable.name());
+    if (match == stored.end()) {
+      found.missing.push_back(
+          base::str_cat(variable.name(), " ", dimensions_text(variable.shape())));
+      continue;
+    }
+    const at::Tensor& tensor = *match->second;
+    const bool same_dtype = tensor.scalar_type() == variable.dtype();
+    if (!same_dtype || tensor.sizes() != variable.shape()) {
+      found.different.push_back(base::str_cat(
+          variable.name(), " is ", form_text(tensor.sizes(), tensor.scalar_type(), !same_dtype),
+          ", expected ", form_text(variable.shape(), variable.dtype(), !same_dtype)));
+    }
+    stored.erase(match);
+  }
+  for (const auto& [name, tensor] : stored) {
+    found.unexpected.push_back(base::str_cat(name, " ", dimensions_text(tensor->sizes())));
+  }
+  return found;
+}
+
+/// Gives the variables the values in `weights`. Throws kInvalidArgument, listing the names and
+/// shapes that differ, unless names, shapes and dtypes are the same; then nothing is changed.
+/// `source` and `model` say in the message whose weights they are and for what.
+void assign_weights(std::span<const variables::Variable> variables,
+                    const checkpoint::SafetensorsFile& weights, std::string_view source,
+                    std::string_view model) {
+  const Differences differences = compare(variables, weights);
+  if (!differences.empty()) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        base::str_cat("the weights in ", source, " do not fit model ", model, ": ",
+                      differences.describe(), "; give --model and its flags as in the training"));
+  }
+  for (const variables::Variable& variable : variables) {
+    variable.assign(weights.at(variable.name()));
+  }
+}
+
+/// Elements of a variable that are NaN or infinite.
+struct NotFinite {
+  std::string name;
+  std::uint64_t count = 0;
+};
+
+std::vector<NotFinite> not_finite(std::span<const checkpoint::NamedTensor> weights) {
+  std::vector<NotFinite> found;
+  for (const checkpoint::NamedTensor& each : weights) {
+    if (const auto count = checkpoint::count_not_finite(each.tensor)) {
+      found.push_back({.name = each.name, .count = count});
+    }
+  }
+  return found;
 }
 
 class EvaluateCommand final : public Command {

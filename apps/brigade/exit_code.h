@@ -3,10 +3,7 @@
 #include <exception>
 #include <functional>
 #include <stdexcept>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "brigade/base/error.h"
 

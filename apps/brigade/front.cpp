@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/brigade/commands.h"
 #include "apps/brigade/exit_code.h"
-#include "apps/brigade/launch_command.h"
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/launch/shim.h"

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/brigade/commands.h"
-#include "apps/brigade/complete_checkpoint.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/report.h"
+#include "apps/brigade/run_directory.h"
 #include "apps/brigade/weights.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"

@@ -72,12 +72,6 @@ ExitCode exit_code_after(int signal) {
   return signal == SIGINT ? kInterrupted : kRestartMe;
 }
 
-StartWatch::StartWatch() : StartWatch(std::make_unique<const Interrupt>()) {}
-
-StartWatch::StartWatch(std::unique_ptr<const Interrupt> own) : StartWatch(*own) {
-  own_ = std::move(own);
-}
-
 StartWatch::StartWatch(const Interrupt& interrupt)
     : interrupt_(interrupt), watcher_([this](const std::stop_token& end) {
         std::unique_lock lock(mutex_);

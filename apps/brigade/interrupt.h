@@ -1,7 +1,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
@@ -60,7 +59,6 @@ class StoppedAtStart : public std::runtime_error {
 /// that it watches.
 class StartWatch {
  public:
-  StartWatch();
   /// Watches the signals of `interrupt`, which must outlive this.
   explicit StartWatch(const Interrupt& interrupt);
   const concurrency::CancelToken& token() const { return token_; }
@@ -86,11 +84,9 @@ class StartWatch {
   }
 
  private:
-  explicit StartWatch(std::unique_ptr<const Interrupt> own);
   void throw_if_stopped(const std::string& waiting_for) const;
 
   const concurrency::CancelToken token_;
-  std::unique_ptr<const Interrupt> own_;
   const Interrupt& interrupt_;
   std::mutex mutex_;
   std::condition_variable_any ended_;

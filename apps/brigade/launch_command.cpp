@@ -1,5 +1,3 @@
-#include "apps/brigade/launch_command.h"
-
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -9,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "apps/brigade/commands.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/flag_group.h"
 #include "apps/brigade/flag_values.h"
@@ -71,25 +70,19 @@ Json as_json(const launch::JobResult& result, std::int64_t dropped_lines) {
           {"dropped_lines", dropped_lines}};
 }
 
-/// The flags of `brigade launch`.
 struct LaunchFlags {
+  launch::JobOptions job;  ///< what the flags say in the job's own terms
   std::optional<int> processes;
-  int max_restarts = 0;
   std::string elastic;
   double grace_seconds = 10.0;
   double peer_timeout_seconds = 8.0;
   std::string binding = "divide";
   std::string gpus = "divide";
-  std::optional<double> gpu_memory_fraction;
-  int hosts = 1;
   std::optional<int> host;
-  std::string rendezvous;
   double start_timeout_seconds = 300.0;
   std::string per_rank;
   bool independent = false;
-  std::optional<int> status_port;
   std::string prefix = "rank";
-  std::vector<int> shown_ranks;
   std::string output_dir;
   std::string key_file;
   bool new_key = false;
@@ -135,20 +128,17 @@ int number_of_processes(const std::optional<int>& given, std::size_t lines) {
   return lines == 0 ? 1 : static_cast<int>(lines);
 }
 
-launch::HostOptions host_options(const LaunchFlags& flags) {
-  if (flags.hosts != 1 && !flags.host) {
-    throw UsageError(base::str_cat("--nnodes is ", flags.hosts,
+void check_hosts(const LaunchFlags& flags) {
+  const launch::HostOptions& hosts = flags.job.hosts;
+  if (hosts.count != 1 && !flags.host) {
+    throw UsageError(base::str_cat("--nnodes is ", hosts.count,
                                    ", but --node-rank does not say which host this is"));
   }
-  if (flags.hosts > 1 && flags.rendezvous.empty()) {
+  if (hosts.count > 1 && hosts.rendezvous.empty()) {
     throw UsageError(
         "several hosts need --rendezvous HOST:PORT, where the launcher of host 0 listens for the "
         "others");
   }
-  return {.count = flags.hosts,
-          .index = flags.host.value_or(0),
-          .rendezvous = flags.rendezvous,
-          .start_timeout = to_milliseconds("--start-timeout", flags.start_timeout_seconds)};
 }
 
 void LaunchFlags::add_to(CLI::App& app) {
@@ -160,7 +150,7 @@ void LaunchFlags::add_to(CLI::App& app) {
       "--independent", independent,
       "The processes do not train together: each runs alone, and a failure of one does "
       "not stop the others");
-  flags.add("--max-restarts", max_restarts, "Restart after a failure, at most so many times");
+  flags.add("--max-restarts", job.max_restarts, "Restart after a failure, at most so many times");
   flags.add("--elastic", elastic,
             "MIN:MAX: continue without a lost process while MIN are left; SIGUSR1 to the "
             "launcher adds one, up to MAX");
@@ -171,13 +161,13 @@ void LaunchFlags::add_to(CLI::App& app) {
   flags.add("--gpus", gpus,
             "GPUs (all, or those of CUDA_VISIBLE_DEVICES): divide them among the processes, "
             "or none: each sees all");
-  flags.add("--gpu-memory-fraction", gpu_memory_fraction,
+  flags.add("--gpu-memory-fraction", job.gpu_memory_fraction,
             "Fraction of each GPU's memory that a process made with Brigade may use: above 0, "
             "up to 1");
-  flags.add("--status-port", status_port,
+  flags.add("--status-port", job.status_port,
             "Serve /healthz and /metrics (Prometheus) on 127.0.0.1; 0 takes a free port");
   flags.add("--prefix", prefix, "Before each line of output: rank, or none");
-  flags.add("--show-ranks", shown_ranks, "Show the output of these ranks only (0,2)")
+  flags.add("--show-ranks", job.output.ranks, "Show the output of these ranks only (0,2)")
       ->delimiter(',');
   flags.add("--output-dir", output_dir, "Also write each rank's output to files here");
   flags.add("--key-file", key_file,
@@ -185,9 +175,9 @@ void LaunchFlags::add_to(CLI::App& app) {
             "them, on one host, one is made for the job)");
   flags.add_switch("--new-key", new_key, "Write a new cluster key to standard output and exit");
   FlagGroup several(app, "Several hosts (the same command on each, with its own number)");
-  several.add("--nnodes", hosts, "Hosts");
+  several.add("--nnodes", job.hosts.count, "Hosts");
   several.add("--node-rank,--node_rank", host, "Which host this is: 0, 1, ...");
-  several.add("--rendezvous,--rdzv-endpoint,--rdzv_endpoint", rendezvous,
+  several.add("--rendezvous,--rdzv-endpoint,--rdzv_endpoint", job.hosts.rendezvous,
               "HOST:PORT where the launcher of host 0 listens for the others");
   several.add("--start-timeout", start_timeout_seconds,
               "Seconds until all launchers must have joined");
@@ -198,27 +188,24 @@ launch::JobOptions LaunchFlags::job_options(std::vector<std::string> program) co
   check_choice("value of --bind", binding, {"divide", "none"});
   check_choice("value of --gpus", gpus, {"divide", "none"});
   check_choice("value of --prefix", prefix, {"rank", "none"});
-  std::vector<std::vector<std::string>> lines;
-  if (!per_rank.empty()) lines = launch::read_argument_lines(per_rank);
-  return {
-      .command = std::move(program),
-      .processes = number_of_processes(processes, lines.size()),
-      .hosts = host_options(*this),
-      .arguments_by_rank = lines,
-      .coupling = independent ? launch::Coupling::kIndependent : launch::Coupling::kTogether,
-      .max_restarts = max_restarts,
-      .elastic = elastic_range(elastic),
-      .grace = to_milliseconds("--grace", grace_seconds, ZeroSeconds::kAllowed),
-      .peer_timeout = to_milliseconds("--peer-timeout", peer_timeout_seconds),
-      .binding = binding == "divide" ? launch::CoreBinding::kDivide : launch::CoreBinding::kNone,
-      .gpus = gpus == "divide" ? visible_gpus() : std::nullopt,
-      .gpu_memory_fraction = gpu_memory_fraction,
-      .output = {.prefix = prefix == "rank" ? launch::LinePrefix::kRank : launch::LinePrefix::kNone,
-                 .ranks = shown_ranks,
-                 .directory = output_dir},
-      .key = key_file.empty() ? cluster::ClusterKey::from_environment()
-                              : cluster::ClusterKey::read(key_file),
-      .status_port = status_port};
+  launch::JobOptions options = job;
+  options.command = std::move(program);
+  if (!per_rank.empty()) options.arguments_by_rank = launch::read_argument_lines(per_rank);
+  options.processes = number_of_processes(processes, options.arguments_by_rank.size());
+  check_hosts(*this);
+  options.hosts.index = host.value_or(0);
+  options.hosts.start_timeout = to_milliseconds("--start-timeout", start_timeout_seconds);
+  if (independent) options.coupling = launch::Coupling::kIndependent;
+  options.elastic = elastic_range(elastic);
+  options.grace = to_milliseconds("--grace", grace_seconds, ZeroSeconds::kAllowed);
+  options.peer_timeout = to_milliseconds("--peer-timeout", peer_timeout_seconds);
+  if (binding == "none") options.binding = launch::CoreBinding::kNone;
+  if (gpus == "divide") options.gpus = visible_gpus();
+  if (prefix == "none") options.output.prefix = launch::LinePrefix::kNone;
+  options.output.directory = output_dir;
+  options.key = key_file.empty() ? cluster::ClusterKey::from_environment()
+                                 : cluster::ClusterKey::read(key_file);
+  return options;
 }
 
 /// Runs the job and ends its output. Returns the exit code.

@@ -11,7 +11,6 @@
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/flag_values.h"
 #include "apps/brigade/interrupt.h"
-#include "apps/brigade/launch_command.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 

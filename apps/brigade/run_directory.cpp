@@ -12,9 +12,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
-#include "brigade/checkpoint/weights_hash.h"
 #include "brigade/io/atomic_write.h"
-#include "brigade/io/file_system.h"
 #include "brigade/io/own_files.h"
 #include "brigade/io/strict_json.h"
 #include "brigade/train/session/training_state.h"
@@ -154,15 +152,40 @@ io::Path profile_in(const io::Path& model_dir) {
   return model_dir / "profile";
 }
 
-RunDirectory::RunDirectory(std::shared_ptr<io::FileSystem> files, io::Path path)
-    : files_(std::move(files)), path_(std::move(path)) {}
-
-io::Path RunDirectory::weights_path() const {
-  return path_ / "weights.safetensors";
+io::Path resolve_checkpoint_path(const io::FileSystem& files, const io::Path& path) {
+  if (path.filename() == checkpoint::kManifestName && path.has_parent_path()) {
+    return path.parent_path();
+  }
+  const io::Path inside = path / "checkpoints";
+  return files.exists(inside) ? inside : path;
 }
 
-io::Path RunDirectory::run_path() const {
-  return path_ / "run.json";
+io::Path complete_checkpoint(const std::shared_ptr<io::FileSystem>& files, const io::Path& path) {
+  const io::Path folder = resolve_checkpoint_path(*files, path);
+  const auto info = files->info(folder);
+  if (!info) {
+    throw Error(ErrorCode::kNotFound,
+                base::str_cat("there is no checkpoint at ", path,
+                              "; give auto, never, or the path of a checkpoint or of a model "
+                              "directory"));
+  }
+  if (info->kind != io::FileKind::kDirectory) {
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat(path,
+                              " is a file; a training resumes from the folder of a checkpoint or "
+                              "from a model directory (weights alone have no optimizer state and "
+                              "no position in the data)"));
+  }
+  if (files->exists(folder / checkpoint::kManifestName)) {
+    checkpoint::Checkpoint::open(files, folder).verify();
+    return folder;
+  }
+  const checkpoint::LatestComplete found = checkpoint::find_latest_complete(files, folder);
+  if (found.checkpoint) return found.checkpoint->path();
+  const std::string broken =
+      found.broken.empty() ? "" : base::str_cat(" (", found.broken.front().reason, ")");
+  throw Error(ErrorCode::kNotFound,
+              base::str_cat("there is no complete checkpoint at ", path, broken));
 }
 
 Json RunDirectory::stored_run() const {
@@ -178,10 +201,6 @@ Json RunDirectory::stored_run() const {
   Json run = Json::parse(text);  // the same, with the keys in their order
   if (!run.is_object() || !run.contains("configuration") || !run.contains("result")) refuse("");
   return run;
-}
-
-io::Path RunDirectory::lock_path() const {
-  return path_ / "run.lock";
 }
 
 void RunDirectory::check_entry_kinds() const {

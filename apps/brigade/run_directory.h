@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "apps/brigade/report.h"
 #include "brigade/checkpoint/safetensors.h"
@@ -33,6 +34,15 @@ io::Path checkpoints_in(const io::Path& model_dir);
 io::Path evaluations_in(const io::Path& model_dir);
 io::Path profile_in(const io::Path& model_dir);
 
+/// Resolves a path that a user gives: a model directory stands for the checkpoints in it, a
+/// manifest for its checkpoint's folder.
+io::Path resolve_checkpoint_path(const io::FileSystem& files, const io::Path& path);
+
+/// The folder of the checkpoint at `path`, or of the newest complete one if a directory of
+/// checkpoints or a model directory is there. Reads every byte. Throws kNotFound if there is none,
+/// kInvalidArgument for a file, kDataLoss if that checkpoint is corrupt.
+io::Path complete_checkpoint(const std::shared_ptr<io::FileSystem>& files, const io::Path& path);
+
 /// The folder of one training run: `run.json`, its configuration and result, `checkpoints/`,
 /// event files (those of evaluations in `eval/`) and `profile/` during the training, and
 /// `weights.safetensors`, the weights where it ended or was stopped; `run.lock` during a training.
@@ -44,10 +54,11 @@ io::Path profile_in(const io::Path& model_dir);
 /// Thread-safety: one thread at a time.
 class RunDirectory {
  public:
-  RunDirectory(std::shared_ptr<io::FileSystem> files, io::Path path);
+  RunDirectory(std::shared_ptr<io::FileSystem> files, io::Path path)
+      : files_(std::move(files)), path_(std::move(path)) {}
 
   const io::Path& path() const { return path_; }
-  io::Path weights_path() const;
+  io::Path weights_path() const { return path_ / "weights.safetensors"; }
 
   /// Throws kPermissionDenied or kInvalidArgument if the folder cannot be written or contains an
   /// entry of the wrong kind; kAlreadyExists if it holds a run and `existing` is kRefuse, or parts
@@ -94,8 +105,8 @@ class RunDirectory {
       checkpoint::HashMismatch mismatch = checkpoint::HashMismatch::kRefuse) const;
 
  private:
-  io::Path run_path() const;
-  io::Path lock_path() const;
+  io::Path run_path() const { return path_ / "run.json"; }
+  io::Path lock_path() const { return path_ / "run.lock"; }
   void check_entry_kinds() const;
   void check_not_replaced() const;
   void check_weights(const Json& result) const;

@@ -68,7 +68,8 @@ std::unique_ptr<distribute::Strategy> make_multi_worker_mirrored(const StrategyF
       distribute::MultiWorkerMirroredOptions{.devices = parse_devices(flags.devices)}, flags);
   flags.cluster.apply_to(options);
   const cluster::ClusterConfig cluster = flags.cluster.resolve();
-  StartWatch watch;
+  const Interrupt interrupt;
+  StartWatch watch(interrupt);
   options.join.cancel = watch.token();
   return watch.guard("the other workers", [&] {
     return std::make_unique<distribute::MultiWorkerMirroredStrategy>(cluster, options);

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -11,12 +13,13 @@
 #include "apps/brigade/interrupt.h"
 #include "apps/brigade/report.h"
 #include "apps/brigade/train_flags.h"
-#include "apps/brigade/train_report.h"
 #include "apps/brigade/train_setup.h"
 #include "apps/brigade/training_loop.h"
 #include "apps/brigade/weights.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/weights_hash.h"
+#include "brigade/tuning/tuning_report.h"
 
 namespace brigade::command {
 namespace {
@@ -55,6 +58,166 @@ train::ProgressOptions progress_options(const TrainFlags& flags,
   return {.total_steps = total_steps,
           .interval = std::chrono::duration_cast<std::chrono::milliseconds>(interval),
           .form = on_terminal ? train::ProgressForm::kRewrite : train::ProgressForm::kLines};
+}
+
+constexpr double kReportedInputFraction = 0.1;
+
+template <class T>
+Json number_or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+/// [replica]: {"input": 0.01, ...}; an empty list if no step was measured.
+Json step_breakdown_json(const std::vector<distribute::StepTimes>& replicas) {
+  Json all = Json::array();
+  for (const distribute::StepTimes& times : replicas) {
+    if (times.steps == 0) continue;
+    Json& breakdown = all.emplace_back(Json::object());
+    for (const comm::StepPhase phase : comm::kStepPhases)
+      breakdown[std::string(to_string(phase))] = times.fraction(phase);
+  }
+  return all;
+}
+
+/// The same for all replicas.
+double input_fraction(const std::vector<distribute::StepTimes>& replicas) {
+  return replicas.front().fraction(comm::StepPhase::kInput);
+}
+
+Json evaluations_json(const std::map<std::int64_t, train::EvaluationResult>& evaluations) {
+  Json all = Json::array();
+  for (const auto& [step, result] : evaluations) all.push_back(evaluation_json(step, result));
+  return all;
+}
+
+/// The configuration of the training, with defaults filled in.
+Json configuration(const TrainFlags& flags, const Prepared& prepared) {
+  const optim::Hyperparameters rates = prepared.rule->defaults();
+  Json json;
+  json["model"] = flags.model.model;
+  json["hidden"] = flags.model.model == "mlp" ? Json(flags.model.options().hidden) : Json(nullptr);
+  json["dataset"] = flags.data.dataset;
+  json["data_dir"] = flags.data.data_dir.empty()
+                         ? Json(nullptr)
+                         : Json(std::filesystem::absolute(flags.data.data_dir).string());
+  json["train_examples"] = number_or_null(flags.data.train_examples);
+  json["strategy"] = prepared.strategy->name();
+  json["replicas"] = prepared.strategy->num_replicas_in_sync();
+  json["workers"] = prepared.strategy->num_workers();
+  json["devices"] = device_names(*prepared.strategy);
+  json["threads_per_replica"] = flags.strategy.threads_per_replica;
+  json["controller"] = has_controller(flags.strategy)
+                           ? Json(prepared.strategy->parameter_device().name.to_string())
+                           : Json(nullptr);
+  json["global_batch_size"] = prepared.global_batch;
+  json["accumulate"] = flags.accumulate;
+  json["optimizer"] = prepared.rule->name();
+  json["learning_rate"] = rates.learning_rate;
+  json["weight_decay"] = rates.weight_decay;
+  json["momentum"] = flags.optimizer.momentum.value_or(0.0);
+  json["dropout"] = flags.model.dropout;
+  json["augment"] = flags.pipeline.augment;
+  json["shuffle_buffer"] = flags.pipeline.shuffle_buffer;
+  json["seed"] = flags.strategy.seed;
+  json["started_from"] =
+      prepared.started_from.empty() ? Json(nullptr) : Json(prepared.started_from);
+  return json;
+}
+
+/// The results: those of the end, and evaluations by step. docs/command.md explains each key.
+Json result_json(const TrainingResult& result,
+                 const std::optional<train::EvaluationResult>& evaluation,
+                 const std::map<std::int64_t, train::EvaluationResult>& evaluations,
+                 const std::string& weights_sha256) {
+  Json json;
+  json["steps"] = result.steps;
+  json["first_step"] = result.first_step;
+  json["examples"] = result.examples;
+  json["examples_per_second"] = result.examples_per_second;
+  json["warmup_steps"] = result.warmup_steps;
+  json["examples_per_second_total"] = result.examples_per_second_total;
+  json["seconds"] = result.seconds;
+  json["step_shares"] = step_breakdown_json(result.step_times);
+  json["final_loss"] = number_or_null(result.final_loss);
+  json["eval_accuracy"] = evaluation ? Json(evaluation->accuracy) : Json(nullptr);
+  json["eval_loss"] = evaluation ? Json(evaluation->loss) : Json(nullptr);
+  json["eval_examples"] = evaluation ? evaluation->examples : 0;
+  json["evaluations"] = evaluations_json(evaluations);
+  json["weights_sha256"] = weights_sha256;
+  json["peak_memory_bytes"] = peak_memory();
+  json["tuning"] = tuning::report().describe();
+  json["interrupted"] = result.signal.has_value();
+  json["signal"] = result.signal ? Json(signal_name(*result.signal)) : Json(nullptr);
+  return json;
+}
+
+/// The text of a run.json; `result` is null until there is one.
+std::string run_json(const Json& configuration, const Json& result) {
+  Json run;
+  run["format"] = 1;
+  run["configuration"] = configuration;
+  run["result"] = result;
+  return run.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string summary(const Json& result) {
+  std::string text =
+      base::str_cat("steps            ", result["steps"].get<std::int64_t>(), "\nexamples/s       ",
+                    fixed(result["examples_per_second"].get<double>(), 0), "\n");
+  if (!result["final_loss"].is_null()) {
+    text += base::str_cat("final loss       ", fixed(result["final_loss"].get<double>(), 4), "\n");
+  }
+  if (!result["eval_accuracy"].is_null()) {
+    text +=
+        evaluation_text(result["eval_accuracy"].get<double>(), result["eval_loss"].get<double>());
+  }
+  return text +
+         base::str_cat("weights sha256   ", result["weights_sha256"].get<std::string>(), "\n");
+}
+
+void announce(const TrainFlags& flags, const Prepared& prepared) {
+  std::cerr << base::str_cat("training ", flags.model.model, " on ", flags.data.dataset, ", ",
+                             prepared.strategy->name(), " on ",
+                             base::join(device_names(*prepared.strategy), " "), ", ",
+                             steps_in_all(flags, prepared).value_or(0), " steps of ",
+                             prepared.global_batch, " examples\n");
+}
+
+void report_interrupted(const TrainingResult& result, std::optional<std::int64_t> total_steps,
+                        const Prepared& prepared) {
+  std::cerr << "brigade: stopped by " << signal_name(*result.signal) << " after step "
+            << result.steps;
+  if (total_steps) std::cerr << " of " << *total_steps;
+  if (prepared.directory) {
+    std::cerr << "; the weights are saved in "
+              << base::printable(prepared.directory->path().string()) << std::endl;
+  } else {
+    std::cerr << "; without --model-dir the weights are dropped" << std::endl;
+  }
+}
+
+void report_finished(const Json& result, const Prepared& prepared) {
+  std::cerr << "brigade: the run in " << base::printable(prepared.directory->path().string())
+            << " is finished, after step " << result["steps"].get<std::int64_t>()
+            << "; resume it with more --steps or --epochs, or start over with --overwrite"
+            << std::endl;
+}
+
+void report_step_breakdown(const TrainingResult& result) {
+  const std::string breakdown = distribute::describe_step_breakdown(result.step_times);
+  if (breakdown.empty()) return;
+  std::cerr << breakdown << std::endl;
+  const double input = input_fraction(result.step_times);
+  if (input < kReportedInputFraction) return;
+  std::cerr << "brigade: replicas wait for input for " << fixed(100 * input, 0)
+            << " % of a step; `brigade data stats` with the same flags shows the bottleneck of "
+               "the input"
+            << std::endl;
+}
+
+void warn_of_divergence(const TrainingResult& result) {
+  if (!result.final_loss || std::isfinite(*result.final_loss)) return;
+  std::cerr << "brigade: warning: the loss is not finite; lower --learning-rate" << std::endl;
 }
 
 class TrainCommand final : public Command {

@@ -1,12 +1,8 @@
 #include "apps/brigade/train_flags.h"
 
-#include <memory>
-
-#include "apps/brigade/data_flags.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/flag_group.h"
 #include "apps/brigade/flag_values.h"
-#include "apps/brigade/run_directory.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 

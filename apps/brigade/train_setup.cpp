@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "apps/brigade/complete_checkpoint.h"
 #include "apps/brigade/exit_code.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"

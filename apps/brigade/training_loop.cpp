@@ -1,10 +1,7 @@
 #include "apps/brigade/training_loop.h"
 
 #include <algorithm>
-#include <chrono>
-#include <memory>
 
-#include "apps/brigade/interrupt.h"
 #include "apps/brigade/report.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"

@@ -6,7 +6,6 @@
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
-#include "brigade/checkpoint/safetensors.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/io/state_json.h"
 
@@ -18,6 +17,11 @@ io::ArrayLeaf leaf_of(const at::Tensor& tensor) {
   return {.dtype = std::string(device::file_dtype_of(tensor.scalar_type())->safetensors),
           .shape = tensor.sizes().vec(),
           .bytes = {bytes.begin(), bytes.end()}};
+}
+
+auto count_in(const std::map<std::string, ManifestTensor>& tensors, std::size_t file) {
+  return std::count_if(tensors.begin(), tensors.end(),
+                       [&](const auto& each) { return each.second.file == file; });
 }
 
 }  // namespace
@@ -62,10 +66,7 @@ at::Tensor Checkpoint::tensor(std::string_view name, Section section) const {
 std::vector<NamedTensor> Checkpoint::tensors(Section section) const {
   std::vector<NamedTensor> all;
   for (std::size_t file = 0; file < manifest_.files.size(); ++file) {
-    const auto& known = manifest_.section(section);
-    const bool is_ours = std::any_of(known.begin(), known.end(),
-                                     [&](const auto& each) { return each.second.file == file; });
-    if (!is_ours) continue;
+    if (count_in(manifest_.section(section), file) == 0) continue;
     for (NamedTensor& each : read_file(file, section)) all.push_back(std::move(each));
   }
   std::sort(all.begin(), all.end(),
@@ -79,9 +80,7 @@ std::vector<NamedTensor> Checkpoint::read_file(std::size_t file, Section section
   const io::Path path = path_ / entry.name;
   std::vector<NamedTensor> tensors = std::move(read_safetensors(*files_, path, entry.seal).tensors);
   const auto& known = manifest_.section(section);
-  const auto expected = std::count_if(known.begin(), known.end(),
-                                      [&](const auto& each) { return each.second.file == file; });
-  bool is_same = std::cmp_equal(tensors.size(), expected);
+  bool is_same = std::cmp_equal(tensors.size(), count_in(known, file));
   for (const NamedTensor& each : tensors) {
     const auto match = known.find(each.name);
     is_same = is_same && match != known.end() && match->second.file == file &&

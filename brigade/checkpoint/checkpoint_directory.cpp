@@ -7,8 +7,6 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/checkpoint/manifest.h"
-#include "brigade/io/file_system.h"
 #include "brigade/io/own_files.h"
 
 namespace brigade::checkpoint {

@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
-#include <cstring>
 #include <set>
 
 #include "brigade/base/ambient.h"

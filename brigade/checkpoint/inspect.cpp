@@ -1,6 +1,5 @@
 #include "brigade/checkpoint/inspect.h"
 
-#include <cmath>
 #include <limits>
 
 #include "brigade/base/error.h"
@@ -14,7 +13,6 @@ namespace {
 
 using Key = std::pair<Section, std::string>;
 
-/// The file or checkpoint at a path, with its tensors.
 struct Loaded {
   Inspection inspection;
   std::map<Key, at::Tensor> tensors;

@@ -9,7 +9,6 @@
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/device/dtypes.h"
 #include "brigade/io/crc32c.h"
 #include "brigade/io/safetensors_header.h"
 #include "brigade/io/state_json.h"
@@ -73,7 +72,6 @@ const std::set<std::string, std::less<>> kKeys = {
     "brigade_checkpoint", "number",  "step",         "time_ms", "kept",  "metadata", "files",
     "variables",          "tensors", "state_arrays", "metrics", "state", "crc32c"};
 
-/// Parses one manifest. Messages name the file.
 class ManifestParser {
  public:
   explicit ManifestParser(std::string_view file) : file_(file) {}

@@ -7,7 +7,6 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/checkpoint/shard_files.h"
 
 namespace brigade::checkpoint {
 

@@ -3,8 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <set>
-#include <span>
 #include <string>
 #include <vector>
 

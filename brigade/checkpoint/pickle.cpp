@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -39,11 +40,6 @@ bool is_allowed(std::string_view module, std::string_view name) {
   if (module == "torch._utils") return name == kTensor || name == kParameter;
   if (module == "torch.storage") return name == "UntypedStorage";
   return module == "torch" && (name == kSize || name.ends_with("Storage"));
-}
-
-std::string hex_of(unsigned char byte) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  return {'0', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
 }
 
 /// The pickle machine, without the instructions that could run code.
@@ -160,7 +156,8 @@ class Machine {
       case 'Q':
         return push_storage();
       default:
-        refuse("the pickle has the instruction ", hex_of(code), " at byte ", position_ - 1);
+        refuse("the pickle has the instruction 0x",
+               base::to_hex(std::as_bytes(std::span(&code, 1))), " at byte ", position_ - 1);
     }
   }
 

@@ -5,7 +5,6 @@
 #include <optional>
 #include <regex>
 #include <set>
-#include <sstream>
 
 #include "brigade/base/ambient.h"
 #include "brigade/base/error.h"

@@ -1,19 +1,21 @@
 #include "brigade/checkpoint/saver.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <exception>
 #include <optional>
+#include <random>
 #include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
-#include "brigade/checkpoint/checkpoint_writer.h"
 #include "brigade/checkpoint/other_writers.h"
 #include "brigade/checkpoint/retention.h"
 #include "brigade/checkpoint/shard_files.h"
 #include "brigade/concurrency/thread_pool.h"
+#include "brigade/device/dtypes.h"
 #include "brigade/io/atomic_write.h"
 
 namespace brigade::checkpoint {
@@ -31,6 +33,67 @@ Known known_of(const io::Path& path, const Manifest& manifest) {
           .candidate = {.number = manifest.number,
                         .is_kept = manifest.kept.is_kept,
                         .metrics = manifest.metrics}};
+}
+
+void add_files(Manifest& manifest, const std::vector<ShardFile>& shards,
+               const std::vector<Seal>& seals) {
+  for (const ShardFile& shard : shards) {
+    const std::size_t file = manifest.files.size();
+    manifest.files.push_back({shard.name, seals[file]});
+    auto& section = manifest.tensors[static_cast<std::size_t>(shard.section)];
+    for (const NamedTensor& each : shard.tensors) {
+      section[each.name] = {.file = file,
+                            .dtype = *device::file_dtype_of(each.tensor.scalar_type()),
+                            .shape = each.tensor.sizes().vec()};
+    }
+  }
+}
+
+void write_file(io::FileSystem& files, const io::Path& path, std::string_view text) {
+  const auto file = files.create(path, io::CreateMode::kExclusive);
+  file->write(io::as_bytes(text));
+  file->sync();
+  file->close();
+}
+
+/// A folder that is removed unless it became a checkpoint.
+class TemporaryFolder {
+ public:
+  TemporaryFolder(io::FileSystem& files, io::Path path) : files_(files), path_(std::move(path)) {}
+  ~TemporaryFolder() {
+    if (is_done_) return;
+    try {
+      remove_checkpoint_folder(files_, path_);
+    } catch (const Error&) {  // the error that brought us here matters more
+    }
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const io::Path& path() const { return path_; }
+  void become(const io::Path& target) {
+    files_.rename(path_, target);
+    is_done_ = true;
+  }
+
+ private:
+  io::FileSystem& files_;
+  io::Path path_;
+  bool is_done_ = false;
+};
+
+io::Path free_path(const io::FileSystem& files, const io::Path& directory, std::int64_t step) {
+  for (int attempt = 1;; ++attempt) {
+    io::Path path = directory / folder_name(step, attempt);
+    if (!files.entry(path)) return path;
+  }
+}
+
+std::string new_nonce() {
+  std::random_device device;
+  char nonce[32];
+  std::snprintf(nonce, sizeof nonce, "%08x%08x", device(), device());
+  return nonce;
 }
 
 }  // namespace
@@ -159,24 +222,54 @@ class Saver::Writer {
     // Finds what a failed write has left (it may have failed after the checkpoint got its name).
     if (std::exchange(is_unsure_, true)) read_directory();
     const auto time = now();
-    const std::size_t writers = others_ ? static_cast<std::size_t>(others_->count()) : 1;
     // Counted first: a failed checkpoint may be complete all the same, and must count as older.
-    const WriteRequest request{.directory = options_.directory,
-                               .number = ++number_,
-                               .time = time,
-                               .kept = next_mark(kept_, snapshot.step, time, options_.keep_every),
-                               .shards = shards_of(options_, writers),
-                               .num_threads = threads_of(options_, writers),
-                               .others = others_ ? &*others_ : nullptr,
-                               .save = save};
-    const Written written = write_checkpoint(*files_, snapshot, request);
-    kept_ = request.kept;
-    known_.push_back(known_of(written.path, written.manifest));
+    Manifest manifest{.number = ++number_,
+                      .step = snapshot.step,
+                      .time = time,
+                      .files = {},
+                      .tensors = {},
+                      .metrics = snapshot.metrics,
+                      .metadata = snapshot.metadata,
+                      .kept = next_mark(kept_, snapshot.step, time, options_.keep_every),
+                      .state = snapshot.state};
+    const io::Path path = write_checkpoint(snapshot, save, manifest);
+    kept_ = manifest.kept;
+    known_.push_back(known_of(path, manifest));
     io::replace_file(*files_, options_.directory / kLatestName,
-                     base::str_cat(written.path.filename(), "\n"));
+                     base::str_cat(path.filename(), "\n"));
     remove(outdated());  // which also syncs the new `latest`
     is_unsure_ = false;
     if (options_.on_saved) options_.on_saved(snapshot.step);
+  }
+
+  /// Writes one checkpoint: the tensor files, then the manifest, into a temporary folder.
+  /// Everything is synced before the folder is renamed to its final name, and the rename is synced
+  /// before this returns. A crash at any point leaves either no checkpoint or a complete one. If
+  /// the step has a folder already, the new one gets another name and the old one stays. After an
+  /// error, the files written so far are removed if possible.
+  io::Path write_checkpoint(const Snapshot& snapshot, std::int64_t save, Manifest& manifest) {
+    const std::size_t writers = others_ ? static_cast<std::size_t>(others_->count()) : 1;
+    const auto shards = plan_shards(snapshot, shards_of(options_, writers));
+    // Folders that other processes write into have a unique name, so that a late writer of a failed
+    // save or of an earlier run of the job finds no folder.
+    TemporaryFolder folder(*files_, make_saving_folder(*files_, options_.directory, snapshot.step,
+                                                       others_ ? new_nonce() : ""));
+    add_files(manifest, shards,
+              write_tensors(folder.path(), shards, save, threads_of(options_, writers)));
+    write_file(*files_, folder.path() / kManifestName, write_manifest(manifest));
+    files_->sync_directory(folder.path());
+    const io::Path path = free_path(*files_, options_.directory, snapshot.step);
+    folder.become(path);
+    files_->sync_directory(options_.directory);
+    return path;
+  }
+
+  std::vector<Seal> write_tensors(const io::Path& folder, const std::vector<ShardFile>& shards,
+                                  std::int64_t save, std::size_t num_threads) {
+    if (others_) return others_->write(save, *files_, folder, shards, num_threads);
+    std::vector<const ShardFile*> all;
+    for (const ShardFile& each : shards) all.push_back(&each);
+    return write_shards(*files_, folder, all, num_threads);
   }
 
   // The checkpoints that the newest one replaces, and those that no rule keeps.

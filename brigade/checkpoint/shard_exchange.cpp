@@ -7,6 +7,9 @@
 #include "brigade/io/strict_json.h"
 
 namespace brigade::checkpoint {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Announcement, save, folder, digest, left_out, has_ended)
+
 namespace {
 
 using Json = nlohmann::json;
@@ -37,21 +40,12 @@ Message parsed(std::string_view text, const Fill& fill) {
 }  // namespace
 
 std::string Announcement::text() const {
-  return message_text({{"save", save},
-                       {"folder", folder},
-                       {"digest", digest},
-                       {"left_out", left_out},
-                       {"has_ended", has_ended}});
+  return message_text(*this);
 }
 
 Announcement Announcement::parse(std::string_view text) {
-  return parsed<Announcement>(text, [](const Json& json, Announcement& message) {
-    json.at("save").get_to(message.save);
-    json.at("folder").get_to(message.folder);
-    json.at("digest").get_to(message.digest);
-    json.at("left_out").get_to(message.left_out);
-    json.at("has_ended").get_to(message.has_ended);
-  });
+  return parsed<Announcement>(
+      text, [](const Json& json, Announcement& message) { json.get_to(message); });
 }
 
 std::string ShardReport::text() const {

@@ -8,7 +8,6 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/retention.h"
-#include "brigade/checkpoint/shard_exchange.h"
 #include "brigade/checkpoint/shard_files.h"
 #include "brigade/concurrency/thread_pool.h"
 

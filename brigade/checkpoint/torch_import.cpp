@@ -6,7 +6,6 @@
 #include <array>
 #include <cstring>
 #include <map>
-#include <optional>
 #include <unordered_map>
 
 #include "brigade/base/error.h"
@@ -50,7 +49,6 @@ constexpr std::array<StorageType, 10> kStorageTypes{{
     {"BoolStorage", at::kBool},
 }};
 
-/// Converts the pickle of one archive to named tensors.
 class Importer {
  public:
   Importer(const ZipReader& zip, std::string folder, std::string_view pickle, std::string_view file)

@@ -6,7 +6,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/checkpoint/safetensors.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/io/safetensors_header.h"
 #include "brigade/io/sha256.h"

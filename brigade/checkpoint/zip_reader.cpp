@@ -23,7 +23,6 @@ constexpr std::size_t kCentralBytes = 46;
 constexpr std::size_t kLocalBytes = 30;
 constexpr std::uint64_t kIn64 = 0xffffffff;  // the number is in the zip64 part
 
-/// The location of the central directory.
 struct Directory {
   std::uint64_t begin = 0, bytes = 0, entries = 0;
 };

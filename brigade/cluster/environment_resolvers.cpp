@@ -1,8 +1,11 @@
 #include "brigade/cluster/environment_resolvers.h"
 
+#include <map>
+#include <string>
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/environment_variables.h"
 #include "brigade/cluster/rank_assignment.h"
@@ -37,6 +40,32 @@ std::string rendezvous_address(const VariableReader& variables, const ClusterCon
   }
   const auto port = variables.number(kMasterPortVariable, 1);
   return to_string(Address{"127.0.0.1", port.value_or(port_of_job(job_name(variables)))});
+}
+
+constexpr const char* kIndex = "JOB_COMPLETION_INDEX";
+constexpr int kPodPort = 29400;
+
+// Kubernetes calls the pods of an indexed job <job>-<index>.
+std::string kubernetes_job_name(const VariableReader& variables, int index) {
+  if (variables.has(kKubernetesJobVariable)) {
+    return variables.required_text(kKubernetesJobVariable);
+  }
+  const std::string host = variables.text("HOSTNAME").value_or("");
+  const std::string end = base::str_cat("-", index);
+  if (host.size() <= end.size() || !host.ends_with(end)) {
+    variables.refuse(base::str_cat("HOSTNAME is ", base::quoted(host), ", which does not end in ",
+                                   base::quoted(end), "; set ", kKubernetesJobVariable,
+                                   " to the job's name."));
+  }
+  return host.substr(0, host.size() - end.size());
+}
+
+ClusterSpec pods(const std::string& job, const std::string& service, int count, int port) {
+  ClusterSpec::Tasks workers;
+  for (int index = 0; index < count; ++index) {
+    workers.emplace(index, base::str_cat(job, "-", index, ".", service, ":", port));
+  }
+  return ClusterSpec(std::map<std::string, ClusterSpec::Tasks>{{"worker", std::move(workers)}});
 }
 
 }  // namespace
@@ -87,6 +116,22 @@ std::optional<ClusterConfig> resolve_open_mpi(const Environment& environment) {
   variables.read_local_rank(config, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
   if (config.world_size > 1) config.rendezvous = rendezvous_address(variables, config);
   return config;
+}
+
+std::optional<ClusterConfig> resolve_kubernetes(const Environment& environment) {
+  const VariableReader variables(environment, "the environment of the Kubernetes job");
+  if (!variables.has(kKubernetesCompletionsVariable)) return std::nullopt;
+  if (!variables.has(kIndex)) {
+    variables.refuse(base::str_cat(kKubernetesCompletionsVariable, " is set, but ", kIndex,
+                                   " is not; give the job `completionMode: Indexed`."));
+  }
+  ClusterConfig counted;
+  variables.read_rank(counted, kIndex, kKubernetesCompletionsVariable);
+  const int port = variables.number(kKubernetesPortVariable, 1).value_or(kPodPort);
+  const std::string service = variables.required_text(kKubernetesServiceVariable);
+  const std::string job = kubernetes_job_name(variables, counted.rank);
+  return assign_rank({pods(job, service, counted.world_size, port), counted.task},
+                     variables.source());
 }
 
 }  // namespace brigade::cluster

@@ -4,6 +4,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+
+#include "brigade/base/environment.h"
 
 namespace brigade::cluster {
 
@@ -12,10 +15,18 @@ namespace brigade::cluster {
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
 /// The environment of this process.
-Environment process_environment();
+inline Environment process_environment() {
+  return [](const std::string& name) { return base::environment(name); };
+}
 
 /// An environment with exactly these variables.
-Environment make_environment(std::map<std::string, std::string> variables);
+inline Environment make_environment(std::map<std::string, std::string> variables) {
+  return [variables = std::move(variables)](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    if (found == variables.end()) return std::nullopt;
+    return found->second;
+  };
+}
 
 /// The environment variables that `brigade launch` sets for its processes and the resolver reads.
 /// All but the first two are torchrun's, so that other programs understand them too.

@@ -73,7 +73,7 @@ std::string rendezvous_address(const VariableReader& variables, const std::strin
 
 constexpr std::size_t kMostHosts = 65536;
 
-[[noreturn]] void refuse(std::string_view list, std::string_view why) {
+[[noreturn]] void refuse_list(std::string_view list, std::string_view why) {
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat("The list ", base::quoted(list), " is not one of Slurm's: ", why, "."));
 }
@@ -89,7 +89,7 @@ class HostlistParser {
 
   std::vector<std::string> parse() const {
     std::vector<std::string> hosts;
-    if (list_.empty()) refuse(list_, "it is empty");
+    if (list_.empty()) refuse_list(list_, "it is empty");
     for (const std::string_view part : parts()) {
       for (std::string& host : hosts_of(part)) hosts.push_back(std::move(host));
       check_count(hosts.size());
@@ -100,7 +100,7 @@ class HostlistParser {
  private:
   void check_count(std::size_t count) const {
     if (count > kMostHosts)
-      refuse(list_, base::str_cat("it names more than ", kMostHosts, " hosts"));
+      refuse_list(list_, base::str_cat("it names more than ", kMostHosts, " hosts"));
   }
 
   // At the commas outside brackets.
@@ -110,15 +110,15 @@ class HostlistParser {
     bool is_inside = false;
     for (std::size_t i = 0; i <= list_.size(); ++i) {
       if (i == list_.size() || (list_[i] == ',' && !is_inside)) {
-        if (i == begin) refuse(list_, "a host is empty");
+        if (i == begin) refuse_list(list_, "a host is empty");
         parts.push_back(list_.substr(begin, i - begin));
         begin = i + 1;
       } else if (list_[i] == '[' || list_[i] == ']') {
-        if (is_inside == (list_[i] == '[')) refuse(list_, "its brackets do not match");
+        if (is_inside == (list_[i] == '[')) refuse_list(list_, "its brackets do not match");
         is_inside = !is_inside;
       }
     }
-    if (is_inside) refuse(list_, "its brackets do not match");
+    if (is_inside) refuse_list(list_, "its brackets do not match");
     return parts;
   }
 
@@ -159,7 +159,7 @@ class HostlistParser {
     const auto first = number_of(first_text);
     const auto last = dash == std::string::npos ? first : number_of(range.substr(dash + 1));
     if (!first || !last || *last < *first) {
-      refuse(list_, base::str_cat(base::quoted(range), " is no range of numbers"));
+      refuse_list(list_, base::str_cat(base::quoted(range), " is no range of numbers"));
     }
     check_count(numbers.size() + static_cast<std::size_t>(*last - *first) + 1);
     for (int number = *first; number <= *last; ++number) {
@@ -210,9 +210,9 @@ std::vector<int> expand_tasks_per_node(std::string_view list) {
   for (const std::string& part : base::split(list, ',')) {
     const Repeated tasks = repeated(part);
     if (!tasks.value || !tasks.times)
-      refuse(list, base::str_cat(base::quoted(part), " is no count"));
+      refuse_list(list, base::str_cat(base::quoted(part), " is no count"));
     if (counts.size() + static_cast<std::size_t>(*tasks.times) > kMostHosts) {
-      refuse(list, base::str_cat("it names more than ", kMostHosts, " hosts"));
+      refuse_list(list, base::str_cat("it names more than ", kMostHosts, " hosts"));
     }
     counts.insert(counts.end(), static_cast<std::size_t>(*tasks.times), *tasks.value);
   }

@@ -7,7 +7,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/local/accumulation.h"
+#include "brigade/comm/local/reduce_kernel.h"
 
 namespace brigade::comm {
 

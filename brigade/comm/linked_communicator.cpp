@@ -42,6 +42,89 @@ struct FlatForm {
   }
 };
 
+/// The first line in which the two differ; beyond the end of either it is empty.
+struct Difference {
+  std::size_t tensor = 0;
+  std::string mine;
+  std::string theirs;
+};
+
+std::optional<Difference> first_difference(const std::string& mine, const std::string& theirs) {
+  const std::vector<std::string> a = base::split(mine, '\n');
+  const std::vector<std::string> b = base::split(theirs, '\n');
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (a[i] != b[i] && !a[i].empty() && !b[i].empty()) return Difference{i, a[i], b[i]};
+  }
+  return std::nullopt;
+}
+
+/// The stamps of all ranks, by rank.
+std::vector<CallStamp> stamps_of(std::span<const CallHeader> headers) {
+  std::vector<CallStamp> stamps;
+  for (const CallHeader& header : headers) stamps.push_back(header.stamp);
+  return stamps;
+}
+
+/// The first rank whose step, or the purpose of whose call, differs from that of rank `mine`.
+std::optional<int> first_in_another_step(std::span<const CallHeader> headers, int mine) {
+  for (std::size_t rank = 0; rank < headers.size(); ++rank) {
+    if (!headers[mine].stamp.matches(headers[rank].stamp)) return static_cast<int>(rank);
+  }
+  return std::nullopt;
+}
+
+/// The error that names the steps of both ranks.
+StepMismatch step_mismatch(std::span<const CallHeader> headers, int mine, int other) {
+  const auto describe_rank = [&](int rank) {
+    return base::str_cat("rank ", rank, " is ", describe(headers[rank].stamp), ", in ",
+                         headers[rank].name());
+  };
+  return {{.rank = mine, .stamp = headers[mine].stamp},
+          {.rank = other, .stamp = headers[other].stamp},
+          base::str_cat("The workers are not in the same step: ", describe_rank(mine), ", while ",
+                        describe_rank(other),
+                        ". Every worker must make the same steps, and the same calls in them; "
+                        "resume from a checkpoint.")};
+}
+
+/// The first rank whose header does not match that of rank `mine`.
+std::optional<int> first_mismatch(std::span<const CallHeader> headers, int mine) {
+  const CallHeader& own = headers[mine];
+  for (std::size_t rank = 0; rank < headers.size(); ++rank) {
+    const CallHeader& other = headers[rank];
+    if (!own.same_call(other) || own.tensors != other.tensors || own.digest != other.digest)
+      return static_cast<int>(rank);
+  }
+  return std::nullopt;
+}
+
+/// The message about this mismatch; `shapes[rank]` is what `shapes_of` returned on that rank.
+std::string describe_mismatch(std::span<const CallHeader> headers, int mine, int other,
+                              std::span<const std::string> shapes) {
+  const CallHeader& own = headers[mine];
+  const CallHeader& theirs = headers[other];
+  if (!own.same_call(theirs)) {
+    return base::str_cat("rank ", mine, " is in ", own.name(), " (root ", own.root, ") while rank ",
+                         other, " is in ", theirs.name(), " (root ", theirs.root,
+                         "): every rank must make the same collective calls, in the same order.");
+  }
+  if (own.tensors != theirs.tensors) {
+    return base::str_cat(own.name(), ": rank ", other, " passed ", theirs.tensors,
+                         " tensors and rank ", mine, " ", own.tensors,
+                         "; every rank must pass the same number.");
+  }
+  const auto difference = first_difference(shapes[mine], shapes[other]);
+  if (!difference) {
+    return base::str_cat(own.name(), ": one of the ", own.tensors,
+                         " tensors has another shape or dtype on rank ", other, " than on rank ",
+                         mine, "; they must be the same.");
+  }
+  return base::str_cat(own.name(), ": tensor ", difference->tensor, " is ", difference->theirs,
+                       " on rank ", other, " and ", difference->mine, " on rank ", mine,
+                       traits_of(own.kind).gathers ? "; dtypes must be the same."
+                                                   : "; shapes and dtypes must be the same.");
+}
+
 class LinkedCommunicator final : public ProcessCommunicator {
  public:
   LinkedCommunicator(std::unique_ptr<ProcessLink> link, WireDtype wire, std::string name)

@@ -16,24 +16,6 @@ namespace {
 constexpr std::array<std::string_view, 5> kTransports = {"auto", "shared_memory", "gloo", "mpi",
                                                          "nccl"};
 
-}  // namespace
-
-std::string_view to_string(Transport transport) {
-  return kTransports[static_cast<std::size_t>(transport)];
-}
-
-Transport parse_transport(std::string_view text) {
-  if (text == "tcp") return Transport::kGloo;
-  const auto found = std::ranges::find(kTransports, text);
-  if (found != kTransports.end()) return static_cast<Transport>(found - kTransports.begin());
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("'", text,
-                            "' is not a transport; choose auto, shared_memory, gloo (or "
-                            "tcp), mpi or nccl."));
-}
-
-namespace {
-
 void check_options(const CommunicationOptions& options) {
   check_argument(options.timeout.count() > 0,
                  base::str_cat("CommunicationOptions::timeout is ", options.timeout.count(),
@@ -99,6 +81,20 @@ std::unique_ptr<ProcessLink> make_link(const std::shared_ptr<cluster::Membership
 }
 
 }  // namespace
+
+std::string_view to_string(Transport transport) {
+  return kTransports[static_cast<std::size_t>(transport)];
+}
+
+Transport parse_transport(std::string_view text) {
+  if (text == "tcp") return Transport::kGloo;
+  const auto found = std::ranges::find(kTransports, text);
+  if (found != kTransports.end()) return static_cast<Transport>(found - kTransports.begin());
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("'", text,
+                            "' is not a transport; choose auto, shared_memory, gloo (or "
+                            "tcp), mpi or nccl."));
+}
 
 std::unique_ptr<ProcessCommunicator> make_process_communicator(
     std::shared_ptr<cluster::Membership> membership, const CommunicationOptions& options) {

@@ -34,10 +34,6 @@ class SingleLink final : public ProcessLink {
       : ProcessLink(0, 1, std::numeric_limits<std::int64_t>::max()), transport_(transport) {}
 
   Transport transport() const override { return transport_; }
-  std::vector<at::Tensor> run(const FlatCall& call) override {
-    if (traits_of(call.kind).gathers) return {call.tensors.front().values.clone()};
-    return {};
-  }
   void give_up(const Error&) noexcept override {}
 
  private:
@@ -45,6 +41,8 @@ class SingleLink final : public ProcessLink {
   GatheredBytes gather(std::span<const std::byte> mine, std::int64_t) override {
     return {.first = mine.data()};
   }
+  void reduce(std::span<const FlatTensor>, ReduceOp) override {}
+  void broadcast(std::span<const FlatTensor>, int) override {}
 
   const Transport transport_;
 };
@@ -77,6 +75,12 @@ std::vector<std::string> ProcessLink::exchange_texts(const std::string& mine) {
 
 std::vector<at::Tensor> ProcessLink::run(const FlatCall& call) {
   switch (call.kind) {
+    case Collective::kAllReduce:
+      reduce(call.tensors, call.op);
+      return {};
+    case Collective::kBroadcast:
+      broadcast(call.tensors, call.root);
+      return {};
     case Collective::kAllGather:
       return all_gather(call.tensors.front().values, call.headers);
     case Collective::kBarrier:

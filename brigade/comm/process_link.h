@@ -76,9 +76,8 @@ class ProcessLink {
   std::vector<std::string> exchange_texts(const std::string& mine);
 
   /// Makes the call whose headers were exchanged. Reductions combine in rank order. Returns the
-  /// tensors of a call that gathers, by rank and on CPU. Transports override it for the collectives
-  /// that they make in their own way; here are those that need only `gather`.
-  virtual std::vector<at::Tensor> run(const FlatCall& call);
+  /// tensors of a call that gathers, by rank and on CPU.
+  std::vector<at::Tensor> run(const FlatCall& call);
   /// Allocates zeros, aligned for any dtype. The default: that no other process can access.
   virtual LinkBuffer make_buffer(std::int64_t bytes);
 
@@ -99,6 +98,8 @@ class ProcessLink {
   virtual void begin_call(std::string_view what) = 0;
   /// Sends `mine` to all ranks; `longest` is the size of the longest rank's bytes.
   virtual GatheredBytes gather(std::span<const std::byte> mine, std::int64_t longest) = 0;
+  virtual void reduce(std::span<const FlatTensor> tensors, ReduceOp op) = 0;
+  virtual void broadcast(std::span<const FlatTensor> tensors, int root) = 0;
 
   std::vector<at::Tensor> all_gather(const at::Tensor& mine, std::span<const CallHeader> headers);
 

@@ -33,7 +33,8 @@ class LeaseTable {
   /// Leases last for `term` unless they are renewed. Throws kInvalidArgument unless it is positive.
   explicit LeaseTable(std::chrono::milliseconds term);
 
-  /// Gives `task` a lease with the next incarnation, from 1. A lease that it holds ends.
+  /// Gives `task` a lease with the next incarnation, from 1. A lease that it holds ends, without
+  /// being reported by `expire`: the new incarnation says that the old one is gone.
   Incarnation grant(const std::string& task, Time now);
   /// Extends a lease to `now` plus the term: true, or false if it ended or was replaced. Then the
   /// task's program must stop what it does.

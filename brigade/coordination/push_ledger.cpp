@@ -44,6 +44,9 @@ void PushLedger::record(const PushId& push) {
 }
 
 void PushLedger::admit(int worker, std::int64_t incarnation) {
+  check_argument(worker >= 0 && incarnation >= 0,
+                 base::str_cat("Worker ", worker, " (incarnation ", incarnation,
+                               ") cannot be admitted: both count from 0."));
   const auto [entry, is_new] = workers_.try_emplace(worker, Entry{incarnation, 0});
   if (!is_new && incarnation > entry->second.incarnation) entry->second = {incarnation, 0};
 }

@@ -40,7 +40,7 @@ class PushLedger {
   /// Counts a push as applied. Throws kFailedPrecondition unless `judge` says kApply.
   void record(const PushId& push);
   /// Lets a new incarnation of a worker push, and fences those before it. An incarnation that is
-  /// not newer changes nothing.
+  /// not newer changes nothing. Throws kInvalidArgument if either is negative.
   void admit(int worker, std::int64_t incarnation);
 
   /// The number of the worker's last push that was applied; 0 before its first.

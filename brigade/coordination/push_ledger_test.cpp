@@ -55,6 +55,8 @@ TEST(PushLedger, RejectsWhatIsNoPush) {
   for (const PushId bad : {push(-1, 1), push(0, 0), push(0, 1, -1)})
     EXPECT_THROW(ledger.judge(bad), Error);
   PushLedger recording;
+  EXPECT_THROW(recording.admit(-1, 0), Error);
+  EXPECT_THROW(recording.admit(0, -1), Error);
   EXPECT_THROW(recording.record(push(0, 2)), Error);
   recording.record(push(0, 1));
   EXPECT_THROW(recording.record(push(0, 1)), Error);

@@ -14,8 +14,9 @@ StalenessClock::StalenessClock(std::optional<std::int64_t> bound) : bound_(bound
 }
 
 void StalenessClock::join(int worker) {
-  finished_.erase(worker);
-  finished_.emplace(worker, finished_by_all());
+  const auto before = finished_.extract(worker);
+  const bool is_alone = finished_.empty() && !before.empty();
+  finished_.emplace(worker, is_alone ? before.mapped() : finished_by_all());
 }
 
 void StalenessClock::leave(int worker) {

@@ -71,6 +71,14 @@ TEST(StalenessClock, ASuccessorStartsWithTheSlowestAndHoldsNobodyUp) {
   EXPECT_EQ(clock.finished_by_all(), 6) << "who joins again without leaving does, too";
 }
 
+TEST(StalenessClock, AWorkerThatIsAloneKeepsItsCount) {
+  StalenessClock clock(1);
+  clock.join(0);
+  clock.finish_step(0);
+  clock.join(0);
+  EXPECT_EQ(clock.finished_by_all(), 1);
+}
+
 TEST(StalenessClock, RejectsANegativeBoundAndUnknownWorkers) {
   EXPECT_THROW(StalenessClock(-1), Error);
   StalenessClock clock(1);

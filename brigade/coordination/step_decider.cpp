@@ -1,6 +1,7 @@
 #include "brigade/coordination/step_decider.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -75,9 +76,12 @@ io::StateTree StepDecider::save() const {
 void StepDecider::restore(const io::StateTree& state) {
   StepDecider restored(options_, state.as_int64("step"));
   for (const io::StateTree& pair : state.as_list("contributions")) {
-    const ContributionVerdict verdict =
-        restored.contribute(static_cast<int>(pair.as_int64(0)),
-                            {.step = restored.step_, .index = static_cast<int>(pair.as_int64(1))});
+    const std::int64_t worker = pair.as_int64(0), index = pair.as_int64(1);
+    constexpr std::int64_t kLast = std::numeric_limits<int>::max();
+    check_argument(worker <= kLast && index <= kLast && worker >= 0 && index >= 0,
+                   base::str_cat("A saved step has gradient ", index, " of worker ", worker, "."));
+    const ContributionVerdict verdict = restored.contribute(
+        static_cast<int>(worker), {.step = restored.step_, .index = static_cast<int>(index)});
     check_argument(verdict == ContributionVerdict::kAccepted,
                    "A saved step has the same contribution twice.");
   }

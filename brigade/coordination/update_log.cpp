@@ -50,30 +50,50 @@ std::vector<std::int64_t> find_segments(const io::FileSystem& files, const io::P
                     to, reason, ": restore the folder from a copy, or start from a checkpoint."));
 }
 
-/// Reads the records of one file up to its end, or to the first one that a crash left incomplete.
-/// Returns the number of the last.
-std::int64_t replay_segment(const io::FileSystem& files, const io::Path& path, std::int64_t first,
-                            std::int64_t after, std::uint64_t max_record_bytes,
-                            const UpdateLog::Replay& replay) {
+/// Whether all bytes of a file can be read: then a record that is damaged was never written whole.
+/// Throws as `FileSystem`.
+void check_readable(const io::FileSystem& files, const io::Path& path) {
+  const auto file = files.open(path);
+  std::vector<std::byte> buffer(1 << 20);
+  while (file->read(buffer) == buffer.size()) {
+  }
+}
+
+/// Reads the records of one file up to its end, or to the first one that a crash left incomplete:
+/// sectors that were not synced may hold anything. Whether a record that matters is lost is seen by
+/// the numbers: the next file begins where this one was known to end. Returns the number of the
+/// last.
+std::int64_t read_segment(const io::FileSystem& files, const io::Path& path, std::int64_t first,
+                          std::uint64_t max_record_bytes, const UpdateLog::Replay& receive) {
   io::RecordReader reader(files, path, {.max_record_bytes = max_record_bytes});
-  std::int64_t number = first - 1;
-  for (;;) {
+  for (std::int64_t number = first;; ++number) {
     std::optional<std::string> record;
     try {
       record = reader.next();
     } catch (const Error& error) {
-      // Sectors that were not synced may hold anything. Whether a record that matters is lost is
-      // seen by the numbers: the next file begins where this one was known to end.
-      if (error.code() != ErrorCode::kDataLoss && error.code() != ErrorCode::kResourceExhausted)
-        throw;
-      base::log_warning(base::str_cat(
-          "The log of updates ends at a damaged record, which was not committed unless "
-          "the disk has lost data: ",
-          error.what()));
+      if (error.code() != ErrorCode::kDataLoss) throw;
+      check_readable(files, path);
+      base::log_warning(
+          base::str_cat("The log of updates ends at a damaged record, which was not committed "
+                        "unless the disk has lost data: ",
+                        error.what()));
     }
-    if (!record) return number;
-    if (++number > after) replay(number, *record);
+    if (!record) return number - 1;
+    receive(number, *record);
   }
+}
+
+/// Writes the records of one file anew. Those that a process wrote and did not live to sync may be
+/// in memory alone, and after a failed sync they may seem to be on the disk.
+void rewrite_segment(io::FileSystem& files, const io::Path& path, std::int64_t first,
+                     std::uint64_t max_record_bytes) {
+  io::atomic_write(files, path, [&](std::unique_ptr<io::WritableFile> file) {
+    io::RecordWriter writer(std::move(file));
+    read_segment(files, path, first, max_record_bytes, [&](std::int64_t, std::string_view record) {
+      writer.write(io::as_bytes(record));
+    });
+    writer.sync();
+  });
 }
 
 }  // namespace
@@ -106,8 +126,14 @@ UpdateLog::UpdateLog(io::FileSystem& files, io::Path folder, std::int64_t after,
     const bool is_needed = i + 1 == found.size() || found[i + 1] > after + 1;
     if (!is_needed) continue;
     if (found[i] > last + 1) throw_missing(folder_, last + 1, found[i] - 1, "");
-    last = std::max(last, replay_segment(files_, folder_ / file_name(found[i]), found[i], last,
-                                         options_.max_record_bytes, replay));
+    const io::Path path = folder_ / file_name(found[i]);
+    if (i + 1 == found.size()) rewrite_segment(files_, path, found[i], options_.max_record_bytes);
+    const std::int64_t known = last;
+    const std::int64_t end = read_segment(files_, path, found[i], options_.max_record_bytes,
+                                          [&](std::int64_t number, std::string_view record) {
+                                            if (number > known) replay(number, record);
+                                          });
+    last = std::max(last, end);
   }
   const concurrency::MutexLock lock(mutex_);
   queue_ = CommitQueue(last);
@@ -126,9 +152,13 @@ std::int64_t UpdateLog::append(std::string record) {
                                " bytes is too long for the log of updates, which takes ",
                                options_.max_record_bytes, " bytes."));
   const concurrency::MutexLock lock(mutex_);
-  const std::int64_t number = queue_.append();
   waiting_.push_back(std::move(record));
-  return number;
+  try {
+    return queue_.append();
+  } catch (...) {
+    waiting_.pop_back();
+    throw;
+  }
 }
 
 void UpdateLog::wait_committed(std::int64_t number, Time deadline) {

@@ -165,6 +165,36 @@ TEST(UpdateLog, AfterAFailedSyncItTakesNothing) {
   EXPECT_EQ(log.committed(), 1);
 }
 
+TEST(UpdateLog, WhatIsReplayedIsOnTheDisk) {
+  const auto disk = std::make_shared<CrashingFileSystem>();
+  FaultyFileSystem files(disk);
+  {
+    UpdateLog log(files, kFolder, 0, ignore);
+    commit(log, "synced");
+    files.inject({.after = 1});  // the record is written, and its sync fails
+    const std::int64_t number = log.append("written");
+    EXPECT_THROW(log.wait_committed(number, soon()), Error);
+  }
+  const Records records = replay(files);  // the process restarts, and the machine does not
+  EXPECT_EQ(records, (Records{{1, "synced"}, {2, "written"}}));
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    const auto kind = static_cast<io::Survivors>(seed % 3);
+    EXPECT_EQ(replay(*disk->crash({.names = kind, .data = kind, .seed = seed})), records) << seed;
+  }
+}
+
+TEST(UpdateLog, AFileThatCannotBeReadIsAnErrorNotTheEnd) {
+  MemoryFileSystem files;
+  {
+    UpdateLog log(files, kFolder, 0, ignore);
+    commit(log, "a longer record");
+  }
+  EXPECT_EQ(code_of([&] { UpdateLog(files, kFolder, 0, ignore, {.max_record_bytes = 3}); }),
+            ErrorCode::kResourceExhausted)
+      << "the limit was lowered";
+  EXPECT_EQ(replay(files), (Records{{1, "a longer record"}}));
+}
+
 TEST(UpdateLog, RejectsALongRecordAndLeavesForeignFilesAlone) {
   MemoryFileSystem files;
   files.create_directories(kFolder);

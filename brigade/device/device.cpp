@@ -9,7 +9,6 @@
 #include <set>
 #include <utility>
 
-#include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/memory_limit.h"

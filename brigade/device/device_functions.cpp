@@ -15,10 +15,8 @@ namespace {
 using machine::DeviceSpec;
 
 void check_tasks(int tasks) {
-  if (tasks > 0) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The number of tasks to place variables on is ", tasks,
-                            "; it must be at least 1."));
+  check_argument(tasks > 0, base::str_cat("The number of tasks to place variables on is ", tasks,
+                                          "; it must be at least 1."));
 }
 
 // The state shared by the copies of one strategy: the load of each task, in any unit.
@@ -123,11 +121,9 @@ PlacementStrategy random_strategy(int tasks, std::uint64_t seed) {
 }
 
 DeviceFunction replica_device_setter(const ReplicaDeviceSetterOptions& options) {
-  if (options.ps_tasks < 0) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("The number of parameter-server tasks is ", options.ps_tasks,
-                              "; it must be at least 0."));
-  }
+  check_argument(options.ps_tasks >= 0,
+                 base::str_cat("The number of parameter-server tasks is ", options.ps_tasks,
+                               "; it must be at least 0."));
   if (options.ps_tasks == 0) return {};
   const auto setter = std::make_shared<ReplicaDeviceSetter>(options);
   return [setter](const PlacementRequest& request) { return (*setter)(request); };

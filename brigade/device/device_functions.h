@@ -2,9 +2,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "brigade/device/device_scope.h"
 

@@ -7,13 +7,6 @@
 #include "brigade/device/cuda_cards.h"
 
 namespace brigade::device {
-namespace {
-
-bool is_linked(const Device& one, const Device& other) {
-  return reach(one, other) != Reach::kHost && reach(other, one) != Reach::kHost;
-}
-
-}  // namespace
 
 std::string_view to_string(Reach reach) {
   constexpr std::array<std::string_view, 3> kNames = {"same", "peer", "host"};
@@ -40,7 +33,9 @@ std::string controller_warning(const Device& controller, const std::vector<Devic
   if (controller.is_cpu()) return "";
   std::vector<std::string> cut_off;
   for (const Device& tower : towers) {
-    if (!tower.is_cpu() && !is_linked(controller, tower)) cut_off.push_back(tower.name.to_string());
+    const bool is_linked =
+        reach(controller, tower) != Reach::kHost && reach(tower, controller) != Reach::kHost;
+    if (!tower.is_cpu() && !is_linked) cut_off.push_back(tower.name.to_string());
   }
   if (cut_off.empty()) return "";
   return base::str_cat("The controller ", controller.name.to_string(), " has no direct access to ",

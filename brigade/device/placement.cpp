@@ -1,7 +1,6 @@
 #include "brigade/device/placement.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"

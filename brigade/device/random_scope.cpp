@@ -11,9 +11,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include "brigade/base/random.h"
 

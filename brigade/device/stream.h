@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
+#include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 #include <c10/core/StreamGuard.h>
 
@@ -69,5 +70,22 @@ class CopyStream {
 /// its device: after the tensor is freed, its memory is not reused before the work queued there is
 /// done (`record_stream`). Does nothing on CPU.
 void use_on_current_stream(const at::Tensor& tensor);
+
+/// Orders the streams of two replicas: what one enqueued before `record` completes before what
+/// another enqueues after `wait`. On CPU, where work is complete when a call returns, both do
+/// nothing. The host never blocks.
+///
+/// Thread-safety: `record` by the owner; `wait` by others after a barrier that follows the
+/// `record`.
+class StreamFence {
+ public:
+  /// Records an event on the calling thread's current stream of `device`.
+  void record(c10::Device device);
+  /// Makes the current stream of `device` wait for the event.
+  void wait(c10::Device device) const;
+
+ private:
+  std::optional<c10::Event> event_;
+};
 
 }  // namespace brigade::device

@@ -87,5 +87,14 @@ TEST(CopyStream, MemoryUsedOnAnotherStreamIsNotReusedTooEarly) {
   EXPECT_EQ(read_after_reuse(Use::kUnsaid), 2) << "otherwise this test would prove nothing";
 }
 
+TEST(StreamFence, DoesNothingOnCpu) {
+  StreamFence fence;
+  const c10::Device cpu(c10::kCPU);
+  EXPECT_NO_THROW(fence.wait(cpu));  // also before `record`
+  EXPECT_NO_THROW(fence.record(cpu));
+  EXPECT_NO_THROW(fence.record(cpu));
+  EXPECT_NO_THROW(fence.wait(cpu));
+}
+
 }  // namespace
 }  // namespace brigade::device

@@ -2,7 +2,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/distribute/replica_context.h"
 
 namespace brigade::distribute {
 

@@ -23,7 +23,7 @@ void CrossReplicaCall::run(int replica, comm::AnnouncedCall call,
   group_->exchange(replica, call, tensors, [&] {
     if (replica != 0) return;
     failure_ = nullptr;
-    for (const comm::StreamFence& arrived : arrived_) {
+    for (const device::StreamFence& arrived : arrived_) {
       for (const c10::Device device : devices_) arrived.wait(device);
     }
     try {
@@ -35,7 +35,7 @@ void CrossReplicaCall::run(int replica, comm::AnnouncedCall call,
   });
   // On all devices, not only the own: a replica on CPU fetches results on this thread's stream of
   // the device that holds them.
-  for (const comm::StreamFence& done : done_) {
+  for (const device::StreamFence& done : done_) {
     for (const c10::Device device : devices_) done.wait(device);
   }
   if (failure_) std::rethrow_exception(failure_);

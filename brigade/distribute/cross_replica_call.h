@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "brigade/comm/local/local_group.h"
-#include "brigade/comm/nccl/stream_fence.h"
+#include "brigade/device/stream.h"
 
 namespace brigade::distribute {
 
@@ -33,11 +33,11 @@ class CrossReplicaCall {
 
  private:
   const std::shared_ptr<comm::LocalGroup> group_;
-  const std::vector<c10::Device> replicas_;  // [replica]
-  std::vector<c10::Device> devices_;         // all, each once
-  std::vector<comm::StreamFence> arrived_;   // [replica], written by the replica before the call
-  std::vector<comm::StreamFence> done_;      // like devices_, written by replica 0 in the call
-  std::exception_ptr failure_;               // likewise
+  const std::vector<c10::Device> replicas_;   // [replica]
+  std::vector<c10::Device> devices_;          // all, each once
+  std::vector<device::StreamFence> arrived_;  // [replica], written by the replica before the call
+  std::vector<device::StreamFence> done_;     // like devices_, written by replica 0 in the call
+  std::exception_ptr failure_;                // likewise
 };
 
 }  // namespace brigade::distribute

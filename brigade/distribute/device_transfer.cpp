@@ -81,7 +81,7 @@ DeviceBatch DeviceTransfer::transfer(std::any batch, std::size_t local,
   std::any copied =
       ops_.each_tensor(batch, [&](const at::Tensor& tensor) { return stream.copy(tensor); });
   DeviceBatch transferred{.batch = mapped(std::move(copied), device, id),
-                          .ready = comm::StreamFence()};
+                          .ready = device::StreamFence()};
   transferred.ready->record(device);
   return transferred;
 }

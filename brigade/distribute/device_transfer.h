@@ -9,11 +9,9 @@
 #include <optional>
 #include <vector>
 
-#include "brigade/comm/nccl/stream_fence.h"
 #include "brigade/device/stream.h"
 #include "brigade/distribute/input/batch_ops.h"
 #include "brigade/distribute/input/input_options.h"
-#include "brigade/distribute/replica_map.h"
 
 namespace brigade::distribute {
 
@@ -38,7 +36,7 @@ void check_example_count(std::int64_t before, std::int64_t after);
 struct DeviceBatch {
   std::any batch;
   /// Signaled when the batch is complete; unset if it was made on the caller's own stream.
-  std::optional<comm::StreamFence> ready{};
+  std::optional<device::StreamFence> ready{};
 
   /// The batch, for use on the calling thread's current stream of `device`: that stream waits for
   /// the copy, the host does not.

@@ -363,6 +363,8 @@ TEST(FailedStep, AnErrorInOneWorkersInputFailsTheStepForAll) {
               },
               *batch);
         } catch (const Error& error) {
+          if (const auto* abandoned = dynamic_cast<const comm::StepAbandoned*>(&error))
+            result.abandoned = *abandoned;
           result.errors.emplace(step, error);
         }
       }
@@ -382,6 +384,8 @@ TEST(FailedStep, AnErrorInOneWorkersInputFailsTheStepForAll) {
       EXPECT_TRUE(mentions(error, "the disk is damaged")) << error.what();
       if (worker == 0) {
         EXPECT_TRUE(mentions(error, is_own_data ? "worker 1" : "/task:1")) << error.what();
+        ASSERT_TRUE(result.abandoned) << "which loops try again, as worker 1 may";
+        EXPECT_EQ(result.abandoned->failed_ranks(), std::vector{1});
       }
       EXPECT_EQ(result.steps, all.at(0).steps);
       for (std::size_t i = 0; i < result.weights.size(); ++i)

@@ -2,8 +2,6 @@
 
 #include <ATen/Parallel.h>
 
-#include <optional>
-
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"

@@ -9,7 +9,6 @@
 #include <thread>
 #include <vector>
 
-#include "brigade/comm/nccl/stream_fence.h"
 #include "brigade/concurrency/signal.h"
 #include "brigade/device/device.h"
 #include "brigade/device/stream.h"
@@ -46,8 +45,8 @@ class ReplicaStream {
  private:
   c10::Device device_;
   std::optional<c10::Stream> stream_;  // on a GPU
-  comm::StreamFence forked_;
-  comm::StreamFence finished_;
+  device::StreamFence forked_;
+  device::StreamFence finished_;
 };
 
 struct ReplicaRunnerOptions {

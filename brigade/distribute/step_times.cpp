@@ -11,6 +11,7 @@ namespace brigade::distribute {
 namespace {
 
 using comm::StepPhase;
+using SteadyClock = std::chrono::steady_clock;
 
 // If two replicas differ by more than this, each is listed.
 constexpr double kNotableDifference = 0.1;
@@ -63,13 +64,6 @@ std::string describe_step_breakdown(std::span<const StepTimes> replicas) {
   }
   return text;
 }
-
-namespace {
-
-using comm::StepPhase;
-using SteadyClock = std::chrono::steady_clock;
-
-}  // namespace
 
 StepMeter::StepMeter(int replicas)
     : clocks_(static_cast<std::size_t>(replicas)), sums_(static_cast<std::size_t>(replicas)) {

@@ -12,7 +12,7 @@
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/distribute/replica_runner.h"
 #include "brigade/distribute/worker_group.h"
-#include "brigade/variables/flat_storage.h"
+#include "brigade/variables/variable_storage.h"
 
 namespace brigade::distribute {
 

@@ -9,7 +9,7 @@
 #include "brigade/comm/communicator.h"
 #include "brigade/comm/hierarchical.h"
 #include "brigade/comm/process_communicator.h"
-#include "brigade/comm/worker_facts.h"
+#include "brigade/comm/small_collectives.h"
 #include "brigade/rpc/rendezvous.h"
 
 namespace brigade::distribute {

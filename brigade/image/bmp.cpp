@@ -81,13 +81,10 @@ BmpHead read_head(std::string_view bytes) {
   return head;
 }
 
-bool is_gray(const std::vector<Rgba>& palette) {
-  return std::all_of(palette.begin(), palette.end(),
-                     [](const Rgba& c) { return c[0] == c[1] && c[1] == c[2]; });
-}
-
 std::int64_t stored_channels(const BmpHead& head) {
-  return head.bytes_a_pixel == 1 ? (is_gray(head.palette) ? 1 : 3) : head.bytes_a_pixel;
+  if (head.bytes_a_pixel != 1) return head.bytes_a_pixel;
+  const auto is_gray = [](const Rgba& c) { return c[0] == c[1] && c[1] == c[2]; };
+  return std::ranges::all_of(head.palette, is_gray) ? 1 : 3;
 }
 
 /// The color of the pixel that is stored from byte `offset` on.

@@ -46,11 +46,6 @@ float height_at(float hue, float own_hue) {
   return std::clamp(2 - std::min(distance, 6 - distance), 0.0F, 1.0F);
 }
 
-template <class Change>
-Image through_floats(const ImageView& image, const Change& change) {
-  return to_uint8(change(to_float(image)));
-}
-
 }  // namespace
 
 FloatImage adjust_brightness(FloatImage image, float delta) {
@@ -116,23 +111,19 @@ FloatImage adjust_hue(FloatImage image, float delta) {
 }
 
 Image adjust_brightness(const ImageView& image, float delta) {
-  return through_floats(
-      image, [=](FloatImage floats) { return adjust_brightness(std::move(floats), delta); });
+  return to_uint8(adjust_brightness(to_float(image), delta));
 }
 
 Image adjust_contrast(const ImageView& image, float factor) {
-  return through_floats(
-      image, [=](FloatImage floats) { return adjust_contrast(std::move(floats), factor); });
+  return to_uint8(adjust_contrast(to_float(image), factor));
 }
 
 Image adjust_saturation(const ImageView& image, float factor) {
-  return through_floats(
-      image, [=](FloatImage floats) { return adjust_saturation(std::move(floats), factor); });
+  return to_uint8(adjust_saturation(to_float(image), factor));
 }
 
 Image adjust_hue(const ImageView& image, float delta) {
-  return through_floats(image,
-                        [=](FloatImage floats) { return adjust_hue(std::move(floats), delta); });
+  return to_uint8(adjust_hue(to_float(image), delta));
 }
 
 }  // namespace brigade::image

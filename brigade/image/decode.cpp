@@ -1,5 +1,7 @@
 #include "brigade/image/decode.h"
 
+#include <array>
+
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/image/bmp.h"
@@ -8,15 +10,8 @@
 namespace brigade::image {
 
 std::string_view to_string(Format format) {
-  switch (format) {
-    case Format::kJpeg:
-      return "JPEG";
-    case Format::kPng:
-      return "PNG";
-    case Format::kBmp:
-      return "BMP";
-  }
-  return "?";
+  constexpr std::array<std::string_view, 3> kFormatNames = {"JPEG", "PNG", "BMP"};
+  return kFormatNames.at(static_cast<std::size_t>(format));
 }
 
 Format format_of(std::string_view bytes) {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -19,10 +19,7 @@ using base::str_cat;
 
 bool is_image(const std::string& name) {
   constexpr std::array<std::string_view, 5> kEndings = {".bmp", ".gif", ".jpeg", ".jpg", ".png"};
-  std::string lower = name;
-  for (char& letter : lower) {
-    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  }
+  const std::string lower = base::lower_case(name);
   return std::any_of(kEndings.begin(), kEndings.end(),
                      [&](std::string_view ending) { return lower.ends_with(ending); });
 }
@@ -38,53 +35,34 @@ bool is_link(const io::Path& path) {
   return std::filesystem::is_symlink(path, ignored);
 }
 
-/// A folder that contains images directly.
-struct Folder {
-  std::string path;
-  std::vector<std::string> names;
-};
+/// The names of the images directly in a folder, by the folder's path.
+using ImagesByFolder = std::map<std::string, std::vector<std::string>>;
 
-class Walk {
- public:
-  Walk(const io::FileSystem& files, const FolderIndexOptions& options)
-      : files_(files), follow_links_(options.follow_links) {}
-
-  std::vector<Folder> folders_below(const io::Path& top) {
-    visit(top, 0);
-    std::sort(folders_.begin(), folders_.end(),
-              [](const Folder& a, const Folder& b) { return a.path < b.path; });
-    return std::move(folders_);
-  }
-
- private:
-  void visit(const io::Path& path, int depth) {
-    constexpr int kDeepest = 100;
-    if (depth > kDeepest) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  str_cat(path.string(), ": folders are nested more than ", kDeepest,
-                          " deep; is there a cycle of links?"));
-    }
-    Folder folder{path.generic_string(), {}};
-    for (const std::string& name : files_.list(path)) {
-      if (is_directory(files_, path / name)) {
-        if (follow_links_ || !is_link(path / name)) visit(path / name, depth + 1);
-      } else if (is_image(name)) {
-        folder.names.push_back(name);
+void find_images(const io::FileSystem& files, const io::Path& path, bool follow_links, int depth,
+                 ImagesByFolder& found) {
+  constexpr int kDeepest = 100;
+  check_argument(depth <= kDeepest, str_cat(path.string(), ": folders are nested more than ",
+                                            kDeepest, " deep; is there a cycle of links?"));
+  std::vector<std::string> images;
+  for (const std::string& name : files.list(path)) {
+    if (is_directory(files, path / name)) {
+      if (follow_links || !is_link(path / name)) {
+        find_images(files, path / name, follow_links, depth + 1, found);
       }
+    } else if (is_image(name)) {
+      images.push_back(name);
     }
-    if (!folder.names.empty()) folders_.push_back(std::move(folder));
   }
-
-  const io::FileSystem& files_;
-  bool follow_links_;
-  std::vector<Folder> folders_;
-};
+  if (!images.empty()) found.emplace(path.generic_string(), std::move(images));
+}
 
 std::vector<io::Path> images_in(const io::FileSystem& files, const io::Path& top,
                                 const FolderIndexOptions& options) {
+  ImagesByFolder found;
+  find_images(files, top, options.follow_links, 0, found);
   std::vector<io::Path> paths;
-  for (const Folder& folder : Walk(files, options).folders_below(top)) {
-    for (const std::string& name : folder.names) paths.push_back(io::Path(folder.path) / name);
+  for (const auto& [folder, images] : found) {
+    for (const std::string& name : images) paths.push_back(io::Path(folder) / name);
   }
   return paths;
 }
@@ -176,10 +154,8 @@ FolderIndex shuffled(FolderIndex index, std::uint64_t seed) {
 }
 
 std::pair<FolderIndex, FolderIndex> split(const FolderIndex& index, double validation_split) {
-  if (!(validation_split > 0 && validation_split < 1)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("validation_split is ", validation_split, "; it must be between 0 and 1"));
-  }
+  check_argument(validation_split > 0 && validation_split < 1,
+                 str_cat("validation_split is ", validation_split, "; it must be between 0 and 1"));
   const auto count = static_cast<double>(index.files.size());
   const auto held_back = static_cast<std::ptrdiff_t>(validation_split * count);
   const auto part = [&index](std::ptrdiff_t begin, std::ptrdiff_t end) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string>
 #include <vector>
 
@@ -92,16 +91,9 @@ AddColumns add_columns_with(std::int64_t taps) {
 }
 
 AddColumns add_columns_for(std::int64_t channels, std::int64_t taps) {
-  switch (channels) {
-    case 1:
-      return add_columns_with<1>(taps);
-    case 2:
-      return add_columns_with<2>(taps);
-    case 3:
-      return add_columns_with<3>(taps);
-    default:
-      return add_columns_with<4>(taps);
-  }
+  constexpr std::array kByChannels = {add_columns_with<1>, add_columns_with<2>, add_columns_with<3>,
+                                      add_columns_with<4>};
+  return kByChannels[static_cast<std::size_t>(channels - 1)](taps);
 }
 
 template <class T>
@@ -135,11 +127,7 @@ std::string_view to_string(Interpolation interpolation) {
 }
 
 Interpolation interpolation_of(std::string_view name) {
-  std::string lower(name);
-  for (char& letter : lower) {
-    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  }
-  const auto found = std::find(kNames.begin(), kNames.end(), lower);
+  const auto found = std::find(kNames.begin(), kNames.end(), base::lower_case(name));
   if (found != kNames.end()) return static_cast<Interpolation>(found - kNames.begin());
   throw Error(
       ErrorCode::kInvalidArgument,

@@ -25,10 +25,6 @@ void divide_by_sum(std::vector<float>& weights) {
   for (float& weight : weights) weight /= sum;
 }
 
-float scale_of(std::int64_t from, std::int64_t to) {
-  return static_cast<float>(from) / static_cast<float>(to);
-}
-
 Span nearest_span(std::int64_t from, float scale, std::int64_t index) {
   const float at = (static_cast<float>(index) + 0.5F) * scale;
   return {std::min(static_cast<std::int64_t>(std::floor(at)), from - 1), {1}};
@@ -153,7 +149,7 @@ Span span_of(std::int64_t from, float scale, std::int64_t index, Interpolation i
 }  // namespace
 
 AxisWeights axis_weights(std::int64_t from, std::int64_t to, Interpolation interpolation) {
-  const float scale = scale_of(from, to);
+  const float scale = static_cast<float>(from) / static_cast<float>(to);
   std::vector<Span> spans;
   AxisWeights axis;
   for (std::int64_t i = 0; i < to; ++i) {

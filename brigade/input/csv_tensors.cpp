@@ -58,19 +58,8 @@ std::vector<CsvType> infer_csv_types(const std::vector<io::Path>& paths,
 
 /// A column of the given type: numbers with default 0; strings without a default.
 CsvColumn csv_column_with_zero(CsvType type) {
-  switch (type) {
-    case CsvType::kInt32:
-      return std::int32_t{0};
-    case CsvType::kInt64:
-      return std::int64_t{0};
-    case CsvType::kFloat:
-      return 0.0f;
-    case CsvType::kDouble:
-      return 0.0;
-    case CsvType::kString:
-      break;
-  }
-  return CsvType::kString;
+  if (type == CsvType::kString) return type;
+  return *data::parse_csv_value("0", type);
 }
 
 [[noreturn]] void fail(const std::string& why) {
@@ -117,21 +106,6 @@ std::vector<std::size_t> column_indices(const Names& wanted, const Names& all) {
   }
   std::sort(indices.begin(), indices.end());
   return indices;
-}
-
-at::ScalarType tensor_type(CsvType type) {
-  switch (type) {
-    case CsvType::kInt32:
-      return at::kInt;
-    case CsvType::kInt64:
-    case CsvType::kString:  // indices in a vocabulary
-      return at::kLong;
-    case CsvType::kFloat:
-      return at::kFloat;
-    case CsvType::kDouble:
-      break;
-  }
-  return at::kDouble;
 }
 
 /// Converts rows to tensors.
@@ -226,21 +200,21 @@ std::int64_t CsvTensors::index_in_vocabulary(std::size_t column, const std::stri
 }
 
 at::Tensor CsvTensors::tensor_of(const std::vector<CsvRow>& rows, std::size_t column) const {
-  const auto fill = [&]<class T>(at::Tensor tensor, T, const auto& number) {
+  const auto tensor_with = [&]<class T>(T, const auto& number) {
+    at::Tensor tensor = at::empty({static_cast<std::int64_t>(rows.size())},
+                                  at::TensorOptions(c10::CppTypeToScalarType<T>::value));
     T* to = tensor.mutable_data_ptr<T>();
     for (const CsvRow& row : rows) *to++ = number(row[column]);
     return tensor;
   };
   const CsvType type = columns_[column].type;
-  at::Tensor tensor =
-      at::empty({static_cast<std::int64_t>(rows.size())}, at::TensorOptions(tensor_type(type)));
   if (type == CsvType::kString) {
-    return fill(tensor, std::int64_t(), [&](const CsvValue& value) {
+    return tensor_with(std::int64_t(), [&](const CsvValue& value) {
       return index_in_vocabulary(column, std::get<std::string>(value));
     });
   }
   const auto as = [&]<class T>(T zero) {
-    return fill(tensor, zero, [](const CsvValue& value) { return std::get<T>(value); });
+    return tensor_with(zero, [](const CsvValue& value) { return std::get<T>(value); });
   };
   if (type == CsvType::kInt32) return as(std::int32_t());
   if (type == CsvType::kInt64) return as(std::int64_t());

@@ -87,11 +87,6 @@ ColumnTensors with_type(FeatureKind kind, Read read) {
 }
 
 template <class T>
-at::ScalarType type_of() {
-  return std::is_same_v<T, float> ? at::kFloat : at::kLong;
-}
-
-template <class T>
 void read_fixed(const ExampleColumn& column, std::size_t example,
                 const data::FixedLenFeature& feature, std::span<T> to) {
   if (!has(column, example, feature.kind)) {
@@ -132,7 +127,7 @@ ColumnTensors padded(const Ragged<T>& ragged, const Shape& shape, T padding) {
   }
   Shape padded_shape{static_cast<std::int64_t>(longest / width)};
   padded_shape.insert(padded_shape.end(), shape.begin(), shape.end());
-  at::Tensor rows = rows_of(ragged.ends.size(), padded_shape, type_of<T>());
+  at::Tensor rows = rows_of(ragged.ends.size(), padded_shape, c10::CppTypeToScalarType<T>::value);
   T* to = rows.mutable_data_ptr<T>();
   const T* from = ragged.values.data();
   begin = 0;
@@ -207,7 +202,8 @@ void check_raw_size(const ExampleColumn& column, std::size_t example, const RawF
 
 ColumnTensors read_column(const ExampleColumn& column, const data::FixedLenFeature& feature) {
   return with_type(feature.kind, [&]<class T>(T) -> ColumnTensors {
-    at::Tensor rows = rows_of(column.examples.size(), feature.shape, type_of<T>());
+    at::Tensor rows =
+        rows_of(column.examples.size(), feature.shape, c10::CppTypeToScalarType<T>::value);
     const std::size_t width = product(feature.shape);
     T* to = rows.mutable_data_ptr<T>();
     for (std::size_t i = 0; i < column.examples.size(); ++i, to += width) {

@@ -8,7 +8,6 @@
 #include "brigade/data/formats/records.h"
 #include "brigade/data/testing/dataset_contract.h"
 #include "brigade/data/testing/file_folder.h"
-#include "brigade/data/testing/hex.h"
 #include "brigade/data/testing/tables.h"
 #include "brigade/device/dtypes.h"
 

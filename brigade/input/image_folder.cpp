@@ -7,6 +7,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/data/sources/files.h"
 #include "brigade/image/crop.h"
 #include "brigade/image/decode.h"
 #include "brigade/image/jpeg.h"
@@ -14,11 +15,6 @@
 #include "brigade/input/one_hot.h"
 
 namespace brigade::input {
-
-data::Dataset<std::int64_t> internal::file_numbers(FileListPtr files) {
-  return data::internal::file_elements<std::int64_t>(
-      std::move(files), [](std::uint64_t file) { return static_cast<std::int64_t>(file); });
-}
 
 namespace {
 
@@ -29,15 +25,8 @@ using image::FolderIndex;
 constexpr std::uint64_t kMaxImageBytes = std::uint64_t{1} << 30;
 
 std::int64_t channels_of(ColorMode mode) {
-  switch (mode) {
-    case ColorMode::kRgb:
-      return 3;
-    case ColorMode::kRgba:
-      return 4;
-    case ColorMode::kGrayscale:
-      return 1;
-  }
-  return 3;
+  if (mode == ColorMode::kGrayscale) return 1;
+  return mode == ColorMode::kRgba ? 4 : 3;
 }
 
 /// Reads the image files of a list as tensors of one size.
@@ -123,16 +112,12 @@ at::Tensor ImageLoader::tensor_of(const image::Image& image) const {
   return tensor;
 }
 
-void check_split(const ImageFolderOptions& options) {
+void check_options(const ImageFolderOptions& options) {
   check_argument(options.validation_split.has_value() == options.subset.has_value(),
                  "validation_split and subset go together: set both or none");
   check_argument(!options.validation_split || !options.shuffle || options.seed.has_value(),
                  "Files that are shuffled and split need a seed, so that those for training and "
                  "those for validation never overlap");
-}
-
-void check_options(const ImageFolderOptions& options) {
-  check_split(options);
   check_argument(options.image_size.height > 0 && options.image_size.width > 0,
                  str_cat("image_size is ", options.image_size, "; both must be 1 or more"));
   check_argument(options.batch_size >= 1,
@@ -196,7 +181,8 @@ struct Source {
 
 Source source_of(const FolderIndex& index, const ImageFolderOptions& options) {
   const auto list = std::make_shared<const data::internal::FileList>(index.files, "image_folder");
-  auto numbers = internal::file_numbers(list);
+  auto numbers = data::internal::file_elements<std::int64_t>(
+      list, [](std::uint64_t file) { return static_cast<std::int64_t>(file); });
   if (options.shuffle) {
     // Numbers are small, so the buffer holds all of them: the shuffle is uniform.
     numbers = numbers.shuffle(

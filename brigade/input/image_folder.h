@@ -10,7 +10,6 @@
 
 #include "brigade/data/dataset.h"
 #include "brigade/data/runtime/autotune.h"
-#include "brigade/data/sources/files.h"
 #include "brigade/image/folder_index.h"
 #include "brigade/image/image.h"
 #include "brigade/image/resize.h"
@@ -115,16 +114,5 @@ ImageFolder<LabeledExample> image_examples_from_directory(const io::Path& direct
 /// Batches of images without labels: all in the folder and below. TensorFlow: labels=None.
 ImageFolder<at::Tensor> images_from_directory(const io::Path& directory,
                                               ImageFolderOptions options = {});
-
-namespace internal {
-
-using data::internal::FileListPtr;
-
-/// The numbers 0, 1, ... of the files of a list, for datasets with one element per file: they are
-/// cheap to shuffle, and a later map reads the files on many threads. Unlike `from_files` it knows
-/// its cardinality. It can be sharded by files.
-data::Dataset<std::int64_t> file_numbers(FileListPtr files);
-
-}  // namespace internal
 
 }  // namespace brigade::input

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "brigade/base/error.h"
+#include "brigade/data/sources/files.h"
 #include "brigade/data/testing/dataset_contract.h"
 #include "brigade/image/crop.h"
 #include "brigade/image/decode.h"
@@ -241,7 +242,12 @@ TEST_F(ImageFolderTest, ErrorsNameTheProblem) {
 
 using FileIndices = std::vector<std::int64_t>;
 
-internal::FileListPtr list_of(std::vector<io::Path> paths) {
+data::Dataset<std::int64_t> file_numbers(data::internal::FileListPtr files) {
+  return data::internal::file_elements<std::int64_t>(
+      std::move(files), [](std::uint64_t file) { return static_cast<std::int64_t>(file); });
+}
+
+data::internal::FileListPtr list_of(std::vector<io::Path> paths) {
   return std::make_shared<const data::internal::FileList>(std::move(paths), "images");
 }
 
@@ -255,13 +261,13 @@ FileIndices epoch_numbers(const data::Dataset<std::int64_t>& dataset,
 
 TEST(FileNumbers, KeepTheContractOfSources) {
   const auto files = list_of({"a", "b", "c", "d", "e"});
-  data::testing::expect_contract(internal::file_numbers(files), FileIndices{0, 1, 2, 3, 4});
-  EXPECT_EQ(internal::file_numbers(files).cardinality(), 5);
-  EXPECT_EQ(internal::file_numbers(files).describe(), "images(a and 4 more)");
+  data::testing::expect_contract(file_numbers(files), FileIndices{0, 1, 2, 3, 4});
+  EXPECT_EQ(file_numbers(files).cardinality(), 5);
+  EXPECT_EQ(file_numbers(files).describe(), "images(a and 4 more)");
 }
 
 TEST(FileNumbers, AreShardedByFiles) {
-  const auto dataset = internal::file_numbers(list_of({"a", "b", "c", "d", "e"}));
+  const auto dataset = file_numbers(list_of({"a", "b", "c", "d", "e"}));
   EXPECT_EQ(dataset.sharding().files, 5);
   EXPECT_EQ(epoch_numbers(dataset, {.shard = {.count = 2, .index = 0}}), (FileIndices{0, 2, 4}));
   EXPECT_EQ(epoch_numbers(dataset, {.shard = {.count = 2, .index = 1}}), (FileIndices{1, 3}));
@@ -276,9 +282,8 @@ TEST(FileNumbers, AreShardedByFiles) {
 }
 
 TEST(FileNumbers, RefuseThePositionOfOtherFiles) {
-  auto iterator = internal::file_numbers(list_of({"a", "b"})).iterator();
-  EXPECT_THROW(internal::file_numbers(list_of({"a", "c"})).iterator().restore(iterator.save()),
-               Error);
+  auto iterator = file_numbers(list_of({"a", "b"})).iterator();
+  EXPECT_THROW(file_numbers(list_of({"a", "c"})).iterator().restore(iterator.save()), Error);
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
-#include <span>
 #include <vector>
 
 #include "brigade/base/error.h"
@@ -20,11 +19,6 @@ namespace brigade::input {
 namespace {
 
 using base::str_cat;
-
-template <class T>
-std::span<T> values_of(at::Tensor& tensor) {
-  return {tensor.mutable_data_ptr<T>(), static_cast<std::size_t>(tensor.numel())};
-}
 
 template <class T>
 void resize_planes(const at::Tensor& from, const image::Size& size,
@@ -176,7 +170,8 @@ at::Tensor normalize(const image::ImageView& image, const image::NormalizeOption
   at::Tensor tensor = options.layout == image::Layout::kChannelsFirst
                           ? at::empty({image.channels(), height, width}, at::kFloat)
                           : at::empty({height, width, image.channels()}, at::kFloat);
-  image::normalize(image, options, values_of<float>(tensor));
+  image::normalize(image, options,
+                   {tensor.mutable_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())});
   return tensor;
 }
 

@@ -44,16 +44,12 @@ io::Path find_file(const io::FileSystem& files, const io::Path& directory, const
 
 void check_contents(const at::Tensor& images, const io::Path& image_path, const at::Tensor& labels,
                     const io::Path& label_path) {
-  if (images.size(1) != kSide || images.size(2) != kSide) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("The images of ", image_path, " are ", images.size(1), "x",
-                              images.size(2), ", expected ", kSide, "x", kSide));
-  }
-  if (images.size(0) != labels.size(0)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat(image_path, " has ", images.size(0), " images, but ", label_path,
-                              " has ", labels.size(0), " labels: the files do not match"));
-  }
+  check_argument(images.size(1) == kSide && images.size(2) == kSide,
+                 base::str_cat("The images of ", image_path, " are ", images.size(1), "x",
+                               images.size(2), ", expected ", kSide, "x", kSide));
+  check_argument(images.size(0) == labels.size(0),
+                 base::str_cat(image_path, " has ", images.size(0), " images, but ", label_path,
+                               " has ", labels.size(0), " labels: the files do not match"));
   const auto* label = labels.const_data_ptr<std::uint8_t>();
   for (std::int64_t i = 0; i < labels.size(0); ++i) {
     if (label[i] < kClasses) continue;

@@ -6,7 +6,6 @@
 #include <ATen/ops/stack.h>
 
 #include <cstring>
-#include <sstream>
 #include <string>
 
 #include "brigade/base/error.h"
@@ -16,9 +15,7 @@ namespace brigade::input {
 namespace {
 
 std::string describe(const at::Tensor& tensor) {
-  std::ostringstream text;
-  text << tensor.dtype() << " " << tensor.sizes();
-  return text.str();
+  return base::str_cat(tensor.dtype(), " ", tensor.sizes());
 }
 
 void check_alike(const std::vector<at::Tensor>& rows) {

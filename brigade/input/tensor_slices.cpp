@@ -3,7 +3,6 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <cstdint>
-#include <sstream>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -18,12 +17,12 @@ namespace {
 at::Tensor checked_labels(const at::Tensor& labels, const std::string& name) {
   if (!labels.defined() || labels.dim() != 1 || !labels.device().is_cpu() ||
       !at::isIntegralType(labels.scalar_type(), /*includeBool=*/false)) {
-    std::ostringstream got;
-    if (labels.defined())
-      got << labels.dtype() << " " << labels.sizes() << " on " << labels.device();
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat(name, ": labels must be a tensor of integers [N] on the CPU, got ",
-                              labels.defined() ? got.str() : "none"));
+    const std::string got = labels.defined() ? base::str_cat(labels.dtype(), " ", labels.sizes(),
+                                                             " on ", labels.device())
+                                             : "none";
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        base::str_cat(name, ": labels must be a tensor of integers [N] on the CPU, got ", got));
   }
   at::AutoDispatchBelowADInplaceOrView no_autograd;
   return labels.to(at::kLong).contiguous();
@@ -42,11 +41,9 @@ data::Dataset<LabeledExample> from_tensor_slices(at::Tensor features, const at::
                                                  std::string name) {
   const std::int64_t count = row_count(features);
   at::Tensor classes = checked_labels(labels, name);
-  if (classes.size(0) != count) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        base::str_cat(name, ": there are ", count, " features but ", classes.size(0), " labels"));
-  }
+  check_argument(
+      classes.size(0) == count,
+      base::str_cat(name, ": there are ", count, " features but ", classes.size(0), " labels"));
   at::Tensor detached = features.detach();
   const auto* label = classes.const_data_ptr<std::int64_t>();
   return data::from_indexed<LabeledExample>(

@@ -9,19 +9,13 @@
 #include "brigade/base/strings.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/input/rows.h"
+#include "brigade/input/to_device.h"
 
 namespace brigade::data {
 
 namespace {
 
 using TensorList = std::vector<at::Tensor>;
-
-template <class Change>
-TensorList each_part(const TensorList& batch, Change change) {
-  TensorList result;
-  for (const at::Tensor& part : batch) result.push_back(change(part));
-  return result;
-}
 
 /// Part i of each of the lists, joined by `join`.
 template <class Join>
@@ -78,8 +72,8 @@ std::int64_t Structure<TensorList>::size(const TensorList& batch) {
 
 TensorList Structure<TensorList>::slice(const TensorList& batch, std::int64_t begin,
                                         std::int64_t end) {
-  return each_part(batch,
-                   [&](const at::Tensor& part) { return input::rows_between(part, begin, end); });
+  return input::each_tensor(
+      batch, [&](const at::Tensor& part) { return input::rows_between(part, begin, end); });
 }
 
 at::Tensor Unbatch<at::Tensor>::element(const at::Tensor& batch, std::int64_t index) {
@@ -91,7 +85,8 @@ at::Tensor Unbatch<at::Tensor>::concatenate(std::vector<at::Tensor>&& parts) {
 }
 
 TensorList Unbatch<TensorList>::element(const TensorList& batch, std::int64_t index) {
-  return each_part(batch, [&](const at::Tensor& part) { return input::row_of(part, index); });
+  return input::each_tensor(batch,
+                            [&](const at::Tensor& part) { return input::row_of(part, index); });
 }
 
 TensorList Unbatch<TensorList>::concatenate(std::vector<TensorList>&& parts) {

@@ -9,23 +9,13 @@ namespace {
 
 using base::str_cat;
 
-std::string_view to_text(FileKind kind) {
-  switch (kind) {
-    case FileKind::kFile:
-      return "a file";
-    case FileKind::kDirectory:
-      return "a folder";
-    case FileKind::kLink:
-      return "a symbolic link";
-    case FileKind::kOther:
-      break;
-  }
-  return "not a regular file";
-}
-
 void warn_of_kind(const Path& path, FileKind kind) {
-  base::log_warning(str_cat(path, " is ", to_text(kind),
-                            ", which was not created by Brigade; it is left in place"));
+  const std::string_view text = kind == FileKind::kFile        ? "a file"
+                                : kind == FileKind::kDirectory ? "a folder"
+                                : kind == FileKind::kLink      ? "a symbolic link"
+                                                               : "not a regular file";
+  base::log_warning(
+      str_cat(path, " is ", text, ", which was not created by Brigade; it is left in place"));
 }
 
 void warn_of_left(const Path& directory, const std::vector<std::string>& left) {

@@ -1,4 +1,4 @@
-#include "brigade/launch/first_failure_finder.h"
+#include "brigade/launch/job_coordinator.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,6 @@
 
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/launch/process_tree.h"
 #include "brigade/launch/resources.h"
 #include "brigade/launch/start_plan.h"
 #include "brigade/machine/topology.h"
@@ -85,7 +84,6 @@ HostRun::HostRun(const JobOptions& options, Hosts& hosts, LineRouter& router)
       hosts_(hosts),
       router_(router),
       unrelated_children_(descendants_of(::getpid())),
-      restart_policy_(options),
       stall_detector_(options.peer_timeout) {}
 
 void HostRun::begin(const StartOrder& order) {
@@ -195,11 +193,27 @@ void HostRun::collect_ends() {
 void HostRun::handle_independent_end(std::size_t index) {
   generation_->pass_on_output();  // its last lines
   const RankProcess& process = generation_->processes()[index];
-  const ExitStatus status = *process.ended();
-  const auto failure = [&] { return describe(process, status, to_string(status)); };
-  if (!restart_policy_.allows(status, failure)) return;
+  if (!is_restarted(process)) return;
   restarts_.push_back(
       {.rank = process.rank(), .process = index, .deadline = Clock::now() + kDrain});
+}
+
+bool HostRun::is_restarted(const RankProcess& process) {
+  const ExitStatus& status = *process.ended();
+  const ExitKind ending = exit_kind_of(status);
+  const bool asked = ending == ExitKind::kRestartMe;
+  if (!asked) {
+    independent_.failures.push_back(describe(process, status, to_string(status)));
+    base::log_error(to_string(independent_.failures.back()));
+  }
+  int& used = asked ? independent_.membership_changes : independent_.restarts;
+  const int allowed = asked ? options_.max_membership_changes : options_.max_restarts;
+  if (ending == ExitKind::kUsage || ending == ExitKind::kInterrupted || used >= allowed) {
+    if (independent_.code == 0) independent_.code = status.as_code();
+    return false;
+  }
+  ++used;
+  return true;
 }
 
 void HostRun::start_again() {
@@ -253,7 +267,7 @@ void HostRun::report_end() {
   if (failure_) add_endings(*failure_, *generation_);
   const bool all_done = std::ranges::all_of(
       generation_->processes(), [](const RankProcess& each) { return each.ended()->is_success(); });
-  hosts_.send(HostFinished{hosts_.self(), order_.generation, all_done, restart_policy_.code()});
+  hosts_.send(HostFinished{hosts_.self(), order_.generation, all_done, independent_.code});
 }
 
 RankFailure HostRun::describe(const RankProcess& failed, const ExitStatus& status,

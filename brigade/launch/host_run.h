@@ -8,16 +8,24 @@
 #include <optional>
 #include <vector>
 
+#include "brigade/launch/exit_status.h"
 #include "brigade/launch/generation.h"
 #include "brigade/launch/hosts.h"
 #include "brigade/launch/message.h"
-#include "brigade/launch/rank_failure.h"
-#include "brigade/launch/restart_policy.h"
+#include "brigade/launch/process_tree.h"
 #include "brigade/launch/stall_detector.h"
 #include "brigade/launch/status_server.h"
-#include "brigade/launch/sweep.h"
 
 namespace brigade::launch {
+
+/// The restarts and failures of independent processes: each one that fails is restarted alone,
+/// within the job's limits.
+struct IndependentResult {
+  int restarts = 0;
+  int membership_changes = 0;
+  int code = 0;  ///< the exit code of the first process that was not restarted; 0 if there is none
+  std::vector<RankFailure> failures;
+};
 
 /// The processes of a job on this host, over all generations: starts and stops them as the
 /// coordinator orders, reports how they end, and describes the one that failed.
@@ -48,8 +56,7 @@ class HostRun {
 
   /// The failure that the coordinator named in the last generation.
   const std::optional<RankFailure>& failure() const { return failure_; }
-  /// The restarts and failures of independent processes.
-  const RestartPolicy& restart_policy() const { return restart_policy_; }
+  const IndependentResult& independent() const { return independent_; }
   /// The generation and the ranks that run.
   JobStatus status() const;
 
@@ -65,6 +72,8 @@ class HostRun {
   void begin_sweep();
   void collect_ends();
   void handle_independent_end(std::size_t index);
+  /// Whether an independent process that failed is restarted. Logs its failure.
+  bool is_restarted(const RankProcess& process);
   void start_again();
   void check_for_stalls();
   void finish();
@@ -76,9 +85,9 @@ class HostRun {
   Hosts& hosts_;
   LineRouter& router_;
   const std::vector<pid_t> unrelated_children_;  // children of this process from before the job
-  RestartPolicy restart_policy_;
+  IndependentResult independent_;
   StallDetector stall_detector_;
-  Sweep sweep_;
+  DescendantSweep sweep_;
 
   // Of this generation.
   StartOrder order_;

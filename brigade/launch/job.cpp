@@ -5,17 +5,21 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <numeric>
 
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/cluster/address.h"
 #include "brigade/launch/host_run.h"
 #include "brigade/launch/hosts.h"
 #include "brigade/launch/job_coordinator.h"
-#include "brigade/launch/process_rendezvous.h"
+#include "brigade/launch/mailbox.h"
+#include "brigade/launch/rank_environment.h"
 #include "brigade/launch/signal_source.h"
 #include "brigade/launch/status_server.h"
+#include "brigade/rpc/rendezvous.h"
 
 namespace brigade::launch {
 
@@ -26,6 +30,23 @@ using std::chrono::milliseconds;
 
 constexpr int kFailedCode = 1;
 
+/// While it lives, the log is written through `output`.
+class LogRedirection {
+ public:
+  explicit LogRedirection(StandardOutput& output) {
+    base::set_log_sink(
+        [&output](base::LogLevel level, std::string_view message) { output.log(level, message); });
+  }
+  ~LogRedirection() { base::set_log_sink({}); }
+  LogRedirection(const LogRedirection&) = delete;
+  LogRedirection& operator=(const LogRedirection&) = delete;
+};
+
+std::string rendezvous_host(const HostOptions& hosts) {
+  if (hosts.count == 1) return "127.0.0.1";
+  return cluster::parse_address(hosts.rendezvous).host;
+}
+
 /// The launcher's loop: waits for signals, output and messages, and dispatches them.
 class Job {
  public:
@@ -33,8 +54,7 @@ class Job {
       : options_(options),
         signals_({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1}),  // before any thread is started
         output_(output),
-        router_(options.output, output),
-        process_rendezvous_(options) {
+        router_(options.output, output) {
     if (options.status_port) {
       status_server_.emplace(*options.status_port);
       base::log_info(base::str_cat("Status: http://127.0.0.1:", status_server_->port(),
@@ -120,7 +140,7 @@ class Job {
       wait();
       handle_signals();
       run_->advance();
-      handle_member_events();
+      for (const auto& handle : member_events_.take()) handle();
       check_for_gone_hosts();
       if (status_server_) status_server_->serve([this] { return status(); });
       output_.report_dropped();
@@ -140,7 +160,44 @@ class Job {
   /// Sends an order of the coordinator to all launchers.
   void broadcast(const Message& order) {
     const auto* const start = std::get_if<StartOrder>(&order);
-    hosts_->send(start == nullptr ? order : process_rendezvous_.open(*start));
+    hosts_->send(start == nullptr ? order : with_addresses(*start));
+  }
+
+  /// The order with the addresses of its generation, whose rendezvous is opened here.
+  StartOrder with_addresses(StartOrder order) {
+    if (options_.coupling == Coupling::kIndependent) return order;
+    const int world_size = std::accumulate(order.processes.begin(), order.processes.end(), 0);
+    order.rendezvous = rendezvous(order.generation, world_size);
+    order.master = free_address(rendezvous_host(options_.hosts));
+    return order;
+  }
+
+  /// Opens the rendezvous of a generation and returns its address; empty if it needs none.
+  std::string rendezvous(int generation, int world_size) {
+    if (world_size == 1 || !rpc::is_built_in()) return {};
+    if (server_) {
+      server_->begin_generation(generation, world_size);
+    } else {
+      server_ = rpc::make_rendezvous_server(
+          {.address = cluster::to_string(cluster::Address{rendezvous_host(options_.hosts), 0}),
+           .key = options_.key,
+           .world_size = world_size,
+           .generation = generation,
+           .peer_timeout = options_.peer_timeout,
+           .on_lost =
+               [this](const cluster::LostMember& lost, int now) {
+                 member_events_.put([this, lost, now] { on_lost(lost, now); });
+               },
+           .on_left =
+               [this](const cluster::Member& member, int now) {
+                 member_events_.put([this, rank = member.rank, now] { record_gone(now, rank); });
+               },
+           .on_all_joined =
+               [this](int now) {
+                 member_events_.put([this, now] { hosts_->send(AllJoinedOrder{now}); });
+               }});
+    }
+    return server_->address();
   }
 
   /// Returns whether there were messages.
@@ -182,12 +239,12 @@ class Job {
 
   /// Takes over the coordinator's summary of a generation that ended.
   void adopt(const JobSummary& summary) {
-    const RestartPolicy& policy = run_->restart_policy();
-    result_.restarts = summary.restarts + policy.restarts();
-    result_.membership_changes = summary.membership_changes + policy.membership_changes();
+    const IndependentResult& independent = run_->independent();
+    result_.restarts = summary.restarts + independent.restarts;
+    result_.membership_changes = summary.membership_changes + independent.membership_changes;
     if (summary.reports_failure && run_->failure()) report(*run_->failure());
     if (options_.coupling == Coupling::kIndependent) {
-      const auto& own = policy.failures();
+      const auto& own = independent.failures;
       result_.failures.insert(result_.failures.begin(), own.begin(), own.end());
     }
     if (!summary.note.empty()) base::log_info(summary.note);
@@ -217,7 +274,7 @@ class Job {
   void wait() {
     std::vector<pollfd> waiting;
     for (const int descriptor :
-         {signals_.descriptor(), hosts_->descriptor(), process_rendezvous_.descriptor()})
+         {signals_.descriptor(), hosts_->descriptor(), member_events_.descriptor()})
       waiting.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
     run_->add_to(waiting);
     auto until = run_->next_deadline();
@@ -246,22 +303,11 @@ class Job {
     }
   }
 
-  /// Handles events of the processes' rendezvous, which the launcher of host 0 serves.
-  void handle_member_events() {
-    for (const ProcessRendezvous::Event& event : process_rendezvous_.take()) {
-      std::visit([this](const auto& each) { on(each); }, event);
-    }
-  }
-
-  void on(const ProcessRendezvous::AllJoined& joined) {
-    hosts_->send(AllJoinedOrder{joined.generation});
-  }
-  void on(const ProcessRendezvous::Left& left) { record_gone(left.generation, left.rank); }
-  void on(const ProcessRendezvous::Lost& lost) {
-    const int rank = lost.member.member.rank;
+  void on_lost(const cluster::LostMember& lost, int generation) {
+    const int rank = lost.member.rank;
     // A broken connection is followed by the end of the process, whose exit status says more.
-    if (lost.member.kind != cluster::LossKind::kSilent) return record_gone(lost.generation, rank);
-    hosts_->send(RankLost{lost.generation, rank, lost.member.reason});
+    if (lost.kind != cluster::LossKind::kSilent) return record_gone(generation, rank);
+    hosts_->send(RankLost{generation, rank, lost.reason});
   }
 
   void record_gone(int generation, int rank) {
@@ -270,9 +316,8 @@ class Job {
 
   JobStatus status() const {
     JobStatus status = run_->status();
-    status.restarts = result_.restarts + run_->restart_policy().restarts();
-    status.membership_changes =
-        result_.membership_changes + run_->restart_policy().membership_changes();
+    status.restarts = result_.restarts + run_->independent().restarts;
+    status.membership_changes = result_.membership_changes + run_->independent().membership_changes;
     status.seconds = std::chrono::duration<double>(Clock::now() - started_).count();
     status.is_stopping = status.is_stopping || gone_;
     return status;
@@ -284,7 +329,10 @@ class Job {
   StandardOutput& output_;
   LineRouter router_;
   std::optional<StatusServer> status_server_;
-  ProcessRendezvous process_rendezvous_;
+  // Of the processes' rendezvous, which the launcher of host 0 serves. Every event names its
+  // generation, because the next one may have begun before it is handled.
+  Mailbox<std::function<void()>> member_events_;
+  std::unique_ptr<rpc::RendezvousServer> server_;
   std::unique_ptr<Hosts> hosts_;
   std::optional<HostRun> run_;
   std::optional<JobCoordinator> coordinator_;  // on host 0

@@ -2,9 +2,9 @@
 
 #include <vector>
 
+#include "brigade/launch/exit_status.h"
 #include "brigade/launch/job_options.h"
 #include "brigade/launch/line_router.h"
-#include "brigade/launch/rank_failure.h"
 #include "brigade/launch/standard_output.h"
 
 namespace brigade::launch {

@@ -12,13 +12,16 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
+#include <system_error>
+#include <utility>
 
 #include "brigade/base/handles.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::launch {
 namespace {
+
+constexpr std::chrono::seconds kSweepPatience{10};
 
 std::multimap<pid_t, pid_t> children_by_parent() {
   std::multimap<pid_t, pid_t> children;
@@ -98,6 +101,24 @@ bool kill_descendants(pid_t ancestor, std::chrono::milliseconds patience,
     // The system does not report the end of other processes' children, so poll.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+}
+
+void DescendantSweep::begin(std::vector<pid_t> spared) {
+  is_running_ = true;
+  const auto work = [this, spared = std::move(spared)](const std::stop_token& stop) {
+    kill_descendants(::getpid(), kSweepPatience, spared, stop);
+    ends_.put({});
+  };
+  try {
+    thread_ = std::jthread(work);
+  } catch (const std::system_error&) {
+    work({});  // no thread can be started: run it here
+  }
+}
+
+bool DescendantSweep::is_running() {
+  if (is_running_ && !ends_.take().empty()) is_running_ = false;
+  return is_running_;
 }
 
 }  // namespace brigade::launch

@@ -6,7 +6,10 @@
 #include <cstdint>
 #include <optional>
 #include <stop_token>
+#include <thread>
 #include <vector>
+
+#include "brigade/launch/mailbox.h"
 
 namespace brigade::launch {
 
@@ -36,5 +39,26 @@ std::vector<pid_t> descendants_of(pid_t ancestor);
 /// escape. Returns whether none is left.
 bool kill_descendants(pid_t ancestor, std::chrono::milliseconds patience,
                       const std::vector<pid_t>& spared = {}, const std::stop_token& stop = {});
+
+/// Kills, on a background thread, the processes that have lost their shim: the descendants of this
+/// process that are not below a running shim. Searching /proc until they are gone may take seconds,
+/// during which the launcher's loop must not block. The destructor cancels a running sweep.
+///
+/// Thread-safety: one thread.
+class DescendantSweep {
+ public:
+  /// Starts a sweep that spares the processes in `spared` and their descendants. Start no process
+  /// until it has ended. Call it only while no sweep is running.
+  void begin(std::vector<pid_t> spared);
+  bool is_running();
+  /// Readable when a sweep has ended.
+  int descriptor() const { return ends_.descriptor(); }
+
+ private:
+  struct Ended {};
+  Mailbox<Ended> ends_;
+  bool is_running_ = false;
+  std::jthread thread_;  // ends first
+};
 
 }  // namespace brigade::launch

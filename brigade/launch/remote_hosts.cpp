@@ -8,6 +8,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/cluster/membership.h"
 #include "brigade/concurrency/mutex.h"
+#include "brigade/io/strict_json.h"
 #include "brigade/launch/hosts.h"
 #include "brigade/launch/mailbox.h"
 #include "brigade/rpc/rendezvous.h"
@@ -175,6 +176,17 @@ class RemoteHosts final : public Hosts {
   std::jthread writer_;
 };
 
+/// What the launcher of `member` says about its job.
+Json parse(const std::string& text, const cluster::Member& member) {
+  constexpr std::size_t kDeepest = 32;
+  return io::parse_strict_json(text, kDeepest, [&](const std::string& why) {
+    throw Error(ErrorCode::kDataLoss,
+                base::str_cat("What the launcher of host ", member.rank, " (", member.host,
+                              ") says of its job cannot be read (", why,
+                              "): run the same build of Brigade on all hosts."));
+  });
+}
+
 /// The options that all launchers must have in common.
 Json terms_of(const JobOptions& options) {
   return {{"--max-restarts", options.max_restarts}};
@@ -200,7 +212,7 @@ std::vector<int> exchange(cluster::Membership& membership, const JobOptions& opt
                  Json{{"processes", options.processes}, {"terms", terms}}.dump());
   std::vector<Json> said;
   for (const cluster::Member& member : membership.members())
-    said.push_back(Json::parse(membership.get(key(member.rank), patience)));
+    said.push_back(parse(membership.get(key(member.rank), patience), member));
   // A launcher that finds a difference ends, so wait until all have read and find it too.
   membership.barrier("all have read", patience);
   std::vector<int> processes;

@@ -123,15 +123,11 @@ int end_by(int signal) {
 
 }  // namespace
 
-std::string shim_usage() {
-  return std::string("usage: brigade ") + kShimCommand +
-         " <lifeline descriptor> <cores or all> -- <program...>";
-}
-
 int run_shim(std::span<const std::string> arguments) {
   const auto parsed = parse(arguments);
   if (!parsed) {
-    std::fprintf(stderr, "%s\n", shim_usage().c_str());
+    std::fprintf(stderr, "usage: brigade %s <lifeline descriptor> <cores or all> -- <program...>\n",
+                 kShimCommand);
     return kUsage;
   }
   keep_to(parsed->cores);

@@ -21,9 +21,6 @@ inline constexpr const char* kShimCommand = "launch-shim";
 /// Stands for all cores in place of a list.
 inline constexpr const char* kAllCores = "all";
 
-/// "brigade launch-shim <lifeline> <cores> -- <program...>".
-std::string shim_usage();
-
 /// Runs the shim to its end and returns its exit code (it may also end by a signal). `arguments`
 /// are those after kShimCommand: the descriptor of the lifeline, the cores that the program may use
 /// ("0-3,8", or "all"), "--", the program and its arguments. Returns 127, with one line on standard

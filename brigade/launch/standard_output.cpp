@@ -24,6 +24,17 @@ std::string_view color_of(base::LogLevel level) {
   return level == base::LogLevel::kWarning ? "\033[33m\033[1m" : "\033[31m\033[1m";
 }
 
+/// "1,204 lines".
+std::string lines_text(std::int64_t count) {
+  const std::string digits = std::to_string(count);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text + (count == 1 ? " line" : " lines");
+}
+
 }  // namespace
 
 StandardOutput::StandardOutput(OutputWriterOptions options)
@@ -72,21 +83,6 @@ std::optional<std::string> StandardOutput::error() const {
   const auto error = output_.error();
   if (!error) return std::nullopt;
   return base::str_cat(std::strerror(*error), "; ", lines_text(output_.failed_lines()), " lost");
-}
-
-LogRedirection::LogRedirection(StandardOutput& output) {
-  base::set_log_sink(
-      [&output](base::LogLevel level, std::string_view message) { output.log(level, message); });
-}
-
-std::string lines_text(std::int64_t count) {
-  const std::string digits = std::to_string(count);
-  std::string text;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text + (count == 1 ? " line" : " lines");
 }
 
 }  // namespace brigade::launch

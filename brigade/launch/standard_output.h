@@ -51,16 +51,4 @@ class StandardOutput final : public LineSink {
   std::int64_t reported_ = 0;
 };
 
-/// While it lives, the log is written through `output`.
-class LogRedirection {
- public:
-  explicit LogRedirection(StandardOutput& output);
-  ~LogRedirection() { base::set_log_sink({}); }
-  LogRedirection(const LogRedirection&) = delete;
-  LogRedirection& operator=(const LogRedirection&) = delete;
-};
-
-/// "1,204 lines".
-std::string lines_text(std::int64_t count);
-
 }  // namespace brigade::launch

@@ -1,15 +1,14 @@
 #include "brigade/launch/status_server.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/rpc/acceptor.h"
 
 namespace brigade::launch {
 namespace {
@@ -78,24 +77,15 @@ std::string http_answer(const std::string& head, const std::function<JobStatus()
   return plain("404 Not Found", "there are /healthz and /metrics");
 }
 
-StatusServer::StatusServer(int port)
-    : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  socklen_t size = sizeof(address);
-  auto* const general = reinterpret_cast<sockaddr*>(&address);
-  const int yes = 1;  // ignore closing connections of an earlier launcher
-  ::setsockopt(listener_.number(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  if (!listener_.is_open() || ::bind(listener_.number(), general, size) != 0 ||
-      ::listen(listener_.number(), SOMAXCONN) != 0 ||
-      ::getsockname(listener_.number(), general, &size) != 0) {
-    throw Error(ErrorCode::kUnavailable,
-                base::str_cat("The status port 127.0.0.1:", port, " cannot be listened on: ",
-                              std::strerror(errno), ". 0 takes a free one."));
+StatusServer::StatusServer(int port) {
+  try {
+    rpc::Listening listening = rpc::listen_on(base::str_cat("127.0.0.1:", port));
+    listener_ = std::move(listening.socket);
+    port_ = listening.port;
+  } catch (const Error& error) {
+    throw Error(error.code(),
+                base::str_cat("The status port: ", error.what(), " 0 takes a free one."));
   }
-  port_ = ntohs(address.sin_port);
 }
 
 void StatusServer::add_to(std::vector<pollfd>& waiting) const {
@@ -126,7 +116,8 @@ void StatusServer::accept_some() {
         ::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.is_open()) return;
     if (connections_.size() >= kMostConnections) cut_off_oldest();
-    connections_.push_back({.socket = std::move(socket), .deadline = Clock::now() + kStatusPatience});
+    connections_.push_back(
+        {.socket = std::move(socket), .deadline = Clock::now() + kStatusPatience});
   }
 }
 

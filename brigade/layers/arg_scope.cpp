@@ -1,7 +1,6 @@
 #include "brigade/layers/arg_scope.h"
 
 #include <algorithm>
-#include <string>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"

@@ -1,5 +1,7 @@
 #include "brigade/layers/layer_scope.h"
 
+#include <ATen/ops/relu.h>
+
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -36,6 +38,18 @@ void collect(variables::Graph& graph, const std::vector<std::string>& collection
 }
 
 }  // namespace
+
+at::Tensor relu(const at::Tensor& inputs) {
+  return at::relu(inputs);
+}
+
+at::Tensor activate(const Activation& activation, at::Tensor fresh) {
+  if (!activation) return fresh;
+  using Function = at::Tensor (*)(const at::Tensor&);
+  const auto* function = activation.target<Function>();
+  if (function != nullptr && *function == static_cast<Function>(relu)) return at::relu_(fresh);
+  return activation(fresh);
+}
 
 std::optional<std::string> LayerScope::name() const {
   if (const auto* name = std::get_if<std::string>(&value_)) return *name;

@@ -39,48 +39,47 @@ void check_k(std::string_view metric, std::int64_t k) {
 
 }  // namespace
 
-at::Tensor Accuracy::values(const at::Tensor& labels, const at::Tensor& predictions) const {
-  if (predictions.dim() == 1 || predictions.size(-1) == 1)
-    return binary_matches("Accuracy", labels, predictions, 0.5);
-  if (labels.dim() < predictions.dim() || labels.size(-1) == 1)
-    return sparse_matches("Accuracy", labels, predictions);
-  return predictions.argmax(-1).eq(one_hot_labels("Accuracy", labels, predictions));
-}
+Accuracy::Accuracy(const std::string& name)
+    : MeanOfExamples(name, [](const at::Tensor& labels, const at::Tensor& predictions) {
+        if (predictions.dim() == 1 || predictions.size(-1) == 1)
+          return binary_matches("Accuracy", labels, predictions, 0.5);
+        if (labels.dim() < predictions.dim() || labels.size(-1) == 1)
+          return sparse_matches("Accuracy", labels, predictions);
+        return predictions.argmax(-1).eq(one_hot_labels("Accuracy", labels, predictions));
+      }) {}
 
-at::Tensor BinaryAccuracy::values(const at::Tensor& labels, const at::Tensor& predictions) const {
-  return binary_matches("BinaryAccuracy", labels, predictions, threshold_);
-}
+BinaryAccuracy::BinaryAccuracy(double threshold, const std::string& name)
+    : MeanOfExamples(name, [threshold](const at::Tensor& labels, const at::Tensor& predictions) {
+        return binary_matches("BinaryAccuracy", labels, predictions, threshold);
+      }) {}
 
-at::Tensor CategoricalAccuracy::values(const at::Tensor& labels,
-                                       const at::Tensor& predictions) const {
-  return predictions.argmax(-1).eq(one_hot_labels("CategoricalAccuracy", labels, predictions));
-}
+CategoricalAccuracy::CategoricalAccuracy(const std::string& name)
+    : MeanOfExamples(name, [](const at::Tensor& labels, const at::Tensor& predictions) {
+        return predictions.argmax(-1).eq(
+            one_hot_labels("CategoricalAccuracy", labels, predictions));
+      }) {}
 
-at::Tensor SparseCategoricalAccuracy::values(const at::Tensor& labels,
-                                             const at::Tensor& predictions) const {
-  return sparse_matches("SparseCategoricalAccuracy", labels, predictions);
-}
+SparseCategoricalAccuracy::SparseCategoricalAccuracy(const std::string& name)
+    : MeanOfExamples(name, [](const at::Tensor& labels, const at::Tensor& predictions) {
+        return sparse_matches("SparseCategoricalAccuracy", labels, predictions);
+      }) {}
 
 TopKCategoricalAccuracy::TopKCategoricalAccuracy(std::int64_t k, const std::string& name)
-    : MeanOfExamples(name), k_(k) {
+    : MeanOfExamples(name, [k](const at::Tensor& labels, const at::Tensor& predictions) {
+        return in_top_k(one_hot_labels("TopKCategoricalAccuracy", labels, predictions), predictions,
+                        k);
+      }) {
   check_k("TopKCategoricalAccuracy", k);
-}
-
-at::Tensor TopKCategoricalAccuracy::values(const at::Tensor& labels,
-                                           const at::Tensor& predictions) const {
-  return in_top_k(one_hot_labels("TopKCategoricalAccuracy", labels, predictions), predictions, k_);
 }
 
 SparseTopKCategoricalAccuracy::SparseTopKCategoricalAccuracy(std::int64_t k,
                                                              const std::string& name)
-    : MeanOfExamples(name), k_(k) {
+    : MeanOfExamples(name, [k](const at::Tensor& labels, const at::Tensor& predictions) {
+        return in_top_k(
+            internal::class_indices("SparseTopKCategoricalAccuracy", labels, predictions),
+            predictions, k);
+      }) {
   check_k("SparseTopKCategoricalAccuracy", k);
-}
-
-at::Tensor SparseTopKCategoricalAccuracy::values(const at::Tensor& labels,
-                                                 const at::Tensor& predictions) const {
-  return in_top_k(internal::class_indices("SparseTopKCategoricalAccuracy", labels, predictions),
-                  predictions, k_);
 }
 
 }  // namespace brigade::metrics

@@ -14,10 +14,7 @@ namespace brigade::metrics {
 /// one-hot, other labels are class indices.
 class Accuracy final : public MeanOfExamples {
  public:
-  explicit Accuracy(const std::string& name = "accuracy") : MeanOfExamples(name) {}
-
- private:
-  at::Tensor values(const at::Tensor& labels, const at::Tensor& predictions) const override;
+  explicit Accuracy(const std::string& name = "accuracy");
 };
 
 /// The fraction of values that are right: label 1 with a prediction above `threshold`, or label 0
@@ -25,12 +22,7 @@ class Accuracy final : public MeanOfExamples {
 /// dimension of 1. Keras: BinaryAccuracy.
 class BinaryAccuracy final : public MeanOfExamples {
  public:
-  explicit BinaryAccuracy(double threshold = 0.5, const std::string& name = "binary_accuracy")
-      : MeanOfExamples(name), threshold_(threshold) {}
-
- private:
-  at::Tensor values(const at::Tensor& labels, const at::Tensor& predictions) const override;
-  double threshold_;
+  explicit BinaryAccuracy(double threshold = 0.5, const std::string& name = "binary_accuracy");
 };
 
 /// The fraction of examples whose highest score is at the highest value of their label. Labels
@@ -38,11 +30,7 @@ class BinaryAccuracy final : public MeanOfExamples {
 /// CategoricalAccuracy.
 class CategoricalAccuracy final : public MeanOfExamples {
  public:
-  explicit CategoricalAccuracy(const std::string& name = "categorical_accuracy")
-      : MeanOfExamples(name) {}
-
- private:
-  at::Tensor values(const at::Tensor& labels, const at::Tensor& predictions) const override;
+  explicit CategoricalAccuracy(const std::string& name = "categorical_accuracy");
 };
 
 /// The fraction of examples whose highest score is at their label. Labels are class indices [N] or
@@ -50,11 +38,7 @@ class CategoricalAccuracy final : public MeanOfExamples {
 /// after the first. Keras: SparseCategoricalAccuracy.
 class SparseCategoricalAccuracy final : public MeanOfExamples {
  public:
-  explicit SparseCategoricalAccuracy(const std::string& name = "sparse_categorical_accuracy")
-      : MeanOfExamples(name) {}
-
- private:
-  at::Tensor values(const at::Tensor& labels, const at::Tensor& predictions) const override;
+  explicit SparseCategoricalAccuracy(const std::string& name = "sparse_categorical_accuracy");
 };
 
 /// The fraction of examples with fewer than k scores above the score of their label: classes that
@@ -65,10 +49,6 @@ class TopKCategoricalAccuracy final : public MeanOfExamples {
   /// Throws kInvalidArgument if k is less than 1.
   explicit TopKCategoricalAccuracy(std::int64_t k = 5,
                                    const std::string& name = "top_k_categorical_accuracy");
-
- private:
-  at::Tensor values(const at::Tensor& labels, const at::Tensor& predictions) const override;
-  std::int64_t k_;
 };
 
 /// The same for labels that are class indices; an index out of range counts as wrong. Keras:
@@ -78,10 +58,6 @@ class SparseTopKCategoricalAccuracy final : public MeanOfExamples {
   /// Throws kInvalidArgument if k is less than 1.
   explicit SparseTopKCategoricalAccuracy(
       std::int64_t k = 5, const std::string& name = "sparse_top_k_categorical_accuracy");
-
- private:
-  at::Tensor values(const at::Tensor& labels, const at::Tensor& predictions) const override;
-  std::int64_t k_;
 };
 
 }  // namespace brigade::metrics

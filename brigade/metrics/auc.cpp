@@ -72,14 +72,8 @@ Point point_of(const Counts& s, std::size_t i, AucCurve curve) {
 }
 
 double height(double a, double b, AucSummation summation) {
-  switch (summation) {
-    case AucSummation::kMinoring:
-      return std::min(a, b);
-    case AucSummation::kMajoring:
-      return std::max(a, b);
-    case AucSummation::kInterpolation:
-      break;
-  }
+  if (summation == AucSummation::kMinoring) return std::min(a, b);
+  if (summation == AucSummation::kMajoring) return std::max(a, b);
   return (a + b) / 2;
 }
 

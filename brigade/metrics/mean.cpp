@@ -43,12 +43,12 @@ double Sum::result() const {
   return sum(0).item<double>();
 }
 
-MeanOfExamples::MeanOfExamples(const std::string& name)
-    : PredictionMetric(name, {{.name = "total"}, {.name = "count"}}) {}
+MeanOfExamples::MeanOfExamples(const std::string& name, Values values)
+    : PredictionMetric(name, {{.name = "total"}, {.name = "count"}}), values_(std::move(values)) {}
 
 void MeanOfExamples::update(const at::Tensor& labels, const at::Tensor& predictions,
                             const std::optional<at::Tensor>& sample_weight) const {
-  const auto [total, count] = internal::weighted_sum(values(labels, predictions), sample_weight);
+  const auto [total, count] = internal::weighted_sum(values_(labels, predictions), sample_weight);
   add(0, total);
   add(1, count);
 }

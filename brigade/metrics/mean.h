@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -38,19 +39,20 @@ class Sum : public Metric {
 /// accuracies and errors. Keras: tf.keras.metrics.MeanMetricWrapper.
 class MeanOfExamples : public PredictionMetric {
  public:
+  /// Returns one value per example, [N], or several, [N, ...]. Throws kInvalidArgument for shapes
+  /// that do not match.
+  using Values = std::function<at::Tensor(const at::Tensor& labels, const at::Tensor& predictions)>;
   double result() const override;
   /// The sum of weights of all values so far; for unweighted updates, their number.
   double count() const;
 
  protected:
-  explicit MeanOfExamples(const std::string& name);
-  /// One value per example, [N], or several, [N, ...]. Throws kInvalidArgument for shapes that do
-  /// not match.
-  virtual at::Tensor values(const at::Tensor& labels, const at::Tensor& predictions) const = 0;
+  MeanOfExamples(const std::string& name, Values values);
 
  private:
   void update(const at::Tensor& labels, const at::Tensor& predictions,
               const std::optional<at::Tensor>& sample_weight) const final;
+  Values values_;
 };
 
 }  // namespace brigade::metrics

@@ -43,10 +43,13 @@ at::Tensor select_class(const std::string& metric, const at::Tensor& tensor,
 }  // namespace
 
 PrecisionRecallBase::PrecisionRecallBase(PrecisionRecallOptions options, const std::string& name,
-                                         const std::string& other)
-    : PredictionMetric(name, {{"true_positives", {num_thresholds(options)}},
-                              {other, {num_thresholds(options)}}}),
-      options_(validated(std::move(options), name)) {
+                                         Others others)
+    : PredictionMetric(name,
+                       {{"true_positives", {num_thresholds(options)}},
+                        {others == Others::kFalsePositives ? "false_positives" : "false_negatives",
+                         {num_thresholds(options)}}}),
+      options_(validated(std::move(options), name)),
+      others_(others) {
   const std::vector<double>& thresholds = options_.thresholds;
   std::vector<double> ascending = thresholds;
   std::sort(ascending.begin(), ascending.end());
@@ -69,7 +72,8 @@ void PrecisionRecallBase::update(const at::Tensor& labels, const at::Tensor& pre
   const internal::ConfusionCounts counts =
       internal::count_confusions(name(), truth, scores, thresholds_, sample_weight);
   add(0, counts.true_positives);
-  add(1, others(counts.true_positives, counts.false_positives, counts.positives));
+  add(1, others_ == Others::kFalsePositives ? counts.false_positives
+                                            : counts.positives - counts.true_positives);
 }
 
 std::vector<double> PrecisionRecallBase::results() const {
@@ -92,19 +96,9 @@ double PrecisionRecallBase::result() const {
 }
 
 Precision::Precision(PrecisionRecallOptions options, const std::string& name)
-    : PrecisionRecallBase(std::move(options), name, "false_positives") {}
-
-at::Tensor Precision::others(const at::Tensor&, const at::Tensor& false_positives,
-                             const at::Tensor&) const {
-  return false_positives;
-}
+    : PrecisionRecallBase(std::move(options), name, Others::kFalsePositives) {}
 
 Recall::Recall(PrecisionRecallOptions options, const std::string& name)
-    : PrecisionRecallBase(std::move(options), name, "false_negatives") {}
-
-at::Tensor Recall::others(const at::Tensor& true_positives, const at::Tensor&,
-                          const at::Tensor& positives) const {
-  return positives - true_positives;
-}
+    : PrecisionRecallBase(std::move(options), name, Others::kFalseNegatives) {}
 
 }  // namespace brigade::metrics

@@ -30,16 +30,15 @@ class PrecisionRecallBase : public PredictionMetric {
   std::vector<double> results() const;
 
  protected:
-  PrecisionRecallBase(PrecisionRecallOptions options, const std::string& name,
-                      const std::string& other);
   /// The second sum: the denominator of the metric without the true positives.
-  virtual at::Tensor others(const at::Tensor& true_positives, const at::Tensor& false_positives,
-                            const at::Tensor& positives) const = 0;
+  enum class Others { kFalsePositives, kFalseNegatives };
+  PrecisionRecallBase(PrecisionRecallOptions options, const std::string& name, Others others);
 
  private:
   void update(const at::Tensor& labels, const at::Tensor& predictions,
               const std::optional<at::Tensor>& sample_weight) const final;
   PrecisionRecallOptions options_;
+  Others others_;
   at::Tensor thresholds_;                   // ascending
   std::vector<std::int64_t> sorted_index_;  // [index in options_.thresholds]: index in thresholds_
 };
@@ -50,10 +49,6 @@ class Precision final : public PrecisionRecallBase {
  public:
   /// Throws kInvalidArgument for thresholds outside of [0, 1] and a `top_k` below 1.
   explicit Precision(PrecisionRecallOptions options = {}, const std::string& name = "precision");
-
- private:
-  at::Tensor others(const at::Tensor& true_positives, const at::Tensor& false_positives,
-                    const at::Tensor& positives) const override;
 };
 
 /// The fraction of positive labels that were predicted positive. Shapes as for `Precision`. Keras:
@@ -62,10 +57,6 @@ class Recall final : public PrecisionRecallBase {
  public:
   /// Throws kInvalidArgument for thresholds outside of [0, 1] and a `top_k` below 1.
   explicit Recall(PrecisionRecallOptions options = {}, const std::string& name = "recall");
-
- private:
-  at::Tensor others(const at::Tensor& true_positives, const at::Tensor& false_positives,
-                    const at::Tensor& positives) const override;
 };
 
 }  // namespace brigade::metrics

@@ -31,28 +31,30 @@ at::Tensor normalized(const at::Tensor& vectors) {
 
 }  // namespace
 
-at::Tensor MeanSquaredError::values(const at::Tensor& labels, const at::Tensor& predictions) const {
-  return squared_errors("MeanSquaredError", labels, predictions);
-}
+MeanSquaredError::MeanSquaredError(const std::string& name)
+    : MeanOfExamples(name, [](const at::Tensor& labels, const at::Tensor& predictions) {
+        return squared_errors("MeanSquaredError", labels, predictions);
+      }) {}
 
-at::Tensor RootMeanSquaredError::values(const at::Tensor& labels,
-                                        const at::Tensor& predictions) const {
-  return squared_errors("RootMeanSquaredError", labels, predictions);
-}
+RootMeanSquaredError::RootMeanSquaredError(const std::string& name)
+    : MeanOfExamples(name, [](const at::Tensor& labels, const at::Tensor& predictions) {
+        return squared_errors("RootMeanSquaredError", labels, predictions);
+      }) {}
 
 double RootMeanSquaredError::result() const {
   return std::sqrt(MeanOfExamples::result());
 }
 
-at::Tensor MeanAbsoluteError::values(const at::Tensor& labels,
-                                     const at::Tensor& predictions) const {
-  const internal::Pair pair = doubles("MeanAbsoluteError", labels, predictions);
-  return mean_per_example((pair.predictions - pair.labels).abs());
-}
+MeanAbsoluteError::MeanAbsoluteError(const std::string& name)
+    : MeanOfExamples(name, [](const at::Tensor& labels, const at::Tensor& predictions) {
+        const internal::Pair pair = doubles("MeanAbsoluteError", labels, predictions);
+        return mean_per_example((pair.predictions - pair.labels).abs());
+      }) {}
 
-at::Tensor CosineSimilarity::values(const at::Tensor& labels, const at::Tensor& predictions) const {
-  const internal::Pair pair = doubles("CosineSimilarity", labels, predictions);
-  return (normalized(pair.labels) * normalized(pair.predictions)).sum(-1);
-}
+CosineSimilarity::CosineSimilarity(const std::string& name)
+    : MeanOfExamples(name, [](const at::Tensor& labels, const at::Tensor& predictions) {
+        const internal::Pair pair = doubles("CosineSimilarity", labels, predictions);
+        return (normalized(pair.labels) * normalized(pair.predictions)).sum(-1);
+      }) {}
 
 }  // namespace brigade::metrics

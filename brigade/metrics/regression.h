@@ -15,42 +15,27 @@ namespace brigade::metrics {
 /// The mean of (prediction - label)^2. Keras: MeanSquaredError.
 class MeanSquaredError final : public MeanOfExamples {
  public:
-  explicit MeanSquaredError(const std::string& name = "mean_squared_error")
-      : MeanOfExamples(name) {}
-
- private:
-  at::Tensor values(const at::Tensor& labels, const at::Tensor& predictions) const override;
+  explicit MeanSquaredError(const std::string& name = "mean_squared_error");
 };
 
 /// The square root of MeanSquaredError. Keras: RootMeanSquaredError.
 class RootMeanSquaredError final : public MeanOfExamples {
  public:
-  explicit RootMeanSquaredError(const std::string& name = "root_mean_squared_error")
-      : MeanOfExamples(name) {}
+  explicit RootMeanSquaredError(const std::string& name = "root_mean_squared_error");
   double result() const override;
-
- private:
-  at::Tensor values(const at::Tensor& labels, const at::Tensor& predictions) const override;
 };
 
 /// The mean of |prediction - label|. Keras: MeanAbsoluteError.
 class MeanAbsoluteError final : public MeanOfExamples {
  public:
-  explicit MeanAbsoluteError(const std::string& name = "mean_absolute_error")
-      : MeanOfExamples(name) {}
-
- private:
-  at::Tensor values(const at::Tensor& labels, const at::Tensor& predictions) const override;
+  explicit MeanAbsoluteError(const std::string& name = "mean_absolute_error");
 };
 
 /// The mean cosine of the angle between labels and predictions along the last dimension; 0 for a
 /// vector of zeros. Keras: CosineSimilarity.
 class CosineSimilarity final : public MeanOfExamples {
  public:
-  explicit CosineSimilarity(const std::string& name = "cosine_similarity") : MeanOfExamples(name) {}
-
- private:
-  at::Tensor values(const at::Tensor& labels, const at::Tensor& predictions) const override;
+  explicit CosineSimilarity(const std::string& name = "cosine_similarity");
 };
 
 }  // namespace brigade::metrics

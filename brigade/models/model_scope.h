@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "brigade/variables/graph.h"
 #include "brigade/variables/variable_scope.h"
 
 namespace brigade::models {
@@ -11,7 +12,15 @@ namespace brigade::models {
 /// while this object lives, or none if neither is set.
 class [[nodiscard]] ModelScope {
  public:
-  ModelScope(const std::string& scope, variables::Reuse reuse);
+  ModelScope(const std::string& scope, variables::Reuse reuse) {
+    const variables::VariableScopeOptions options{.reuse = reuse};
+    if (!scope.empty()) {
+      opened_.emplace(variables::require_graph("a model function"), scope, options);
+    } else if (reuse != variables::Reuse::kInherit) {
+      opened_.emplace(variables::require_graph("a model function"), variables::get_variable_scope(),
+                      options);
+    }
+  }
 
  private:
   std::optional<variables::OpenVariableScope> opened_;

@@ -17,14 +17,19 @@
 namespace brigade::optim {
 namespace {
 
-/// A field of a schedule's struct, with its name in a configuration.
+/// Throws unless the value of a schedule's field is allowed.
+template <class Value>
+using Check = void (*)(std::string_view schedule, std::string_view field, const Value& value);
+
+/// A field of a schedule's struct, with its name in a configuration; `check` null: any value.
 template <class Options, class Value>
 struct Field {
   std::string_view name;
   Value Options::*member;
+  Check<Value> check = nullptr;
 };
 template <class Options, class Value>
-Field(std::string_view, Value Options::*) -> Field<Options, Value>;
+Field(std::string_view, Value Options::*, Check<Value> = nullptr) -> Field<Options, Value>;
 
 /// Throws kInvalidArgument, "NAME: FIELD is VALUE and must be ALLOWED."
 template <class Value>
@@ -36,49 +41,50 @@ void check_field(bool holds, std::string_view name, std::string_view field, cons
 }
 
 /// A rate may be any non-negative number.
-void check_rate(std::string_view name, std::string_view field, double rate) {
+void check_rate(std::string_view name, std::string_view field, const double& rate) {
   check_field(rate >= 0 && rate <= std::numeric_limits<double>::max(), name, field, rate,
               "at least 0 and finite");
 }
 
-void check_steps(std::string_view name, std::string_view field, std::int64_t steps) {
+void check_steps(std::string_view name, std::string_view field, const std::int64_t& steps) {
   check_field(steps > 0, name, field, steps, "at least 1");
 }
 
-void check_alpha(std::string_view name, double alpha) {
-  check_field(alpha >= 0 && alpha <= 1, name, "alpha", alpha, "in [0, 1]");
+void check_fraction(std::string_view name, std::string_view field, const double& fraction) {
+  check_field(fraction >= 0 && fraction <= 1, name, field, fraction, "in [0, 1]");
 }
 
-void check_given(std::string_view name, std::string_view which, const SchedulePtr& given) {
-  check_argument(given != nullptr, base::str_cat("Schedule ", name, ": ", which,
+void check_power(std::string_view name, std::string_view field, const double& power) {
+  check_field(power > 0 && std::isfinite(power), name, field, power, "above 0 and finite");
+}
+
+void check_growth(std::string_view name, std::string_view field, const double& factor) {
+  check_field(factor >= 1 && std::isfinite(factor), name, field, factor, "at least 1 and finite");
+}
+
+void check_given(std::string_view name, std::string_view field, const SchedulePtr& given) {
+  check_argument(given != nullptr, base::str_cat("Schedule ", name, ": ", field,
                                                  " is missing; give it a schedule, for example "
                                                  "ConstantRate{.learning_rate = 0.1}.schedule()."));
 }
 
-// Each struct has three functions: its rate at a step, its fields, and the check of their values.
+// Each struct has two functions: its rate at a step, and its fields with their checks.
 
 double rate_at(const ConstantRate& o, std::int64_t) {
   return o.learning_rate;
 }
 constexpr auto fields_of(const ConstantRate&) {
-  return std::make_tuple(Field{"learning_rate", &ConstantRate::learning_rate});
-}
-void check_values(const ConstantRate& o) {
-  check_rate(o.kName, "learning_rate", o.learning_rate);
+  return std::make_tuple(Field{"learning_rate", &ConstantRate::learning_rate, check_rate});
 }
 
 double rate_at(const StepDecay& o, std::int64_t step) {
   return o.initial_learning_rate * std::pow(o.factor, static_cast<double>(step / o.step_size));
 }
 constexpr auto fields_of(const StepDecay&) {
-  return std::make_tuple(Field{"initial_learning_rate", &StepDecay::initial_learning_rate},
-                         Field{"step_size", &StepDecay::step_size},
-                         Field{"factor", &StepDecay::factor});
-}
-void check_values(const StepDecay& o) {
-  check_rate(o.kName, "initial_learning_rate", o.initial_learning_rate);
-  check_steps(o.kName, "step_size", o.step_size);
-  check_rate(o.kName, "factor", o.factor);
+  return std::make_tuple(
+      Field{"initial_learning_rate", &StepDecay::initial_learning_rate, check_rate},
+      Field{"step_size", &StepDecay::step_size, check_steps},
+      Field{"factor", &StepDecay::factor, check_rate});
 }
 
 /// step / decay_steps, rounded down for a staircase.
@@ -99,19 +105,11 @@ requires requires(const Options& o) {
   o.staircase;
 }
 constexpr auto fields_of(const Options&) {
-  return std::make_tuple(Field{"initial_learning_rate", &Options::initial_learning_rate},
-                         Field{"decay_steps", &Options::decay_steps},
-                         Field{"decay_rate", &Options::decay_rate},
-                         Field{"staircase", &Options::staircase});
-}
-template <class Options>
-requires requires(const Options& o) {
-  o.staircase;
-}
-void check_values(const Options& o) {
-  check_rate(o.kName, "initial_learning_rate", o.initial_learning_rate);
-  check_steps(o.kName, "decay_steps", o.decay_steps);
-  check_rate(o.kName, "decay_rate", o.decay_rate);
+  return std::make_tuple(
+      Field{"initial_learning_rate", &Options::initial_learning_rate, check_rate},
+      Field{"decay_steps", &Options::decay_steps, check_steps},
+      Field{"decay_rate", &Options::decay_rate, check_rate},
+      Field{"staircase", &Options::staircase});
 }
 
 double rate_at(const PolynomialDecay& o, std::int64_t step) {
@@ -127,18 +125,12 @@ double rate_at(const PolynomialDecay& o, std::int64_t step) {
          o.end_learning_rate;
 }
 constexpr auto fields_of(const PolynomialDecay&) {
-  return std::make_tuple(Field{"initial_learning_rate", &PolynomialDecay::initial_learning_rate},
-                         Field{"decay_steps", &PolynomialDecay::decay_steps},
-                         Field{"end_learning_rate", &PolynomialDecay::end_learning_rate},
-                         Field{"power", &PolynomialDecay::power},
-                         Field{"cycle", &PolynomialDecay::cycle});
-}
-void check_values(const PolynomialDecay& o) {
-  check_rate(o.kName, "initial_learning_rate", o.initial_learning_rate);
-  check_steps(o.kName, "decay_steps", o.decay_steps);
-  check_rate(o.kName, "end_learning_rate", o.end_learning_rate);
-  check_field(o.power > 0 && std::isfinite(o.power), o.kName, "power", o.power,
-              "above 0 and finite");
+  return std::make_tuple(
+      Field{"initial_learning_rate", &PolynomialDecay::initial_learning_rate, check_rate},
+      Field{"decay_steps", &PolynomialDecay::decay_steps, check_steps},
+      Field{"end_learning_rate", &PolynomialDecay::end_learning_rate, check_rate},
+      Field{"power", &PolynomialDecay::power, check_power},
+      Field{"cycle", &PolynomialDecay::cycle});
 }
 
 double rate_at(const PiecewiseConstantDecay& o, std::int64_t step) {
@@ -170,14 +162,10 @@ double rate_at(const CosineDecay& o, std::int64_t step) {
   return o.initial_learning_rate * ((1.0 - o.alpha) * cosine_from_one_to_zero(fraction) + o.alpha);
 }
 constexpr auto fields_of(const CosineDecay&) {
-  return std::make_tuple(Field{"initial_learning_rate", &CosineDecay::initial_learning_rate},
-                         Field{"decay_steps", &CosineDecay::decay_steps},
-                         Field{"alpha", &CosineDecay::alpha});
-}
-void check_values(const CosineDecay& o) {
-  check_rate(o.kName, "initial_learning_rate", o.initial_learning_rate);
-  check_steps(o.kName, "decay_steps", o.decay_steps);
-  check_alpha(o.kName, o.alpha);
+  return std::make_tuple(
+      Field{"initial_learning_rate", &CosineDecay::initial_learning_rate, check_rate},
+      Field{"decay_steps", &CosineDecay::decay_steps, check_steps},
+      Field{"alpha", &CosineDecay::alpha, check_fraction});
 }
 
 /// The position of a step: the index of its decay, and how far it is in it.
@@ -211,18 +199,11 @@ double rate_at(const CosineDecayRestarts& o, std::int64_t step) {
 }
 constexpr auto fields_of(const CosineDecayRestarts&) {
   return std::make_tuple(
-      Field{"initial_learning_rate", &CosineDecayRestarts::initial_learning_rate},
-      Field{"first_decay_steps", &CosineDecayRestarts::first_decay_steps},
-      Field{"t_mul", &CosineDecayRestarts::t_mul}, Field{"m_mul", &CosineDecayRestarts::m_mul},
-      Field{"alpha", &CosineDecayRestarts::alpha});
-}
-void check_values(const CosineDecayRestarts& o) {
-  check_rate(o.kName, "initial_learning_rate", o.initial_learning_rate);
-  check_steps(o.kName, "first_decay_steps", o.first_decay_steps);
-  check_field(o.t_mul >= 1 && std::isfinite(o.t_mul), o.kName, "t_mul", o.t_mul,
-              "at least 1 and finite");
-  check_rate(o.kName, "m_mul", o.m_mul);
-  check_alpha(o.kName, o.alpha);
+      Field{"initial_learning_rate", &CosineDecayRestarts::initial_learning_rate, check_rate},
+      Field{"first_decay_steps", &CosineDecayRestarts::first_decay_steps, check_steps},
+      Field{"t_mul", &CosineDecayRestarts::t_mul, check_growth},
+      Field{"m_mul", &CosineDecayRestarts::m_mul, check_rate},
+      Field{"alpha", &CosineDecayRestarts::alpha, check_fraction});
 }
 
 double rate_at(const WarmUp& o, std::int64_t step) {
@@ -231,14 +212,9 @@ double rate_at(const WarmUp& o, std::int64_t step) {
   return ((*o.then)(0) - o.initial_learning_rate) * fraction + o.initial_learning_rate;
 }
 constexpr auto fields_of(const WarmUp&) {
-  return std::make_tuple(Field{"initial_learning_rate", &WarmUp::initial_learning_rate},
-                         Field{"warmup_steps", &WarmUp::warmup_steps},
-                         Field{"then", &WarmUp::then});
-}
-void check_values(const WarmUp& o) {
-  check_rate(o.kName, "initial_learning_rate", o.initial_learning_rate);
-  check_steps(o.kName, "warmup_steps", o.warmup_steps);
-  check_given(o.kName, "then", o.then);
+  return std::make_tuple(Field{"initial_learning_rate", &WarmUp::initial_learning_rate, check_rate},
+                         Field{"warmup_steps", &WarmUp::warmup_steps, check_steps},
+                         Field{"then", &WarmUp::then, check_given});
 }
 
 double rate_at(const ScaledWithGlobalBatch& o, std::int64_t step) {
@@ -246,14 +222,17 @@ double rate_at(const ScaledWithGlobalBatch& o, std::int64_t step) {
          (static_cast<double>(o.global_batch) / static_cast<double>(o.base_batch));
 }
 constexpr auto fields_of(const ScaledWithGlobalBatch&) {
-  return std::make_tuple(Field{"schedule", &ScaledWithGlobalBatch::schedule_to_scale},
-                         Field{"base_batch", &ScaledWithGlobalBatch::base_batch},
-                         Field{"global_batch", &ScaledWithGlobalBatch::global_batch});
+  return std::make_tuple(Field{"schedule", &ScaledWithGlobalBatch::schedule_to_scale, check_given},
+                         Field{"base_batch", &ScaledWithGlobalBatch::base_batch, check_steps},
+                         Field{"global_batch", &ScaledWithGlobalBatch::global_batch, check_steps});
 }
-void check_values(const ScaledWithGlobalBatch& o) {
-  check_given(o.kName, "schedule", o.schedule_to_scale);
-  check_steps(o.kName, "base_batch", o.base_batch);
-  check_steps(o.kName, "global_batch", o.global_batch);
+
+template <class Options>
+void check_values(const Options& o) {
+  const auto check = [&](const auto& field) {
+    if (field.check != nullptr) field.check(o.kName, field.name, o.*field.member);
+  };
+  std::apply([&](const auto&... field) { (check(field), ...); }, fields_of(o));
 }
 
 template <class Value>

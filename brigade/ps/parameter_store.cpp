@@ -62,6 +62,56 @@ std::string value_name(std::string_view variable) {
 
 }  // namespace
 
+/// Tickets of parameters, used one after another. Those that are left are given up in the
+/// destructor: later tickets would wait for them forever.
+class ParameterStore::Tickets {
+ public:
+  Tickets() = default;
+  Tickets(const Tickets&) = delete;
+  Tickets& operator=(const Tickets&) = delete;
+  ~Tickets() {
+    while (next_ < drawn_.size()) {
+      const auto& [parameter, ticket] = drawn_[next_++];
+      const concurrency::TicketMutex::Hold hold(parameter->order(), ticket);
+    }
+  }
+
+  void reserve(std::size_t count) { drawn_.reserve(count); }
+  void draw(Parameter& parameter) { drawn_.emplace_back(&parameter, parameter.order().draw()); }
+  std::size_t size() const { return drawn_.size(); }
+  /// Calls `function(parameter, ticket)`, which must hold the ticket, with the next one.
+  template <class Function>
+  auto use(const Function& function) {
+    const auto& [parameter, ticket] = drawn_[next_++];
+    return function(*parameter, ticket);
+  }
+
+ private:
+  std::vector<std::pair<Parameter*, std::uint64_t>> drawn_;
+  std::size_t next_ = 0;
+};
+
+/// What `create` makes, ready to be used.
+struct ParameterStore::Created {
+  explicit Created(const UpdateRecord& record)
+      : rule(optim::rule_from_config(record.header.at(kRule))) {
+    for (std::size_t i = 0; i < record.tensors.size(); ++i) {
+      const auto& [name, value] = record.tensors[i];
+      parameters.emplace(
+          name, std::make_unique<Parameter>(Parameter::State{.value = value, .slots = {}},
+                                            record.header.as_bool(kIsTrainable, i), *rule));
+    }
+  }
+  optim::UpdateRulePtr rule;
+  Parameters parameters;
+};
+
+void ParameterStore::install(Created created) noexcept {
+  learning_rate_ = created.rule->defaults().learning_rate;
+  rule_ = std::move(created.rule);
+  parameters_ = std::move(created.parameters);
+}
+
 ParameterStore::ParameterStore(std::shared_ptr<io::FileSystem> files, ParameterStoreOptions options)
     : files_(std::move(files)), options_(std::move(options)) {
   const std::int64_t covered = load_snapshot();
@@ -87,6 +137,10 @@ void ParameterStore::create(std::span<const Creation> variables, const optim::Up
   for (const Creation& each : variables) {
     check_argument(names.insert(each.name).second,
                    base::str_cat("Variable ", base::quoted(each.name), " is created twice."));
+    check_argument(!each.is_trainable || each.value.is_floating_point(),
+                   base::str_cat("Variable ", base::quoted(each.name), " is trainable and ",
+                                 describe(each.value.scalar_type(), each.value.sizes()),
+                                 ": trainable variables are of floating point."));
     record.header[kIsTrainable].push_back(each.is_trainable);
     record.tensors.push_back({each.name, each.value});
   }
@@ -95,9 +149,9 @@ void ParameterStore::create(std::span<const Creation> variables, const optim::Up
   {
     const concurrency::MutexLock lock(order_);
     if (rule_ == nullptr) {
-      const UpdateRecord own = decode_update(bytes);  // tensors that nobody else changes
+      Created created(decode_update(bytes));  // with tensors that nobody else changes
       number = log_->append(std::move(bytes));
-      apply_creation(own);
+      install(std::move(created));
     } else if (has_same(variables, *rule)) {
       number = log_->appended();
     } else {
@@ -142,22 +196,26 @@ void ParameterStore::admit(int worker, std::int64_t incarnation, Time deadline) 
   std::int64_t number = 0;
   {
     const concurrency::MutexLock lock(order_);
+    coordination::PushLedger next = ledger_;  // so that nothing is logged that cannot be done
+    next.admit(worker, incarnation);
     number = log_->append(std::move(bytes));
-    ledger_.admit(worker, incarnation);
+    std::swap(ledger_, next);
   }
   log_->wait_committed(number, deadline);
 }
 
 std::vector<Parameter::Reading> ParameterStore::pull(std::span<const std::string> names) const {
-  std::vector<Access> accesses;
+  Tickets tickets;
   {
     const concurrency::MutexLock lock(order_);
-    std::vector<Parameter*> found;
-    for (const std::string& name : names) found.push_back(&parameter(name));
-    for (Parameter* each : found) accesses.push_back({each, each->order().draw()});
+    check_usable();
+    tickets.reserve(names.size());
+    for (const std::string& name : names) tickets.draw(parameter(name));
   }
   std::vector<Parameter::Reading> readings;
-  for (const Access& each : accesses) readings.push_back(each.parameter->read(each.ticket));
+  for (std::size_t i = 0; i < names.size(); ++i)
+    readings.push_back(
+        tickets.use([](const Parameter& each, std::uint64_t ticket) { return each.read(ticket); }));
   return readings;
 }
 
@@ -169,31 +227,41 @@ coordination::PushVerdict ParameterStore::push(const coordination::PushId& id,
   for (const checkpoint::NamedTensor& each : gradients)
     record.tensors.push_back({each.name, each.tensor.contiguous()});
   std::string bytes = encode_update(record);  // outside of the lock: it may be long
-  std::vector<Access> accesses;
+  Tickets tickets;
   optim::UpdateRulePtr rule;
   optim::Hyperparameters rates;
   std::int64_t number = 0;
   PushVerdict verdict = PushVerdict::kApply;
   {
     const concurrency::MutexLock lock(order_);
+    check_usable();
+    check_state(rule_ != nullptr, kNotCreated);
     check_gradients(record.tensors);
     verdict = ledger_.judge(id);
     if (verdict == PushVerdict::kGap || verdict == PushVerdict::kFenced) return verdict;
     if (verdict == PushVerdict::kApply) {
-      number = log_->append(std::move(bytes));
-      ledger_.record(id);
+      tickets.reserve(record.tensors.size());  // nothing below throws once the log has the push
       rule = rule_;
       rates = hyperparameters();
-      for (const checkpoint::NamedTensor& each : record.tensors) {
-        Parameter& own = parameter(each.name);
-        accesses.push_back({&own, own.order().draw()});
-      }
+      coordination::PushLedger next = ledger_;
+      next.record(id);
+      number = log_->append(std::move(bytes));
+      std::swap(ledger_, next);
+      for (const checkpoint::NamedTensor& each : record.tensors) tickets.draw(parameter(each.name));
     } else {
       number = log_->appended();  // its record is among these, perhaps not yet on the disk
     }
   }
-  for (std::size_t i = 0; i < accesses.size(); ++i)
-    accesses[i].parameter->update(accesses[i].ticket, *rule, record.tensors[i].tensor, rates);
+  try {
+    for (std::size_t i = 0; i < tickets.size(); ++i)
+      tickets.use([&](Parameter& each, std::uint64_t ticket) {
+        each.update(ticket, *rule, record.tensors[i].tensor, rates);
+      });
+  } catch (...) {
+    const concurrency::MutexLock lock(order_);
+    has_failed_ = true;
+    throw;
+  }
   log_->wait_committed(number, deadline);
   return verdict;
 }
@@ -202,25 +270,30 @@ void ParameterStore::snapshot() {
   const concurrency::MutexLock one_at_a_time(snapshots_);
   checkpoint::Contents contents;
   std::int64_t covered = 0;
-  std::vector<std::pair<std::string, Access>> accesses;
+  Tickets tickets;
+  std::vector<std::string> names;
   optim::UpdateRulePtr rule;
   {
     const concurrency::MutexLock lock(order_);
+    check_usable();
     check_state(rule_ != nullptr, kNotCreated);
     rule = rule_;
     covered = log_->appended();
     contents.state[kRule] = rule_->config();
     contents.state[kRate] = learning_rate_;
     contents.state[kLedger] = ledger_.save();
-    for (const auto& [name, each] : parameters_)
-      accesses.push_back({name, {each.get(), each->order().draw()}});
+    for (const auto& [name, each] : parameters_) names.push_back(name);
+    tickets.reserve(names.size());
+    for (const auto& [name, each] : parameters_) tickets.draw(*each);
   }
   contents.state[kVariables] = io::StateTree::dict();
-  for (const auto& [name, access] : accesses) {
-    const Parameter::State state = access.parameter->state(access.ticket);
+  for (const std::string& name : names) {
     io::StateTree& saved = contents.state[kVariables][name];
+    const Parameter::State state = tickets.use([&](const Parameter& each, std::uint64_t ticket) {
+      saved[kIsTrainable] = each.is_trainable();
+      return each.state(ticket);
+    });
     saved[kUpdates] = state.updates;
-    saved[kIsTrainable] = access.parameter->is_trainable();
     contents.tensors.push_back({value_name(name), state.value});
     for (std::size_t slot = 0; slot < state.slots.size(); ++slot)
       contents.tensors.push_back({slot_name(name, rule->slots()[slot].name), state.slots[slot]});
@@ -240,6 +313,12 @@ std::vector<std::string> ParameterStore::names() const {
   std::vector<std::string> names;
   for (const auto& [name, each] : parameters_) names.push_back(name);
   return names;
+}
+
+void ParameterStore::check_usable() const {
+  check_state(!has_failed_,
+              "An update of the server's variables failed in the middle: restart the server, which "
+              "then applies it from its log.");
 }
 
 Parameter& ParameterStore::parameter(std::string_view name) const {
@@ -314,7 +393,7 @@ void ParameterStore::replay(std::string_view bytes) {
   const UpdateRecord record = decode_update(bytes);
   const concurrency::MutexLock lock(order_);
   const std::string& kind = record.header.as_string(kKind);
-  if (kind == kCreate) return apply_creation(record);
+  if (kind == kCreate) return install(Created(record));
   if (kind == kRate) {
     learning_rate_ = record.header.as_double(kRate);
   } else if (kind == kAdmit) {
@@ -330,17 +409,6 @@ void ParameterStore::replay(std::string_view bytes) {
     throw Error(ErrorCode::kUnimplemented,
                 base::str_cat("The server's log has a record of kind ", base::quoted(kind),
                               ", which a newer Brigade wrote: use that version."));
-  }
-}
-
-void ParameterStore::apply_creation(const UpdateRecord& record) {
-  rule_ = optim::rule_from_config(record.header.at(kRule));
-  learning_rate_ = rule_->defaults().learning_rate;
-  for (std::size_t i = 0; i < record.tensors.size(); ++i) {
-    const auto& [name, value] = record.tensors[i];
-    parameters_.emplace(
-        name, std::make_unique<Parameter>(Parameter::State{.value = value, .slots = {}},
-                                          record.header.as_bool(kIsTrainable, i), *rule_));
   }
 }
 

@@ -29,7 +29,8 @@ struct Creation {
 };
 
 struct ParameterStoreOptions {
-  /// The server's folder, created if it is missing; one server at a time may use it.
+  /// The server's folder, created if it is missing. One store at a time may use it: a server holds
+  /// an `io::LockFile` in it.
   io::Path folder;
   coordination::UpdateLogOptions log = {};
 };
@@ -39,7 +40,10 @@ struct ParameterStoreOptions {
 /// it.
 ///
 /// Every change is in the log, on the disk, before its call returns. A store that is opened after a
-/// crash has all changes whose calls returned, none twice, and the same bits.
+/// crash has all changes whose calls returned, none twice, and the same bits. A pull may see
+/// changes whose calls have not returned; after a crash these may be gone, or be made again in
+/// another order. If an update fails in the middle (memory ran out), the store throws
+/// kFailedPrecondition from then on: opened again, it is whole.
 ///
 /// Thread-safety: all functions from any thread. Changes have one order, that of the log, for all
 /// variables; changes of different variables run at the same time.
@@ -58,8 +62,10 @@ class ParameterStore {
   /// Whether `create` was called: before that there is nothing to pull.
   bool is_created() const;
   /// Creates all variables, and the rule that updates them. The same call again, by a chief that
-  /// did not get the answer, or that was restarted, changes nothing. Throws kInvalidArgument for
-  /// two variables of one name, kAlreadyExists if the store has other variables (names, shapes,
+  /// did not get the answer, or that was restarted, changes nothing. Together the values are one
+  /// record of the log. Throws kInvalidArgument for two variables of one name, a trainable variable
+  /// that is not of floating point, and a rule that `optim::rule_from_config` cannot make;
+  /// kAlreadyExists if the store has other variables (names, shapes,
   /// dtypes) or another rule. Throws as `push` at `deadline`.
   void create(std::span<const Creation> variables, const optim::UpdateRulePtr& rule, Time deadline);
 
@@ -92,13 +98,10 @@ class ParameterStore {
   std::vector<std::string> names() const;
 
  private:
-  /// A parameter and a ticket for it.
-  struct Access {
-    Parameter* parameter;
-    std::uint64_t ticket;
-  };
+  class Tickets;
   using Parameters = std::map<std::string, std::unique_ptr<Parameter>, std::less<>>;
 
+  void check_usable() const BRIGADE_REQUIRES(order_);
   Parameter& parameter(std::string_view name) const BRIGADE_REQUIRES(order_);
   void check_gradients(std::span<const checkpoint::NamedTensor> gradients) const
       BRIGADE_REQUIRES(order_);
@@ -106,7 +109,8 @@ class ParameterStore {
       BRIGADE_REQUIRES(order_);
   std::int64_t load_snapshot();
   void replay(std::string_view bytes);
-  void apply_creation(const UpdateRecord& record) BRIGADE_REQUIRES(order_);
+  struct Created;
+  void install(Created created) noexcept BRIGADE_REQUIRES(order_);
   optim::Hyperparameters hyperparameters() const BRIGADE_REQUIRES(order_);
 
   const std::shared_ptr<io::FileSystem> files_;
@@ -119,6 +123,7 @@ class ParameterStore {
   optim::UpdateRulePtr rule_ BRIGADE_GUARDED_BY(order_);  // null before `create`
   double learning_rate_ BRIGADE_GUARDED_BY(order_) = 0;
   coordination::PushLedger ledger_ BRIGADE_GUARDED_BY(order_);
+  bool has_failed_ BRIGADE_GUARDED_BY(order_) = false;  // values are not what the log says
 
   concurrency::Mutex snapshots_;  // one snapshot at a time
   std::unique_ptr<checkpoint::Saver> saver_ BRIGADE_GUARDED_BY(snapshots_);

@@ -140,6 +140,29 @@ TEST(ParameterStore, ABadPushChangesNothing) {
             ErrorCode::kNotFound);
 }
 
+TEST(ParameterStore, WhatCannotBeAppliedIsNotLogged) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  {
+    ParameterStore store(files, kOptions);
+    EXPECT_EQ(code_of([&] {
+                store.push({0, 0, 1}, Gradients{}, soon());
+              }),
+              ErrorCode::kFailedPrecondition)
+        << "before the variables are created";
+    EXPECT_EQ(code_of([&] { store.admit(-1, 0, soon()); }), ErrorCode::kInvalidArgument);
+    const std::vector<Creation> counts = {{"count", at::zeros({}, at::kLong)}};
+    EXPECT_EQ(code_of([&] { store.create(counts, optim::Sgd{}.rule(), soon()); }),
+              ErrorCode::kInvalidArgument)
+        << "trainable, and no floating point";
+    store.create(model(), optim::Sgd{}.rule(), soon());
+    store.push({0, 0, 1}, gradients(1), soon());
+    EXPECT_EQ(code_of([&] { store.admit(0, -1, soon()); }), ErrorCode::kInvalidArgument);
+    store.snapshot();
+  }
+  ParameterStore opened(files, kOptions);
+  EXPECT_EQ(opened.push({0, 0, 2}, gradients(1), soon()), PushVerdict::kApply);
+}
+
 TEST(ParameterStore, OpenedAgainItHasTheSameBitsAndKnowsWhatWasApplied) {
   for (const bool has_snapshot : {false, true}) {
     const auto files = std::make_shared<io::MemoryFileSystem>();

@@ -1,4 +1,4 @@
-#include "brigade/rpc/connection_storm.h"
+#include "brigade/rpc/acceptor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

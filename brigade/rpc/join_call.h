@@ -1,14 +1,16 @@
 #pragma once
 
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 
+#include "brigade/concurrency/mutex.h"
+#include "brigade/rpc/proto/rendezvous.grpc.pb.h"
 #include "brigade/rpc/protocol.h"
-
-namespace grpc {
-class Channel;
-}
 
 namespace brigade::rpc {
 
@@ -33,13 +35,29 @@ class JoinCall {
     std::function<void(const MembershipEnd&)> on_end;
     std::function<void(const Closure&)> on_close;
   };
-  virtual ~JoinCall() = default;  // cancels, and waits for the thread
-  virtual void beat() = 0;
-  virtual void leave() = 0;
-  virtual void cancel() = 0;
-};
 
-std::unique_ptr<JoinCall> start_join_call(std::shared_ptr<grpc::Channel> channel,
-                                          const Hello& hello, JoinCall::Handlers handlers);
+  JoinCall(std::shared_ptr<grpc::Channel> channel, const Hello& hello, Handlers handlers);
+  /// Cancels, and waits for the thread.
+  ~JoinCall();
+  JoinCall(const JoinCall&) = delete;
+  JoinCall& operator=(const JoinCall&) = delete;
+
+  void beat();
+  void leave();
+  void cancel() { context_.TryCancel(); }
+
+ private:
+  void run(const Hello& hello);
+  void write(const proto::FromMember& message);
+  void handle(const proto::ToMember& message);
+
+  std::unique_ptr<proto::Rendezvous::Stub> stub_;
+  const Handlers handlers_;
+  grpc::ClientContext context_;
+  concurrency::Mutex mutex_;  // one writer at a time
+  grpc::ClientReaderWriter<proto::FromMember, proto::ToMember>* stream_ BRIGADE_GUARDED_BY(mutex_) =
+      nullptr;
+  std::jthread thread_;
+};
 
 }  // namespace brigade::rpc

@@ -1,4 +1,4 @@
-#include "brigade/rpc/local_membership.h"
+#include "brigade/rpc/remote.h"
 
 #include <map>
 #include <utility>
@@ -43,14 +43,14 @@ class LocalMembership final : public cluster::Membership {
 
   std::int64_t add(std::string_view key, std::int64_t delta) override {
     const concurrency::MutexLock lock(mutex_);
-    const auto sum = keys_.add(key, delta).sum;
+    const std::int64_t sum = keys_.add(key, delta);
     is_set_.notify_all();
     return sum;
   }
 
   std::int64_t append(std::string_view key, std::string_view value) override {
     const concurrency::MutexLock lock(mutex_);
-    const std::int64_t number = keys_.append(key, value).number;
+    const std::int64_t number = keys_.append(key, value);
     is_set_.notify_all();
     return number;
   }

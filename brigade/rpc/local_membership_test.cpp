@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "brigade/base/error.h"
-#include "brigade/rpc/local_membership.h"
+#include "brigade/rpc/remote.h"
 
 namespace brigade::rpc {
 namespace {

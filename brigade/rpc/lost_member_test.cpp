@@ -23,10 +23,10 @@ std::unique_ptr<JoinCall> say_hello(const RendezvousServer& server, int rank, in
   const Hello hello{.member = {rank, {"worker", rank}, "elsewhere", 4711},
                     .world_size = world_size,
                     .start_timeout = seconds(20)};
-  return start_join_call(make_channel(server.address(), std::nullopt), hello,
-                         {.on_event = [](const Event&) {},
-                          .on_end = [](const MembershipEnd&) {},
-                          .on_close = [](const Closure&) {}});
+  return std::make_unique<JoinCall>(make_channel(server.address(), std::nullopt), hello,
+                                    JoinCall::Handlers{.on_event = [](const Event&) {},
+                                                       .on_end = [](const MembershipEnd&) {},
+                                                       .on_close = [](const Closure&) {}});
 }
 
 TEST(LostMember, BrokenConnectionIsImmediatelyALossForAll) {
@@ -68,7 +68,7 @@ TEST(LostMember, SilentMemberIsLostAfterThePeerTimeoutAndIsNotified) {
   const Hello hello{.member = {1, {"worker", 1}, "elsewhere", 4711},
                     .world_size = 2,
                     .start_timeout = seconds(20)};
-  const auto silent = start_join_call(
+  const JoinCall silent(
       make_channel(server->address(), std::nullopt), hello,
       {.on_event = [](const Event&) {},
        .on_end = [&](const MembershipEnd& ending) { is_told = ending.error.has_value(); },

@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <functional>
+#include <utility>
 
 #include "brigade/concurrency/mutex.h"
 
@@ -14,10 +15,32 @@ namespace brigade::rpc {
 class Outbox {
  public:
   /// Call it while holding the lock that decides the order.
-  void post(std::function<void()> call);
+  void post(std::function<void()> call) {
+    const concurrency::MutexLock lock(mutex_);
+    calls_.push_back(std::move(call));
+  }
   /// Call it without the lock. Runs all posted callbacks, unless another thread is running them:
   /// then that thread runs these too. Callbacks must not throw.
-  void deliver();
+  void deliver() {
+    {
+      const concurrency::MutexLock lock(mutex_);
+      if (is_delivering_) return;
+      is_delivering_ = true;
+    }
+    for (;;) {
+      std::function<void()> call;
+      {
+        const concurrency::MutexLock lock(mutex_);
+        if (calls_.empty()) {
+          is_delivering_ = false;
+          return;
+        }
+        call = std::move(calls_.front());
+        calls_.pop_front();
+      }
+      call();
+    }
+  }
 
  private:
   concurrency::Mutex mutex_;

@@ -37,12 +37,12 @@ cluster::LossKind loss_kind(int kind) {
   return LossKind::kClosed;
 }
 
-proto::RankHolder to_proto(const std::optional<RankHolder>& holder) {
+proto::RankHolder proto_holder(const std::optional<RankHolder>& holder) {
   if (!holder) return proto::RANK_HOLDER_NONE;
   return *holder == RankHolder::kPresent ? proto::RANK_HOLDER_PRESENT : proto::RANK_HOLDER_GONE;
 }
 
-std::optional<RankHolder> from_proto(proto::RankHolder holder) {
+std::optional<RankHolder> rank_holder(proto::RankHolder holder) {
   if (holder == proto::RANK_HOLDER_PRESENT) return RankHolder::kPresent;
   if (holder == proto::RANK_HOLDER_GONE) return RankHolder::kGone;
   return std::nullopt;
@@ -139,7 +139,7 @@ proto::ToMember to_proto(const MembershipEnd& ending) {
   end.set_may_retry(ending.may_retry);
   end.mutable_missing()->Add(ending.missing.begin(), ending.missing.end());
   end.set_waited_ms(ending.waited.count());
-  end.set_rank_holder(to_proto(ending.rank_holder));
+  end.set_rank_holder(proto_holder(ending.rank_holder));
   return message;
 }
 
@@ -176,7 +176,7 @@ MembershipEnd from_proto(const proto::End& end) {
   MembershipEnd ending{.may_retry = end.may_retry(),
                        .missing = {end.missing().begin(), end.missing().end()},
                        .waited = std::chrono::milliseconds(end.waited_ms()),
-                       .rank_holder = from_proto(end.rank_holder())};
+                       .rank_holder = rank_holder(end.rank_holder())};
   if (end.failed()) ending.error = Error(static_cast<ErrorCode>(end.code()), end.message());
   return ending;
 }

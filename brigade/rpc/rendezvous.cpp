@@ -1,17 +1,22 @@
 #include "brigade/rpc/rendezvous.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <latch>
+#include <memory>
 #include <system_error>
+#include <thread>
+#include <vector>
 
 #include "brigade/base/environment.h"
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
 #include "brigade/rpc/endpoint.h"
-#include "brigade/rpc/local_membership.h"
 #include "brigade/rpc/remote.h"
-#include "brigade/rpc/thread_probe.h"
 
 namespace brigade::rpc {
 namespace {
@@ -32,6 +37,66 @@ void check(const cluster::ClusterConfig& config, const JoinOptions& options) {
   check_argument(options.start_timeout.count() >= 1, "join: start_timeout must be above 0.");
 }
 
+// The allocator may reserve this much per thread (glibc: 64 MiB, aligned).
+constexpr std::size_t kSpare = std::size_t{128} << 20;
+
+// gRPC 1.51: a pool with a thread a core (2 to 32), queues with one for two cores (2 to 16), timers
+// and executors (4); two of Brigade's, and some to spare.
+int num_threads() {
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(cores, 2, 32) + std::clamp(cores / 2, 2, 16) + 8;
+}
+
+Error thread_refusal(const std::string& how, const std::system_error& error) {
+  return Error(ErrorCode::kResourceExhausted,
+               base::str_cat("The rendezvous of processes needs ", num_threads(), " threads, but ",
+                             how, " (", error.code().message(),
+                             "): raise the limits on processes and threads (ulimit -u) or on the "
+                             "address space (ulimit -v)."));
+}
+
+/// Releases the waiting threads in any case.
+struct Opener {
+  std::latch& gate;
+  ~Opener() { gate.count_down(); }
+};
+
+/// Besides its stack, a thread that allocates needs address space for its allocator arena. Without
+/// this check one of gRPC's threads could take that space later and leave too little for the next
+/// stack.
+void require_address_space() {
+  void* const spare = ::mmap(nullptr, kSpare, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (spare == MAP_FAILED) {
+    throw thread_refusal("the address space is too small",
+                         std::system_error(errno, std::generic_category()));
+  }
+  ::munmap(spare, kSpare);
+}
+
+/// Starts as many threads as gRPC needs, and ends them. Throws kResourceExhausted if the system
+/// refuses one (`ulimit -u`, `ulimit -v`, a cgroup limit): gRPC itself would wait forever for a
+/// thread that it does not get.
+void require_threads() {
+  const int needed = num_threads();
+  std::latch started(needed);
+  std::latch gate(1);
+  std::vector<std::jthread> threads;
+  threads.reserve(static_cast<std::size_t>(needed));
+  const Opener opener{gate};  // before the threads are joined
+  const auto stay = [&] {
+    const auto memory = std::make_unique<std::vector<char>>(64);
+    started.count_down();
+    gate.wait();
+  };
+  try {
+    while (static_cast<int>(threads.size()) < needed) threads.emplace_back(stay);
+  } catch (const std::system_error& error) {
+    throw thread_refusal(base::str_cat("only ", threads.size(), " could be started"), error);
+  }
+  started.wait();
+  require_address_space();
+}
+
 /// Does what starts gRPC.
 template <class Start>
 auto with_threads(const Start& start) {
@@ -39,7 +104,7 @@ auto with_threads(const Start& start) {
   try {
     return start();
   } catch (const std::system_error& error) {
-    throw_no_thread(error);
+    throw thread_refusal("one could not be started", error);
   }
 }
 

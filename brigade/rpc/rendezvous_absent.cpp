@@ -1,4 +1,4 @@
-// Replaces rendezvous_server.cpp and rendezvous_membership.cpp in builds without gRPC.
+// Replaces rendezvous_server.cpp and remote_membership.cpp in builds without gRPC.
 #include "brigade/base/error.h"
 #include "brigade/rpc/remote.h"
 

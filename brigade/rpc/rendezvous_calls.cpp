@@ -34,7 +34,8 @@ void RendezvousState::set(const Credential& caller, std::string_view key, std::s
   {
     const concurrency::MutexLock lock(mutex_);
     require_member(caller);
-    answer(keys_.set(key, value), {.value = std::string(value)});
+    keys_.set(key, value);
+    answer(key_waits_.take(key), {.value = std::string(value)});
   }
   outbox_.deliver();
 }
@@ -46,9 +47,8 @@ std::int64_t RendezvousState::add(const Credential& caller, std::string_view key
   {
     const concurrency::MutexLock lock(mutex_);
     require_member(caller);
-    const auto added = keys_.add(key, delta);
-    answer(added.released, {.value = base::str_cat(added.sum)});
-    sum = added.sum;
+    sum = keys_.add(key, delta);
+    answer(key_waits_.take(key), {.value = base::str_cat(sum)});
   }
   outbox_.deliver();
   return sum;
@@ -61,9 +61,8 @@ std::int64_t RendezvousState::append(const Credential& caller, std::string_view 
   {
     const concurrency::MutexLock lock(mutex_);
     require_member(caller);
-    const auto appended = keys_.append(key, value);
-    answer(appended.released, {.value = std::string(value)});
-    number = appended.number;
+    number = keys_.append(key, value);
+    answer(key_waits_.take(base::str_cat(key, "/", number)), {.value = std::string(value)});
   }
   outbox_.deliver();
   return number;
@@ -82,7 +81,7 @@ void RendezvousState::get(const Credential& caller, std::string_view key,
         if (lost_) throw cluster::lost_error(*lost_, call.what);
         require_other_members(call.what);
         wake_before(call.deadline);
-        keys_.wait_for(key, std::move(call));
+        key_waits_.add(key, std::move(call));
       }
     } catch (const Error& error) {
       answer({call}, {.error = error});
@@ -95,12 +94,13 @@ void RendezvousState::barrier(const Credential& caller, std::string_view name,
                               std::chrono::milliseconds timeout, Reply reply) {
   {
     const concurrency::MutexLock lock(mutex_);
-    const PendingCall call = waiting_call(caller.id, barrier_text(name), timeout, std::move(reply));
+    const PendingCall call =
+        waiting_call(caller.id, base::str_cat("barrier '", name, "'"), timeout, std::move(reply));
     try {
       require_member(caller);
       require_all_present(call.what);
       wake_before(call.deadline);
-      answer(barriers_.arrive(name, call, static_cast<std::size_t>(world_size_)), {});
+      arrive(call);
     } catch (const Error& error) {
       answer({call}, {.error = error});
     }
@@ -108,24 +108,44 @@ void RendezvousState::barrier(const Credential& caller, std::string_view name,
   outbox_.deliver();
 }
 
+/// Answers the calls of all members once the last one has arrived.
+void RendezvousState::arrive(const PendingCall& call) {
+  if (passed_barriers_.contains(call.what)) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                base::str_cat("All members have passed ", call.what,
+                              " before; each name can be used once, so add a number to it."));
+  }
+  const auto here = barrier_waits_.members(call.what);
+  if (std::ranges::count(here, call.member) > 0) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                base::str_cat("This process waits in ", call.what, " already, on another thread."));
+  }
+  barrier_waits_.add(call.what, call);
+  if (here.size() + 1 < static_cast<std::size_t>(world_size_)) return;
+  answer(barrier_waits_.take(call.what), {});
+  passed_barriers_.insert(call.what);
+}
+
 void RendezvousState::time_out_calls(TimePoint now) {
   const auto is_late = [&](const PendingCall& waiting) { return waiting.deadline <= now; };
-  fail_keys(is_late, [](const PendingCall& waiting) {
+  fail(key_waits_, is_late, [](const PendingCall& waiting) {
     return Error(ErrorCode::kDeadlineExceeded,
                  base::str_cat("No member has set ", waiting.what, " within ",
                                in_seconds(waiting.timeout), "."));
   });
-  fail_barriers(is_late, [before = barriers_, entries = entries_](const PendingCall& waiting) {
-    std::vector<std::string> missing;
-    const auto arrived = before.arrived(waiting.what);
-    for (const auto& [id, entry] : entries) {
-      if (!arrived.contains(id)) missing.push_back(cluster::to_string(entry.member));
-    }
-    return Error(ErrorCode::kDeadlineExceeded,
-                 base::str_cat("Not all members have reached ", waiting.what, " within ",
-                               in_seconds(waiting.timeout),
-                               "; missing: ", base::listed(missing, ", "), "."));
-  });
+  fail(barrier_waits_, is_late,
+       [before = barrier_waits_, entries = entries_](const PendingCall& waiting) {
+         std::vector<std::string> missing;
+         const auto arrived = before.members(waiting.what);
+         for (const auto& [id, entry] : entries) {
+           if (std::ranges::count(arrived, id) == 0)
+             missing.push_back(cluster::to_string(entry.member));
+         }
+         return Error(ErrorCode::kDeadlineExceeded,
+                      base::str_cat("Not all members have reached ", waiting.what, " within ",
+                                    in_seconds(waiting.timeout),
+                                    "; missing: ", base::listed(missing, ", "), "."));
+       });
 }
 
 std::int64_t RendezvousState::num_refused_calls() {
@@ -142,11 +162,7 @@ void RendezvousState::require_member(const Credential& caller) {
         "The call does not have the token of a member: only members of this job may use its "
         "store.");
   }
-  require_present(caller.id);
-}
-
-void RendezvousState::require_present(MemberId id) const {
-  const auto it = entries_.find(id);
+  const auto it = entries_.find(caller.id);
   if (it == entries_.end()) {
     throw Error(ErrorCode::kAborted,
                 base::str_cat("This process's generation has ended; the rendezvous serves "
@@ -186,17 +202,13 @@ void RendezvousState::answer(const std::vector<PendingCall>& calls, const CallRe
   }
 }
 
+void RendezvousState::fail(PendingCalls& calls, const IsOver& is_over, const ErrorFor& error) {
+  for (const PendingCall& call : calls.take_if(is_over)) answer({call}, {.error = error(call)});
+}
+
 void RendezvousState::fail_waiting(const IsOver& is_over, const ErrorFor& error) {
-  fail_keys(is_over, error);
-  fail_barriers(is_over, error);
-}
-
-void RendezvousState::fail_keys(const IsOver& is_over, const ErrorFor& error) {
-  for (const PendingCall& call : keys_.take_if(is_over)) answer({call}, {.error = error(call)});
-}
-
-void RendezvousState::fail_barriers(const IsOver& is_over, const ErrorFor& error) {
-  for (const PendingCall& call : barriers_.take_if(is_over)) answer({call}, {.error = error(call)});
+  fail(key_waits_, is_over, error);
+  fail(barrier_waits_, is_over, error);
 }
 
 }  // namespace brigade::rpc

@@ -178,9 +178,9 @@ void RendezvousState::leave(MemberId id) {
                    base::str_cat(entry.member, " has left; ", waiting.what, " is given up."));
     };
     fail_waiting([&](const PendingCall& waiting) { return waiting.member == id; }, has_left);
-    fail_barriers(any, has_left);
+    fail(barrier_waits_, any, has_left);
     if (num_present() <= 1)
-      fail_keys(any, has_left);  // no other member is left that could set them
+      fail(key_waits_, any, has_left);  // no other member is left that could set them
     if (!is_started_) {
       fail_start(
           {.error = Error(ErrorCode::kUnavailable, base::str_cat(entry.member,
@@ -233,7 +233,9 @@ void RendezvousState::begin_generation(int generation, int world_size) {
     world_size_ = world_size;
     entries_.clear();
     keys_.clear();
-    barriers_.clear();
+    key_waits_.clear();
+    barrier_waits_.clear();
+    passed_barriers_.clear();
     is_started_ = false;
     lost_.reset();
     start_failure_.reset();
@@ -274,7 +276,7 @@ TimePoint RendezvousState::tick() {
     time_out_calls(now);
     next = now + options_.peer_timeout / 4;
     for (const auto& deadline :
-         {start_deadline_, keys_.next_deadline(), barriers_.next_deadline()}) {
+         {start_deadline_, key_waits_.next_deadline(), barrier_waits_.next_deadline()}) {
       if (deadline) next = std::min(next, *deadline);
     }
     next_tick_ = next;

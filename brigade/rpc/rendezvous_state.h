@@ -6,14 +6,15 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
 #include "brigade/base/clock.h"
 #include "brigade/concurrency/mutex.h"
-#include "brigade/rpc/barrier_registry.h"
 #include "brigade/rpc/key_store.h"
 #include "brigade/rpc/outbox.h"
+#include "brigade/rpc/pending_calls.h"
 #include "brigade/rpc/protocol.h"
 
 namespace brigade::rpc {
@@ -100,11 +101,11 @@ class RendezvousState {
   void excuse_own_stall(TimePoint now) BRIGADE_REQUIRES(mutex_);
   void end_all(const MembershipEnd& ending, const Error& for_waiting) BRIGADE_REQUIRES(mutex_);
   void require_member(const Credential& caller) BRIGADE_REQUIRES(mutex_);
-  void require_present(MemberId id) const BRIGADE_REQUIRES(mutex_);
   void require_other_members(std::string_view what) const BRIGADE_REQUIRES(mutex_);
   void require_all_present(std::string_view what) const BRIGADE_REQUIRES(mutex_);
   std::size_t num_present() const BRIGADE_REQUIRES(mutex_);
   std::vector<int> missing_ranks() const BRIGADE_REQUIRES(mutex_);
+  void arrive(const PendingCall& call) BRIGADE_REQUIRES(mutex_);
   PendingCall waiting_call(MemberId id, std::string what, std::chrono::milliseconds timeout,
                            Reply reply) BRIGADE_REQUIRES(mutex_);
 
@@ -113,9 +114,9 @@ class RendezvousState {
   void answer(const std::vector<PendingCall>& calls, const CallResult& result)
       BRIGADE_REQUIRES(mutex_);
   void time_out_calls(TimePoint now) BRIGADE_REQUIRES(mutex_);
+  void fail(PendingCalls& calls, const IsOver& is_over, const ErrorFor& error)
+      BRIGADE_REQUIRES(mutex_);
   void fail_waiting(const IsOver& is_over, const ErrorFor& error) BRIGADE_REQUIRES(mutex_);
-  void fail_barriers(const IsOver& is_over, const ErrorFor& error) BRIGADE_REQUIRES(mutex_);
-  void fail_keys(const IsOver& is_over, const ErrorFor& error) BRIGADE_REQUIRES(mutex_);
   void wake_before(TimePoint deadline) BRIGADE_REQUIRES(mutex_);
 
   const RendezvousStateOptions options_;
@@ -132,7 +133,9 @@ class RendezvousState {
   std::map<MemberId, std::string> tokens_ BRIGADE_GUARDED_BY(mutex_);
   std::int64_t num_refused_calls_ BRIGADE_GUARDED_BY(mutex_) = 0;
   KeyStore keys_ BRIGADE_GUARDED_BY(mutex_);
-  BarrierRegistry barriers_ BRIGADE_GUARDED_BY(mutex_);
+  PendingCalls key_waits_ BRIGADE_GUARDED_BY(mutex_);      // by key
+  PendingCalls barrier_waits_ BRIGADE_GUARDED_BY(mutex_);  // by the barrier's text, as is the next
+  std::set<std::string, std::less<>> passed_barriers_ BRIGADE_GUARDED_BY(mutex_);
   std::optional<cluster::LostMember> lost_ BRIGADE_GUARDED_BY(mutex_);  // the first
   std::optional<MembershipEnd> start_failure_ BRIGADE_GUARDED_BY(mutex_);
   std::optional<TimePoint> start_deadline_ BRIGADE_GUARDED_BY(mutex_);

@@ -194,11 +194,10 @@ TEST(Security, AnotherVersionOfTheProtocolIsRefusedByName) {
                     .member = {1, {"worker", 1}, "elsewhere", 4711},
                     .world_size = 2,
                     .start_timeout = seconds(20)};
-  const auto old =
-      start_join_call(make_channel(server->address(), std::nullopt), hello,
-                      {.on_event = [](const Event&) {},
-                       .on_end = [&](const MembershipEnd& ending) { ended.set_value(ending); },
-                       .on_close = [](const Closure&) {}});
+  const JoinCall old(make_channel(server->address(), std::nullopt), hello,
+                     {.on_event = [](const Event&) {},
+                      .on_end = [&](const MembershipEnd& ending) { ended.set_value(ending); },
+                      .on_close = [](const Closure&) {}});
   auto future = ended.get_future();
   ASSERT_EQ(future.wait_for(seconds(20)), std::future_status::ready);
   const MembershipEnd ending = future.get();

@@ -9,7 +9,6 @@
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/torch_import.h"
-#include "brigade/checkpoint/weights_hash.h"
 #include "brigade/train/evaluation/checkpoint_evaluation.h"
 
 namespace brigade::slim {
@@ -30,13 +29,6 @@ std::vector<NamedTensor> read_model(const AssignOptions& options, const io::Path
   if (info->kind == io::FileKind::kDirectory) return train::open_checkpoint(files, path).tensors();
   if (checkpoint::is_torch_file(*files, path)) return checkpoint::read_torch(*files, path).tensors;
   return checkpoint::read_weights(*files, path, options.hash_mismatch).tensors;
-}
-
-RestoreOptions restore_options(const AssignOptions& options) {
-  return {.missing = options.ignore_missing_vars ? checkpoint::Missing::kSkip
-                                                 : checkpoint::Missing::kRefuse,
-          .shapes = options.reshape_variables ? checkpoint::Shapes::kReshape
-                                              : checkpoint::Shapes::kEqual};
 }
 
 /// The variables, and their names in the checkpoint where these differ.
@@ -61,8 +53,10 @@ Assignment assignment_of(std::span<const Variable> var_list) {
 checkpoint::RestoreReport assign(const io::Path& model_path, const Assignment& assignment,
                                  const AssignOptions& options) {
   check_argument(!assignment.variables.empty(), "assign_from_checkpoint: var_list is empty.");
-  RestoreOptions restore = restore_options(options);
+  RestoreOptions restore;
   restore.renames = assignment.renames;
+  if (options.ignore_missing_vars) restore.missing = checkpoint::Missing::kSkip;
+  if (options.reshape_variables) restore.shapes = checkpoint::Shapes::kReshape;
   return checkpoint::restore_variables(read_model(options, model_path), model_path.string(),
                                        assignment.variables, restore);
 }

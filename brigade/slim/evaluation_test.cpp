@@ -15,7 +15,6 @@
 #include "brigade/metrics/mean.h"
 #include "brigade/slim/layers.h"
 #include "brigade/train/testing/small_session.h"
-#include "brigade/train/testing/summaries_in.h"
 
 namespace brigade::slim::evaluation {
 namespace {

@@ -1,11 +1,8 @@
 #include "brigade/slim/learning.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cstdint>
 #include <cstdio>
 #include <limits>
-#include <memory>
 #include <string>
 
 #include "brigade/base/error.h"
@@ -42,23 +39,16 @@ void check(const TrainOptions& options, const TrainOp& train_op) {
                  "other.");
 }
 
-bool counts_steps(const TrainOp& train_op, const TrainOptions& options) {
-  return train_op.count_steps() || options.train_step_fn;
-}
-
 /// The state that is saved in checkpoints.
 void add_training_state(const TrainOp& train_op, const TrainOptions& options,
                         train::TrainingState& state) {
   const auto scope = train_op.strategy().scope();
   state.add_variables(variables::global_variables());
   state.add_optimizer("optimizer", train_op.optimizer());
-  if (counts_steps(train_op, options)) state.count_by(train_op.global_step_variable());
+  if (train_op.count_steps() || options.train_step_fn)
+    state.count_by(train_op.global_step_variable());
   if (train_op.data_position()) state.add_iterator("data", train_op.data_position());
   if (options.add_to_state) options.add_to_state(state);
-}
-
-train::Every every(const std::optional<std::chrono::milliseconds>& time) {
-  return {.time = time};
 }
 
 train::SessionOptions session_options(const TrainOptions& options) {
@@ -67,9 +57,9 @@ train::SessionOptions session_options(const TrainOptions& options) {
                                 .scaffold = {.init = options.init_fn,
                                              .saver = options.saver,
                                              .summaries = options.summary_op},
-                                .save_checkpoints = every(options.save_interval_secs),
-                                .save_summaries = every(options.save_summaries_secs),
-                                .log_step_count = every(options.save_summaries_secs),
+                                .save_checkpoints = {.time = options.save_interval_secs},
+                                .save_summaries = {.time = options.save_summaries_secs},
+                                .log_step_count = {.time = options.save_summaries_secs},
                                 .max_recoveries = options.max_retries,
                                 .cancel = options.cancel};
   if (options.logdir.empty()) session.log_step_count = {};
@@ -129,16 +119,15 @@ class Training {
     return train::StepValues{{"loss", *loss_}};
   }
 
-  TrainStepResult attempt() const {
-    return options_.train_step_fn ? options_.train_step_fn(train_op_) : train_step(train_op_);
-  }
-
   // A session with checkpoints retries from the last one.
   TrainStepResult attempt_with_retries() const {
     const bool is_saved = !options_.logdir.empty() && options_.save_interval_secs;
+    const auto attempt = [&] {
+      return options_.train_step_fn ? options_.train_step_fn(train_op_) : train_step(train_op_);
+    };
     if (is_saved) return attempt();
     train::StepRunner runner({.max_retries = options_.max_retries, .cancel = options_.cancel});
-    return runner.run([&] { return attempt(); });
+    return runner.run(attempt);
   }
 
   const base::SystemClock system_clock_;

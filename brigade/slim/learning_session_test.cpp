@@ -17,7 +17,6 @@
 #include "brigade/slim/learning.h"
 #include "brigade/summary/summary_writer.h"
 #include "brigade/train/testing/small_session.h"
-#include "brigade/train/testing/summaries_in.h"
 #include "brigade/variables/get_variable.h"
 
 /// `learning::train` with a session: saving, resuming, summaries, hooks.

@@ -4,7 +4,6 @@
 #include "brigade/base/strings.h"
 #include "brigade/device/device.h"
 #include "brigade/device/device_functions.h"
-#include "brigade/device/device_scope.h"
 #include "brigade/distribute/strategies/central_storage_strategy.h"
 #include "brigade/variables/graph.h"
 
@@ -35,6 +34,33 @@ void check(const DeploymentOptions& options) {
   check_argument(options.replica_id >= 0 && options.replica_id < options.num_replicas,
                  base::str_cat("replica_id must be less than num_replicas; they are ",
                                options.replica_id, " and ", options.num_replicas, "."));
+}
+
+void check_is_local(const DeploymentConfig& config) {
+  if (config.num_ps_tasks() == 0) return;
+  throw Error(
+      ErrorCode::kUnimplemented,
+      base::str_cat("This deployment has variables on ", config.num_ps_tasks(), " tasks of ",
+                    config.ps_device(),
+                    ": devices of other tasks have names, but running on them is not implemented "
+                    "yet. Deploy with num_ps_tasks = 0 and num_replicas = 1."));
+}
+
+std::unique_ptr<distribute::Strategy> make_strategy(const DeploymentConfig& config,
+                                                    const CloneOptions& options) {
+  check_is_local(config);
+  const bool on_cpu = config.clone_on_cpu() || device::available_gpus().empty();
+  std::vector<std::string> names;
+  for (int i = 0; i < config.num_clones(); ++i)
+    names.push_back(base::str_cat(on_cpu ? "cpu:" : "gpu:", i));
+  return std::make_unique<distribute::CentralStorageStrategy>(
+      distribute::CentralStorageOptions{.compute_devices = std::move(names),
+                                        .parameter_device = config.optimizer_device(),
+                                        .threads_per_replica = options.threads_per_clone,
+                                        .allow_oversubscription = true,
+                                        .seed = options.seed,
+                                        .timeout = options.timeout,
+                                        .name = "model_deploy"});
 }
 
 }  // namespace
@@ -73,10 +99,6 @@ std::string DeploymentConfig::optimizer_device() const {
   return worker_device() + kCpu;
 }
 
-std::string DeploymentConfig::inputs_device() const {
-  return worker_device() + kCpu;
-}
-
 std::optional<std::string> DeploymentConfig::caching_device() const {
   if (options_.num_ps_tasks == 0) return std::nullopt;
   return worker_device() + kCpu;
@@ -92,41 +114,6 @@ device::DeviceFunction DeploymentConfig::variables_device() const {
     return base::str_cat(ps, "/task:", round_robin(request), kCpu);
   };
 }
-
-namespace {
-
-void check_is_local(const DeploymentConfig& config) {
-  if (config.num_ps_tasks() == 0) return;
-  throw Error(
-      ErrorCode::kUnimplemented,
-      base::str_cat("This deployment has variables on ", config.num_ps_tasks(), " tasks of ",
-                    config.ps_device(),
-                    ": devices of other tasks have names, but running on them is not implemented "
-                    "yet. Deploy with num_ps_tasks = 0 and num_replicas = 1."));
-}
-
-std::vector<std::string> names_of_devices(const DeploymentConfig& config) {
-  const bool on_cpu = config.clone_on_cpu() || device::available_gpus().empty();
-  std::vector<std::string> names;
-  for (int i = 0; i < config.num_clones(); ++i)
-    names.push_back(base::str_cat(on_cpu ? "cpu:" : "gpu:", i));
-  return names;
-}
-
-std::unique_ptr<distribute::Strategy> make_strategy(const DeploymentConfig& config,
-                                                    const CloneOptions& options) {
-  check_is_local(config);
-  return std::make_unique<distribute::CentralStorageStrategy>(
-      distribute::CentralStorageOptions{.compute_devices = names_of_devices(config),
-                                        .parameter_device = config.optimizer_device(),
-                                        .threads_per_replica = options.threads_per_clone,
-                                        .allow_oversubscription = true,
-                                        .seed = options.seed,
-                                        .timeout = options.timeout,
-                                        .name = "model_deploy"});
-}
-
-}  // namespace
 
 CloneSet::CloneSet(const DeploymentConfig& config, const CloneOptions& options)
     : options_(options),

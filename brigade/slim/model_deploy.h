@@ -18,7 +18,6 @@
 #include "brigade/distribute/strategy.h"
 #include "brigade/layers/arg_scope.h"
 #include "brigade/layers/v1/tf_losses.h"
-#include "brigade/slim/replica_batch_queue.h"
 #include "brigade/slim/train_op.h"
 
 namespace brigade::slim::model_deploy {
@@ -66,7 +65,7 @@ class DeploymentConfig {
   std::string clone_scope(int clone_index) const;
   /// The device on which gradients are summed and applied: the worker's CPU.
   std::string optimizer_device() const;
-  std::string inputs_device() const;
+  std::string inputs_device() const { return optimizer_device(); }
   /// Where reads cache copies of variables; nothing without parameter server tasks, because the
   /// variables are then in this process.
   std::optional<std::string> caching_device() const;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <string_view>
 
 #include "brigade/base/error.h"
@@ -55,24 +54,17 @@ std::vector<Variable> find_trained_variables(distribute::Strategy& strategy,
 }
 
 void check(const TrainOpOptions& options, const std::vector<Variable>& trained) {
-  if (!(options.clip_gradient_norm >= 0.0) || !std::isfinite(options.clip_gradient_norm)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("clip_gradient_norm is ", options.clip_gradient_norm,
-                              " and must be 0 (no limit) or a positive number."));
-  }
+  check_argument(options.clip_gradient_norm >= 0.0 && std::isfinite(options.clip_gradient_norm),
+                 base::str_cat("clip_gradient_norm is ", options.clip_gradient_norm,
+                               " and must be 0 (no limit) or a positive number."));
   for (const auto& [name, factor] : options.gradient_multipliers) {
     const auto has_name = [&name = name](const Variable& v) { return v.name() == name; };
-    if (std::ranges::none_of(trained, has_name)) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  base::str_cat(
-                      "gradient_multipliers: '", name,
+    check_argument(
+        std::ranges::any_of(trained, has_name),
+        base::str_cat("gradient_multipliers: '", name,
                       "' is not a trained variable; trained variables: ", names_of(trained), "."));
-    }
-    if (!std::isfinite(factor)) {
-      throw Error(
-          ErrorCode::kInvalidArgument,
-          base::str_cat("gradient_multipliers: the factor of '", name, "' is ", factor, "."));
-    }
+    check_argument(std::isfinite(factor), base::str_cat("gradient_multipliers: the factor of '",
+                                                        name, "' is ", factor, "."));
   }
 }
 

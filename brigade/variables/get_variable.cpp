@@ -6,7 +6,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/variables/variable_request.h"
 
 namespace brigade::variables {
 
@@ -28,12 +27,14 @@ Variable get_variable(const std::string& name,
 
 namespace {
 
+using base::str_cat;
+
 /// The request for partition `part`: created with its initial value, or, without one, found.
 GetVariableRequest part_request(const GetVariableRequest& whole, const Partition& cut,
                                 const std::vector<std::int64_t>& sizes, std::size_t part,
                                 const std::vector<at::Tensor>& first_values) {
   GetVariableRequest request = whole;
-  request.name = base::str_cat(whole.name, "/part_", part);
+  request.name = str_cat(whole.name, "/part_", part);
   request.options.partitioner = {};
   request.shape.reset();
   request.options.initializer = {};
@@ -51,6 +52,43 @@ std::vector<at::Tensor> first_values(const VariableStore& store, const GetVariab
                                      const Partition& cut, const std::vector<std::int64_t>& sizes) {
   return initial_value(store, request)
       .split_with_sizes(sizes, static_cast<std::int64_t>(axis_of(cut)));
+}
+
+void check_counts(const std::string& name, const Partition& cut) {
+  const bool makes_sense =
+      cut.counts.size() == cut.shape.size() &&
+      std::ranges::all_of(cut.counts, [](std::int64_t parts) { return parts >= 1; }) &&
+      std::ranges::count_if(cut.counts, [](std::int64_t parts) { return parts > 1; }) <= 1;
+  check_argument(makes_sense,
+                 str_cat("The partitioner of variable '", name, "' of shape ",
+                         at::IntArrayRef(cut.shape), " returned ", at::IntArrayRef(cut.counts),
+                         ": expected one positive number for each axis, at most one of them above "
+                         "1."));
+}
+
+void check_as_before(const std::string& name, const Partition& cut, const Partition& before) {
+  check_argument(
+      cut == before,
+      str_cat("Variable '", name, "' is requested with shape ", at::IntArrayRef(cut.shape),
+              " split into ", at::IntArrayRef(cut.counts),
+              " partitions, but it was created with shape ", at::IntArrayRef(before.shape),
+              " split into ", at::IntArrayRef(before.counts), "."));
+}
+
+[[noreturn]] void refuse_existing_partitions(const std::string& name) {
+  throw Error(ErrorCode::kAlreadyExists, str_cat("Variable '", name,
+                                                 "' already exists as a partitioned variable, and "
+                                                 "its scope creates variables: open the scope "
+                                                 "with Reuse::kYes or Reuse::kAuto."));
+}
+
+/// Without a partitioner: as the existing variable, if the shape is the same.
+Partition as_before(const GetVariableRequest& request, const OptionalShape& shape,
+                    const Partition& before) {
+  Partition asked = before;
+  if (shape) asked.shape = *shape;
+  check_as_before(request.name, asked, before);
+  return before;
 }
 
 }  // namespace
@@ -99,49 +137,6 @@ PartitionedVariable fetch_parts(Graph& graph, const VariableScope& scope,
   if (makes) graph.store().keep_partition(request.name, cut);
   return {request.name, std::move(parts), static_cast<std::int64_t>(axis_of(cut))};
 }
-
-namespace {
-
-using base::str_cat;
-
-void check_counts(const std::string& name, const Partition& cut) {
-  const bool makes_sense =
-      cut.counts.size() == cut.shape.size() &&
-      std::ranges::all_of(cut.counts, [](std::int64_t parts) { return parts >= 1; }) &&
-      std::ranges::count_if(cut.counts, [](std::int64_t parts) { return parts > 1; }) <= 1;
-  check_argument(makes_sense,
-                 str_cat("The partitioner of variable '", name, "' of shape ",
-                         at::IntArrayRef(cut.shape), " returned ", at::IntArrayRef(cut.counts),
-                         ": expected one positive number for each axis, at most one of them above "
-                         "1."));
-}
-
-void check_as_before(const std::string& name, const Partition& cut, const Partition& before) {
-  check_argument(
-      cut == before,
-      str_cat("Variable '", name, "' is requested with shape ", at::IntArrayRef(cut.shape),
-              " split into ", at::IntArrayRef(cut.counts),
-              " partitions, but it was created with shape ", at::IntArrayRef(before.shape),
-              " split into ", at::IntArrayRef(before.counts), "."));
-}
-
-[[noreturn]] void refuse_existing_partitions(const std::string& name) {
-  throw Error(ErrorCode::kAlreadyExists, str_cat("Variable '", name,
-                                                 "' already exists as a partitioned variable, and "
-                                                 "its scope creates variables: open the scope "
-                                                 "with Reuse::kYes or Reuse::kAuto."));
-}
-
-/// Without a partitioner: as the existing variable, if the shape is the same.
-Partition as_before(const GetVariableRequest& request, const OptionalShape& shape,
-                    const Partition& before) {
-  Partition asked = before;
-  if (shape) asked.shape = *shape;
-  check_as_before(request.name, asked, before);
-  return before;
-}
-
-}  // namespace
 
 std::optional<Partition> partition_in_force(const VariableStore& store, const VariableScope& scope,
                                             const GetVariableRequest& request) {

@@ -3,7 +3,6 @@
 #include <ATen/ops/cat.h>
 
 #include "brigade/base/strings.h"
-#include "brigade/device/device_scope.h"
 #include "brigade/variables/get_variable.h"
 #include "brigade/variables/variable_request.h"
 

@@ -9,7 +9,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/local/accumulation.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/replica.h"
 

@@ -9,6 +9,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/replica.h"
+#include "brigade/comm/small_collectives.h"
 #include "brigade/variables/module_adoption.h"
 #include "brigade/variables/peers.h"
 
@@ -27,6 +28,49 @@ void refuse_in_replica(std::string_view what) {
 bool has_own_storage(const Variable& variable) {
   const std::shared_ptr<VariableStorage>& storage = variable.storage();
   return storage && storage->size() == storage->next_offset(variable.numel());
+}
+
+/// The properties that must be equal in all processes.
+comm::Facts facts_of(std::span<const Variable> variables) {
+  comm::Facts facts;
+  for (const Variable& variable : variables) {
+    facts.push_back({base::str_cat("variable ", facts.size() + 1),
+                     base::str_cat(variable.name(), " ", variable.dtype(), variable.shape())});
+  }
+  return facts;
+}
+
+[[noreturn]] void throw_difference(const comm::FactDifference& found) {
+  constexpr const char* kNone = "no more variables";
+  throw Error(ErrorCode::kFailedPrecondition,
+              base::str_cat("The processes made different variables: rank ", found.rank, " has ",
+                            found.value.value_or(kNone), " where rank 0 has ",
+                            found.first_value.value_or(kNone),
+                            ". Every process must build the same model."));
+}
+
+/// Verifies that all processes created the same variables (names, shapes, dtypes, in the same
+/// order), and gives all of them rank 0's values. A collective of the processes, outside of
+/// replicas. Throws kFailedPrecondition in every process, naming the first variable that differs,
+/// here and on rank 0.
+void agree_with_peers(std::span<const Variable> variables, const Peers& peers) {
+  const at::NoGradGuard no_grad;
+  comm::Communicator& processes = *peers.communicator;
+  const auto found = comm::find_difference(processes, facts_of(variables));
+  if (found) throw_difference(*found);
+  std::vector<at::Tensor> values;
+  for (const Variable& variable : variables) {
+    values.push_back(variable.component(0).detach().clone(at::MemoryFormat::Contiguous));
+  }
+  if (values.empty()) return;
+  processes.broadcast(values, 0)->wait();
+  if (processes.rank() == 0) return;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    // `assign` divides this over all components, so that each gets the first one's value.
+    const bool is_shared_out = variables[i].synchronization() == Synchronization::kOnRead &&
+                               variables[i].aggregation() == Aggregation::kSum;
+    variables[i].assign(is_shared_out ? values[i] * peers.num_components : values[i]);
+  }
 }
 
 }  // namespace

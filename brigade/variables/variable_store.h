@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "brigade/base/ambient.h"
-#include "brigade/variables/flat_storage.h"
 #include "brigade/variables/variable.h"
 #include "brigade/variables/variable_options.h"
+#include "brigade/variables/variable_storage.h"
 
 namespace brigade::variables {
 

@@ -23,161 +23,141 @@ Deadline deadline_after(std::chrono::milliseconds timeout) {
 }
 
 // The state shared by the ranks of a group.
-class Group {
- public:
-  explicit Group(std::vector<Member> members) : members_(std::move(members)) {}
+struct Group {
+  explicit Group(std::vector<Member> all) : members(std::move(all)) {}
 
-  const std::vector<Member>& members() const { return members_; }
-
-  void set(std::string_view key, std::string_view value) {
-    const concurrency::MutexLock lock(mutex_);
-    values_.insert_or_assign(std::string(key), std::string(value));
-    changed_.notify_all();
-  }
-
-  std::string get(std::string_view key, std::chrono::milliseconds timeout) {
-    const std::string name(key);
-    const Deadline deadline = deadline_after(timeout);
-    const concurrency::MutexLock lock(mutex_);
-    while (true) {
-      const auto found = values_.find(name);
-      if (found != values_.end()) return found->second;
-      check_not_lost(base::str_cat("the wait for the key '", key, "'"));
-      if (changed_.wait_until(mutex_, deadline)) continue;
-      if (values_.contains(name)) continue;
-      throw Error(
-          ErrorCode::kDeadlineExceeded,
-          base::str_cat("No member has set the key '", key, "' within ", timeout.count(), " ms."));
-    }
-  }
-
-  std::int64_t add(std::string_view key, std::int64_t delta) {
-    const concurrency::MutexLock lock(mutex_);
-    std::string& text = values_.try_emplace(std::string(key), "0").first->second;
-    const auto before = base::parse_int(text);
-    check_argument(before.has_value(),
-                   base::str_cat("The value under the key '", key, "' is not a number."));
-    text = std::to_string(*before + delta);
-    changed_.notify_all();
-    return *before + delta;
-  }
-
-  std::int64_t append(std::string_view key, std::string_view value) {
-    const concurrency::MutexLock lock(mutex_);
-    const std::int64_t number = ++lengths_[std::string(key)];
-    values_.insert_or_assign(base::str_cat(key, "/", number), std::string(value));
-    changed_.notify_all();
-    return number;
-  }
-
-  void barrier(int rank, std::string_view name, std::chrono::milliseconds timeout) {
-    const Deadline deadline = deadline_after(timeout);
-    const concurrency::MutexLock lock(mutex_);
-    std::set<int>& arrived = barriers_[std::string(name)];
-    check_state(arrived.insert(rank).second,
-                base::str_cat("Rank ", rank, " reached the barrier '", name,
-                              "' a second time; each name can be used once."));
-    changed_.notify_all();
-    while (arrived.size() < members_.size()) {
-      check_not_lost(base::str_cat("the barrier '", name, "'"));
-      check_not_left(arrived, name);
-      if (changed_.wait_until(mutex_, deadline) || arrived.size() == members_.size()) continue;
-      throw Error(ErrorCode::kDeadlineExceeded,
-                  base::str_cat("Not all members reached the barrier '", name, "' within ",
-                                timeout.count(), " ms; missing: ", missing(arrived), "."));
-    }
-  }
-
-  std::optional<LostMember> lost() const {
-    const concurrency::MutexLock lock(mutex_);
-    return lost_;
-  }
-
-  concurrency::CancelToken lost_token() const { return lost_token_; }
-
-  void lose(int rank, const std::string& reason) {
-    {
-      const concurrency::MutexLock lock(mutex_);
-      if (left_.contains(rank) || lost_) return;  // only the first loss counts
-      lost_ = LostMember{members_.at(static_cast<std::size_t>(rank)), reason};
-      changed_.notify_all();
-    }
-    lost_token_.cancel();  // runs callbacks, which may call this group
-  }
-
-  void leave(int rank) {
-    const concurrency::MutexLock lock(mutex_);
-    left_.insert(rank);
-    changed_.notify_all();
-  }
-
- private:
-  void check_not_lost(const std::string& what) const BRIGADE_REQUIRES(mutex_) {
-    if (!lost_) return;
-    throw lost_error(*lost_, what);
-  }
-
-  // Fails before the deadline if a rank has left and so cannot arrive.
-  void check_not_left(const std::set<int>& arrived, std::string_view name) const
-      BRIGADE_REQUIRES(mutex_) {
-    for (const int rank : left_) {
-      if (arrived.contains(rank)) continue;
-      throw Error(ErrorCode::kUnavailable,
-                  base::str_cat(members_[static_cast<std::size_t>(rank)],
-                                " has left before the barrier '", name, "'."));
-    }
-  }
-
-  std::string missing(const std::set<int>& arrived) const {
-    std::vector<std::string> names;
-    for (const Member& member : members_) {
-      if (!arrived.contains(member.rank)) names.push_back(to_string(member));
-    }
-    return base::join(names, ", ");
-  }
-
-  const std::vector<Member> members_;
-  const concurrency::CancelToken lost_token_;
-  mutable concurrency::Mutex mutex_;
-  mutable concurrency::Condition changed_;
-  std::map<std::string, std::string> values_ BRIGADE_GUARDED_BY(mutex_);
-  std::map<std::string, std::int64_t> lengths_ BRIGADE_GUARDED_BY(mutex_);  // of lists
-  std::map<std::string, std::set<int>> barriers_ BRIGADE_GUARDED_BY(mutex_);
-  std::optional<LostMember> lost_ BRIGADE_GUARDED_BY(mutex_);
-  std::set<int> left_ BRIGADE_GUARDED_BY(mutex_);
+  const std::vector<Member> members;
+  const concurrency::CancelToken lost_token;
+  concurrency::Mutex mutex;
+  concurrency::Condition changed;
+  std::map<std::string, std::string> values BRIGADE_GUARDED_BY(mutex);
+  std::map<std::string, std::int64_t> lengths BRIGADE_GUARDED_BY(mutex);  // of lists
+  std::map<std::string, std::set<int>> barriers BRIGADE_GUARDED_BY(mutex);
+  std::optional<LostMember> lost BRIGADE_GUARDED_BY(mutex);
+  std::set<int> left BRIGADE_GUARDED_BY(mutex);
 };
 
 class InMemoryMembership final : public Membership {
  public:
   InMemoryMembership(std::shared_ptr<Group> group, int rank)
       : group_(std::move(group)), rank_(rank) {}
-  ~InMemoryMembership() override { group_->leave(rank_); }
+  ~InMemoryMembership() override { leave(); }
 
   const Member& self() const override { return members()[static_cast<std::size_t>(rank_)]; }
-  const std::vector<Member>& members() const override { return group_->members(); }
+  const std::vector<Member>& members() const override { return group_->members; }
   int generation() const override { return 0; }
-  void set(std::string_view key, std::string_view value) override { group_->set(key, value); }
-  std::string get(std::string_view key, std::chrono::milliseconds timeout) override {
-    return group_->get(key, timeout);
-  }
-  std::int64_t add(std::string_view key, std::int64_t delta) override {
-    return group_->add(key, delta);
-  }
-  std::int64_t append(std::string_view key, std::string_view value) override {
-    return group_->append(key, value);
-  }
-  void barrier(std::string_view name, std::chrono::milliseconds timeout) override {
-    group_->barrier(rank_, name, timeout);
-  }
-  std::optional<LostMember> lost() const override { return group_->lost(); }
-  concurrency::CancelToken lost_token() const override { return group_->lost_token(); }
-  void leave() noexcept override { group_->leave(rank_); }
 
-  Group& group() { return *group_; }
+  void set(std::string_view key, std::string_view value) override {
+    const concurrency::MutexLock lock(group_->mutex);
+    group_->values.insert_or_assign(std::string(key), std::string(value));
+    group_->changed.notify_all();
+  }
+
+  std::string get(std::string_view key, std::chrono::milliseconds timeout) override {
+    const std::string name(key);
+    const Deadline deadline = deadline_after(timeout);
+    const concurrency::MutexLock lock(group_->mutex);
+    while (true) {
+      const auto found = group_->values.find(name);
+      if (found != group_->values.end()) return found->second;
+      check_not_lost(base::str_cat("the wait for the key '", key, "'"));
+      if (group_->changed.wait_until(group_->mutex, deadline)) continue;
+      if (group_->values.contains(name)) continue;
+      throw Error(
+          ErrorCode::kDeadlineExceeded,
+          base::str_cat("No member has set the key '", key, "' within ", timeout.count(), " ms."));
+    }
+  }
+
+  std::int64_t add(std::string_view key, std::int64_t delta) override {
+    const concurrency::MutexLock lock(group_->mutex);
+    std::string& text = group_->values.try_emplace(std::string(key), "0").first->second;
+    const auto before = base::parse_int(text);
+    check_argument(before.has_value(),
+                   base::str_cat("The value under the key '", key, "' is not a number."));
+    text = std::to_string(*before + delta);
+    group_->changed.notify_all();
+    return *before + delta;
+  }
+
+  std::int64_t append(std::string_view key, std::string_view value) override {
+    const concurrency::MutexLock lock(group_->mutex);
+    const std::int64_t number = ++group_->lengths[std::string(key)];
+    group_->values.insert_or_assign(base::str_cat(key, "/", number), std::string(value));
+    group_->changed.notify_all();
+    return number;
+  }
+
+  void barrier(std::string_view name, std::chrono::milliseconds timeout) override {
+    const Deadline deadline = deadline_after(timeout);
+    const concurrency::MutexLock lock(group_->mutex);
+    std::set<int>& arrived = group_->barriers[std::string(name)];
+    check_state(arrived.insert(rank_).second,
+                base::str_cat("Rank ", rank_, " reached the barrier '", name,
+                              "' a second time; each name can be used once."));
+    group_->changed.notify_all();
+    while (arrived.size() < group_->members.size()) {
+      check_not_lost(base::str_cat("the barrier '", name, "'"));
+      check_not_left(arrived, name);
+      if (group_->changed.wait_until(group_->mutex, deadline) ||
+          arrived.size() == group_->members.size())
+        continue;
+      throw Error(ErrorCode::kDeadlineExceeded,
+                  base::str_cat("Not all members reached the barrier '", name, "' within ",
+                                timeout.count(), " ms; missing: ", missing(arrived), "."));
+    }
+  }
+
+  std::optional<LostMember> lost() const override {
+    const concurrency::MutexLock lock(group_->mutex);
+    return group_->lost;
+  }
+
+  concurrency::CancelToken lost_token() const override { return group_->lost_token; }
+
+  void lose(int rank, const std::string& reason) {
+    {
+      const concurrency::MutexLock lock(group_->mutex);
+      if (group_->left.contains(rank) || group_->lost) return;  // only the first loss counts
+      group_->lost = LostMember{group_->members.at(static_cast<std::size_t>(rank)), reason};
+      group_->changed.notify_all();
+    }
+    group_->lost_token.cancel();  // runs callbacks, which may call this group
+  }
+
+  void leave() noexcept override {
+    const concurrency::MutexLock lock(group_->mutex);
+    group_->left.insert(rank_);
+    group_->changed.notify_all();
+  }
 
  private:
-  std::shared_ptr<Group> group_;
-  int rank_;
+  void check_not_lost(const std::string& what) const BRIGADE_REQUIRES(group_->mutex) {
+    if (!group_->lost) return;
+    throw lost_error(*group_->lost, what);
+  }
+
+  // Fails before the deadline if a rank has left and so cannot arrive.
+  void check_not_left(const std::set<int>& arrived, std::string_view name) const
+      BRIGADE_REQUIRES(group_->mutex) {
+    for (const int rank : group_->left) {
+      if (arrived.contains(rank)) continue;
+      throw Error(ErrorCode::kUnavailable,
+                  base::str_cat(group_->members[static_cast<std::size_t>(rank)],
+                                " has left before the barrier '", name, "'."));
+    }
+  }
+
+  std::string missing(const std::set<int>& arrived) const {
+    std::vector<std::string> names;
+    for (const Member& member : group_->members) {
+      if (!arrived.contains(member.rank)) names.push_back(to_string(member));
+    }
+    return base::join(names, ", ");
+  }
+
+  const std::shared_ptr<Group> group_;
+  const int rank_;
 };
 
 }  // namespace
@@ -211,7 +191,7 @@ void lose(Membership& any_of_the_group, int rank, const std::string& reason) {
   const auto size = static_cast<int>(member->members().size());
   check_argument(rank >= 0 && rank < size,
                  base::str_cat("There is no rank ", rank, " among ", size, " members."));
-  member->group().lose(rank, reason);
+  member->lose(rank, reason);
 }
 
 }  // namespace brigade::cluster::testing

@@ -4,12 +4,9 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "brigade/comm/communicator.h"
 #include "brigade/comm/step_progress.h"
@@ -54,17 +51,5 @@ std::uint64_t mix(std::uint64_t digest, std::uint64_t value);
 
 /// One line per tensor, cut off at `limit` characters.
 std::string shapes_of(std::span<const at::Tensor> tensors, std::size_t limit);
-
-/// The stamps of all ranks, by rank.
-std::vector<CallStamp> stamps_of(std::span<const CallHeader> headers);
-/// The first rank whose step, or the purpose of whose call, differs from that of rank `mine`.
-std::optional<int> first_in_another_step(std::span<const CallHeader> headers, int mine);
-/// The error that names the steps of both ranks.
-StepMismatch step_mismatch(std::span<const CallHeader> headers, int mine, int other);
-/// The first rank whose header does not match that of rank `mine`.
-std::optional<int> first_mismatch(std::span<const CallHeader> headers, int mine);
-/// The message about this mismatch; `shapes[rank]` is what `shapes_of` returned on that rank.
-std::string describe_mismatch(std::span<const CallHeader> headers, int mine, int other,
-                              std::span<const std::string> shapes);
 
 }  // namespace brigade::comm

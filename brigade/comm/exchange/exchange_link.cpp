@@ -49,19 +49,6 @@ void ExchangeLink::begin_call(std::string_view what) {
   peer_status_.begin_call();
 }
 
-std::vector<at::Tensor> ExchangeLink::run(const FlatCall& call) {
-  switch (call.kind) {
-    case Collective::kAllReduce:
-      reduce(call.tensors, call.op);
-      return {};
-    case Collective::kBroadcast:
-      broadcast(call.tensors, call.root);
-      return {};
-    default:
-      return ProcessLink::run(call);
-  }
-}
-
 // Shorter parts are padded to the longest.
 GatheredBytes ExchangeLink::gather(std::span<const std::byte> mine, std::int64_t longest) {
   const at::Tensor padded = at::empty({longest}, at::kByte);

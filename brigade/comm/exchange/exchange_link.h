@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "brigade/cluster/membership.h"
-#include "brigade/comm/collective_watchdog.h"
 #include "brigade/comm/local/chunks.h"
 #include "brigade/comm/peer_status.h"
 #include "brigade/comm/process_link.h"
@@ -25,9 +24,6 @@ namespace brigade::comm {
 ///      all-gather sends the sums to all ranks.
 /// Bits depend only on the parts and their number. Other processes cannot reach its buffers.
 class ExchangeLink : public ProcessLink {
- public:
-  std::vector<at::Tensor> run(const FlatCall& call) override;
-
  protected:
   static constexpr std::int64_t kChunkBytes = 4 << 20;
   /// Up to this size one round is faster than sending fewer bytes in two.
@@ -86,8 +82,8 @@ class ExchangeLink : public ProcessLink {
   };
 
   GatheredBytes gather(std::span<const std::byte> mine, std::int64_t longest) override;
-  void reduce(std::span<const FlatTensor> tensors, ReduceOp op);
-  void broadcast(std::span<const FlatTensor> tensors, int root);
+  void reduce(std::span<const FlatTensor> tensors, ReduceOp op) override;
+  void broadcast(std::span<const FlatTensor> tensors, int root) override;
 
   bool goes_in_one_round(const Chunk& chunk) const;
   Gathering start(const Chunk& chunk, std::span<const FlatTensor> tensors);

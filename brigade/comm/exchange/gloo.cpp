@@ -2,17 +2,41 @@
 #define USE_C10D_GLOO
 
 #include <ATen/ops/empty.h>
+#include <fcntl.h>
+#include <gloo/transport/device.h>
+#include <gloo/transport/tcp/device.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "brigade/base/environment.h"
+#include "brigade/base/error.h"
+#include "brigade/base/handles.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/collective_watchdog.h"
+#include "brigade/cluster/cluster_key.h"
+#include "brigade/cluster/host_lookup.h"
+#include "brigade/cluster/membership.h"
 #include "brigade/comm/exchange/exchange_link.h"
-#include "brigade/comm/exchange/gloo_device.h"
 #include "brigade/comm/peer_status.h"
 #include "brigade/concurrency/mutex.h"
+
+// libtorch exports this; Debian's headers of Gloo do not declare it. (c10d calls it where the
+// environment has GLOO_DEVICE_TRANSPORT=TCP_TLS and three paths; calling it spares changing the
+// environment of a program that has threads.)
+namespace gloo::transport::tcp::tls {
+std::shared_ptr<gloo::transport::Device> CreateDevice(const gloo::transport::tcp::attr& attributes,
+                                                      std::string private_key,
+                                                      std::string certificate,
+                                                      std::string authority_file,
+                                                      std::string authority_folder);
+}  // namespace gloo::transport::tcp::tls
 
 namespace brigade::comm {
 
@@ -23,6 +47,7 @@ bool gloo_is_built_in() {
 namespace {
 
 using c10d::ProcessGroupGloo;
+using gloo::transport::tcp::attr;
 using std::chrono::milliseconds;
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 
@@ -91,6 +116,152 @@ class C10dStore final : public c10d::Store {
   const std::shared_ptr<cluster::Membership> membership_;
   const std::string prefix_;
 };
+
+/// The address at which `elsewhere` reaches this process. If both hosts have the same name, it is
+/// the source address of the route to the rendezvous, which all members have reached.
+std::optional<std::string> own_address(const cluster::Membership& membership,
+                                       const cluster::Member& elsewhere) {
+  const cluster::Member& self = membership.self();
+  std::optional<std::string> address;
+  if (elsewhere.host != self.host) address = cluster::source_address(elsewhere.host);
+  if (!address && !self.address.empty()) address = self.address;
+  if (!address && !elsewhere.address.empty()) address = cluster::source_address(elsewhere.address);
+  // An address that nobody uses (RFC 5737) gives the default route.
+  if (!address) address = cluster::source_address("192.0.2.1");
+  return address;
+}
+
+attr where_to_listen(const cluster::Membership& membership) {
+  attr attributes;
+  const cluster::Member* const elsewhere = cluster::first_on_another_network(membership);
+  if (!elsewhere) {
+    attributes.iface = "lo";
+    return attributes;
+  }
+  if (const auto interface = base::environment("GLOO_SOCKET_IFNAME")) {
+    attributes.iface = *interface;
+    return attributes;
+  }
+  const auto address = own_address(membership, *elsewhere);
+  if (!address) {
+    throw Error(ErrorCode::kUnavailable,
+                base::str_cat("This host has no route to ", *elsewhere,
+                              "; set GLOO_SOCKET_IFNAME to the interface to use."));
+  }
+  attributes.hostname = *address;
+  return attributes;
+}
+
+/// A temporary folder that only this user may access, for secrets that a library takes as files. It
+/// is removed with this object.
+class PrivateFolder {
+ public:
+  /// Throws kPermissionDenied if the folder cannot be created.
+  PrivateFolder() {
+    std::error_code ignored;
+    path_ = (std::filesystem::temp_directory_path(ignored) / "brigade-tls-XXXXXX").string();
+    if (!mkdtemp(path_.data())) {  // made with mode 0700
+      throw Error(ErrorCode::kPermissionDenied,
+                  base::str_cat("No private folder can be made at ", path_, ": ",
+                                std::strerror(errno), "."));
+    }
+  }
+  PrivateFolder(const PrivateFolder&) = delete;
+  PrivateFolder& operator=(const PrivateFolder&) = delete;
+  ~PrivateFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+  /// Writes a file that only this user may read; returns its path.
+  std::string write(const std::string& name, const std::string& content) const {
+    const std::string file = path_ + "/" + name;
+    const base::FileDescriptor descriptor(
+        ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    const bool is_written =
+        descriptor.is_open() && ::write(descriptor.number(), content.data(), content.size()) ==
+                                    static_cast<ssize_t>(content.size());
+    const int failure = errno;
+    if (is_written) return file;
+    throw Error(ErrorCode::kPermissionDenied,
+                base::str_cat(file, " cannot be written: ", std::strerror(failure), "."));
+  }
+
+ private:
+  std::string path_;
+};
+
+/// Blocks SIGPIPE in threads that are started while it exists. Gloo's threads write to connections
+/// without suppressing this signal, so that a broken connection would end the process.
+///
+/// Thread-safety: created and destroyed by one thread; affects that thread and those it starts.
+class PipeSignalBlock {
+ public:
+  PipeSignalBlock() {
+    const sigset_t set = pipe_signal();
+    ::pthread_sigmask(SIG_BLOCK, &set, &former_);
+  }
+  ~PipeSignalBlock() {
+    // A signal that is pending in this thread was caused by Gloo too.
+    const sigset_t set = pipe_signal();
+    const timespec no_wait{};
+    if (sigismember(&former_, SIGPIPE) == 0) ::sigtimedwait(&set, nullptr, &no_wait);
+    ::pthread_sigmask(SIG_SETMASK, &former_, nullptr);
+  }
+  PipeSignalBlock(const PipeSignalBlock&) = delete;
+  PipeSignalBlock& operator=(const PipeSignalBlock&) = delete;
+
+ private:
+  static sigset_t pipe_signal() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    return set;
+  }
+
+  sigset_t former_;
+};
+
+/// The address on which Gloo listens, and how it connects.
+struct GlooDevice {
+  /// Destroyed when the group has been made, in the thread that makes both.
+  std::unique_ptr<PipeSignalBlock> pipe_signal;
+  std::shared_ptr<gloo::transport::Device> device;
+  /// The files of the TLS identity. They are read when a group is made with the device, and are
+  /// removed after that. Null without TLS.
+  std::shared_ptr<const void> identity = nullptr;
+};
+
+/// Listens on the loopback interface if all members share it, without resolving any host name;
+/// otherwise on the address from which the other members are reached, or that of the interface
+/// GLOO_SOCKET_IFNAME. With a key every connection uses mutual TLS. Throws kPermissionDenied
+/// between hosts without a key.
+GlooDevice make_gloo_device(const cluster::Membership& membership,
+                            const std::optional<cluster::ClusterKey>& key) {
+  const cluster::Member* const elsewhere = cluster::first_on_another_network(membership);
+  if (elsewhere && !key) {
+    throw Error(ErrorCode::kPermissionDenied,
+                base::str_cat("Processes on several hosts (this one on ", membership.self().host,
+                              ", ", *elsewhere,
+                              ") need a cluster key: make one with `brigade launch --new-key`, and "
+                              "give it to all in BRIGADE_CLUSTER_KEY_FILE."));
+  }
+  const attr attributes = where_to_listen(membership);
+  auto pipe_signal = std::make_unique<PipeSignalBlock>();  // the device starts a thread too
+  if (!key) {
+    return {.pipe_signal = std::move(pipe_signal),
+            .device = gloo::transport::tcp::CreateDevice(attributes)};
+  }
+  const cluster::TlsIdentity identity = cluster::make_tls_identity(*key);
+  auto folder = std::make_shared<PrivateFolder>();
+  const std::string private_key = folder->write("key.pem", identity.private_key);
+  const std::string certificate = folder->write("certificate.pem", identity.certificate);
+  const std::string authority = folder->write("authority.pem", identity.authority);
+  return {.pipe_signal = std::move(pipe_signal),
+          .device = gloo::transport::tcp::tls::CreateDevice(attributes, private_key, certificate,
+                                                            authority, ""),
+          .identity = std::move(folder)};
+}
 
 /// Which works have ended, and whether a member was lost. Waiting threads sleep on it. It is shared
 /// with callbacks that may outlive the link.

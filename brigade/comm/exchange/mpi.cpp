@@ -5,19 +5,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <thread>
 #include <vector>
 
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/collective_watchdog.h"
 #include "brigade/comm/exchange/exchange_link.h"
 #include "brigade/comm/peer_status.h"
 
@@ -75,8 +71,7 @@ void finalize_at_exit(int status, void*) {
 }
 
 void check_threads(int level) {
-  if (level == MPI_THREAD_MULTIPLE) return;
-  throw Error(ErrorCode::kFailedPrecondition,
+  check_state(level == MPI_THREAD_MULTIPLE,
               "MPI was initialized without MPI_THREAD_MULTIPLE, which the transport 'mpi' needs: "
               "call MPI_Init_thread with it, or let Brigade initialize MPI.");
 }
@@ -86,10 +81,8 @@ void check_threads(int level) {
 /// MPI_Finalize waits for all other processes; mpirun then reports it and ends them. Throws
 /// kFailedPrecondition if MPI was initialized with a lower thread level, or has been finalized.
 void start_mpi() {
-  if (is_finalized()) {
-    throw Error(ErrorCode::kFailedPrecondition,
-                "MPI has been finalized in this process, and cannot be started again.");
-  }
+  check_state(!is_finalized(),
+              "MPI has been finalized in this process, and cannot be started again.");
   int level = 0;
   if (is_initialized()) {
     MPI_Query_thread(&level);
@@ -223,9 +216,8 @@ class MpiLink final : public ExchangeLink {
     int size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &own);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (own == rank() && size == world_size()) return;
-    throw Error(
-        ErrorCode::kFailedPrecondition,
+    check_state(
+        own == rank() && size == world_size(),
         base::str_cat(membership().self(), " of ", world_size(), " is rank ", own, " of ", size,
                       " to MPI: both must be the same. Start the processes with "
                       "mpirun, and let them take their ranks from it (no TF_CONFIG, RANK or "

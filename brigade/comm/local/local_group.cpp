@@ -1,6 +1,12 @@
 #include "brigade/comm/local/local_group.h"
 
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
 #include "brigade/base/strings.h"
+#include "brigade/comm/local/reduce_kernel.h"
 
 namespace brigade::comm {
 
@@ -12,6 +18,126 @@ std::optional<c10::Device> first_device(std::span<const at::Tensor> tensors) {
   }
   return std::nullopt;
 }
+
+bool runs_flat(const at::Tensor& tensor, ReduceOp op) {
+  const bool floating = tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble;
+  return tensor.is_cpu() && floating && tensor.is_contiguous() &&
+         (op == ReduceOp::kSum || op == ReduceOp::kMean);
+}
+
+class LocalCommunicator final : public Communicator {
+ public:
+  LocalCommunicator(std::shared_ptr<LocalGroup> group, int rank)
+      : group_(std::move(group)), rank_(rank) {}
+
+  int rank() const override { return rank_; }
+  int world_size() const override { return group_->world_size(); }
+
+ private:
+  std::vector<at::Tensor> execute(const CollectiveCall& call) override {
+    if (call.kind == Collective::kBarrier) {
+      group_->barrier(rank_);
+      return {};
+    }
+    if (const auto problem = call.find_problem(world_size()))
+      group_->fail(rank_, Error(ErrorCode::kInvalidArgument, *problem));
+    std::vector<at::Tensor> gathered;
+    group_->exchange(rank_, {.name = call.name(), .root = call.root}, call.tensors, [&] {
+      check_agreement(call);
+      gathered = combine(call);
+    });
+    return gathered;
+  }
+
+  /// What a rank does while it can read the tensors of all.
+  std::vector<at::Tensor> combine(const CollectiveCall& call) {
+    switch (call.kind) {
+      case Collective::kAllReduce:
+        for (std::size_t i = 0; i < call.tensors.size(); ++i) reduce_one(i, call.op);
+        return {};
+      case Collective::kBroadcast:
+        for (std::size_t i = 0; rank_ != call.root && i < call.tensors.size(); ++i)
+          call.tensors[i].copy_(group_->published(call.root)[i]);
+        return {};
+      case Collective::kAllGather:
+        return copies_of_all(call.tensors.front().device());
+      default:
+        throw Error(ErrorCode::kUnimplemented,
+                    base::str_cat(call.name(), " is not a call between threads."));
+    }
+  }
+
+  std::vector<at::Tensor> copies_of_all(c10::Device device) const {
+    std::vector<at::Tensor> copies;
+    for (const at::Tensor& part : tensors_of_all_ranks(0)) {
+      copies.push_back(part.detach().to(part.options().device(device), /*non_blocking=*/false,
+                                        /*copy=*/true));
+    }
+    return copies;
+  }
+
+  /// If one rank finds that tensors differ, every rank does: all throw, and none is left waiting.
+  void check_agreement(const CollectiveCall& call) const {
+    const bool shapes_may_differ = call.traits().gathers;
+    const std::span<const at::Tensor> mine = call.tensors;
+    for (int rank = 0; rank < world_size(); ++rank) {
+      const auto theirs = group_->published(rank);
+      if (theirs.size() != mine.size()) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    base::str_cat(call.name(), ": rank ", rank, " passed ", theirs.size(),
+                                  " tensors and rank ", rank_, " ", mine.size(),
+                                  "; every rank must pass the same number."));
+      }
+      for (std::size_t i = 0; i < mine.size(); ++i) {
+        const bool agrees = theirs[i].scalar_type() == mine[i].scalar_type() &&
+                            (shapes_may_differ || theirs[i].sizes() == mine[i].sizes());
+        if (agrees) continue;
+        throw Error(ErrorCode::kInvalidArgument,
+                    base::str_cat(call.name(), ": tensor ", i, " is ", shape_of(theirs[i]),
+                                  " on rank ", rank, " and ", shape_of(mine[i]), " on rank ", rank_,
+                                  shapes_may_differ ? "; dtypes must be the same."
+                                                    : "; shapes and dtypes must be the same."));
+      }
+    }
+  }
+
+  std::vector<at::Tensor> tensors_of_all_ranks(std::size_t index) const {
+    std::vector<at::Tensor> all;
+    for (int rank = 0; rank < world_size(); ++rank) all.push_back(group_->published(rank)[index]);
+    return all;
+  }
+
+  void reduce_one(std::size_t index, ReduceOp op) {
+    const std::vector<at::Tensor> all = tensors_of_all_ranks(index);
+    const bool flat =
+        std::all_of(all.begin(), all.end(), [&](const auto& t) { return runs_flat(t, op); });
+    if (flat) return reduce_shard(all, op);
+    // One rank reduces the whole of a tensor that is not flat; tensors are assigned round-robin.
+    if (static_cast<int>(index % world_size()) != rank_) return;
+    std::vector<at::Tensor> here;
+    for (const at::Tensor& tensor : all) here.push_back(tensor.detach().to(all[rank_].device()));
+    const at::Tensor result = combine_in_order(here, op);
+    for (const at::Tensor& tensor : all) tensor.copy_(result);
+  }
+
+  void reduce_shard(const std::vector<at::Tensor>& all, ReduceOp op) {
+    const std::int64_t count = all.front().numel();
+    const std::int64_t begin = count * rank_ / world_size();
+    const std::int64_t end = count * (rank_ + 1) / world_size();
+    constexpr std::int64_t kBlock = 32 * 1024;
+    for (std::int64_t at = begin; at < end; at += kBlock) {
+      const std::int64_t stop = std::min(at + kBlock, end);
+      at::Tensor sum = at::empty({stop - at}, all.front().options());
+      add_in_order(all, at, stop, sum, 0);
+      if (op == ReduceOp::kMean) sum.div_(static_cast<double>(world_size()));
+      for (const at::Tensor& tensor : all)
+        tensor.detach().view(-1).narrow(0, at, stop - at).copy_(sum);
+    }
+  }
+
+  const std::shared_ptr<LocalGroup> group_;
+  const int rank_;
+};
 
 }  // namespace
 
@@ -90,6 +216,15 @@ void LocalGroup::fence_and_wait(int rank) {
     // In a group with GPUs a rank on CPU reads through this thread's stream of their device.
     if (devices_[other]) fences_[other].wait(*devices_[other]);
   }
+}
+
+std::vector<std::unique_ptr<Communicator>> make_local_communicators(
+    std::shared_ptr<LocalGroup> group) {
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  for (int rank = 0; rank < group->world_size(); ++rank) {
+    communicators.push_back(std::make_unique<LocalCommunicator>(group, rank));
+  }
+  return communicators;
 }
 
 }  // namespace brigade::comm

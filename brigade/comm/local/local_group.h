@@ -14,9 +14,9 @@
 
 #include "brigade/base/error.h"
 #include "brigade/comm/communicator.h"
-#include "brigade/comm/nccl/stream_fence.h"
 #include "brigade/comm/step_clock.h"
 #include "brigade/concurrency/barrier.h"
+#include "brigade/device/stream.h"
 
 namespace brigade::comm {
 
@@ -104,8 +104,8 @@ class LocalGroup {
 
   concurrency::Barrier barrier_;
   std::vector<std::span<const at::Tensor>>
-      published_;                    // [rank], written by its rank before the barrier
-  std::vector<StreamFence> fences_;  // [rank], likewise
+      published_;                            // [rank], written by its rank before the barrier
+  std::vector<device::StreamFence> fences_;  // [rank], likewise
   std::vector<std::optional<c10::Device>> devices_;  // [rank], of its tensors; likewise
   /// [rank][parity of its call], likewise: a rank may be one call ahead of those that still
   /// compare.

@@ -5,9 +5,6 @@
 #include <ATen/ops/minimum.h>
 
 #include <algorithm>
-#include <vector>
-
-#include "brigade/comm/local/accumulation.h"
 
 namespace brigade::comm {
 
@@ -132,6 +129,32 @@ void combine_range(std::span<const at::Tensor> inputs, ReduceOp op, std::int64_t
   std::vector<at::Tensor> ranges;
   for (const at::Tensor& input : inputs) ranges.push_back(input.narrow(0, begin, end - begin));
   output.copy_(combine_in_order(ranges, op));
+}
+
+at::ScalarType accumulation_dtype(at::ScalarType dtype) {
+  return dtype == at::kHalf || dtype == at::kBFloat16 ? at::kFloat : dtype;
+}
+
+at::Tensor to_accumulation_dtype(const at::Tensor& value) {
+  return value.to(accumulation_dtype(value.scalar_type()));
+}
+
+AccumulationTensors::AccumulationTensors(std::span<const at::Tensor> tensors, ReduceOp op)
+    : originals_(tensors) {
+  const bool adds = op == ReduceOp::kSum || op == ReduceOp::kMean;
+  const bool any_narrow = std::ranges::any_of(tensors, [](const at::Tensor& tensor) {
+    return accumulation_dtype(tensor.scalar_type()) != tensor.scalar_type();
+  });
+  if (!adds || !any_narrow) return;
+  for (const at::Tensor& tensor : tensors)
+    copies_.push_back(to_accumulation_dtype(tensor.detach()));
+}
+
+void AccumulationTensors::copy_back() const {
+  for (std::size_t i = 0; i < copies_.size(); ++i) {
+    if (copies_[i].scalar_type() != originals_[i].scalar_type())
+      originals_[i].detach().copy_(copies_[i]);
+  }
 }
 
 }  // namespace brigade::comm

@@ -1,7 +1,7 @@
 // Replaces nccl_library.cpp if the program is configured without NCCL.
 #include "brigade/base/error.h"
 #include "brigade/comm/nccl/nccl.h"
-#include "brigade/comm/nccl/nccl_clique.h"
+#include "brigade/comm/nccl/nccl_communicator.h"
 
 namespace brigade::comm {
 

@@ -9,7 +9,6 @@
 #include "brigade/base/strings.h"
 #include "brigade/cluster/cluster_key.h"
 #include "brigade/comm/nccl/nccl.h"
-#include "brigade/comm/nccl/nccl_communicator.h"
 #include "brigade/comm/nccl/nccl_group.h"
 
 namespace brigade::comm {
@@ -67,6 +66,24 @@ class Cards {
 
 bool is_loopback_interface(const std::optional<std::string>& interfaces) {
   return interfaces == "lo" || interfaces == "=lo";
+}
+
+NcclCapability own_capability(const NcclLibrary* library, const cluster::Environment& environment,
+                              const cluster::Membership& membership,
+                              const std::vector<c10::Device>& devices, Transport transport) {
+  if (library == nullptr) {
+    return {.obstacle = NcclObstacle{ErrorCode::kUnimplemented,
+                                     "NCCL is not built into the program: configure with "
+                                     "-DBRIGADE_WITH_CUDA=ON where nccl.h is installed."}};
+  }
+  NcclCapability capability{.obstacle = network_obstacle(membership, transport, environment)};
+  try {
+    for (const c10::Device& device : devices) capability.cards.push_back(library->card_id(device));
+  } catch (const std::exception& error) {
+    capability.obstacle =
+        NcclObstacle{ErrorCode::kUnavailable, std::string(base::without_stack_trace(error.what()))};
+  }
+  return capability;
 }
 
 }  // namespace
@@ -139,28 +156,6 @@ std::string exchange_nccl_id(cluster::Membership& membership, const std::string&
               base::str_cat(membership.members().front(), " could not start an NCCL group: ",
                             found.substr(found.empty() ? 0 : 1)));
 }
-
-namespace {
-
-NcclCapability own_capability(const NcclLibrary* library, const cluster::Environment& environment,
-                              const cluster::Membership& membership,
-                              const std::vector<c10::Device>& devices, Transport transport) {
-  if (library == nullptr) {
-    return {.obstacle = NcclObstacle{ErrorCode::kUnimplemented,
-                                     "NCCL is not built into the program: configure with "
-                                     "-DBRIGADE_WITH_CUDA=ON where nccl.h is installed."}};
-  }
-  NcclCapability capability{.obstacle = network_obstacle(membership, transport, environment)};
-  try {
-    for (const c10::Device& device : devices) capability.cards.push_back(library->card_id(device));
-  } catch (const std::exception& error) {
-    capability.obstacle =
-        NcclObstacle{ErrorCode::kUnavailable, std::string(base::without_stack_trace(error.what()))};
-  }
-  return capability;
-}
-
-}  // namespace
 
 std::vector<std::unique_ptr<Communicator>> make_nccl_process_communicators(
     const NcclLibrary* library, const cluster::Environment& environment,

@@ -7,14 +7,13 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/cluster/environment_variables.h"
 #include "brigade/cluster/membership.h"
 #include "brigade/comm/communicator.h"
-#include "brigade/comm/nccl/nccl_clique.h"
+#include "brigade/comm/nccl/nccl_communicator.h"
 #include "brigade/comm/process_communicator.h"
 
 /// What processes agree on through the membership's store before NCCL is called, and their

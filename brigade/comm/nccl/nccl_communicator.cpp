@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "brigade/comm/exchange/call_header.h"
-#include "brigade/comm/local/accumulation.h"
+#include "brigade/comm/local/reduce_kernel.h"
 
 namespace brigade::comm {
 

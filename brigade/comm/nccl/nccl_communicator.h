@@ -1,6 +1,10 @@
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "brigade/comm/communicator.h"
 
@@ -30,5 +34,68 @@ class NcclRunner {
 std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<NcclRunner> runner,
                                                      int local_rank,
                                                      std::unique_ptr<Communicator> host);
+
+/// The state of what was started last for one rank of an `NcclClique`.
+struct NcclStatus {
+  enum class State { kUnderWay, kDone, kFailed } state = State::kDone;
+  std::string reason = {};  ///< of kFailed: NCCL's text
+};
+
+/// This process's ranks of an NCCL group of several processes. Nothing here waits or knows the
+/// members of the cluster; `NcclGroup` adds that. Callers ensure that all ranks make the same calls
+/// (`make_nccl_communicator`): a call of a single rank would never end. A rank starts a collective
+/// only after its previous one has ended. The real implementation is in nccl_library.cpp; tests
+/// have a fake that needs no GPU.
+///
+/// Thread-safety: one thread at a time.
+class NcclClique {
+ public:
+  /// Aborts what is still running.
+  virtual ~NcclClique() = default;
+
+  virtual int local_size() const = 0;
+
+  /// Whether NCCL supports these tensors in this call, of a kind that `runs_on_nccl`.
+  virtual bool takes(const CollectiveCall& call) const = 0;
+  /// Starts a collective of one of this process's ranks, in place, on the rank's current stream,
+  /// and returns. If NCCL fails, it throws kUnavailable with NCCL's text and starts nothing.
+  virtual void start(int local_rank, const CollectiveCall& call) = 0;
+
+  /// Starts to close the group in good order. No collective may be running.
+  virtual void start_closing() = 0;
+  /// The state of what the rank started last; at first, of joining the group.
+  virtual NcclStatus status(int local_rank) = 0;
+
+  /// Ends everything that runs, on the GPUs too, on all of this process's ranks. No other call may
+  /// follow.
+  virtual void abort() noexcept = 0;
+};
+
+/// The group that a clique joins, and its ranks there.
+struct NcclCliqueOptions {
+  std::string id = {};  ///< what `NcclLibrary::make_id` returned in one of the processes
+  int world_size = 1;
+  int first_rank = 0;                   ///< of this process's ranks, which are consecutive
+  std::vector<c10::Device> cards = {};  ///< [local rank]
+};
+
+/// The NCCL that this program was built with.
+///
+/// Thread-safety: one thread at a time.
+class NcclLibrary {
+ public:
+  virtual ~NcclLibrary() = default;
+  /// An id of the GPU that is unique on the host, in all processes: its PCI bus id.
+  virtual std::string card_id(c10::Device card) const = 0;
+  /// Makes the id of a new group, in printable characters, and opens the socket to which its ranks
+  /// connect.
+  virtual std::string make_id() const = 0;
+  /// Starts to join the group as the ranks in `options` and returns; `NcclClique::status` tells
+  /// when they have joined.
+  virtual std::unique_ptr<NcclClique> start_joining(const NcclCliqueOptions& options) const = 0;
+};
+
+/// Null where NCCL is not built in.
+std::unique_ptr<NcclLibrary> find_nccl_library();
 
 }  // namespace brigade::comm

@@ -4,7 +4,6 @@
 #include <thread>
 
 #include "brigade/base/strings.h"
-#include "brigade/comm/collective_watchdog.h"
 
 namespace brigade::comm {
 

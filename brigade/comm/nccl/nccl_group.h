@@ -7,7 +7,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/cluster/membership.h"
-#include "brigade/comm/nccl/nccl_clique.h"
 #include "brigade/comm/nccl/nccl_communicator.h"
 #include "brigade/comm/peer_status.h"
 #include "brigade/comm/process_communicator.h"

@@ -10,7 +10,6 @@
 #include <ctime>
 
 #include "brigade/base/strings.h"
-#include "brigade/comm/peer_status.h"
 #include "brigade/concurrency/poll.h"
 
 namespace brigade::comm {

@@ -11,7 +11,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/cluster/membership.h"
-#include "brigade/comm/collective_watchdog.h"
+#include "brigade/comm/peer_status.h"
 #include "brigade/concurrency/cancel_token.h"
 
 namespace brigade::comm {

@@ -1,14 +1,20 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <sched.h>
 
 #include <algorithm>
-#include <cstring>
+#include <sstream>
+#include <vector>
 
 #include "brigade/base/copy_bytes.h"
+#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/cluster/membership.h"
 #include "brigade/comm/local/chunks.h"
 #include "brigade/comm/local/reduce_kernel.h"
-#include "brigade/comm/shared_memory/shared_layout.h"
+#include "brigade/comm/process_link.h"
+#include "brigade/comm/shared_memory/shared_barrier.h"
+#include "brigade/comm/shared_memory/shared_segment.h"
 
 namespace brigade::comm {
 
@@ -19,6 +25,111 @@ constexpr std::int64_t kBlock = 32 * 1024;
 /// Up to this size every rank adds everything itself, which saves one barrier.
 constexpr std::int64_t kSmallBytes = 16 * 1024;
 constexpr std::chrono::microseconds kSpin{500};
+
+/// What one rank publishes to the others, in shared memory.
+struct alignas(64) RankArea {
+  SegmentHandle buffer;  ///< the buffer that this rank creates
+  cpu_set_t cores;       ///< the cores that it may run on
+};
+
+/// The segment's handle as rank 0 writes it: "<pid> <descriptor> <nonce> <nonce>"; empty: it could
+/// not be created.
+std::string to_text(const SegmentHandle& handle) {
+  return base::str_cat(handle.pid, " ", handle.descriptor, " ", handle.nonce[0], " ",
+                       handle.nonce[1]);
+}
+
+SegmentHandle handle_of(const std::string& text) {
+  SegmentHandle handle;
+  std::istringstream words(text);
+  words >> handle.pid >> handle.descriptor >> handle.nonce[0] >> handle.nonce[1];
+  if (words.fail()) throw Error(ErrorCode::kUnavailable, "rank 0 could not create shared memory.");
+  return handle;
+}
+
+SharedSegment make_or_open(cluster::Membership& membership, const std::string& key,
+                           std::size_t bytes, std::chrono::milliseconds timeout) {
+  if (membership.self().rank != 0)
+    return SharedSegment::open(handle_of(membership.get(key, timeout)), bytes);
+  try {
+    SharedSegment segment = SharedSegment::make(bytes);
+    membership.set(key, to_text(segment.handle()));
+    return segment;
+  } catch (const Error&) {
+    membership.set(key, "");
+    throw;
+  }
+}
+
+/// The memory layout of the shared segment of one group of processes:
+///   failure | slots[rank] | areas[rank] | staging[rank][2] | results[2]
+/// Each staging and result area holds one chunk. Chunks alternate between the two of a rank: it may
+/// be one chunk ahead of those that still read.
+///
+/// Thread-safety: callers order their accesses with the SharedBarrier in this segment.
+class SharedLayout {
+ public:
+  /// Values outside shared buffers are copied through staging areas of this size.
+  static constexpr std::int64_t kChunkBytes = 1 << 20;
+
+  /// Creates the segment (rank 0) or maps it (others), and returns when all members have. Throws
+  /// the same error on all.
+  static SharedLayout create_or_map(cluster::Membership& membership, const std::string& name,
+                                    std::chrono::milliseconds timeout) {
+    const int world_size = static_cast<int>(membership.members().size());
+    const auto key_of = [&](int rank) { return base::str_cat(name, "/mapped/", rank); };
+    SharedSegment segment;
+    std::string failure;
+    try {
+      segment = make_or_open(membership, name + "/segment", total_bytes(world_size), timeout);
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+    // All members read what all report, so all throw if one of them could not map it.
+    membership.set(key_of(membership.self().rank), failure);
+    for (const cluster::Member& member : membership.members()) {
+      const std::string text = membership.get(key_of(member.rank), timeout);
+      if (!text.empty()) throw Error(ErrorCode::kUnavailable, base::str_cat(member, ": ", text));
+    }
+    segment.close_descriptor();
+    return SharedLayout(std::move(segment), world_size);
+  }
+
+  int world_size() const { return world_size_; }
+  BarrierFailure& failure() const { return *reinterpret_cast<BarrierFailure*>(segment_.data()); }
+  std::span<BarrierSlot> slots() const {
+    return {reinterpret_cast<BarrierSlot*>(segment_.data() + kSlots),
+            static_cast<std::size_t>(world_size_)};
+  }
+  RankArea& area(int rank) const {
+    return reinterpret_cast<RankArea*>(segment_.data() + areas_offset(world_size_))[rank];
+  }
+  std::byte* staging(int rank, std::uint64_t chunk_number) const {
+    return segment_.data() + chunks_offset(world_size_) +
+           (static_cast<std::size_t>(rank) * 2 + chunk_number % 2) * kChunkBytes;
+  }
+  std::byte* result(std::uint64_t chunk_number) const { return staging(world_size_, chunk_number); }
+
+ private:
+  static constexpr std::size_t kSlots = sizeof(BarrierFailure);
+
+  SharedLayout(SharedSegment segment, int world_size)
+      : segment_(std::move(segment)), world_size_(world_size) {}
+
+  static std::size_t areas_offset(int world_size) {
+    return kSlots + world_size * sizeof(BarrierSlot);
+  }
+  static std::size_t chunks_offset(int world_size) {
+    constexpr std::size_t kPage = 4096;
+    return (areas_offset(world_size) + world_size * sizeof(RankArea) + kPage - 1) & ~(kPage - 1);
+  }
+  static std::size_t total_bytes(int world_size) {
+    return chunks_offset(world_size) + 2 * (world_size + 1) * static_cast<std::size_t>(kChunkBytes);
+  }
+
+  SharedSegment segment_;
+  int world_size_;
+};
 
 struct Range {
   std::int64_t begin = 0;
@@ -39,19 +150,6 @@ class SharedMemoryLink final : public ProcessLink {
 
   Transport transport() const override { return Transport::kSharedMemory; }
 
-  std::vector<at::Tensor> run(const FlatCall& call) override {
-    switch (call.kind) {
-      case Collective::kAllReduce:
-        reduce(call.tensors, call.op);
-        return {};
-      case Collective::kBroadcast:
-        broadcast(call.tensors, call.root);
-        return {};
-      default:
-        return ProcessLink::run(call);
-    }
-  }
-
   LinkBuffer make_buffer(std::int64_t bytes) override;
 
   void give_up(const Error& reason) noexcept override { barrier_.give_up(reason); }
@@ -69,7 +167,7 @@ class SharedMemoryLink final : public ProcessLink {
             .sent = static_cast<std::int64_t>(mine.size())};
   }
 
-  void reduce(std::span<const FlatTensor> tensors, ReduceOp op) {
+  void reduce(std::span<const FlatTensor> tensors, ReduceOp op) override {
     if (tensors.empty()) return;
     if (!tensors.front().parts.empty()) return reduce_in_place(tensors, op);
     const std::vector<Chunk> chunks = cut_into_chunks(tensors, SharedLayout::kChunkBytes);
@@ -78,7 +176,7 @@ class SharedMemoryLink final : public ProcessLink {
     reduce_chunks(chunks, tensors, op);
   }
 
-  void broadcast(std::span<const FlatTensor> tensors, int root) {
+  void broadcast(std::span<const FlatTensor> tensors, int root) override {
     if (tensors.empty()) return;
     if (!tensors.front().parts.empty()) return broadcast_in_place(tensors, root);
     for (const Chunk& chunk : cut_into_chunks(tensors, SharedLayout::kChunkBytes)) {

@@ -13,7 +13,6 @@
 
 #include "brigade/base/strings.h"
 #include "brigade/comm/local/reduce_kernel.h"
-#include "brigade/comm/nccl/nccl_clique.h"
 #include "brigade/comm/nccl/nccl_communicator.h"
 #include "brigade/concurrency/mutex.h"
 

@@ -25,11 +25,9 @@ std::int64_t cardinality_of_repeat(std::int64_t input, std::int64_t count) {
   if (count < 0 || input == kInfinite) return kInfinite;
   if (input == kUnknown) return kUnknown;
   std::int64_t product = 0;
-  if (__builtin_mul_overflow(input, count, &product)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("repeat: ", count, " passes over ", input,
-                              " elements are more than can be counted; use repeat() for ever"));
-  }
+  check_argument(!__builtin_mul_overflow(input, count, &product),
+                 base::str_cat("repeat: ", count, " passes over ", input,
+                               " elements are more than can be counted; use repeat() for ever"));
   return product;
 }
 

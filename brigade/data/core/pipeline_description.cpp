@@ -36,9 +36,7 @@ PipelineDescription as_saved(const PipelineDescription& pipeline) {
 }
 
 bool has_same_fixed_parts(const PipelineDescription& a, const PipelineDescription& b) {
-  return std::equal(
-      a.begin(), a.end(), b.begin(), b.end(),
-      [](const PipelineStep& x, const PipelineStep& y) { return x.fixed == y.fixed; });
+  return std::ranges::equal(a, b, {}, &PipelineStep::fixed, &PipelineStep::fixed);
 }
 
 }  // namespace

@@ -78,9 +78,8 @@ void check_pipeline_of_state(const io::StateTree& state, const PipelineDescripti
 }
 
 void check_same_shard(const Shard& saved, const Shard& current) {
-  if (saved == current || (saved.count == 1 && current.count == 1)) return;
-  throw Error(
-      ErrorCode::kInvalidArgument,
+  check_argument(
+      saved == current || (saved.count == 1 && current.count == 1),
       base::str_cat("A position saved in ", describe(saved), " cannot be restored into ",
                     describe(current), ": use the same shards as before, or begin a new epoch"));
 }

@@ -42,9 +42,7 @@ Dataset<std::int64_t> range(std::int64_t start, std::int64_t stop, std::int64_t 
 }
 
 void internal::check_source_size(std::int64_t size, const std::string& name) {
-  if (size >= 0) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat(name, ": size is ", size, "; it must be 0 or more"));
+  check_argument(size >= 0, base::str_cat(name, ": size is ", size, "; it must be 0 or more"));
 }
 
 std::int64_t internal::number_at(std::int64_t start, std::int64_t step, std::int64_t index) {

@@ -11,7 +11,8 @@
 
 #include "brigade/data/dataset.h"
 #include "brigade/data/formats/csv_scanner.h"
-#include "brigade/data/sources/file_source.h"
+#include "brigade/data/sources/files.h"
+#include "brigade/io/byte_reader.h"
 #include "brigade/io/compression.h"
 #include "brigade/io/file_system.h"
 

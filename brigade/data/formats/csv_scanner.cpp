@@ -151,10 +151,8 @@ std::string CsvField::value() const {
 }
 
 CsvRecord scan_csv_record(std::string_view text, const CsvFormat& format, CsvEnd end) {
-  if (format.delimiter == kQuote || is_line_end(format.delimiter)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "csv: the delimiter is a quote or a line end; choose another character");
-  }
+  check_argument(format.delimiter != kQuote && !is_line_end(format.delimiter),
+                 "csv: the delimiter is a quote or a line end; choose another character");
   return Scanner(text, format, end).run();
 }
 

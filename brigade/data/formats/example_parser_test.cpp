@@ -4,7 +4,6 @@
 
 #include "brigade/data/core/source.h"
 #include "brigade/data/testing/dataset_contract.h"
-#include "brigade/data/testing/hex.h"
 #include "brigade/data/testing/tables.h"
 
 namespace brigade::data {

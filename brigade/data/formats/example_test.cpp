@@ -7,7 +7,6 @@
 #include "brigade/base/random.h"
 #include "brigade/data/formats/example_view.h"
 #include "brigade/data/testing/dataset_contract.h"
-#include "brigade/data/testing/hex.h"
 #include "brigade/data/testing/tables.h"
 
 namespace brigade::data {

@@ -4,7 +4,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/data/sources/file_source.h"
+#include "brigade/data/sources/files.h"
 #include "brigade/io/byte_reader.h"
 
 namespace brigade::data {

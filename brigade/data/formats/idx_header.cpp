@@ -32,11 +32,10 @@ void check_magic(std::string_view bytes, std::string_view name, int dimensions) 
                                      kWordSize));
   }
   const std::uint32_t magic = big_endian_word(bytes, 0);
-  if (magic == expected) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The file ", name, " has the magic number ", magic, ", expected ",
-                            expected, " (an idx file of unsigned bytes in ", dimensions,
-                            " dimensions, plain or gzip)"));
+  check_argument(magic == expected,
+                 base::str_cat("The file ", name, " has the magic number ", magic, ", expected ",
+                               expected, " (an idx file of unsigned bytes in ", dimensions,
+                               " dimensions, plain or gzip)"));
 }
 
 std::vector<std::int64_t> read_shape(std::string_view bytes, std::string_view name,

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "brigade/data/testing/dataset_contract.h"
-#include "brigade/data/testing/hex.h"
+#include "brigade/data/testing/tables.h"
 
 namespace brigade::data {
 namespace {

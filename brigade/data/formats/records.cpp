@@ -4,7 +4,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/data/sources/file_source.h"
+#include "brigade/data/sources/files.h"
 #include "brigade/io/atomic_write.h"
 #include "brigade/io/record_reader.h"
 #include "brigade/io/record_writer.h"
@@ -41,8 +41,7 @@ class RecordsIterator final : public IteratorBase<std::string> {
   std::uint64_t skip(std::uint64_t count) override {
     std::uint64_t passed = 0;
     while (passed < count && !file_.is_at_end) {
-      pass_broken();
-      if (!file_.is_at_end || has_failed_) ++passed;
+      if (pass_broken()) ++passed;
     }
     return passed;
   }
@@ -50,15 +49,15 @@ class RecordsIterator final : public IteratorBase<std::string> {
   void restore(const io::StateTree& state) override { file_.restore(state, kRecordSource); }
 
  private:
-  /// Skips a record without checking it; goes to the end if the next one cannot be found.
-  void pass_broken() {
-    has_failed_ = false;
+  /// Skips a record without checking it; goes to the end if the next one cannot be found. Returns
+  /// whether there was one.
+  bool pass_broken() {
     try {
       file_.is_at_end = !file_.reader.skip();
-      has_failed_ = file_.is_at_end && file_.reader.is_cut_short();
+      return !file_.is_at_end || file_.reader.is_cut_short();
     } catch (const Error&) {
       file_.is_at_end = true;
-      has_failed_ = true;
+      return true;
     }
   }
   [[noreturn]] void fail_cut_short() const {
@@ -69,7 +68,6 @@ class RecordsIterator final : public IteratorBase<std::string> {
 
   io::Path path_;
   FileCursor<io::RecordReader> file_;
-  bool has_failed_ = false;  // whether what was skipped last, at the end, was an element
 };
 
 }  // namespace

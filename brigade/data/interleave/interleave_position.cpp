@@ -46,13 +46,12 @@ InnerPosition load_slot(const InterleaveShape& shape, const io::StateTree& state
 void check_same_cycle(const InterleaveShape& shape, const io::StateTree& state) {
   const std::uint64_t cycle = position_number(state, "cycle_length");
   const std::uint64_t block = position_number(state, "block_length");
-  if (cycle == shape.cycle_length && block == shape.block_length) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The position was saved in ", shape.name, " with cycles of ", cycle,
-                            " and blocks of ", block, ", not of ", shape.cycle_length, " and ",
-                            shape.block_length,
-                            ": keep both to resume in the same order, and set the cycle length "
-                            "where the number of cores may change"));
+  check_argument(cycle == shape.cycle_length && block == shape.block_length,
+                 base::str_cat("The position was saved in ", shape.name, " with cycles of ", cycle,
+                               " and blocks of ", block, ", not of ", shape.cycle_length, " and ",
+                               shape.block_length,
+                               ": keep both to resume in the same order, and set the cycle length "
+                               "where the number of cores may change"));
 }
 
 /// No two slots hold the same element, and none one that is still to be read.
@@ -72,9 +71,7 @@ std::vector<std::size_t> InterleavePosition::slots_by_element() const {
   for (std::size_t slot = 0; slot < slots.size(); ++slot) {
     if (slots[slot]) order.push_back(slot);
   }
-  std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
-    return slots[a]->element.index < slots[b]->element.index;
-  });
+  std::ranges::sort(order, {}, [this](std::size_t slot) { return slots[slot]->element.index; });
   return order;
 }
 

@@ -23,10 +23,6 @@ constexpr std::size_t kIntervalsToLower = 3;
 constexpr double kWorthwhile = 0.3;  // of the gain that more threads promise
 constexpr int kIntervalsHeld = 20;   // ten seconds, once intervals are long
 
-double ratio(std::size_t part, std::size_t whole) {
-  return static_cast<double>(part) / static_cast<double>(whole);
-}
-
 double speedup_for_consumer(std::span<const StageSample> steps) {
   double waited = 0;
   for (const StageSample& step : steps) {
@@ -146,7 +142,7 @@ std::size_t Tuner::apply_trial(History& past, const StageSample& step, std::size
   const std::size_t now = step.settings.threads;
   if (past.trial) {
     const Trial trial = *std::exchange(past.trial, std::nullopt);
-    const double raise = ratio(now, trial.threads_before) - 1;
+    const double raise = static_cast<double>(now) / static_cast<double>(trial.threads_before) - 1;
     if (step.rate < trial.rate_before * (1 + kWorthwhile * raise)) {
       past.max_threads = trial.threads_before;
       past.intervals_held = kIntervalsHeld;

@@ -70,13 +70,8 @@ std::string bottleneck(std::span<const StageStats> stats) {
   }
   // Time without a core does not count: the step that works most delays the others.
   const auto works = [](const StageStats& step) { return step.busy - step.delayed; };
-  const auto first = std::max_element(
-      stats.begin(), stats.end(),
-      [&](const StageStats& a, const StageStats& b) { return works(a) < works(b); });
-  const double delayed =
-      std::max_element(stats.begin(), stats.end(), [](const StageStats& a, const StageStats& b) {
-        return a.delayed < b.delayed;
-      })->delayed;
+  const auto first = std::ranges::max_element(stats, {}, works);
+  const double delayed = std::ranges::max_element(stats, {}, &StageStats::delayed)->delayed;
   std::string text =
       base::str_cat(first->name, first->busy < kBusy ? " works most" : " is the bottleneck", ": ",
                     threads_of(*first), percent(first->busy));

@@ -19,10 +19,6 @@ constexpr milliseconds kFirstInterval{30};  // short, because wrong initial sett
 constexpr milliseconds kLongestInterval{500};
 constexpr double kNanoseconds = 1e-9;
 
-std::uint64_t packed(const StageSettings& settings) {
-  return (static_cast<std::uint64_t>(settings.threads) << 32) | settings.capacity;
-}
-
 // The text after the last " | " that is not inside a step's arguments.
 std::string last_step(const std::string& path) {
   int depth = 0;
@@ -81,7 +77,8 @@ StageSettings Stage::settings() const {
 }
 
 void Stage::set(const StageSettings& settings) {
-  settings_.store(packed(settings), std::memory_order_relaxed);
+  settings_.store((static_cast<std::uint64_t>(settings.threads) << 32) | settings.capacity,
+                  std::memory_order_relaxed);
 }
 
 struct Stages::Entry {
@@ -153,7 +150,9 @@ void Stages::link() {
   for (const auto& entry : entries_) {
     entry->inputs.clear();
     entry->waits.clear();
-    entry->feeds_consumer = true;
+    entry->feeds_consumer = std::ranges::none_of(entries_, [&](const auto& whole) {
+      return whole->has_threads() && is_part_of(entry->stage.path(), whole->stage.path());
+    });
     const auto nearest = [&](bool with_threads, std::vector<const Entry*>& found) {
       for (const auto& part : entries_) {
         if (with_threads && !part->has_threads()) continue;
@@ -168,11 +167,6 @@ void Stages::link() {
     };
     nearest(false, entry->inputs);
     nearest(true, entry->waits);
-    for (const auto& whole : entries_) {
-      if (whole->has_threads() && is_part_of(entry->stage.path(), whole->stage.path())) {
-        entry->feeds_consumer = false;
-      }
-    }
   }
 }
 
@@ -217,9 +211,7 @@ void Stages::tune(Clock::time_point now) {
     const Counts did = entry->since(entry->interval);
     if (!entry->has_threads() || !entry->stage.is_running()) continue;
     double nested = 0;
-    for (const Entry* input : entry->waits) {
-      nested += input->since(input->interval).consumer_waits;
-    }
+    for (const Entry* input : entry->waits) nested += input->since(input->interval).consumer_waits;
     samples.push_back(
         {.settings = entry->stage.settings(),
          .limits = entry->limits,
@@ -245,9 +237,8 @@ std::vector<StageStats> Stages::stats() const {
   const double seconds = std::chrono::duration<double>(Clock::now() - cleared_).count();
   std::vector<const Entry*> sorted;
   for (const auto& entry : entries_) sorted.push_back(entry.get());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Entry* a, const Entry* b) {
-    return a->stage.path().size() < b->stage.path().size();
-  });
+  std::ranges::stable_sort(sorted, {},
+                           [](const Entry* entry) { return entry->stage.path().size(); });
   std::vector<StageStats> stats;
   for (const Entry* entry : sorted) {
     const Counts did = entry->since(entry->cleared);

@@ -5,7 +5,6 @@
 #include "brigade/base/strings.h"
 #include "brigade/data/core/error_context.h"
 #include "brigade/data/core/position.h"
-#include "brigade/data/sources/file_source.h"
 
 namespace brigade::data::internal {
 namespace {
@@ -109,14 +108,13 @@ std::shared_ptr<const io::FileSystem> file_system_or_default(
 }
 
 void check_buffer(std::size_t buffer_bytes, std::string_view source) {
-  if (buffer_bytes >= 1) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat(source, ": buffer_bytes is 0; it must be 1 or more"));
+  check_argument(buffer_bytes >= 1,
+                 base::str_cat(source, ": buffer_bytes is 0; it must be 1 or more"));
 }
 
 io::StateTree save_file_position(std::string_view source, const FilePosition& position) {
-  return make_position(source, {{"offset", position.offset},
-                                {"at_end", std::uint64_t{position.is_at_end ? 1u : 0u}}});
+  return make_position(
+      source, {{"offset", position.offset}, {"at_end", std::uint64_t{position.is_at_end}}});
 }
 
 FilePosition load_file_position(const io::StateTree& state, std::string_view source) {

@@ -6,7 +6,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/data/sources/file_source.h"
 #include "brigade/data/sources/files.h"
 
 namespace brigade::data {
@@ -69,10 +68,8 @@ std::vector<io::Path> match_files(const std::vector<std::string>& patterns,
     }
     all.insert(all.end(), found.begin(), found.end());
   }
-  const auto by_bytes = [](const io::Path& a, const io::Path& b) {
-    return a.native() < b.native();
-  };
-  std::sort(all.begin(), all.end(), by_bytes);
+  std::ranges::sort(
+      all, {}, [](const io::Path& path) -> auto& { return path.native(); });  // by bytes
   all.erase(std::unique(all.begin(), all.end()), all.end());
   return all;
 }

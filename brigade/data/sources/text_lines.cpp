@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/data/sources/file_source.h"
+#include "brigade/data/sources/files.h"
 #include "brigade/io/byte_reader.h"
 
 namespace brigade::data {
@@ -35,13 +35,7 @@ class LinesIterator final : public IteratorBase<std::string> {
   std::uint64_t skip(std::uint64_t count) override {
     std::uint64_t passed = 0;
     while (passed < count && !file_.is_at_end) {
-      try {
-        file_.is_at_end = !file_.reader.skip_line();
-        if (!file_.is_at_end) ++passed;
-      } catch (const Error&) {
-        file_.is_at_end = true;
-        ++passed;
-      }
+      if (pass_line()) ++passed;
     }
     return passed;
   }
@@ -49,12 +43,15 @@ class LinesIterator final : public IteratorBase<std::string> {
   void restore(const io::StateTree& state) override { file_.restore(state, kTextSource); }
 
  private:
-  /// A line that cannot be read is one element; the file ends with it if reading cannot continue.
-  void pass_line() {
+  /// Whether there was a line. One that cannot be read is one element; the file ends with it if
+  /// reading cannot continue.
+  bool pass_line() {
     try {
       file_.is_at_end = !file_.reader.skip_line();
+      return !file_.is_at_end;
     } catch (const Error&) {
       file_.is_at_end = true;
+      return true;
     }
   }
 

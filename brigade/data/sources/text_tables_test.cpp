@@ -6,7 +6,6 @@
 #include "brigade/data/sources/text_lines.h"
 #include "brigade/data/testing/dataset_contract.h"
 #include "brigade/data/testing/file_folder.h"
-#include "brigade/data/testing/hex.h"
 #include "brigade/data/testing/tables.h"
 
 namespace brigade::data {

@@ -2,6 +2,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/data/transforms/rebatch.h"
 
 namespace brigade::data::internal {
 
@@ -30,6 +31,16 @@ TransformSpec spec_of_batch(std::string name, std::string fixed, std::int64_t si
           .cardinality =
               [=](std::int64_t input) { return cardinality_of_batch(input, size, is_dropped); },
           .counts_elements = is_dropped};  // each shard drops its own remainder
+}
+
+std::string name_of_rebatch(const std::vector<std::int64_t>& sizes, const BatchOptions& options) {
+  check_argument(!sizes.empty(), "rebatch: the list of sizes is empty; give one size or more");
+  for (const std::int64_t size : sizes) {
+    check_argument(size >= 1, base::str_cat("rebatch: size is ", size, "; it must be 1 or more"));
+  }
+  const bool is_dropped = options.remainder == Remainder::kDrop;
+  return base::str_cat("rebatch(", base::join(sizes, ", "),
+                       is_dropped ? ", without remainder)" : ")");
 }
 
 }  // namespace brigade::data::internal

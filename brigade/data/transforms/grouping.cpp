@@ -59,8 +59,7 @@ std::vector<HeldElement> held_in_order(const GroupingState& state) {
       held.push_back({point.index, state.open->key, true});
     }
   }
-  std::sort(held.begin(), held.end(),
-            [](const HeldElement& a, const HeldElement& b) { return a.index < b.index; });
+  std::ranges::sort(held, {}, &HeldElement::index);
   return held;
 }
 

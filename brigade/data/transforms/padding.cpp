@@ -7,10 +7,9 @@
 namespace brigade::data::internal {
 
 void check_padded_length(std::optional<std::int64_t> length) {
-  if (!length || *length >= 0) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("padding: length is ", *length,
-                            "; it must be 0 or more, or unset for the longest of each batch"));
+  check_argument(!length || *length >= 0,
+                 base::str_cat("padding: length is ", length.value_or(0),
+                               "; it must be 0 or more, or unset for the longest of each batch"));
 }
 
 std::size_t padded_length(std::optional<std::int64_t> length, std::size_t longest) {

@@ -31,11 +31,8 @@ void check_probabilities(const std::vector<double>& probabilities, std::string_v
                                sum, "; they must add up to 1"));
 }
 
-std::string listed(const std::vector<double>& probabilities) {
-  std::string text;
-  for (const double probability : probabilities)
-    text += base::str_cat(text.empty() ? "" : ", ", probability);
-  return base::str_cat("[", text, "]");
+std::string text_of_resample(const std::vector<double>& probabilities) {
+  return base::str_cat("[", base::join(probabilities, ", "), "]");
 }
 
 }  // namespace
@@ -75,9 +72,9 @@ bool keeps_all(const ResampleTarget& target) {
 
 std::string name_of_resample(const ResampleTarget& target, const ResampleOptions& options) {
   const std::string from =
-      target.initial.empty() ? "" : base::str_cat(" from ", listed(target.initial));
+      target.initial.empty() ? "" : base::str_cat(" from ", text_of_resample(target.initial));
   const std::string seed = options.seed ? base::str_cat(", seed ", *options.seed) : "";
-  return base::str_cat("rejection_resample(", listed(target.target), from, seed, ")");
+  return base::str_cat("rejection_resample(", text_of_resample(target.target), from, seed, ")");
 }
 
 Resampler::Resampler(std::uint64_t key, ResampleTarget target)

@@ -1,6 +1,7 @@
 #include "brigade/data/transforms/scan.h"
 
 #include <cstddef>
+#include <span>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -8,10 +9,8 @@
 namespace brigade::data::internal {
 namespace {
 
-constexpr std::string_view kDigits = "0123456789abcdef";
-
 std::size_t value_of_digit(char digit) {
-  const std::size_t value = kDigits.find(digit);
+  const std::size_t value = std::string_view("0123456789abcdef").find(digit);
   check_argument(
       value != std::string_view::npos,
       base::str_cat("A saved state of scan is broken: '", digit, "' is not a hexadecimal digit"));
@@ -21,14 +20,7 @@ std::size_t value_of_digit(char digit) {
 }  // namespace
 
 io::StateTree state_of_encoded(std::string_view bytes) {
-  std::string text;
-  text.reserve(2 * bytes.size());
-  for (const char byte : bytes) {
-    const auto value = static_cast<unsigned char>(byte);
-    text += kDigits[value / 16];
-    text += kDigits[value % 16];
-  }
-  return text;
+  return base::to_hex(std::as_bytes(std::span(bytes)));
 }
 
 std::string encoded_of_state(const io::StateTree& state) {

@@ -50,31 +50,26 @@ ShuffleProgress load_shuffle(const io::StateTree& state, std::uint64_t key,
                              std::uint64_t buffer_size) {
   check_position(state, "shuffle");
   const std::uint64_t saved_size = position_number(state, "buffer_size");
-  if (saved_size != buffer_size) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        base::str_cat("The position was saved in shuffle(", saved_size, "), not in shuffle(",
-                      buffer_size, "): keep the buffer size to resume in the same order"));
-  }
+  check_argument(
+      saved_size == buffer_size,
+      base::str_cat("The position was saved in shuffle(", saved_size, "), not in shuffle(",
+                    buffer_size, "): keep the buffer size to resume in the same order"));
   check_argument(position_number(state, "key") == key,
                  "The position was saved in a shuffle with another seed or another position in the "
                  "chain of transforms: restore it into the dataset that it was saved from");
   const ShuffleProgress progress{position_number(state, "filled"), position_number(state, "drawn")};
   // The first test keeps the replay from drawing out of an empty buffer.
-  if (progress.drawn > progress.filled || progress.filled - progress.drawn > buffer_size) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        base::str_cat("A saved shuffle position is broken: ", progress.drawn, " elements drawn of ",
-                      progress.filled, " with a buffer of ", buffer_size));
-  }
+  check_argument(
+      progress.drawn <= progress.filled && progress.filled - progress.drawn <= buffer_size,
+      base::str_cat("A saved shuffle position is broken: ", progress.drawn, " elements drawn of ",
+                    progress.filled, " with a buffer of ", buffer_size));
   return progress;
 }
 
 std::vector<std::size_t> slots_by_index(const std::vector<std::uint64_t>& indices) {
   std::vector<std::size_t> slots(indices.size());
   std::iota(slots.begin(), slots.end(), std::size_t{0});
-  std::sort(slots.begin(), slots.end(),
-            [&](std::size_t a, std::size_t b) { return indices[a] < indices[b]; });
+  std::ranges::sort(slots, {}, [&](std::size_t slot) { return indices[slot]; });
   return slots;
 }
 

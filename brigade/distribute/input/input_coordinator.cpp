@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,7 +12,6 @@
 #include "brigade/base/strings.h"
 #include "brigade/comm/small_collectives.h"
 #include "brigade/comm/step_progress.h"
-#include "brigade/comm/worker_facts.h"
 #include "brigade/io/state_json.h"
 
 namespace brigade::distribute {
@@ -83,14 +80,23 @@ std::string text_of(const io::StateTree& position) {
       "workers cannot keep yet: use a source that can seek.");
 }
 
-/// Which workers failed, and why: a collective of all. `own` is empty if this worker did not fail.
-std::string failures_of(comm::Communicator& workers, const std::string& own) {
+struct Failures {
+  std::vector<int> workers;
+  std::string text;  // why
+};
+
+/// Which workers failed: a collective of all. `own` is empty if this worker did not fail.
+Failures failures_of(comm::Communicator& workers, const std::string& own) {
   const std::vector<std::string> all = comm::all_gather_texts(workers, own);
-  std::vector<std::string> failures;
+  Failures failures;
+  std::vector<std::string> texts;
   for (std::size_t worker = 0; worker < all.size(); ++worker) {
-    if (!all[worker].empty()) failures.push_back(str_cat("worker ", worker, ": ", all[worker]));
+    if (all[worker].empty()) continue;
+    failures.workers.push_back(static_cast<int>(worker));
+    texts.push_back(str_cat("worker ", worker, ": ", all[worker]));
   }
-  return base::join(failures, "; ");
+  failures.text = base::join(texts, "; ");
+  return failures;
 }
 
 }  // namespace
@@ -129,8 +135,10 @@ InputCoordinator::Agreement InputCoordinator::exchange(std::span<const std::int6
   values[2] = failure.empty() ? 0 : 1;
   layout_.workers->all_reduce({&numbers, 1}, comm::ReduceOp::kSum)->wait();
   if (values[2] > 0) {
-    throw Error(ErrorCode::kAborted, str_cat("The input of a step failed, so no worker takes it: ",
-                                             failures_of(*layout_.workers, std::string(failure))));
+    const Failures failures = failures_of(*layout_.workers, std::string(failure));
+    throw comm::StepAbandoned(
+        layout_.progress ? layout_.progress->step() : 0, failures.workers,
+        str_cat("The input of a step failed, so no worker takes it: ", failures.text));
   }
   return {.any_has_data = values[0] > 0, .examples = values[1]};
 }
@@ -159,9 +167,9 @@ io::StateTree InputCoordinator::save(const io::StateTree& position) const {
   const std::int64_t failed =
       comm::all_reduce_number(*layout_.workers, failure ? 1 : 0, comm::ReduceOp::kSum);
   if (failed > 0) {
-    const auto failures = failures_of(*layout_.workers, failure ? failure->what() : "");
+    const Failures failures = failures_of(*layout_.workers, failure ? failure->what() : "");
     if (failure) throw *failure;
-    throw Error(ErrorCode::kAborted, "The workers' positions cannot be saved: " + failures);
+    throw Error(ErrorCode::kAborted, "The workers' positions cannot be saved: " + failures.text);
   }
   io::StateTree state;
   state[kWorkers] = io::StateTree::list();

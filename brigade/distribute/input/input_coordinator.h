@@ -46,7 +46,6 @@ class InputCoordinator {
  public:
   InputCoordinator(WorkerLayout layout, InputSource source);
 
-  const WorkerLayout& layout() const { return layout_; }
   /// Whether there are other workers whose input has not been compared with this worker's yet.
   bool must_compare() const { return !is_compared_ && layout_.workers != nullptr; }
   /// Compares the workers' inputs, a collective of the workers. Throws as `check_same_input`.

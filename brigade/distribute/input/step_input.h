@@ -20,7 +20,6 @@
 #include "brigade/distribute/input/epoch_counter.h"
 #include "brigade/distribute/input/input_options.h"
 #include "brigade/distribute/per_replica.h"
-#include "brigade/distribute/replica_map.h"
 #include "brigade/distribute/step_times.h"
 #include "brigade/io/state_tree.h"
 

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "brigade/comm/local/accumulation.h"
+#include "brigade/comm/local/reduce_kernel.h"
 
 namespace brigade::distribute {
 

@@ -1,19 +1,23 @@
 #include "brigade/distribute/optimizer/gradient_buckets.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
 #include <thread>
 
 #include "brigade/cluster/testing/in_memory_membership.h"
+#include "brigade/distribute/testing/fixtures.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/variables/variable_store.h"
 
 namespace brigade::distribute {
 namespace {
 
-using Gradients = std::vector<at::Tensor>;
+using GradientList = std::vector<at::Tensor>;
 
 /// An optimizer of three variables of two dtypes, the second one frozen, in a single process.
 class GradientBucketsTest : public ::testing::Test {
@@ -41,7 +45,7 @@ class GradientBucketsTest : public ::testing::Test {
     for (std::size_t bucket = 0; bucket < buffers.num_buckets(); ++bucket) buffers.reduce(bucket);
   }
 
-  std::vector<at::Tensor> sums_of(const std::vector<Gradients>& replicas, std::int64_t bytes) {
+  std::vector<at::Tensor> sums_of(const std::vector<GradientList>& replicas, std::int64_t bytes) {
     GradientBuckets buffers(*state_, workers_, bytes);
     std::vector<std::span<const at::Tensor>> parts(replicas.begin(), replicas.end());
     for (int shard = 0; shard < 3; ++shard) buffers.fill(parts, shard, 3);
@@ -60,7 +64,7 @@ class GradientBucketsTest : public ::testing::Test {
 };
 
 TEST_F(GradientBucketsTest, TheReplicasGradientsAreAdded) {
-  std::vector<Gradients> replicas(2, Gradients(3));
+  std::vector<GradientList> replicas(2, GradientList(3));
   for (std::size_t replica = 0; replica < 2; ++replica) {
     replicas[replica][index_of("a")] = at::arange(130, at::kFloat) * (1.0 + replica);
     replicas[replica][index_of("b")] = at::arange(5, at::kDouble);
@@ -80,9 +84,9 @@ TEST_F(GradientBucketsTest, HalfIsSentAsFloat32AndOnlyTheGlobalSumIsRounded) {
   state_ = std::make_unique<optim::OptimizerState>(optim::Sgd{}.rule(), variables_,
                                                    std::span<const optim::ParameterGroup>());
   const std::size_t half = index_of("h"), full = index_of("f");
-  std::vector<Gradients> replicas(2, Gradients(2));
+  std::vector<GradientList> replicas(2, GradientList(2));
   for (const double value : {2048.0, 1.0}) {
-    Gradients& of_replica = replicas[value == 1.0 ? 1 : 0];
+    GradientList& of_replica = replicas[value == 1.0 ? 1 : 0];
     of_replica[half] = at::full({4}, value, at::kHalf);
     of_replica[full] = at::full({4}, value, at::kFloat);
   }
@@ -96,7 +100,7 @@ TEST_F(GradientBucketsTest, HalfIsSentAsFloat32AndOnlyTheGlobalSumIsRounded) {
 }
 
 TEST_F(GradientBucketsTest, AVariableWithoutAnyGradientHasNoSum) {
-  std::vector<Gradients> replicas(2, Gradients(3));
+  std::vector<GradientList> replicas(2, GradientList(3));
   replicas[1][index_of("b")] = at::arange(5, at::kDouble);
   const auto sums = sums_of(replicas, 0);
   EXPECT_FALSE(sums[index_of("a")].defined());
@@ -105,10 +109,10 @@ TEST_F(GradientBucketsTest, AVariableWithoutAnyGradientHasNoSum) {
 
 TEST_F(GradientBucketsTest, AStepDoesNotRememberTheOneBefore) {
   GradientBuckets buffers(*state_, workers_, 0);
-  Gradients first(3), second(3);
+  GradientList first(3), second(3);
   first[index_of("a")] = at::full({130}, 7.0, at::kFloat);
   second[index_of("b")] = at::full({5}, 1.0, at::kDouble);
-  for (const Gradients* gradients : {&first, &second}) {
+  for (const GradientList* gradients : {&first, &second}) {
     const std::span<const at::Tensor> part(*gradients);
     buffers.fill({&part, 1}, 0, 1);
     reduce(buffers);
@@ -159,7 +163,7 @@ TEST_F(BucketOrderTest, LaterVariablesAreReducedFirst) {
 
 TEST_F(BucketOrderTest, VariablesFilledInDuringBackwardAreNotFilledInAgain) {
   GradientBuckets buffers(*state_, workers_, 1);
-  std::vector<Gradients> replicas(2, Gradients(4));
+  std::vector<GradientList> replicas(2, GradientList(4));
   for (std::size_t i = 0; i < 3; ++i) {
     replicas[0][i] = at::full({10}, static_cast<double>(i + 1), at::kFloat);
     replicas[1][i] = at::full({10}, 0.5F);
@@ -234,6 +238,122 @@ TEST(BucketProgress, IfThreadsDeliverAtTheSameTimeOneOfThemFillsIn) {
     EXPECT_EQ(filled, 100);
     EXPECT_EQ(complete, 1);
   }
+}
+
+using Buckets = std::vector<std::size_t>;
+
+/// Whether the reducer reduces `count` buckets before a deadline.
+bool reduces(const GradientReducer& reducer, std::size_t count) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (reducer.reduced() < count) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+TEST(GradientReducer, ReducesBucketsInTheirOrderWheneverTheyAreReady) {
+  Buckets order;
+  GradientReducer reducer([&](std::size_t bucket) { order.push_back(bucket); });
+  for (int step = 0; step < 50; ++step) {
+    order.clear();
+    reducer.start(4);
+    for (const std::size_t bucket : {2, 0, 3, 1}) reducer.ready(bucket);
+    ASSERT_TRUE(reduces(reducer, 4));
+    EXPECT_EQ(reducer.stop(), 4u);
+    EXPECT_EQ(order, (Buckets{0, 1, 2, 3}));
+  }
+}
+
+TEST(GradientReducer, StopReturnsHowManyAreReduced) {
+  Buckets order;
+  GradientReducer reducer([&](std::size_t bucket) { order.push_back(bucket); });
+  reducer.start(4);
+  reducer.ready(0);
+  reducer.ready(2);
+  ASSERT_TRUE(reduces(reducer, 1));
+  EXPECT_EQ(reducer.stop(), 1u);
+  reducer.ready(1);
+  EXPECT_EQ(reducer.stop(), 1u);
+  EXPECT_EQ(order, Buckets{0});
+}
+
+TEST(GradientReducer, StopWaitsForTheRunningBucketAndStartsNoOther) {
+  std::promise<void> begun, may_end;
+  std::atomic<int> ended = 0;
+  GradientReducer reducer([&](std::size_t) {
+    begun.set_value();
+    may_end.get_future().wait();
+    ++ended;
+  });
+  reducer.start(2);
+  reducer.ready(0);
+  begun.get_future().wait();
+  std::thread stops([&] {
+    EXPECT_EQ(reducer.stop(), 1u);
+    EXPECT_EQ(ended, 1);
+  });
+  may_end.set_value();
+  stops.join();
+  reducer.ready(1);
+  EXPECT_EQ(reducer.stop(), 1u);
+}
+
+TEST(GradientReducer, AnErrorEndsTheStepAndIsThrownByStop) {
+  bool fails = true;
+  Buckets order;
+  std::promise<void> has_failed;
+  GradientReducer reducer([&](std::size_t bucket) {
+    if (fails && bucket == 1) {
+      has_failed.set_value();
+      throw Error(ErrorCode::kUnavailable, "worker 1 is gone");
+    }
+    order.push_back(bucket);
+  });
+  reducer.start(3);
+  for (const std::size_t bucket : {1, 2, 0}) reducer.ready(bucket);
+  has_failed.get_future().wait();
+  for (int i = 0; i < 2; ++i) {
+    const Error error = error_from([&] { reducer.stop(); });
+    EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+    EXPECT_TRUE(mentions(error, "worker 1 is gone"));
+  }
+  EXPECT_EQ(order, Buckets{0});
+  fails = false;
+  reducer.start(2);
+  reducer.ready(0);
+  reducer.ready(1);
+  EXPECT_TRUE(reduces(reducer, 2));
+}
+
+TEST(GradientReducer, EndsWithBucketsThatAreNotReady) {
+  GradientReducer reducer([](std::size_t) {});
+  reducer.start(2);
+  reducer.ready(1);
+}
+
+TEST(GradientReducer, ItsThreadIsSingleThreadedAndChangesNoOthers) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(3);
+  int inside = 0;
+  {
+    GradientReducer reducer([&](std::size_t) { inside = at::get_num_threads(); });
+    reducer.start(1);
+    reducer.ready(0);
+    EXPECT_TRUE(reduces(reducer, 1));
+  }
+  EXPECT_EQ(inside, 1);
+  EXPECT_EQ(at::get_num_threads(), 3);
+  int later = 0;
+  std::thread([&] { later = at::get_num_threads(); }).join();
+  EXPECT_EQ(later, 3);
+  at::set_num_threads(before);
+}
+
+TEST(GradientReducer, AnInvalidBucketIsRefused) {
+  GradientReducer reducer([](std::size_t) {});
+  reducer.start(2);
+  EXPECT_THROW(reducer.ready(2), Error);
 }
 
 }  // namespace

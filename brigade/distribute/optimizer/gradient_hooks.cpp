@@ -15,12 +15,13 @@ namespace {
 
 constexpr int kNoPass = -1;
 
-at::Tensor dense_contiguous(const at::Tensor& gradient) {
+}  // namespace
+
+at::Tensor in_parameter_layout(const at::Tensor& gradient) {
+  if (!gradient.defined()) return gradient;
   if (gradient.layout() != at::kStrided) return gradient.to_dense().contiguous();
   return gradient.contiguous();
 }
-
-}  // namespace
 
 struct GradientHooks::OfReplica {
   struct Reported {
@@ -44,7 +45,7 @@ class GradientHooks::Hook final : public torch::autograd::FunctionPreHook {
     if (is_watched && grads.front().defined()) {
       OfReplica::Reported& reported = replica_.reported[index_];
       reported = {.gradient = grads.front().unsafeGetTensorImpl(),
-                  .values = dense_contiguous(grads.front())};
+                  .values = in_parameter_layout(grads.front())};
       listener_.ready(replica_.replica, variable_, reported.values);
     }
     return grads;

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
@@ -14,6 +13,10 @@ struct Node;
 }
 
 namespace brigade::distribute {
+
+/// `gradient` dense and contiguous like its parameter, so that replicas can add gradients element
+/// by element. An undefined one stays so.
+at::Tensor in_parameter_layout(const at::Tensor& gradient);
 
 /// A parameter whose gradient is reported, in one replica.
 struct HookedParameter {

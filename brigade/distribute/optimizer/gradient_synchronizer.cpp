@@ -1,6 +1,15 @@
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "brigade/comm/local/reduce_kernel.h"
+#include "brigade/distribute/replica_context.h"
 
 namespace brigade::distribute {
 
@@ -32,6 +41,197 @@ void mark_updated(const optim::OptimizerState& state, const std::vector<bool>& k
   for (std::size_t i = 0; i < known.size(); ++i) {
     if (known[i] && !state.is_frozen(i)) state.variables()[i].mark_updated(replica);
   }
+}
+
+namespace {
+
+class ReplicaSynchronizer final : public GradientSynchronizer {
+ public:
+  explicit ReplicaSynchronizer(const SynchronizerContext& context)
+      : communicators_(context.communicators),
+        state_(context.state),
+        workers_(context.workers ? context.workers->communicator.get() : nullptr),
+        purpose_{.use = comm::CallPurpose::Use::kGradients, .optimizer = context.optimizer} {}
+
+  void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
+    const at::NoGradGuard no_grad;
+    const comm::PurposeScope purpose(progress_of(replica), purpose_);
+    std::vector<at::Tensor> summed(gradients.begin(), gradients.end());
+    if (state == GradientState::kLocal && has_peers()) summed = aggregate(replica, gradients);
+    const std::vector<bool> known = present(summed);
+    {
+      const at::AutoDispatchBelowADInplaceOrView
+          below;  // versions are bumped by hand, see mark_updated
+      for (const optim::UpdateRun& run : state_->runs(known))
+        state_->apply_whole(replica, run, summed);
+    }
+    mark_updated(*state_, known, replica);
+    // All replicas read the steps in `runs`; replica 0 advances them when all have read.
+    if (has_peers()) communicators_[replica]->barrier();
+    if (replica == 0) state_->advance(known);
+    if (has_peers()) communicators_[replica]->barrier();
+  }
+
+  std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) override {
+    const at::NoGradGuard no_grad;
+    const comm::PhaseScope communication(current_step_clock(), comm::StepPhase::kCommunication);
+    const comm::PurposeScope purpose(progress_of(replica), purpose_);
+    comm::Communicator& communicator = *communicators_[replica];
+    const std::vector<bool> known = present_anywhere(communicator, gradients);
+    std::vector<at::Tensor> sums(gradients.size());
+    std::vector<at::Tensor> sent;
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      if (!known[i]) continue;
+      sums[i] = gradients[i].defined() ? gradients[i].detach().clone()
+                                       : at::zeros_like(state_->variables()[i].component(replica));
+      sent.push_back(sums[i]);
+    }
+    communicator.all_reduce(sent, comm::ReduceOp::kSum)->wait();
+    return sums;
+  }
+
+  comm::ProcessCommunicator* workers() const override { return workers_; }
+
+ private:
+  /// The progress, for the replica that communicates for its process; null for others.
+  comm::StepProgress* progress_of(int replica) const {
+    return replica == 0 && workers_ ? &workers_->progress() : nullptr;
+  }
+  // In this process or in others.
+  bool has_peers() const { return communicators_.front()->world_size() > 1; }
+
+  const std::vector<comm::Communicator*> communicators_;  // [replica]
+  const std::shared_ptr<optim::OptimizerState> state_;
+  comm::ProcessCommunicator* const workers_;  // null: a single process
+  const comm::CallPurpose purpose_;
+};
+
+// Gradient, parameter and two slots of this many elements stay in the second-level cache together.
+constexpr std::int64_t kBlock = 32 * 1024;
+
+class ShardedSynchronizer final : public GradientSynchronizer {
+ public:
+  explicit ShardedSynchronizer(const SynchronizerContext& context)
+      : group_(context.group), state_(context.state), scratch_(group_->world_size()) {}
+
+  void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
+    const at::NoGradGuard no_grad;
+    const at::AutoDispatchBelowADInplaceOrView
+        below;  // versions are bumped by hand, see mark_updated
+    const std::string_view call =
+        state == GradientState::kLocal ? "apply_gradients" : "apply_gradients (aggregated)";
+    std::vector<bool> known;
+    group_->exchange(replica, {.name = call}, gradients, [&] {
+      known = known_anywhere();
+      const comm::PhaseScope update(group_->clock(replica), comm::StepPhase::kUpdate);
+      for (const optim::UpdateRun& run : state_->runs(known)) {
+        const ElementRange shard =
+            element_shard({run.begin, run.end}, replica, group_->world_size());
+        for (std::int64_t at = shard.begin; at < shard.end; at += kBlock) {
+          apply_block(replica, run, {at, std::min(at + kBlock, shard.end)}, state);
+        }
+      }
+    });
+    mark_updated(*state_, known, replica);
+    // The others read it only after the next barrier.
+    if (replica == 0) state_->advance(known);
+  }
+
+  std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) override {
+    const at::NoGradGuard no_grad;
+    std::vector<at::Tensor> sums(gradients.size());
+    group_->exchange(replica, {.name = "aggregate"}, gradients, [&] {
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        std::vector<at::Tensor> parts;
+        for (int rank = 0; rank < group_->world_size(); ++rank) {
+          const at::Tensor& part = group_->published(rank)[i];
+          if (part.defined()) parts.push_back(part);
+        }
+        if (!parts.empty()) sums[i] = comm::combine_in_order(parts, comm::ReduceOp::kSum);
+      }
+    });
+    return sums;
+  }
+
+ private:
+  std::vector<bool> known_anywhere() const {
+    std::vector<bool> known(state_->variables().size(), false);
+    for (int rank = 0; rank < group_->world_size(); ++rank)
+      merge_present(known, group_->published(rank));
+    return known;
+  }
+
+  void apply_block(int replica, const optim::UpdateRun& run, ElementRange block,
+                   GradientState state) {
+    const at::Tensor& sum =
+        scratch(replica, block.end - block.begin, state_->storages()[run.storage]->dtype());
+    add_block(replica, run, block, sum, state);
+    state_->apply(replica, run, block.begin, block.end, sum);
+  }
+
+  void add_block(int replica, const optim::UpdateRun& run, ElementRange block,
+                 const at::Tensor& sum, GradientState state) {
+    const comm::PhaseScope communication(group_->clock(replica), comm::StepPhase::kCommunication);
+    for (std::size_t i = run.first; i < run.last; ++i) add_variable(replica, i, block, sum, state);
+  }
+
+  /// Writes the sum of the part of variable `i` in `block` to its position in `sum`, and zeros to
+  /// the gap after it.
+  void add_variable(int replica, std::size_t i, ElementRange block, const at::Tensor& sum,
+                    GradientState state) {
+    const variables::Variable& variable = state_->variables()[i];
+    const std::int64_t begin = std::max(variable.offset(), block.begin);
+    const std::int64_t end = std::min(variable.offset() + variable.numel(), block.end);
+    const std::int64_t next = i + 1 < state_->variables().size() &&
+                                      state_->variables()[i + 1].storage() == variable.storage()
+                                  ? state_->variables()[i + 1].offset()
+                                  : block.end;
+    if (begin < end) {
+      const std::int64_t in_variable = begin - variable.offset();
+      comm::add_in_order(parts_of(replica, i, state), in_variable, in_variable + end - begin, sum,
+                         begin - block.begin);
+    }
+    const std::int64_t gap_begin = std::max(variable.offset() + variable.numel(), block.begin);
+    const std::int64_t gap_end = std::min(next, block.end);
+    if (gap_begin < gap_end) sum.narrow(0, gap_begin - block.begin, gap_end - gap_begin).zero_();
+  }
+
+  std::vector<at::Tensor> parts_of(int replica, std::size_t i, GradientState state) const {
+    if (state == GradientState::kAggregated) return {group_->published(replica)[i]};
+    std::vector<at::Tensor> parts;
+    for (int rank = 0; rank < group_->world_size(); ++rank)
+      parts.push_back(group_->published(rank)[i]);
+    return parts;
+  }
+
+  /// The replica's own memory for a block's sum, reused while sizes and dtypes repeat.
+  const at::Tensor& scratch(int replica, std::int64_t size, at::ScalarType dtype) {
+    at::Tensor& tensor = scratch_[static_cast<std::size_t>(replica)];
+    if (!tensor.defined() || tensor.numel() != size || tensor.scalar_type() != dtype) {
+      tensor = at::empty({size}, at::TensorOptions().dtype(dtype));
+    }
+    return tensor;
+  }
+
+  const std::shared_ptr<comm::LocalGroup> group_;
+  const std::shared_ptr<optim::OptimizerState> state_;
+  std::vector<at::Tensor> scratch_;  // [replica]
+};
+
+}  // namespace
+
+std::unique_ptr<GradientSynchronizer> make_replica_synchronizer(
+    const SynchronizerContext& context) {
+  return std::make_unique<ReplicaSynchronizer>(context);
+}
+
+std::unique_ptr<GradientSynchronizer> make_sharded_synchronizer(
+    const SynchronizerContext& context) {
+  check_argument(
+      context.workers == nullptr || context.workers->count() == 1,
+      "make_sharded_synchronizer adds the gradients of one process, and the strategy has "
+      "workers: give it make_worker_synchronizer.");
+  return std::make_unique<ShardedSynchronizer>(context);
 }
 
 }  // namespace brigade::distribute

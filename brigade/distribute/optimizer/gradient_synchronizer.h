@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -104,7 +105,8 @@ std::unique_ptr<GradientSynchronizer> make_replica_synchronizer(const Synchroniz
 
 /// For replicas of one process that share the parameters' memory: between two barriers each replica
 /// adds the gradients of its shard of the elements, in rank order, and updates that shard. Nothing
-/// is copied, and each of R replicas does 1/R of the update. Used by Mirrored on CPU.
+/// is copied, and each of R replicas does 1/R of the update. Used by Mirrored on CPU. Throws
+/// kInvalidArgument if there are several workers, whose gradients it would not add.
 std::unique_ptr<GradientSynchronizer> make_sharded_synchronizer(const SynchronizerContext& context);
 
 /// For the processes of a cluster whose replicas share the parameters' memory: the gradients of
@@ -135,6 +137,26 @@ SynchronizerFactory with_cross_device_ops(std::shared_ptr<const comm::CrossDevic
 /// Updates every replica's parameters with `sums`, in the cross-replica context, on one thread.
 /// `sums` are in the order of `OptimizerState::variables`; variables without a sum do not change.
 void apply_everywhere(optim::OptimizerState& state, std::span<const at::Tensor> sums);
+
+/// For synchronizers: elements from `begin` up to `end`.
+struct ElementRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  friend bool operator==(const ElementRange&, const ElementRange&) = default;
+};
+
+/// Shard `shard` of `num_shards` of a range of elements, on which several replicas work at the same
+/// time. Shards are consecutive and of nearly equal size. Each begins a multiple of 64 elements
+/// (whole cache lines) after the range's begin, so that no two replicas write to the same line.
+constexpr ElementRange element_shard(ElementRange range, int shard, int num_shards) {
+  constexpr std::int64_t kAlignment = 64;
+  const auto begin_of = [&](int index) {
+    const std::int64_t offset = (range.end - range.begin) * index / num_shards;
+    return index == num_shards ? range.end : range.begin + offset / kAlignment * kAlignment;
+  };
+  return {begin_of(shard), begin_of(shard + 1)};
+}
 
 /// For synchronizers: which of these gradients exist.
 std::vector<bool> present(std::span<const at::Tensor> gradients);

@@ -1,5 +1,5 @@
-// All synchronizers (sharded_synchronizer.cpp, replica_synchronizer.cpp,
-// controller_synchronizer.cpp) must make the same updates.
+// All synchronizers (gradient_synchronizer.cpp, controller_synchronizer.cpp) must make the same
+// updates.
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 
 #include <ATen/ops/arange.h>
@@ -81,8 +81,8 @@ struct Applied {
     if (c.sharing == StorageSharing::kController)
       return controller_synchronizer(ops, c.work)(context);
     const SynchronizerFactory make = c.sharing == StorageSharing::kOneStorage && c.replicas > 1
-                           ? make_sharded_synchronizer
-                           : make_replica_synchronizer;
+                                         ? make_sharded_synchronizer
+                                         : make_replica_synchronizer;
     return with_cross_device_ops(ops, make)(context);
   }
 
@@ -276,6 +276,27 @@ TEST(GradientPresence, OneReplicaIsEnough) {
     const std::vector<at::Tensor> gradients = {some, none};
     EXPECT_EQ(present_anywhere(communicator, gradients), std::vector<bool>({true, false}));
   });
+}
+
+TEST(ElementShard, ShardsCoverTheRange) {
+  for (const std::int64_t size : {0, 1, 63, 64, 1000, 100'003}) {
+    for (const int num_shards : {1, 2, 3, 7}) {
+      std::int64_t at = 5;
+      for (int shard = 0; shard < num_shards; ++shard) {
+        const ElementRange range = element_shard({5, 5 + size}, shard, num_shards);
+        EXPECT_EQ(range.begin, at);
+        at = range.end;
+      }
+      EXPECT_EQ(at, 5 + size);
+    }
+  }
+}
+
+TEST(ElementShard, BeginsAtWholeCacheLinesAndIsBalanced) {
+  EXPECT_EQ(element_shard({0, 1000}, 0, 3), (ElementRange{0, 320}));
+  EXPECT_EQ(element_shard({0, 1000}, 1, 3), (ElementRange{320, 640}));
+  EXPECT_EQ(element_shard({0, 1000}, 2, 3), (ElementRange{640, 1000}));
+  EXPECT_EQ(element_shard({64, 100}, 0, 2), (ElementRange{64, 64}));
 }
 
 }  // namespace

@@ -9,23 +9,6 @@
 
 namespace brigade::distribute {
 
-Gradients::Gradients(std::span<const variables::Variable> variables, std::vector<at::Tensor> values,
-                     GradientState state, std::uint64_t step)
-    : variables_(variables), values_(std::move(values)), state_(state), step_(step) {
-  check_gradients(variables_, values_);
-}
-
-at::Tensor& Gradients::operator[](std::string_view name) {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < variables_.size(); ++i) {
-    if (variables_[i].name() == name) return values_[i];
-    names.push_back(variables_[i].name());
-  }
-  throw Error(ErrorCode::kNotFound,
-              base::str_cat("There is no gradient of a variable '", name, "'; this optimizer has ",
-                            base::join(names, ", "), "."));
-}
-
 namespace {
 
 std::string describe(const at::Tensor& tensor) {
@@ -60,31 +43,6 @@ bool fits_any(const at::Tensor& gradient, const variables::Variable& variable) {
   return false;
 }
 
-}  // namespace
-
-void check_gradients(std::span<const variables::Variable> variables,
-                     std::span<const at::Tensor> gradients) {
-  check_count(variables, gradients);
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    if (!fits_any(gradients[i], variables[i]))
-      refuse(variables[i], gradients[i], variables[i].component(0));
-  }
-}
-
-void check_gradients(std::span<const variables::Variable> variables,
-                     std::span<const at::Tensor> gradients, int replica) {
-  check_count(variables, gradients);
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    const at::Tensor& component = variables[i].component(replica);
-    if (!fits(gradients[i], component) || gradients[i].device() != component.device())
-      refuse(variables[i], gradients[i], component);
-  }
-}
-
-namespace {
-
 void check_alike(const Gradients& first, const Gradients& other) {
   const bool same_variables =
       first.variables().data() == other.variables().data() && first.size() == other.size();
@@ -110,6 +68,44 @@ at::Tensor mean_of(const PerReplica<Gradients>& towers, std::size_t variable, c1
 }
 
 }  // namespace
+
+Gradients::Gradients(std::span<const variables::Variable> variables, std::vector<at::Tensor> values,
+                     GradientState state, std::uint64_t step)
+    : variables_(variables), values_(std::move(values)), state_(state), step_(step) {
+  check_gradients(variables_, values_);
+}
+
+at::Tensor& Gradients::operator[](std::string_view name) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < variables_.size(); ++i) {
+    if (variables_[i].name() == name) return values_[i];
+    names.push_back(variables_[i].name());
+  }
+  throw Error(ErrorCode::kNotFound,
+              base::str_cat("There is no gradient of a variable '", name, "'; this optimizer has ",
+                            base::join(names, ", "), "."));
+}
+
+void check_gradients(std::span<const variables::Variable> variables,
+                     std::span<const at::Tensor> gradients) {
+  check_count(variables, gradients);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    if (!fits_any(gradients[i], variables[i]))
+      refuse(variables[i], gradients[i], variables[i].component(0));
+  }
+}
+
+void check_gradients(std::span<const variables::Variable> variables,
+                     std::span<const at::Tensor> gradients, int replica) {
+  check_count(variables, gradients);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    const at::Tensor& component = variables[i].component(replica);
+    if (!fits(gradients[i], component) || gradients[i].device() != component.device())
+      refuse(variables[i], gradients[i], component);
+  }
+}
 
 Gradients average_gradients(const PerReplica<Gradients>& towers) {
   const at::NoGradGuard no_grad;

@@ -6,19 +6,14 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <atomic>
-#include <optional>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/differentiable.h"
-#include "brigade/comm/local/accumulation.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/small_collectives.h"
 #include "brigade/distribute/optimizer/gradient_accumulator.h"
 #include "brigade/distribute/optimizer/gradient_hooks.h"
-#include "brigade/distribute/optimizer/gradients.h"
-#include "brigade/distribute/optimizer/objective.h"
-#include "brigade/distribute/replica_context.h"
 #include "brigade/variables/graph.h"
 
 namespace brigade::distribute {
@@ -27,18 +22,58 @@ namespace {
 
 constexpr int kUndeclared = -1;
 
-/// Makes gradients dense and contiguous like their parameters, so that replicas can add them
-/// element by element.
-at::Tensor in_parameter_layout(const at::Tensor& gradient) {
-  if (!gradient.defined()) return gradient;
-  if (gradient.layout() != at::kStrided) return gradient.to_dense().contiguous();
-  return gradient.contiguous();
-}
-
 std::vector<at::Tensor> in_parameter_layout(const Gradients& gradients) {
   std::vector<at::Tensor> values;
-  for (const at::Tensor& value : gradients.values()) values.push_back(in_parameter_layout(value));
+  for (const at::Tensor& value : gradients.values())
+    values.push_back(distribute::in_parameter_layout(value));
   return values;
+}
+
+void check(const OptimizerOptions& options) {
+  check_argument(options.accumulate >= 1,
+                 base::str_cat("OptimizerOptions::accumulate is ", options.accumulate,
+                               " and must be at least 1."));
+  if (!options.global_step) return;
+  const variables::Variable& step = *options.global_step;
+  check_argument(
+      step.dtype() == at::kLong && step.numel() == 1 && !step.trainable(),
+      base::str_cat("The global step '", step.name(), "' must be one int64 that is not trained."));
+}
+
+/// The updates that the layers of this pass collected: batch norm's moving statistics.
+void schedule_updates_of_pass() {
+  if (variables::Graph* graph = variables::current_graph()) graph->schedule_update_ops();
+}
+void run_scheduled_updates() {
+  if (variables::Graph* graph = variables::current_graph()) graph->run_scheduled_updates();
+}
+
+/// Adds the sums over all processes, in place. A process may lack a gradient that others have.
+void add_over(comm::Communicator& workers, const optim::OptimizerState& state,
+              std::vector<at::Tensor>& sums) {
+  const std::vector<bool> known = present_anywhere(workers, sums);
+  std::vector<at::Tensor> sent;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (!known[i]) continue;
+    const at::Tensor value = state.variables()[i].component(0).detach();
+    if (!sums[i].defined()) sums[i] = comm::to_accumulation_dtype(at::zeros_like(value));
+    sent.push_back(sums[i]);
+  }
+  workers.all_reduce(sent, comm::ReduceOp::kSum)->wait();
+}
+
+/// Sums in the dtypes of their variables: half and bfloat16 are rounded here, once.
+std::vector<at::Tensor> rounded(const optim::OptimizerState& state, std::vector<at::Tensor> sums) {
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (sums[i].defined()) sums[i] = sums[i].to(state.variables()[i].dtype());
+  }
+  return sums;
+}
+
+/// The calling replica, or replica 0 outside replicas.
+std::size_t asking_replica() {
+  const comm::Replica* replica = comm::current_replica();
+  return replica == nullptr ? 0 : static_cast<std::size_t>(replica->local_id);
 }
 
 }  // namespace
@@ -175,57 +210,6 @@ struct Optimizer::Shared {
   std::vector<std::unique_ptr<OfReplica>> replicas;    // [replica]
   std::atomic<int> declared{kUndeclared};
 };
-
-namespace {
-
-void check(const OptimizerOptions& options) {
-  check_argument(options.accumulate >= 1,
-                 base::str_cat("OptimizerOptions::accumulate is ", options.accumulate,
-                               " and must be at least 1."));
-  if (!options.global_step) return;
-  const variables::Variable& step = *options.global_step;
-  check_argument(
-      step.dtype() == at::kLong && step.numel() == 1 && !step.trainable(),
-      base::str_cat("The global step '", step.name(), "' must be one int64 that is not trained."));
-}
-
-/// The updates that the layers of this pass collected: batch norm's moving statistics.
-void schedule_updates_of_pass() {
-  if (variables::Graph* graph = variables::current_graph()) graph->schedule_update_ops();
-}
-void run_scheduled_updates() {
-  if (variables::Graph* graph = variables::current_graph()) graph->run_scheduled_updates();
-}
-
-/// Adds the sums over all processes, in place. A process may lack a gradient that others have.
-void add_over(comm::Communicator& workers, const optim::OptimizerState& state,
-              std::vector<at::Tensor>& sums) {
-  const std::vector<bool> known = present_anywhere(workers, sums);
-  std::vector<at::Tensor> sent;
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    if (!known[i]) continue;
-    const at::Tensor value = state.variables()[i].component(0).detach();
-    if (!sums[i].defined()) sums[i] = comm::to_accumulation_dtype(at::zeros_like(value));
-    sent.push_back(sums[i]);
-  }
-  workers.all_reduce(sent, comm::ReduceOp::kSum)->wait();
-}
-
-/// Sums in the dtypes of their variables: half and bfloat16 are rounded here, once.
-std::vector<at::Tensor> rounded(const optim::OptimizerState& state, std::vector<at::Tensor> sums) {
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    if (sums[i].defined()) sums[i] = sums[i].to(state.variables()[i].dtype());
-  }
-  return sums;
-}
-
-/// The calling replica, or replica 0 outside replicas.
-std::size_t asking_replica() {
-  const comm::Replica* replica = comm::current_replica();
-  return replica == nullptr ? 0 : static_cast<std::size_t>(replica->local_id);
-}
-
-}  // namespace
 
 Optimizer::Optimizer(std::shared_ptr<optim::OptimizerState> state,
                      std::shared_ptr<GradientSynchronizer> synchronizer,

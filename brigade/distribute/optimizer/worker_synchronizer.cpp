@@ -7,7 +7,6 @@
 #include "brigade/base/log.h"
 #include "brigade/distribute/optimizer/bucket_size_tuner.h"
 #include "brigade/distribute/optimizer/gradient_buckets.h"
-#include "brigade/distribute/optimizer/gradient_reducer.h"
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/distribute/replica_context.h"
 
@@ -43,7 +42,9 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
                 : nullptr),
         local_communicators_(comm::make_local_communicators(group_)),
         inner_(group_->world_size() > 1
-                   ? make_sharded_synchronizer(context)
+                   ? make_sharded_synchronizer({.state = context.state,
+                                                .group = group_,
+                                                .communicators = context.communicators})
                    : make_replica_synchronizer(
                          {.state = context.state,
                           .group = group_,

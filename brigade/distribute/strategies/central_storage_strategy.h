@@ -10,7 +10,7 @@
 #include "brigade/device/device.h"
 #include "brigade/device/placement.h"
 #include "brigade/distribute/strategy.h"
-#include "brigade/variables/flat_storage.h"
+#include "brigade/variables/variable_storage.h"
 
 namespace brigade::distribute {
 

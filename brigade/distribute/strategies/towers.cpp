@@ -4,7 +4,6 @@
 #include "brigade/device/device_functions.h"
 #include "brigade/distribute/strategies/central_storage_strategy.h"
 #include "brigade/variables/get_variable.h"
-#include "brigade/variables/graph.h"
 
 namespace brigade::distribute {
 

@@ -11,11 +11,9 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
-#include <optional>
-
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/local/accumulation.h"
+#include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/layers/losses.h"
 #include "brigade/variables/graph.h"
 #include "brigade/variables/variable_lists.h"
@@ -64,44 +62,41 @@ at::Tensor divided(const at::Tensor& sum, const at::Tensor& by) {
   return at::where(is_zero, sum * 0.0, sum / at::where(is_zero, at::ones_like(by), by));
 }
 
-at::Tensor reduced(const at::Tensor& losses, double weight, Reduction reduction) {
-  const auto weighted = weight == 1.0 ? losses : losses * weight;
-  const auto count = static_cast<double>(losses.numel());
+/// `losses` times their weights, reduced. The last two return the sum of the weights and the number
+/// of losses whose weight is not 0.
+template <class SumOfWeights, class NumPresent>
+at::Tensor reduced(const at::Tensor& losses, const at::Tensor& weighted, Reduction reduction,
+                   const SumOfWeights& sum_of_weights, const NumPresent& num_present) {
+  const auto mean = [&](const auto& by) {
+    return divided(unrounded_sum(weighted), by).to(losses.scalar_type());
+  };
   switch (reduction) {
     case Reduction::kNone:
       return weighted;
     case Reduction::kSum:
       return weighted.sum();
     case Reduction::kMean:
-      return divided(unrounded_sum(weighted), count * weight).to(losses.scalar_type());
+      return mean(sum_of_weights());
     case Reduction::kSumOverBatchSize:
-      return divided(unrounded_sum(weighted), count).to(losses.scalar_type());
+      return mean(static_cast<double>(losses.numel()));
     case Reduction::kSumByNonzeroWeights:
-      return divided(unrounded_sum(weighted), weight == 0.0 ? 0.0 : count).to(losses.scalar_type());
+      return mean(num_present());
   }
   refuse(base::str_cat("Reduction: unknown value ", static_cast<int>(reduction)));
 }
 
+at::Tensor reduced(const at::Tensor& losses, double weight, Reduction reduction) {
+  const auto count = static_cast<double>(losses.numel());
+  return reduced(
+      losses, weight == 1.0 ? losses : losses * weight, reduction, [&] { return count * weight; },
+      [&] { return weight == 0.0 ? 0.0 : count; });
+}
+
 at::Tensor reduced(const at::Tensor& losses, const at::Tensor& weights, Reduction reduction) {
-  const auto weighted = losses * weights;
-  switch (reduction) {
-    case Reduction::kNone:
-      return weighted;
-    case Reduction::kSum:
-      return weighted.sum();
-    case Reduction::kMean:
-      return divided(unrounded_sum(weighted), unrounded_sum(weights.expand_as(losses)))
-          .to(losses.scalar_type());
-    case Reduction::kSumOverBatchSize:
-      return divided(unrounded_sum(weighted), static_cast<double>(losses.numel()))
-          .to(losses.scalar_type());
-    case Reduction::kSumByNonzeroWeights: {
-      const auto present = (weights != 0.0).to(losses.scalar_type());
-      return divided(unrounded_sum(weighted), unrounded_sum(present.expand_as(losses)))
-          .to(losses.scalar_type());
-    }
-  }
-  refuse(base::str_cat("Reduction: unknown value ", static_cast<int>(reduction)));
+  const auto total = [&](const at::Tensor& each) { return unrounded_sum(each.expand_as(losses)); };
+  return reduced(
+      losses, losses * weights, reduction, [&] { return total(weights); },
+      [&] { return total((weights != 0.0).to(losses.scalar_type())); });
 }
 
 /// The sum, on the first one's device.

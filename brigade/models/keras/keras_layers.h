@@ -1,16 +1,19 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "brigade/layers/layer_arguments.h"
 #include "brigade/layers/sliding_window.h"
 #include "brigade/layers/v1/tf_layers.h"
-#include "brigade/models/keras/named_activation.h"
 #include "brigade/variables/initializer.h"
 #include "brigade/variables/variable_options.h"
 
@@ -18,6 +21,33 @@
 /// C, H, W]. The default name of a layer is that of its type: conv2d, conv2d_1, ...
 /// Thread-safety: values and pure functions.
 namespace brigade::models {
+
+/// The activation of a layer of a `Sequential`: a function, or one of Keras's activations by name
+/// ("relu", "softmax", ...). Default: none.
+///
+/// Thread-safety: a value.
+class NamedActivation {
+ public:
+  NamedActivation() = default;
+  /// Throws kInvalidArgument, with the nearest name and all names, for an unknown name. "linear" is
+  /// no activation.
+  NamedActivation(const char* name) : NamedActivation(std::string(name)) {}
+  NamedActivation(const std::string& name);
+  template <std::invocable<const at::Tensor&> Function>
+  NamedActivation(Function function) : name_("function"), function_(std::move(function)) {}
+
+  /// "linear" for none, "function" for a function.
+  const std::string& name() const { return name_; }
+  /// Empty for none.
+  const layers::Activation& function() const { return function_; }
+
+ private:
+  std::string name_ = "linear";
+  layers::Activation function_;
+};
+
+/// All names, sorted.
+std::vector<std::string> activation_names();
 
 /// activation(inputs * kernel + bias) along the last dimension. Variables: kernel [units, in], bias
 /// [units].

@@ -146,12 +146,6 @@ bool stays_in_cache(const Conv2D& conv) {
          conv.kernel_size.height == conv.kernel_size.width && conv.kernel_size.height % 2 == 1;
 }
 
-/// Applies `layer` to `inputs`, with its variables under the scope `name`. Needs an open graph.
-at::Tensor apply_layer(const Layer& layer, const std::string& name, const at::Tensor& inputs,
-                       Mode mode) {
-  return std::visit([&](const auto& any) { return apply(any, name, inputs, mode); }, layer);
-}
-
 /// Whether the two layers can be fused: a convolution with relu, followed by 2x2 pooling.
 bool are_fusible(const Layer& first, const Layer& second) {
   const auto* conv = std::get_if<Conv2D>(&first);
@@ -200,7 +194,7 @@ at::Tensor Sequential::operator()(const at::Tensor& inputs, variables::Mode mode
       x = apply_fused(layers_[i], names_[i], x);
       ++i;
     } else {
-      x = apply_layer(layers_[i], names_[i], x, mode);
+      x = std::visit([&](const auto& any) { return apply(any, names_[i], x, mode); }, layers_[i]);
     }
   }
   return x;

@@ -1,4 +1,4 @@
-#include "brigade/train/callbacks/backup_and_restore.h"
+#include "brigade/train/callbacks/checkpoint_callbacks.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,6 @@
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/train/callbacks/callback.h"
-#include "brigade/train/callbacks/model_checkpoint.h"
 #include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/testing/small_session.h"
 #include "brigade/train/testing/tiny_model.h"

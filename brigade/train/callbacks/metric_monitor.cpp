@@ -56,15 +56,26 @@ bool MetricMonitor::is_improvement(double current, const std::optional<double>& 
   return is_lower_better_ ? current + min_delta_ < *reference : current - min_delta_ > *reference;
 }
 
-io::StateTree saved_best(const std::optional<double>& best) {
-  io::StateTree list = io::StateTree::list();
-  if (best) list.push_back(*best);
-  return list;
-}
-
-std::optional<double> restored_best(const io::StateTree& tree) {
-  const auto& list = tree.as_list();
-  return list.empty() ? std::nullopt : std::optional(list.front().as_double());
+Checkpointable monitor_state(std::string name, std::map<std::string, std::int64_t*> counters,
+                             std::optional<double>* best,
+                             std::map<std::string, at::Tensor>* tensors) {
+  const auto save = [=] {
+    CheckpointableState state{.tree = io::StateTree::dict()};
+    for (const auto& [key, counter] : counters) state.tree[key] = *counter;
+    io::StateTree& list = state.tree["best"] = io::StateTree::list();
+    if (*best) list.push_back(**best);
+    if (tensors != nullptr) state.tensors = *tensors;
+    return state;
+  };
+  const auto restore = [=](const CheckpointableState& state) {
+    std::map<std::int64_t*, std::int64_t> values;  // nothing changes if one is missing
+    for (const auto& [key, counter] : counters) values[counter] = state.tree.at(key).as_int64();
+    const auto& list = state.tree.at("best").as_list();
+    *best = list.empty() ? std::nullopt : std::optional(list.front().as_double());
+    for (const auto& [counter, value] : values) *counter = value;
+    if (tensors != nullptr) *tensors = state.tensors;
+  };
+  return {.name = std::move(name), .save = save, .restore = restore};
 }
 
 }  // namespace brigade::train

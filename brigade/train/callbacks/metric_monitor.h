@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
-#include "brigade/io/state_tree.h"
 #include "brigade/train/callbacks/history.h"
+#include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
 
@@ -39,8 +41,10 @@ class MetricMonitor {
   double min_delta_;
 };
 
-/// Converts the best value so far to a state tree and back.
-io::StateTree saved_best(const std::optional<double>& best);
-std::optional<double> restored_best(const io::StateTree& tree);
+/// The state of a callback with a monitor, for `FitContext::add_checkpointable`: its counters by
+/// name, the best value so far, and tensors, if any. They must outlive the result.
+Checkpointable monitor_state(std::string name, std::map<std::string, std::int64_t*> counters,
+                             std::optional<double>* best,
+                             std::map<std::string, at::Tensor>* tensors = nullptr);
 
 }  // namespace brigade::train

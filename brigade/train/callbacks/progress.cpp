@@ -1,12 +1,8 @@
 #include "brigade/train/callbacks/progress.h"
 
-#include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <optional>
-#include <string>
 
-#include "brigade/base/clock.h"
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
@@ -40,6 +36,46 @@ std::string clock_text(double duration) {
   return text;
 }
 
+class ProgressCallback final : public Callback {
+ public:
+  ProgressCallback(std::ostream& out, Verbose verbose) : out_(out), verbose_(verbose) {}
+
+  void on_epoch_begin(FitContext& fit) override {
+    begin_ = clock_.now();
+    if (verbose_ == Verbose::kProgress)
+      progress_.emplace(out_, clock_, ProgressOptions{.total_steps = fit.plan().steps_per_epoch});
+  }
+
+  void on_train_batch_end(FitContext& fit) override {
+    if (!progress_ || !progress_->is_due()) return;
+    progress_->report({.steps = fit.batches(),
+                       .examples = fit.examples(),
+                       .loss = fit.step_values().number("loss")});
+  }
+
+  void on_epoch_end(FitContext& fit) override {
+    progress_.reset();
+    const std::chrono::duration<double> time = clock_.now() - begin_;
+    out_ << "Epoch " << fit.epoch() + 1 << "/" << fit.plan().epochs << "  " << fit.batches()
+         << " steps  " << formatted("%.4g", time.count()) << " s";
+    for (const auto& [name, value] : fit.logs())
+      out_ << "  " << name << " " << formatted("%.4g", value);
+    out_ << std::endl;
+  }
+
+  void on_train_end(FitContext& fit) override {
+    progress_.reset();
+    if (fit.should_stop()) out_ << "Stopped: " << fit.stop_reason() << std::endl;
+  }
+
+ private:
+  std::ostream& out_;
+  const Verbose verbose_;
+  base::SystemClock clock_;
+  std::chrono::steady_clock::time_point begin_;
+  std::optional<Progress> progress_;
+};
+
 }  // namespace
 
 Progress::Progress(std::ostream& out, const base::Clock& clock, ProgressOptions options)
@@ -53,10 +89,6 @@ Progress::~Progress() {
     finish();
   } catch (...) {  // a stream that throws must not terminate the program
   }
-}
-
-bool Progress::is_due() const {
-  return clock_.now() - last_time_ >= options_.interval;
 }
 
 void Progress::report(const ProgressState& state) {
@@ -95,55 +127,6 @@ std::string Progress::time_left(const ProgressState& state, Time now) const {
   return base::str_cat("  left ",
                        clock_text(left * seconds(now - begin_) / static_cast<double>(state.steps)));
 }
-
-namespace {
-
-std::string rounded(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.4g", value);
-  return text;
-}
-
-class ProgressCallback final : public Callback {
- public:
-  ProgressCallback(std::ostream& out, Verbose verbose) : out_(out), verbose_(verbose) {}
-
-  void on_epoch_begin(FitContext& fit) override {
-    begin_ = clock_.now();
-    if (verbose_ == Verbose::kProgress)
-      progress_.emplace(out_, clock_, ProgressOptions{.total_steps = fit.plan().steps_per_epoch});
-  }
-
-  void on_train_batch_end(FitContext& fit) override {
-    if (!progress_ || !progress_->is_due()) return;
-    progress_->report({.steps = fit.batches(),
-                       .examples = fit.examples(),
-                       .loss = fit.step_values().number("loss")});
-  }
-
-  void on_epoch_end(FitContext& fit) override {
-    progress_.reset();
-    const std::chrono::duration<double> time = clock_.now() - begin_;
-    out_ << "Epoch " << fit.epoch() + 1 << "/" << fit.plan().epochs << "  " << fit.batches()
-         << " steps  " << rounded(time.count()) << " s";
-    for (const auto& [name, value] : fit.logs()) out_ << "  " << name << " " << rounded(value);
-    out_ << std::endl;
-  }
-
-  void on_train_end(FitContext& fit) override {
-    progress_.reset();
-    if (fit.should_stop()) out_ << "Stopped: " << fit.stop_reason() << std::endl;
-  }
-
- private:
-  std::ostream& out_;
-  const Verbose verbose_;
-  base::SystemClock clock_;
-  std::chrono::steady_clock::time_point begin_;
-  std::optional<Progress> progress_;
-};
-
-}  // namespace
 
 std::shared_ptr<Callback> make_progress_callback(std::ostream& out, Verbose verbose) {
   return std::make_shared<ProgressCallback>(out, verbose);

@@ -50,7 +50,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   /// Whether the interval has passed since the last report, or the start. Reads the clock.
-  bool is_due() const;
+  bool is_due() const { return clock_.now() - last_time_ >= options_.interval; }
 
   /// Writes a report, due or not, unless the last report was of the same step.
   void report(const ProgressState& state);

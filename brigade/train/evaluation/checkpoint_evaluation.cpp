@@ -2,7 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <optional>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -46,18 +45,15 @@ void restore(TrainingState& state, const Checkpoint& checkpoint,
   state.set_global_step(checkpoint.step());
 }
 
-void set_once(StepValues& values, const std::string& name, const at::Tensor& value) {
+void set_once(StepValues& values, const std::string& name, const auto& value) {
   check_argument(!values.has(name), str_cat("Two results would have the name '", name, "'."));
   values.set(name, value);
 }
 
 StepValues results_of(const Evaluation& evaluation) {
   StepValues results;
-  for (const metrics::Metric* metric : evaluation.metrics) {
-    check_argument(!results.has(metric->name()),
-                   str_cat("Two results would have the name '", metric->name(), "'."));
-    results.set(metric->name(), metric->result());
-  }
+  for (const metrics::Metric* metric : evaluation.metrics)
+    set_once(results, metric->name(), metric->result());
   if (!evaluation.final_values) return results;
   const StepValues further = evaluation.final_values();
   for (const std::string& name : further.names()) set_once(results, name, further.tensor(name));
@@ -93,6 +89,21 @@ void check(const Evaluation& evaluation) {
                  "Evaluation: neither step nor final_values is set.");
   for (const metrics::Metric* metric : evaluation.metrics)
     check_argument(metric != nullptr, "A metric of an evaluation is null.");
+}
+
+/// One evaluation, or nothing if the checkpoint is gone or the evaluation was cancelled.
+std::optional<EvaluationReport> try_evaluate(TrainingState& state, const Checkpoint& checkpoint,
+                                             const Evaluation& evaluation,
+                                             const EvaluationOptions& options) {
+  try {
+    return evaluate_once(state, checkpoint, evaluation, options);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kCancelled && options.cancel.is_cancelled()) return std::nullopt;
+    if (options.environment.files->exists(checkpoint.path())) throw;
+    base::log_warning(str_cat("Skipped ", checkpoint.path().string(),
+                              ", which was removed before it could be evaluated: ", error.what()));
+    return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -157,37 +168,12 @@ EvaluationReport evaluate_once(TrainingState& state, const io::Path& checkpoint_
                        evaluation, options);
 }
 
-using base::str_cat;
-using checkpoint::Checkpoint;
-
-namespace {
-
-/// One evaluation, or nothing if the checkpoint is gone or the evaluation was cancelled.
-std::optional<EvaluationReport> try_evaluate(TrainingState& state, const Checkpoint& checkpoint,
-                                             const Evaluation& evaluation,
-                                             const EvaluationOptions& options) {
-  try {
-    return evaluate_once(state, checkpoint, evaluation, options);
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::kCancelled && options.cancel.is_cancelled()) return std::nullopt;
-    if (options.environment.files->exists(checkpoint.path())) throw;
-    base::log_warning(str_cat("Skipped ", checkpoint.path().string(),
-                              ", which was removed before it could be evaluated: ", error.what()));
-    return std::nullopt;
-  }
-}
-
-}  // namespace
-
 std::optional<EvaluationReport> evaluation_loop(TrainingState& state, const io::Path& directory,
                                                 const Evaluation& evaluation,
                                                 const EvaluationLoopOptions& options) {
   const auto& most = options.max_number_of_evaluations;
-  if (most && *most <= 0) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        str_cat("max_number_of_evaluations is ", std::to_string(*most), "; it must be above 0."));
-  }
+  check_argument(!most || *most > 0, str_cat("max_number_of_evaluations is ", most.value_or(0),
+                                             "; it must be above 0."));
   CheckpointsIterator checkpoints(directory, {.min_interval = options.interval,
                                               .timeout = options.timeout,
                                               .timeout_fn = options.timeout_fn,

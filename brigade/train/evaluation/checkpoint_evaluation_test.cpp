@@ -32,7 +32,6 @@
 #include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/hooks/summary_hooks.h"
 #include "brigade/train/testing/small_session.h"
-#include "brigade/train/testing/summaries_in.h"
 
 namespace brigade::train {
 

@@ -6,7 +6,6 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
-#include "brigade/concurrency/cancel_token.h"
 
 namespace brigade::train {
 
@@ -24,9 +23,7 @@ CheckpointsIteratorOptions completed(CheckpointsIteratorOptions options, const b
                  "Waiting for checkpoints: min_interval must not be negative.");
   check_argument(!options.timeout || options.timeout->count() >= 0,
                  "Waiting for checkpoints: timeout must not be negative.");
-  check_argument(options.environment.files != nullptr, "SessionEnvironment::files is null.");
-  if (options.environment.clock == nullptr) options.environment.clock = &clock;
-  if (!options.environment.wait) options.environment.wait = concurrency::interruptible_wait;
+  options.environment = completed(std::move(options.environment), clock);
   return options;
 }
 
@@ -109,11 +106,8 @@ void CheckpointsIterator::report(BrokenCheckpoint broken) {
 
 std::optional<Checkpoint> wait_for_new_checkpoint(const io::Path& directory,
                                                   const std::optional<Checkpoint>& last,
-                                                  const WaitForCheckpoint& options) {
-  CheckpointsIterator checkpoints(directory, {.timeout = options.timeout,
-                                              .poll = options.poll,
-                                              .cancel = options.cancel,
-                                              .environment = options.environment});
+                                                  const CheckpointsIteratorOptions& options) {
+  CheckpointsIterator checkpoints(directory, options);
   checkpoints.last_ = last;
   if (!checkpoints.wait_for_new()) return std::nullopt;
   return checkpoints.last_;

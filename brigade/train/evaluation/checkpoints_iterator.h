@@ -15,9 +15,17 @@
 
 namespace brigade::train {
 
-struct WaitForCheckpoint {
-  /// From the call. Unset: no timeout.
+/// What an iterator does if there was no new checkpoint in time.
+enum class AfterTimeout { kEnd, kKeepWaiting };
+
+struct CheckpointsIteratorOptions {
+  /// The minimum time from one checkpoint to the next; checkpoints that are saved in between are
+  /// skipped, except for the newest.
+  std::chrono::milliseconds min_interval{0};
+  /// How long to wait for each checkpoint, from the call. Unset: no timeout.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
+  /// Called after a timeout: may check whether the training has ended. Empty: the iterator ends.
+  std::function<AfterTimeout()> timeout_fn = {};
   /// How often to look at the directory. TensorFlow: seconds_to_sleep.
   std::chrono::milliseconds poll = std::chrono::seconds(1);
   /// Ends the wait immediately.
@@ -27,30 +35,14 @@ struct WaitForCheckpoint {
 
 /// Waits until `directory` contains a complete checkpoint that is newer than `last` (without
 /// `last`: any), and returns the newest; returns nothing after a timeout or a cancellation. The
-/// directory need not exist yet. Broken checkpoints are skipped with a warning. TensorFlow:
-/// evaluation.wait_for_new_checkpoint.
+/// directory need not exist yet. Broken checkpoints are skipped with a warning. `min_interval` and
+/// `timeout_fn` are for iterators only. TensorFlow: evaluation.wait_for_new_checkpoint.
 ///
 /// Throws kInvalidArgument for an empty path, a negative timeout and a poll that is not above 0,
 /// and as `io::FileSystem`.
 std::optional<checkpoint::Checkpoint> wait_for_new_checkpoint(
     const io::Path& directory, const std::optional<checkpoint::Checkpoint>& last = std::nullopt,
-    const WaitForCheckpoint& options = {});
-
-/// What an iterator does if there was no new checkpoint in time.
-enum class AfterTimeout { kEnd, kKeepWaiting };
-
-struct CheckpointsIteratorOptions {
-  /// The minimum time from one checkpoint to the next; checkpoints that are saved in between are
-  /// skipped, except for the newest.
-  std::chrono::milliseconds min_interval{0};
-  /// How long to wait for each checkpoint. Unset: no timeout.
-  std::optional<std::chrono::milliseconds> timeout = std::nullopt;
-  /// Called after a timeout: may check whether the training has ended. Empty: the iterator ends.
-  std::function<AfterTimeout()> timeout_fn = {};
-  std::chrono::milliseconds poll = std::chrono::seconds(1);
-  concurrency::CancelToken cancel = {};
-  SessionEnvironment environment = {};
-};
+    const CheckpointsIteratorOptions& options = {});
 
 /// Iterates over the checkpoints of a training while it writes them, for evaluation: each
 /// checkpoint at most once, always the newest, so that a slow evaluation skips some and stays up to
@@ -78,7 +70,8 @@ class CheckpointsIterator {
 
  private:
   friend std::optional<checkpoint::Checkpoint> wait_for_new_checkpoint(
-      const io::Path&, const std::optional<checkpoint::Checkpoint>&, const WaitForCheckpoint&);
+      const io::Path&, const std::optional<checkpoint::Checkpoint>&,
+      const CheckpointsIteratorOptions&);
   using TimePoint = std::chrono::steady_clock::time_point;
   void wait_until(TimePoint time) const;
   bool wait_for_new();

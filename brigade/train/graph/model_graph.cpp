@@ -44,19 +44,20 @@ class GraphBuilder {
     const std::string name = names_.unique(graph_path(variable.name()));
     const auto& storage = variable.storage();
     const bool is_on_controller = storage != nullptr && storage->is_central();
-    if (is_on_controller) add_controller_variable(variable, name);
+    if (is_on_controller)
+      add_node(variable, name, "VariableV2", strategy_.parameter_device().name.tensorflow_name());
     std::map<const void*, std::string> names_by_storage;  // by address
     for (int replica = 0; replica < variable.num_components(); ++replica) {
       const at::Tensor& component = variable.component(replica);
       const bool is_copy = is_on_controller && storage->is_cached(replica);
+      const std::string device = device_name_of(strategy_, replica, component.device());
       const auto [found, is_new] = names_by_storage.try_emplace(component.const_data_ptr(), name);
       if (is_copy) {
         found->second = str_cat(name, "/copy_", replica);
-        add_copy(variable, replica, found->second, name);
+        add_node(variable, found->second, "Identity", device).inputs = {name};
       } else if (is_new && !is_on_controller) {
         if (replica > 0) found->second = str_cat(name, "/replica_", replica);
-        add_node(variable, found->second, "VariableV2",
-                 device_name_of(strategy_, replica, component.device()));
+        add_node(variable, found->second, "VariableV2", device);
       }
       leaves_.emplace(component.unsafeGetTensorImpl(),
                       GraphLeaf{found->second, layer_of(graph_path(variable.name()))});
@@ -78,7 +79,7 @@ class GraphBuilder {
                      .attributes = {},
                      .output_shapes = operation.output_shapes};
       if (found.reads_inputs) {
-        if (inputs.empty()) inputs = add_inputs(replica, prefix);
+        if (inputs.empty()) inputs = add_source(prefix + "inputs", "Placeholder", replica);
         node.inputs.push_back(inputs);
       }
       for (const OperationInput& input : operation.inputs) {
@@ -98,17 +99,6 @@ class GraphBuilder {
   ModelGraph finish() && { return std::move(graph_); }
 
  private:
-  void add_controller_variable(const variables::Variable& variable, const std::string& name) {
-    add_node(variable, name, "VariableV2", strategy_.parameter_device().name.tensorflow_name());
-  }
-
-  void add_copy(const variables::Variable& variable, int replica, const std::string& name,
-                const std::string& original) {
-    add_node(variable, name, "Identity",
-             device_name_of(strategy_, replica, variable.component(replica).device()))
-        .inputs = {original};
-  }
-
   GraphNode& add_node(const variables::Variable& variable, const std::string& name,
                       std::string kind, std::string device) {
     const summary::Shape shape = variable.shape().vec();
@@ -125,10 +115,10 @@ class GraphBuilder {
     return graph_.nodes.back();
   }
 
-  std::string add_inputs(int replica, const std::string& prefix) {
-    std::string name = names_.unique(prefix + "inputs");
-    graph_.nodes.push_back(
-        {.name = name, .op = "Placeholder", .device = device_name(strategy_, replica)});
+  /// Adds a node without inputs, and returns its name.
+  std::string add_source(const std::string& base_name, const char* kind, int replica) {
+    std::string name = names_.unique(base_name);
+    graph_.nodes.push_back({.name = name, .op = kind, .device = device_name(strategy_, replica)});
     return name;
   }
 
@@ -136,9 +126,7 @@ class GraphBuilder {
   std::string leaf_name(const void* leaf, int replica, const std::string& prefix) {
     const auto found = leaves_.find(leaf);
     if (found != leaves_.end()) return found->second.node;
-    const std::string name = names_.unique(prefix + "tensor");
-    graph_.nodes.push_back(
-        {.name = name, .op = "Const", .device = device_name(strategy_, replica)});
+    const std::string name = add_source(prefix + "tensor", "Const", replica);
     leaves_.emplace(leaf, GraphLeaf{name, ""});
     return name;
   }

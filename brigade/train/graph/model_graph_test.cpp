@@ -18,7 +18,7 @@
 #include "brigade/layers/regularizers.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/summary/event_file_reader.h"
-#include "brigade/train/callbacks/tensor_board.h"
+#include "brigade/train/callbacks/logging_callbacks.h"
 #include "brigade/train/graph/operation_graph.h"
 #include "brigade/train/hooks/profiler_hook.h"
 #include "brigade/train/session/session.h"

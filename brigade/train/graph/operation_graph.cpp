@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -30,97 +29,10 @@ std::int64_t elements(const OperationNode& operation) {
   return product;
 }
 
-}  // namespace
-
-OperationScopes::Found OperationScopes::find(const OperationNode& operation) {
-  Result result;
-  std::vector<std::string> read,
-      derived;  // layers of weights, and of results computed from weights
-  bool reads_unknown = false, reads_data = false;
-  for (const OperationInput& input : operation.inputs) {
-    if (input.leaf != nullptr) {
-      const auto leaf = leaves_.find(input.leaf);
-      read.push_back(leaf == leaves_.end() ? "" : leaf->second.layer);
-      result.weights.emplace(input.leaf, input.leaf_elements);
-    } else if (input.operation) {
-      const Result& source = results_[*input.operation];
-      if (!source.is_of_weights) {
-        reads_data = true;
-        continue;
-      }
-      (source.carries_them ? read : derived).push_back(source.layer);
-      result.weights.insert(source.weights.begin(), source.weights.end());
-    } else {
-      reads_unknown = true;
-    }
-  }
-  const bool is_elementwise = takes_constants(operation.kind);
-  result.is_of_weights =
-      !reads_data && !result.weights.empty() && (!reads_unknown || is_elementwise);
-  std::int64_t weights = 0;
-  for (const auto& [leaf, count] : result.weights) weights += count;
-  result.carries_them = result.is_of_weights && elements(operation) == weights;
-  if (!read.empty()) {
-    result.layer = read.front();
-  } else if (result.is_of_weights && std::adjacent_find(derived.begin(), derived.end(),
-                                                        std::not_equal_to<>()) == derived.end()) {
-    result.layer = derived.front();
-  }
-  const bool reads_inputs = reads_unknown && !read.empty() && !result.is_of_weights && !reads_data;
-  Found found{result.layer, reads_inputs};
-  results_.push_back(std::move(result));
-  return found;
-}
-
-namespace {
-
-bool is_digit(char c) {
-  return std::isdigit(static_cast<unsigned char>(c)) != 0;
-}
-
 std::string_view parent(std::string_view path) {
   const auto slash = path.rfind('/');
   return slash == path.npos ? std::string_view() : path.substr(0, slash);
 }
-
-}  // namespace
-
-std::string graph_path(std::string_view variable) {
-  std::string path(variable);
-  std::replace(path.begin(), path.end(), '.', '/');
-  return path;
-}
-
-std::string layer_of(std::string_view path) {
-  const std::string_view above = parent(path);
-  const bool is_part = path.substr(path.rfind('/') + 1).starts_with("part_");
-  return std::string(is_part ? parent(above) : above);
-}
-
-std::string operation_kind(std::string_view node) {
-  if (const auto open = node.find("CppNode<"); open != node.npos) {
-    node = node.substr(0, node.rfind('>'));
-    node.remove_prefix(open + std::string_view("CppNode<").size());
-  }
-  if (const auto colons = node.rfind("::"); colons != node.npos) node.remove_prefix(colons + 2);
-  while (!node.empty() && is_digit(node.back())) node.remove_suffix(1);
-  if (node.ends_with("Backward")) node.remove_suffix(std::string_view("Backward").size());
-  std::string kind;
-  for (const char c : node) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_') kind += c;
-  }
-  return kind.empty() ? "Operation" : kind;
-}
-
-std::string UniqueNames::unique(const std::string& name) {
-  std::string candidate = name;
-  for (int& count = used_[name]; count > 0 && used_.contains(candidate); ++count)
-    candidate = base::str_cat(name, "_", count);
-  ++used_[candidate];
-  return candidate;
-}
-
-namespace {
 
 using torch::autograd::AccumulateGrad;
 using torch::autograd::Edge;
@@ -168,6 +80,81 @@ OperationInput operation_input(const Edge& edge,
 }
 
 }  // namespace
+
+OperationScopes::Found OperationScopes::find(const OperationNode& operation) {
+  Result result;
+  std::vector<std::string> read,
+      derived;  // layers of weights, and of results computed from weights
+  bool reads_unknown = false, reads_data = false;
+  for (const OperationInput& input : operation.inputs) {
+    if (input.leaf != nullptr) {
+      const auto leaf = leaves_.find(input.leaf);
+      read.push_back(leaf == leaves_.end() ? "" : leaf->second.layer);
+      result.weights.emplace(input.leaf, input.leaf_elements);
+    } else if (input.operation) {
+      const Result& source = results_[*input.operation];
+      if (!source.is_of_weights) {
+        reads_data = true;
+        continue;
+      }
+      (source.carries_them ? read : derived).push_back(source.layer);
+      result.weights.insert(source.weights.begin(), source.weights.end());
+    } else {
+      reads_unknown = true;
+    }
+  }
+  const bool is_elementwise = takes_constants(operation.kind);
+  result.is_of_weights =
+      !reads_data && !result.weights.empty() && (!reads_unknown || is_elementwise);
+  std::int64_t weights = 0;
+  for (const auto& [leaf, count] : result.weights) weights += count;
+  result.carries_them = result.is_of_weights && elements(operation) == weights;
+  if (!read.empty()) {
+    result.layer = read.front();
+  } else if (result.is_of_weights && std::adjacent_find(derived.begin(), derived.end(),
+                                                        std::not_equal_to<>()) == derived.end()) {
+    result.layer = derived.front();
+  }
+  const bool reads_inputs = reads_unknown && !read.empty() && !result.is_of_weights && !reads_data;
+  Found found{result.layer, reads_inputs};
+  results_.push_back(std::move(result));
+  return found;
+}
+
+std::string graph_path(std::string_view variable) {
+  std::string path(variable);
+  std::replace(path.begin(), path.end(), '.', '/');
+  return path;
+}
+
+std::string layer_of(std::string_view path) {
+  const std::string_view above = parent(path);
+  const bool is_part = path.substr(path.rfind('/') + 1).starts_with("part_");
+  return std::string(is_part ? parent(above) : above);
+}
+
+std::string operation_kind(std::string_view node) {
+  if (const auto open = node.find("CppNode<"); open != node.npos) {
+    node = node.substr(0, node.rfind('>'));
+    node.remove_prefix(open + std::string_view("CppNode<").size());
+  }
+  if (const auto colons = node.rfind("::"); colons != node.npos) node.remove_prefix(colons + 2);
+  while (!node.empty() && node.back() >= '0' && node.back() <= '9') node.remove_suffix(1);
+  if (node.ends_with("Backward")) node.remove_suffix(std::string_view("Backward").size());
+  std::string kind;
+  for (const char c : node) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_') kind += c;
+  }
+  return kind.empty() ? "Operation" : kind;
+}
+
+std::string UniqueNames::unique(const std::string& name) {
+  std::string candidate = name;
+  for (int& count = used_[name]; count > 0 && used_.contains(candidate); ++count)
+    candidate = base::str_cat(name, "_", count);
+  ++used_[candidate];
+  return candidate;
+}
 
 std::vector<OperationNode> operations_before(Node& root) {
   std::vector<OperationNode> operations;

@@ -18,11 +18,6 @@ namespace {
 // does not use this kind.
 constexpr auto kListeners = c10::DebugInfoKind::PRODUCER_INFO;
 
-std::int64_t calling_replica() {
-  const comm::Replica* replica = comm::current_replica();
-  return replica == nullptr ? -1 : replica->id;
-}
-
 }  // namespace
 
 /// Collects the operations of one recorder.
@@ -141,11 +136,12 @@ class OperationRecorder::Listeners final : public c10::DebugInfoBase {
 
   static void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
     if (context == nullptr) return;
+    const comm::Replica* replica = comm::current_replica();
     for (const auto& [sink, begin] : static_cast<StartTimes*>(context)->times) {
       const bool is_backward = function.scope() == at::RecordScope::BACKWARD_FUNCTION;
       sink->add({.name = function.name(),
                  .kind = is_backward ? Operation::Kind::kBackward : Operation::Kind::kFunction,
-                 .replica = calling_replica(),
+                 .replica = replica == nullptr ? -1 : replica->id,
                  .thread = function.threadId(),
                  .begin = begin,
                  .duration = sink->now() - begin,

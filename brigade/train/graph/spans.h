@@ -28,7 +28,11 @@ class Spans {
 
   void start() { is_recording_ = true; }
   /// Stops recording, and returns the recorded spans in the order of their ends.
-  std::vector<summary::TraceEvent> stop();
+  std::vector<summary::TraceEvent> stop() {
+    is_recording_ = false;
+    const concurrency::MutexLock lock(mutex_);
+    return std::exchange(events_, {});
+  }
   bool is_recording() const { return is_recording_; }
 
   /// Calls `function` and returns its result; the span is also recorded if it throws.
@@ -39,14 +43,28 @@ class Spans {
     return std::forward<Function>(function)();
   }
   /// Does nothing while the recording is off.
-  void add(summary::TraceEvent event);
+  void add(summary::TraceEvent event) {
+    if (!is_recording_) return;
+    const concurrency::MutexLock lock(mutex_);
+    events_.push_back(std::move(event));
+  }
 
  private:
   class ScopedSpan {
    public:
-    ScopedSpan(Spans& spans, std::string_view name, std::string_view category,
-               std::int64_t replica);
-    ~ScopedSpan();
+    ScopedSpan(Spans& spans, std::string_view name, std::string_view category, std::int64_t replica)
+        : spans_(spans.is_recording_ ? &spans : nullptr) {
+      if (spans_ == nullptr) return;
+      event_.name = name;
+      event_.category = category;
+      event_.replica = replica;
+      event_.begin = spans.now();
+    }
+    ~ScopedSpan() {
+      if (spans_ == nullptr) return;
+      event_.duration = spans_->now() - event_.begin;
+      spans_->add(std::move(event_));
+    }
     ScopedSpan(const ScopedSpan&) = delete;
     ScopedSpan& operator=(const ScopedSpan&) = delete;
 

@@ -24,8 +24,6 @@ CheckpointSavingHook::CheckpointSavingHook(CheckpointSaverHook options)
     check_argument(listener != nullptr, "A listener of CheckpointSaverHook is null.");
 }
 
-CheckpointSavingHook::~CheckpointSavingHook() = default;
-
 void CheckpointSavingHook::begin(SessionContext& context) {
   saver_.emplace(context.state().strategy(), context.files(), options_.saver,
                  std::shared_ptr<const base::Clock>(std::shared_ptr<void>(), &context.clock()));

@@ -52,7 +52,6 @@ struct CheckpointSaverHook {
 class CheckpointSavingHook final : public SessionRunHook {
  public:
   explicit CheckpointSavingHook(CheckpointSaverHook options);
-  ~CheckpointSavingHook() override;
 
   void begin(SessionContext& context) override;
   void after_create_session(SessionContext& context) override;

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "brigade/comm/worker_facts.h"
+#include "brigade/comm/small_collectives.h"
 
 namespace brigade::train {
 

@@ -11,15 +11,12 @@
 #include "brigade/train/hooks/checkpoint_saver_hook.h"
 #include "brigade/train/hooks/final_ops_hook.h"
 #include "brigade/train/hooks/global_step_waiter_hook.h"
-#include "brigade/train/hooks/logging_hook.h"
-#include "brigade/train/hooks/nan_hook.h"
+#include "brigade/train/hooks/logging_hooks.h"
 #include "brigade/train/hooks/profiler_hook.h"
-#include "brigade/train/hooks/step_time_hooks.h"
 #include "brigade/train/hooks/step_timer.h"
 #include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/hooks/summary_hooks.h"
 #include "brigade/train/testing/small_session.h"
-#include "brigade/train/testing/summaries_in.h"
 #include "brigade/train/testing/toy_training.h"
 
 namespace brigade::train {

@@ -31,9 +31,4 @@ std::optional<StepTimer::Elapsed> StepTimer::mark(std::int64_t step) {
   return elapsed;
 }
 
-std::optional<std::int64_t> StepTimer::last_step() const {
-  if (!last_) return std::nullopt;
-  return last_->step;
-}
-
 }  // namespace brigade::train

@@ -41,7 +41,9 @@ class StepTimer {
 
   /// Forgets the marks.
   void reset() { last_.reset(); }
-  std::optional<std::int64_t> last_step() const;
+  std::optional<std::int64_t> last_step() const {
+    return last_ ? std::optional(last_->step) : std::nullopt;
+  }
 
  private:
   struct Mark {

@@ -1,6 +1,7 @@
 #include "brigade/train/hooks/stop_hooks.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
@@ -9,7 +10,6 @@
 #include "brigade/train/session/step_values.h"
 
 namespace brigade::train {
-
 namespace {
 
 class StepLimit final : public SessionRunHook {
@@ -43,14 +43,6 @@ class StepLimit final : public SessionRunHook {
   StopAtStepHook at_;
 };
 
-}  // namespace
-
-std::shared_ptr<SessionRunHook> StopAtStepHook::hook() const {
-  return std::make_shared<StepLimit>(*this);
-}
-
-namespace {
-
 class EvalsCounter final : public SessionRunHook {
  public:
   explicit EvalsCounter(const StopAfterNEvalsHook& options) : options_(options) {
@@ -75,10 +67,41 @@ class EvalsCounter final : public SessionRunHook {
   std::int64_t done_ = 0;
 };
 
+class NanCheck final : public SessionRunHook {
+ public:
+  explicit NanCheck(NanHook options) : options_(std::move(options)) {
+    check_argument(
+        options_.every_steps > 0,
+        base::str_cat("NanHook::every_steps is ", options_.every_steps, "; it must be above 0."));
+  }
+
+  void after_run(SessionContext& context, const StepValues& values) override {
+    if (context.global_step() % options_.every_steps != 0) return;
+    const double value = values.number(options_.value);
+    if (std::isfinite(value)) return;
+    const std::string message = base::str_cat("'", options_.value, "' is ", value, " in step ",
+                                              context.global_step(), ": the training diverged.");
+    if (options_.then == NanHook::Then::kFail) throw Error(ErrorCode::kDataLoss, message);
+    base::log_warning(message);
+    context.request_stop(AtStop::kDiscard);
+  }
+
+ private:
+  const NanHook options_;
+};
+
 }  // namespace
+
+std::shared_ptr<SessionRunHook> StopAtStepHook::hook() const {
+  return std::make_shared<StepLimit>(*this);
+}
 
 std::shared_ptr<SessionRunHook> StopAfterNEvalsHook::hook() const {
   return std::make_shared<EvalsCounter>(*this);
+}
+
+std::shared_ptr<SessionRunHook> NanHook::hook() const {
+  return std::make_shared<NanCheck>(*this);
 }
 
 }  // namespace brigade::train

@@ -48,23 +48,6 @@ class SummarySaver final : public SessionRunHook {
   GraphWriter graph_;
 };
 
-}  // namespace
-
-void write_numbers(summary::SummaryWriter& summaries, std::int64_t step, const StepValues& values) {
-  const std::vector<std::string> names = values.names();
-  std::vector<summary::TaggedScalar> scalars;
-  for (const std::string& name : names) {
-    if (values.tensor(name).numel() == 1) scalars.push_back({name, values.number(name)});
-  }
-  if (!scalars.empty()) summaries.scalars(scalars, step);
-}
-
-std::shared_ptr<SessionRunHook> SummarySaverHook::hook() const {
-  return std::make_shared<SummarySaver>(*this);
-}
-
-namespace {
-
 class SummaryAtEnd final : public SessionRunHook {
  public:
   explicit SummaryAtEnd(SummaryAtEndHook options) : options_(std::move(options)) {
@@ -87,6 +70,19 @@ class SummaryAtEnd final : public SessionRunHook {
 };
 
 }  // namespace
+
+void write_numbers(summary::SummaryWriter& summaries, std::int64_t step, const StepValues& values) {
+  const std::vector<std::string> names = values.names();  // the scalars refer to them
+  std::vector<summary::TaggedScalar> scalars;
+  for (const std::string& name : names) {
+    if (values.tensor(name).numel() == 1) scalars.push_back({name, values.number(name)});
+  }
+  if (!scalars.empty()) summaries.scalars(scalars, step);
+}
+
+std::shared_ptr<SessionRunHook> SummarySaverHook::hook() const {
+  return std::make_shared<SummarySaver>(*this);
+}
 
 std::shared_ptr<SessionRunHook> SummaryAtEndHook::hook() const {
   return std::make_shared<SummaryAtEnd>(*this);

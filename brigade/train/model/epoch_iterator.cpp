@@ -42,10 +42,6 @@ void EpochIterator::start_next_epoch() {
   returned_ = 0;
 }
 
-std::optional<std::int64_t> EpochIterator::batches() const {
-  return cardinality_ < 0 ? std::nullopt : std::optional(cardinality_);
-}
-
 io::StateTree EpochIterator::save() const {
   io::StateTree tree = io::StateTree::dict();
   tree["drawn"] = returned_;

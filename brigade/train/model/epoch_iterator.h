@@ -29,7 +29,9 @@ class EpochIterator {
   const Batch& peek();
   void start_next_epoch();
   /// The number of batches in an epoch, if it is known and finite.
-  std::optional<std::int64_t> batches() const;
+  std::optional<std::int64_t> batches() const {
+    return cardinality_ < 0 ? std::nullopt : std::optional(cardinality_);
+  }
 
   io::StateTree save() const;
   void restore(const io::StateTree& state);

@@ -23,18 +23,16 @@ namespace internal {
 
 /// Keeps a model in evaluation mode; the destructor puts it back into training mode, also after an
 /// error.
-template <class Module>
+template <class Evaluated>
 class EvaluationMode {
  public:
-  explicit EvaluationMode(const distribute::Replicated<Module>& model) : model_(model) {
-    model_.eval();
-  }
+  explicit EvaluationMode(const Evaluated& model) : model_(model) { model_.eval(); }
   ~EvaluationMode() { model_.train(); }
   EvaluationMode(const EvaluationMode&) = delete;
   EvaluationMode& operator=(const EvaluationMode&) = delete;
 
  private:
-  const distribute::Replicated<Module>& model_;
+  const Evaluated& model_;
 };
 
 }  // namespace internal

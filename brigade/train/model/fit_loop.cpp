@@ -1,15 +1,37 @@
 #include "brigade/train/model/fit_loop.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/scalar_tensor.h>
 
 #include <iostream>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/layers/v1/tf_losses.h"
+#include "brigade/train/model/evaluate.h"
+#include "brigade/variables/graph.h"
 
 namespace brigade::train {
+
 namespace {
+
+metrics::Mean make_mean(distribute::Strategy& strategy) {
+  const auto scope = strategy.scope();
+  return metrics::Mean("loss");
+}
+
+/// The losses that layers and the model add in this pass: regularization and `add_loss`. An
+/// undefined tensor if there are none.
+at::Tensor added_losses() {
+  at::Tensor sum;
+  const auto add = [&sum](const std::vector<at::Tensor>& losses) {
+    for (const at::Tensor& loss : losses) sum = sum.defined() ? sum + loss : loss;
+  };
+  add(layers::v1::losses::get_regularization_losses());
+  add(variables::require_graph("Model::fit").losses());
+  return sum;
+}
 
 FitPlan plan_of(const FitOptions& options, const internal::EpochIterator& iterator) {
   return {
@@ -18,21 +40,73 @@ FitPlan plan_of(const FitOptions& options, const internal::EpochIterator& iterat
       .steps_per_epoch = options.steps_per_epoch ? options.steps_per_epoch : iterator.batches()};
 }
 
-/// Evaluation mode while this object lives; training mode afterwards, also after an error.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(const internal::Network& network) : network_(network) {
-    network_.set_mode(variables::Mode::kEvaluation);
-  }
-  ~EvaluationMode() { network_.set_mode(variables::Mode::kTraining); }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  const internal::Network& network_;
-};
-
 }  // namespace
+
+namespace internal {
+
+Trainer::Trainer(distribute::Strategy& strategy, const Network& network, Loss loss,
+                 std::vector<NamedMetric> metrics, distribute::Optimizer optimizer)
+    : strategy_(strategy),
+      network_(network),
+      loss_(std::move(loss)),
+      metrics_(std::move(metrics)),
+      optimizer_(std::move(optimizer)),
+      loss_mean_(make_mean(strategy)) {}
+
+at::Tensor Trainer::losses_of(const input::LabeledBatch& replica_batch,
+                              const at::Tensor& predictions) const {
+  const at::Tensor losses = loss_(replica_batch.labels, predictions);
+  const at::Tensor added = added_losses();
+  return added.defined() ? losses + added : losses;
+}
+
+void Trainer::record(const input::LabeledBatch& replica_batch, const at::Tensor& predictions,
+                     const at::Tensor& losses) const {
+  if (replica_batch.features.size(0) == 0) return;
+  if (losses.dim() == 0) {
+    loss_mean_.update_state(losses, at::scalar_tensor(replica_batch.features.size(0), at::kDouble));
+  } else {
+    loss_mean_.update_state(losses);
+  }
+  for (const NamedMetric& each : metrics_)
+    each.metric->update_state(replica_batch.labels, predictions);
+}
+
+StepValues Trainer::train(const Batch& batch) {
+  const auto means = strategy_.run(
+      [this](distribute::ReplicaContext&, const input::LabeledBatch& replica_batch) {
+        const at::Tensor predictions = network_.forward(replica_batch.features);
+        const at::Tensor losses = losses_of(replica_batch, predictions);
+        optimizer_.minimize(losses);
+        const at::Tensor values = losses.detach();
+        record(replica_batch, predictions.detach(), values);
+        return values.mean();
+      },
+      batch);
+  return {{"loss", strategy_.reduce_mean_over_examples(means)}};
+}
+
+void Trainer::test(const Batch& batch) {
+  strategy_.run(
+      [this](distribute::ReplicaContext&, const input::LabeledBatch& replica_batch) {
+        const at::Tensor predictions = network_.forward(replica_batch.features);
+        record(replica_batch, predictions, losses_of(replica_batch, predictions));
+      },
+      batch);
+}
+
+Logs Trainer::results() const {
+  Logs logs = {{"loss", loss_mean_.result()}};
+  for (const NamedMetric& each : metrics_) logs[each.name] = each.metric->result();
+  return logs;
+}
+
+void Trainer::reset() const {
+  loss_mean_.reset_state();
+  for (const NamedMetric& each : metrics_) each.metric->reset_state();
+}
+
+}  // namespace internal
 
 void FitContext::add_checkpointable(Checkpointable checkpointable) {
   const int before = checkpointable_names_[checkpointable.name]++;
@@ -46,7 +120,7 @@ void FitContext::add_checkpointable(Checkpointable checkpointable) {
 Logs evaluate_batches(internal::Trainer& trainer, const LabeledData::Distributed& data,
                       const std::optional<std::int64_t>& steps) {
   const at::NoGradGuard no_grad;
-  const EvaluationMode mode(trainer.network());
+  const internal::EvaluationMode mode(trainer.network());
   trainer.reset();
   std::int64_t done = 0;
   auto batches = data.iterator();
@@ -65,138 +139,156 @@ Logs evaluate_batches(internal::Trainer& trainer, const LabeledData::Distributed
   return logs;
 }
 
-FitLoop::FitLoop(internal::Trainer& trainer, TrainingState& state,
-                 internal::EpochIterator& iterator, const FitOptions& options,
-                 const std::optional<Distributed>& validation)
-    : trainer_(trainer),
-      iterator_(iterator),
-      options_(options),
-      validation_(validation),
-      callbacks_(options.callbacks),
-      context_(plan_of(options, iterator), state, trainer.optimizer(),
-               trainer.network().variables()) {
-  if (options.verbose != Verbose::kSilent)
-    callbacks_.emplace_back(make_progress_callback(std::cerr, options.verbose));
-  context_.epoch_ = options.initial_epoch;
-  add_checkpointables();
-}
+/// The epochs of one fit. Thread-safety: one thread, once.
+class FitLoop {
+ public:
+  FitLoop(internal::Trainer& trainer, TrainingState& state, internal::EpochIterator& iterator,
+          const FitOptions& options, const std::optional<LabeledData::Distributed>& validation)
+      : trainer_(trainer),
+        iterator_(iterator),
+        options_(options),
+        validation_(validation),
+        callbacks_(options.callbacks),
+        context_(plan_of(options, iterator), state, trainer.optimizer(),
+                 trainer.network().variables()) {
+    if (options.verbose != Verbose::kSilent)
+      callbacks_.emplace_back(make_progress_callback(std::cerr, options.verbose));
+    context_.epoch_ = options.initial_epoch;
+    add_checkpointables();
+  }
 
-void FitLoop::add_checkpointables() {
-  TrainingState& state = context_.state();
-  state.add_iterator("fit", iterator_);
-  state.add_metric(trainer_.loss_mean());
-  for (const auto& each : trainer_.metrics()) state.add_metric(*each.metric);
-  state.add({.name = "fit",
-             .save =
-                 [this] {
-                   CheckpointableState saved{.tree = io::StateTree::dict()};
-                   saved.tree["epoch"] = context_.epoch_;
-                   saved.tree["batches"] = context_.batches_;
-                   saved.tree["learning_rate"] = context_.learning_rate();
-                   return saved;
-                 },
-             .restore =
-                 [this](const CheckpointableState& saved) {
-                   const std::int64_t epoch = saved.tree.at("epoch").as_int64();
-                   const std::int64_t batches = saved.tree.at("batches").as_int64();
-                   context_.set_learning_rate(saved.tree.at("learning_rate").as_double());
-                   context_.epoch_ = epoch;
-                   context_.batches_ = batches;
-                 }});
-}
+  History run() {
+    trainer_.reset();
+    call(&Callback::on_train_begin);
+    SessionOptions session_options = options_.session;
+    for (const CallbackPtr& callback : callbacks_) callback->prepare_session(session_options);
+    MonitoredTrainingSession session(context_.state(), std::move(session_options));
+    while (context_.epoch_ < options_.epochs && !context_.should_stop() && !session.should_stop()) {
+      const std::int64_t epoch = context_.epoch_;
+      begin_epoch();
+      run_steps(session);
+      if (context_.epoch_ != epoch) continue;               // the session restored a checkpoint
+      if (session.should_stop() && has_next_step()) break;  // a resumed fit ends the epoch
+      end_epoch();
+    }
+    if (context_.epoch_ < options_.epochs && session.should_stop()) {
+      context_.is_interrupted_ = !context_.should_stop();
+      context_.stop("the session was asked to stop");
+    }
+    session.close();
+    call(&Callback::on_train_end);
+    history_.stop_reason = context_.stop_reason();
+    return std::move(history_);
+  }
 
-History FitLoop::run() {
-  trainer_.reset();
-  call(&Callback::on_train_begin);
-  SessionOptions session_options = options_.session;
-  for (const CallbackPtr& callback : callbacks_) callback->prepare_session(session_options);
-  MonitoredTrainingSession session(context_.state(), std::move(session_options));
-  while (context_.epoch_ < options_.epochs && !context_.should_stop() && !session.should_stop()) {
+ private:
+  void add_checkpointables() {
+    TrainingState& state = context_.state();
+    state.add_iterator("fit", iterator_);
+    state.add_metric(trainer_.loss_mean());
+    for (const auto& each : trainer_.metrics()) state.add_metric(*each.metric);
+    state.add({.name = "fit",
+               .save =
+                   [this] {
+                     CheckpointableState saved{.tree = io::StateTree::dict()};
+                     saved.tree["epoch"] = context_.epoch_;
+                     saved.tree["batches"] = context_.batches_;
+                     saved.tree["learning_rate"] = context_.learning_rate();
+                     return saved;
+                   },
+               .restore =
+                   [this](const CheckpointableState& saved) {
+                     const std::int64_t epoch = saved.tree.at("epoch").as_int64();
+                     const std::int64_t batches = saved.tree.at("batches").as_int64();
+                     context_.set_learning_rate(saved.tree.at("learning_rate").as_double());
+                     context_.epoch_ = epoch;
+                     context_.batches_ = batches;
+                   }});
+  }
+
+  void begin_epoch() {
+    context_.logs_.clear();
+    context_.examples_ = 0;
+    call(&Callback::on_epoch_begin);
+  }
+
+  bool has_next_step() {
+    if (options_.steps_per_epoch && context_.batches_ >= *options_.steps_per_epoch) return false;
+    if (iterator_.has_next()) return true;
+    check_argument(context_.batches_ > 0, "There is no batch to train on.");
+    if (options_.steps_per_epoch) {
+      base::log_warning(base::str_cat("The data ran out in epoch ", context_.epoch_ + 1, " after ",
+                                      context_.batches_, " of ", *options_.steps_per_epoch,
+                                      " steps. The next epoch starts the dataset again; repeat() "
+                                      "the dataset for full epochs."));
+    }
+    return false;
+  }
+
+  void run_steps(MonitoredTrainingSession& session) {
     const std::int64_t epoch = context_.epoch_;
-    begin_epoch();
-    run_steps(session);
-    if (context_.epoch_ != epoch) continue;               // the session restored a checkpoint
-    if (session.should_stop() && has_next_step()) break;  // a resumed fit ends the epoch
-    end_epoch();
+    while (!session.should_stop() && !context_.should_stop() && context_.epoch_ == epoch &&
+           has_next_step()) {
+      call(&Callback::on_train_batch_begin);
+      run_step(session);
+      call(&Callback::on_train_batch_end);
+    }
   }
-  if (context_.epoch_ < options_.epochs && session.should_stop()) {
-    context_.is_interrupted_ = !context_.should_stop();
-    context_.stop("the session was asked to stop");
+
+  void run_step(MonitoredTrainingSession& session) {
+    session.run([&]() -> std::optional<StepValues> {
+      const auto batch = iterator_.next();
+      if (!batch) return std::nullopt;
+      context_.state().apply_schedules();
+      StepValues values = trainer_.train(*batch);
+      ++context_.batches_;
+      context_.examples_ += batch->examples()->global;
+      context_.step_values_ = values;
+      return values;
+    });
   }
-  session.close();
-  call(&Callback::on_train_end);
-  history_.stop_reason = context_.stop_reason();
-  return std::move(history_);
-}
 
-void FitLoop::begin_epoch() {
-  context_.logs_.clear();
-  context_.examples_ = 0;
-  call(&Callback::on_epoch_begin);
-}
-
-bool FitLoop::has_next_step() {
-  if (options_.steps_per_epoch && context_.batches_ >= *options_.steps_per_epoch) return false;
-  if (iterator_.has_next()) return true;
-  check_argument(context_.batches_ > 0, "There is no batch to train on.");
-  if (options_.steps_per_epoch) {
-    base::log_warning(base::str_cat(
-        "The data ran out in epoch ", context_.epoch_ + 1, " after ", context_.batches_, " of ",
-        *options_.steps_per_epoch,
-        " steps. The next epoch starts the dataset again; repeat() the dataset for full epochs."));
+  void end_epoch() {
+    context_.logs_ = trainer_.results();
+    validate();
+    call(&Callback::on_epoch_end);
+    history_.add(context_.epoch_, context_.logs_);
+    trainer_.reset();
+    ++context_.epoch_;
+    context_.batches_ = 0;
+    if (context_.epoch_ < options_.epochs && (!options_.steps_per_epoch || !iterator_.has_next()))
+      iterator_.start_next_epoch();
   }
-  return false;
-}
 
-void FitLoop::run_steps(MonitoredTrainingSession& session) {
-  const std::int64_t epoch = context_.epoch_;
-  while (!session.should_stop() && !context_.should_stop() && context_.epoch_ == epoch &&
-         has_next_step()) {
-    call(&Callback::on_train_batch_begin);
-    run_step(session);
-    call(&Callback::on_train_batch_end);
+  void validate() {
+    const bool is_due = (context_.epoch_ + 1) % options_.validation_freq == 0;
+    if (!validation_ || !is_due) return;
+    call(&Callback::on_test_begin);
+    const Logs training = context_.logs_;
+    const Logs validation = evaluate_batches(trainer_, *validation_, options_.validation_steps);
+    context_.logs_ = validation;
+    call(&Callback::on_test_end);
+    context_.logs_ = training;
+    for (const auto& [name, value] : validation) context_.add_log("val_" + name, value);
   }
-}
 
-void FitLoop::run_step(MonitoredTrainingSession& session) {
-  session.run([&]() -> std::optional<StepValues> {
-    const auto batch = iterator_.next();
-    if (!batch) return std::nullopt;
-    context_.state().apply_schedules();
-    StepValues values = trainer_.train(*batch);
-    ++context_.batches_;
-    context_.examples_ += batch->examples()->global;
-    context_.step_values_ = values;
-    return values;
-  });
-}
+  void call(void (Callback::*function)(FitContext&)) {
+    for (const CallbackPtr& callback : callbacks_) (callback.operator->()->*function)(context_);
+  }
 
-void FitLoop::end_epoch() {
-  context_.logs_ = trainer_.results();
-  validate();
-  call(&Callback::on_epoch_end);
-  history_.add(context_.epoch_, context_.logs_);
-  trainer_.reset();
-  ++context_.epoch_;
-  context_.batches_ = 0;
-  if (context_.epoch_ < options_.epochs && (!options_.steps_per_epoch || !iterator_.has_next()))
-    iterator_.start_next_epoch();
-}
+  internal::Trainer& trainer_;
+  internal::EpochIterator& iterator_;
+  const FitOptions& options_;
+  const std::optional<LabeledData::Distributed>& validation_;
+  std::vector<CallbackPtr> callbacks_;
+  FitContext context_;
+  History history_;
+};
 
-void FitLoop::validate() {
-  const bool is_due = (context_.epoch_ + 1) % options_.validation_freq == 0;
-  if (!validation_ || !is_due) return;
-  call(&Callback::on_test_begin);
-  const Logs training = context_.logs_;
-  const Logs validation = evaluate_batches(trainer_, *validation_, options_.validation_steps);
-  context_.logs_ = validation;
-  call(&Callback::on_test_end);
-  context_.logs_ = training;
-  for (const auto& [name, value] : validation) context_.add_log("val_" + name, value);
-}
-
-void FitLoop::call(Call function) {
-  for (const CallbackPtr& callback : callbacks_) (callback.operator->()->*function)(context_);
+History run_fit(internal::Trainer& trainer, TrainingState& state, internal::EpochIterator& iterator,
+                const FitOptions& options,
+                const std::optional<LabeledData::Distributed>& validation) {
+  return FitLoop(trainer, state, iterator, options, validation).run();
 }
 
 }  // namespace brigade::train

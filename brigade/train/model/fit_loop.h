@@ -1,53 +1,86 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "brigade/distribute/optimizer/optimizer.h"
+#include "brigade/distribute/strategy.h"
+#include "brigade/input/labeled_example.h"
+#include "brigade/metrics/mean.h"
+#include "brigade/metrics/metric.h"
 #include "brigade/train/callbacks/history.h"
 #include "brigade/train/model/epoch_iterator.h"
-#include "brigade/train/model/fit_context.h"
 #include "brigade/train/model/fit_options.h"
-#include "brigade/train/model/trainer.h"
-#include "brigade/train/session/session.h"
+#include "brigade/train/model/loss.h"
+#include "brigade/train/model/network.h"
+#include "brigade/train/session/step_values.h"
 
 namespace brigade::train {
 
-/// The epochs of one `Model::fit`, whose steps a session runs; for `Model` only.
+/// The steps of a `Model`; for the sources of `Model` only.
+namespace internal {
+
+/// A metric and its name in logs.
+struct NamedMetric {
+  std::string name;
+  std::shared_ptr<const metrics::PredictionMetric> metric;
+};
+
+/// Steps of training and validation on all replicas, and the metrics since the last reset.
 ///
-/// Checkpoints contain the epoch and batch, the metrics, and the position in the data. When the
-/// session restores a checkpoint, the loop continues from there.
-///
-/// Thread-safety: one thread, once.
-class FitLoop {
+/// Thread-safety: one thread, outside of replicas.
+class Trainer {
  public:
-  using Distributed = LabeledData::Distributed;
+  using Batch = distribute::PerReplica<input::LabeledBatch>;
 
-  /// Adds the state of the loop to `state`. The arguments must outlive this object.
-  FitLoop(internal::Trainer& trainer, TrainingState& state, internal::EpochIterator& iterator,
-          const FitOptions& options, const std::optional<Distributed>& validation);
+  /// Creates the mean of the loss in the strategy's scope. `strategy` and `network` must outlive
+  /// this object.
+  Trainer(distribute::Strategy& strategy, const Network& network, Loss loss,
+          std::vector<NamedMetric> metrics, distribute::Optimizer optimizer);
 
-  History run();
+  /// One update. The values contain "loss": the mean over this batch, including regularization.
+  StepValues train(const Batch& batch);
+  /// Adds a batch to the metrics. The network must be in evaluation mode, and grad mode disabled.
+  void test(const Batch& batch);
+
+  /// "loss" and the metrics.
+  Logs results() const;
+  void reset() const;
+
+  const metrics::Mean& loss_mean() const { return loss_mean_; }
+  const std::vector<NamedMetric>& metrics() const { return metrics_; }
+  const distribute::Optimizer& optimizer() const { return optimizer_; }
+  const Network& network() const { return network_; }
 
  private:
-  using Call = void (Callback::*)(FitContext&);
-  void add_checkpointables();
-  void begin_epoch();
-  void run_steps(MonitoredTrainingSession& session);
-  void run_step(MonitoredTrainingSession& session);
-  bool has_next_step();
-  void end_epoch();
-  void validate();
-  void call(Call function);
+  at::Tensor losses_of(const input::LabeledBatch& replica_batch,
+                       const at::Tensor& predictions) const;
+  void record(const input::LabeledBatch& replica_batch, const at::Tensor& predictions,
+              const at::Tensor& losses) const;
 
-  internal::Trainer& trainer_;
-  internal::EpochIterator& iterator_;
-  const FitOptions& options_;
-  const std::optional<Distributed>& validation_;
-  std::vector<CallbackPtr> callbacks_;
-  FitContext context_;
-  History history_;
+  distribute::Strategy& strategy_;
+  const Network& network_;
+  const Loss loss_;
+  const std::vector<NamedMetric> metrics_;
+  const distribute::Optimizer optimizer_;
+  const metrics::Mean loss_mean_;
 };
+
+}  // namespace internal
+
+/// Runs the epochs of one `Model::fit`, whose steps a session runs; for `Model` only.
+///
+/// Checkpoints contain the epoch and batch, the metrics, and the position in the data, which are
+/// added to `state`. When the session restores a checkpoint, the loop continues from there.
+History run_fit(internal::Trainer& trainer, TrainingState& state, internal::EpochIterator& iterator,
+                const FitOptions& options,
+                const std::optional<LabeledData::Distributed>& validation);
 
 /// The metrics of `trainer` over one epoch of `data`, or its first `steps` batches, in evaluation
 /// mode. Afterwards the network is in training mode, and the metrics are reset.

@@ -4,7 +4,6 @@
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/tensor.h>
 
-#include <utility>
 #include <vector>
 
 #include "brigade/base/error.h"

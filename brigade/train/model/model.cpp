@@ -15,7 +15,6 @@
 #include "brigade/distribute/worker_group.h"
 #include "brigade/metrics/make_metric.h"
 #include "brigade/train/model/fit_loop.h"
-#include "brigade/train/model/trainer.h"
 #include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
@@ -130,7 +129,6 @@ struct Model::Impl {
   internal::Trainer& trainer_for(const Batch& batch);
   void warn_of_logits(const at::Tensor& features) const;
   void check_compiled(const char* call) const;
-  at::Tensor predict(const LabeledData& data, const EvaluateOptions& options);
 };
 
 void Model::Impl::build(const at::Tensor& features) {
@@ -167,32 +165,11 @@ internal::Trainer& Model::Impl::trainer_for(const Batch& batch) {
 
 void Model::Impl::warn_of_logits(const at::Tensor& features) const {
   const at::NoGradGuard no_grad;
-  network->set_mode(variables::Mode::kEvaluation);
+  network->eval();
   const std::string prediction_problem = compiled->loss->prediction_problem(
       network->forward(features.narrow(0, 0, 1).to(strategy.devices().front().torch_device)));
-  network->set_mode(variables::Mode::kTraining);
+  network->train();
   if (!prediction_problem.empty()) base::log_warning(prediction_problem);
-}
-
-at::Tensor Model::Impl::predict(const LabeledData& data, const EvaluateOptions& options) {
-  check_positive("steps", options.steps);
-  const at::NoGradGuard no_grad;
-  internal::EpochIterator iterator(data.distributed(strategy, {.batch_size = options.batch_size}));
-  build(first_nonempty_batch(iterator.peek()).features);
-  network->set_mode(variables::Mode::kEvaluation);
-  std::vector<at::Tensor> outputs;
-  while (!options.steps || static_cast<std::int64_t>(outputs.size()) < *options.steps) {
-    const auto batch = iterator.next();
-    if (!batch) break;
-    const auto predictions = strategy.run(
-        [this](distribute::ReplicaContext&, const input::LabeledBatch& replica_batch) {
-          return network->forward(replica_batch.features);
-        },
-        *batch);
-    outputs.push_back(strategy.gather(predictions, 0).to(at::kCPU));
-  }
-  network->set_mode(variables::Mode::kTraining);
-  return at::cat(outputs);
 }
 
 Model::Model(distribute::Strategy* strategy, internal::NetworkSource source, std::string name)
@@ -243,7 +220,7 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
   state.add_optimizer("optimizer", trainer.optimizer());
   if (impl_->compiled->schedule) state.add_schedule("optimizer", impl_->compiled->schedule);
   state.set_global_step(impl_->global_step);
-  History history = FitLoop(trainer, state, iterator, options, validation).run();
+  History history = run_fit(trainer, state, iterator, options, validation);
   impl_->global_step = state.global_step();
   impl_->passes = first_pass + static_cast<std::int64_t>(history.epochs.size());
   return history;
@@ -258,16 +235,35 @@ Logs Model::evaluate(const LabeledData& data, const EvaluateOptions& options) {
 }
 
 at::Tensor Model::predict(const at::Tensor& features, const EvaluateOptions& options) {
-  return impl_->predict(LabeledData::unlabeled(features), options);
+  return predict(LabeledData::unlabeled(features), options);
 }
 
 at::Tensor Model::predict(const data::Dataset<at::Tensor>& batches,
                           const EvaluateOptions& options) {
-  return impl_->predict(LabeledData::unlabeled(batches), options);
+  return predict(LabeledData::unlabeled(batches), options);
 }
 
 at::Tensor Model::predict(const LabeledData& data, const EvaluateOptions& options) {
-  return impl_->predict(data, options);
+  check_positive("steps", options.steps);
+  const at::NoGradGuard no_grad;
+  internal::EpochIterator iterator(
+      data.distributed(impl_->strategy, {.batch_size = options.batch_size}));
+  impl_->build(first_nonempty_batch(iterator.peek()).features);
+  const internal::Network& network = *impl_->network;
+  network.eval();
+  std::vector<at::Tensor> outputs;
+  while (!options.steps || static_cast<std::int64_t>(outputs.size()) < *options.steps) {
+    const auto batch = iterator.next();
+    if (!batch) break;
+    const auto predictions = impl_->strategy.run(
+        [&](distribute::ReplicaContext&, const input::LabeledBatch& replica_batch) {
+          return network.forward(replica_batch.features);
+        },
+        *batch);
+    outputs.push_back(impl_->strategy.gather(predictions, 0).to(at::kCPU));
+  }
+  network.train();
+  return at::cat(outputs);
 }
 
 void Model::build(const std::vector<std::int64_t>& input_shape) {

@@ -22,7 +22,7 @@
 #include "brigade/layers/regularizers.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/schedule.h"
-#include "brigade/train/callbacks/early_stopping.h"
+#include "brigade/train/callbacks/stop_callbacks.h"
 #include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/testing/small_session.h"
 #include "brigade/train/testing/tiny_model.h"

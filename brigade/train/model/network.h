@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "brigade/distribute/strategy.h"
-#include "brigade/variables/mode.h"
+#include "brigade/variables/variable.h"
 
 /// The networks of `Model`; for its sources and templates only.
 namespace brigade::train::internal {
@@ -20,7 +20,8 @@ class Network {
   virtual ~Network() = default;
   /// The forward pass of the calling replica.
   virtual at::Tensor forward(const at::Tensor& inputs) const = 0;
-  virtual void set_mode(variables::Mode mode) const = 0;
+  virtual void train() const = 0;
+  virtual void eval() const = 0;
   virtual const std::vector<variables::Variable>& variables() const = 0;
 };
 
@@ -29,13 +30,8 @@ class ReplicatedNetwork final : public Network {
  public:
   explicit ReplicatedNetwork(distribute::Replicated<Module> model) : model_(std::move(model)) {}
   at::Tensor forward(const at::Tensor& inputs) const override { return model_(inputs); }
-  void set_mode(variables::Mode mode) const override {
-    if (mode == variables::Mode::kTraining) {
-      model_.train();
-    } else {
-      model_.eval();
-    }
-  }
+  void train() const override { model_.train(); }
+  void eval() const override { model_.eval(); }
   const std::vector<variables::Variable>& variables() const override { return model_.variables(); }
 
  private:

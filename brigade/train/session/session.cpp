@@ -9,8 +9,7 @@
 #include "brigade/distribute/worker_group.h"
 #include "brigade/summary/summary_writer.h"
 #include "brigade/train/hooks/checkpoint_saver_hook.h"
-#include "brigade/train/hooks/step_time_hooks.h"
-#include "brigade/train/hooks/summary_hooks.h"
+#include "brigade/train/hooks/logging_hooks.h"
 
 namespace brigade::train {
 
@@ -49,9 +48,8 @@ std::unique_ptr<summary::SummaryWriter> make_summaries(const SessionOptions& opt
   const bool is_requested = !options.summary_dir.empty() || !options.save_summaries.is_never() ||
                             !options.log_step_count.is_never();
   if (!is_chief(options) || directory.empty() || !is_requested) return nullptr;
-  check_argument(environment.files != nullptr, "SessionEnvironment::files is null.");
-  const base::Clock& clock = environment.clock != nullptr ? *environment.clock : system_clock;
-  return std::make_unique<summary::SummaryWriter>(environment.files, directory, clock);
+  const SessionEnvironment complete = completed(environment, system_clock);
+  return std::make_unique<summary::SummaryWriter>(complete.files, directory, *complete.clock);
 }
 
 std::string text_of(const Every& every) {
@@ -321,14 +319,6 @@ std::optional<StepValues> MonitoredTrainingSession::try_run(const StepFunction& 
   });
   if (context_.global_step() > furthest_step_) runner_.made_progress();
   return values;
-}
-
-bool MonitoredTrainingSession::should_stop() const {
-  return context_.should_stop();
-}
-
-void MonitoredTrainingSession::request_stop(AtStop at_stop) {
-  context_.request_stop(at_stop);
 }
 
 void MonitoredTrainingSession::fail(const std::exception_ptr& error) {

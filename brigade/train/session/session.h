@@ -32,9 +32,8 @@ enum class SessionRole { kChief, kWorker };
 /// Where a training starts.
 enum class Resume {
   /// From the newest complete checkpoint in `checkpoint_dir`, or from the start if there is none.
-  /// If
-  /// all checkpoints there are broken, the session throws kDataLoss. If some are broken, a session
-  /// that saves renames them (`ckpt-120.broken`).
+  /// If all checkpoints there are broken, the session throws kDataLoss. If some are broken, a
+  /// session that saves renames them (`ckpt-120.broken`).
   kAuto,
   kNever,  ///< from the start; existing checkpoints stay until newer ones replace them
 };
@@ -163,7 +162,7 @@ class MonitoredTrainingSession {
   MonitoredTrainingSession(const MonitoredTrainingSession&) = delete;
   MonitoredTrainingSession& operator=(const MonitoredTrainingSession&) = delete;
 
-  bool should_stop() const;
+  bool should_stop() const { return context_.should_stop(); }
 
   /// Makes one step, with the hooks around it, and returns its values; returns nothing at the end
   /// of the data, which stops the session. After a retryable error (`is_retryable`), the state is
@@ -187,7 +186,7 @@ class MonitoredTrainingSession {
 
   /// Ends the training after the current step; `at_stop` says whether `close` saves the state.
   /// Programs call it on SIGTERM.
-  void request_stop(AtStop at_stop = AtStop::kSave);
+  void request_stop(AtStop at_stop = AtStop::kSave) { context_.request_stop(at_stop); }
 
   /// Ends the hooks, which saves and waits for the save, and closes the files. Throws the first
   /// error of a hook after all have ended. A second call does nothing.

@@ -1,14 +1,11 @@
 #include "brigade/train/session/session_context.h"
 
 #include "brigade/base/error.h"
-#include "brigade/concurrency/cancel_token.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/summary/summary_writer.h"
 #include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
-
-namespace {
 
 SessionEnvironment completed(SessionEnvironment environment, const base::Clock& system_clock) {
   check_argument(environment.files != nullptr, "SessionEnvironment::files is null.");
@@ -16,8 +13,6 @@ SessionEnvironment completed(SessionEnvironment environment, const base::Clock& 
   if (!environment.wait) environment.wait = concurrency::interruptible_wait;
   return environment;
 }
-
-}  // namespace
 
 SessionContext::SessionContext(TrainingState& state, SessionEnvironment environment,
                                summary::SummaryWriter* summaries)
@@ -48,14 +43,6 @@ void SessionContext::agree_on_stop() {
   if (strategy.num_workers() == 1 || agreed_stop_ != Stop::kNo) return;
   agreed_stop_ =
       static_cast<Stop>(strategy.all_reduce_max(static_cast<std::int64_t>(requested_stop_.load())));
-}
-
-AtStop SessionContext::at_stop() const {
-  return agreed_stop_ == Stop::kDiscard ? AtStop::kDiscard : AtStop::kSave;
-}
-
-void SessionContext::wait(std::chrono::milliseconds time) const {
-  environment_.wait(time, cancel_);
 }
 
 }  // namespace brigade::train

@@ -31,6 +31,10 @@ struct SessionEnvironment {
   std::function<void(std::chrono::milliseconds, const concurrency::CancelToken&)> wait = {};
 };
 
+/// Replaces what is null or empty by its default; `system_clock` must outlive the result. Throws
+/// kInvalidArgument without files.
+SessionEnvironment completed(SessionEnvironment environment, const base::Clock& system_clock);
+
 /// What to do with the state when a training is stopped on request.
 enum class AtStop {
   kSave,     ///< save it, as at the normal end
@@ -57,7 +61,9 @@ class SessionContext {
   bool should_stop() const { return agreed_stop_ != Stop::kNo; }
   /// Returns the chief's value of `is_due` in every worker; a collective.
   bool broadcast_from_chief(bool is_due) const;
-  AtStop at_stop() const;
+  AtStop at_stop() const {
+    return agreed_stop_ == Stop::kDiscard ? AtStop::kDiscard : AtStop::kSave;
+  }
 
   /// The checkpoint from which the state was last restored, or nothing.
   const std::optional<io::Path>& restored_from() const { return restored_from_; }
@@ -71,7 +77,7 @@ class SessionContext {
 
   const std::shared_ptr<io::FileSystem>& files() const { return environment_.files; }
   const base::Clock& clock() const { return *environment_.clock; }
-  void wait(std::chrono::milliseconds time) const;
+  void wait(std::chrono::milliseconds time) const { environment_.wait(time, cancel_); }
   /// The writer of summaries, or null if the session writes none.
   summary::SummaryWriter* summaries() const { return summaries_; }
   Spans& spans() { return spans_; }

@@ -23,13 +23,9 @@ struct TrainingState::NamedOptimizer {
 inline constexpr std::string_view kCheckpointableTensors = "part";
 inline constexpr std::string_view kReplicaTensors = "replica";
 
-/// "part/averages/ema/<name>", where `checkpointable` is "averages/ema".
+/// "part/averages/ema/", where `checkpointable` is "averages/ema".
 inline std::string checkpointable_tensor_prefix(std::string_view checkpointable) {
   return base::str_cat(kCheckpointableTensors, "/", checkpointable, "/");
-}
-inline std::string checkpointable_tensor_name(std::string_view checkpointable,
-                                              std::string_view name) {
-  return checkpointable_tensor_prefix(checkpointable).append(name);
 }
 /// The value of a variable in one replica: "replica/1/bn.running_mean".
 inline std::string replica_tensor_name(int replica, std::string_view variable) {

@@ -37,6 +37,10 @@ void check_name(std::string_view name) {
                          "and any of . _ / -"));
 }
 
+bool has_name(const auto& items, std::string_view name) {
+  return std::ranges::any_of(items, [&](const auto& each) { return each.name == name; });
+}
+
 /// "data", "data_1", "data_2"
 std::string numbered(const std::string& name, int number) {
   return number == 0 ? name : str_cat(name, "_", number);
@@ -85,10 +89,6 @@ void TrainingState::add_created() {
     add_variables(variables::global_variables());
   }
   add_created_optimizers();
-  const auto has = [&](std::string_view name) {
-    return std::ranges::any_of(checkpointables_,
-                               [&](const Checkpointable& each) { return each.name == name; });
-  };
   const bool adds_iterators = std::ranges::none_of(
       checkpointables_,
       [](const Checkpointable& each) { return each.name.starts_with("iterator/"); });
@@ -98,7 +98,7 @@ void TrainingState::add_created() {
     if (is_iterator && !adds_iterators) continue;
     const std::string name = is_iterator ? str_cat("iterator/", numbered("data", iterators++))
                                          : str_cat("metric/", created->name);
-    if (has(name)) continue;
+    if (has_name(checkpointables_, name)) continue;
     add_checked(checkpointable_of(name, created));
     metric_sums_.insert(metric_sums_.end(), created->variables.begin(), created->variables.end());
   }
@@ -111,12 +111,8 @@ void TrainingState::add_created_optimizers() {
     };
     if (std::ranges::any_of(optimizers_, is_same)) continue;
     const std::string rule(created.state().rule().name());
-    const auto is_taken = [&](const std::string& name) {
-      return std::ranges::any_of(optimizers_,
-                                 [&](const NamedOptimizer& each) { return each.name == name; });
-    };
     int number = 0;
-    while (is_taken(numbered(rule, number))) ++number;
+    while (has_name(optimizers_, numbered(rule, number))) ++number;
     add_optimizer(numbered(rule, number), created);
     if (created.global_step() && !counter_) count_by(*created.global_step());
   }
@@ -140,10 +136,7 @@ void TrainingState::add_variables(std::span<const Variable> variables) {
 void TrainingState::add_optimizer(const std::string& name, const distribute::Optimizer& optimizer) {
   check_name(name);
   const bool is_reserved = name == kCheckpointableTensors || name == kReplicaTensors;
-  const bool already_exists =
-      std::any_of(optimizers_.begin(), optimizers_.end(),
-                  [&](const NamedOptimizer& each) { return each.name == name; });
-  if (is_reserved || already_exists) throw_already_exists(str_cat("optimizer/", name));
+  if (is_reserved || has_name(optimizers_, name)) throw_already_exists(str_cat("optimizer/", name));
   optimizers_.push_back({name, optimizer, nullptr});
 }
 
@@ -204,10 +197,7 @@ void TrainingState::remove(const std::string& name) {
 }
 
 void TrainingState::add_checked(Checkpointable checkpointable) {
-  const bool already_exists =
-      std::any_of(checkpointables_.begin(), checkpointables_.end(),
-                  [&](const Checkpointable& each) { return each.name == checkpointable.name; });
-  if (already_exists) throw_already_exists(checkpointable.name);
+  if (has_name(checkpointables_, checkpointable.name)) throw_already_exists(checkpointable.name);
   checkpointables_.push_back(std::move(checkpointable));
 }
 
@@ -228,10 +218,6 @@ void TrainingState::count_by(const Variable& global_step) {
   counter_ = global_step;
 }
 
-void TrainingState::advance() {
-  if (!counter_) ++global_step_;
-}
-
 void TrainingState::apply_schedules() const {
   for (const NamedOptimizer& each : optimizers_) {
     if (each.schedule) each.optimizer.set_learning_rate((*each.schedule)(global_step()));
@@ -242,10 +228,6 @@ bool TrainingState::is_between_updates() const {
   return std::all_of(optimizers_.begin(), optimizers_.end(), [](const NamedOptimizer& each) {
     return each.optimizer.micro_batches() == 0;
   });
-}
-
-void TrainingState::set_metric_value(const std::string& name, double value) {
-  metric_values_[name] = value;
 }
 
 comm::Facts TrainingState::facts() const {
@@ -310,7 +292,8 @@ checkpoint::Contents TrainingState::contents() const {
     CheckpointableState saved = checkpointable.save();
     checkpointables[checkpointable.name] = std::move(saved.tree);
     for (const auto& [name, tensor] : saved.tensors)
-      contents.tensors.push_back({checkpointable_tensor_name(checkpointable.name, name), tensor});
+      contents.tensors.push_back(
+          {checkpointable_tensor_prefix(checkpointable.name) + name, tensor});
   }
   for (const Variable& variable : per_replica_statistics()) {
     const std::vector<at::Tensor> components = components_of_all_replicas(variable);

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "brigade/checkpoint/restore.h"
-#include "brigade/comm/worker_facts.h"
+#include "brigade/comm/small_collectives.h"
 #include "brigade/io/state_tree.h"
 #include "brigade/optim/schedule.h"
 #include "brigade/variables/variable.h"
@@ -149,7 +149,9 @@ class TrainingState {
   /// optimizer increments in each update. It is added to the variables.
   void count_by(const variables::Variable& global_step);
   /// Increments the global step, unless a variable counts the steps (`count_by`).
-  void advance();
+  void advance() {
+    if (!counter_) ++global_step_;
+  }
 
   /// Sets the learning rate of each optimizer by its schedule and the global step. Call it before
   /// each step.
@@ -160,7 +162,7 @@ class TrainingState {
   bool is_between_updates() const;
 
   /// A value to be saved with the next checkpoints, by which `SaverOptions::best_of` chooses.
-  void set_metric_value(const std::string& name, double value);
+  void set_metric_value(const std::string& name, double value) { metric_values_[name] = value; }
 
   /// What must be equal in all workers: the names of the optimizers with their schedules, the names
   /// of the checkpointables, and the number of variables. Sessions compare it.

@@ -73,16 +73,6 @@ class MembershipShardExchange final : public checkpoint::ShardExchange {
   const milliseconds timeout_;
 };
 
-}  // namespace
-
-std::shared_ptr<checkpoint::ShardExchange> make_shard_exchange(
-    std::shared_ptr<cluster::Membership> membership, std::int64_t group, milliseconds timeout) {
-  check_argument(membership != nullptr, "make_shard_exchange: the membership is null");
-  return std::make_shared<MembershipShardExchange>(std::move(membership), group, timeout);
-}
-
-namespace {
-
 constexpr std::int64_t kChiefOnly = 0;
 
 /// The exchange for writing together, if the chief's options say so; null: the chief writes alone.
@@ -99,6 +89,12 @@ std::shared_ptr<checkpoint::ShardExchange> exchange_of(const distribute::Strateg
 }
 
 }  // namespace
+
+std::shared_ptr<checkpoint::ShardExchange> make_shard_exchange(
+    std::shared_ptr<cluster::Membership> membership, std::int64_t group, milliseconds timeout) {
+  check_argument(membership != nullptr, "make_shard_exchange: the membership is null");
+  return std::make_shared<MembershipShardExchange>(std::move(membership), group, timeout);
+}
 
 WorkersSaver::WorkersSaver(const distribute::Strategy& strategy,
                            std::shared_ptr<io::FileSystem> files,
