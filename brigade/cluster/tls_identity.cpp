@@ -59,14 +59,15 @@ void set_serial(X509& certificate, Serial serial) {
   const Number number(BN_new());
   constexpr int kBits = 127;  // positive in the 16 bytes it takes
   check_tls(number && BN_rand(number.get(), kBits, BN_RAND_TOP_ONE, BN_RAND_BOTTOM_ANY) == 1 &&
-            BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(&certificate)) != nullptr,
-        "a serial number");
+                BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(&certificate)) != nullptr,
+            "a serial number");
 }
 
 void set_common_name(X509_NAME* name, const char* text) {
-  check_tls(X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
-                                   reinterpret_cast<const unsigned char*>(text), -1, -1, 0) == 1,
-        "a name");
+  check_tls(
+      X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
+                                 reinterpret_cast<const unsigned char*>(text), -1, -1, 0) == 1,
+      "a name");
 }
 
 Certificate blank(const char* name, EVP_PKEY& key, Serial serial) {
@@ -75,8 +76,8 @@ Certificate blank(const char* name, EVP_PKEY& key, Serial serial) {
   set_serial(*made, serial);
   set_common_name(X509_get_subject_name(made.get()), name);
   check_tls(ASN1_TIME_set_string(X509_getm_notBefore(made.get()), kNotBefore) == 1 &&
-            ASN1_TIME_set_string_X509(X509_getm_notAfter(made.get()), kNotAfter) == 1,
-        "a certificate's dates");
+                ASN1_TIME_set_string_X509(X509_getm_notAfter(made.get()), kNotAfter) == 1,
+            "a certificate's dates");
   check_tls(X509_set_pubkey(made.get(), &key) == 1, "a certificate's key");
   return made;
 }

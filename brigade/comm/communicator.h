@@ -53,7 +53,7 @@ struct CollectiveTraits {
   /// It takes one tensor, whose shape may differ between ranks, and returns tensors instead of
   /// writing to it.
   bool gathers = false;
-  bool runs_on_nccl = false;  ///< NCCL can make it (nccl_calls.cpp); otherwise the host does
+  bool runs_on_nccl = false;  ///< NCCL can make it (nccl_library.cpp); otherwise the host does
 };
 
 /// [Collective].

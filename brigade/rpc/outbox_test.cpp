@@ -1,10 +1,11 @@
+#include "brigade/rpc/outbox.h"
+
 #include <gtest/gtest.h>
 
 #include <thread>
 #include <vector>
 
 #include "brigade/concurrency/mutex.h"
-#include "brigade/rpc/outbox.h"
 
 namespace brigade::rpc {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "brigade/variables/layer_value.h"           // the variable's value where a layer computes
-#include "brigade/variables/variable_lists.h"        // variables by collection
+#include "brigade/variables/layer_value.h"     // the variable's value where a layer computes
+#include "brigade/variables/variable_lists.h"  // variables by collection
 #include "brigade/variables/variable_options.h"
 #include "brigade/variables/variable_request.h"
 

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "brigade/comm/nccl/nccl_communicator.h"
-#include "brigade/comm/testing/process_threads.h"
 #include "brigade/comm/testing/nccl_wire.h"
+#include "brigade/comm/testing/process_threads.h"
 #include "brigade/comm/testing/rank_threads.h"
 #include "tests/contract/communicator_contract.h"
 

@@ -206,7 +206,7 @@ TEST(CheckpointsIterator, RefusesInvalidOptions) {
 TEST(WaitForNewCheckpoint, ComparesWithTheLastOne) {
   Checkpoints checkpoints;
   const CheckpointsIteratorOptions options{.timeout = std::chrono::seconds(5),
-                                  .environment = checkpoints.environment()};
+                                           .environment = checkpoints.environment()};
   EXPECT_EQ(wait_for_new_checkpoint("/run", std::nullopt, options), std::nullopt);
   EXPECT_EQ(checkpoints.seconds(), 5);
   checkpoints.save(1);
