@@ -59,34 +59,44 @@ void check_readable(const io::FileSystem& files, const io::Path& path) {
   }
 }
 
+struct SegmentEnd {
+  std::int64_t last = 0;  // the number of the last record
+  bool is_damaged = false;
+};
+
 /// Reads the records of one file up to its end, or to the first one that a crash left incomplete:
 /// sectors that were not synced may hold anything. Whether a record that matters is lost is seen by
-/// the numbers: the next file begins where this one was known to end. Returns the number of the
-/// last.
-std::int64_t read_segment(const io::FileSystem& files, const io::Path& path, std::int64_t first,
-                          std::uint64_t max_record_bytes, const UpdateLog::Replay& receive) {
+/// the numbers: the next file begins where this one was known to end.
+SegmentEnd read_segment(const io::FileSystem& files, const io::Path& path, std::int64_t first,
+                        std::uint64_t max_record_bytes, const UpdateLog::Replay& receive) {
   io::RecordReader reader(files, path, {.max_record_bytes = max_record_bytes});
   for (std::int64_t number = first;; ++number) {
     std::optional<std::string> record;
+    bool is_damaged = false;
     try {
       record = reader.next();
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kDataLoss) throw;
       check_readable(files, path);
+      is_damaged = true;
       base::log_warning(
           base::str_cat("The log of updates ends at a damaged record, which was not committed "
                         "unless the disk has lost data: ",
                         error.what()));
     }
-    if (!record) return number - 1;
+    if (!record) return {.last = number - 1, .is_damaged = is_damaged};
     receive(number, *record);
   }
 }
 
 /// Writes the records of one file anew. Those that a process wrote and did not live to sync may be
-/// in memory alone, and after a failed sync they may seem to be on the disk.
+/// in memory alone, and after a failed sync they may seem to be on the disk. A file with a damaged
+/// record is kept aside: it may hold more than a crash explains.
 void rewrite_segment(io::FileSystem& files, const io::Path& path, std::int64_t first,
                      std::uint64_t max_record_bytes) {
+  const auto ignore = [](std::int64_t, std::string_view) {};
+  if (read_segment(files, path, first, max_record_bytes, ignore).is_damaged)
+    io::atomic_write(files, io::Path(path) += ".damaged", files.read(path));
   io::atomic_write(files, path, [&](std::unique_ptr<io::WritableFile> file) {
     io::RecordWriter writer(std::move(file));
     read_segment(files, path, first, max_record_bytes, [&](std::int64_t, std::string_view record) {
@@ -133,7 +143,7 @@ UpdateLog::UpdateLog(io::FileSystem& files, io::Path folder, std::int64_t after,
                                           [&](std::int64_t number, std::string_view record) {
                                             if (number > known) replay(number, record);
                                           });
-    last = std::max(last, end);
+    last = std::max(last, end.last);
   }
   const concurrency::MutexLock lock(mutex_);
   queue_ = CommitQueue(last);

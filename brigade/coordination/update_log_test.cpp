@@ -183,6 +183,22 @@ TEST(UpdateLog, WhatIsReplayedIsOnTheDisk) {
   }
 }
 
+TEST(UpdateLog, AFileWithADamagedRecordIsKeptAside) {
+  MemoryFileSystem files;
+  const io::Path path = kFolder / "updates-00000000000000000001";
+  {
+    UpdateLog log(files, kFolder, 0, ignore);
+    for (const char* record : {"one", "two", "three"}) commit(log, record);
+  }
+  std::string bytes = files.read(path);
+  bytes[bytes.find("two")] = 'T';
+  const auto file = files.create(path, io::CreateMode::kTruncate);
+  file->write(io::as_bytes(bytes));
+  file->close();
+  EXPECT_EQ(replay(files), (Records{{1, "one"}}));
+  EXPECT_EQ(files.read(path.string() + ".damaged"), bytes);
+}
+
 TEST(UpdateLog, AFileThatCannotBeReadIsAnErrorNotTheEnd) {
   MemoryFileSystem files;
   {

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "brigade/base/error.h"
+
 namespace brigade::ps {
 
 Parameter::Parameter(State state, bool is_trainable, const optim::UpdateRule& rule)
@@ -17,6 +19,8 @@ Parameter::Parameter(State state, bool is_trainable, const optim::UpdateRule& ru
 void Parameter::update(std::uint64_t ticket, const optim::UpdateRule& rule,
                        const at::Tensor& gradient, const optim::Hyperparameters& hyperparameters) {
   const concurrency::TicketMutex::Hold hold(order_, ticket);
+  check_usable();
+  has_failed_ = true;  // until the update is complete
   const at::NoGradGuard no_grad;
   optim::UpdateArguments arguments{.parameters = {state_.value},
                                    .gradients = {gradient},
@@ -25,18 +29,27 @@ void Parameter::update(std::uint64_t ticket, const optim::UpdateRule& rule,
   for (const at::Tensor& slot : state_.slots) arguments.slots.push_back({slot});
   if (state_.value.numel() > 0) rule.apply(arguments, hyperparameters);
   ++state_.updates;
+  has_failed_ = false;
 }
 
 Parameter::Reading Parameter::read(std::uint64_t ticket) const {
   const concurrency::TicketMutex::Hold hold(order_, ticket);
+  check_usable();
   return {.value = state_.value.clone(), .updates = state_.updates};
 }
 
 Parameter::State Parameter::state(std::uint64_t ticket) const {
   const concurrency::TicketMutex::Hold hold(order_, ticket);
+  check_usable();
   State copy{.value = state_.value.clone(), .slots = {}, .updates = state_.updates};
   for (const at::Tensor& slot : state_.slots) copy.slots.push_back(slot.clone());
   return copy;
+}
+
+void Parameter::check_usable() const {
+  check_state(!has_failed_,
+              "An update of this variable failed in the middle: restart the server, which then "
+              "applies it from its log.");
 }
 
 }  // namespace brigade::ps

@@ -15,6 +15,9 @@ namespace brigade::ps {
 /// changes happen in the order of their tickets, so the value follows from the order of updates
 /// alone, whichever threads apply them.
 ///
+/// A value whose update failed in the middle is not what the log says, so all later calls throw
+/// kFailedPrecondition.
+///
 /// Thread-safety: any thread; each call of `update`, `read` and `state` takes one ticket of
 /// `order()`.
 class Parameter {
@@ -46,9 +49,12 @@ class Parameter {
   State state(std::uint64_t ticket) const;
 
  private:
+  void check_usable() const;
+
   const bool is_trainable_;
   mutable concurrency::TicketMutex order_;
-  State state_;  // guarded by order_; sizes and dtype never change
+  State state_;              // guarded by order_; sizes and dtype never change
+  bool has_failed_ = false;  // guarded by order_
 };
 
 }  // namespace brigade::ps

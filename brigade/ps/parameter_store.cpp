@@ -290,8 +290,9 @@ void ParameterStore::snapshot() {
   for (const std::string& name : names) {
     io::StateTree& saved = contents.state[kVariables][name];
     const Parameter::State state = tickets.use([&](const Parameter& each, std::uint64_t ticket) {
+      Parameter::State copy = each.state(ticket);
       saved[kIsTrainable] = each.is_trainable();
-      return each.state(ticket);
+      return copy;
     });
     saved[kUpdates] = state.updates;
     contents.tensors.push_back({value_name(name), state.value});

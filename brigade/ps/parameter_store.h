@@ -84,7 +84,8 @@ class ParameterStore {
   /// applied, and kDuplicate if it had been; both only once it is on the disk. kGap and kFenced
   /// change nothing. Throws kInvalidArgument, before anything is changed, for a gradient whose
   /// shape or dtype differs from its variable's, that occurs twice, or whose variable is not
-  /// trainable; kNotFound for a variable that the store does not have; kDeadlineExceeded if the
+  /// trainable; kNotFound for a variable that the store does not have, kFailedPrecondition before
+  /// `create`; kDeadlineExceeded if the
   /// disk took longer than `deadline`: then it may have been applied, and pushing it again gives
   /// the answer.
   coordination::PushVerdict push(const coordination::PushId& id,
