@@ -139,10 +139,10 @@ UpdateLog::UpdateLog(io::FileSystem& files, io::Path folder, std::int64_t after,
     const io::Path path = folder_ / file_name(found[i]);
     if (i + 1 == found.size()) rewrite_segment(files_, path, found[i], options_.max_record_bytes);
     const std::int64_t known = last;
-    const std::int64_t end = read_segment(files_, path, found[i], options_.max_record_bytes,
-                                          [&](std::int64_t number, std::string_view record) {
-                                            if (number > known) replay(number, record);
-                                          });
+    const SegmentEnd end = read_segment(files_, path, found[i], options_.max_record_bytes,
+                                        [&](std::int64_t number, std::string_view record) {
+                                          if (number > known) replay(number, record);
+                                        });
     last = std::max(last, end.last);
   }
   const concurrency::MutexLock lock(mutex_);
