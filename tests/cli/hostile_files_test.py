@@ -332,7 +332,7 @@ class LongValues(HostileFile):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        said = run("train", *MLP, "--strategy", "multi_worker_mirrored", "--start-timeout", "5",
+        said = run("train", *MLP, "--strategy", "multi_worker_mirrored", "--start-timeout", str(int(5 * SLOWNESS)),
                    environment={"RANK": "0", "WORLD_SIZE": "1000000", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
         self.assertEqual(said.returncode, 1, said.stderr[-1000:])
         self.assertIn("999999 of 1000000 processes did not join", said.stderr)
