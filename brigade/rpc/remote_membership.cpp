@@ -21,6 +21,7 @@
 #include "brigade/rpc/channel.h"
 #include "brigade/rpc/endpoint.h"
 #include "brigade/rpc/join_call.h"
+#include "brigade/rpc/pause_detector.h"
 #include "brigade/rpc/remote.h"
 #include "brigade/rpc/rendezvous.h"
 #include "brigade/rpc/rendezvous_state.h"
@@ -221,8 +222,7 @@ class RemoteMembership final : public cluster::Membership {
       closure_ = closure;
       const bool is_expected = !welcome_ || ending_ || has_left_;
       // Under the same lock as the closure: a thread that sees the end must also see the cause.
-      if (!is_expected)
-        record_loss({welcome_->host, "its connection was closed", cluster::LossKind::kClosed});
+      if (!is_expected) record_loss(loss_by_closure());
       changed_.notify_all();
       if (!lost_) return;
     }
@@ -238,6 +238,16 @@ class RemoteMembership final : public cluster::Membership {
     lost_token_.cancel();
   }
 
+  /// Who is lost when the connection breaks without a last message.
+  cluster::LostMember loss_by_closure() const BRIGADE_REQUIRES(mutex_) {
+    if (const auto pause = pauses_.pause_before(Clock::now(), welcome_->peer_timeout)) {
+      const auto time = in_seconds(std::chrono::floor<milliseconds>(*pause));
+      return {self_, base::str_cat("it was paused for ", time, " and its connection was closed"),
+              cluster::LossKind::kSilent};
+    }
+    return {welcome_->host, "its connection was closed", cluster::LossKind::kClosed};
+  }
+
   /// Only the first loss is recorded.
   void record_loss(const cluster::LostMember& lost) BRIGADE_REQUIRES(mutex_) {
     if (!lost_) lost_ = lost;
@@ -251,6 +261,7 @@ class RemoteMembership final : public cluster::Membership {
                                          ? std::min(options_.peer_timeout, welcome_->peer_timeout)
                                          : options_.peer_timeout;
         const TimePoint slept_at = Clock::now();
+        pauses_.on_beat(slept_at, timeout);
         const bool was_welcome = welcome_.has_value();
         while (!is_over() && was_welcome == welcome_.has_value() &&
                Clock::now() < slept_at + timeout / 4) {
@@ -367,6 +378,7 @@ class RemoteMembership final : public cluster::Membership {
   bool is_started_ BRIGADE_GUARDED_BY(mutex_) = false;
   std::vector<int> missing_ BRIGADE_GUARDED_BY(mutex_);  // ranks, by the last answer to a beat
   TimePoint heard_at_ BRIGADE_GUARDED_BY(mutex_);
+  PauseDetector pauses_ BRIGADE_GUARDED_BY(mutex_){Clock::now()};
   std::vector<cluster::Member> members_;  // written once, before is_started_
 
   std::unique_ptr<RendezvousServer> server_;
