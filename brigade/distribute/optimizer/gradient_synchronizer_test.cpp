@@ -299,5 +299,20 @@ TEST(ElementShard, BeginsAtWholeCacheLinesAndIsBalanced) {
   EXPECT_EQ(element_shard({64, 100}, 0, 2), (ElementRange{64, 64}));
 }
 
+TEST(ShardedSynchronizer, RefusesWorkersWhoseGradientsItWouldNotAdd) {
+  const Applied one(Case{.replicas = 2, .sharing = StorageSharing::kOneStorage},
+                    optim::Sgd{}.rule());
+  SynchronizerContext context{.state = one.state, .group = one.group, .communicators = {}};
+  const auto workers = [](std::vector<int> replicas) {
+    auto group = std::make_shared<WorkerGroup>();
+    group->layout.replicas = std::move(replicas);
+    return group;
+  };
+  context.workers = workers({2, 2});
+  EXPECT_THROW(make_sharded_synchronizer(context), Error);
+  context.workers = workers({2});
+  EXPECT_NE(make_sharded_synchronizer(context), nullptr);
+}
+
 }  // namespace
 }  // namespace brigade::distribute

@@ -1,0 +1,149 @@
+#include "brigade/distribute/strategy_engine.h"
+
+#include <set>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/comm/nccl/nccl.h"
+
+namespace brigade::distribute {
+
+namespace {
+
+// The random stream of initial weights, different from every replica's.
+constexpr std::uint64_t kCreationStream = ~std::uint64_t{0};
+
+StrategyParts with_spin(StrategyParts parts) {
+  constexpr std::chrono::microseconds kNone{0};  // a single replica waits for no other
+  if (!parts.spin) parts.spin = parts.devices.size() > 1 ? spin_duration(parts.devices) : kNone;
+  return parts;
+}
+
+std::vector<c10::Device> torch_devices_of(const std::vector<device::Device>& devices) {
+  std::vector<c10::Device> torch_devices;
+  for (const device::Device& device : devices) torch_devices.push_back(device.torch_device);
+  return torch_devices;
+}
+
+ReplicaRange range_of(const StrategyParts& parts) {
+  const auto local = static_cast<int>(parts.devices.size());
+  if (!parts.workers) return {.first = 0, .local = local, .total = local};
+  const comm::ProcessLayout& layout = parts.workers->layout;
+  return {.first = layout.first_replica(), .local = local, .total = layout.num_replicas()};
+}
+
+std::shared_ptr<const variables::Peers> peers_of(const StrategyParts& parts) {
+  if (!parts.workers) return nullptr;
+  return std::make_shared<const variables::Peers>(variables::Peers{
+      .communicator = parts.workers->communicator, .num_components = range_of(parts).total});
+}
+
+/// A placer that knows the strategy's devices, for device scopes inside replicas.
+std::shared_ptr<device::Placer> make_placer(const StrategyParts& parts) {
+  std::vector<device::Device> devices = parts.devices;
+  if (const auto controller = parts.storage->controller()) devices.push_back(*controller);
+  return std::make_shared<device::Placer>(parts.placement, std::move(devices));
+}
+
+/// NCCL if it is built in and every replica has its own card, which NCCL requires.
+std::vector<std::unique_ptr<comm::Communicator>> make_local_communicators(
+    const std::shared_ptr<comm::LocalGroup>& group, const std::vector<device::Device>& devices) {
+  auto local = comm::make_local_communicators(group);
+  std::vector<int> cards;
+  for (const device::Device& device : devices) {
+    if (device.torch_device.is_cuda()) cards.push_back(device.torch_device.index());
+  }
+  const bool has_own_cards = std::set<int>(cards.begin(), cards.end()).size() == devices.size();
+  if (!comm::nccl_is_built_in() || !has_own_cards || devices.size() == 1) return local;
+  return comm::make_nccl_communicators(cards, std::move(local));
+}
+
+std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
+    const std::shared_ptr<comm::LocalGroup>& group, const StrategyParts& parts) {
+  auto local = make_local_communicators(group, parts.devices);
+  if (!parts.workers) return local;
+  const WorkerGroup& workers = *parts.workers;
+  auto over_host = comm::make_hierarchical_communicators(group, std::move(local),
+                                                         workers.communicator, workers.layout);
+  return comm::make_nccl_process_communicators(workers.membership, torch_devices_of(parts.devices),
+                                               std::move(over_host), workers.communication);
+}
+
+}  // namespace
+
+Strategy::Engine::Engine(StrategyParts given)
+    : parts(with_spin(std::move(given))),
+      torch_devices(torch_devices_of(parts.devices)),
+      controller(parts.storage->controller()),
+      runner(parts.runner(parts.devices, {.spin = *parts.spin})),
+      group(std::make_shared<comm::LocalGroup>(
+          num_replicas(), comm::LocalGroupOptions{.timeout = parts.timeout, .spin = *parts.spin})),
+      meter(std::make_shared<StepMeter>(num_replicas())),
+      communicators(make_communicators(group, parts)),
+      range(range_of(parts)),
+      store({.devices = torch_devices,
+             .storage = parts.storage,
+             .seed = parts.seed,
+             .peers = peers_of(parts)}),
+      placer(make_placer(parts)),
+      graph(store, {.placer = placer}),
+      creation(parts.seed, kCreationStream) {
+  for (int replica = 0; replica < num_replicas(); ++replica) {
+    generators.push_back(
+        std::make_unique<device::ReplicaGenerator>(parts.seed, range.first + replica));
+    streams.emplace_back(parts.devices[replica]);
+  }
+}
+
+std::shared_ptr<GradientSynchronizer> Strategy::Engine::make_synchronizer(
+    std::shared_ptr<optim::OptimizerState> state) {
+  SynchronizerContext context{.state = std::move(state),
+                              .group = group,
+                              .communicators = {},
+                              .workers = parts.workers,
+                              .optimizer = optimizers_made++};
+  for (const auto& communicator : communicators)
+    context.communicators.push_back(communicator.get());
+  std::shared_ptr<GradientSynchronizer> synchronizer = parts.synchronizer(context);
+  synchronizers.push_back(synchronizer);
+  return synchronizer;
+}
+
+Strategy::Engine::RunScope::RunScope(Engine& engine, const ReplicaFailure& failure)
+    : engine_(engine), failure_(failure), exceptions_(std::uncaught_exceptions()) {
+  engine_.running = true;
+  engine_.progress().begin_step();
+}
+
+Strategy::Engine::RunScope::~RunScope() {
+  const bool has_failed = failure_.happened() || std::uncaught_exceptions() > exceptions_;
+  engine_.end_run(has_failed ? StepOutcome::kFailed : StepOutcome::kDone, failure_);
+}
+
+/// Every run, successful or failed, ends here; it resets the state for the next run.
+void Strategy::Engine::end_run(StepOutcome outcome, const ReplicaFailure& failure) noexcept {
+  std::erase_if(synchronizers, [](const auto& synchronizer) { return synchronizer.expired(); });
+  for (const auto& synchronizer : synchronizers) outcome = synchronizer.lock()->end_step(outcome);
+  if (outcome == StepOutcome::kFailed && parts.workers)
+    progress().fail_step(failure.happened() ? failure.text() : "its gradients were not applied");
+  progress().end_step();
+  group->reset();
+  running = false;
+}
+
+std::vector<std::shared_ptr<const CreatedModel>> Strategy::Engine::living_models() const {
+  std::vector<std::shared_ptr<const CreatedModel>> living;
+  for (const auto& model : models) {
+    if (auto alive = model.lock()) living.push_back(std::move(alive));
+  }
+  return living;
+}
+
+void Strategy::Engine::check_idle(std::string_view call) const {
+  check_state(in_cross_replica_context() && !running,
+              base::str_cat("Strategy::", call,
+                            " was called while replicas run: call it after Strategy::run has "
+                            "returned, because each replica updates its own clock until then."));
+}
+
+}  // namespace brigade::distribute

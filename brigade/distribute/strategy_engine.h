@@ -1,0 +1,79 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "brigade/comm/local/local_group.h"
+#include "brigade/device/random_scope.h"
+#include "brigade/distribute/replica_failure.h"
+#include "brigade/distribute/replica_runner.h"
+#include "brigade/distribute/strategy.h"
+
+namespace brigade::distribute {
+
+/// What a strategy makes from its parts and keeps while it exists. For strategy.cpp.
+struct Strategy::Engine {
+  explicit Engine(StrategyParts given);
+
+  int num_replicas() const { return static_cast<int>(parts.devices.size()); }
+
+  /// Reduces the gradients of one optimizer and updates its variables.
+  std::shared_ptr<GradientSynchronizer> make_synchronizer(
+      std::shared_ptr<optim::OptimizerState> state);
+
+  /// With other workers, the progress that they see of this worker.
+  comm::StepProgress& progress() {
+    return parts.workers ? parts.workers->communicator->progress() : own_progress;
+  }
+
+  /// Begins a run, and ends it in the destructor, also when an exception is thrown.
+  class RunScope {
+   public:
+    RunScope(Engine& engine, const ReplicaFailure& failure);
+    ~RunScope();
+    RunScope(const RunScope&) = delete;
+    RunScope& operator=(const RunScope&) = delete;
+
+   private:
+    Engine& engine_;
+    const ReplicaFailure& failure_;
+    const int exceptions_;
+  };
+
+  /// The models that are still referenced by a handle.
+  std::vector<std::shared_ptr<const CreatedModel>> living_models() const;
+
+  void check_idle(std::string_view call) const;
+
+  const StrategyParts parts;
+  const std::vector<c10::Device> torch_devices;    // [replica]
+  const std::optional<device::Device> controller;  // of the variables, if it is no replica's
+  const std::unique_ptr<ReplicaRunner> runner;
+  const std::shared_ptr<comm::LocalGroup> group;
+  const std::shared_ptr<StepMeter> meter;                                // shared with datasets
+  const std::vector<std::unique_ptr<comm::Communicator>> communicators;  // [replica]
+  const ReplicaRange range;
+  variables::VariableStore store;
+  const std::shared_ptr<device::Placer> placer;
+  variables::Graph graph;  // of the open scope; replicas have separate graphs
+  std::vector<std::unique_ptr<device::ReplicaGenerator>>
+      generators;                      // [replica]: used by its thread in a run
+  std::vector<ReplicaStream> streams;  // [replica]
+  device::ReplicaGenerator creation;
+  std::vector<std::weak_ptr<const CreatedModel>> models;
+  std::vector<std::weak_ptr<GradientSynchronizer>> synchronizers;  // owned by their optimizers
+  std::vector<Optimizer::Weak> optimizers;
+  const std::shared_ptr<CreatedStates> states = std::make_shared<CreatedStates>();
+  int optimizers_made = 0;
+  bool running = false;  // a run is in progress; used by the caller's thread only
+  EpochCounters epochs;
+  std::uint64_t models_created = 0;
+  comm::StepProgress own_progress;  // used without other workers
+
+ private:
+  void end_run(StepOutcome outcome, const ReplicaFailure& failure) noexcept;
+};
+
+}  // namespace brigade::distribute
