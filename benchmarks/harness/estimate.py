@@ -1,4 +1,4 @@
-"""Medians and how far to trust them. The same rule as stats.h."""
+"""Medians and how far to trust them. The same rule as measure.h."""
 
 import math
 import statistics

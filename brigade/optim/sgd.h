@@ -11,8 +11,8 @@ struct Sgd {
   double momentum = 0.0;
   /// Added to the gradient as `weight_decay * parameter`.
   double weight_decay = 0.0;
-  /// Needs momentum.
-  /// The momentum looks one step ahead (Nesterov, 1983; Sutskever et al., 2013).
+  /// The momentum looks one step ahead (Nesterov, 1983; Sutskever et al., 2013). Needs a momentum
+  /// above 0.
   bool nesterov = false;
 
   /// The rule with this configuration. Throws kInvalidArgument naming the field and the values

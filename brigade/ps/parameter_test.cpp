@@ -1,0 +1,59 @@
+#include "brigade/ps/parameter.h"
+
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "brigade/base/error.h"
+#include "brigade/optim/sgd.h"
+
+namespace brigade::ps {
+namespace {
+
+/// Changes the value and then fails, as when memory runs out in the middle.
+class FailingRule final : public optim::UpdateRule {
+ public:
+  std::string_view name() const override { return "failing"; }
+  const std::vector<optim::SlotSpec>& slots() const override { return slots_; }
+  optim::Hyperparameters defaults() const override { return {}; }
+  void apply(const optim::UpdateArguments& arguments,
+             const optim::Hyperparameters&) const override {
+    arguments.parameters.front().add_(1);
+    throw std::runtime_error("no memory");
+  }
+  io::StateTree config() const override { return {}; }
+
+ private:
+  std::vector<optim::SlotSpec> slots_;
+};
+
+TEST(Parameter, CountsItsUpdatesAndGivesCopies) {
+  const auto rule = optim::Sgd{.learning_rate = 1}.rule();
+  Parameter parameter({.value = at::zeros({3}, at::kDouble)}, true, *rule);
+  const Parameter::Reading before = parameter.read(parameter.order().draw());
+  parameter.update(parameter.order().draw(), *rule, at::ones({3}, at::kDouble), rule->defaults());
+  const Parameter::Reading after = parameter.read(parameter.order().draw());
+  EXPECT_TRUE(at::equal(before.value, at::zeros({3}, at::kDouble)));
+  EXPECT_EQ(before.updates, 0);
+  EXPECT_TRUE(at::equal(after.value, at::full({3}, -1, at::kDouble)));
+  EXPECT_EQ(after.updates, 1);
+}
+
+TEST(Parameter, AfterAFailedUpdateItIsNeitherReadNorSavedNorUpdated) {
+  const FailingRule rule;
+  Parameter parameter({.value = at::zeros({3}, at::kDouble)}, true, rule);
+  const at::Tensor gradient = at::ones({3}, at::kDouble);
+  EXPECT_THROW(parameter.update(parameter.order().draw(), rule, gradient, {}), std::runtime_error);
+  EXPECT_THROW(parameter.read(parameter.order().draw()), Error);
+  EXPECT_THROW(parameter.state(parameter.order().draw()), Error);
+  const auto good = optim::Sgd{}.rule();
+  EXPECT_THROW(parameter.update(parameter.order().draw(), *good, gradient, good->defaults()),
+               Error);
+}
+
+}  // namespace
+}  // namespace brigade::ps
