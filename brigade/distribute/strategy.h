@@ -91,6 +91,15 @@ class Strategy {
   std::string broadcast_from_chief(const std::string& value) const;
   /// Returns the maximum of the workers' values in every worker, with the same rules.
   std::int64_t all_reduce_max(std::int64_t value) const;
+  /// The number of updates of the job, if workers without collectives make them (parameter servers);
+  /// unset otherwise. Outside of `run`.
+  std::optional<std::int64_t> global_step() const;
+  void set_global_step(std::int64_t step);
+  /// Copies variables and optimizers whose true state is elsewhere (on parameter servers) into this
+  /// process, or, after they were restored here, back. Do nothing in other strategies. Outside of
+  /// `run`.
+  void fetch_state() const;
+  void store_state();
   /// The device of the variables: the controller, or the first replica's device if every replica
   /// has its own copy. TensorFlow: StrategyExtended.parameter_devices.
   const device::Device& parameter_device() const;

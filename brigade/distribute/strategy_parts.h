@@ -16,6 +16,14 @@
 
 namespace brigade::distribute {
 
+/// One of several workers that train the same variables, each on its own data, and exchange nothing
+/// with one another: with parameter servers. Random streams and input differ by worker; reductions
+/// are over a worker's own replicas.
+struct WorkerIndex {
+  int index = 0;  ///< 0: the chief
+  int count = 1;
+};
+
 /// The choices that define a strategy: which devices run replicas, where variables live, how
 /// gradients are reduced and who updates the variables. The defaults are those of a strategy on one
 /// device. A strategy of your own derives from `Strategy` and gives it its parts, of which each may
@@ -50,6 +58,8 @@ struct StrategyParts {
   std::optional<std::chrono::microseconds> spin = std::nullopt;
   /// The processes that train together, including this one; null: only this one.
   std::shared_ptr<const WorkerGroup> workers = nullptr;
+  /// Which of several workers this process is, if they share no collectives. Not with `workers`.
+  WorkerIndex worker = {};
 };
 
 /// The devices with these names; without names every visible GPU, and without a GPU a logical CPU

@@ -13,6 +13,7 @@
 #include "brigade/checkpoint/saver.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/coordination/push_ledger.h"
+#include "brigade/coordination/step_decider.h"
 #include "brigade/coordination/update_log.h"
 #include "brigade/io/file_system.h"
 #include "brigade/optim/update_rule.h"
@@ -26,6 +27,15 @@ struct Creation {
   std::string name;
   at::Tensor value;  ///< on the CPU
   bool is_trainable = true;
+  /// Of its parameter group; unset: the rule's, and `ParameterStore::set_learning_rate`'s.
+  std::optional<double> learning_rate = std::nullopt;
+  std::optional<double> weight_decay = std::nullopt;
+};
+
+/// A variable with everything that a checkpoint has of it.
+struct NamedState {
+  std::string name;
+  Parameter::State state;
 };
 
 struct ParameterStoreOptions {
@@ -67,7 +77,19 @@ class ParameterStore {
   /// that is not of floating point, and a rule that `optim::rule_from_config` cannot make;
   /// kAlreadyExists if the store has other variables (names, shapes,
   /// dtypes) or another rule. Throws as `push` at `deadline`.
-  void create(std::span<const Creation> variables, const optim::UpdateRulePtr& rule, Time deadline);
+  /// `job` is kept with them, for `job()`; it has to be equal, too.
+  void create(std::span<const Creation> variables, const optim::UpdateRulePtr& rule,
+              const io::StateTree& job, Time deadline);
+  /// What `create` was given; null before it.
+  io::StateTree job() const;
+
+  /// Sets these variables with their slots and numbers of updates, and the step: a restore. Throws
+  /// kNotFound and kInvalidArgument, as `push`, before anything is changed; kFailedPrecondition
+  /// after `set_ready`.
+  void assign(std::span<const NamedState> variables, std::int64_t step, Time deadline);
+  /// The variables are initialized or restored: workers may use them. Saved like any change.
+  void set_ready(Time deadline);
+  bool is_ready() const;
 
   /// The learning rate of the next pushes. Throws kInvalidArgument if it is negative.
   void set_learning_rate(double rate, Time deadline);
@@ -76,9 +98,13 @@ class ParameterStore {
   /// Fences pushes of the worker's earlier incarnations (see `coordination::PushLedger`).
   void admit(int worker, std::int64_t incarnation, Time deadline);
 
+  struct Pulled {
+    std::vector<Parameter::Reading> values;
+    std::int64_t step = 0;  ///< at the same moment
+  };
   /// The values of these variables, in this order, all from one moment between two changes. Throws
   /// kNotFound naming a variable that the store does not have.
-  std::vector<Parameter::Reading> pull(std::span<const std::string> names) const;
+  Pulled pull(std::span<const std::string> names) const;
 
   /// Applies a push: one update of each variable that has a gradient here. Returns kApply if it was
   /// applied, and kDuplicate if it had been; both only once it is on the disk. kGap and kFenced
@@ -90,6 +116,29 @@ class ParameterStore {
   /// the answer.
   coordination::PushVerdict push(const coordination::PushId& id,
                                  std::span<const checkpoint::NamedTensor> gradients, Time deadline);
+
+  /// As `push`, but keeps the gradients, on the disk, until `apply` decides about `step`. Gradients
+  /// of a step that was decided are dropped: kApply as well, since the push is done with.
+  coordination::PushVerdict offer(const coordination::PushId& id, std::int64_t step, int index,
+                                  std::span<const checkpoint::NamedTensor> gradients,
+                                  Time deadline);
+  /// Adds the gradients that `decision` names, in its order, updates each variable that has one
+  /// once, and drops all other gradients of the step. A decision of an earlier step changes
+  /// nothing. Throws kFailedPrecondition for a later one, and if a gradient is missing.
+  void apply(const coordination::StepDecision& decision, Time deadline);
+  /// The last decision that was applied; unset before the first. A coordinator that is restarted
+  /// continues from here.
+  std::optional<coordination::StepDecision> last_decision() const;
+
+  /// The step of the job: how many pushes were applied; for synchronous training how many
+  /// decisions. `assign` sets it.
+  std::int64_t step() const;
+  /// The latest incarnation of a worker that was admitted; 0: none.
+  std::int64_t incarnation(int worker) const;
+  /// Variables with their slots, all from one moment. Throws kNotFound.
+  std::vector<NamedState> states(std::span<const std::string> names) const;
+  /// The bytes of the log since the last snapshot.
+  std::uint64_t log_bytes() const;
 
   /// Writes a snapshot of everything, all from one moment, and removes the log before it. Changes
   /// go on meanwhile.

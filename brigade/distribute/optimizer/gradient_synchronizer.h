@@ -74,6 +74,25 @@ class GradientSynchronizer {
   /// it.
   virtual GradientReadyListener* ready_listener() { return nullptr; }
 
+  /// By how much the loss of a mean over this process's examples is weighted: less than 1 if others,
+  /// with which it shares no collectives, add their gradients to the same update.
+  virtual double loss_weight() const { return 1.0; }
+
+  /// For variables whose true values are elsewhere (parameter servers). `fetch_state` copies values,
+  /// slots and numbers of updates into the optimizer's state and variables; `store_state` is called
+  /// when they were restored here, and copies them to where they belong. Both outside of runs.
+  virtual void fetch_state() {}
+  virtual void store_state() {}
+  /// The job's number of updates, if workers without collectives count together. `store_state`
+  /// stores `step` as well.
+  virtual std::optional<std::int64_t> global_step() const { return std::nullopt; }
+  /// The number that the next `store_state` stores.
+  virtual void set_global_step(std::int64_t /*step*/) {}
+  /// `OptimizerState::set_learning_rate` was called.
+  virtual void set_learning_rate(double /*rate*/) {}
+
+  /// Called before every run, before any replica runs. May wait.
+  virtual void begin_step() {}
   /// Called after every run, when all replicas have returned. Clears what a failed step has left.
   /// `replicas` is the replicas' own outcome. Returns kFailed also if only the gradients of the
   /// step were not applied.

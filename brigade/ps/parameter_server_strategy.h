@@ -1,0 +1,78 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "brigade/cluster/cluster_config.h"
+#include "brigade/cluster/cluster_key.h"
+#include "brigade/concurrency/cancel_token.h"
+#include "brigade/device/placement.h"
+#include "brigade/distribute/strategy.h"
+#include "brigade/ps/parameter_client.h"
+#include "brigade/ps/parameter_service.h"
+
+namespace brigade::ps {
+
+struct ParameterServerOptions {
+  /// The devices that run this worker's replicas. Empty: every GPU that the process sees; without a
+  /// GPU, one logical CPU.
+  std::vector<std::string> devices = {};
+  /// The number of threads and cores of each replica on CPU. It changes the last bits of results.
+  int threads_per_replica = 1;
+  /// Allows more replicas on CPU than cores without a warning; see `device::DiscoveryOptions`.
+  bool allow_oversubscription = false;
+  /// The seed of all randomness of the job; must be equal in all workers.
+  std::uint64_t seed = 0;
+  UpdateMode mode = UpdateMode::kAsync;
+  /// kBounded: the steps by which a worker may be ahead of the slowest.
+  std::int64_t staleness = 0;
+  /// kSync: the workers whose gradients a step does not wait for.
+  int backup_workers = 0;
+  /// A wait for a replica of the same process fails, naming the replica, after this time.
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  /// How long a server may be away.
+  std::chrono::milliseconds server_timeout = std::chrono::minutes(5);
+  std::optional<cluster::ClusterKey> key = cluster::ClusterKey::from_environment();
+  concurrency::CancelToken cancel = {};
+  /// What happens if a device scope names a device that does not exist; the placement log.
+  device::PlacementOptions placement = {};
+};
+
+/// Training with parameter servers: each worker runs the same program on its own data, pushes its
+/// gradients to servers that keep the variables, and pulls their values. Use it if workers differ
+/// in speed or come and go, or if updates need not wait for one another;
+/// `MultiWorkerMirroredStrategy` is faster where workers are alike.
+///
+/// A worker's death stops nobody, and its successor joins; a server that is restarted continues
+/// with every update that it acknowledged. The chief (`chief:0`, or `worker:0`) initializes and
+/// saves.
+///
+/// Trainable variables live on the servers, assigned in rotation in the order of their creation,
+/// and every worker has a copy, which each step updates. Variables that are not trained (batch
+/// norm's statistics, metrics) stay in each worker; a checkpoint has the chief's. Reductions
+/// (`Strategy::reduce`, metrics) are over a worker's own replicas. The optimizer's `updates` and
+/// the global step of sessions count the updates of all workers.
+///
+/// TensorFlow: tf.distribute.experimental.ParameterServerStrategy, and between-graph replication
+/// with tf.train.replica_device_setter.
+///
+/// Thread-safety: see Strategy.
+class ParameterServerStrategy : public distribute::Strategy {
+ public:
+  /// Joins the job that the environment describes (`TF_CONFIG`).
+  explicit ParameterServerStrategy(ParameterServerOptions options = {});
+  /// Throws kInvalidArgument for a cluster without a "ps" job, and for a task that is no worker or
+  /// chief, naming what runs there (`Server`).
+  explicit ParameterServerStrategy(const cluster::ClusterConfig& cluster,
+                                   ParameterServerOptions options = {});
+  /// Uses these connections, one for each server: for tests, and for other networks.
+  ParameterServerStrategy(const cluster::ClusterConfig& cluster,
+                          std::vector<std::unique_ptr<ParameterService>> servers,
+                          ParameterServerOptions options = {});
+};
+
+}  // namespace brigade::ps

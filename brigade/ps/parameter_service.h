@@ -1,0 +1,176 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/checkpoint/safetensors.h"
+#include "brigade/cluster/task.h"
+#include "brigade/coordination/push_ledger.h"
+#include "brigade/coordination/step_decider.h"
+#include "brigade/io/state_tree.h"
+#include "brigade/ps/parameter.h"
+#include "brigade/ps/parameter_store.h"
+
+namespace brigade::ps {
+
+/// Thrown to a caller whose token the server does not know: its lease has ended, or the server was
+/// restarted. It joins again, with the incarnation that it has. Code kUnavailable.
+class NotMemberError : public Error {
+ public:
+  explicit NotMemberError(const std::string& message) : Error(ErrorCode::kUnavailable, message) {}
+};
+
+/// Thrown to a task that was replaced: a later incarnation of it has joined, so this one must end.
+/// Code kFailedPrecondition.
+class ReplacedError : public Error {
+ public:
+  explicit ReplacedError(const std::string& message)
+      : Error(ErrorCode::kFailedPrecondition, message) {}
+};
+
+/// How the workers' updates are ordered.
+enum class UpdateMode {
+  kAsync,    ///< each worker's push is applied when it arrives
+  kBounded,  ///< as kAsync, and no worker is more than `staleness` steps ahead of the slowest
+  kSync      ///< the gradients of a step are added, and applied once
+};
+
+/// What the chief decides for a job, and all servers keep.
+struct JobConfig {
+  UpdateMode mode = UpdateMode::kAsync;
+  /// kBounded: the steps by which a worker may be ahead of the slowest.
+  std::int64_t staleness = 0;
+  /// kSync.
+  coordination::SyncOptions sync = {};
+  friend bool operator==(const JobConfig&, const JobConfig&) = default;
+};
+
+struct JoinRequest {
+  cluster::Task task;
+  /// 0: a new life of the task, which gets the next incarnation. Otherwise a life that joins again,
+  /// or joins another server of the job.
+  std::int64_t incarnation = 0;
+};
+
+/// A task's membership of one server.
+struct Grant {
+  std::string token;  ///< proves who calls; secret
+  std::int64_t incarnation = 0;
+  std::chrono::milliseconds lease{0};  ///< a task that is silent for this long is lost
+};
+
+struct CreateRequest {
+  std::vector<Creation> variables;
+  io::StateTree rule;  ///< `optim::UpdateRule::config`
+  JobConfig job;
+};
+
+struct ServerStatus {
+  bool is_created = false;
+  /// Whether the chief has initialized or restored the variables, so that workers may use them.
+  bool is_ready = false;
+  std::int64_t step = 0;  ///< `ParameterStore::step`
+  double learning_rate = 0;
+  JobConfig job;
+};
+
+/// The gradients of one worker's step for one server.
+struct Push {
+  /// From 1 in each incarnation, without gaps, for each server.
+  std::int64_t number = 0;
+  /// kSync: the token for which they were computed. They are kept until the step is decided.
+  std::optional<coordination::StepDecider::Token> token = std::nullopt;
+  std::vector<checkpoint::NamedTensor> gradients;  ///< may be empty
+};
+
+/// One round trip of a step: a push, a pull, or both.
+struct ExchangeRequest {
+  std::optional<Push> push = std::nullopt;
+  /// kSync: the latest decision that the worker knows. A server that has not applied it yet does so
+  /// first.
+  std::optional<coordination::StepDecision> decision = std::nullopt;
+  /// The variables whose values are returned, read after the push was applied.
+  std::vector<std::string> pull;
+};
+struct ExchangeReply {
+  /// Of the push: kApply or kDuplicate, once it is on the disk, or kGap.
+  std::optional<coordination::PushVerdict> verdict = std::nullopt;
+  std::vector<Parameter::Reading> values;  ///< in the order of `ExchangeRequest::pull`
+  std::int64_t step = 0;                   ///< of the job, at the moment of the values
+};
+
+struct BeginStepRequest {
+  /// How many steps this incarnation has finished: all servers have acknowledged their pushes.
+  std::int64_t finished = 0;
+  /// kSync: a gradient that all servers have, for the coordinator to count. Sending it again
+  /// changes nothing.
+  std::optional<coordination::StepDecider::Token> contribution = std::nullopt;
+  /// The call returns without permission after this time; the worker then calls again.
+  std::chrono::milliseconds wait{0};
+};
+struct BeginStepReply {
+  /// Whether the worker may begin its next step.
+  bool may_begin = false;
+  /// kSync: what it computes.
+  std::optional<coordination::StepDecider::Token> token = std::nullopt;
+  /// kSync: the decision of the step before `token`'s, if there is one.
+  std::optional<coordination::StepDecision> decision = std::nullopt;
+  /// Why it may not begin: the tasks that it waits for, "/job:worker/task:2". For the log.
+  std::vector<std::string> waiting_for;
+};
+
+/// A parameter server as its clients see it. `ServerCore` implements it in the server's process,
+/// `RemoteService` over a connection.
+///
+/// The first server of a job, `ps:0`, is also its coordinator: it gives incarnations, and alone
+/// serves `begin_step`.
+///
+/// All calls but `join` need the token of a grant. They throw NotMemberError and ReplacedError, and
+/// kPermissionDenied for a call that the caller's role does not allow: only the chief creates,
+/// assigns and configures. A call that has not succeeded by `deadline` throws kDeadlineExceeded;
+/// one whose connection failed throws kUnavailable. Both may have been done, and every call may be
+/// made again.
+///
+/// Thread-safety: all functions from any thread.
+class ParameterService {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  virtual ~ParameterService() = default;
+
+  /// Throws kNotFound for a task that is none of the job's, ReplacedError if a later incarnation of
+  /// it exists.
+  virtual Grant join(const JoinRequest& request, Time deadline) = 0;
+  /// Renews the lease. Every other call renews it, too.
+  virtual ServerStatus renew(const std::string& token, Time deadline) = 0;
+  /// The task has finished.
+  virtual void leave(const std::string& token, Time deadline) = 0;
+
+  /// As `ParameterStore::create`. Returns the status before the call.
+  virtual ServerStatus create(const std::string& token, const CreateRequest& request,
+                              Time deadline) = 0;
+  /// Sets variables with their slots, and the step: a restore. Throws kFailedPrecondition if
+  /// `set_ready` was called: workers use the variables then.
+  virtual void assign(const std::string& token, const std::vector<NamedState>& variables,
+                      std::int64_t step, Time deadline) = 0;
+  /// Lets workers begin.
+  virtual void set_ready(const std::string& token, Time deadline) = 0;
+  virtual void set_learning_rate(const std::string& token, double rate, Time deadline) = 0;
+
+  /// Throws kFailedPrecondition before `set_ready`, except to the chief.
+  virtual ExchangeReply exchange(const std::string& token, const ExchangeRequest& request,
+                                 Time deadline) = 0;
+  /// Variables with their slots, all from one moment: for checkpoints.
+  virtual std::vector<NamedState> states(const std::string& token,
+                                         const std::vector<std::string>& names, Time deadline) = 0;
+  virtual BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
+                                    Time deadline) = 0;
+};
+
+}  // namespace brigade::ps

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "brigade/cluster/cluster_key.h"
+#include "brigade/ps/parameter_service.h"
+
+namespace brigade::ps {
+
+/// A parameter server's network: serves `service` at an address until it is destroyed, to holders
+/// of the cluster's key, or without a key to programs of this machine. Calls run on its own
+/// threads.
+class ServiceListener {
+ public:
+  virtual ~ServiceListener() = default;
+  /// "host:port", with the port that it has.
+  virtual std::string address() const = 0;
+};
+
+struct ServiceListenerOptions {
+  /// "host:port"; port 0: any.
+  std::string address = "127.0.0.1:0";
+  std::optional<cluster::ClusterKey> key = std::nullopt;
+  /// The number of tasks of the job: limits calls that block, and connections.
+  int tasks = 1;
+  /// The largest message, a push's or a pull's, that is taken.
+  std::size_t max_message_bytes = std::size_t{1} << 30;
+  /// All messages that are being received together.
+  std::size_t max_buffered_bytes = std::size_t{2} << 30;
+  /// Threads that compute and wait for the disk.
+  int threads = 4;
+};
+
+/// Throws kUnimplemented without gRPC, kPermissionDenied beyond loopback without a key, and as
+/// `rpc::make_rendezvous_server`. `service` must outlive the listener.
+std::unique_ptr<ServiceListener> listen(ParameterService& service,
+                                        const ServiceListenerOptions& options);
+
+/// A connection to the server at `address`, made at the first call and again after it was lost.
+/// Throws kUnimplemented without gRPC, kPermissionDenied beyond loopback without a key.
+std::unique_ptr<ParameterService> connect(const std::string& address,
+                                          const std::optional<cluster::ClusterKey>& key);
+
+}  // namespace brigade::ps

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "brigade/cluster/cluster_config.h"
+#include "brigade/cluster/cluster_key.h"
+#include "brigade/cluster/cluster_spec.h"
+#include "brigade/concurrency/cancel_token.h"
+#include "brigade/io/file_system.h"
+#include "brigade/ps/server_core.h"
+
+namespace brigade::ps {
+
+struct ServerOptions {
+  /// Where the server keeps its log and snapshots; "ps-<index>" in it. Empty: a new temporary
+  /// folder, which is removed at the end: then a server that dies has lost its variables.
+  io::Path folder = {};
+  std::optional<cluster::ClusterKey> key = cluster::ClusterKey::from_environment();
+  std::chrono::milliseconds lease = std::chrono::seconds(8);
+  std::size_t max_message_bytes = std::size_t{1} << 30;
+  std::size_t max_buffered_bytes = std::size_t{2} << 30;
+  /// Ends `join`, as a shutdown.
+  concurrency::CancelToken cancel = {};
+};
+
+/// A parameter server: keeps variables and optimizer slots by name, applies workers' gradients and
+/// serves values; it knows nothing of models. It listens while the object exists.
+///
+///   bg::Server server(cluster, "ps", 0);
+///   server.join();
+///
+/// Unlike TensorFlow's, it ends when the training has: `join` returns once the chief has finished
+/// and no other task trains. TensorFlow: tf.train.Server, tf.distribute.Server.
+///
+/// Thread-safety: all functions from any thread.
+class Server {
+ public:
+  /// Throws kInvalidArgument for a job other than "ps" (the training tasks need no server object:
+  /// they connect as clients), kNotFound for a task that the cluster does not have;
+  /// kFailedPrecondition if another server uses the folder; as `ParameterStore` and `listen`.
+  Server(const cluster::ClusterSpec& cluster, const std::string& job, int task,
+         ServerOptions options = {});
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  /// "grpc://host:port", for messages: sessions run in the workers' own processes.
+  std::string target() const;
+  /// Returns when the training has ended, or `shutdown` is called, or `ServerOptions::cancel` is
+  /// cancelled.
+  void join();
+  void shutdown();
+
+  ServerStatus status() const;
+  ServerCounters counters() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace brigade::ps

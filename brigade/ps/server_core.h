@@ -1,0 +1,83 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "brigade/base/clock.h"
+#include "brigade/cluster/task.h"
+#include "brigade/io/file_system.h"
+#include "brigade/ps/parameter_service.h"
+#include "brigade/ps/parameter_store.h"
+
+namespace brigade::ps {
+
+struct ServerCoreOptions {
+  /// The tasks that train, in the order of their ranks (`ClusterSpec::training_tasks`). The first
+  /// is the chief.
+  std::vector<cluster::Task> tasks;
+  /// Whether this is `ps:0`.
+  bool is_coordinator = true;
+  /// A task that is silent for this long is lost.
+  std::chrono::milliseconds lease = std::chrono::seconds(8);
+  ParameterStoreOptions store;
+  /// A snapshot is written when the log has grown by this much since the last.
+  std::uint64_t snapshot_after_bytes = std::uint64_t{256} << 20;
+};
+
+/// Counters of a server since it was started, for its metrics page and its log.
+struct ServerCounters {
+  std::int64_t pushes = 0;
+  std::int64_t duplicates = 0;
+  std::int64_t stale = 0;  ///< kSync: gradients that came after their step was decided
+  std::int64_t pulls = 0;
+  std::int64_t refused_calls = 0;
+};
+
+/// A parameter server without its network: who may call, the order of steps, and the store.
+///
+/// Thread-safety: all functions from any thread. No threads of its own, except that it writes
+/// snapshots on one. `begin_step` blocks its thread.
+class ServerCore final : public ParameterService {
+ public:
+  /// Opens the store, as `ParameterStore`. `clock` decides about leases and must outlive this.
+  ServerCore(std::shared_ptr<io::FileSystem> files, ServerCoreOptions options,
+             const base::Clock& clock);
+  ~ServerCore() override;
+
+  Grant join(const JoinRequest& request, Time deadline) override;
+  ServerStatus renew(const std::string& token, Time deadline) override;
+  void leave(const std::string& token, Time deadline) override;
+  ServerStatus create(const std::string& token, const CreateRequest& request,
+                      Time deadline) override;
+  void assign(const std::string& token, const std::vector<NamedState>& variables, std::int64_t step,
+              Time deadline) override;
+  void set_ready(const std::string& token, Time deadline) override;
+  void set_learning_rate(const std::string& token, double rate, Time deadline) override;
+  ExchangeReply exchange(const std::string& token, const ExchangeRequest& request,
+                         Time deadline) override;
+  std::vector<NamedState> states(const std::string& token, const std::vector<std::string>& names,
+                                 Time deadline) override;
+  BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
+                            Time deadline) override;
+
+  /// Ends leases that have run out. Call it when `next_expiry` has come, and at least every second.
+  void tick();
+  std::optional<Time> next_expiry() const;
+  /// Whether the job is over: the chief has left as finished, and nobody holds a lease.
+  bool is_finished() const;
+  ServerStatus status() const;
+  ServerCounters counters() const;
+  /// Wakes all blocked calls, which then throw kUnavailable; so do later ones.
+  void close();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace brigade::ps
