@@ -19,6 +19,7 @@ struct SyncOptions {
   /// workers, and each step drops the gradients of those that came last. Fewer: a worker computes
   /// several gradients, each of its own batch, for one step.
   int total_replicas = 1;
+  friend bool operator==(const SyncOptions&, const SyncOptions&) = default;
 };
 
 /// One worker's gradient for a step: its `index`-th, from 0.

@@ -171,6 +171,12 @@ class ParameterService {
                                          const std::vector<std::string>& names, Time deadline) = 0;
   virtual BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
                                     Time deadline) = 0;
+
+  /// Where the server is, for messages: "host:port". Empty: in this process.
+  virtual std::string name() const { return {}; }
+  /// Wakes all calls made through this object that wait, which then throw kUnavailable; so do later
+  /// ones. Call it before the object is destroyed while other threads use it.
+  virtual void close() {}
 };
 
 }  // namespace brigade::ps

@@ -73,7 +73,7 @@ class ServerCore final : public ParameterService {
   ServerStatus status() const;
   ServerCounters counters() const;
   /// Wakes all blocked calls, which then throw kUnavailable; so do later ones.
-  void close();
+  void close() override;
 
  private:
   class Impl;
