@@ -1,0 +1,291 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "brigade/base/clock.h"
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/concurrency/mutex.h"
+#include "brigade/io/testing/memory_file_system.h"
+#include "brigade/ps/server_core.h"
+
+/// Parameter servers in the test's process, with the faults of a network and of a machine.
+namespace brigade::ps::testing {
+
+/// The functions of `ParameterService`.
+enum class ServiceCall {
+  kJoin,
+  kRenew,
+  kLeave,
+  kCreate,
+  kAssign,
+  kSetReady,
+  kSetLearningRate,
+  kExchange,
+  kStates,
+  kBeginStep
+};
+
+struct LocalServerOptions {
+  ServerCoreOptions core;
+  /// Outlives restarts.
+  std::shared_ptr<io::FileSystem> files = std::make_shared<io::MemoryFileSystem>();
+  /// Decides about leases; must outlive the server. Null: the machine's clock.
+  const base::Clock* clock = nullptr;
+};
+
+/// A `ServerCore` to which tests connect as if over a network: requests and replies can be lost,
+/// and the server can go down and be started again with what it has on its files. Leases end only
+/// in `core().tick()`, which the test calls.
+///
+/// Thread-safety: all functions from any thread, except that one thread at a time stops, starts and
+/// uses `core`.
+class LocalServer {
+ public:
+  using Hook = std::function<void(ServiceCall)>;
+
+  explicit LocalServer(LocalServerOptions options) : options_(std::move(options)) { start(); }
+  ~LocalServer() { stop(); }
+  LocalServer(const LocalServer&) = delete;
+  LocalServer& operator=(const LocalServer&) = delete;
+
+  /// A connection. The server must outlive it, but may be down meanwhile: then calls throw
+  /// kUnavailable.
+  std::unique_ptr<ParameterService> connect();
+
+  /// The server that runs; a new one after `start`.
+  ServerCore& core() {
+    check_state(core_ != nullptr, "the server is down");
+    return *core_;
+  }
+
+  /// The next `count` calls of this kind do not reach the server: their callers get kUnavailable.
+  void lose_requests(ServiceCall call, int count = 1) { set(lost_requests_, call, count); }
+  /// The next `count` calls of this kind are done, but their callers get kUnavailable.
+  void lose_replies(ServiceCall call, int count = 1) { set(lost_replies_, call, count); }
+  /// Calls `hook` before every call, in the caller's thread. It may block (a slow network) and
+  /// throw (a fault of another kind). Empty: nothing.
+  void before_calls(Hook hook) {
+    const concurrency::MutexLock lock(mutex_);
+    hook_ = std::move(hook);
+  }
+
+  /// Ends the server as a crash does, without a snapshot: calls that are blocked throw
+  /// kUnavailable, and so do later ones. Returns when none runs any longer.
+  void stop() {
+    const concurrency::MutexLock lock(mutex_);
+    is_up_ = false;
+    if (core_ == nullptr) return;
+    core_->close();
+    while (running_ > 0) changed_.wait(mutex_);
+    core_.reset();
+  }
+  /// Opens the server on its files: it knows no tokens.
+  void start() {
+    const concurrency::MutexLock lock(mutex_);
+    if (core_ != nullptr) return;
+    const base::Clock& clock = options_.clock == nullptr ? machine_clock_ : *options_.clock;
+    core_ = std::make_unique<ServerCore>(options_.files, options_.core, clock);
+    is_up_ = true;
+  }
+  void restart() {
+    stop();
+    start();
+  }
+  /// The same on other files: those that a crash of the machine has left.
+  void restart_on(std::shared_ptr<io::FileSystem> files) {
+    stop();
+    options_.files = std::move(files);
+    start();
+  }
+
+ private:
+  friend class LocalService;
+  using Counts = std::map<ServiceCall, int>;
+
+  void set(Counts& counts, ServiceCall call, int count) {
+    const concurrency::MutexLock lock(mutex_);
+    counts[call] = count;
+  }
+  static bool take(Counts& counts, ServiceCall call) {
+    const auto found = counts.find(call);
+    if (found == counts.end() || found->second == 0) return false;
+    --found->second;
+    return true;
+  }
+  [[noreturn]] static void fail(const std::string& reason) {
+    throw Error(ErrorCode::kUnavailable, base::str_cat("In this test, ", reason, "."));
+  }
+
+  /// Keeps the server from being destroyed while a call runs.
+  class Running {
+   public:
+    Running(LocalServer& server, ServiceCall call) : server_(server), call_(call) {
+      Hook hook;
+      {
+        const concurrency::MutexLock lock(server_.mutex_);
+        hook = server_.hook_;
+      }
+      if (hook) hook(call);
+      const concurrency::MutexLock lock(server_.mutex_);
+      if (!server_.is_up_) fail("the server is down");
+      if (take(server_.lost_requests_, call)) fail("the request was lost");
+      ++server_.running_;
+    }
+    ~Running() {
+      const concurrency::MutexLock lock(server_.mutex_);
+      --server_.running_;
+      server_.changed_.notify_all();
+    }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+    ServerCore& core() const { return *server_.core_; }
+    /// Throws if the reply is to be lost.
+    void check_reply() const {
+      const concurrency::MutexLock lock(server_.mutex_);
+      if (take(server_.lost_replies_, call_)) fail("the reply was lost");
+    }
+
+   private:
+    LocalServer& server_;
+    const ServiceCall call_;
+  };
+
+  LocalServerOptions options_;
+  const base::SystemClock machine_clock_;
+  concurrency::Mutex mutex_;
+  concurrency::Condition changed_;
+  // Changed only while no call runs, so calls use it without the mutex.
+  std::unique_ptr<ServerCore> core_;
+  bool is_up_ BRIGADE_GUARDED_BY(mutex_) = false;
+  int running_ BRIGADE_GUARDED_BY(mutex_) = 0;  // calls
+  Hook hook_ BRIGADE_GUARDED_BY(mutex_);
+  Counts lost_requests_ BRIGADE_GUARDED_BY(mutex_);
+  Counts lost_replies_ BRIGADE_GUARDED_BY(mutex_);
+};
+
+/// A connection to a `LocalServer`.
+class LocalService final : public ParameterService {
+ private:
+  template <class Function>
+  auto forward(ServiceCall call, const Function& function) {
+    const LocalServer::Running running(server_, call);
+    if constexpr (std::is_void_v<decltype(function(running.core()))>) {
+      function(running.core());
+      running.check_reply();
+    } else {
+      auto result = function(running.core());
+      running.check_reply();
+      return result;
+    }
+  }
+
+ public:
+  explicit LocalService(LocalServer& server) : server_(server) {}
+
+  Grant join(const JoinRequest& request, Time deadline) override {
+    return forward(ServiceCall::kJoin,
+                   [&](ServerCore& core) { return core.join(request, deadline); });
+  }
+  ServerStatus renew(const std::string& token, Time deadline) override {
+    return forward(ServiceCall::kRenew,
+                   [&](ServerCore& core) { return core.renew(token, deadline); });
+  }
+  void leave(const std::string& token, Time deadline) override {
+    forward(ServiceCall::kLeave, [&](ServerCore& core) { core.leave(token, deadline); });
+  }
+  ServerStatus create(const std::string& token, const CreateRequest& request,
+                      Time deadline) override {
+    return forward(ServiceCall::kCreate,
+                   [&](ServerCore& core) { return core.create(token, request, deadline); });
+  }
+  void assign(const std::string& token, const std::vector<NamedState>& variables, std::int64_t step,
+              Time deadline) override {
+    forward(ServiceCall::kAssign,
+            [&](ServerCore& core) { core.assign(token, variables, step, deadline); });
+  }
+  void set_ready(const std::string& token, Time deadline) override {
+    forward(ServiceCall::kSetReady, [&](ServerCore& core) { core.set_ready(token, deadline); });
+  }
+  void set_learning_rate(const std::string& token, double rate, Time deadline) override {
+    forward(ServiceCall::kSetLearningRate,
+            [&](ServerCore& core) { core.set_learning_rate(token, rate, deadline); });
+  }
+  ExchangeReply exchange(const std::string& token, const ExchangeRequest& request,
+                         Time deadline) override {
+    return forward(ServiceCall::kExchange,
+                   [&](ServerCore& core) { return core.exchange(token, request, deadline); });
+  }
+  std::vector<NamedState> states(const std::string& token, const std::vector<std::string>& names,
+                                 Time deadline) override {
+    return forward(ServiceCall::kStates,
+                   [&](ServerCore& core) { return core.states(token, names, deadline); });
+  }
+  BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
+                            Time deadline) override {
+    return forward(ServiceCall::kBeginStep,
+                   [&](ServerCore& core) { return core.begin_step(token, request, deadline); });
+  }
+
+ private:
+  LocalServer& server_;
+};
+
+inline std::unique_ptr<ParameterService> LocalServer::connect() {
+  return std::make_unique<LocalService>(*this);
+}
+
+struct LocalServersOptions {
+  int servers = 1;
+  /// The tasks that train; the first is the chief.
+  std::vector<cluster::Task> tasks = {{.job = "worker", .index = 0}};
+  std::chrono::milliseconds lease = std::chrono::seconds(8);
+  /// Server i keeps its files in "ps-<i>" of `folder`.
+  std::shared_ptr<io::FileSystem> files = std::make_shared<io::MemoryFileSystem>();
+  io::Path folder = "/servers";
+  std::uint64_t snapshot_after_bytes = std::uint64_t{256} << 20;
+  const base::Clock* clock = nullptr;  ///< as `LocalServerOptions::clock`
+};
+
+/// All parameter servers of a job.
+class LocalServers {
+ public:
+  explicit LocalServers(const LocalServersOptions& options) {
+    for (int i = 0; i < options.servers; ++i) {
+      servers_.push_back(std::make_unique<LocalServer>(
+          LocalServerOptions{.core = {.tasks = options.tasks,
+                                      .is_coordinator = i == 0,
+                                      .lease = options.lease,
+                                      .store = {.folder = options.folder / base::str_cat("ps-", i)},
+                                      .snapshot_after_bytes = options.snapshot_after_bytes},
+                             .files = options.files,
+                             .clock = options.clock}));
+    }
+  }
+
+  int size() const { return static_cast<int>(servers_.size()); }
+  LocalServer& operator[](int server) { return *servers_.at(static_cast<std::size_t>(server)); }
+  /// A connection to each, for one task.
+  std::vector<std::unique_ptr<ParameterService>> connect() {
+    std::vector<std::unique_ptr<ParameterService>> services;
+    for (const auto& each : servers_) services.push_back(each->connect());
+    return services;
+  }
+  /// Ends the leases that have run out.
+  void tick() {
+    for (const auto& each : servers_) each->core().tick();
+  }
+
+ private:
+  std::vector<std::unique_ptr<LocalServer>> servers_;
+};
+
+}  // namespace brigade::ps::testing
