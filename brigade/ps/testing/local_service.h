@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -35,6 +37,7 @@ enum class ServiceCall {
 
 struct LocalServerOptions {
   ServerCoreOptions core;
+  std::string name = "local";  ///< `ParameterService::name` of its connections
   /// Outlives restarts.
   std::shared_ptr<io::FileSystem> files = std::make_shared<io::MemoryFileSystem>();
   /// Decides about leases; must outlive the server. Null: the machine's clock.
@@ -177,6 +180,7 @@ class LocalService final : public ParameterService {
  private:
   template <class Function>
   auto forward(ServiceCall call, const Function& function) {
+    if (is_closed_) LocalServer::fail("the connection is closed");
     const LocalServer::Running running(server_, call);
     if constexpr (std::is_void_v<decltype(function(running.core()))>) {
       function(running.core());
@@ -231,12 +235,24 @@ class LocalService final : public ParameterService {
   }
   BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
                             Time deadline) override {
-    return forward(ServiceCall::kBeginStep,
-                   [&](ServerCore& core) { return core.begin_step(token, request, deadline); });
+    // In short waits, so that `close` ends it.
+    constexpr std::chrono::milliseconds kWait{20};
+    BeginStepRequest part = request;
+    for (auto left = request.wait;; left -= part.wait) {
+      part.wait = std::min(left, kWait);
+      BeginStepReply reply = forward(ServiceCall::kBeginStep, [&](ServerCore& core) {
+        return core.begin_step(token, part, deadline);
+      });
+      if (reply.may_begin || left <= kWait) return reply;
+    }
   }
+
+  std::string name() const override { return server_.options_.name; }
+  void close() override { is_closed_ = true; }
 
  private:
   LocalServer& server_;
+  std::atomic<bool> is_closed_{false};
 };
 
 inline std::unique_ptr<ParameterService> LocalServer::connect() {
