@@ -1,7 +1,3 @@
-#include <grpcpp/security/server_credentials.h>
-#include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
-
 #include <atomic>
 #include <deque>
 #include <thread>
@@ -14,20 +10,15 @@
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
 #include "brigade/concurrency/mutex.h"
-#include "brigade/rpc/acceptor.h"
 #include "brigade/rpc/channel.h"
-#include "brigade/rpc/endpoint.h"
 #include "brigade/rpc/proto/rendezvous.grpc.pb.h"
 #include "brigade/rpc/proto_conversion.h"
 #include "brigade/rpc/remote.h"
 #include "brigade/rpc/rendezvous_state.h"
+#include "brigade/rpc/service_host.h"
 
 namespace brigade::rpc {
 namespace {
-
-// At the server's end, the time for the last messages to reach the members. Connections that take
-// longer are cut off.
-constexpr std::chrono::milliseconds kFarewellTime{900};
 
 // The least time between two warnings about refused calls.
 constexpr std::chrono::seconds kRefusalsPause{30};
@@ -254,8 +245,7 @@ class Service final : public proto::Rendezvous::CallbackService {
 class Server final : public RendezvousServer {
  public:
   Server(const RendezvousServerOptions& options, const cluster::Member& host)
-      : address_(cluster::parse_address(options.address, cluster::PortZero::kAllowed)),
-        hello_timeout_(options.hello_timeout),
+      : hello_timeout_(options.hello_timeout),
         state_({.world_size = options.world_size,
                 .generation = options.generation,
                 .peer_timeout = options.peer_timeout,
@@ -265,18 +255,15 @@ class Server final : public RendezvousServer {
                 .on_all_joined = options.on_all_joined,
                 .on_earlier_deadline = [this] { wake(); }},
                clock_),
-        service_(state_) {
-    Listening listening = listen_on(listen_text(address_));
-    address_.port = listening.port;
-    start_grpc(options.key);
-    const auto members = static_cast<std::size_t>(options.world_size);
-    acceptor_.emplace(AcceptorOptions{.opening = options.key ? Opening::kTls : Opening::kHttp2,
-                                      .address = address(),
-                                      .burst = AcceptorOptions().burst + 2 * members,
-                                      .per_second = AcceptorOptions().per_second +
-                                                    static_cast<double>(members) / 4},
-                      std::move(listening.socket),
-                      [this](base::FileDescriptor connection) { serve(std::move(connection)); });
+        service_(state_),
+        // Members keep a Join call open, so a connection without a call is not a member's.
+        host_(service_,
+              {.address = cluster::parse_address(options.address, cluster::PortZero::kAllowed),
+               .key = options.key,
+               .clients = static_cast<std::size_t>(options.world_size),
+               .max_message_bytes = kLargestMessage,
+               .idle_timeout = hello_timeout_,
+               .handshake_timeout = hello_timeout_}) {
     watcher_ = std::jthread([this] { watch(); });
   }
 
@@ -287,12 +274,12 @@ class Server final : public RendezvousServer {
       changed_.notify_all();
     }
     watcher_.join();
-    acceptor_.reset();
+    host_.refuse_connections();
     state_.close();
-    server_->Shutdown(std::chrono::system_clock::now() + kFarewellTime);
+    host_.shut_down();
   }
 
-  std::string address() const override { return cluster::to_string(address_); }
+  std::string address() const override { return cluster::to_string(host_.address()); }
 
   void begin_generation(int generation, int world_size) override {
     state_.begin_generation(generation, world_size);
@@ -301,29 +288,6 @@ class Server final : public RendezvousServer {
   std::int64_t num_refused_calls() override { return state_.num_refused_calls(); }
 
  private:
-  /// gRPC itself does not listen: the acceptor passes it the connections to serve.
-  void start_grpc(const std::optional<cluster::ClusterKey>& key) {
-    grpc::ServerBuilder builder;
-    grpc_acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
-        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-        make_server_credentials(key));
-    builder.RegisterService(&service_);
-    builder.SetMaxReceiveMessageSize(kLargestMessage);
-    // Members keep a Join call open, so a connection without a call is not a member's.
-    const int patience = static_cast<int>(hello_timeout_.count());
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, patience);
-    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, patience);
-    server_ = builder.BuildAndStart();
-    if (!server_) throw Error(ErrorCode::kInternal, "gRPC does not start a server.");
-  }
-
-  void serve(base::FileDescriptor connection) {
-    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
-    parameters.listener_fd = -1;
-    parameters.fd = connection.release();
-    grpc_acceptor_->HandleNewConnection(&parameters);
-  }
-
   void report_refused_calls() {
     const std::int64_t count = state_.num_refused_calls();
     const TimePoint now = clock_.now();
@@ -354,7 +318,6 @@ class Server final : public RendezvousServer {
     }
   }
 
-  cluster::Address address_;
   const std::chrono::milliseconds hello_timeout_;
   base::SystemClock clock_;
   concurrency::Mutex mutex_;
@@ -363,9 +326,7 @@ class Server final : public RendezvousServer {
   bool is_ending_ BRIGADE_GUARDED_BY(mutex_) = false;
   RendezvousState state_;
   Service service_;
-  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> grpc_acceptor_;
-  std::unique_ptr<grpc::Server> server_;
-  std::optional<Acceptor> acceptor_;    // ends first, since it passes connections to the server
+  ServiceHost host_;
   std::int64_t reported_refusals_ = 0;  // used only by the watcher, as is the next
   std::optional<TimePoint> reported_at_;
   std::jthread watcher_;  // calls state_.tick() when it is due

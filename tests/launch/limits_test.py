@@ -56,7 +56,7 @@ class AddressSpace(LaunchTest):
                 begin = time.monotonic()
                 job = self.start(["--nproc", 2], shell(f"ulimit -v {kibibytes}; exec {MEMBER} leave"))
                 self.assertEqual(job.end(), 1, job.errors_text())
-                self.assertRegex(job.errors_text(), "The rendezvous of processes needs [0-9]+ threads, but")
+                self.assertRegex(job.errors_text(), "gRPC, which connects processes, needs [0-9]+ threads, but")
                 self.assertIn("ulimit -v", job.errors_text())
                 self.assertLess(time.monotonic() - begin, LIMIT / 2)  # the start-timeout is 60 s
 
