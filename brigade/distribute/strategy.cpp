@@ -65,13 +65,20 @@ const WorkerGroup* Strategy::workers() const {
   return engine_->parts.workers.get();
 }
 int Strategy::num_workers() const {
-  return workers() ? workers()->count() : 1;
+  return engine_->worker().count;
 }
 int Strategy::worker_index() const {
-  return workers() ? workers()->index() : 0;
+  return engine_->worker().index;
+}
+bool Strategy::has_worker_collectives() const {
+  return workers() && workers()->count() > 1;
 }
 WorkerLayout Strategy::worker_layout() const {
-  if (!workers()) return {.replicas = replica_range()};
+  if (!workers())
+    return {.replicas = replica_range(),
+            .num_workers = num_workers(),
+            .worker = worker_index(),
+            .is_independent = num_workers() > 1};
   return {.replicas = replica_range(),
           .num_workers = num_workers(),
           .worker = worker_index(),
@@ -84,15 +91,46 @@ std::vector<InputContext> Strategy::input_contexts(const InputOptions& options) 
     return {{.num_input_pipelines = num_workers(),
              .input_pipeline_id = worker_index(),
              .num_replicas_in_sync = num_replicas_in_sync()}};
+  // Workers without collectives count their own replicas only.
+  const bool is_independent = !workers() && num_workers() > 1;
+  const int first = is_independent ? worker_index() * num_local_replicas() : replica_range().first;
+  const int pipelines =
+      is_independent ? num_workers() * num_local_replicas() : num_replicas_in_sync();
   std::vector<InputContext> contexts;
   for (const c10::Device device : torch_devices()) {
-    contexts.push_back(
-        {.num_input_pipelines = num_replicas_in_sync(),
-         .input_pipeline_id = replica_range().first + static_cast<int>(contexts.size()),
-         .num_replicas_in_sync = num_replicas_in_sync(),
-         .torch_device = device.str()});
+    contexts.push_back({.num_input_pipelines = pipelines,
+                        .input_pipeline_id = first + static_cast<int>(contexts.size()),
+                        .num_replicas_in_sync = num_replicas_in_sync(),
+                        .torch_device = device.str()});
   }
   return contexts;
+}
+void Strategy::check_not_running(std::string_view call) const {
+  check_state(in_cross_replica_context() && !engine_->running,
+              base::str_cat("Strategy::", call,
+                            " was called while replicas run, which update the state: call it after "
+                            "Strategy::run has returned."));
+}
+std::optional<std::int64_t> Strategy::global_step() const {
+  for (const auto& each : engine_->synchronizers) {
+    const auto synchronizer = each.lock();
+    if (!synchronizer) continue;
+    if (const auto step = synchronizer->global_step()) return step;
+  }
+  return std::nullopt;
+}
+void Strategy::set_global_step(std::int64_t step) {
+  check_argument(step >= 0, base::str_cat("The global step is ", step, "; it must be 0 or more."));
+  for (const auto& synchronizer : engine_->living_synchronizers())
+    synchronizer->set_global_step(step);
+}
+void Strategy::fetch_state() const {
+  check_not_running("fetch_state");
+  for (const auto& synchronizer : engine_->living_synchronizers()) synchronizer->fetch_state();
+}
+void Strategy::store_state() {
+  check_not_running("store_state");
+  for (const auto& synchronizer : engine_->living_synchronizers()) synchronizer->store_state();
 }
 const std::vector<device::Device>& Strategy::devices() const {
   return engine_->parts.devices;
@@ -255,6 +293,7 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
   Engine& engine = *engine_;
   const auto models = engine.living_models();
   for (const auto& model : models) model->check_modes();
+  engine.begin_step();
   const StepContext step{.step = engine.progress().step(), .examples = examples};
   const bool alone = num_local_replicas() == 1;
   const std::optional<at::ThreadLocalState> callers_state =

@@ -78,26 +78,34 @@ class Strategy {
   /// The indices of this process's replicas among all replicas.
   ReplicaRange replica_range() const;
 
-  /// The processes that train together; null if this is the only one.
+  /// The processes that train together by collectives; null if this is the only one, or if the
+  /// workers share none (`StrategyParts::worker`).
   const WorkerGroup* workers() const;
+  /// Of the job, with or without collectives.
   int num_workers() const;
   int worker_index() const;
+  /// Whether several workers share collectives, so that all must make the same calls.
+  bool has_worker_collectives() const;
   /// Whether this process is the chief, which writes checkpoints, summaries and the log.
   bool is_chief() const { return worker_index() == 0; }
   /// Returns the chief's `value` in every worker. Use it for decisions that depend on clocks or
   /// signals, which workers would make differently. A collective of the workers, outside of `run`;
-  /// with one worker it returns `value`.
+  /// with one worker, and without collectives, it returns `value`.
   std::int64_t broadcast_from_chief(std::int64_t value) const;
   std::string broadcast_from_chief(const std::string& value) const;
   /// Returns the maximum of the workers' values in every worker, with the same rules.
   std::int64_t all_reduce_max(std::int64_t value) const;
-  /// The number of updates of the job, if workers without collectives make them (parameter servers);
-  /// unset otherwise. Outside of `run`.
+  /// The number of updates of the job, if workers without collectives make them (parameter
+  /// servers); unset otherwise, and before the first optimizer was made. Of several optimizers the
+  /// oldest that counts decides. Outside of `run`.
   std::optional<std::int64_t> global_step() const;
+  /// The number that the next `store_state` stores. Does nothing in other strategies. Throws
+  /// kInvalidArgument below 0.
   void set_global_step(std::int64_t step);
   /// Copies variables and optimizers whose true state is elsewhere (on parameter servers) into this
-  /// process, or, after they were restored here, back. Do nothing in other strategies. Outside of
-  /// `run`.
+  /// process, or, after they were restored here, back. In a worker that is not the chief
+  /// `store_state` fetches what the chief has stored. Do nothing in other strategies. Throw
+  /// kFailedPrecondition in `run`.
   void fetch_state() const;
   void store_state();
   /// The device of the variables: the controller, or the first replica's device if every replica
@@ -240,7 +248,8 @@ class Strategy {
 
   /// Distributes a dataset of global batches: returns a DistributedDataset<B> whose batches are
   /// split among the replicas of all workers. Every worker must pass the same dataset;
-  /// `options.auto_shard` says how the workers divide it. Each iteration over the same dataset is
+  /// `options.auto_shard` says how the workers divide it. Workers without collectives get whole
+  /// global batches, each for its own replicas. Each iteration over the same dataset is
   /// the next epoch, whether `distribute` is called once before the loop over epochs or inside it.
   /// TensorFlow: Strategy.experimental_distribute_dataset.
   template <class B>
@@ -259,6 +268,8 @@ class Strategy {
   /// worker, or once for every replica (`InputOptions::replication`). The datasets' elements are
   /// per-replica batches; with one dataset per worker, its replicas take them in rotation. Datasets
   /// may have different lengths: replicas without data get empty batches until all datasets end.
+  /// Workers without collectives end each with its own data, and a shuffle without a seed differs
+  /// between them: shard before you shuffle.
   /// TensorFlow: Strategy.distribute_datasets_from_function.
   template <class Make>
   auto distribute_from_function(Make make, const InputOptions& options = {}) const {
@@ -340,6 +351,7 @@ class Strategy {
   std::shared_ptr<const CreatedModel> register_model(std::vector<variables::Variable> variables,
                                                      std::vector<ModuleMode> modes);
   void check_outside_run(std::string_view made) const;
+  void check_not_running(std::string_view call) const;
   std::vector<variables::Variable> adopt(
       std::span<const std::shared_ptr<torch::nn::Module>> modules, const std::string& name);
   void log_placement(const torch::nn::Module& model,

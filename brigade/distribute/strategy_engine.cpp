@@ -19,6 +19,18 @@ StrategyParts with_spin(StrategyParts parts) {
   return parts;
 }
 
+StrategyParts checked(StrategyParts parts) {
+  const WorkerIndex& worker = parts.worker;
+  check_argument(worker.count >= 1 && worker.index >= 0 && worker.index < worker.count,
+                 base::str_cat("StrategyParts::worker of ", parts.name, " is worker ", worker.index,
+                               " of ", worker.count, ": indices are 0 to count - 1."));
+  check_argument(!parts.workers || worker.count == 1,
+                 base::str_cat("The strategy ", parts.name,
+                               " has StrategyParts::workers, which share collectives, and "
+                               "StrategyParts::worker, one of several that share none: give one."));
+  return parts;
+}
+
 std::vector<c10::Device> torch_devices_of(const std::vector<device::Device>& devices) {
   std::vector<c10::Device> torch_devices;
   for (const device::Device& device : devices) torch_devices.push_back(device.torch_device);
@@ -72,7 +84,7 @@ std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
 }  // namespace
 
 Strategy::Engine::Engine(StrategyParts given)
-    : parts(with_spin(std::move(given))),
+    : parts(with_spin(checked(std::move(given)))),
       torch_devices(torch_devices_of(parts.devices)),
       controller(parts.storage->controller()),
       runner(parts.runner(parts.devices, {.spin = *parts.spin})),
@@ -88,11 +100,17 @@ Strategy::Engine::Engine(StrategyParts given)
       placer(make_placer(parts)),
       graph(store, {.placer = placer}),
       creation(parts.seed, kCreationStream) {
+  // Without collectives the replicas of each worker are counted from 0; their streams are not.
+  const int first = parts.workers ? range.first : parts.worker.index * num_replicas();
   for (int replica = 0; replica < num_replicas(); ++replica) {
-    generators.push_back(
-        std::make_unique<device::ReplicaGenerator>(parts.seed, range.first + replica));
+    generators.push_back(std::make_unique<device::ReplicaGenerator>(parts.seed, first + replica));
     streams.emplace_back(parts.devices[replica]);
   }
+}
+
+WorkerIndex Strategy::Engine::worker() const {
+  if (!parts.workers) return parts.worker;
+  return {.index = parts.workers->index(), .count = parts.workers->count()};
 }
 
 std::shared_ptr<GradientSynchronizer> Strategy::Engine::make_synchronizer(
@@ -137,6 +155,20 @@ std::vector<std::shared_ptr<const CreatedModel>> Strategy::Engine::living_models
     if (auto alive = model.lock()) living.push_back(std::move(alive));
   }
   return living;
+}
+
+std::vector<std::shared_ptr<GradientSynchronizer>> Strategy::Engine::living_synchronizers() const {
+  std::vector<std::shared_ptr<GradientSynchronizer>> living;
+  for (const auto& synchronizer : synchronizers) {
+    if (auto alive = synchronizer.lock()) living.push_back(std::move(alive));
+  }
+  return living;
+}
+
+void Strategy::Engine::begin_step() const {
+  for (const auto& synchronizer : synchronizers) {
+    if (const auto alive = synchronizer.lock()) alive->begin_step();
+  }
 }
 
 void Strategy::Engine::check_idle(std::string_view call) const {

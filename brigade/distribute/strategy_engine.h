@@ -18,6 +18,8 @@ struct Strategy::Engine {
   explicit Engine(StrategyParts given);
 
   int num_replicas() const { return static_cast<int>(parts.devices.size()); }
+  /// This worker and the number of workers, whether or not they share collectives.
+  WorkerIndex worker() const;
 
   /// Reduces the gradients of one optimizer and updates its variables.
   std::shared_ptr<GradientSynchronizer> make_synchronizer(
@@ -44,6 +46,10 @@ struct Strategy::Engine {
 
   /// The models that are still referenced by a handle.
   std::vector<std::shared_ptr<const CreatedModel>> living_models() const;
+  /// The synchronizers of the optimizers that are still referenced by a handle.
+  std::vector<std::shared_ptr<GradientSynchronizer>> living_synchronizers() const;
+  /// Lets every synchronizer begin a step; may wait.
+  void begin_step() const;
 
   void check_idle(std::string_view call) const;
 

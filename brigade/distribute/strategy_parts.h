@@ -17,8 +17,9 @@
 namespace brigade::distribute {
 
 /// One of several workers that train the same variables, each on its own data, and exchange nothing
-/// with one another: with parameter servers. Random streams and input differ by worker; reductions
-/// are over a worker's own replicas.
+/// with one another: with parameter servers. Random streams and input differ by worker, initial
+/// weights do not; reductions are over a worker's own replicas, and replicas are counted in each
+/// worker. Workers with equal numbers of replicas have different random streams.
 struct WorkerIndex {
   int index = 0;  ///< 0: the chief
   int count = 1;

@@ -61,6 +61,13 @@ void OptimizerState::set_learning_rate(double rate) {
   learning_rate_ = rate;
 }
 
+void OptimizerState::set_step(std::size_t variable, std::int64_t updates) {
+  check_argument(updates >= 0,
+                 base::str_cat("The number of updates of '", variables_.at(variable).name(),
+                               "' is ", updates, " and must be at least 0."));
+  steps_[variable] = updates;
+}
+
 Hyperparameters OptimizerState::hyperparameters(std::size_t variable) const {
   return {.learning_rate = groups_[variable].learning_rate.value_or(learning_rate_),
           .weight_decay = groups_[variable].weight_decay.value_or(rule_->defaults().weight_decay)};

@@ -66,6 +66,13 @@ class OptimizerState {
   bool is_frozen(std::size_t variable) const { return groups_[variable].frozen; }
   /// The number of updates of the variable.
   std::int64_t step(std::size_t variable) const { return steps_[variable]; }
+  /// For updates that were made elsewhere: the variable has had `updates` of them. Throws
+  /// kInvalidArgument below 0.
+  void set_step(std::size_t variable, std::int64_t updates);
+  /// The rates of the variable: its group's, where the group sets them.
+  Hyperparameters hyperparameters(std::size_t variable) const;
+  /// What the variable's group sets.
+  const GroupedHyperparameters& group(std::size_t variable) const { return groups_[variable]; }
   /// The base rate, which applies to groups without their own rate.
   double learning_rate() const { return learning_rate_; }
   /// Throws kInvalidArgument for a negative rate.
@@ -118,7 +125,6 @@ class OptimizerState {
   };
   void add_storage(const variables::Variable& variable);
   std::string slot_name(std::string_view name, std::size_t slot, std::size_t variable) const;
-  Hyperparameters hyperparameters(std::size_t variable) const;
   void check_gradient(std::size_t variable, const at::Tensor& gradient, std::int64_t numel) const;
   bool continues(const UpdateRun& run, std::size_t variable) const;
   const at::Tensor& slot_buffer(std::size_t storage, std::size_t slot, int replica) const;

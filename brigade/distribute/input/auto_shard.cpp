@@ -88,7 +88,7 @@ std::vector<std::int64_t> rebatch_sizes(std::int64_t size, std::int64_t full,
 }
 
 PieceSizes piece_sizes(AutoShardPolicy policy, const WorkerLayout& layout) {
-  if (layout.num_workers == 1) return nullptr;
+  if (layout.num_workers == 1 || layout.is_independent) return nullptr;
   if (policy == AutoShardPolicy::kFile || policy == AutoShardPolicy::kHint) {
     return [replicas = layout.replicas](std::int64_t size, std::int64_t full) {
       return rebatch_sizes(size, full, replicas);

@@ -48,7 +48,8 @@ std::vector<std::int64_t> rebatch_sizes(std::int64_t size, std::int64_t full,
 /// `size`. `full` is the size of the largest batch so far in this epoch.
 using PieceSizes = std::function<std::vector<std::int64_t>(std::int64_t size, std::int64_t full)>;
 
-/// How a worker splits its batches under a policy; null if each batch is one step, as with kData.
+/// How a worker splits its batches under a policy; null if each batch is one step, as with kData
+/// and in workers that are independent.
 /// `layout` is complete (`with_replicas`).
 PieceSizes piece_sizes(AutoShardPolicy policy, const WorkerLayout& layout);
 

@@ -58,6 +58,9 @@ PerReplica<B> split_for_replicas(const B& batch, const ReplicaRange& replicas,
 /// in each step they agree on who still has data. The first `next` is always a collective: the
 /// workers compare their inputs (`check_same_input`).
 ///
+/// Workers without collectives (`StrategyParts::worker`) agree on nothing: each iterates over its
+/// part of the data, fails, ends and saves its position alone.
+///
 /// An error in one worker's data is thrown unchanged in that worker, and fails the step for all:
 /// the others throw kAborted naming that worker, from `next` if it is a collective, or else from
 /// the `Strategy::run` that waits for its gradients. The step's batches count as read.
@@ -158,7 +161,8 @@ class DistributedDataset {
     return iterator(DistributedIteratorOptions{.cancel = std::move(cancel)});
   }
 
-  /// The number of global batches in one epoch, data::kInfinite or data::kUnknown. It is unknown if
+  /// The number of global batches in one epoch (of this worker, if workers share no collectives),
+  /// data::kInfinite or data::kUnknown. It is unknown if
   /// workers have their own data: the worker with the most data decides the number of steps.
   std::int64_t cardinality() const { return input_.cardinality(); }
 

@@ -15,6 +15,10 @@
 namespace brigade::distribute {
 
 /// How the workers of a job divide one dataset among themselves (TensorFlow: AutoShardPolicy).
+///
+/// Workers that share no collectives (`StrategyParts::worker`) do not split batches between them:
+/// with kFile and kHint each takes the batches of its own shard, with kData every N-th batch of N
+/// workers, with kOff all batches.
 enum class AutoShardPolicy {
   /// kFile if the dataset has at least one file per worker and no transform that counts elements
   /// (`take`, `skip`, an endless `repeat`, dropped remainders), which each worker would do
@@ -34,7 +38,8 @@ enum class AutoShardPolicy {
   kData,
   /// As kFile, but the dataset is sharded at its `shard_hint()`.
   kHint,
-  /// Every worker trains on all data: each example is used once per worker.
+  /// Every worker trains on all data: each example is used once per worker. In workers without
+  /// collectives a shuffle without a seed has another order in each.
   kOff,
 };
 
@@ -118,6 +123,13 @@ struct WorkerLayout {
   std::shared_ptr<comm::Communicator> workers = nullptr;
   /// This worker's step progress, which the other workers see; null if there is only one worker.
   std::shared_ptr<comm::StepProgress> progress = nullptr;
+  /// Whether the workers share no collectives (`StrategyParts::worker`): nothing is compared or
+  /// agreed, each worker's batches are whole global batches for its own replicas, and a worker
+  /// whose data ends does not end the others.
+  bool is_independent = false;
+
+  /// The index of this worker's first replica among those of all workers, for random numbers.
+  int first_stream() const { return is_independent ? worker * replicas.local : replicas.first; }
 };
 
 /// With one worker: its layout, with `replicas` replicas. With several: `layout` unchanged.

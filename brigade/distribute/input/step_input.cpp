@@ -8,11 +8,13 @@
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/random.h"
 #include "brigade/base/strings.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/concurrency/staging_thread.h"
 #include "brigade/data/core/iterator.h"
 #include "brigade/data/runtime/autotune.h"
+#include "brigade/data/transforms/shard.h"
 #include "brigade/distribute/device_transfer.h"
 #include "brigade/distribute/input/input_coordinator.h"
 #include "brigade/distribute/replica_context.h"
@@ -29,7 +31,8 @@ std::int64_t DistributedInput::cardinality() const {
   }
   const bool all_iterate_alike = kind == BatchKind::kGlobal && policy == AutoShardPolicy::kData;
   if (elements == 0 || all_iterate_alike) return elements;
-  if (layout.num_workers > 1) return data::kUnknown;
+  if (layout.is_independent ? has_shard() : layout.num_workers > 1) return data::kUnknown;
+  if (is_split()) return elements;
   if (datasets.size() > 1) return elements;
   const auto replicas = static_cast<std::int64_t>(devices.size());
   return (elements + replicas - 1) / replicas;
@@ -42,6 +45,12 @@ DistributedInput resolved(DistributedInput input) {
     input.policy =
         auto_shard_for(input.layout, input.options.auto_shard, input.datasets.front()->sharding());
   input.layout = with_replicas(std::move(input.layout), static_cast<int>(input.devices.size()));
+  const WorkerLayout& layout = input.layout;
+  if (layout.is_independent && input.kind == BatchKind::kGlobal &&
+      input.policy == AutoShardPolicy::kData) {
+    input.datasets.front() =
+        data::make_shard(std::move(input.datasets.front()), layout.num_workers, layout.worker);
+  }
   return input;
 }
 
@@ -59,6 +68,15 @@ data::Tuning input_tuning(std::span<const c10::Device> replicas, std::size_t pip
 }
 
 namespace {
+
+/// The seed of a worker's iterators. Workers that are independent and read the same data read it in
+/// different orders: in the same order they would compute the same gradients.
+std::uint64_t seed_of(const DistributedInput& input, std::uint64_t seed) {
+  const bool reads_all =
+      input.kind == BatchKind::kPerReplica || input.policy == AutoShardPolicy::kOff;
+  const bool is_mixed = input.layout.is_independent && reads_all && input.layout.worker > 0;
+  return is_mixed ? base::mix_seed(seed, static_cast<std::uint64_t>(input.layout.worker)) : seed;
+}
 
 /// The parts of `batch` for the replicas `first`, `first + 1`, ... of `total`.
 std::vector<std::any> parts_for(const BatchOps& ops, const std::any& batch,
@@ -227,7 +245,8 @@ class StepInput::Impl {
         depth_(static_cast<std::size_t>(batches_ahead(input.options, input.devices))),
         cancellation_(depth_ > 0 ? start.cancel : std::nullopt),
         transfer_(input.ops, input.devices, input.options, input.function, depth_ > 0),
-        seed_(start.seed) {
+        seed_(seed_of(input, start.seed)) {
+    start.seed = seed_;
     if (depth_ > 0) start.cancel = cancellation_.token();
     start.shard = shard_of(input.layout, input.policy);
     // Workers that each take a part of every batch must make identical batches.
@@ -443,7 +462,7 @@ class StepInput::Impl {
     ReplicaRange own{.first = input_.layout.replicas.first,
                      .local = count,
                      .total = input_.layout.replicas.total};
-    if (input_.policy == AutoShardPolicy::kOff) {
+    if (input_.policy == AutoShardPolicy::kOff && !input_.layout.is_independent) {
       own = {.first = 0, .local = count, .total = count};
       step.examples.global *= input_.layout.num_workers;  // every worker trains on all examples
     }
@@ -466,7 +485,7 @@ class StepInput::Impl {
   }
   ReplicaBatchId id_of(std::size_t local, std::uint64_t step) const {
     return {.seed = seed_,
-            .replica = input_.layout.replicas.first + static_cast<int>(local),
+            .replica = input_.layout.first_stream() + static_cast<int>(local),
             .epoch = epoch(),
             .step = step};
   }

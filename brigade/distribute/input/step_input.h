@@ -53,12 +53,15 @@ struct DistributedInput {
     return policy == AutoShardPolicy::kFile || policy == AutoShardPolicy::kHint;
   }
   /// Whether each batch is split among all replicas, instead of being one replica's batch.
-  bool is_split() const { return kind == BatchKind::kGlobal && !has_shard(); }
+  bool is_split() const {
+    return kind == BatchKind::kGlobal && (layout.is_independent || !has_shard());
+  }
   /// See `DistributedDataset::cardinality`.
   std::int64_t cardinality() const;
 };
 
-/// `input` with its policy and layout resolved. Throws kInvalidArgument if there is no dataset, or
+/// `input` with its policy and layout resolved; for a worker that is independent, under kData, with
+/// this worker's batches of the dataset. Throws kInvalidArgument if there is no dataset, or
 /// if the options do not suit the datasets.
 DistributedInput resolved(DistributedInput input);
 

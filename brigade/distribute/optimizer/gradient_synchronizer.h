@@ -74,24 +74,31 @@ class GradientSynchronizer {
   /// it.
   virtual GradientReadyListener* ready_listener() { return nullptr; }
 
-  /// By how much the loss of a mean over this process's examples is weighted: less than 1 if others,
-  /// with which it shares no collectives, add their gradients to the same update.
+  /// By how much the loss of a mean over this process's examples is weighted: less than 1 if
+  /// others, with which it shares no collectives, add their gradients to the same update.
   virtual double loss_weight() const { return 1.0; }
 
-  /// For variables whose true values are elsewhere (parameter servers). `fetch_state` copies values,
-  /// slots and numbers of updates into the optimizer's state and variables; `store_state` is called
-  /// when they were restored here, and copies them to where they belong. Both outside of runs.
+  /// Updates the variables with `sums`, outside of replicas, on one thread, if their true values
+  /// are elsewhere, and returns true. False: the caller updates them (`apply_everywhere`).
+  virtual bool apply_outside(std::span<const at::Tensor> /*sums*/) { return false; }
+
+  /// For variables whose true values are elsewhere (parameter servers). `fetch_state` copies
+  /// values, slots and numbers of updates into the optimizer's state and variables; `store_state`
+  /// is called when they were restored here, and copies them to where they belong. Both outside of
+  /// runs.
   virtual void fetch_state() {}
   virtual void store_state() {}
   /// The job's number of updates, if workers without collectives count together. `store_state`
-  /// stores `step` as well.
+  /// stores it as well. Replicas call it after `apply`, and all get the same number.
   virtual std::optional<std::int64_t> global_step() const { return std::nullopt; }
   /// The number that the next `store_state` stores.
   virtual void set_global_step(std::int64_t /*step*/) {}
-  /// `OptimizerState::set_learning_rate` was called.
+  /// The optimizer's learning rate was set, or restored: this is what it is now. Called also if it
+  /// did not change. Outside of runs.
   virtual void set_learning_rate(double /*rate*/) {}
 
-  /// Called before every run, before any replica runs. May wait.
+  /// Called before every run, before any replica runs. May wait. If it throws, no replica runs and
+  /// `end_step` is not called: the step has not begun.
   virtual void begin_step() {}
   /// Called after every run, when all replicas have returned. Clears what a failed step has left.
   /// `replicas` is the replicas' own outcome. Returns kFailed also if only the gradients of the

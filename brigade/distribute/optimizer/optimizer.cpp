@@ -172,7 +172,11 @@ struct Optimizer::Shared {
     if (replica == 0 && progress()) progress()->count_update();
     if (!global_step) return;
     const at::NoGradGuard no_grad;
-    global_step->component(replica).add_(1);
+    if (const auto of_job = synchronizer->global_step()) {
+      global_step->component(replica).fill_(*of_job);
+    } else {
+      global_step->component(replica).add_(1);
+    }
     global_step->mark_updated(replica);
   }
 
@@ -186,6 +190,12 @@ struct Optimizer::Shared {
     GradientAccumulator& accumulator = replicas[static_cast<std::size_t>(replica)]->accumulator;
     if (replica == 0 && progress()) progress()->add_micro_batches(-accumulator.micro_batches());
     accumulator.clear();
+  }
+
+  /// The weight of a loss in a step. Others add their gradients of means to the same update, if
+  /// workers share no collectives.
+  double weighted(double weight) const {
+    return is_mean() ? weight * synchronizer->loss_weight() : weight;
   }
 
   /// The progress that the other processes compare with theirs; null for a single process.
@@ -230,10 +240,10 @@ void Optimizer::minimize(const at::Tensor& loss, LossScale scale) const {
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalize::kLater);
   shared_->join_backward(context.local_id, objective);
-  shared_->add_micro_batch(
-      context.local_id,
-      backward(context.local_id, objective.loss, objective.weight(), EagerReduction::kNo),
-      objective);
+  shared_->add_micro_batch(context.local_id,
+                           backward(context.local_id, objective.loss,
+                                    shared_->weighted(objective.weight()), EagerReduction::kNo),
+                           objective);
   if (micro_batches() >= shared_->accumulate) return apply_accumulated(context);
   run_scheduled_updates();
 }
@@ -250,7 +260,8 @@ Gradients Optimizer::gradients_of(const at::Tensor& loss, LossScale scale,
   shared_->join_backward(context.local_id, objective);
   const auto examples = static_cast<double>(objective.global_examples.value_or(1));
   return {state_->variables(),
-          backward(context.local_id, objective.loss, objective.weight(examples), eager),
+          backward(context.local_id, objective.loss, shared_->weighted(objective.weight(examples)),
+                   eager),
           GradientState::kLocal, context.step()};
 }
 
@@ -328,7 +339,7 @@ void Optimizer::apply_outside(GradientState state, std::span<const at::Tensor> v
     for (const variables::Variable& variable : state_->variables())
       variable.check_untouched(static_cast<int>(replica));
   }
-  apply_everywhere(*state_, values);
+  if (!shared_->synchronizer->apply_outside(values)) apply_everywhere(*state_, values);
   for (std::size_t replica = 0; replica < shared_->replicas.size(); ++replica)
     shared_->count_update(static_cast<int>(replica));
 }
@@ -401,13 +412,15 @@ int Optimizer::micro_batches() const {
 }
 
 std::int64_t Optimizer::updates() const {
-  return shared_->replicas[asking_replica()]->updates;
+  const auto of_job = shared_->synchronizer->global_step();
+  return of_job.value_or(shared_->replicas[asking_replica()]->updates);
 }
 
 void Optimizer::set_learning_rate(double rate) const {
   check_state(in_cross_replica_context(),
               "Set the learning rate outside of Strategy::run: all replicas share it.");
   state_->set_learning_rate(rate);
+  shared_->synchronizer->set_learning_rate(rate);
 }
 
 std::vector<std::string> Optimizer::restore(std::string_view name,
@@ -416,6 +429,7 @@ std::vector<std::string> Optimizer::restore(std::string_view name,
   check_state(in_cross_replica_context(),
               "Restore an optimizer outside of Strategy::run: all replicas share it.");
   std::vector<std::string> lacking = state_->restore(name, saved, missing);
+  shared_->synchronizer->set_learning_rate(state_->learning_rate());
   discard();
   return lacking;
 }

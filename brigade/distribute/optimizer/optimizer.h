@@ -30,8 +30,9 @@ struct OptimizerOptions {
   /// uneven they are. Call `flush` after the last batch.
   int accumulate = 1;
   /// An int64 variable that counts updates (not micro-batches). Every replica counts in its own
-  /// component, so nothing is sent. TensorFlow: the global_step argument of minimize and
-  /// apply_gradients.
+  /// component, so nothing is sent; if workers without collectives count together
+  /// (`Strategy::global_step`), each update sets it to the job's number. TensorFlow: the
+  /// global_step argument of minimize and apply_gradients.
   std::optional<variables::Variable> global_step = std::nullopt;
 };
 
@@ -101,7 +102,8 @@ class Optimizer {
   bool is_update_step() const { return micro_batches() == 0; }
   /// How many micro-batches are accumulated and not applied yet.
   int micro_batches() const;
-  /// The number of updates since this optimizer was made, by any call.
+  /// The number of updates since this optimizer was made, by any call; the job's number, if workers
+  /// without collectives count together.
   std::int64_t updates() const;
 
   /// The learning rate of the update rule; groups with a separate rate keep theirs. Outside `run`
