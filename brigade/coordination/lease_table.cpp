@@ -17,6 +17,16 @@ Incarnation LeaseTable::grant(const std::string& task, Time now) {
   return {.task = task, .number = entry.incarnation};
 }
 
+bool LeaseTable::reclaim(const Incarnation& holder, Time now) {
+  check_argument(holder.number >= 1,
+                 base::str_cat("Incarnation ", holder.number, " of ", holder.task,
+                               " is reclaimed: they count from 1."));
+  const auto known = tasks_.find(holder.task);
+  if (known != tasks_.end() && known->second.incarnation > holder.number) return false;
+  tasks_[holder.task] = {.incarnation = holder.number, .expires = now + term_};
+  return true;
+}
+
 bool LeaseTable::renew(const Incarnation& holder, Time now) {
   if (!is_held(holder)) return false;
   std::optional<Time>& expires = tasks_.at(holder.task).expires;

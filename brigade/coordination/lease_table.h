@@ -36,9 +36,9 @@ class LeaseTable {
   /// Gives `task` a lease with the next incarnation, from 1. A lease that it holds ends, without
   /// being reported by `expire`: the new incarnation says that the old one is gone.
   Incarnation grant(const std::string& task, Time now);
-  /// Gives `holder` a lease on the incarnation that it has: after a restart of the table, at a table
-  /// that did not give it, or after its lease has ended. False, and nothing changes, if the task has
-  /// a later incarnation. Throws kInvalidArgument below 1.
+  /// Gives `holder` a lease on the incarnation that it has: after a restart of the table, at a
+  /// table that did not give it, or after its lease has ended. False, and nothing changes, if the
+  /// task has a later incarnation. Throws kInvalidArgument below 1.
   bool reclaim(const Incarnation& holder, Time now);
   /// Extends a lease to `now` plus the term: true, or false if it ended or was replaced. Then the
   /// task's program must stop what it does.

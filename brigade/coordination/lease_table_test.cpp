@@ -69,6 +69,32 @@ TEST(LeaseTable, NoIncarnationIsGivenTwiceOverARestart) {
   EXPECT_EQ(restarted.grant("worker:0", at(2)).number, 4);
 }
 
+TEST(LeaseTable, ALifeThatGoesOnReclaimsItsIncarnation) {
+  LeaseTable restarted(milliseconds(100));
+  const Incarnation worker{"worker:0", 3};
+  EXPECT_TRUE(restarted.reclaim(worker, at(0))) << "another table gave it";
+  EXPECT_TRUE(restarted.is_held(worker));
+  EXPECT_EQ(restarted.next_expiry(), at(100));
+  EXPECT_EQ(restarted.expire(at(100)), std::vector{worker});
+  EXPECT_TRUE(restarted.reclaim(worker, at(150))) << "late, but nobody has replaced it";
+  EXPECT_TRUE(restarted.renew(worker, at(200)));
+  EXPECT_EQ(restarted.grant("worker:0", at(210)).number, 4);
+}
+
+TEST(LeaseTable, WhoWasReplacedReclaimsNothing) {
+  LeaseTable leases(milliseconds(100));
+  const Incarnation before = leases.grant("worker:0", at(0));
+  EXPECT_TRUE(leases.reclaim({"worker:0", 5}, at(10))) << "a later one, which another table gave";
+  EXPECT_FALSE(leases.is_held(before));
+  EXPECT_FALSE(leases.reclaim(before, at(20)));
+  EXPECT_EQ(leases.next_expiry(), at(110)) << "the refusal changed nothing";
+  leases.release({"worker:0", 5});
+  EXPECT_FALSE(leases.reclaim({"worker:0", 4}, at(30))) << "its successor has finished";
+  EXPECT_THROW(leases.reclaim({"worker:0", 0}, at(30)), Error);
+  EXPECT_THROW(leases.reclaim({"worker:1", -1}, at(30)), Error);
+  EXPECT_EQ(leases.grant("worker:1", at(40)).number, 1);
+}
+
 TEST(LeaseTable, RejectsATermThatIsNotPositive) {
   EXPECT_THROW(LeaseTable(milliseconds(0)), Error);
 }

@@ -51,6 +51,11 @@ void PushLedger::admit(int worker, std::int64_t incarnation) {
   if (!is_new && incarnation > entry->second.incarnation) entry->second = {incarnation, 0};
 }
 
+std::int64_t PushLedger::incarnation(int worker) const {
+  const auto known = workers_.find(worker);
+  return known == workers_.end() ? 0 : known->second.incarnation;
+}
+
 std::int64_t PushLedger::last_applied(int worker) const {
   const auto known = workers_.find(worker);
   return known == workers_.end() ? 0 : known->second.number;

@@ -43,6 +43,8 @@ class PushLedger {
   /// not newer changes nothing. Throws kInvalidArgument if either is negative.
   void admit(int worker, std::int64_t incarnation);
 
+  /// The latest incarnation of the worker that pushed or was admitted; 0 if none was.
+  std::int64_t incarnation(int worker) const;
   /// The number of the worker's last push that was applied; 0 before its first.
   std::int64_t last_applied(int worker) const;
 

@@ -90,6 +90,17 @@ TEST(PushLedger, ABadStateIsRejectedAndChangesNothing) {
   EXPECT_EQ(ledger.last_applied(2), 1);
 }
 
+TEST(PushLedger, KnowsEachWorkersLatestIncarnation) {
+  PushLedger ledger;
+  EXPECT_EQ(ledger.incarnation(1), 0);
+  ledger.record(push(1, 1, 2));
+  EXPECT_EQ(ledger.incarnation(1), 2);
+  ledger.admit(1, 4);
+  ledger.admit(1, 3);
+  EXPECT_EQ(ledger.incarnation(1), 4);
+  EXPECT_EQ(ledger.incarnation(0), 0);
+}
+
 /// Messages are lost, repeated and late, workers restart at any moment: what is applied is still
 /// each incarnation's pushes from 1 without a gap.
 TEST(PushLedger, NoOrderOfMessagesAppliesAPushTwiceOrOutOfOrder) {

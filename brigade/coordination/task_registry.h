@@ -36,8 +36,9 @@ class TaskRegistry {
   };
   /// A task joins: with `incarnation` 0 a new life, which gets the next incarnation; otherwise that
   /// life, here for the first time or again. From now on `token` proves its calls; tokens of its
-  /// earlier joins, and of earlier incarnations, are void. Throws kInvalidArgument for a negative
-  /// incarnation.
+  /// earlier joins, and of earlier incarnations, are void. A chief that joins again has not
+  /// finished. Throws kInvalidArgument for a negative incarnation, and for a token that is empty or
+  /// another task's; then nothing changes.
   Joined join(const std::string& task, std::int64_t incarnation, const std::string& token,
               Time now);
 
