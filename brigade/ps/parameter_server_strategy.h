@@ -10,6 +10,7 @@
 #include "brigade/cluster/cluster_config.h"
 #include "brigade/cluster/cluster_key.h"
 #include "brigade/concurrency/cancel_token.h"
+#include "brigade/device/device_functions.h"
 #include "brigade/device/placement.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/ps/parameter_client.h"
@@ -25,14 +26,21 @@ struct ParameterServerOptions {
   int threads_per_replica = 1;
   /// Allows more replicas on CPU than cores without a warning; see `device::DiscoveryOptions`.
   bool allow_oversubscription = false;
-  /// The seed of all randomness of the job; must be equal in all workers.
+  /// The seed of all randomness of the job; must be equal in all workers. It is not compared: with
+  /// different seeds workers would differ in the initial values of variables that are not trained.
   std::uint64_t seed = 0;
   UpdateMode mode = UpdateMode::kAsync;
   /// kBounded: the steps by which a worker may be ahead of the slowest.
   std::int64_t staleness = 0;
-  /// kSync: the workers whose gradients a step does not wait for.
+  /// kSync: the workers whose gradients a step does not wait for. A step adds the gradients of the
+  /// others, each weighted by 1 / (workers - backup_workers), so their batches should be equally
+  /// large.
   int backup_workers = 0;
-  /// A wait for a replica of the same process fails, naming the replica, after this time.
+  /// Chooses the server of each trainable variable; must be the same in all workers. Unset: round
+  /// robin, in the order of creation.
+  device::PlacementStrategy ps_strategy = {};
+  /// A wait for a replica of the same process fails, naming the replica, after this time; with
+  /// several replicas also the wait of kSync for the other workers.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// How long a server may be away.
   std::chrono::milliseconds server_timeout = std::chrono::minutes(5);
@@ -51,11 +59,19 @@ struct ParameterServerOptions {
 /// with every update that it acknowledged. The chief (`chief:0`, or `worker:0`) initializes and
 /// saves.
 ///
-/// Trainable variables live on the servers, assigned in rotation in the order of their creation,
-/// and every worker has a copy, which each step updates. Variables that are not trained (batch
-/// norm's statistics, metrics) stay in each worker; a checkpoint has the chief's. Reductions
-/// (`Strategy::reduce`, metrics) are over a worker's own replicas. The optimizer's `updates` and
-/// the global step of sessions count the updates of all workers.
+/// The variables of the optimizer live on the servers, and every worker has a copy, which each step
+/// updates. Variables that are not trained (batch norm's statistics, metrics) stay in each worker;
+/// a checkpoint has the chief's. Reductions (`Strategy::reduce`, metrics) and clipping by the
+/// global norm are over a worker's own replicas. The optimizer's `updates` and the global step of
+/// sessions count the updates of all workers. The chief's learning rate and parameter groups count;
+/// other workers' are not used.
+///
+/// With kAsync a step ends with the values after the worker's own push. With kSync it ends when the
+/// update of all was made, so that all workers have the same values after it, and the bits are
+/// those of MultiWorkerMirroredStrategy. Stop training by the global step: a worker that stops
+/// earlier than others is missing in their steps.
+///
+/// A strategy has one optimizer; a second is refused with kUnimplemented.
 ///
 /// TensorFlow: tf.distribute.experimental.ParameterServerStrategy, and between-graph replication
 /// with tf.train.replica_device_setter.

@@ -1,0 +1,108 @@
+#include "brigade/ps/parameter_server_strategy.h"
+
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/cluster/resolver.h"
+#include "brigade/ps/remote_service.h"
+#include "brigade/ps/remote_synchronizer.h"
+
+namespace brigade::ps {
+
+namespace {
+
+constexpr const char* kServers = "ps";
+
+void check_cluster(const cluster::ClusterConfig& cluster) {
+  check_argument(cluster.task.job != kServers,
+                 base::str_cat("This process is ", cluster.task,
+                               ", a parameter server, which trains no model: run a Server and its "
+                               "join() there, or the command `brigade ps`."));
+  check_argument(cluster.rank >= 0,
+                 base::str_cat("This process is ", cluster.task,
+                               ", which does not train: ParameterServerStrategy is for the chief "
+                               "and the workers. An evaluator evaluates checkpoints, with a "
+                               "strategy of its own devices."));
+  check_argument(
+      cluster.cluster.num_tasks(kServers) > 0,
+      base::str_cat("The cluster has no job \"ps\" (", cluster.source,
+                    "), and ParameterServerStrategy keeps its variables there: list the addresses "
+                    "of the parameter servers, or use MultiWorkerMirroredStrategy."));
+}
+
+JobConfig job_of(const ParameterServerOptions& options, int workers) {
+  const bool is_bounded = options.mode == UpdateMode::kBounded;
+  const bool is_sync = options.mode == UpdateMode::kSync;
+  check_argument(options.staleness >= 0 && (is_bounded || options.staleness == 0),
+                 base::str_cat("ParameterServerOptions::staleness is ", options.staleness,
+                               ": it is 0 or more with UpdateMode::kBounded, and 0 otherwise."));
+  const bool has_backups = options.backup_workers != 0;
+  check_argument(
+      !has_backups || (is_sync && options.backup_workers > 0 && options.backup_workers < workers),
+      base::str_cat("ParameterServerOptions::backup_workers is ", options.backup_workers,
+                    ": with UpdateMode::kSync and ", workers, " workers it is 0 to ", workers - 1,
+                    ", and 0 in other modes."));
+  JobConfig job{.mode = options.mode, .staleness = options.staleness};
+  if (is_sync)
+    job.sync = {.replicas_to_aggregate = workers - options.backup_workers,
+                .total_replicas = workers};
+  return job;
+}
+
+std::vector<std::unique_ptr<ParameterService>> connect_all(
+    const cluster::ClusterConfig& cluster, const std::optional<cluster::ClusterKey>& key) {
+  check_cluster(cluster);
+  std::vector<std::unique_ptr<ParameterService>> servers;
+  for (const int index : cluster.cluster.task_indices(kServers)) {
+    servers.push_back(
+        connect(cluster.cluster.task_address({.job = kServers, .index = index}), key));
+  }
+  return servers;
+}
+
+distribute::StrategyParts parts_of(const cluster::ClusterConfig& cluster,
+                                   std::vector<std::unique_ptr<ParameterService>> servers,
+                                   const ParameterServerOptions& options) {
+  check_cluster(cluster);
+  const auto listed = static_cast<std::size_t>(cluster.cluster.num_tasks(kServers));
+  check_argument(servers.size() == listed,
+                 base::str_cat("ParameterServerStrategy got ", servers.size(),
+                               " connections, and the cluster has ", listed,
+                               " parameter servers: give one for each."));
+  const JobConfig job = job_of(options, cluster.world_size);
+  const device::DiscoveryOptions discovery{
+      .threads_per_cpu = options.threads_per_replica,
+      .allow_oversubscription = options.allow_oversubscription};
+  std::vector<std::string> names = options.devices;
+  if (names.empty() && device::available_gpus(discovery).empty()) names = {"cpu:0"};
+  distribute::StrategyParts parts =
+      distribute::mirrored_parts("parameter_server", distribute::choose_devices(names, discovery));
+  parts.worker = {.index = cluster.rank, .count = cluster.world_size};
+  parts.seed = options.seed;
+  parts.placement = options.placement;
+  parts.timeout = options.timeout;
+  auto client = std::make_shared<ParameterClient>(
+      cluster.task, std::move(servers),
+      ParameterClientOptions{.server_timeout = options.server_timeout, .cancel = options.cancel});
+  parts.synchronizer = remote_synchronizer(
+      std::move(client),
+      {.job = job, .is_chief = cluster.is_chief(), .ps_strategy = options.ps_strategy});
+  return parts;
+}
+
+}  // namespace
+
+ParameterServerStrategy::ParameterServerStrategy(ParameterServerOptions options)
+    : ParameterServerStrategy(cluster::resolve_cluster(), std::move(options)) {}
+
+ParameterServerStrategy::ParameterServerStrategy(const cluster::ClusterConfig& cluster,
+                                                 ParameterServerOptions options)
+    : ParameterServerStrategy(cluster, connect_all(cluster, options.key), options) {}
+
+ParameterServerStrategy::ParameterServerStrategy(
+    const cluster::ClusterConfig& cluster, std::vector<std::unique_ptr<ParameterService>> servers,
+    ParameterServerOptions options)
+    : Strategy(parts_of(cluster, std::move(servers), options)) {}
+
+}  // namespace brigade::ps

@@ -1,0 +1,312 @@
+#include "brigade/ps/remote_synchronizer.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/printable.h"
+#include "brigade/base/strings.h"
+#include "brigade/comm/local/reduce_kernel.h"
+#include "brigade/distribute/cross_replica_call.h"
+
+namespace brigade::ps {
+
+namespace {
+
+using distribute::GradientState;
+using variables::Variable;
+
+std::vector<c10::Device> devices_of_replicas(const optim::OptimizerState& state) {
+  const Variable& variable = state.variables().front();
+  std::vector<c10::Device> devices;
+  for (int replica = 0; replica < variable.num_components(); ++replica)
+    devices.push_back(variable.component(replica).device());
+  return devices;
+}
+
+std::vector<PlacedVariable> placement_of(const optim::OptimizerState& state, int servers,
+                                         device::PlacementStrategy ps_strategy) {
+  if (!ps_strategy) ps_strategy = device::round_robin_strategy(servers);
+  std::vector<PlacedVariable> placement;
+  for (const Variable& variable : state.variables()) {
+    const int server =
+        ps_strategy({.name = variable.name(),
+                     .kind = device::PlacedKind::kVariable,
+                     .bytes = static_cast<std::int64_t>(variable.component(0).nbytes())});
+    if (server < 0 || server >= servers) {
+      throw Error(
+          ErrorCode::kOutOfRange,
+          base::str_cat("ps_strategy placed variable ", base::quoted(variable.name()),
+                        " on server ", server, ", and the servers are 0 to ", servers - 1, "."));
+    }
+    placement.push_back({.name = variable.name(), .server = server});
+  }
+  return placement;
+}
+
+/// In this process's memory on the CPU, not shared with the variable.
+at::Tensor host_copy(const at::Tensor& value) {
+  return value.detach()
+      .to(at::TensorOptions(at::kCPU), /*non_blocking=*/false, /*copy=*/true)
+      .contiguous();
+}
+
+/// One master's part of a variable, or of anything else with the layout of its storage.
+at::Tensor part_of(const at::Tensor& flat, const Variable& variable) {
+  return flat.narrow(0, variable.offset(), variable.numel()).view(variable.shape());
+}
+
+class RemoteSynchronizer final : public distribute::GradientSynchronizer {
+ public:
+  RemoteSynchronizer(const distribute::SynchronizerContext& context,
+                     std::shared_ptr<ParameterClient> client,
+                     const RemoteSynchronizerOptions& options)
+      : state_(context.state),
+        client_(std::move(client)),
+        job_(options.job),
+        is_chief_(options.is_chief),
+        placement_(placement_of(*state_, client_->num_servers(), options.ps_strategy)),
+        replicas_(context.group->world_size()),
+        call_(context.group, devices_of_replicas(*state_), {}),
+        local_(distribute::make_replica_synchronizer(context)) {
+    const at::NoGradGuard no_grad;
+    if (is_chief_) is_in_progress_ = client_->create(creations(), placement_, state_->rule(), job_);
+    if (is_in_progress_) step_ = client_->step();
+    if (!is_in_progress_) servers_rate_ = state_->rule().defaults().learning_rate;
+  }
+
+  void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
+    const at::NoGradGuard no_grad;
+    const bool is_local = state == GradientState::kLocal;
+    const std::string_view call = is_local ? "apply_gradients" : "apply_gradients (aggregated)";
+    call_.run(replica, {.name = call}, gradients,
+              [&] { push(is_local ? sums_of_replicas() : on_host(gradients)); });
+    refresh(replica);
+  }
+
+  bool apply_outside(std::span<const at::Tensor> sums) override {
+    const at::NoGradGuard no_grad;
+    begin_step();
+    push(on_host(sums));
+    refresh_all();
+    return true;
+  }
+
+  std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) override {
+    return local_->aggregate(replica, gradients);
+  }
+
+  double loss_weight() const override {
+    return job_.mode == UpdateMode::kSync ? 1.0 / job_.sync.replicas_to_aggregate : 1.0;
+  }
+
+  void begin_step() override {
+    const at::NoGradGuard no_grad;
+    start();
+    if (may_push_) return;
+    await_permission();
+    refresh_all();
+  }
+
+  void fetch_state() override {
+    if (has_own_values()) return;
+    const at::NoGradGuard no_grad;
+    start();
+    const std::vector<NamedState> states = client_->states();
+    for (std::size_t i = 0; i < states.size(); ++i) write(i, states[i].state);
+    refresh_all();
+  }
+
+  void store_state() override {
+    const at::NoGradGuard no_grad;
+    if (has_own_values()) return assign_all();
+    fetch_state();
+    if (!is_chief_) return;
+    base::log_info(base::str_cat("The job is in progress on the parameter servers at step ", step_,
+                                 ": the chief continues with their values, not with those that it "
+                                 "has restored or initialized."));
+  }
+
+  std::optional<std::int64_t> global_step() const override { return step_; }
+  void set_global_step(std::int64_t step) override {
+    if (has_own_values()) step_ = step;
+  }
+
+  void set_learning_rate(double rate) override {
+    if (!is_chief_ || servers_rate_ == rate) return;
+    client_->set_learning_rate(rate);
+    servers_rate_ = rate;
+  }
+
+ private:
+  /// Whether this process's values are still to become the job's.
+  bool has_own_values() const { return is_chief_ && !is_in_progress_ && !has_started_; }
+
+  void start() {
+    if (has_started_) return;
+    if (has_own_values()) {
+      assign_all();  // variables may have been assigned since they were created
+      client_->set_ready();
+    } else if (!is_chief_) {
+      client_->wait_ready(placement_, job_);
+    }
+    write(client_->pull());
+    refresh_all();
+    has_started_ = true;
+  }
+
+  /// After it, the copy has the values that the next step begins with.
+  void await_permission() {
+    client_->begin_step();
+    // A push's values lack the updates that this worker then waited for.
+    if (job_.mode != UpdateMode::kAsync) write(client_->pull());
+    may_push_ = true;
+  }
+
+  void push(const std::vector<at::Tensor>& gradients) {
+    may_push_ = false;
+    const ParameterClient::Values after = client_->push(gradients);
+    if (job_.mode == UpdateMode::kSync) return await_permission();
+    write(after);
+  }
+
+  std::vector<at::Tensor> sums_of_replicas() const {
+    std::vector<at::Tensor> sums(state_->variables().size());
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      if (state_->is_frozen(i)) continue;
+      std::vector<at::Tensor> parts;
+      for (int replica = 0; replica < replicas_; ++replica) {
+        const at::Tensor& part = call_.published(replica)[i];
+        if (part.defined()) parts.push_back(part.to(at::kCPU));
+      }
+      if (parts.size() == 1) sums[i] = parts.front();
+      if (parts.size() > 1) sums[i] = comm::combine_in_order(parts, comm::ReduceOp::kSum);
+    }
+    return sums;
+  }
+
+  std::vector<at::Tensor> on_host(std::span<const at::Tensor> gradients) const {
+    std::vector<at::Tensor> there(gradients.size());
+    for (std::size_t i = 0; i < there.size(); ++i) {
+      if (gradients[i].defined() && !state_->is_frozen(i)) there[i] = gradients[i].to(at::kCPU);
+    }
+    return there;
+  }
+
+  void write(const ParameterClient::Values& values) {
+    for (std::size_t i = 0; i < values.values.size(); ++i)
+      write(i, values.values[i].value, values.values[i].updates);
+    step_ = values.step;
+  }
+
+  void write(std::size_t variable, const Parameter::State& state) {
+    write(variable, state.value, state.updates);
+    for (std::size_t slot = 0; slot < state.slots.size(); ++slot) {
+      for (int master = 0; master < masters(variable); ++master)
+        state_->slot(variable, slot, master).copy_(state.slots[slot]);
+    }
+  }
+
+  /// The copies that replicas read are refreshed later.
+  void write(std::size_t variable, const at::Tensor& value, std::int64_t updates) {
+    const Variable& own = state_->variables()[variable];
+    check_form(own, value);
+    const at::AutoDispatchBelowADInplaceOrView below;  // versions are bumped in `refresh`
+    for (int master = 0; master < masters(variable); ++master)
+      part_of(own.storage()->master(master), own).copy_(value);
+    state_->set_step(variable, updates);
+  }
+
+  static void check_form(const Variable& own, const at::Tensor& value) {
+    if (value.sizes() == own.shape() && value.scalar_type() == own.dtype()) return;
+    throw Error(
+        ErrorCode::kFailedPrecondition,
+        base::str_cat("Variable ", base::quoted(own.name()), " is ", at::toString(own.dtype()),
+                      own.shape(), " here and ", at::toString(value.scalar_type()), value.sizes(),
+                      " on the parameter servers: run the program that the job's chief "
+                      "runs, or start the servers with empty folders."));
+  }
+
+  /// Called by the replica's thread in a run.
+  void refresh(int replica) {
+    for (const auto& storage : state_->storages()) storage->refresh(replica);
+    for (const Variable& variable : state_->variables()) variable.mark_updated(replica);
+  }
+
+  void refresh_all() {
+    for (int replica = 0; replica < replicas_; ++replica) refresh(replica);
+  }
+
+  int masters(std::size_t variable) const {
+    return state_->variables()[variable].storage()->masters();
+  }
+
+  std::vector<Creation> creations() const {
+    std::vector<Creation> creations;
+    for (std::size_t i = 0; i < state_->variables().size(); ++i) {
+      const Variable& variable = state_->variables()[i];
+      creations.push_back({.name = variable.name(),
+                           .value = host_copy(variable.component(0)),
+                           .learning_rate = state_->group(i).learning_rate,
+                           .weight_decay = state_->group(i).weight_decay});
+    }
+    return creations;
+  }
+
+  void assign_all() {
+    std::vector<NamedState> states;
+    for (std::size_t i = 0; i < state_->variables().size(); ++i) {
+      const Variable& variable = state_->variables()[i];
+      Parameter::State state{
+          .value = host_copy(variable.component(0)), .slots = {}, .updates = state_->step(i)};
+      for (std::size_t slot = 0; slot < state_->rule().slots().size(); ++slot)
+        state.slots.push_back(host_copy(state_->slot(i, slot, 0)));
+      states.push_back({.name = variable.name(), .state = std::move(state)});
+    }
+    client_->assign(states, step_);
+    set_learning_rate(state_->learning_rate());  // a restored one
+  }
+
+  const std::shared_ptr<optim::OptimizerState> state_;
+  const std::shared_ptr<ParameterClient> client_;
+  const JobConfig job_;
+  const bool is_chief_;
+  const std::vector<PlacedVariable> placement_;
+  const int replicas_;
+  distribute::CrossReplicaCall call_;
+  const std::unique_ptr<distribute::GradientSynchronizer> local_;  // only its `aggregate` is used
+  bool is_in_progress_ = false;         // the job, when this chief was started
+  bool has_started_ = false;            // the copy has values of the servers
+  bool may_push_ = false;               // this worker has permission for a step
+  std::int64_t step_ = 0;               // of the job, when the copy was written
+  std::optional<double> servers_rate_;  // unset: not known
+};
+
+}  // namespace
+
+distribute::SynchronizerFactory remote_synchronizer(std::shared_ptr<ParameterClient> client,
+                                                    RemoteSynchronizerOptions options) {
+  const auto is_made = std::make_shared<bool>(false);
+  return [client = std::move(client), options = std::move(options),
+          is_made](const distribute::SynchronizerContext& context)
+             -> std::unique_ptr<distribute::GradientSynchronizer> {
+    if (*is_made) {
+      throw Error(ErrorCode::kUnimplemented,
+                  "A strategy with parameter servers has one optimizer, and a second was made: "
+                  "train all variables with one, and give groups of them their own rates "
+                  "(OptimizerOptions::groups).");
+    }
+    auto made = std::make_unique<RemoteSynchronizer>(context, client, options);
+    *is_made = true;
+    return made;
+  };
+}
+
+}  // namespace brigade::ps

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+
+#include "brigade/device/device_functions.h"
+#include "brigade/distribute/optimizer/gradient_synchronizer.h"
+#include "brigade/ps/parameter_client.h"
+#include "brigade/ps/parameter_service.h"
+
+namespace brigade::ps {
+
+struct RemoteSynchronizerOptions {
+  JobConfig job = {};
+  /// Whether this worker creates, initializes and configures the variables.
+  bool is_chief = true;
+  /// Chooses the server of each variable, called in the optimizer's order; the same in all workers.
+  /// Unset: round robin.
+  device::PlacementStrategy ps_strategy = {};
+};
+
+/// Gradients are pushed to parameter servers, which update the variables; this process has a copy
+/// of them. The gradients of the process's replicas are added in rank order, and replica 0 pushes
+/// them for all.
+///
+/// When a step ends, the copy has the values after this worker's push, with whatever other workers
+/// have pushed until then; in kSync mode the values after the step's decision, which `apply` waits
+/// for, so that every worker ends a step with the same values. `aggregate` adds the gradients of
+/// this process alone, so clipping by the global norm is by the norm of one worker's gradients.
+///
+/// The chief's variables, slots and learning rate become the job's in `store_state`, or else before
+/// its first step. Other workers wait for that, and begin with the servers' values. So does a chief
+/// that was restarted while the job was in progress: what it restored from a checkpoint is older.
+///
+/// The factory uses `client` for one optimizer, and throws kUnimplemented for a second. A step that
+/// gets values of another shape or dtype throws kFailedPrecondition, naming the variable: the job's
+/// model is another one.
+distribute::SynchronizerFactory remote_synchronizer(std::shared_ptr<ParameterClient> client,
+                                                    RemoteSynchronizerOptions options);
+
+}  // namespace brigade::ps
