@@ -15,14 +15,9 @@
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/optim/update_rule.h"
 #include "brigade/ps/parameter_service.h"
+#include "brigade/ps/server_placement.h"
 
 namespace brigade::ps {
-
-/// A variable of the job, and the server that has it.
-struct PlacedVariable {
-  std::string name;
-  int server = 0;
-};
 
 struct ParameterClientOptions {
   /// A server that cannot be reached for this long is an error; until then it is waited for, and
