@@ -80,6 +80,8 @@ function(brigade_test name)
   if(ARG_TORCH)
     target_link_libraries(${name}_tests PRIVATE brigade_torch)
     brigade_use_torch_pch(${name}_tests)
+  else()
+    brigade_compile_together(${name}_tests)
   endif()
   # Tests are compiled more often than they are run: a quarter of their compile time is the optimizer's.
   target_compile_options(${name}_tests PRIVATE $<$<CONFIG:Release>:-O1>)

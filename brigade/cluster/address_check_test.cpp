@@ -19,9 +19,9 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using testing::refusal;
-using Jobs = std::map<std::string, ClusterSpec::Tasks>;
+using SparseJobs = std::map<std::string, ClusterSpec::Tasks>;
 
-constexpr auto kPlenty = std::chrono::seconds(20);
+constexpr auto kEnough = std::chrono::seconds(20);
 
 // A port of 127.0.0.1, taken for as long as this lives.
 class LoopbackPort {
@@ -75,8 +75,8 @@ std::vector<std::string> names_without_dns(const std::string& host) {
   throw Error(ErrorCode::kNotFound, "Name or service not known");
 }
 
-AddressReport check(const std::string& host, int port, milliseconds timeout = kPlenty) {
-  const ClusterSpec cluster(Jobs{{"worker", {{3, host + ":" + std::to_string(port)}}}});
+AddressReport check(const std::string& host, int port, milliseconds timeout = kEnough) {
+  const ClusterSpec cluster(SparseJobs{{"worker", {{3, host + ":" + std::to_string(port)}}}});
   return check_addresses(cluster, timeout, names_without_dns).at(0);
 }
 
@@ -141,7 +141,7 @@ TEST(AddressCheck, AHangingLookUpDelaysNoOther) {
     return {"127.0.0.1"};
   };
   const std::string suffix = ":" + std::to_string(port.port());
-  const ClusterSpec cluster(Jobs{{"worker", {{0, "hangs" + suffix}, {1, "works" + suffix}}}});
+  const ClusterSpec cluster(SparseJobs{{"worker", {{0, "hangs" + suffix}, {1, "works" + suffix}}}});
   const auto reports = check_addresses(cluster, milliseconds(200), lookup);
   release->set_value();
   ASSERT_EQ(reports.size(), 2U);
@@ -151,7 +151,7 @@ TEST(AddressCheck, AHangingLookUpDelaysNoOther) {
 }
 
 TEST(AddressCheck, TheSystemKnowsNumbersAndThisHost) {
-  const auto addresses = look_up({"127.0.0.1", "::1"}, kPlenty);
+  const auto addresses = look_up({"127.0.0.1", "::1"}, kEnough);
   EXPECT_THAT(addresses.at("127.0.0.1").addresses, ::testing::ElementsAre("127.0.0.1"));
   EXPECT_THAT(addresses.at("::1").addresses, ::testing::ElementsAre("::1"));
 }

@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::refusal;
 
-std::string why_not(const char* text) {
+std::string address_refusal(const char* text) {
   return refusal([&] { parse_address(text); });
 }
 
@@ -24,31 +24,31 @@ TEST(Address, ReadsWhatItWrites) {
 }
 
 TEST(Address, SaysWhatIsWrong) {
-  EXPECT_EQ(why_not("a"),
+  EXPECT_EQ(address_refusal("a"),
             "INVALID_ARGUMENT: 'a' is not an address: it has no port; write host:port, or "
             "[IPv6]:port, as in worker0.example.org:2222.");
-  EXPECT_THAT(why_not(""), HasSubstr("it has no port"));
-  EXPECT_THAT(why_not("a:"), HasSubstr("it has no port"));
-  EXPECT_THAT(why_not("[::1]"), HasSubstr("it has no port"));
-  EXPECT_THAT(why_not(":1"), HasSubstr("it has no host"));
-  EXPECT_THAT(why_not("[]:1"), HasSubstr("it has no host"));
-  EXPECT_THAT(why_not("a:0"), HasSubstr("its port '0' is not a number from 1 to 65535"));
-  EXPECT_THAT(why_not("a:65536"), HasSubstr("its port '65536' is not a number"));
-  EXPECT_THAT(why_not("a:-1"), HasSubstr("its port '-1' is not a number"));
-  EXPECT_THAT(why_not("a:99999999999999999999"), HasSubstr("is not a number"));
-  EXPECT_THAT(why_not("::1:80"), HasSubstr("an IPv6 address stands in brackets"));
-  EXPECT_THAT(why_not("[::1:80"), HasSubstr("a ']' is missing"));
-  EXPECT_THAT(why_not("a b:1"), HasSubstr("no host has the character ' '"));
-  EXPECT_THAT(why_not("grpc://a:1"), HasSubstr("a protocol does not belong to it"));
+  EXPECT_THAT(address_refusal(""), HasSubstr("it has no port"));
+  EXPECT_THAT(address_refusal("a:"), HasSubstr("it has no port"));
+  EXPECT_THAT(address_refusal("[::1]"), HasSubstr("it has no port"));
+  EXPECT_THAT(address_refusal(":1"), HasSubstr("it has no host"));
+  EXPECT_THAT(address_refusal("[]:1"), HasSubstr("it has no host"));
+  EXPECT_THAT(address_refusal("a:0"), HasSubstr("its port '0' is not a number from 1 to 65535"));
+  EXPECT_THAT(address_refusal("a:65536"), HasSubstr("its port '65536' is not a number"));
+  EXPECT_THAT(address_refusal("a:-1"), HasSubstr("its port '-1' is not a number"));
+  EXPECT_THAT(address_refusal("a:99999999999999999999"), HasSubstr("is not a number"));
+  EXPECT_THAT(address_refusal("::1:80"), HasSubstr("an IPv6 address stands in brackets"));
+  EXPECT_THAT(address_refusal("[::1:80"), HasSubstr("a ']' is missing"));
+  EXPECT_THAT(address_refusal("a b:1"), HasSubstr("no host has the character ' '"));
+  EXPECT_THAT(address_refusal("grpc://a:1"), HasSubstr("a protocol does not belong to it"));
 }
 
 TEST(Address, AMessageShowsTheBeginningOfALongValue) {
   const std::string many(100'000, 'a');
   for (const std::string& text :
        {many, many + ":1", "a:" + many, "[" + many + "]:1", "a:1" + many}) {
-    EXPECT_LT(why_not(text.c_str()).size(), 1000u);
+    EXPECT_LT(address_refusal(text.c_str()).size(), 1000u);
   }
-  EXPECT_THAT(why_not((many + ":1").c_str()), HasSubstr("its host has 100000 characters"));
+  EXPECT_THAT(address_refusal((many + ":1").c_str()), HasSubstr("its host has 100000 characters"));
 }
 
 TEST(Address, PortZeroIsForListening) {

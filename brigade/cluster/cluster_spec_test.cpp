@@ -18,7 +18,7 @@ ClusterSpec example() {
   return ClusterSpec(Jobs{{"worker", {"b:1", "c:1"}}, {"chief", {"a:1"}}, {"ps", {"p:1"}}});
 }
 
-std::string why_not(const SparseJobs& jobs) {
+std::string spec_refusal(const SparseJobs& jobs) {
   return refusal([&] { ClusterSpec{jobs}; });
 }
 
@@ -57,18 +57,20 @@ TEST(ClusterSpec, WritesListsForDenseJobsAndObjectsForOthers) {
 }
 
 TEST(ClusterSpec, RefusesInvalidClusters) {
-  EXPECT_EQ(why_not({{"worker", {{0, "a:1"}, {1, "A:1"}}}}),
+  EXPECT_EQ(spec_refusal({{"worker", {{0, "a:1"}, {1, "A:1"}}}}),
             "INVALID_ARGUMENT: The cluster is not valid: /job:worker/task:0 and /job:worker/task:1 "
             "have the same address, A:1; give each task its own port.");
-  EXPECT_THAT(why_not({{"chief", {{0, "a:1"}}}, {"worker", {{0, "a:1"}}}}),
+  EXPECT_THAT(spec_refusal({{"chief", {{0, "a:1"}}}, {"worker", {{0, "a:1"}}}}),
               HasSubstr("the chief is itself the first worker: list it once."));
-  EXPECT_THAT(why_not({{"worker", {{0, "a"}}}}),
+  EXPECT_THAT(spec_refusal({{"worker", {{0, "a"}}}}),
               HasSubstr("of /job:worker/task:0, 'a' is not an address: it has no port"));
-  EXPECT_THAT(why_not({{"worker", {{-1, "a:1"}}}}),
+  EXPECT_THAT(spec_refusal({{"worker", {{-1, "a:1"}}}}),
               HasSubstr("the index of /job:worker/task:-1 is negative"));
-  EXPECT_THAT(why_not({{"worker", {}}}), HasSubstr("the job 'worker' has no tasks; leave it out"));
-  EXPECT_THAT(why_not({{"", {{0, "a:1"}}}}), HasSubstr("a job has no name"));
-  EXPECT_THAT(why_not({{"a/b", {{0, "a:1"}}}}), HasSubstr("the job's name 'a/b' has a '/' in it"));
+  EXPECT_THAT(spec_refusal({{"worker", {}}}),
+              HasSubstr("the job 'worker' has no tasks; leave it out"));
+  EXPECT_THAT(spec_refusal({{"", {{0, "a:1"}}}}), HasSubstr("a job has no name"));
+  EXPECT_THAT(spec_refusal({{"a/b", {{0, "a:1"}}}}),
+              HasSubstr("the job's name 'a/b' has a '/' in it"));
 }
 
 TEST(ClusterFlag, ReadsJobsAndAddresses) {
@@ -77,14 +79,16 @@ TEST(ClusterFlag, ReadsJobsAndAddresses) {
 }
 
 TEST(ClusterFlag, SaysWhichPartIsWrong) {
-  const auto why_not = [](const char* text) { return refusal([&] { parse_cluster_flag(text); }); };
-  EXPECT_EQ(why_not("worker=a:1;b:1"),
+  const auto flag_refusal = [](const char* text) {
+    return refusal([&] { parse_cluster_flag(text); });
+  };
+  EXPECT_EQ(flag_refusal("worker=a:1;b:1"),
             "INVALID_ARGUMENT: 'b:1' in the cluster 'worker=a:1;b:1' is not job=addresses; write a "
             "cluster as chief=a:2222;worker=b:2222,c:2222.");
-  EXPECT_THAT(why_not("=a:1"), HasSubstr("is not job=addresses"));
-  EXPECT_THAT(why_not("worker=a:1;worker=b:1"), HasSubstr("has the job 'worker' twice"));
-  EXPECT_THAT(why_not("worker="), HasSubstr("'' is not an address"));
-  EXPECT_THAT(why_not("worker=a:1,a:1"), HasSubstr("have the same address"));
+  EXPECT_THAT(flag_refusal("=a:1"), HasSubstr("is not job=addresses"));
+  EXPECT_THAT(flag_refusal("worker=a:1;worker=b:1"), HasSubstr("has the job 'worker' twice"));
+  EXPECT_THAT(flag_refusal("worker="), HasSubstr("'' is not an address"));
+  EXPECT_THAT(flag_refusal("worker=a:1,a:1"), HasSubstr("have the same address"));
 }
 
 TEST(TaskFlag, ReadsEveryForm) {

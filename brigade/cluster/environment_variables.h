@@ -39,5 +39,7 @@ inline constexpr const char* kLocalWorldSizeVariable = "LOCAL_WORLD_SIZE";
 /// The address of rank 0, for programs that use PyTorch's rendezvous.
 inline constexpr const char* kMasterAddressVariable = "MASTER_ADDR";
 inline constexpr const char* kMasterPortVariable = "MASTER_PORT";
+/// Where a parameter server keeps its variables, for its next process; set by `brigade launch`.
+inline constexpr const char* kServerFolderVariable = "BRIGADE_SERVER_FOLDER";
 
 }  // namespace brigade::cluster

@@ -19,7 +19,7 @@ ClusterConfig place(const Jobs& jobs, const std::optional<Task>& task) {
   return assign_rank({ClusterSpec(jobs), task}, "TF_CONFIG");
 }
 
-std::string why_not(const Jobs& jobs, const std::optional<Task>& task) {
+std::string rank_refusal(const Jobs& jobs, const std::optional<Task>& task) {
   return refusal([&] { place(jobs, task); });
 }
 
@@ -62,30 +62,30 @@ TEST(AssignRank, OneTaskNeedsNoRendezvousAndNoTaskName) {
 
 TEST(AssignRank, SaysWhichTaskIsWrong) {
   const Jobs two = {{"worker", {"a:1", "b:1"}}};
-  EXPECT_EQ(why_not(two, Task{"worker", 2}),
+  EXPECT_EQ(rank_refusal(two, Task{"worker", 2}),
             "INVALID_ARGUMENT: TF_CONFIG: this process is /job:worker/task:2, but that index is "
             "out of range; 'worker' has 0, 1.");
-  EXPECT_EQ(why_not(two, Task{"chief", 0}),
+  EXPECT_EQ(rank_refusal(two, Task{"chief", 0}),
             "INVALID_ARGUMENT: TF_CONFIG: this process is /job:chief/task:0, but the cluster has "
             "no 'chief'; its jobs are worker.");
   EXPECT_EQ(
-      why_not(two, Task{"wroker", 0}),
+      rank_refusal(two, Task{"wroker", 0}),
       "INVALID_ARGUMENT: TF_CONFIG: this process's task is of an unknown type 'wroker'; known "
       "are chief, worker, ps, evaluator.");
-  EXPECT_THAT(why_not(two, std::nullopt),
+  EXPECT_THAT(rank_refusal(two, std::nullopt),
               HasSubstr("the cluster has 2 tasks, but nothing says which of them this process is"));
 }
 
 TEST(AssignRank, SaysWhatIsWrongWithTheCluster) {
   const Task task{"worker", 0};
-  EXPECT_THAT(why_not({{"chief", {"a:1", "b:1"}}}, task),
+  EXPECT_THAT(rank_refusal({{"chief", {"a:1", "b:1"}}}, task),
               HasSubstr("there are 2 tasks 'chief'; only one may be"));
-  EXPECT_THAT(why_not({{"worker", {"a:1"}}, {"evaluator", {"b:1", "c:1"}}}, task),
+  EXPECT_THAT(rank_refusal({{"worker", {"a:1"}}, {"evaluator", {"b:1", "c:1"}}}, task),
               HasSubstr("there are 2 tasks 'evaluator'; only one may be"));
-  EXPECT_THAT(why_not({{"ps", {"a:1"}}}, Task{"ps", 0}), HasSubstr("no task trains"));
-  EXPECT_THAT(why_not({{"trainer", {"a:1"}}}, task),
+  EXPECT_THAT(rank_refusal({{"ps", {"a:1"}}}, Task{"ps", 0}), HasSubstr("no task trains"));
+  EXPECT_THAT(rank_refusal({{"trainer", {"a:1"}}}, task),
               HasSubstr("the cluster has an unknown type 'trainer'"));
-  EXPECT_THAT(why_not({{"master", {"a:1"}}, {"worker", {"b:1"}}}, task),
+  EXPECT_THAT(rank_refusal({{"master", {"a:1"}}, {"worker", {"b:1"}}}, task),
               HasSubstr("What TensorFlow 1 called 'master' is the chief."));
 }
 

@@ -23,7 +23,7 @@ ClusterConfig resolve(const Variables& variables, const ResolveOptions& options 
   return resolve_cluster(make_environment(variables), options);
 }
 
-std::string why_not(const Variables& variables, const ResolveOptions& options = {}) {
+std::string resolver_refusal(const Variables& variables, const ResolveOptions& options = {}) {
   return refusal([&] { resolve(variables, options); });
 }
 
@@ -94,7 +94,7 @@ TEST(Resolver, TfConfigOfOneTaskOrNoneIsOneWorker) {
   const ClusterConfig one = resolve({{"TF_CONFIG", R"({"cluster": {"worker": ["a:1"]}})"}});
   EXPECT_EQ(one.world_size, 1);
   EXPECT_EQ(one.source, "TF_CONFIG");
-  EXPECT_THAT(why_not({{"TF_CONFIG", " "}}), HasSubstr("TF_CONFIG: it is set, but empty"));
+  EXPECT_THAT(resolver_refusal({{"TF_CONFIG", " "}}), HasSubstr("TF_CONFIG: it is set, but empty"));
 }
 
 TEST(Resolver, ReadsTheEnvironmentOfTheLauncher) {
@@ -111,16 +111,16 @@ TEST(Resolver, ReadsTheEnvironmentOfTheLauncher) {
 }
 
 TEST(Resolver, SaysWhichOfTheLaunchersVariablesIsWrong) {
-  EXPECT_EQ(why_not(without(kLaunched, "WORLD_SIZE")),
+  EXPECT_EQ(resolver_refusal(without(kLaunched, "WORLD_SIZE")),
             "INVALID_ARGUMENT: In the environment of brigade launch, WORLD_SIZE is missing; set it "
             "as well, or none of the set.");
-  EXPECT_THAT(why_not(with(kLaunched, "BRIGADE_RENDEZVOUS", "x")),
+  EXPECT_THAT(resolver_refusal(with(kLaunched, "BRIGADE_RENDEZVOUS", "x")),
               HasSubstr("BRIGADE_RENDEZVOUS is wrong: 'x' is not an address"));
-  EXPECT_THAT(why_not(with(kLaunched, "BRIGADE_GENERATION", "-1")),
+  EXPECT_THAT(resolver_refusal(with(kLaunched, "BRIGADE_GENERATION", "-1")),
               HasSubstr("BRIGADE_GENERATION is '-1'"));
-  EXPECT_THAT(why_not(with(kLaunched, "LOCAL_RANK", "2")),
+  EXPECT_THAT(resolver_refusal(with(kLaunched, "LOCAL_RANK", "2")),
               HasSubstr("LOCAL_RANK is 2 and LOCAL_WORLD_SIZE is 2; local ranks go from 0 to 1."));
-  EXPECT_THAT(why_not(with(kLaunched, "LOCAL_WORLD_SIZE", "5")),
+  EXPECT_THAT(resolver_refusal(with(kLaunched, "LOCAL_WORLD_SIZE", "5")),
               HasSubstr("LOCAL_WORLD_SIZE is 5, more than all processes, which are 4."));
 }
 
@@ -146,16 +146,17 @@ TEST(Resolver, BracketsAnIpv6Master) {
 
 TEST(Resolver, SaysWhichOfTorchrunsVariablesIsWrong) {
   for (const char* name : {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK"}) {
-    EXPECT_EQ(why_not(without(kTorchrun, name)),
+    EXPECT_EQ(resolver_refusal(without(kTorchrun, name)),
               "INVALID_ARGUMENT: In the torchrun environment, " + std::string(name) +
                   " is missing; set it as well, or none of the set.");
   }
-  EXPECT_THAT(why_not(with(kTorchrun, "RANK", "-1")), HasSubstr("RANK is '-1'"));
-  EXPECT_THAT(why_not(with(kTorchrun, "RANK", "4")),
+  EXPECT_THAT(resolver_refusal(with(kTorchrun, "RANK", "-1")), HasSubstr("RANK is '-1'"));
+  EXPECT_THAT(resolver_refusal(with(kTorchrun, "RANK", "4")),
               HasSubstr("RANK is 4 and WORLD_SIZE is 4; ranks go from 0 to 3."));
-  EXPECT_THAT(why_not(with(kTorchrun, "MASTER_PORT", "70000")),
+  EXPECT_THAT(resolver_refusal(with(kTorchrun, "MASTER_PORT", "70000")),
               HasSubstr("MASTER_ADDR and MASTER_PORT make no address: 'host0:70000'"));
-  EXPECT_THAT(why_not(with(kTorchrun, "MASTER_ADDR", "tcp://x")), HasSubstr("make no address"));
+  EXPECT_THAT(resolver_refusal(with(kTorchrun, "MASTER_ADDR", "tcp://x")),
+              HasSubstr("make no address"));
 }
 
 TEST(Resolver, OneProcessUnderTorchrunNeedsNoMaster) {
@@ -180,16 +181,16 @@ TEST(Resolver, ABatchScriptOfSlurmIsOneProcess) {
 }
 
 TEST(Resolver, SaysWhichOfSlurmsVariablesIsWrong) {
-  EXPECT_THAT(why_not(without(kSlurm, "SLURM_PROCID")),
+  EXPECT_THAT(resolver_refusal(without(kSlurm, "SLURM_PROCID")),
               HasSubstr("In Slurm's environment, SLURM_PROCID is missing"));
-  EXPECT_THAT(why_not(without(kSlurm, "SLURM_STEP_NUM_TASKS")),
+  EXPECT_THAT(resolver_refusal(without(kSlurm, "SLURM_STEP_NUM_TASKS")),
               HasSubstr("SLURM_STEP_NUM_TASKS is missing"));
-  EXPECT_THAT(why_not(with(kSlurm, "SLURM_STEP_NODELIST", "n[1")),
+  EXPECT_THAT(resolver_refusal(with(kSlurm, "SLURM_STEP_NODELIST", "n[1")),
               HasSubstr("SLURM_STEP_NODELIST is wrong. The list 'n[1' is not one of Slurm's"));
   EXPECT_THAT(
-      why_not(with(kSlurm, "SLURM_STEP_TASKS_PER_NODE", "2(x2)")),
+      resolver_refusal(with(kSlurm, "SLURM_STEP_TASKS_PER_NODE", "2(x2)")),
       HasSubstr("SLURM_STEP_TASKS_PER_NODE counts 4 tasks on 2 hosts, but there are 3 tasks"));
-  EXPECT_THAT(why_not(with(kSlurm, "SLURM_NODEID", "2")), HasSubstr("SLURM_NODEID is 2"));
+  EXPECT_THAT(resolver_refusal(with(kSlurm, "SLURM_NODEID", "2")), HasSubstr("SLURM_NODEID is 2"));
 }
 
 TEST(Resolver, ReadsOpenMpiOnOneHost) {
@@ -203,9 +204,9 @@ TEST(Resolver, ReadsOpenMpiOnOneHost) {
 
 TEST(Resolver, OpenMpiOnSeveralHostsNeedsAMaster) {
   const Variables spread = with(kOpenMpi, "OMPI_COMM_WORLD_SIZE", "4");
-  EXPECT_THAT(why_not(spread), HasSubstr("mpirun -x MASTER_ADDR=<host of rank 0>"));
+  EXPECT_THAT(resolver_refusal(spread), HasSubstr("mpirun -x MASTER_ADDR=<host of rank 0>"));
   EXPECT_EQ(resolve(with(with(spread, "MASTER_ADDR", "h"), "MASTER_PORT", "9")).rendezvous, "h:9");
-  EXPECT_THAT(why_not(without(kOpenMpi, "OMPI_COMM_WORLD_SIZE")),
+  EXPECT_THAT(resolver_refusal(without(kOpenMpi, "OMPI_COMM_WORLD_SIZE")),
               HasSubstr("In Open MPI's environment, OMPI_COMM_WORLD_SIZE is missing"));
 }
 
@@ -223,14 +224,14 @@ TEST(Resolver, ReadsAKubernetesIndexedJob) {
 
 TEST(Resolver, SaysWhichOfKubernetesVariablesIsWrong) {
   EXPECT_EQ(resolve(without(kKubernetes, "BRIGADE_KUBERNETES_COMPLETIONS")).world_size, 1);
-  EXPECT_THAT(why_not(without(kKubernetes, "JOB_COMPLETION_INDEX")),
+  EXPECT_THAT(resolver_refusal(without(kKubernetes, "JOB_COMPLETION_INDEX")),
               HasSubstr("give the job `completionMode: Indexed`"));
-  EXPECT_THAT(why_not(without(kKubernetes, "BRIGADE_KUBERNETES_SERVICE")),
+  EXPECT_THAT(resolver_refusal(without(kKubernetes, "BRIGADE_KUBERNETES_SERVICE")),
               HasSubstr("BRIGADE_KUBERNETES_SERVICE is missing"));
-  EXPECT_THAT(why_not(with(kKubernetes, "HOSTNAME", "mnist")),
+  EXPECT_THAT(resolver_refusal(with(kKubernetes, "HOSTNAME", "mnist")),
               HasSubstr("HOSTNAME is 'mnist', which does not end in '-1'; set "
                         "BRIGADE_KUBERNETES_JOB"));
-  EXPECT_THAT(why_not(with(kKubernetes, "JOB_COMPLETION_INDEX", "3")),
+  EXPECT_THAT(resolver_refusal(with(kKubernetes, "JOB_COMPLETION_INDEX", "3")),
               HasSubstr("JOB_COMPLETION_INDEX is 3 and BRIGADE_KUBERNETES_COMPLETIONS is 3"));
 }
 
@@ -260,10 +261,10 @@ TEST(Resolver, ReadsFlagsInBothForms) {
   EXPECT_EQ(config.rendezvous, "c:1");
   EXPECT_EQ(resolve({}, {.cluster = kTfConfig.at("TF_CONFIG")}).rank, 1);
   EXPECT_EQ(resolve({}, {.cluster = kTfConfig.at("TF_CONFIG"), .task = "worker:0"}).rank, 0);
-  EXPECT_THAT(why_not({}, {.cluster = "worker=a:1,b:1", .task = "worker:2"}),
+  EXPECT_THAT(resolver_refusal({}, {.cluster = "worker=a:1,b:1", .task = "worker:2"}),
               HasSubstr("the cluster flag: this process is /job:worker/task:2, but that index"));
-  EXPECT_THAT(why_not({}, {.task = "worker:2"}), HasSubstr("is given without a cluster"));
-  EXPECT_THAT(why_not({}, {.cluster = "{}"}), HasSubstr("it has no \"cluster\""));
+  EXPECT_THAT(resolver_refusal({}, {.task = "worker:2"}), HasSubstr("is given without a cluster"));
+  EXPECT_THAT(resolver_refusal({}, {.cluster = "{}"}), HasSubstr("it has no \"cluster\""));
 }
 
 TEST(Resolver, ReadsAFile) {
@@ -274,10 +275,10 @@ TEST(Resolver, ReadsAFile) {
   EXPECT_EQ(config.rank, 1);
   EXPECT_EQ(config.source, "the file " + path);
   std::ofstream(path) << "{";
-  EXPECT_THAT(why_not({}, {.cluster = path, .task = "worker:1"}),
+  EXPECT_THAT(resolver_refusal({}, {.cluster = path, .task = "worker:1"}),
               HasSubstr("the file " + path + ": it is not JSON: line 1, column 2"));
   std::filesystem::remove(path);
-  EXPECT_THAT(why_not({}, {.cluster = path}), StartsWith("NOT_FOUND: "));
+  EXPECT_THAT(resolver_refusal({}, {.cluster = path}), StartsWith("NOT_FOUND: "));
 }
 
 }  // namespace

@@ -350,7 +350,7 @@ TEST_F(PosixFileSystem, ReadsFilesThatReportNoSize) {
   EXPECT_THAT(files_.read("/proc/self/status"), HasSubstr("Pid:"));
 }
 
-std::string refusal(const FileSystem& files, std::uint64_t most, const Path& path = "/file") {
+std::string size_refusal(const FileSystem& files, std::uint64_t most, const Path& path = "/file") {
   try {
     read_at_most(files, path, most);
   } catch (const Error& error) {
@@ -373,9 +373,9 @@ TEST(ReadAtMost, ReadsTheWholeFile) {
 TEST(ReadAtMost, RefusesALargerFile) {
   MemoryFileSystem files;
   atomic_write(files, "/file", std::string(2048, 'x'));
-  EXPECT_EQ(refusal(files, 2047),
+  EXPECT_EQ(size_refusal(files, 2047),
             "/file has 2.0 KiB; such a file has at most 2.0 KiB: is it the right one?");
-  EXPECT_NE(refusal(files, 0), "none");
+  EXPECT_NE(size_refusal(files, 0), "none");
 }
 
 TEST(ReadAtMost, LimitsAFileThatReportsSizeZero) {
@@ -383,8 +383,8 @@ TEST(ReadAtMost, LimitsAFileThatReportsSizeZero) {
   const Path path = "/proc/self/maps";
   if (!files->exists(path)) GTEST_SKIP() << "no /proc here";
   ASSERT_EQ(files->info(path)->size, 0u);
-  EXPECT_EQ(refusal(*files, 1 << 20, path), "none");
-  EXPECT_THAT(refusal(*files, 10, path), testing::HasSubstr("has 11 B"));
+  EXPECT_EQ(size_refusal(*files, 1 << 20, path), "none");
+  EXPECT_THAT(size_refusal(*files, 10, path), testing::HasSubstr("has 11 B"));
 }
 
 TEST(ReadAtMost, AMissingFileIsNotFound) {

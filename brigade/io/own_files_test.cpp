@@ -19,7 +19,7 @@
 namespace brigade::io {
 namespace {
 
-void write_file(FileSystem& files, const Path& path) {
+void make_file(FileSystem& files, const Path& path) {
   const auto file = files.create(path, CreateMode::kTruncate);
   file->write(as_bytes("x"));
   file->close();
@@ -58,8 +58,8 @@ class OwnFiles : public ::testing::TestWithParam<Make> {
     root_ = pattern;
     files_->create_directory(root_ / "folder");
     files_->create_directory(root_ / "elsewhere");
-    write_file(*files_, root_ / "elsewhere" / "own-1");
-    write_file(*files_, root_ / "elsewhere" / "precious");
+    make_file(*files_, root_ / "elsewhere" / "own-1");
+    make_file(*files_, root_ / "elsewhere" / "precious");
   }
   ~OwnFiles() override { std::filesystem::remove_all(root_); }
 
@@ -78,8 +78,8 @@ INSTANTIATE_TEST_SUITE_P(Posix, OwnFiles, ::testing::Values(posix_file_system));
 INSTANTIATE_TEST_SUITE_P(OnTop, OwnFiles, ::testing::Values(on_top_of_posix));
 
 TEST_P(OwnFiles, AFolderOfOwnFilesIsRemovedWithoutAWarning) {
-  write_file(*files_, folder() / "own-1");
-  write_file(*files_, folder() / "own-2");
+  make_file(*files_, folder() / "own-1");
+  make_file(*files_, folder() / "own-2");
   EXPECT_TRUE(remove_own_folder(*files_, folder(), is_own));
   EXPECT_FALSE(files_->exists(folder()));
   EXPECT_TRUE(remove_own_folder(*files_, folder(), is_own)) << "there is none any more";
@@ -99,7 +99,7 @@ TEST_P(OwnFiles, ALinkInPlaceOfTheFolderStays) {
 TEST_P(OwnFiles, ALinkWithAnOwnNameStaysWithItsFolder) {
   std::filesystem::create_directory_symlink(elsewhere(), folder() / "own-1");
   std::filesystem::create_symlink(elsewhere() / "precious", folder() / "own-2");
-  write_file(*files_, folder() / "own-3");
+  make_file(*files_, folder() / "own-3");
   EXPECT_FALSE(remove_own_folder(*files_, folder(), is_own));
   expect_elsewhere_is_whole();
   EXPECT_EQ(files_->list(folder()), (std::vector<std::string>{"own-1", "own-2"}));
@@ -108,8 +108,8 @@ TEST_P(OwnFiles, ALinkWithAnOwnNameStaysWithItsFolder) {
 }
 
 TEST_P(OwnFiles, FilesOfOthersStay) {
-  write_file(*files_, folder() / "own-1");
-  write_file(*files_, folder() / "notes.txt");
+  make_file(*files_, folder() / "own-1");
+  make_file(*files_, folder() / "notes.txt");
   files_->create_directory(folder() / "own-folder");
   ASSERT_EQ(::mkfifo((folder() / "own-pipe").c_str(), 0600), 0);
   EXPECT_FALSE(remove_own_folder(*files_, folder(), is_own));
@@ -118,15 +118,15 @@ TEST_P(OwnFiles, FilesOfOthersStay) {
 }
 
 TEST_P(OwnFiles, FilesOfOthersInASharedFolderAreNotReported) {
-  write_file(*files_, folder() / "own-1");
-  write_file(*files_, folder() / "notes.txt");
+  make_file(*files_, folder() / "own-1");
+  make_file(*files_, folder() / "notes.txt");
   remove_own_files(*files_, folder(), is_own);
   EXPECT_EQ(files_->list(folder()), (std::vector<std::string>{"notes.txt"}));
   EXPECT_TRUE(warnings_.all().empty());
 }
 
 TEST_P(OwnFiles, AFileIsRemovedAndALinkIsNot) {
-  write_file(*files_, folder() / "own-1");
+  make_file(*files_, folder() / "own-1");
   std::filesystem::create_symlink(elsewhere() / "precious", folder() / "own-2");
   EXPECT_TRUE(remove_own_file(*files_, folder() / "own-1"));
   EXPECT_TRUE(remove_own_file(*files_, folder() / "own-1"));
@@ -139,7 +139,7 @@ TEST_P(OwnFiles, AFileIsRemovedAndALinkIsNot) {
 TEST(OwnFilesInMemory, AreRemovedWhileOthersStay) {
   MemoryFileSystem files;
   files.create_directories("/folder/sub");
-  write_file(files, "/folder/own-1");
+  make_file(files, "/folder/own-1");
   const FolderSweep sweep = files.remove_files("/folder", is_own);
   EXPECT_TRUE(sweep.is_folder);
   EXPECT_EQ(sweep.left, (std::vector<std::string>{"sub"}));

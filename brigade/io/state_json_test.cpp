@@ -22,7 +22,7 @@ StateTree round_trip(const StateTree& tree) {
 }
 
 /// The message of the kDataLoss that reading throws.
-std::string refusal(std::string_view text, std::map<std::string, ArrayLeaf> arrays = {}) {
+std::string state_refusal(std::string_view text, std::map<std::string, ArrayLeaf> arrays = {}) {
   try {
     from_json(text, std::move(arrays));
   } catch (const Error& error) {
@@ -134,18 +134,20 @@ TEST(StateJson, IgnoresUnreferencedArrays) {
 
 TEST(StateJson, RefusesMissingReusedAndBrokenArrays) {
   const ArrayLeaf good{"U8", {1}, bytes({1})};
-  EXPECT_THAT(refusal(R"({"x":"$bytes:b"})"), HasSubstr("state[\"x\"]: refers to the array \"b\""));
-  EXPECT_THAT(refusal(R"(["$bytes:b","$bytes:b"])", {{"b", good}}), HasSubstr("state[1]"));
-  EXPECT_THAT(refusal(R"("$array:b")", {{"b", {"F32", {2}, bytes({1})}}}), HasSubstr("1 bytes"));
-  EXPECT_THAT(refusal(R"("$bytes:b")", {{"b", {"I8", {1}, bytes({1})}}}), HasSubstr("U8"));
-  EXPECT_THAT(refusal(R"("$bytes:b")", {{"b", {"U8", {1, 1}, bytes({1})}}}),
+  EXPECT_THAT(state_refusal(R"({"x":"$bytes:b"})"),
+              HasSubstr("state[\"x\"]: refers to the array \"b\""));
+  EXPECT_THAT(state_refusal(R"(["$bytes:b","$bytes:b"])", {{"b", good}}), HasSubstr("state[1]"));
+  EXPECT_THAT(state_refusal(R"("$array:b")", {{"b", {"F32", {2}, bytes({1})}}}),
+              HasSubstr("1 bytes"));
+  EXPECT_THAT(state_refusal(R"("$bytes:b")", {{"b", {"I8", {1}, bytes({1})}}}), HasSubstr("U8"));
+  EXPECT_THAT(state_refusal(R"("$bytes:b")", {{"b", {"U8", {1, 1}, bytes({1})}}}),
               HasSubstr("dimension"));
 }
 
 TEST(StateJson, RefusesBrokenText) {
   for (const char* text : {"", " ", "{", "[1,]", "{\"a\":1,}", "nul", "1 2", "{\"a\" 1}",
                            "\"\xff\"", "'a'", "01", "NaN", "// c\n1", "[1] x"}) {
-    EXPECT_THAT(refusal(text), HasSubstr("cannot be read at byte")) << text;
+    EXPECT_THAT(state_refusal(text), HasSubstr("cannot be read at byte")) << text;
   }
 }
 
@@ -161,21 +163,21 @@ TEST(StateJson, RefusesUnknownForms) {
                            "$uint64: 1", "$uint64:1x", "$int64:", "$int64:9223372036854775808",
                            "$double:", "$double:1", "$double:NAN", "$double:nan:", "$double:nan:0",
                            "$double:nan:7ff8000000000001x", "$later:1"}) {
-    EXPECT_THAT(refusal(str_cat("\"", text, "\"")), HasSubstr("state")) << text;
+    EXPECT_THAT(state_refusal(str_cat("\"", text, "\"")), HasSubstr("state")) << text;
   }
 }
 
 TEST(StateJson, RefusesNumbersOutOfRange) {
-  EXPECT_THAT(refusal("{\"n\":9223372036854775808}"), HasSubstr("state[\"n\"]"));
-  EXPECT_THAT(refusal("99999999999999999999"), HasSubstr("fits neither"));
-  EXPECT_THAT(refusal("-9223372036854775809"), HasSubstr("fits neither"));
-  refusal("1e999");
+  EXPECT_THAT(state_refusal("{\"n\":9223372036854775808}"), HasSubstr("state[\"n\"]"));
+  EXPECT_THAT(state_refusal("99999999999999999999"), HasSubstr("fits neither"));
+  EXPECT_THAT(state_refusal("-9223372036854775809"), HasSubstr("fits neither"));
+  state_refusal("1e999");
   EXPECT_EQ(from_json("9223372036854775807"), StateTree(std::numeric_limits<std::int64_t>::max()));
   EXPECT_EQ(from_json("1e2"), StateTree(100.0));
 }
 
 TEST(StateJson, RefusesDuplicateKeys) {
-  EXPECT_THAT(refusal(R"({"a":{"b":1,"b":1}})"), HasSubstr("\"b\" appears twice"));
+  EXPECT_THAT(state_refusal(R"({"a":{"b":1,"b":1}})"), HasSubstr("\"b\" appears twice"));
 }
 
 TEST(StateJson, LimitsTheDepthInWritingAndReading) {
@@ -188,8 +190,8 @@ TEST(StateJson, LimitsTheDepthInWritingAndReading) {
   };
   const StateTree deepest = from_json(nested(kMaxStateDepth, "[", "]"));
   EXPECT_EQ(round_trip(deepest), deepest);
-  EXPECT_THAT(refusal(nested(kMaxStateDepth + 1, "[", "]")), HasSubstr("200 levels"));
-  EXPECT_THAT(refusal(nested(1'000'000, "{\"a\":", "}")), HasSubstr("200 levels"));
+  EXPECT_THAT(state_refusal(nested(kMaxStateDepth + 1, "[", "]")), HasSubstr("200 levels"));
+  EXPECT_THAT(state_refusal(nested(1'000'000, "{\"a\":", "}")), HasSubstr("200 levels"));
   StateTree too_deep;
   too_deep.push_back(deepest);
   EXPECT_THROW(to_json(too_deep), Error);

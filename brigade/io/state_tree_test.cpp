@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 /// The message of the error that `call` throws, which must be kInvalidArgument.
 template <class Call>
-std::string refusal(Call call) {
+std::string refusal_of(Call call) {
   try {
     call();
   } catch (const Error& error) {
@@ -62,37 +62,37 @@ TEST(StateTree, AddsKeysAndElements) {
 
 TEST(StateTree, RefusesToAddToALeaf) {
   StateTree leaf = 3;
-  EXPECT_THAT(refusal([&] { leaf["key"] = 1; }), HasSubstr("\"key\""));
-  EXPECT_THAT(refusal([&] { leaf.push_back(1); }), HasSubstr("int64, not list"));
+  EXPECT_THAT(refusal_of([&] { leaf["key"] = 1; }), HasSubstr("\"key\""));
+  EXPECT_THAT(refusal_of([&] { leaf.push_back(1); }), HasSubstr("int64, not list"));
 }
 
 TEST(StateTree, NamesThePathOfWhatIsMissing) {
   StateTree state;
   state["input"]["position"] = 3;
   state["input"]["list"].push_back(1);
-  EXPECT_THAT(refusal([&] { state.at("input", "epoch"); }),
+  EXPECT_THAT(refusal_of([&] { state.at("input", "epoch"); }),
               HasSubstr("state[\"input\"] has no \"epoch\"; it has \"list\", \"position\""));
-  EXPECT_THAT(refusal([&] { state.at("input", "list", 1); }),
+  EXPECT_THAT(refusal_of([&] { state.at("input", "list", 1); }),
               HasSubstr("state[\"input\"][\"list\"] has no element 1; it has 1"));
-  EXPECT_THAT(refusal([&] { state.at("input", "list", -1); }), HasSubstr("has no element"));
-  EXPECT_THAT(refusal([&] { state.at("input", "position", "x"); }),
+  EXPECT_THAT(refusal_of([&] { state.at("input", "list", -1); }), HasSubstr("has no element"));
+  EXPECT_THAT(refusal_of([&] { state.at("input", "position", "x"); }),
               HasSubstr("state[\"input\"][\"position\"] is int64, not dict"));
-  EXPECT_THAT(refusal([&] { state.at(0); }), HasSubstr("state is dict, not list"));
+  EXPECT_THAT(refusal_of([&] { state.at(0); }), HasSubstr("state is dict, not list"));
 }
 
 TEST(StateTree, NamesThePathAndTypesOfAWrongLeaf) {
   StateTree state;
   state["position"] = "three";
-  EXPECT_THAT(refusal([&] { state.as_int64("position"); }),
+  EXPECT_THAT(refusal_of([&] { state.as_int64("position"); }),
               HasSubstr("state[\"position\"] is string, not int64"));
-  EXPECT_THAT(refusal([&] { state.as_uint64("position"); }), HasSubstr("not uint64"));
-  EXPECT_THAT(refusal([&] { state.as_bool("position"); }), HasSubstr("not bool"));
-  EXPECT_THAT(refusal([&] { state.as_double("position"); }), HasSubstr("not double"));
-  EXPECT_THAT(refusal([&] { state.as_bytes("position"); }), HasSubstr("not bytes"));
-  EXPECT_THAT(refusal([&] { state.as_array("position"); }), HasSubstr("not array"));
-  EXPECT_THAT(refusal([&] { state.as_list("position"); }), HasSubstr("not list"));
-  EXPECT_THAT(refusal([&] { state.as_dict("position"); }), HasSubstr("not dict"));
-  EXPECT_THAT(refusal([&] { state.as_string(); }), HasSubstr("state is dict, not string"));
+  EXPECT_THAT(refusal_of([&] { state.as_uint64("position"); }), HasSubstr("not uint64"));
+  EXPECT_THAT(refusal_of([&] { state.as_bool("position"); }), HasSubstr("not bool"));
+  EXPECT_THAT(refusal_of([&] { state.as_double("position"); }), HasSubstr("not double"));
+  EXPECT_THAT(refusal_of([&] { state.as_bytes("position"); }), HasSubstr("not bytes"));
+  EXPECT_THAT(refusal_of([&] { state.as_array("position"); }), HasSubstr("not array"));
+  EXPECT_THAT(refusal_of([&] { state.as_list("position"); }), HasSubstr("not list"));
+  EXPECT_THAT(refusal_of([&] { state.as_dict("position"); }), HasSubstr("not dict"));
+  EXPECT_THAT(refusal_of([&] { state.as_string(); }), HasSubstr("state is dict, not string"));
 }
 
 TEST(StateTree, ReadsIntegersOfEitherKindWhereTheyFit) {
@@ -100,9 +100,9 @@ TEST(StateTree, ReadsIntegersOfEitherKindWhereTheyFit) {
   EXPECT_EQ(StateTree(7u).as_int64(), 7);
   EXPECT_EQ(StateTree(7).as_uint64(), 7u);
   EXPECT_EQ(StateTree(kTooLarge - 1).as_int64(), std::numeric_limits<std::int64_t>::max());
-  EXPECT_THAT(refusal([&] { StateTree(kTooLarge).as_int64(); }), HasSubstr("too large"));
-  EXPECT_THAT(refusal([&] { StateTree(-1).as_uint64(); }), HasSubstr("negative"));
-  EXPECT_THAT(refusal([&] { StateTree(1).as_double(); }), HasSubstr("int64, not double"));
+  EXPECT_THAT(refusal_of([&] { StateTree(kTooLarge).as_int64(); }), HasSubstr("too large"));
+  EXPECT_THAT(refusal_of([&] { StateTree(-1).as_uint64(); }), HasSubstr("negative"));
+  EXPECT_THAT(refusal_of([&] { StateTree(1).as_double(); }), HasSubstr("int64, not double"));
 }
 
 TEST(StateTree, ComparesTypesAndBits) {
@@ -121,7 +121,7 @@ TEST(StateTree, ComparesTypesAndBits) {
 
 TEST(ArrayLeaf, MustBeConsistent) {
   const auto refused = [](ArrayLeaf array) {
-    return refusal([&] { const StateTree tree(std::move(array)); });
+    return refusal_of([&] { const StateTree tree(std::move(array)); });
   };
   EXPECT_NO_THROW(StateTree(ArrayLeaf{"F64", {}, std::vector<std::byte>(8)}));
   EXPECT_NO_THROW(StateTree(ArrayLeaf{"U8", {0, 5}, {}}));

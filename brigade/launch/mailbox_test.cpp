@@ -9,9 +9,9 @@
 namespace brigade::launch {
 namespace {
 
-bool has_news(const Mailbox<std::string>& mailbox, int milliseconds) {
+bool has_news(const Mailbox<std::string>& mailbox, int timeout_ms) {
   pollfd wait{.fd = mailbox.descriptor(), .events = POLLIN, .revents = 0};
-  return ::poll(&wait, 1, milliseconds) == 1;
+  return ::poll(&wait, 1, timeout_ms) == 1;
 }
 
 TEST(Mailbox, WakesTheReaderAndDeliversEachItemOnce) {

@@ -17,15 +17,15 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr seconds kLimit{60};
+constexpr seconds kWriteLimit{60};
 
 /// What comes out of the pipe until so many bytes have come, or nobody can write any more.
-std::string read_all(const base::FileDescriptor& from, std::size_t most = std::string::npos) {
+std::string read_bytes(const base::FileDescriptor& from, std::size_t most = std::string::npos) {
   std::string text;
   char piece[4096];
   while (text.size() < most) {
     pollfd one{.fd = from.number(), .events = POLLIN, .revents = 0};
-    if (::poll(&one, 1, std::chrono::milliseconds(kLimit).count()) != 1) break;
+    if (::poll(&one, 1, std::chrono::milliseconds(kWriteLimit).count()) != 1) break;
     const ssize_t count = ::read(from.number(), piece, sizeof(piece));
     if (count <= 0) break;
     text.append(piece, static_cast<std::size_t>(count));
@@ -43,9 +43,9 @@ TEST(OutputWriter, WritesAllInOrder) {
   Pipe pipe = make_pipe();
   OutputWriter writer(pipe.write.number());
   for (int i = 0; i < 100; ++i) writer.write("line " + std::to_string(i) + "\n");
-  writer.finish(kLimit);
+  writer.finish(kWriteLimit);
   pipe.write.reset();
-  EXPECT_EQ(read_all(pipe.read), lines(100));
+  EXPECT_EQ(read_bytes(pipe.read), lines(100));
   EXPECT_EQ(writer.dropped_lines(), 0);
   EXPECT_FALSE(writer.error());
 }
@@ -59,7 +59,7 @@ TEST(OutputWriter, DropsAndCountsWhatDoesNotFitAndNeverBlocks) {
   writer.finish(milliseconds(1));
   const std::int64_t dropped = writer.dropped_lines();
   pipe.write.reset();
-  const std::string read = read_all(pipe.read);
+  const std::string read = read_bytes(pipe.read);
   EXPECT_EQ(std::count(read.begin(), read.end(), '\n') + dropped, kLines);
 }
 
@@ -67,16 +67,16 @@ TEST(OutputWriter, ContinuesWhenTheReaderReadsAgain) {
   Pipe pipe = make_pipe();
   OutputWriter writer(pipe.write.number(), {.capacity = 10'000});
   while (writer.dropped_lines() == 0) writer.write("0123456789\n");
-  EXPECT_GT(read_all(pipe.read, 5000).size(), 0U);
-  const auto end = Clock::now() + kLimit;
+  EXPECT_GT(read_bytes(pipe.read, 5000).size(), 0U);
+  const auto end = Clock::now() + kWriteLimit;
   while (Clock::now() < end) {
     const std::int64_t before = writer.dropped_lines();
     writer.write("again\n");
     if (writer.dropped_lines() == before) break;
   }
-  writer.finish(kLimit);
+  writer.finish(kWriteLimit);
   pipe.write.reset();
-  EXPECT_TRUE(read_all(pipe.read).ends_with("again\n"));
+  EXPECT_TRUE(read_bytes(pipe.read).ends_with("again\n"));
 }
 
 TEST(OutputWriter, IsBusyWhileTheQueueIsFullUnlessTheReaderStalls) {
@@ -88,7 +88,7 @@ TEST(OutputWriter, IsBusyWhileTheQueueIsFullUnlessTheReaderStalls) {
   const Pipe other = make_pipe();
   OutputWriter hasty(other.write.number(), {.capacity = 10'000, .stall = milliseconds(20)});
   while (hasty.dropped_lines() == 0) hasty.write("0123456789\n");
-  const auto end = Clock::now() + kLimit;
+  const auto end = Clock::now() + kWriteLimit;
   while (hasty.is_busy() && Clock::now() < end) ::poll(nullptr, 0, 1);
   EXPECT_FALSE(hasty.is_busy());
 }
@@ -99,8 +99,8 @@ TEST(OutputWriter, FinishWaitsForAReaderThatReads) {
   const std::string text = lines(100'000);
   for (std::size_t at = 0; at < text.size(); at += 8192) writer.write(text.substr(at, 8192));
   std::string read;
-  std::thread reader([&] { read = read_all(pipe.read); });
-  writer.finish(kLimit);
+  std::thread reader([&] { read = read_bytes(pipe.read); });
+  writer.finish(kWriteLimit);
   pipe.write.reset();
   reader.join();
   EXPECT_EQ(read, text);
@@ -112,7 +112,7 @@ TEST(OutputWriter, ReportsAFailedWrite) {
   OutputWriter writer(full.number());
   writer.write("one\ntwo\n");
   writer.write("half");
-  writer.finish(kLimit);
+  writer.finish(kWriteLimit);
   EXPECT_EQ(writer.error(), ENOSPC);
   EXPECT_EQ(writer.failed_lines(), 3);
   EXPECT_EQ(writer.dropped_lines(), 0);

@@ -27,6 +27,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using testing::join_error;
 using testing::launched_config;
 
 JoinOptions options_with(std::optional<cluster::ClusterKey> key, milliseconds start_timeout) {
@@ -34,15 +35,6 @@ JoinOptions options_with(std::optional<cluster::ClusterKey> key, milliseconds st
   options.key = std::move(key);
   options.start_timeout = start_timeout;
   return options;
-}
-
-Error error_of(const cluster::ClusterConfig& config, const JoinOptions& options) {
-  try {
-    join(config, options);
-  } catch (const Error& error) {
-    return error;
-  }
-  throw std::runtime_error("it joined");
 }
 
 /// A connection of a client that is not Brigade.
@@ -135,8 +127,8 @@ TEST(Security, WithoutAKeyNothingListensOrConnectsBeyondLoopback) {
       EXPECT_THAT(error.what(), HasSubstr("--new-key"));
     }
   }
-  const Error error = error_of(launched_config("worker0.example:2222", 1, 2),
-                               options_with(std::nullopt, seconds(20)));
+  const Error error = join_error(launched_config("worker0.example:2222", 1, 2),
+                                 options_with(std::nullopt, seconds(20)));
   EXPECT_EQ(error.code(), ErrorCode::kPermissionDenied);
 }
 
@@ -209,8 +201,8 @@ TEST(Security, AnotherVersionOfTheProtocolIsRefusedByName) {
 TEST(Security, WrongKeyIsRefusedAndNamed) {
   const auto server =
       make_rendezvous_server({.key = cluster::ClusterKey::generate(), .world_size = 2});
-  const Error error = error_of(launched_config(server->address(), 1, 2),
-                               options_with(cluster::ClusterKey::generate(), seconds(5)));
+  const Error error = join_error(launched_config(server->address(), 1, 2),
+                                 options_with(cluster::ClusterKey::generate(), seconds(5)));
   EXPECT_EQ(error.code(), ErrorCode::kPermissionDenied) << error.what();
   EXPECT_THAT(error.what(), HasSubstr("key"));
 }
@@ -232,16 +224,16 @@ TEST(Security, AProbeDistinguishesAnotherKeyFromTheSame) {
 TEST(Security, PeerWithoutTheKeyDoesNotGetIn) {
   const auto server =
       make_rendezvous_server({.key = cluster::ClusterKey::generate(), .world_size = 2});
-  const Error error = error_of(launched_config(server->address(), 1, 2),
-                               options_with(std::nullopt, milliseconds(700)));
+  const Error error = join_error(launched_config(server->address(), 1, 2),
+                                 options_with(std::nullopt, milliseconds(700)));
   EXPECT_THAT(error.code(), AnyOf(ErrorCode::kPermissionDenied, ErrorCode::kDeadlineExceeded));
   EXPECT_THAT(error.what(), HasSubstr("cluster key"));
 }
 
 TEST(Security, PeerWithAKeyRefusesAServerWithout) {
   const auto server = make_rendezvous_server({.world_size = 2});
-  const Error error = error_of(launched_config(server->address(), 1, 2),
-                               options_with(cluster::ClusterKey::generate(), seconds(20)));
+  const Error error = join_error(launched_config(server->address(), 1, 2),
+                                 options_with(cluster::ClusterKey::generate(), seconds(20)));
   EXPECT_EQ(error.code(), ErrorCode::kPermissionDenied) << error.what();
   EXPECT_THAT(error.what(), HasSubstr("cluster key"));
 }

@@ -16,17 +16,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::join_error;
 using testing::launched_config;
 using testing::test_options;
-
-Error error_of(const cluster::ClusterConfig& config, const JoinOptions& options) {
-  try {
-    join(config, options);
-  } catch (const Error& error) {
-    return error;
-  }
-  throw std::runtime_error("it joined");
-}
 
 std::vector<cluster::ClusterConfig> addressed_configs(int world_size) {
   std::vector<std::string> addresses;
@@ -63,7 +55,7 @@ TEST(Start, NamesTheFirstMemberThatCannotBeReached) {
   const auto configs = addressed_configs(2);
   JoinOptions options = test_options();
   options.start_timeout = milliseconds(300);
-  const Error error = error_of(configs[1], options);
+  const Error error = join_error(configs[1], options);
   EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
   EXPECT_THAT(error.what(), HasSubstr("/job:worker/task:0 at " + configs[0].rendezvous));
 }
@@ -132,14 +124,14 @@ TEST(Start, RefusesASecondProcessOfARankAndContinues) {
 
 TEST(Start, RefusesAnotherWorldSize) {
   const auto server = make_rendezvous_server({.world_size = 2});
-  const Error error = error_of(launched_config(server->address(), 1, 3), test_options());
+  const Error error = join_error(launched_config(server->address(), 1, 3), test_options());
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("3 processes"), HasSubstr("expects 2")));
 }
 
 TEST(Start, RefusesAnEarlierGeneration) {
   const auto server = make_rendezvous_server({.world_size = 2, .generation = 3});
-  const Error error = error_of(launched_config(server->address(), 1, 2), test_options());
+  const Error error = join_error(launched_config(server->address(), 1, 2), test_options());
   EXPECT_EQ(error.code(), ErrorCode::kAborted);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("generation 0"), HasSubstr("generation 3")));
 }

@@ -9,6 +9,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
+#include "brigade/base/testing/error_code.h"
 #include "brigade/base/testing/manual_clock.h"
 #include "brigade/io/testing/faulty_file_system.h"
 #include "brigade/io/testing/memory_file_system.h"
@@ -17,6 +18,7 @@
 namespace brigade::summary {
 namespace {
 
+using base::testing::code_of;
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 using testing::MatchesRegex;
@@ -51,16 +53,6 @@ class EventFileWriterTest : public testing::Test {
   std::shared_ptr<io::MemoryFileSystem> memory_ = std::make_shared<io::MemoryFileSystem>();
   std::shared_ptr<io::FaultyFileSystem> files_ = std::make_shared<io::FaultyFileSystem>(memory_);
 };
-
-ErrorCode code_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  ADD_FAILURE() << "did not throw";
-  return ErrorCode::kInternal;
-}
 
 TEST_F(EventFileWriterTest, BeginsTheFileWithItsVersion) {
   const EventFileWriter events_file = writer();

@@ -6,23 +6,16 @@
 #include <functional>
 #include <future>
 
+#include "brigade/base/testing/error_code.h"
+
 namespace brigade::summary {
 namespace {
 
+using base::testing::code_of;
 using std::chrono::milliseconds;
 using testing::ElementsAre;
 
 constexpr auto kSoon = std::chrono::seconds(10);  // a deadline that only a broken queue reaches
-
-ErrorCode code_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  ADD_FAILURE() << "did not throw";
-  return ErrorCode::kInternal;
-}
 
 TEST(EventQueue, PassesEventsOnAfterTheHoldTime) {
   EventQueue queue({.hold = milliseconds(20)});

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::microseconds;
 using testing::HasSubstr;
 
-void expect_refused(const std::vector<GraphNode>& nodes, const std::string& words) {
+void expect_graph_refused(const std::vector<GraphNode>& nodes, const std::string& words) {
   try {
     encode_graph(nodes);
     FAIL() << "did not throw: " << words;
@@ -40,11 +40,11 @@ TEST(GraphDef, CanBeDecoded) {
 }
 
 TEST(GraphDef, ErrorsNameTheInvalidNode) {
-  expect_refused({{.name = "", .op = "A"}}, "no name");
-  expect_refused({{.name = "a"}, {.name = "a"}}, "two nodes named \"a\"");
-  expect_refused({{.name = "a", .inputs = {"b:1"}}}, "node \"a\" reads \"b:1\"");
-  expect_refused({{.name = "a", .device = "\xff"}}, "node \"a\"");
-  expect_refused({{.name = "\xff"}}, "UTF-8");
+  expect_graph_refused({{.name = "", .op = "A"}}, "no name");
+  expect_graph_refused({{.name = "a"}, {.name = "a"}}, "two nodes named \"a\"");
+  expect_graph_refused({{.name = "a", .inputs = {"b:1"}}}, "node \"a\" reads \"b:1\"");
+  expect_graph_refused({{.name = "a", .device = "\xff"}}, "node \"a\"");
+  expect_graph_refused({{.name = "\xff"}}, "UTF-8");
 }
 
 TEST(GraphDef, RefusesOtherBytes) {

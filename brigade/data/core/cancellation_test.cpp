@@ -21,105 +21,110 @@ namespace {
 
 using namespace testing;  // NOLINT: the test helpers
 using Number = std::int64_t;
-using Numbers = Dataset<Number>;
-using Lists = std::vector<Number>;
+using NumberDataset = Dataset<Number>;
+using NumberLists = std::vector<Number>;
 
 const auto kIdentity = [](Number x) { return x; };
 const auto kAny = [](const Number&) { return true; };
-Lists list_of(Number x) {
+NumberLists list_of(Number x) {
   return {x, x};
 }
 
 TEST(Cancellation, EndsAWaitInStepsThatForwardElements) {
-  expect_cancels([](const Numbers& source) { return source.filter(kAny); });
-  expect_cancels([](const Numbers& source) { return source.take(50); });
-  expect_cancels([](const Numbers& source) { return source.take_while(kAny); });
-  expect_cancels([](const Numbers& source) { return source.skip(5); });
-  expect_cancels([](const Numbers& source) { return source.shard(2, 0); });
-  expect_cancels([](const Numbers& source) { return source.shard_hint(); });
-  expect_cancels([](const Numbers& source) { return source.enumerate(); });
-  expect_cancels([](const Numbers& source) { return source.unique(); });
-  expect_cancels([](const Numbers& source) { return source.ignore_errors(); });
-  expect_cancels([](const Numbers& source) { return source.assert_cardinality(100); });
-  expect_cancels([](const Numbers& source) { return source.repeat(2); });
-  expect_cancels([](const Numbers& source) { return source.shuffle(5); });
-  expect_cancels([](const Numbers& source) {
+  expect_cancels([](const NumberDataset& source) { return source.filter(kAny); });
+  expect_cancels([](const NumberDataset& source) { return source.take(50); });
+  expect_cancels([](const NumberDataset& source) { return source.take_while(kAny); });
+  expect_cancels([](const NumberDataset& source) { return source.skip(5); });
+  expect_cancels([](const NumberDataset& source) { return source.shard(2, 0); });
+  expect_cancels([](const NumberDataset& source) { return source.shard_hint(); });
+  expect_cancels([](const NumberDataset& source) { return source.enumerate(); });
+  expect_cancels([](const NumberDataset& source) { return source.unique(); });
+  expect_cancels([](const NumberDataset& source) { return source.ignore_errors(); });
+  expect_cancels([](const NumberDataset& source) { return source.assert_cardinality(100); });
+  expect_cancels([](const NumberDataset& source) { return source.repeat(2); });
+  expect_cancels([](const NumberDataset& source) { return source.shuffle(5); });
+  expect_cancels([](const NumberDataset& source) {
     return source.scan(Number{0}, [](Number sum, Number x) { return std::pair(sum + x, x); });
   });
-  expect_cancels([](const Numbers& source) {
+  expect_cancels([](const NumberDataset& source) {
     return source.rejection_resample([](const Number& x) { return x % 2; }, {0.5, 0.5});
   });
 }
 
 TEST(Cancellation, EndsAWaitInStepsThatCollectElements) {
-  expect_cancels([](const Numbers& source) { return source.batch(4); });
-  expect_cancels([](const Numbers& source) { return source.batch(4).unbatch(); });
-  expect_cancels([](const Numbers& source) { return source.batch(4).rebatch(3); });
-  expect_cancels([](const Numbers& source) { return source.map(list_of).padded_batch(4); });
-  expect_cancels([](const Numbers& source) {
+  expect_cancels([](const NumberDataset& source) { return source.batch(4); });
+  expect_cancels([](const NumberDataset& source) { return source.batch(4).unbatch(); });
+  expect_cancels([](const NumberDataset& source) { return source.batch(4).rebatch(3); });
+  expect_cancels([](const NumberDataset& source) { return source.map(list_of).padded_batch(4); });
+  expect_cancels([](const NumberDataset& source) {
     return source.map(list_of).bucket_by_sequence_length(
-        {.length = [](const Lists& list) { return static_cast<Number>(list.size()); },
+        {.length = [](const NumberLists& list) { return static_cast<Number>(list.size()); },
          .boundaries = {5},
          .batch_sizes = {30, 1}});
   });
-  expect_cancels([](const Numbers& source) {
-    return source.group_by_window([](Number x) { return x % 2; },
-                                  [](Number, const Numbers& window) { return window.batch(9); }, 9);
+  expect_cancels([](const NumberDataset& source) {
+    return source.group_by_window(
+        [](Number x) { return x % 2; },
+        [](Number, const NumberDataset& window) { return window.batch(9); }, 9);
   });
-  expect_cancels([](const Numbers& source) {
-    return source.window(4).flat_map([](const Numbers& window) { return window; });
+  expect_cancels([](const NumberDataset& source) {
+    return source.window(4).flat_map([](const NumberDataset& window) { return window; });
   });
 }
 
 TEST(Cancellation, EndsAWaitInStepsThatCombineDatasets) {
-  expect_cancels([](const Numbers& source) { return zip(range(100), source); });
-  expect_cancels([](const Numbers& source) { return range(3).concatenate(source); });
-  expect_cancels([](const Numbers& source) { return source.concatenate(range(3)); });
-  expect_cancels([](const Numbers& source) {
+  expect_cancels([](const NumberDataset& source) { return zip(range(100), source); });
+  expect_cancels([](const NumberDataset& source) { return range(3).concatenate(source); });
+  expect_cancels([](const NumberDataset& source) { return source.concatenate(range(3)); });
+  expect_cancels([](const NumberDataset& source) {
     return sample_from_datasets<Number>({source, range(100)}, {0.9, 0.1});
   });
-  expect_cancels([](const Numbers& source) {
+  expect_cancels([](const NumberDataset& source) {
     return choose_from_datasets<Number>({range(50), source},
                                         range(100).map([](Number x) { return x % 2; }));
   });
-  expect_cancels([](const Numbers& source) {
+  expect_cancels([](const NumberDataset& source) {
     return choose_from_datasets<Number>({range(100)}, source.map([](Number) { return Number{0}; }));
   });
 }
 
 TEST(Cancellation, EndsAWaitInStepsThatOpenDatasets) {
-  const auto inside = [](const Numbers& source) { return [source](Number) { return source; }; };
+  const auto inside = [](const NumberDataset& source) {
+    return [source](Number) { return source; };
+  };
   expect_cancels(
-      [](const Numbers& source) { return source.flat_map([](Number) { return range(2); }); });
-  expect_cancels([&](const Numbers& source) { return range(3).flat_map(inside(source)); });
+      [](const NumberDataset& source) { return source.flat_map([](Number) { return range(2); }); });
+  expect_cancels([&](const NumberDataset& source) { return range(3).flat_map(inside(source)); });
   for (const std::int64_t threads : {1, 3}) {
     const InterleaveOptions options{.cycle_length = 2, .parallelism = threads};
-    expect_cancels([&](const Numbers& source) {
+    expect_cancels([&](const NumberDataset& source) {
       return source.interleave([](Number) { return range(2); }, options);
     });
     expect_cancels(
-        [&](const Numbers& source) { return range(3).interleave(inside(source), options); });
+        [&](const NumberDataset& source) { return range(3).interleave(inside(source), options); });
   }
-  expect_cancels([](const Numbers& source) {
+  expect_cancels([](const NumberDataset& source) {
     return from_files<Number>({"a", "b"}, [source](const io::Path&) { return source; });
   });
 }
 
 TEST(Cancellation, EndsAWaitInCaches) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
-  expect_cancels([](const Numbers& source) { return source.cache(); });
+  expect_cancels([](const NumberDataset& source) { return source.cache(); });
   expect_cancels(
-      [&](const Numbers& source) { return source.cache("/cache", {.file_system = files}); });
-  expect_cancels(
-      [&](const Numbers& source) { return source.snapshot("/snapshot", {.file_system = files}); });
+      [&](const NumberDataset& source) { return source.cache("/cache", {.file_system = files}); });
+  expect_cancels([&](const NumberDataset& source) {
+    return source.snapshot("/snapshot", {.file_system = files});
+  });
 }
 
 // These sources never wait; another input does.
 TEST(Cancellation, EndsAWaitNextToSourcesThatNeverWait) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   save(range(100), "/saved", {.file_system = files});
-  expect_cancels([&](const Numbers& source) { return zip(load<Number>("/saved", files), source); });
-  expect_cancels([](const Numbers& source) {
+  expect_cancels(
+      [&](const NumberDataset& source) { return zip(load<Number>("/saved", files), source); });
+  expect_cancels([](const NumberDataset& source) {
     const auto made = from_generator<Number>(
         [] { return [x = Number{0}]() mutable { return std::optional<Number>(x++); }; });
     return zip(made, source.map(kIdentity, {.parallelism = 2}));
@@ -142,18 +147,20 @@ void expect_search_cancels(F transform) {
 
 TEST(Cancellation, EndsASearchThatFindsNothing) {
   const auto none = [](Number) { return false; };
-  expect_search_cancels([&](const Numbers& source) { return source.filter(none); });
-  expect_search_cancels([&](const Numbers& source) { return source.filter(none).skip(5); });
+  expect_search_cancels([&](const NumberDataset& source) { return source.filter(none); });
+  expect_search_cancels([&](const NumberDataset& source) { return source.filter(none).skip(5); });
   expect_search_cancels(
-      [](const Numbers& source) { return source.flat_map([](Number) { return range(0); }); });
-  expect_search_cancels(
-      [](const Numbers& source) { return source.map([](Number) { return Lists(); }).unbatch(); });
-  expect_search_cancels([](const Numbers& source) {
+      [](const NumberDataset& source) { return source.flat_map([](Number) { return range(0); }); });
+  expect_search_cancels([](const NumberDataset& source) {
+    return source.map([](Number) { return NumberLists(); }).unbatch();
+  });
+  expect_search_cancels([](const NumberDataset& source) {
     return source.interleave([](Number) { return range(0); }, {.cycle_length = 2});
   });
-  expect_search_cancels([](const Numbers& source) {
-    return source.group_by_window([](Number x) { return x; },
-                                  [](Number, const Numbers& window) { return window.batch(9); }, 9);
+  expect_search_cancels([](const NumberDataset& source) {
+    return source.group_by_window(
+        [](Number x) { return x; },
+        [](Number, const NumberDataset& window) { return window.batch(9); }, 9);
   });
 }
 

@@ -47,19 +47,19 @@ void expect_leaving_ends_threads(const Make& make) {
 Dataset<Number> waiting(const std::shared_ptr<WaitPoint>& wait_point) {
   return waiting_range(100, 1, wait_point);
 }
-const auto kIdentity = [](Number x) { return x; };
+const auto kUnchanged = [](Number x) { return x; };
 
 TEST(EarlyExit, EndsAWaitingSourceBeforePrefetch) {
   expect_leaving_ends_threads(
       [](const auto& wait_point) { return waiting(wait_point).prefetch(1); });
   expect_leaving_ends_threads([](const auto& wait_point) {
-    return waiting(wait_point).prefetch(2).map(kIdentity).prefetch(1);
+    return waiting(wait_point).prefetch(2).map(kUnchanged).prefetch(1);
   });
 }
 
 TEST(EarlyExit, EndsAWaitingSourceBeforeAParallelMap) {
   expect_leaving_ends_threads([](const auto& wait_point) {
-    return waiting(wait_point).map(kIdentity, {.parallelism = 2});
+    return waiting(wait_point).map(kUnchanged, {.parallelism = 2});
   });
 }
 

@@ -19,7 +19,7 @@ std::int64_t same(std::int64_t x) {
   return x;
 }
 
-Dataset<std::int64_t> files(std::vector<io::Path> paths) {
+Dataset<std::int64_t> listed_files(std::vector<io::Path> paths) {
   return from_files<std::int64_t>(std::move(paths), [](const io::Path&) { return range(5); });
 }
 
@@ -68,8 +68,8 @@ TEST(PipelineDescription, AChangedParameterOfAnyTransformIsRefused) {
   expect_refused(data.map(same, {.name = "decode"}), data.map(same, {.name = "crop"}),
                  "step 2 is decode there and crop here");
   expect_refused(data.map(same, {.seed = 1}), data.map(same, {.seed = 2}), "map(seed 2) here");
-  expect_refused(files({"a/1", "a/2"}), files({"a/1"}), "from_files");
-  expect_refused(files({"a/1", "a/2"}), files({"a/2", "a/1"}), "from_files");
+  expect_refused(listed_files({"a/1", "a/2"}), listed_files({"a/1"}), "from_files");
+  expect_refused(listed_files({"a/1", "a/2"}), listed_files({"a/2", "a/1"}), "from_files");
 }
 
 TEST(PipelineDescription, TheFirstDifferentStepIsNamedAndBothPipelinesAreShown) {
@@ -85,7 +85,8 @@ TEST(PipelineDescription, OptionsThatDoNotDecideElementsMayChange) {
   expect_accepted(data.prefetch(3), data.prefetch(kAutotune));
   expect_accepted(data.map(same, {.parallelism = 1}), data.map(same, {.parallelism = 3}));
   expect_accepted(data.map(same, {.parallelism = kAutotune}), data.map(same));
-  expect_accepted(files({"here/a/1", "here/b/1"}), files({"/there/below/a/1", "/there/below/b/1"}));
+  expect_accepted(listed_files({"here/a/1", "here/b/1"}),
+                  listed_files({"/there/below/a/1", "/there/below/b/1"}));
 }
 
 TEST(PipelineDescription, StatesWithoutOneCanBeLoaded) {

@@ -12,7 +12,7 @@ namespace {
 
 using namespace testing;  // NOLINT: the contract tests
 using Texts = std::vector<std::string>;
-using Pair = std::tuple<std::int64_t, std::string>;
+using NumberAndText = std::tuple<std::int64_t, std::string>;
 
 TEST(CsvLine, SplitsAsTheStandardSays) {
   EXPECT_EQ(parse_csv_line("a,b,,d"), (Texts{"a", "b", "", "d"}));
@@ -44,14 +44,15 @@ TEST(CsvValue, IsRefusedOrRead) {
 }
 
 const std::string kRows = "1,one\n2,\"two\r\nlines\"\r\n3,\"\"\"three\"\"\"\n4,four";
-const std::vector<Pair> kPairs = {{1, "one"}, {2, "two\r\nlines"}, {3, "\"three\""}, {4, "four"}};
+const std::vector<NumberAndText> kPairs = {
+    {1, "one"}, {2, "two\r\nlines"}, {3, "\"three\""}, {4, "four"}};
 
 TEST(Csv, KeepsTheDatasetContract) {
   Folder folder;
   const std::vector<io::Path> paths = {folder.write("a", "id,name\n" + kRows),
                                        folder.write("b", "id,name\n"),
                                        folder.write("c", "id,name\n5,five\n")};
-  std::vector<Pair> expected = kPairs;
+  std::vector<NumberAndText> expected = kPairs;
   expected.emplace_back(5, "five");
   for (const std::size_t buffer_bytes : {1, 10, 1000}) {
     expect_contract(csv<std::int64_t, std::string>(paths, {.header = CsvHeader::kSkip,
@@ -79,10 +80,10 @@ TEST(Csv, UsesDefaultsForMissingFields) {
   const io::Path path = folder.write("a", "1,x\n,y\n3,\n");
   const auto dataset = csv<std::int64_t, std::string>({path}, {.file_system = folder.files()},
                                                       {std::int64_t{-1}, "none"});
-  EXPECT_EQ(epoch_of(dataset), (std::vector<Pair>{{1, "x"}, {-1, "y"}, {3, "none"}}));
+  EXPECT_EQ(epoch_of(dataset), (std::vector<NumberAndText>{{1, "x"}, {-1, "y"}, {3, "none"}}));
 }
 
-std::string message_at(Iterator<Pair>& iterator) {
+std::string message_at(Iterator<NumberAndText>& iterator) {
   return error_of([&] { iterator.next(); }).what();
 }
 
@@ -94,7 +95,7 @@ TEST(Csv, ErrorsNameFileLineColumnTextAndType) {
       csv<std::int64_t, std::string>({path, folder.write("next", "h\n11,x\n")},
                                      {.header = CsvHeader::kSkip, .file_system = folder.files()});
   auto iterator = dataset.iterator();
-  EXPECT_EQ(iterator.next(), Pair(1, "x"));
+  EXPECT_EQ(iterator.next(), NumberAndText(1, "x"));
   EXPECT_EQ(message_at(iterator),
             "/f/bad: the row at line 4 has \"two\" in column 0, counted from 0; expected int64");
   EXPECT_EQ(message_at(iterator), "/f/bad: the row at line 5 has 1 fields; there are 2 columns");
@@ -106,9 +107,9 @@ TEST(Csv, ErrorsNameFileLineColumnTextAndType) {
   again.restore(json_round_trip(iterator.save()));
   EXPECT_EQ(message_at(again),
             "/f/bad: the row at line 8 has more than a delimiter after a closing quote");
-  EXPECT_EQ(again.next(), Pair(8, "good"));
+  EXPECT_EQ(again.next(), NumberAndText(8, "good"));
   EXPECT_EQ(message_at(again), "/f/bad: the row at line 10 has a quote that is never closed");
-  EXPECT_EQ(again.next(), Pair(11, "x"));
+  EXPECT_EQ(again.next(), NumberAndText(11, "x"));
   EXPECT_EQ(again.next(), std::nullopt);
   EXPECT_EQ(dataset.node()->iterator({})->skip(99), 9U);
 }
@@ -120,9 +121,9 @@ TEST(Csv, ARowThatIsTooLongIsOneElementThatFails) {
       csv<std::int64_t, std::string>(
           {path}, {.buffer_bytes = 4, .max_row_bytes = 8, .file_system = folder.files()})
           .iterator();
-  EXPECT_EQ(iterator.next(), Pair(1, "x"));
+  EXPECT_EQ(iterator.next(), NumberAndText(1, "x"));
   EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kResourceExhausted);
-  EXPECT_EQ(iterator.next(), Pair(3, "x"));
+  EXPECT_EQ(iterator.next(), NumberAndText(3, "x"));
 }
 
 TEST(Csv, ReadsTheNamesOfColumns) {

@@ -12,7 +12,7 @@ using namespace testing;  // NOLINT: the contract tests
 
 const InterleaveShape kShape{.name = "interleave", .cycle_length = 3, .block_length = 2};
 
-InterleavePosition example() {
+InterleavePosition example_position() {
   const auto snapshot =
       std::make_shared<const InputSnapshot>(InputSnapshot{4, io::StateTree("input at 4")});
   InterleavePosition position{
@@ -24,7 +24,7 @@ InterleavePosition example() {
 }
 
 TEST(InterleavePosition, RoundTripsThroughAFile) {
-  const io::StateTree state = save_interleave(kShape, example());
+  const io::StateTree state = save_interleave(kShape, example_position());
   EXPECT_EQ(state.as_list("notes").size(), 1U);  // shared by three positions
   const InterleavePosition loaded = load_interleave(kShape, json_round_trip(state));
   EXPECT_EQ(loaded.cycle_index, 1U);
@@ -41,7 +41,7 @@ TEST(InterleavePosition, RoundTripsThroughAFile) {
 }
 
 TEST(InterleavePosition, RefusesAnotherCycle) {
-  const io::StateTree state = save_interleave(kShape, example());
+  const io::StateTree state = save_interleave(kShape, example_position());
   expect_invalid_argument(
       [&] { load_interleave({.name = "interleave", .cycle_length = 4, .block_length = 2}, state); },
       "cycles of 3 and blocks of 2, not of 4 and 2");
@@ -50,7 +50,7 @@ TEST(InterleavePosition, RefusesAnotherCycle) {
 
 TEST(InterleavePosition, RefusesInvalidStates) {
   const auto refuses = [](auto change) {
-    InterleavePosition position = example();
+    InterleavePosition position = example_position();
     change(position);
     expect_invalid_argument([&] { load_interleave(kShape, save_interleave(kShape, position)); },
                             "is broken");
@@ -61,7 +61,7 @@ TEST(InterleavePosition, RefusesInvalidStates) {
   refuses([](auto& position) { position.slots[0]->element.index = 7; });  // still to be read
   refuses([](auto& position) { position.slots[0]->element.index = 4; });  // twice
   refuses([](auto& position) { position.slots[2]->element.index = 3; });  // before its snapshot
-  io::StateTree state = save_interleave(kShape, example());
+  io::StateTree state = save_interleave(kShape, example_position());
   state["input_place"]["note"] = 1U;
   expect_invalid_argument([&] { load_interleave(kShape, state); }, "is broken");
 }

@@ -19,7 +19,7 @@ constexpr std::chrono::seconds kDeadline{20};
 Schedule::Cycle cycle() {
   return Schedule::Cycle({.name = "test", .cycle_length = 1}, {});
 }
-Queue::Chunk chunk(int element) {
+Queue::Chunk chunk_of(int element) {
   Queue::Chunk made;
   made.results.push_back({element, nullptr});
   return made;
@@ -51,7 +51,7 @@ TEST(InterleaveSchedule, OneWorkerReadsTheInputAndOthersReadQueues) {
   const auto read = schedule.claim(1);
   ASSERT_TRUE(read.has_value() && read->queue != nullptr);
   EXPECT_EQ(read->queue->element.element, 7);
-  schedule.publish(*read->queue, chunk(70));
+  schedule.publish(*read->queue, chunk_of(70));
   EXPECT_TRUE(schedule.select());
   EXPECT_EQ(schedule.cycle().take().element, 70);
 }
@@ -80,7 +80,7 @@ TEST(InterleaveSchedule, ATaskThatOneWorkerLeavesIsDoneByAnother) {
   const auto read = schedule.claim(1);
   ASSERT_TRUE(read.has_value() && read->queue != nullptr);
   auto first = claim_elsewhere(schedule, 0);
-  schedule.publish(*read->queue, chunk(70));
+  schedule.publish(*read->queue, chunk_of(70));
   EXPECT_TRUE(schedule.select());  // into its slot, where two chunks may be ready
   EXPECT_TRUE(has_come(first));
   EXPECT_EQ(first.get()->queue, read->queue);
@@ -103,7 +103,7 @@ TEST(InterleaveSchedule, AWorkerThatEndsWakesAnother) {
   auto first = claim_elsewhere(schedule, 0);
   schedule.set_threads(1);
   let_it_wait();
-  schedule.publish(*read->queue, chunk(70));
+  schedule.publish(*read->queue, chunk_of(70));
   EXPECT_FALSE(schedule.claim(1).has_value());
   EXPECT_TRUE(has_come(first)) << "another chunk can be read, and the worker was waiting";
   schedule.stop();
@@ -120,7 +120,7 @@ TEST(InterleaveSchedule, WorkersWaitForSpaceWhileTheConsumerTakesNothing) {
   schedule.add({{}, {std::nullopt, nullptr}});
   const auto read = schedule.claim(0);
   ASSERT_TRUE(read.has_value() && read->queue != nullptr);
-  schedule.publish(*read->queue, chunk(70));
+  schedule.publish(*read->queue, chunk_of(70));
   auto waiting = claim_elsewhere(schedule, 0);  // an upcoming queue has one chunk ready
   let_it_wait();
   EXPECT_TRUE(schedule.select());

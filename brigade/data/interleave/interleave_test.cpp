@@ -6,21 +6,13 @@
 
 #include "brigade/data/core/source.h"
 #include "brigade/data/testing/dataset_contract.h"
+#include "brigade/data/testing/number_datasets.h"
 
 namespace brigade::data {
 namespace {
 
 using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
-
-/// x % 4 elements: 10 x, 10 x + 1, ...
-Dataset<std::int64_t> tens(std::int64_t x) {
-  return range(x % 4).map([x](std::int64_t y) { return 10 * x + y; });
-}
-
-Dataset<std::int64_t> fives(std::int64_t x) {
-  return range(5).map([x](std::int64_t y) { return 10 * x + y; });
-}
 
 TEST(FlatMap, KeepsTheDatasetContract) {
   expect_contract(range(4).flat_map(tens), {10, 20, 21, 30, 31, 32}, Length::kUnknown);

@@ -14,6 +14,7 @@
 #include "brigade/data/core/source.h"
 #include "brigade/data/interleave/interleave.h"
 #include "brigade/data/testing/dataset_contract.h"
+#include "brigade/data/testing/number_datasets.h"
 
 namespace brigade::data {
 namespace {
@@ -21,20 +22,6 @@ namespace {
 using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 constexpr std::chrono::seconds kDeadline{20};
-
-/// x % 4 elements: 10 x, 10 x + 1, ...
-Dataset<std::int64_t> tens(std::int64_t x) {
-  return range(x % 4).map([x](std::int64_t y) { return 10 * x + y; });
-}
-
-Dataset<std::int64_t> hundreds(std::int64_t x) {
-  return range(100).map([x](std::int64_t y) { return 100 * x + y; });
-}
-
-Numbers sorted(Numbers numbers) {
-  std::sort(numbers.begin(), numbers.end());
-  return numbers;
-}
 
 /// Blocks threads until it is opened, with a deadline.
 class Door {

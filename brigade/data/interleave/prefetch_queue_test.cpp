@@ -13,7 +13,7 @@ namespace {
 using testing::error_of;
 using Maker = InnerMaker<std::int64_t, std::int64_t>;
 using Reader = InterleaveReader<std::int64_t, std::int64_t>;
-using Queue = Reader::Queue;
+using ReaderQueue = Reader::Queue;
 
 /// The dataset of an element is range(element); for a negative element it cannot be created.
 Maker maker(IteratorOptions options = {}) {
@@ -23,22 +23,22 @@ Maker maker(IteratorOptions options = {}) {
           },
           "test", options};
 }
-Queue queue_of(std::int64_t element) {
-  return Queue({{}, {element, nullptr}});
+ReaderQueue queue_of(std::int64_t element) {
+  return ReaderQueue({{}, {element, nullptr}});
 }
 
 TEST(InterleaveReader, ReadsAllElementsInGrowingChunksAndClosesTheDataset) {
   const Maker ranges = maker();
-  Queue queue = queue_of(100);
+  ReaderQueue queue = queue_of(100);
   std::int64_t expected = 0;
   std::size_t longest = 0;
-  Queue::Chunk chunk;
+  ReaderQueue::Chunk chunk;
   do {
     chunk = Reader(ranges).read(queue);
     longest = std::max(longest, chunk.results.size());
     for (const auto& result : chunk.results) ASSERT_EQ(result.element, expected++);
-  } while (chunk.end == Queue::End::kNotYet);
-  EXPECT_EQ(chunk.end, Queue::End::kExhausted);
+  } while (chunk.end == ReaderQueue::End::kNotYet);
+  EXPECT_EQ(chunk.end, ReaderQueue::End::kExhausted);
   EXPECT_EQ(expected, 100);
   EXPECT_LE(longest, 16U);
   EXPECT_FALSE(queue.inner.is_open());
@@ -47,11 +47,11 @@ TEST(InterleaveReader, ReadsAllElementsInGrowingChunksAndClosesTheDataset) {
 TEST(InterleaveReader, TakesASnapshotBeforeAChunkEveryFewElements) {
   const Maker ranges = maker();
   const auto dataset = range(200);
-  Queue queue = queue_of(200);
+  ReaderQueue queue = queue_of(200);
   std::int64_t index = 0;
   std::int64_t snapshot_index = 0;
   while (index < 150) {
-    const Queue::Chunk chunk = Reader(ranges).read(queue);
+    const ReaderQueue::Chunk chunk = Reader(ranges).read(queue);
     if (chunk.snapshot) {
       const auto iterator = dataset.node()->iterator({});
       iterator->restore(*chunk.snapshot);
@@ -65,9 +65,9 @@ TEST(InterleaveReader, TakesASnapshotBeforeAChunkEveryFewElements) {
 
 TEST(InterleaveReader, ADatasetThatCannotBeCreatedIsOneResult) {
   const Maker ranges = maker();
-  Queue queue = queue_of(-1);
-  const Queue::Chunk chunk = Reader(ranges).read(queue);
-  EXPECT_EQ(chunk.end, Queue::End::kNotCreated);
+  ReaderQueue queue = queue_of(-1);
+  const ReaderQueue::Chunk chunk = Reader(ranges).read(queue);
+  EXPECT_EQ(chunk.end, ReaderQueue::End::kNotCreated);
   ASSERT_EQ(chunk.results.size(), 1U);
   EXPECT_TRUE(chunk.results[0].error);
 }
@@ -76,7 +76,7 @@ TEST(InterleaveReader, AnErrorAfterCancellationIsNotAResult) {
   const concurrency::CancelToken cancel;
   cancel.cancel();
   const Maker ranges = maker({.cancel = cancel});
-  Queue unmade = queue_of(-1);
+  ReaderQueue unmade = queue_of(-1);
   EXPECT_EQ(error_of([&] { Reader(ranges).read(unmade); }).code(), ErrorCode::kNotFound);
   Maker breaking = maker({.cancel = cancel});
   breaking.make = [](std::int64_t&&) {
@@ -84,7 +84,7 @@ TEST(InterleaveReader, AnErrorAfterCancellationIsNotAResult) {
         .map([](std::int64_t) -> std::int64_t { throw Error(ErrorCode::kDataLoss, "broken"); })
         .node();
   };
-  Queue broken = queue_of(3);
+  ReaderQueue broken = queue_of(3);
   EXPECT_EQ(error_of([&] { Reader(breaking).read(broken); }).code(), ErrorCode::kDataLoss);
 }
 

@@ -9,7 +9,9 @@
 #include "brigade/data/core/source.h"
 #include "brigade/data/interleave/interleave.h"
 #include "brigade/data/runtime/stages.h"
+#include "brigade/data/testing/all_stages.h"
 #include "brigade/data/testing/dataset_contract.h"
+#include "brigade/data/testing/number_datasets.h"
 
 namespace brigade::data {
 namespace {
@@ -17,16 +19,7 @@ namespace {
 using namespace testing;  // NOLINT: the contract tests
 using Clock = std::chrono::steady_clock;
 using Numbers = std::vector<std::int64_t>;
-constexpr std::chrono::seconds kDeadline{20};
-
-std::shared_ptr<Stages> all_stages(Tuning tuning = {}) {
-  return std::make_shared<Stages>(
-      StagesOptions{.count = StagesOptions::Count::kAll, .tuning = std::move(tuning)});
-}
-
-Dataset<std::int64_t> hundreds(std::int64_t x) {
-  return range(100).map([x](std::int64_t y) { return 100 * x + y; });
-}
+constexpr std::chrono::seconds kTuningDeadline{20};
 
 /// The step of that name, which must be the last.
 StageStats last_step(const Iterator<std::int64_t>& iterator) {
@@ -115,7 +108,7 @@ TEST(TunedInterleave, WaitsForSpaceAreWaitsForTheConsumer) {
   iterator.next();
   Stage& stage = stages->find_or_add("range(2) | interleave(cycle 1, block 1)");
   // Everything is read ahead that may be; a wait is counted when it ends.
-  const auto deadline = Clock::now() + kDeadline;
+  const auto deadline = Clock::now() + kTuningDeadline;
   while (stage.counters.room_waits.value() == 0 && Clock::now() < deadline) {
     if (!iterator.next()) iterator.start_next_epoch();
     std::this_thread::yield();
@@ -171,7 +164,7 @@ TEST(TunedInterleave, AConsumerThatWaitsGetsMoreThreads) {
   stage->set({.threads = 1, .capacity = 1});  // as if it had started so
   iterator.next();
   EXPECT_EQ(sources.max(), 1);
-  const auto deadline = Clock::now() + kDeadline;
+  const auto deadline = Clock::now() + kTuningDeadline;
   while (sources.max() < 3 && Clock::now() < deadline) iterator.next();
   EXPECT_GE(sources.max(), 3);
   EXPECT_GE(stage->settings().threads, 3U);
@@ -186,7 +179,7 @@ TEST(TunedInterleave, RemovedThreadsReadNoMore) {
   auto iterator = dataset.iterator({.stages = stages});
   Stage* const stage = stages->find_or_add(dataset.describe(), {1, 1}, {.max_threads = 1});
   stage->set({.threads = 4, .capacity = 1});
-  const auto deadline = Clock::now() + kDeadline;
+  const auto deadline = Clock::now() + kTuningDeadline;
   while (sources.max() < 2 && Clock::now() < deadline) iterator.next();
   ASSERT_GE(sources.max(), 2);
   stage->set({.threads = 1, .capacity = 1});
@@ -216,7 +209,7 @@ TEST(TunedInterleave, ASlowConsumerGetsFewerThreads) {
   auto iterator = dataset.iterator({.stages = stages});
   Stage* const stage = stages->find_or_add(dataset.describe(), {1, 1}, {.max_threads = 1});
   stage->set({.threads = 6, .capacity = 1});
-  const auto deadline = Clock::now() + kDeadline;
+  const auto deadline = Clock::now() + kTuningDeadline;
   while (stage->settings().threads > 1 && Clock::now() < deadline) {
     iterator.next();
     std::this_thread::sleep_for(std::chrono::microseconds(100));  // the step of the training

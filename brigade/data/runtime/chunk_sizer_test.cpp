@@ -12,7 +12,7 @@ namespace {
 
 using Clock = ChunkSizer::Clock;
 
-constexpr std::size_t kMax = 16;
+constexpr std::size_t kMaxChunk = 16;
 
 void run_chunk(ChunkSizer& sizer, const std::function<void()>& work) {
   sizer.start(Clock::now());
@@ -37,29 +37,29 @@ void run_interrupted_chunk(ChunkSizer& sizer) {
 }
 
 TEST(ChunkSizer, GrowsWhileWorkIsCheap) {
-  ChunkSizer sizer(kMax);
+  ChunkSizer sizer(kMaxChunk);
   EXPECT_EQ(sizer.size(), 1U);
   for (int i = 0; i < 50; ++i) run_chunk(sizer, nothing);
-  EXPECT_EQ(sizer.size(), kMax);
+  EXPECT_EQ(sizer.size(), kMaxChunk);
 }
 
 TEST(ChunkSizer, StaysLargeIfPreemptedInEveryChunk) {
-  ChunkSizer sizer(kMax);
+  ChunkSizer sizer(kMaxChunk);
   for (int i = 0; i < 50; ++i) run_chunk(sizer, nothing);
   for (int i = 0; i < 50; ++i) {
     run_interrupted_chunk(sizer);
-    EXPECT_GE(sizer.size(), kMax / 2);
+    EXPECT_GE(sizer.size(), kMaxChunk / 2);
   }
 }
 
 TEST(ChunkSizer, GrowsIfPreemptedInEveryChunk) {
-  ChunkSizer sizer(kMax);
+  ChunkSizer sizer(kMaxChunk);
   for (int i = 0; i < 50; ++i) run_interrupted_chunk(sizer);
-  EXPECT_EQ(sizer.size(), kMax);
+  EXPECT_EQ(sizer.size(), kMaxChunk);
 }
 
 TEST(ChunkSizer, ShrinksIfElementsWait) {
-  ChunkSizer sizer(kMax);
+  ChunkSizer sizer(kMaxChunk);
   for (int i = 0; i < 50; ++i) run_chunk(sizer, nothing);
   for (int i = 0; i < 5; ++i) run_chunk(sizer, wait_for_20_ms);
   EXPECT_EQ(sizer.size(), 1U);

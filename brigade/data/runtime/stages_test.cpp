@@ -7,6 +7,7 @@
 
 #include "brigade/data/core/source.h"
 #include "brigade/data/sources/files.h"
+#include "brigade/data/testing/all_stages.h"
 #include "brigade/data/testing/dataset_contract.h"
 
 namespace brigade::data {
@@ -15,13 +16,8 @@ namespace {
 using namespace testing;  // NOLINT: the test helpers
 using std::chrono::microseconds;
 
-std::shared_ptr<Stages> all_stages(Tuning tuning = {}) {
-  return std::make_shared<Stages>(
-      StagesOptions{.count = StagesOptions::Count::kAll, .tuning = std::move(tuning)});
-}
-
 /// Spins for `time` on its core.
-auto spin(microseconds time) {
+auto spin_for(microseconds time) {
   return [time](std::int64_t x) {
     const auto until = std::chrono::steady_clock::now() + time;
     while (std::chrono::steady_clock::now() < until) {
@@ -32,7 +28,7 @@ auto spin(microseconds time) {
 
 TEST(Stages, CountEveryStep) {
   auto iterator = range(100)
-                      .map(spin(microseconds(20)), {.parallelism = 2, .name = "decode"})
+                      .map(spin_for(microseconds(20)), {.parallelism = 2, .name = "decode"})
                       .batch(10)
                       .prefetch(2)
                       .iterator({.stages = all_stages()});
@@ -86,7 +82,7 @@ TEST(Stages, InnerDatasetsCountAsPartOfTheStep) {
 
 TEST(Stages, NameTheBottleneck) {
   auto iterator = range(300)
-                      .map(spin(microseconds(300)), {.parallelism = 1, .name = "decode"})
+                      .map(spin_for(microseconds(300)), {.parallelism = 1, .name = "decode"})
                       .prefetch(2)
                       .iterator({.stages = all_stages()});
   rest_of(iterator);
@@ -128,7 +124,7 @@ TEST(Stages, ChangingTheThreadsDoesNotChangeAnElement) {
 TEST(Stages, ASlowConsumerIsServedByOneThread) {
   const auto stages = all_stages({.cpu_budget = 8});
   auto iterator = range(100'000)
-                      .map(spin(microseconds(10)), {.parallelism = kAutotune})
+                      .map(spin_for(microseconds(10)), {.parallelism = kAutotune})
                       .iterator({.stages = stages});
   iterator.next();
   Stage* const map = stages->find_or_add("range(100000) | map", {}, {.max_threads = 1});

@@ -107,7 +107,7 @@ CsvOptions options_of(const Json& json) {
 }
 
 /// Every row; an empty one for each row that fails.
-std::vector<CsvRow> with_failures(const Dataset<CsvRow>& dataset) {
+std::vector<CsvRow> rows_with_failures(const Dataset<CsvRow>& dataset) {
   auto iterator = dataset.iterator();
   std::vector<CsvRow> rows;
   while (true) {
@@ -145,7 +145,7 @@ TEST_F(TensorFlowsFiles, OfCsvGiveTheSameRows) {
       options.file_system = folder_.files();
       options.buffer_bytes = buffer_bytes;
       const auto dataset = csv({file_of(name)}, columns, options);
-      EXPECT_EQ(with_failures(dataset), expected);
+      EXPECT_EQ(rows_with_failures(dataset), expected);
       EXPECT_EQ(dataset.node()->iterator({})->skip(99), expected.size());
     }
   }

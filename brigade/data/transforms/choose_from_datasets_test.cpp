@@ -4,6 +4,7 @@
 
 #include "brigade/data/core/source.h"
 #include "brigade/data/testing/dataset_contract.h"
+#include "brigade/data/testing/number_datasets.h"
 
 namespace brigade::data {
 namespace {
@@ -11,20 +12,17 @@ namespace {
 using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
-Dataset<std::int64_t> from(std::int64_t first, std::int64_t count) {
-  return range(count).map([first](std::int64_t x) { return first + x; });
-}
-
 TEST(ChooseFromDatasets, KeepsTheDatasetContract) {
-  const std::vector<Dataset<std::int64_t>> inputs{range(4), from(10, 2), from(20, 5)};
+  const std::vector<Dataset<std::int64_t>> inputs{range(4), numbers_from(10, 2),
+                                                  numbers_from(20, 5)};
   const auto turns = range(3).repeat(4);
   expect_contract(choose_from_datasets(inputs, turns), {0, 10, 20, 1, 11, 21, 2}, Length::kUnknown);
   expect_contract(choose_from_datasets(inputs, turns, WhenEmpty::kContinue),
                   {0, 10, 20, 1, 11, 21, 2, 22, 3, 23}, Length::kUnknown);
   expect_contract(choose_from_datasets(inputs, range(0)), {}, Length::kUnknown);
-  const auto ahead =
-      choose_from_datasets<std::int64_t>({range(7).shuffle(7).prefetch(2), from(10, 9).shuffle(3)},
-                                         range(2).repeat(), WhenEmpty::kContinue);
+  const auto ahead = choose_from_datasets<std::int64_t>(
+      {range(7).shuffle(7).prefetch(2), numbers_from(10, 9).shuffle(3)}, range(2).repeat(),
+      WhenEmpty::kContinue);
   expect_contract(ahead, epoch_of(ahead), Length::kUnknown);
 }
 
@@ -45,7 +43,8 @@ TEST(ChooseFromDatasets, AnElementThatFailsUsesUpItsChoice) {
     return x;
   });
   auto iterator =
-      choose_from_datasets<std::int64_t>({broken, from(10, 2)}, range(2).repeat(2)).iterator();
+      choose_from_datasets<std::int64_t>({broken, numbers_from(10, 2)}, range(2).repeat(2))
+          .iterator();
   EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kDataLoss);
   EXPECT_EQ(rest_of(iterator), (Numbers{10, 1, 11}));
 }
@@ -53,8 +52,8 @@ TEST(ChooseFromDatasets, AnElementThatFailsUsesUpItsChoice) {
 TEST(ChooseFromDatasets, EndlessChoicesOfNothingCanBeCancelled) {
   const concurrency::CancelToken cancel;
   cancel.cancel();
-  auto iterator = choose_from_datasets<std::int64_t>({range(0), range(1)}, from(0, 1).repeat(),
-                                                     WhenEmpty::kContinue)
+  auto iterator = choose_from_datasets<std::int64_t>(
+                      {range(0), range(1)}, numbers_from(0, 1).repeat(), WhenEmpty::kContinue)
                       .iterator({.cancel = cancel});
   EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kCancelled);
 }

@@ -3,6 +3,7 @@
 #include "brigade/data/core/source.h"
 #include "brigade/data/dataset.h"
 #include "brigade/data/testing/dataset_contract.h"
+#include "brigade/data/testing/number_datasets.h"
 #include "brigade/data/testing/tables.h"
 #include "brigade/data/transforms/choose_from_datasets.h"
 #include "brigade/data/transforms/sample_from_datasets.h"
@@ -20,7 +21,7 @@ const Table& table() {
   return kTable;
 }
 
-Length length_of(std::int64_t cardinality) {
+Length expected_length(std::int64_t cardinality) {
   return cardinality == kUnknown ? Length::kUnknown : Length::kKnown;
 }
 
@@ -33,21 +34,8 @@ void expect_matches_table(const std::string& name, const Dataset<T>& dataset) {
   if (table().cardinality(name) == kInfinite) {
     EXPECT_EQ(epoch_of(dataset.take(static_cast<std::int64_t>(elements.size()))), elements);
   } else {
-    expect_contract(dataset, elements, length_of(dataset.cardinality()));
+    expect_contract(dataset, elements, expected_length(dataset.cardinality()));
   }
-}
-
-bool is_even(std::int64_t x) {
-  return x % 2 == 0;
-}
-
-/// x % 4 elements: 10 x, 10 x + 1, ...
-Dataset<std::int64_t> tens(std::int64_t x) {
-  return range(x % 4).map([x](std::int64_t y) { return 10 * x + y; });
-}
-
-Dataset<std::int64_t> fives(std::int64_t x) {
-  return range(5).map([x](std::int64_t y) { return 10 * x + y; });
 }
 
 TEST(Combining, FiltersAsTensorFlow) {

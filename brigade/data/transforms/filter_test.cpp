@@ -6,16 +6,13 @@
 
 #include "brigade/data/core/source.h"
 #include "brigade/data/testing/dataset_contract.h"
+#include "brigade/data/testing/number_datasets.h"
 #include "brigade/data/testing/tf_table_expectations.h"
 
 namespace brigade::data {
 namespace {
 
 using namespace testing;  // NOLINT: the contract tests
-
-bool is_even(std::int64_t x) {
-  return x % 2 == 0;
-}
 
 TEST(Filter, KeepsTheDatasetContract) {
   expect_contract(range(11).filter(is_even), {0, 2, 4, 6, 8, 10}, Length::kUnknown);

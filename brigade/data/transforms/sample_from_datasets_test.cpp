@@ -7,6 +7,7 @@
 
 #include "brigade/data/core/source.h"
 #include "brigade/data/testing/dataset_contract.h"
+#include "brigade/data/testing/number_datasets.h"
 
 namespace brigade::data {
 namespace {
@@ -14,18 +15,14 @@ namespace {
 using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
-Dataset<std::int64_t> from(std::int64_t first, std::int64_t count) {
-  return range(count).map([first](std::int64_t x) { return first + x; });
-}
-
 std::vector<Dataset<std::int64_t>> three() {
-  return {range(4), from(10, 2), from(20, 5)};
+  return {range(4), numbers_from(10, 2), numbers_from(20, 5)};
 }
 
 /// Endless datasets that only say which they are.
 std::vector<Dataset<std::int64_t>> endless(std::int64_t count) {
   std::vector<Dataset<std::int64_t>> datasets;
-  for (std::int64_t i = 0; i < count; ++i) datasets.push_back(from(i, 1).repeat());
+  for (std::int64_t i = 0; i < count; ++i) datasets.push_back(numbers_from(i, 1).repeat());
   return datasets;
 }
 
@@ -68,7 +65,7 @@ TEST(SampleFromDatasets, DrawsByWeight) {
 
 TEST(SampleFromDatasets, TheOthersKeepTheirWeightsWhenOneIsEmpty) {
   auto datasets = endless(3);
-  datasets[2] = from(2, 1).take(0);
+  datasets[2] = numbers_from(2, 1).take(0);
   const auto counts = counts_of(sample_from_datasets(datasets, {1, 3, 1e12}), 40'000);
   EXPECT_EQ(counts[2], 0);
   EXPECT_NEAR(static_cast<double>(counts[0]), 10'000, 5 * 87);

@@ -9,17 +9,13 @@
 #include "brigade/data/core/source.h"
 #include "brigade/data/testing/dataset_contract.h"
 #include "brigade/data/testing/failing_sources.h"
+#include "brigade/data/testing/number_datasets.h"
 
 namespace brigade::data {
 namespace {
 
 using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
-
-Numbers sorted(Numbers numbers) {
-  std::sort(numbers.begin(), numbers.end());
-  return numbers;
-}
 
 TEST(Shuffle, KeepsTheDatasetContract) {
   for (const std::int64_t buffer : {1, 2, 7, 20, 50}) {

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <stdexcept>
 #include <thread>
 
 namespace brigade::rpc::testing {
@@ -34,6 +35,15 @@ std::vector<Joined> join_together(const std::vector<cluster::ClusterConfig>& con
   }
   threads.clear();
   return joined;
+}
+
+Error join_error(const cluster::ClusterConfig& config, const JoinOptions& options) {
+  try {
+    join(config, options);
+  } catch (const Error& error) {
+    return error;
+  }
+  throw std::runtime_error("it joined");
 }
 
 std::vector<std::shared_ptr<cluster::Membership>> join_all(const RendezvousServer& server,

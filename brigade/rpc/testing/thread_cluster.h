@@ -23,6 +23,9 @@ cluster::ClusterConfig launched_config(const std::string& address, int rank, int
 std::vector<Joined> join_together(const std::vector<cluster::ClusterConfig>& configs,
                                   const JoinOptions& options);
 
+/// The error that a join with this configuration throws.
+Error join_error(const cluster::ClusterConfig& config, const JoinOptions& options);
+
 /// Joins all ranks through the test's server. Throws the first error.
 std::vector<std::shared_ptr<cluster::Membership>> join_all(const RendezvousServer& server,
                                                            int world_size,
