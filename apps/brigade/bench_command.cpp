@@ -79,6 +79,7 @@ class BenchCommand final : public Command {
     check_at_least("--steps", steps_, 1);
     check_at_least("--warmup-steps", warmup_, 0);
     const optim::UpdateRulePtr rule = optimizer_.rule();
+    strategy_.check_not_only_training("measure");
     const auto strategy = strategy_.make();
     const std::int64_t batch = batch_.global_size(strategy->num_replicas_in_sync());
     set_up([&] { check_same_bench(*strategy, batch); });

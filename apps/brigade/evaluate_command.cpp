@@ -177,6 +177,7 @@ class EvaluateCommand final : public Command {
     batch_.check();
     const auto weights =
         set_up([&] { return directory().read_weights(hash_mismatch(allow_changed_weights_)); });
+    strategy_.check_not_only_training("evaluate");
     const auto strategy = strategy_.make();
     const Model model = model_.create(*strategy);
     set_up([&] {

@@ -26,7 +26,8 @@ class FlagGroup {
     return option;
   }
   /// Seconds, with or without their unit: "30s", "30".
-  CLI::Option* add_seconds(const std::string& flag, double& seconds, const std::string& text) {
+  template <class Seconds>
+  CLI::Option* add_seconds(const std::string& flag, Seconds& seconds, const std::string& text) {
     return add(flag, seconds, text)->transform([](std::string value) {
       if (value.size() > 1 && value.back() == 's') value.pop_back();
       return value;

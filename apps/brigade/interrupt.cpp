@@ -72,21 +72,25 @@ ExitCode exit_code_after(int signal) {
   return signal == SIGINT ? kInterrupted : kRestartMe;
 }
 
-StartWatch::StartWatch(const Interrupt& interrupt)
-    : interrupt_(interrupt), watcher_([this](const std::stop_token& end) {
+StartWatch::StartWatch(const Interrupt& interrupt, const StartWatchOptions& options)
+    : token_(options.token),
+      interrupt_(interrupt),
+      watcher_([this, patience = options.patience](const std::stop_token& end) {
         std::unique_lock lock(mutex_);
         while (!end.stop_requested() && !interrupt_.received())
           ended_.wait_for(lock, end, kLook, [] { return false; });
+        if (patience.count() > 0) ended_.wait_for(lock, end, patience, [] { return false; });
         lock.unlock();
-        if (interrupt_.received()) token_.cancel();
+        const bool is_in_time = patience.count() > 0 && end.stop_requested();
+        if (interrupt_.received() && !is_in_time) token_.cancel();
       }) {}
 
 void StartWatch::throw_if_stopped(const std::string& waiting_for) const {
   const auto signal = interrupt_.received();
   if (!signal) return;
-  throw StoppedAtStart(*signal,
-                       base::str_cat("stopped by ", signal_name(*signal), " while waiting for ",
-                                     waiting_for, "; nothing had begun"));
+  throw StoppedBySignal(*signal,
+                        base::str_cat("stopped by ", signal_name(*signal), " while waiting for ",
+                                      waiting_for, "; nothing had begun"));
 }
 
 }  // namespace brigade::command

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -41,11 +42,11 @@ std::string_view signal_name(int signal);
 /// The exit code after `signal`: kInterrupted or kRestartMe.
 ExitCode exit_code_after(int signal);
 
-/// SIGINT or SIGTERM came before the work had begun; nothing is lost. `what` is one
-/// human-readable line.
-class StoppedAtStart : public std::runtime_error {
+/// A signal ended the work before its result. `what` is one human-readable line, or empty if all
+/// was said.
+class StoppedBySignal : public std::runtime_error {
  public:
-  StoppedAtStart(int signal, const std::string& what)
+  StoppedBySignal(int signal, const std::string& what)
       : std::runtime_error(what), code_(exit_code_after(signal)) {}
   ExitCode code() const { return code_; }
 
@@ -53,17 +54,23 @@ class StoppedAtStart : public std::runtime_error {
   ExitCode code_;
 };
 
+struct StartWatchOptions {
+  /// The token to cancel.
+  concurrency::CancelToken token = {};
+  /// The time from the signal to the cancelling: for work that should end by itself first.
+  std::chrono::milliseconds patience{0};
+};
+
 /// While it lives, the first SIGINT or SIGTERM cancels a token instead of ending the process, so
 /// that a wait for others can be ended in an orderly way. The second one ends the process
-/// immediately. Only one may exist at a time, and none together with an Interrupt, except the one
-/// that it watches.
+/// immediately.
 class StartWatch {
  public:
   /// Watches the signals of `interrupt`, which must outlive this.
-  explicit StartWatch(const Interrupt& interrupt);
+  explicit StartWatch(const Interrupt& interrupt, const StartWatchOptions& options = {});
   const concurrency::CancelToken& token() const { return token_; }
 
-  /// Calls `start` and returns its result. Throws StoppedAtStart if a signal came meanwhile, even
+  /// Calls `start` and returns its result. Throws StoppedBySignal if a signal came meanwhile, even
   /// if `start` succeeded. `waiting_for` names what the process was waiting for, for the message.
   template <class Start>
   auto guard(const std::string& waiting_for, Start&& start) {

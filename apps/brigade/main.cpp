@@ -83,6 +83,7 @@ int run(int argc, char** argv) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   Commands commands;
   commands.push_back(make_train_command(app));
+  commands.push_back(make_ps_command(app));
   commands.push_back(make_evaluate_command(app));
   commands.push_back(make_inspect_command(app));
   commands.push_back(make_bench_command(app));
@@ -102,8 +103,9 @@ int run(int argc, char** argv) {
 int run_and_report(int argc, char** argv) {
   try {
     return run(argc, argv);
-  } catch (const StoppedAtStart& stopped) {
-    std::cerr << "brigade: " << base::printable(stopped.what()) << std::endl;
+  } catch (const StoppedBySignal& stopped) {
+    const std::string text = stopped.what();
+    if (!text.empty()) std::cerr << "brigade: " << base::printable(text) << std::endl;
     return stopped.code();
   } catch (const c10::Error& error) {
     // libtorch appends a backtrace; the first line is for users.

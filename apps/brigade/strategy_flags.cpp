@@ -38,7 +38,10 @@ Options with_common(Options options, const StrategyFlags& flags) {
   return options;
 }
 
-std::unique_ptr<distribute::Strategy> make_one_device(const StrategyFlags& flags) {
+using concurrency::CancelToken;
+
+std::unique_ptr<distribute::Strategy> make_one_device(const StrategyFlags& flags,
+                                                      const CancelToken&) {
   const std::vector<std::string> names = parse_devices(flags.devices);
   if (names.size() > 1) {
     throw UsageError(base::str_cat("strategy one_device runs on one device, but --devices names ",
@@ -50,12 +53,14 @@ std::unique_ptr<distribute::Strategy> make_one_device(const StrategyFlags& flags
                   flags));
 }
 
-std::unique_ptr<distribute::Strategy> make_mirrored(const StrategyFlags& flags) {
+std::unique_ptr<distribute::Strategy> make_mirrored(const StrategyFlags& flags,
+                                                    const CancelToken&) {
   return std::make_unique<distribute::MirroredStrategy>(
       with_common(distribute::MirroredOptions{.devices = parse_devices(flags.devices)}, flags));
 }
 
-std::unique_ptr<distribute::Strategy> make_central_storage(const StrategyFlags& flags) {
+std::unique_ptr<distribute::Strategy> make_central_storage(const StrategyFlags& flags,
+                                                           const CancelToken&) {
   return std::make_unique<distribute::CentralStorageStrategy>(
       with_common(distribute::CentralStorageOptions{.compute_devices = parse_devices(flags.devices),
                                                     .parameter_device = flags.controller,
@@ -63,7 +68,8 @@ std::unique_ptr<distribute::Strategy> make_central_storage(const StrategyFlags& 
                   flags));
 }
 
-std::unique_ptr<distribute::Strategy> make_multi_worker_mirrored(const StrategyFlags& flags) {
+std::unique_ptr<distribute::Strategy> make_multi_worker_mirrored(const StrategyFlags& flags,
+                                                                 const CancelToken&) {
   auto options = with_common(
       distribute::MultiWorkerMirroredOptions{.devices = parse_devices(flags.devices)}, flags);
   flags.cluster.apply_to(options);
@@ -76,7 +82,22 @@ std::unique_ptr<distribute::Strategy> make_multi_worker_mirrored(const StrategyF
   });
 }
 
-using Make = std::unique_ptr<distribute::Strategy> (*)(const StrategyFlags&);
+std::unique_ptr<distribute::Strategy> make_parameter_server(const StrategyFlags& flags,
+                                                            const CancelToken& cancel) {
+  auto options =
+      with_common(ps::ParameterServerOptions{.devices = parse_devices(flags.devices)}, flags);
+  flags.servers.apply_to(options);
+  options.key = flags.cluster.key();
+  options.cancel = cancel;
+  const cluster::ClusterConfig cluster = flags.cluster.resolve();
+  const Interrupt interrupt;
+  StartWatch watch(interrupt, {.token = cancel});
+  return watch.guard("the parameter servers", [&] {
+    return std::make_unique<ps::ParameterServerStrategy>(cluster, options);
+  });
+}
+
+using Make = std::unique_ptr<distribute::Strategy> (*)(const StrategyFlags&, const CancelToken&);
 
 const std::map<std::string, Make>& strategy_makers() {
   static const std::map<std::string, Make> strategies = {
@@ -84,6 +105,7 @@ const std::map<std::string, Make>& strategy_makers() {
       {"mirrored", make_mirrored},
       {"multi_worker_mirrored", make_multi_worker_mirrored},
       {"one_device", make_one_device},
+      {"parameter_server", make_parameter_server},
       {"towers", make_central_storage}};
   return strategies;
 }
@@ -129,9 +151,10 @@ void StrategyFlags::add_to(CLI::App& app) {
                    "Allow any CPU index and number of threads, without a warning");
   group.add("--seed", seed, "The root seed of all random numbers: weights, order, dropout, crops");
   cluster.add_to(app);
+  servers.add_to(app);
 }
 
-std::unique_ptr<distribute::Strategy> StrategyFlags::make() const {
+void StrategyFlags::check() const {
   check_choice("strategy", strategy, strategy_names());
   check_at_least("--threads-per-replica", threads_per_replica, 1);
   if (seed < 0) throw UsageError(base::str_cat("--seed is ", seed, "; it must be at least 0"));
@@ -140,22 +163,41 @@ std::unique_ptr<distribute::Strategy> StrategyFlags::make() const {
                                    " has no controller; leave out --controller, or use --strategy "
                                    "central_storage or towers"));
   }
+  if (!has_servers(*this)) return servers.check_none(strategy);
+  servers.check();
+  cluster.check_no_collectives(strategy);
+}
+
+std::unique_ptr<distribute::Strategy> StrategyFlags::make(const CancelToken& cancel) const {
+  check();
   return set_up([&] {
     try {
-      return strategy_makers().at(strategy)(*this);
+      return strategy_makers().at(strategy)(*this, cancel);
     } catch (const device::OversubscriptionError& error) {  // the library's errors name no flags
       throw UsageError(base::str_cat(error.what(), " (--allow-oversubscription)"));
     }
   });
 }
 
-bool StrategyFlags::is_evaluator() const {
-  if (strategy != "multi_worker_mirrored") return false;
-  return set_up([&] { return cluster.resolve().is_evaluator(); });
+TaskRole StrategyFlags::role() const {
+  if (strategy != "multi_worker_mirrored" && !has_servers(*this)) return TaskRole::kTrains;
+  const cluster::ClusterConfig config = set_up([&] { return cluster.resolve(); });
+  if (config.is_evaluator()) return TaskRole::kEvaluates;
+  return has_servers(*this) && config.task.job == "ps" ? TaskRole::kServes : TaskRole::kTrains;
+}
+
+void StrategyFlags::check_not_only_training(std::string_view does) const {
+  if (!has_servers(*this)) return;
+  throw UsageError(base::str_cat("strategy ", strategy, " only trains; ", does,
+                                 " with --strategy one_device or mirrored"));
 }
 
 bool has_controller(const StrategyFlags& flags) {
   return flags.strategy == "central_storage" || flags.strategy == "towers";
+}
+
+bool has_servers(const StrategyFlags& flags) {
+  return flags.strategy == "parameter_server";
 }
 
 std::vector<std::string> device_names(const distribute::Strategy& strategy) {
@@ -167,8 +209,9 @@ std::vector<std::string> device_names(const distribute::Strategy& strategy) {
 void ClusterFlags::add_to(CLI::App& app) {
   FlagGroup group(app, "Cluster");
   group.add("--cluster", cluster,
-            "multi_worker_mirrored: the cluster's tasks: worker=a:1,b:1 or a JSON file "
-            "(default: TF_CONFIG, or the launcher's environment)");
+            "multi_worker_mirrored, parameter_server: the cluster's tasks: worker=a:1,b:1 or "
+            "'ps=a:1;worker=b:1,c:1' or a JSON file (default: TF_CONFIG, or the launcher's "
+            "environment)");
   group.add("--task", task, "Which task this process is: worker:1");
   group.add("--key-file", key_file,
             "The cluster's key; without it nothing is sent beyond this machine");
@@ -187,7 +230,7 @@ void ClusterFlags::add_to(CLI::App& app) {
 void ClusterFlags::apply_to(distribute::MultiWorkerMirroredOptions& options) const {
   options.join.start_timeout = to_milliseconds("--start-timeout", start_timeout_seconds);
   options.join.peer_timeout = to_milliseconds("--peer-timeout", peer_timeout_seconds);
-  if (!key_file.empty()) options.join.key = cluster::ClusterKey::read(key_file);
+  if (!key_file.empty()) options.join.key = key();
   options.communication.transport = comm::parse_transport(transport);
   options.communication.wire = wire_type(wire);
   options.communication.bytes_per_pack = parse_bytes_per_pack(bytes_per_pack);
@@ -196,6 +239,75 @@ void ClusterFlags::apply_to(distribute::MultiWorkerMirroredOptions& options) con
 cluster::ClusterConfig ClusterFlags::resolve() const {
   return cluster::resolve_cluster(cluster::process_environment(),
                                   {.cluster = cluster, .task = task});
+}
+
+std::optional<cluster::ClusterKey> ClusterFlags::key() const {
+  if (key_file.empty()) return cluster::ClusterKey::from_environment();
+  return cluster::ClusterKey::read(key_file);
+}
+
+void ClusterFlags::check_no_collectives(const std::string& strategy) const {
+  const ClusterFlags defaults;
+  for (const auto& [flag, is_given] :
+       {std::pair("--transport", transport != defaults.transport),
+        std::pair("--wire", wire != defaults.wire),
+        std::pair("--bytes-per-pack", bytes_per_pack != defaults.bytes_per_pack)}) {
+    if (!is_given) continue;
+    throw UsageError(base::str_cat("strategy ", strategy, " has no collectives; leave out ", flag,
+                                   ", or use --strategy multi_worker_mirrored"));
+  }
+}
+
+void ServerFlags::add_to(CLI::App& app) {
+  FlagGroup group(app, "Parameter servers");
+  group.add("--mode", mode,
+            "When the workers' updates are applied: async (each when it arrives), ssp (no worker "
+            "is more than --staleness steps ahead of the slowest), sync (the gradients of all "
+            "workers together) (default async)");
+  group.add("--staleness", staleness,
+            "ssp: by how many steps a worker may be ahead of the slowest");
+  group.add("--backup-workers", backup_workers,
+            "sync: how many workers a step does not wait for (default 0)");
+  group.add_seconds("--server-timeout", server_timeout_seconds,
+                    "How long a parameter server may be away before its workers give up (default "
+                    "300)");
+}
+
+void ServerFlags::check() const {
+  check_choice("value of --mode", mode_name(), {"async", "ssp", "sync"});
+  if (staleness) check_at_least("--staleness", *staleness, 0);
+  if (backup_workers) check_at_least("--backup-workers", *backup_workers, 0);
+  if (staleness && mode_name() != "ssp") {
+    throw UsageError(base::str_cat("--staleness is for --mode ssp, but --mode is ", mode_name(),
+                                   "; leave out one of them"));
+  }
+  if (!staleness && mode_name() == "ssp")
+    throw UsageError("--mode ssp needs --staleness, such as --staleness 4");
+  if (backup_workers && mode_name() != "sync") {
+    throw UsageError(base::str_cat("--backup-workers is for --mode sync, but --mode is ",
+                                   mode_name(), "; leave out one of them"));
+  }
+  if (server_timeout_seconds) to_milliseconds("--server-timeout", *server_timeout_seconds);
+}
+
+void ServerFlags::check_none(const std::string& strategy) const {
+  for (const auto& [flag, is_given] :
+       {std::pair("--mode", mode.has_value()), std::pair("--staleness", staleness.has_value()),
+        std::pair("--backup-workers", backup_workers.has_value()),
+        std::pair("--server-timeout", server_timeout_seconds.has_value())}) {
+    if (!is_given) continue;
+    throw UsageError(base::str_cat("strategy ", strategy, " has no parameter servers; leave out ",
+                                   flag, ", or use --strategy parameter_server"));
+  }
+}
+
+void ServerFlags::apply_to(ps::ParameterServerOptions& options) const {
+  if (mode_name() == "ssp") options.mode = ps::UpdateMode::kBounded;
+  if (mode_name() == "sync") options.mode = ps::UpdateMode::kSync;
+  options.staleness = staleness.value_or(0);
+  options.backup_workers = static_cast<int>(backup_workers.value_or(0));
+  if (server_timeout_seconds)
+    options.server_timeout = to_milliseconds("--server-timeout", *server_timeout_seconds);
 }
 
 }  // namespace brigade::command

@@ -4,10 +4,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "brigade/concurrency/cancel_token.h"
 #include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
 #include "brigade/distribute/strategy.h"
+#include "brigade/ps/parameter_server_strategy.h"
 
 namespace CLI {
 class App;
@@ -31,7 +34,31 @@ struct ClusterFlags {
   void apply_to(distribute::MultiWorkerMirroredOptions& options) const;
   /// The cluster and this process's task in it. Throws as cluster::resolve_cluster.
   cluster::ClusterConfig resolve() const;
+  /// That of `--key-file`, or else of the environment. Throws as cluster::ClusterKey.
+  std::optional<cluster::ClusterKey> key() const;
+  /// Throws UsageError, naming the first, for flags about collectives, which `strategy` has not.
+  void check_no_collectives(const std::string& strategy) const;
 };
+
+/// The flags of training with parameter servers.
+struct ServerFlags {
+  std::optional<std::string> mode;  ///< default async
+  std::optional<std::int64_t> staleness;
+  std::optional<std::int64_t> backup_workers;
+  std::optional<double> server_timeout_seconds;
+
+  void add_to(CLI::App& app);
+  /// Throws UsageError for flags that cannot work, alone or together.
+  void check() const;
+  /// Throws UsageError, naming the first flag that was given, which `strategy` has not.
+  void check_none(const std::string& strategy) const;
+  std::string mode_name() const { return mode.value_or("async"); }
+  /// Sets `options` as the flags say.
+  void apply_to(ps::ParameterServerOptions& options) const;
+};
+
+/// What a process of a cluster does in a training.
+enum class TaskRole { kTrains, kServes, kEvaluates };
 
 /// The flags that choose the strategy and its devices.
 struct StrategyFlags {
@@ -43,18 +70,26 @@ struct StrategyFlags {
   bool allow_oversubscription = false;
   std::int64_t seed = 0;
   ClusterFlags cluster;
+  ServerFlags servers;
 
   void add_to(CLI::App& app);
+  /// Throws UsageError for flags that cannot work, alone or together.
+  void check() const;
   /// The strategy, with its replicas' threads running. Throws UsageError for flags that cannot
-  /// work, and the strategy's errors for devices that do not fit.
-  std::unique_ptr<distribute::Strategy> make() const;
-  /// Whether this process is a cluster's evaluator, which takes no part in the strategy. Throws
-  /// UsageError for an invalid description of the cluster.
-  bool is_evaluator() const;
+  /// work, and the strategy's errors for devices that do not fit. Later, `cancel` ends waits for
+  /// parameter servers and other workers, where the strategy has any.
+  std::unique_ptr<distribute::Strategy> make(const concurrency::CancelToken& cancel = {}) const;
+  /// What this process's task does: an evaluator and a parameter server take no part in the
+  /// strategy. Throws UsageError for an invalid description of the cluster.
+  TaskRole role() const;
+  /// Throws UsageError if the strategy can only train: `does` says what it is asked for.
+  void check_not_only_training(std::string_view does) const;
 };
 
 /// Whether the strategy keeps variables on a controller.
 bool has_controller(const StrategyFlags& flags);
+/// Whether parameter servers keep the variables.
+bool has_servers(const StrategyFlags& flags);
 
 /// The short names of the devices of `strategy`, in replica order.
 std::vector<std::string> device_names(const distribute::Strategy& strategy);

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include "apps/brigade/evaluation_hook.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/interrupt.h"
+#include "apps/brigade/parameter_server.h"
 #include "apps/brigade/report.h"
 #include "apps/brigade/train_flags.h"
 #include "apps/brigade/train_setup.h"
@@ -40,6 +42,8 @@ constexpr const char* kTrainExamples = R"(Examples:
   TF_CONFIG='{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}' \
       brigade train --strategy multi_worker_mirrored --key-file cluster.key --model-dir /shared/run
       this one of two workers; the same on b with index 1 (one machine: brigade launch --nproc 2 -- brigade train ...)
+  brigade launch --ps 1 --workers 2 -- brigade train --strategy parameter_server --mode async --model-dir /tmp/run
+      a parameter server and two workers on this machine, each updating the variables when it is ready
   brigade train --model mlp --dataset synthetic --steps 100 --optimizer sgd --learning-rate 0.1 --json
       a quick test without files
 
@@ -90,6 +94,14 @@ Json evaluations_json(const std::map<std::int64_t, train::EvaluationResult>& eva
   return all;
 }
 
+/// Of training with parameter servers.
+void add_servers(Json& json, const StrategyFlags& flags) {
+  const bool is_sync = flags.servers.mode_name() == "sync";
+  json["mode"] = flags.servers.mode_name();
+  json["staleness"] = number_or_null(flags.servers.staleness);
+  json["backup_workers"] = is_sync ? Json(flags.servers.backup_workers.value_or(0)) : Json(nullptr);
+}
+
 /// The configuration of the training, with defaults filled in.
 Json configuration(const TrainFlags& flags, const Prepared& prepared) {
   const optim::Hyperparameters rates = prepared.rule->defaults();
@@ -104,6 +116,7 @@ Json configuration(const TrainFlags& flags, const Prepared& prepared) {
   json["strategy"] = prepared.strategy->name();
   json["replicas"] = prepared.strategy->num_replicas_in_sync();
   json["workers"] = prepared.strategy->num_workers();
+  if (has_servers(flags.strategy)) add_servers(json, flags.strategy);
   json["devices"] = device_names(*prepared.strategy);
   json["threads_per_replica"] = flags.strategy.threads_per_replica;
   json["controller"] = has_controller(flags.strategy)
@@ -229,8 +242,34 @@ class TrainCommand final : public Command {
   }
 
   int run() override {
-    if (flags_.strategy.is_evaluator()) return run_evaluator(flags_);
-    Prepared prepared = set_up([&] { return prepare(flags_); });
+    flags_.strategy.check();
+    switch (flags_.strategy.role()) {
+      case TaskRole::kServes:
+        return serve();
+      case TaskRole::kEvaluates:
+        return run_evaluator(flags_);
+      case TaskRole::kTrains:
+        return train_task();
+    }
+    return kFailed;
+  }
+
+ private:
+  int serve() const {
+    flags_.check();
+    const io::Path model_dir = flags_.checkpoints.model_dir;
+    return run_parameter_server(
+        {.cluster = set_up([&] { return flags_.strategy.cluster.resolve(); }),
+         .folder = model_dir.empty() ? io::Path() : model_dir / "ps",
+         .key = set_up([&] { return flags_.strategy.cluster.key(); }),
+         .earlier = flags_.checkpoints.overwrite ? EarlierState::kRemove : EarlierState::kRestore,
+         .output = flags_.output});
+  }
+
+  int train_task() {
+    const concurrency::CancelToken cancel;
+    Prepared prepared = set_up([&] { return prepare(flags_, cancel); });
+    prepared.cancel = cancel;
     const Json config = configuration(flags_, prepared);
     const distribute::Strategy& strategy = *prepared.strategy;
     set_up([&] { check_same_training(flags_, prepared, config); });
@@ -246,7 +285,6 @@ class TrainCommand final : public Command {
     return kDone;
   }
 
- private:
   /// The result, if the run in the directory is finished; else null, after preparing the directory.
   Json open(Prepared& prepared, const Json& config) const {
     const ExistingRun existing = flags_.checkpoints.existing_run();
@@ -254,7 +292,8 @@ class TrainCommand final : public Command {
     prepared.directory->check(existing);  // again: another training may have ended there meanwhile
     if (existing != ExistingRun::kReplace) {
       Json stored = prepared.directory->finished(config, prepared.length);
-      if (!stored.is_null()) return stored;
+      // Other workers learn from the servers that no step is left.
+      if (!stored.is_null() && !has_servers(flags_.strategy)) return stored;
     }
     prepared.directory->open(existing, config, run_json(config, nullptr));
     return nullptr;
@@ -273,13 +312,16 @@ class TrainCommand final : public Command {
     std::ostream nowhere(nullptr);
     train::Progress progress(is_chief ? std::cerr : nowhere, clock,
                              progress_options(flags_, total_steps));
-    TrainingResult result = run_training({.step = {*prepared.strategy, model, optimizer},
-                                          .batches = *prepared.train,
-                                          .steps = flags_.steps,
-                                          .optimizer = std::string(prepared.rule->name()),
-                                          .session = session_options(prepared, evaluation),
-                                          .evaluation = evaluation},
-                                         progress, interrupt);
+    Training training{
+        .step = {*prepared.strategy, model, optimizer},
+        .batches = *prepared.train,
+        .steps = prepared.steps,
+        .input = {.auto_shard = distribute::parse_auto_shard_policy(flags_.auto_shard)},
+        .optimizer = std::string(prepared.rule->name()),
+        .session = session_options(prepared, evaluation),
+        .evaluation = evaluation};
+    if (has_servers(flags_.strategy)) training.cancel = prepared.cancel;
+    TrainingResult result = run_until_stopped(training, progress, interrupt);
     if (is_chief) report_step_breakdown(result);
     const auto weights = weights_of(model.variables());
     const std::string weights_sha256 = checkpoint::weights_sha256(weights);
@@ -288,22 +330,49 @@ class TrainCommand final : public Command {
     if (result.signal && is_chief) report_interrupted(result, total_steps, prepared);
     if (is_chief) warn_of_divergence(result);
     std::optional<train::EvaluationResult> at_end;
-    if (flags_.watch.evaluates_at_end() && !result.signal) {
+    if (evaluation && flags_.watch.evaluates_at_end() && !result.signal) {
       at_end = evaluation->evaluate(result.steps);
       if (!at_end) {
         result.signal = interrupt.received();
         report_interrupted(result, total_steps, prepared);
       }
     }
-    return finish(prepared, config,
-                  result_json(result, at_end, evaluations(evaluation), weights_sha256),
-                  result.signal);
+    Json report = result_json(result, at_end, evaluations(evaluation), weights_sha256);
+    if (has_servers(flags_.strategy)) add_worker(report, result, prepared);
+    return finish(prepared, config, report, result.signal);
   }
 
-  /// Null without the test split.
+  /// Throws StoppedBySignal if a signal came while the strategy waited for other processes, which
+  /// then may never come.
+  TrainingResult run_until_stopped(const Training& training, train::Progress& progress,
+                                   const Interrupt& interrupt) const {
+    try {
+      return run_training(training, progress, interrupt);
+    } catch (const Error&) {
+      const auto signal = interrupt.received();
+      if (!signal || !training.cancel || !training.cancel->is_cancelled()) throw;
+      throw StoppedBySignal(
+          *signal, base::str_cat("stopped by ", signal_name(*signal),
+                                 " while waiting for the parameter servers or other workers; the "
+                                 "servers keep every update that they acknowledged"));
+    }
+  }
+
+  /// What a worker of a training with parameter servers reports: its own part, next to the job's.
+  void add_worker(Json& report, const TrainingResult& result, const Prepared& prepared) const {
+    // Others may have made an update before they saw that it was enough.
+    if (prepared.steps) report["steps"] = std::min(result.steps, *prepared.steps);
+    report["task"] = cluster::to_string(flags_.strategy.cluster.resolve().task);
+    report["global_step"] = result.steps;
+    report["worker_steps"] = result.own_steps;
+    if (!prepared.strategy->is_chief()) report["weights_sha256"] = nullptr;
+  }
+
+  /// Null without the test split, and in a worker that leaves evaluations to the chief.
   std::shared_ptr<EvaluationHook> evaluation_of(const Prepared& prepared, const Model& model,
                                                 const Interrupt& interrupt) const {
-    if (!prepared.test) return nullptr;
+    const bool is_chiefs = has_servers(flags_.strategy) && !prepared.strategy->is_chief();
+    if (!prepared.test || is_chiefs) return nullptr;
     const io::Path model_dir = flags_.checkpoints.model_dir;
     return std::make_shared<EvaluationHook>(EvaluationHook::Options{
         .strategy = *prepared.strategy,
@@ -323,23 +392,24 @@ class TrainCommand final : public Command {
       options.scaffold.saver.on_saved = [&directory = *prepared.directory](std::int64_t step) {
         directory.record_saved_step(step);
       };
-    if (!flags_.watch.evaluations().is_never()) options.hooks.push_back(evaluation);
+    if (evaluation && !flags_.watch.evaluations().is_never()) options.hooks.push_back(evaluation);
     return options;
   }
 
   /// The evaluations during the training; the one at the end has its own keys in the JSON.
   std::map<std::int64_t, train::EvaluationResult> evaluations(
       const std::shared_ptr<EvaluationHook>& evaluation) const {
-    if (flags_.watch.evaluations().is_never()) return {};
+    if (!evaluation || flags_.watch.evaluations().is_never()) return {};
     return evaluation->results();
   }
 
   int finish(Prepared& prepared, const Json& config, const Json& result,
              std::optional<int> signal) const {
-    if (prepared.strategy->is_chief()) {
-      if (prepared.directory) prepared.directory->write_run(run_json(config, result));
-      write(config, result);
-    }
+    const bool is_chief = prepared.strategy->is_chief();
+    if (is_chief && prepared.directory) prepared.directory->write_run(run_json(config, result));
+    if (is_chief || (has_servers(flags_.strategy) && flags_.output.json)) write(config, result);
+    // An exception: a worker that was stopped must not leave its servers as finished.
+    if (signal && has_servers(flags_.strategy)) throw StoppedBySignal(*signal, "");
     return signal ? exit_code_after(*signal) : kDone;
   }
 

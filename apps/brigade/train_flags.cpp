@@ -165,6 +165,9 @@ void TrainFlags::add_to(CLI::App& app) {
   group.add("--accumulate", accumulate,
             "Batches whose gradients are accumulated for one step, with the effect of one "
             "batch so many times as large");
+  group.add("--auto-shard", auto_shard,
+            "How several workers divide the data: auto, file, data, hint, or off (each trains on "
+            "all of it)");
   checkpoints.add_to(app);
   watch.add_to(app);
   output.add_to(app);
@@ -179,7 +182,13 @@ void TrainFlags::check() const {
   if (epochs) check_at_least("--epochs", *epochs, 1);
   if (steps) check_at_least("--steps", *steps, 1);
   check_at_least("--accumulate", accumulate, 1);
+  check_choice("value of --auto-shard", auto_shard, {"auto", "file", "data", "hint", "off"});
   checkpoints.check();
+  if (has_servers(strategy) && checkpoints.writers == "all") {
+    throw UsageError(
+        "--checkpoint-writers all needs workers with collectives; with --strategy "
+        "parameter_server the chief writes");
+  }
   watch.check(checkpoints.model_dir);
 }
 

@@ -68,6 +68,7 @@ struct TrainFlags {
   std::optional<std::int64_t> epochs;
   std::optional<std::int64_t> steps;
   std::int64_t accumulate = 1;
+  std::string auto_shard = "auto";
   CheckpointFlags checkpoints;
   WatchFlags watch;
   OutputFlag output;

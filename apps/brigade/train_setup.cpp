@@ -112,8 +112,34 @@ std::string sha256_of_first(const data::Dataset<input::LabeledExample>& examples
       {"features", first->features}, {"labels", first->labels}});
 }
 
-std::optional<Length> length(const TrainFlags& flags, std::int64_t examples_in_pass) {
-  if (flags.steps) return Length{.unit = "steps", .count = *flags.steps};
+/// Workers without collectives share the steps of the job, so that none waits for the data of
+/// another, or of one that died.
+bool shares_steps(const Prepared& prepared) {
+  return prepared.strategy->num_workers() > 1 && !prepared.strategy->has_worker_collectives();
+}
+
+/// The batches of which the workers together make one step.
+std::int64_t batches_in_step(const TrainFlags& flags, const Prepared& prepared) {
+  if (flags.strategy.servers.mode_name() != "sync") return flags.accumulate;
+  const std::int64_t aggregated =
+      prepared.strategy->num_workers() - flags.strategy.servers.backup_workers.value_or(0);
+  return flags.accumulate * aggregated;
+}
+
+std::optional<std::int64_t> last_step(const TrainFlags& flags, const Prepared& prepared,
+                                      std::int64_t examples_in_pass) {
+  if (flags.steps || !shares_steps(prepared)) return flags.steps;
+  if (examples_in_pass < 0) {
+    throw UsageError("the number of examples is not known in advance; give --steps");
+  }
+  const std::int64_t in_step = prepared.global_batch * batches_in_step(flags, prepared);
+  const std::int64_t examples = examples_in_pass * flags.epochs.value_or(1);
+  return std::max<std::int64_t>(1, (examples + in_step - 1) / in_step);
+}
+
+std::optional<Length> length(const TrainFlags& flags, const Prepared& prepared,
+                             std::int64_t examples_in_pass) {
+  if (prepared.steps) return Length{.unit = "steps", .count = *prepared.steps};
   if (examples_in_pass < 0) return std::nullopt;
   return Length{.unit = "examples", .count = examples_in_pass * flags.epochs.value_or(1)};
 }
@@ -156,6 +182,7 @@ void add_course(comm::Facts& facts, const TrainFlags& flags, const Prepared& pre
 
 /// What all workers do together during the training.
 void add_watching(comm::Facts& facts, const TrainFlags& flags) {
+  facts.push_back({"--auto-shard", flags.auto_shard});
   facts.push_back({"--model-dir", flags.checkpoints.model_dir.empty() ? "none" : "given"});
   facts.push_back({"--save-every", text_of(flags.checkpoints.save_every)});
   facts.push_back({"--summaries-every", text_of(flags.watch.summaries_every)});
@@ -165,7 +192,7 @@ void add_watching(comm::Facts& facts, const TrainFlags& flags) {
 
 }  // namespace
 
-Prepared prepare(const TrainFlags& flags) {
+Prepared prepare(const TrainFlags& flags, const concurrency::CancelToken& cancel) {
   flags.check();
   const std::string& model_dir = flags.checkpoints.model_dir;
   Prepared prepared;
@@ -177,24 +204,26 @@ Prepared prepare(const TrainFlags& flags) {
   prepared.started_from = started_from(flags.checkpoints, prepared);
   prepared.resume_from = resume_from(flags.checkpoints, prepared);
   check_steps_left(flags, prepared);
-  prepared.strategy = flags.strategy.make();
+  prepared.strategy = flags.strategy.make(cancel);
   prepared.global_batch = flags.batch.global_size(prepared.strategy->num_replicas_in_sync());
   if (flags.watch.evaluates_at_end() || !flags.watch.evaluations().is_never()) {
     prepared.test = flags.data.load(input::Split::kTest).batch(prepared.global_batch);
   }
   const auto raw_examples = flags.data.load(input::Split::kTrain);
-  if (prepared.strategy->num_workers() > 1) prepared.data_sha256 = sha256_of_first(raw_examples);
+  if (prepared.strategy->has_worker_collectives())
+    prepared.data_sha256 = sha256_of_first(raw_examples);
   const auto examples = flags.pipeline.apply(raw_examples);
-  prepared.length = length(flags, examples.cardinality());
+  prepared.steps = last_step(flags, prepared, examples.cardinality());
+  prepared.length = length(flags, prepared, examples.cardinality());
   check_examples_left(prepared);
-  const std::int64_t passes = flags.steps ? data::kForever : flags.epochs.value_or(1);
+  const std::int64_t passes = prepared.steps ? data::kForever : flags.epochs.value_or(1);
   prepared.train = examples.repeat(passes).batch(prepared.global_batch).prefetch(data::kAutotune);
   check_profile(flags, prepared);
   return prepared;
 }
 
 std::optional<std::int64_t> steps_in_all(const TrainFlags& flags, const Prepared& prepared) {
-  if (flags.steps) return flags.steps;
+  if (prepared.steps) return prepared.steps;
   const std::int64_t known = prepared.train->cardinality();
   if (known < 0) return std::nullopt;
   return (known + flags.accumulate - 1) / flags.accumulate;

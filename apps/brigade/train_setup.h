@@ -8,6 +8,7 @@
 #include "apps/brigade/report.h"
 #include "apps/brigade/run_directory.h"
 #include "apps/brigade/train_flags.h"
+#include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/dataset.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/input/labeled_example.h"
@@ -22,9 +23,14 @@ struct Prepared {
   optim::UpdateRulePtr rule;
   std::optional<RunDirectory> directory;
   std::unique_ptr<distribute::Strategy> strategy;
+  /// Ends its waits for other processes.
+  concurrency::CancelToken cancel;
   std::int64_t global_batch = 0;
   std::optional<Batches> train;
   std::optional<Batches> test;
+  /// The last step, if steps end the training: those of `--steps`, or of all epochs together if
+  /// workers without collectives make them.
+  std::optional<std::int64_t> steps;
   /// The total length of the training, if that is known.
   std::optional<Length> length;
   /// The checkpoint from which the run started when it was new, as an absolute path
@@ -37,8 +43,8 @@ struct Prepared {
 };
 
 /// Checks the flags and the model directory, makes the strategy and reads the data, quick checks
-/// first. Throws UsageError, and Error for broken data files.
-Prepared prepare(const TrainFlags& flags);
+/// first. Throws UsageError, and Error for broken data files. `cancel`: see StrategyFlags::make.
+Prepared prepare(const TrainFlags& flags, const concurrency::CancelToken& cancel);
 
 /// How many steps the training will take, if that is known.
 std::optional<std::int64_t> steps_in_all(const TrainFlags& flags, const Prepared& prepared);

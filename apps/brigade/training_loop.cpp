@@ -13,6 +13,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kWarmupSteps = 10;
+// Less than a launcher's usual grace.
+constexpr std::chrono::seconds kStepPatience{5};
 
 std::int64_t warmup_steps(const Training& training) {
   const std::int64_t known = training.steps.value_or(training.batches.cardinality());
@@ -92,7 +94,7 @@ std::int64_t make_step(const TrainingStep& step,
 train::SessionOptions session_options(const Training& training, const Losses& losses) {
   train::SessionOptions options = training.session;
   // Computed only when it is written, because reading the loss waits for the devices.
-  if (training.step.strategy.num_workers() == 1)
+  if (!training.step.strategy.has_worker_collectives())
     options.scaffold.summaries = [&](summary::SummaryWriter& writer, std::int64_t step,
                                      const train::StepValues&) {
       if (losses) writer.scalar("loss", training.step.mean(*losses), step);
@@ -124,9 +126,12 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
   distribute::Strategy& strategy = training.step.strategy;
   // Resuming from a checkpoint may read much of the data again. Several workers stop together, at a
   // step that they agree on, so none of them gives up here.
-  std::optional<StartWatch> start(std::in_place, interrupt);
-  const auto cancel = strategy.num_workers() == 1 ? start->token() : concurrency::CancelToken();
-  auto batches = strategy.distribute(training.batches).iterator(cancel);
+  std::optional<StartWatch> start(
+      std::in_place, interrupt,
+      StartWatchOptions{.token = training.cancel.value_or(concurrency::CancelToken())});
+  const auto cancel =
+      strategy.has_worker_collectives() ? concurrency::CancelToken() : start->token();
+  auto batches = strategy.distribute(training.batches, training.input).iterator(cancel);
   std::int64_t examples = 0;  // including earlier processes, as the global step
   Losses losses;
   train::TrainingState state(strategy);
@@ -134,17 +139,26 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
   state.add_optimizer(training.optimizer, training.step.optimizer);
   state.add_iterator("train", batches);
   state.add(counter_state("examples", examples));
-  const auto begun = start->attempt("the input to reach the checkpoint's position", [&] {
+  const auto begin = [&] {
     return std::make_unique<train::MonitoredTrainingSession>(state,
                                                              session_options(training, losses));
-  });
+  };
+  // A strategy whose waits were cancelled cannot train any more.
+  const auto begun = training.cancel
+                         ? start->guard("the chief to initialize or restore the variables", begin)
+                         : start->attempt("the input to reach the checkpoint's position", begin);
   start.reset();  // from here on a signal ends the training after the current step
+  std::optional<StartWatch> late;
+  if (training.cancel)
+    late.emplace(interrupt,
+                 StartWatchOptions{.token = *training.cancel, .patience = kStepPatience});
   train::MonitoredTrainingSession& session = *begun;
 
   const std::int64_t first_step = state.global_step();
   if (first_step > 0) base::log_info(base::str_cat("resuming from step ", first_step));
   Meter meter(warmup_steps(training));
-  const bool writes_loss = strategy.num_workers() > 1 && !training.session.summary_dir.empty();
+  const bool writes_loss =
+      strategy.has_worker_collectives() && !training.session.summary_dir.empty();
   std::optional<int> signal;
   strategy.reset_step_times();
   strategy.measure_steps(distribute::StepMeasuring::kOn);
@@ -175,6 +189,7 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
   TrainingResult result = meter.result();
   result.step_times = strategy.step_times();
   result.first_step = first_step;
+  result.own_steps = result.steps;
   result.steps = state.global_step();
   result.examples = examples;
   result.signal = agreed_signal(strategy, signal ? signal : interrupt.received());

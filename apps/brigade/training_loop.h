@@ -23,17 +23,22 @@ struct Training {
   /// Global batches; the training ends with them, or at step `steps`.
   data::Dataset<input::LabeledBatch> batches;
   std::optional<std::int64_t> steps;
+  distribute::InputOptions input = {};
   /// The name under which its slots are saved.
   std::string optimizer;
   /// Checkpoints, summaries and hooks.
   train::SessionOptions session;
   /// One of the hooks, or null. Its time does not count as training.
   std::shared_ptr<EvaluationHook> evaluation;
+  /// Ends the strategy's waits for other processes. It is cancelled some seconds after a signal, if
+  /// the step has not ended by then. Unset: its waits end by themselves.
+  std::optional<concurrency::CancelToken> cancel;
 };
 
 /// The result of a training.
 struct TrainingResult {
-  std::int64_t steps = 0;            ///< made so far, including earlier processes
+  std::int64_t steps = 0;            ///< made so far, including earlier processes and all workers
+  std::int64_t own_steps = 0;        ///< made by this process
   std::int64_t examples = 0;         ///< trained on so far, including earlier processes
   std::int64_t first_step = 0;       ///< where this process began
   double seconds = 0.0;              ///< of the loop: input, steps, saving, progress; no evaluation

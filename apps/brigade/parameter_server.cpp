@@ -1,0 +1,115 @@
+#include "apps/brigade/parameter_server.h"
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "apps/brigade/exit_code.h"
+#include "apps/brigade/interrupt.h"
+#include "brigade/base/environment.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+#include "brigade/cluster/environment_variables.h"
+#include "brigade/ps/server.h"
+
+namespace brigade::command {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kServers = "ps";
+
+void check_task(const cluster::ClusterConfig& config) {
+  if (config.cluster.is_empty()) {
+    throw UsageError(
+        base::str_cat("a parameter server needs a cluster with the addresses of all tasks (",
+                      config.source, "); give --cluster and --task, or set TF_CONFIG"));
+  }
+  if (config.task.job == kServers) return;
+  throw UsageError(base::str_cat("this process is ", config.task,
+                                 ", which is no parameter server; ",
+                                 config.is_evaluator() ? "it evaluates" : "it trains",
+                                 " with: brigade train --strategy parameter_server"));
+}
+
+/// Empty: a temporary one.
+io::Path folder_of(const ParameterServerRun& run) {
+  return base::environment(cluster::kServerFolderVariable).value_or(run.folder.string());
+}
+
+/// The server's own folder below `folder`.
+void remove_state(const io::Path& folder, int index) {
+  if (folder.empty()) return;
+  std::error_code error;
+  std::filesystem::remove_all(folder / base::str_cat("ps-", index), error);
+  if (!error) return;
+  base::log_warning(
+      base::str_cat("the variables in ", folder, " were not removed: ", error.message()));
+}
+
+std::string address_of(const ps::Server& server) {
+  const std::string target = server.target();
+  constexpr std::string_view kScheme = "grpc://";
+  return target.starts_with(kScheme) ? target.substr(kScheme.size()) : target;
+}
+
+Json report_of(const ParameterServerRun& run, const ps::Server& server, double seconds,
+               const std::optional<int>& signal) {
+  const ps::ServerCounters counters = server.counters();
+  Json json;
+  json["task"] = cluster::to_string(run.cluster.task);
+  json["address"] = address_of(server);
+  json["step"] = server.status().step;
+  json["pushes"] = counters.pushes;
+  json["duplicates"] = counters.duplicates;
+  json["stale"] = counters.stale;
+  json["pulls"] = counters.pulls;
+  json["refused_calls"] = counters.refused_calls;
+  json["seconds"] = seconds;
+  json["interrupted"] = signal.has_value();
+  json["signal"] = signal ? Json(signal_name(*signal)) : Json(nullptr);
+  return json;
+}
+
+void announce(const ps::Server& server, const ParameterServerRun& run, const io::Path& folder) {
+  base::log_info(
+      base::str_cat("parameter server ", run.cluster.task, " listens on ", address_of(server)));
+  if (!folder.empty()) return;
+  base::log_warning(
+      "this parameter server has no folder (--folder, or --model-dir of brigade train): if it "
+      "dies, "
+      "the variables are lost");
+}
+
+}  // namespace
+
+int run_parameter_server(const ParameterServerRun& run) {
+  check_task(run.cluster);
+  const io::Path folder = folder_of(run);
+  const int index = run.cluster.task.index;
+  const bool is_launched = base::environment(cluster::kServerFolderVariable).has_value();
+  if (run.earlier == EarlierState::kRemove && !is_launched) remove_state(folder, index);
+  const auto begin = Clock::now();
+  const Interrupt interrupt;
+  StartWatch watch(interrupt);
+  auto server = set_up([&] {
+    return std::make_unique<ps::Server>(
+        run.cluster.cluster, kServers, index,
+        ps::ServerOptions{.folder = folder, .key = run.key, .cancel = watch.token()});
+  });
+  announce(*server, run, folder);
+  server->join();
+  const auto signal = interrupt.received();
+  const Json report = report_of(run, *server, seconds_between(begin, Clock::now()), signal);
+  server.reset();
+  if (!signal) remove_state(folder, index);
+  run.output.print(report,
+                   base::str_cat("step             ", report["step"].get<std::int64_t>(),
+                                 "\npushes           ", report["pushes"].get<std::int64_t>(),
+                                 "\npulls            ", report["pulls"].get<std::int64_t>(), "\n"));
+  return signal ? exit_code_after(*signal) : kDone;
+}
+
+}  // namespace brigade::command
