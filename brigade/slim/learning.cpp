@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
@@ -51,7 +52,8 @@ void add_training_state(const TrainOp& train_op, const TrainOptions& options,
   if (options.add_to_state) options.add_to_state(state);
 }
 
-train::SessionOptions session_options(const TrainOptions& options) {
+train::SessionOptions session_options(const TrainOptions& options,
+                                      const distribute::Strategy& strategy) {
   train::SessionOptions session{.checkpoint_dir = options.logdir,
                                 .role = options.role,
                                 .scaffold = {.init = options.init_fn,
@@ -66,7 +68,8 @@ train::SessionOptions session_options(const TrainOptions& options) {
   if (options.number_of_steps) {
     session.hooks.push_back(train::StopAtStepHook{.last_step = options.number_of_steps});
   }
-  if (options.startup_delay_steps > 0 && options.role == train::SessionRole::kWorker) {
+  const bool is_worker = options.role == train::SessionRole::kWorker || !strategy.is_chief();
+  if (options.startup_delay_steps > 0 && is_worker) {
     session.hooks.push_back(train::GlobalStepWaiterHook{
         .wait_until_step =
             std::min(options.startup_delay_steps,
@@ -94,7 +97,7 @@ class Training {
   }
 
   std::optional<double> run() {
-    train::MonitoredTrainingSession session(state_, session_options(options_),
+    train::MonitoredTrainingSession session(state_, session_options(options_, train_op_.strategy()),
                                             {.files = options_.files, .clock = &clock_});
     while (!session.should_stop()) {
       session.run([&] { return step(session); });
@@ -111,12 +114,20 @@ class Training {
     if (!result.loss) return std::nullopt;
     loss_ = result.loss;
     const std::int64_t step = train_op_.global_step();
-    if (options_.log_every_n_steps > 0 && step % options_.log_every_n_steps == 0) {
+    if (is_logged(step)) {
       const auto value = loss_->item<double>();
       log_step(step, value, std::chrono::duration<double>(clock_.now() - begin).count());
     }
     if (result.should_stop) session.request_stop();
     return train::StepValues{{"loss", *loss_}};
+  }
+
+  /// Other workers' steps may count, too, so that this one's are not consecutive.
+  bool is_logged(std::int64_t step) {
+    const std::int64_t every = options_.log_every_n_steps;
+    if (every == 0) return false;
+    const std::optional<std::int64_t> last = std::exchange(last_step_, step);
+    return step % every == 0 || (last && step / every > *last / every);
   }
 
   // A session with checkpoints retries from the last one.
@@ -136,6 +147,7 @@ class Training {
   const base::Clock& clock_;
   train::TrainingState state_;
   std::optional<at::Tensor> loss_;
+  std::optional<std::int64_t> last_step_;
 };
 
 }  // namespace

@@ -84,8 +84,9 @@ class GradientSynchronizer {
 
   /// For variables whose true values are elsewhere (parameter servers). `fetch_state` copies
   /// values, slots and numbers of updates into the optimizer's state and variables; `store_state`
-  /// is called when they were restored here, and copies them to where they belong. Both outside of
-  /// runs.
+  /// is called when they were initialized or restored here, and copies them to where they belong.
+  /// In a worker that is not the chief, and in a job that is running already, it fetches instead.
+  /// Every session calls it at its start. Both outside of runs.
   virtual void fetch_state() {}
   virtual void store_state() {}
   /// The job's number of updates, if workers without collectives count together. `store_state`

@@ -54,9 +54,10 @@ class ModelCheckpointCallback final : public Callback {
 
  private:
   void save(FitContext& fit) {
+    if (!saver_->participates()) return;
     checkpoint::Contents contents = fit.state().contents();
     for (const auto& [name, value] : fit.logs()) contents.metrics[name] = value;
-    saver_->save(fit.state().global_step(), contents);
+    saver_->save(contents.state.as_int64("global_step"), contents);
   }
 
   const ModelCheckpoint options_;
@@ -126,7 +127,9 @@ class BackupAndRestoreCallback final : public Callback {
   // Between two micro-batches of one update nothing can be saved; the caller tries again.
   bool save(FitContext& fit) {
     if (!fit.state().is_between_updates()) return false;
-    saver_->save(fit.state().global_step(), fit.state().contents());
+    if (!saver_->participates()) return true;
+    const checkpoint::Contents contents = fit.state().contents();
+    saver_->save(contents.state.as_int64("global_step"), contents);
     return true;
   }
 

@@ -54,10 +54,15 @@ void CheckpointSavingHook::after_run(SessionContext& context, const StepValues&)
 }
 
 void CheckpointSavingHook::save(SessionContext& context) {
+  if (!saver_->participates()) return;
   for (const auto& listener : options_.listeners) listener->before_save(context);
-  context.spans().measure("save", "checkpoint",
-                          [&] { saver_->save(context.global_step(), context.state().contents()); });
-  timer_->mark(context.global_step());
+  context.spans().measure("save", "checkpoint", [&] {
+    const checkpoint::Contents contents = context.state().contents();
+    // Other workers may have made further steps since the contents were fetched.
+    const std::int64_t step = contents.state.as_int64("global_step");
+    saver_->save(step, contents);
+    timer_->mark(step);
+  });
   for (const auto& listener : options_.listeners) {
     if (listener->after_save(context) == AfterSave::kStop) context.request_stop();
   }

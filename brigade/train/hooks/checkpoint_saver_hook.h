@@ -34,7 +34,8 @@ class CheckpointListener {
 /// stop with AtStop::kDiscard, nothing is saved at the end.
 ///
 /// With several workers each worker has this hook: all read the state together, the chief writes
-/// it, alone or with the others (`WorkersSaver`), and at the end the others wait for the chief.
+/// it, alone or with the others (`WorkersSaver`), and at the end the others wait for the chief. In
+/// workers without collectives the hook of the chief saves; those of others do nothing.
 ///
 /// An error of a background write is thrown by the next save. At the end, an error of the previous
 /// write is logged, and an error of the last write is thrown by `end`.

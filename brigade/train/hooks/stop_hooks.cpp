@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/distribute/strategy.h"
 #include "brigade/train/session/session_context.h"
 #include "brigade/train/session/step_values.h"
+#include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
 namespace {
@@ -34,6 +37,10 @@ class StepLimit final : public SessionRunHook {
     stop_if_reached(context);
   }
 
+  // Other workers may have reached it since this one's last step.
+  void before_run(SessionContext& context) override {
+    if (context.state().strategy().global_step()) stop_if_reached(context);
+  }
   void after_run(SessionContext& context, const StepValues&) override { stop_if_reached(context); }
 
  private:
@@ -75,8 +82,12 @@ class NanCheck final : public SessionRunHook {
         base::str_cat("NanHook::every_steps is ", options_.every_steps, "; it must be above 0."));
   }
 
+  void after_create_session(SessionContext& context) override {
+    last_step_ = context.global_step();
+  }
+
   void after_run(SessionContext& context, const StepValues& values) override {
-    if (context.global_step() % options_.every_steps != 0) return;
+    if (!is_due(context.global_step())) return;
     const double value = values.number(options_.value);
     if (std::isfinite(value)) return;
     const std::string message = base::str_cat("'", options_.value, "' is ", value, " in step ",
@@ -87,7 +98,15 @@ class NanCheck final : public SessionRunHook {
   }
 
  private:
+  /// Other workers' steps may count, too, so that this one's are not consecutive.
+  bool is_due(std::int64_t step) {
+    const std::int64_t last = std::exchange(last_step_, step);
+    const std::int64_t every = options_.every_steps;
+    return step % every == 0 || step / every > last / every;
+  }
+
   const NanHook options_;
+  std::int64_t last_step_ = 0;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/base/unknown_name.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
 
@@ -15,12 +16,7 @@ OptimizerChoice::OptimizerChoice(const std::string& name) {
   } else if (name == "sgd" || name == "SGD") {
     rule_ = optim::Sgd{.learning_rate = 1e-2}.rule();
   } else {
-    const std::vector<std::string> names = optimizer_names();
-    const auto nearest = base::nearest(name, names);
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("No optimizer is called '", name, "'",
-                              nearest ? base::str_cat("; did you mean '", *nearest, "'?") : ".",
-                              " Optimizers: ", base::join(names, ", "), "."));
+    throw base::unknown_name("optimizer", name, "Optimizers", optimizer_names());
   }
 }
 

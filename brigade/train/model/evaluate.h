@@ -19,6 +19,14 @@ struct EvaluationResult {
   std::int64_t examples = 0;
 };
 
+/// The options of the input of an evaluation, for `Strategy::distribute`. Workers without
+/// collectives cannot add up their results, so each evaluates all data.
+inline distribute::InputOptions evaluation_input(const distribute::Strategy& strategy) {
+  const bool is_independent = strategy.num_workers() > 1 && !strategy.has_worker_collectives();
+  return {.auto_shard = is_independent ? distribute::AutoShardPolicy::kOff
+                                       : distribute::AutoShardPolicy::kAuto};
+}
+
 namespace internal {
 
 /// Keeps a model in evaluation mode; the destructor puts it back into training mode, also after an
@@ -39,7 +47,8 @@ class EvaluationMode {
 
 /// The mean sparse softmax cross entropy and the accuracy of a classifier over one epoch of
 /// `dataset`, whose elements are global batches, on all replicas of `strategy`. Exact also for a
-/// smaller last batch: every example counts once. The model is in evaluation mode during the call
+/// smaller last batch: every example counts once. Workers without collectives each evaluate all
+/// data. The model is in evaluation mode during the call
 /// and in training mode afterwards; no autograd graph is built.
 template <class Module>
 EvaluationResult evaluate(distribute::Strategy& strategy,
@@ -50,7 +59,7 @@ EvaluationResult evaluate(distribute::Strategy& strategy,
   const metrics::Mean loss("evaluation_loss");
   const metrics::SparseCategoricalAccuracy accuracy("evaluation_accuracy");
   const internal::EvaluationMode mode(model);
-  for (const auto& batch : strategy.distribute(dataset)) {
+  for (const auto& batch : strategy.distribute(dataset, evaluation_input(strategy))) {
     strategy.run(
         [&](distribute::ReplicaContext&, const input::LabeledBatch& replica_batch) {
           const at::Tensor logits = model(replica_batch.features);

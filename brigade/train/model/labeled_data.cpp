@@ -94,8 +94,9 @@ LabeledData::Distributed LabeledData::distributed(const distribute::Strategy& st
                  "batch_size is for tensors: this dataset's elements are batches already.");
   if (const auto* batches = std::get_if<Distributed>(&data_)) return *batches;
   if (const auto* dataset = std::get_if<data::Dataset<LabeledBatch>>(&data_))
-    return strategy.distribute(*dataset);
-  return strategy.distribute(batches_of(tensors->features, tensors->labels, batching));
+    return strategy.distribute(*dataset, batching.input);
+  return strategy.distribute(batches_of(tensors->features, tensors->labels, batching),
+                             batching.input);
 }
 
 }  // namespace brigade::train

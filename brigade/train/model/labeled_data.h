@@ -45,6 +45,8 @@ class LabeledData {
   struct Batching {
     std::optional<std::int64_t> batch_size = std::nullopt;  ///< global; default 32
     bool shuffle = false;                                   ///< in each epoch
+    /// For data that is not distributed yet.
+    distribute::InputOptions input = {};
   };
   /// Throws kInvalidArgument for a batch size below 1, and for a batch size if the data consists of
   /// batches already.

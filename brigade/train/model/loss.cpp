@@ -8,6 +8,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/base/unknown_name.h"
 #include "brigade/layers/losses.h"
 #include "brigade/metrics/metric_shapes.h"
 
@@ -96,14 +97,7 @@ const NamedLoss* find(std::string_view name) {
 
 Loss::Loss(const std::string& name, const NamedLossOptions& options) {
   const NamedLoss* row = find(name);
-  if (row == nullptr) {
-    const std::vector<std::string> names = loss_names();
-    const auto nearest = base::nearest(name, names);
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("No loss is called '", name, "'",
-                              nearest ? base::str_cat("; did you mean '", *nearest, "'?") : ".",
-                              " Losses: ", base::join(names, ", "), "."));
-  }
+  if (row == nullptr) throw base::unknown_name("loss", name, "Losses", loss_names());
   name_ = row->name;
   function_ = row->make(options);
   if (options.from_logits) return;

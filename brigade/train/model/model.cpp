@@ -14,6 +14,7 @@
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/worker_group.h"
 #include "brigade/metrics/make_metric.h"
+#include "brigade/train/model/evaluate.h"
 #include "brigade/train/model/fit_loop.h"
 #include "brigade/train/session/training_state.h"
 
@@ -206,9 +207,10 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
   if (options.validation_data) {
     const bool takes_size = options.validation_data->is_tensors();
     validation = options.validation_data->distributed(
-        strategy, {.batch_size = takes_size && !options.validation_batch_size
-                                     ? options.batch_size
-                                     : options.validation_batch_size});
+        strategy,
+        {.batch_size = takes_size && !options.validation_batch_size ? options.batch_size
+                                                                    : options.validation_batch_size,
+         .input = evaluation_input(strategy)});
   }
   internal::Trainer& trainer = impl_->trainer_for(iterator.peek());
   // A later fit, or a fit with a later initial epoch, uses the shuffles of later epochs.
@@ -229,7 +231,9 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
 Logs Model::evaluate(const LabeledData& data, const EvaluateOptions& options) {
   impl_->check_compiled("evaluate");
   check_positive("steps", options.steps);
-  const auto batches = data.distributed(impl_->strategy, {.batch_size = options.batch_size});
+  const auto batches = data.distributed(
+      impl_->strategy,
+      {.batch_size = options.batch_size, .input = evaluation_input(impl_->strategy)});
   if (impl_->trainer == nullptr) impl_->trainer_for(internal::EpochIterator(batches).peek());
   return evaluate_batches(*impl_->trainer, batches, options.steps);
 }
@@ -246,8 +250,9 @@ at::Tensor Model::predict(const data::Dataset<at::Tensor>& batches,
 at::Tensor Model::predict(const LabeledData& data, const EvaluateOptions& options) {
   check_positive("steps", options.steps);
   const at::NoGradGuard no_grad;
-  internal::EpochIterator iterator(
-      data.distributed(impl_->strategy, {.batch_size = options.batch_size}));
+  internal::EpochIterator iterator(data.distributed(
+      impl_->strategy,
+      {.batch_size = options.batch_size, .input = evaluation_input(impl_->strategy)}));
   impl_->build(first_nonempty_batch(iterator.peek()).features);
   const internal::Network& network = *impl_->network;
   network.eval();

@@ -141,7 +141,8 @@ void MonitoredTrainingSession::make_hooks() {
     }
   }
   // All workers read the state that is saved; the chief writes it.
-  const bool participates = is_chief(options_) || context_.state().strategy().num_workers() > 1;
+  const bool participates =
+      is_chief(options_) || context_.state().strategy().has_worker_collectives();
   if (participates && !options_.checkpoint_dir.empty() && !options_.save_checkpoints.is_never()) {
     CheckpointSaverHook saving{.saver = options_.scaffold.saver,
                                .every = options_.save_checkpoints};
@@ -184,14 +185,24 @@ void MonitoredTrainingSession::wait_until_ready() {
   }
 }
 
+/// Whether the chief initializes and restores the state for all workers, which share no
+/// collectives.
+bool MonitoredTrainingSession::is_initialized_by_chief() const {
+  const distribute::Strategy& strategy = context_.state().strategy();
+  return !strategy.is_chief() && !strategy.has_worker_collectives();
+}
+
 void MonitoredTrainingSession::initialize() {
+  if (is_initialized_by_chief()) return context_.state().store();
   bool is_restored = true;
   if (options_.resume_from) {
     restore(open_checkpoint(*options_.resume_from));
   } else {
     is_restored = options_.resume == Resume::kAuto && restore_latest();
   }
-  if (!is_restored && options_.scaffold.init) options_.scaffold.init(context_.state());
+  if (is_restored) return;
+  if (options_.scaffold.init) options_.scaffold.init(context_.state());
+  context_.state().store();
 }
 
 checkpoint::Checkpoint MonitoredTrainingSession::open_checkpoint(const io::Path& path) {
@@ -271,8 +282,9 @@ void MonitoredTrainingSession::create_session() {
 // workers do not know of the error, or caused it. A launcher restarts all of them.
 bool MonitoredTrainingSession::can_recover() const {
   const bool started_elsewhere = options_.resume == Resume::kNever || options_.resume_from;
-  return !options_.checkpoint_dir.empty() && context_.state().strategy().num_workers() == 1 &&
-         (saver_ || !started_elsewhere);
+  const distribute::Strategy& strategy = context_.state().strategy();
+  const bool is_alone = strategy.num_workers() == 1 && !strategy.global_step();
+  return !options_.checkpoint_dir.empty() && is_alone && (saver_ || !started_elsewhere);
 }
 
 bool MonitoredTrainingSession::recover() {

@@ -138,6 +138,12 @@ struct SessionOptions {
 /// when something is due. A lost worker ends the session; the job must be restarted (`brigade
 /// launch --max-restarts`).
 ///
+/// Workers without collectives (parameter servers) create sessions with the same options, too, and
+/// agree on nothing else. The chief restores, initializes and saves; the others start with what it
+/// has stored, and read no checkpoint. The global step is the job's: a session ends at a step that
+/// other workers may have made. The session does not recover from errors, because a restore would
+/// undo the other workers' updates.
+///
 /// Thread-safety: `request_stop` and `should_stop` may be called from any thread, everything else
 /// from one thread, outside of replicas.
 class MonitoredTrainingSession {
@@ -209,6 +215,7 @@ class MonitoredTrainingSession {
   void wait_until_ready();
   void check_ready();
   void initialize();
+  bool is_initialized_by_chief() const;
   checkpoint::Checkpoint open_checkpoint(const io::Path& path);
   std::optional<checkpoint::Checkpoint> find_latest(const io::Path& path);
   std::optional<checkpoint::Checkpoint> find_own_latest(const io::Path& path);

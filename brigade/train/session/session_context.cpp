@@ -33,14 +33,14 @@ void SessionContext::request_stop(AtStop at_stop) {
   const Stop requested = at_stop == AtStop::kSave ? Stop::kSave : Stop::kDiscard;
   Stop expected = Stop::kNo;
   requested_stop_.compare_exchange_strong(expected, requested);
-  if (state_.strategy().num_workers() > 1) return;
+  if (state_.strategy().has_worker_collectives()) return;
   expected = Stop::kNo;
   agreed_stop_.compare_exchange_strong(expected, requested);
 }
 
 void SessionContext::agree_on_stop() {
   const distribute::Strategy& strategy = state_.strategy();
-  if (strategy.num_workers() == 1 || agreed_stop_ != Stop::kNo) return;
+  if (!strategy.has_worker_collectives() || agreed_stop_ != Stop::kNo) return;
   agreed_stop_ =
       static_cast<Stop>(strategy.all_reduce_max(static_cast<std::int64_t>(requested_stop_.load())));
 }

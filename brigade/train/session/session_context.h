@@ -56,10 +56,10 @@ class SessionContext {
 
   /// Requests that no further step begins. The first call decides whether the state is saved. With
   /// several workers, all act on the request at the beginning of the next step, so that all stop at
-  /// the same step.
+  /// the same step; workers without collectives stop alone.
   void request_stop(AtStop at_stop = AtStop::kSave);
   bool should_stop() const { return agreed_stop_ != Stop::kNo; }
-  /// Returns the chief's value of `is_due` in every worker; a collective.
+  /// Returns the chief's value of `is_due` in every worker; a collective, if workers share any.
   bool broadcast_from_chief(bool is_due) const;
   AtStop at_stop() const {
     return agreed_stop_ == Stop::kDiscard ? AtStop::kDiscard : AtStop::kSave;
@@ -95,7 +95,7 @@ class SessionContext {
   /// Makes the requests of all workers effective, at the same step in all of them.
   void agree_on_stop();
   std::atomic<Stop> requested_stop_{Stop::kNo};
-  std::atomic<Stop> agreed_stop_{Stop::kNo};  // with one worker, the request itself
+  std::atomic<Stop> agreed_stop_{Stop::kNo};  // without collectives, the request itself
   std::exception_ptr error_;
   std::optional<io::Path> restored_from_;
   int recoveries_ = 0;

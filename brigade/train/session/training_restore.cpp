@@ -305,7 +305,9 @@ std::optional<std::uint64_t> saved_seed(const checkpoint::Checkpoint& checkpoint
 
 TrainingRestoreReport TrainingState::restore(const checkpoint::Checkpoint& checkpoint,
                                              const TrainingRestoreOptions& options) {
-  return Restorer(*this, checkpoint, options).apply();
+  TrainingRestoreReport report = Restorer(*this, checkpoint, options).apply();
+  store();
+  return report;
 }
 
 }  // namespace brigade::train

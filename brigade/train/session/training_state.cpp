@@ -202,13 +202,29 @@ void TrainingState::add_checked(Checkpointable checkpointable) {
 }
 
 std::int64_t TrainingState::global_step() const {
+  if (const auto of_job = strategy_.global_step()) return *of_job;
   return counter_ ? counter_->local().item<std::int64_t>() : global_step_;
 }
 
 void TrainingState::set_global_step(std::int64_t step) {
   check_argument(step >= 0, str_cat("The global step is ", step, "; it must be 0 or more."));
   global_step_ = step;
+  set_counter(step);
+  strategy_.set_global_step(step);
+}
+
+void TrainingState::set_counter(std::int64_t step) const {
   if (counter_) counter_->assign(at::full(counter_->shape(), step, at::kLong));
+}
+
+/// Other workers may have made updates since this one's last.
+void TrainingState::follow_job() const {
+  if (const auto of_job = strategy_.global_step()) set_counter(*of_job);
+}
+
+void TrainingState::store() {
+  strategy_.store_state();
+  follow_job();
 }
 
 void TrainingState::count_by(const Variable& global_step) {
@@ -261,11 +277,13 @@ std::vector<at::Tensor> TrainingState::components_of_all_replicas(const Variable
   std::vector<at::Tensor> own;
   for (int replica = 0; replica < variable.num_components(); ++replica)
     own.push_back(variable.component(replica).detach());
-  if (strategy_.num_workers() == 1) return own;
+  if (!strategy_.has_worker_collectives()) return own;
   return strategy_.gather_workers(at::stack(own)).unbind();
 }
 
 checkpoint::Contents TrainingState::contents() const {
+  strategy_.fetch_state();
+  follow_job();
   checkpoint::Contents contents{.metrics = metric_values_};
   for (const Variable& variable : variables_) {
     const bool has_value = variable.synchronization() != variables::Synchronization::kOnRead ||

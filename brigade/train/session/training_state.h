@@ -141,14 +141,16 @@ class TrainingState {
   /// none of this name.
   void remove(const std::string& name);
 
-  /// The number of steps made. The code that runs the steps counts them; a session does this.
+  /// The number of steps made. The code that runs the steps counts them; a session does this. If
+  /// the strategy counts the updates of the job (`Strategy::global_step`), it is that number.
   std::int64_t global_step() const;
-  /// Throws kInvalidArgument below 0.
+  /// A strategy that counts the updates of the job has this number from the next `store` on. Throws
+  /// kInvalidArgument below 0.
   void set_global_step(std::int64_t step);
   /// From now on the global step is this variable (`OptimizerOptions::global_step`), which the
   /// optimizer increments in each update. It is added to the variables.
   void count_by(const variables::Variable& global_step);
-  /// Increments the global step, unless a variable counts the steps (`count_by`).
+  /// Increments the global step, unless a variable or the strategy counts the steps.
   void advance() {
     if (!counter_) ++global_step_;
   }
@@ -171,18 +173,26 @@ class TrainingState {
   /// The contents of a checkpoint of the current state, for `checkpoint::Saver::save`. Variables
   /// and slots are not copied yet. With several workers this is a collective, and so is copying
   /// (`checkpoint::take_snapshot`): a worker that writes nothing must call both, too, and drop the
-  /// result.
+  /// result. State that the strategy keeps elsewhere is fetched first; `state["global_step"]` is
+  /// the step that belongs to it.
   checkpoint::Contents contents() const;
 
   /// Restores the state from a checkpoint. Everything is read and checked before anything changes,
   /// and if one `restore` function throws, all that were called before are undone: an error leaves
-  /// the training state unchanged. Accumulated gradients are dropped.
+  /// the training state unchanged. Accumulated gradients are dropped. In the end it calls `store`,
+  /// whose errors leave the state restored here and not stored.
   ///
   /// Throws kNotFound for state that is missing and not skipped; kInvalidArgument, naming both
   /// sides, for state that does not match (shapes, dtypes, an optimizer with another rule);
   /// kDataLoss for a broken file.
   TrainingRestoreReport restore(const checkpoint::Checkpoint& checkpoint,
                                 const TrainingRestoreOptions& options = {});
+
+  /// Copies what was initialized or restored here to where it belongs, if the strategy keeps it
+  /// elsewhere: on parameter servers. In a worker that is not the chief it fetches what the chief
+  /// has stored. Does nothing in other strategies. Call it when `Scaffold::init` or other code has
+  /// set initial values; a session does this.
+  void store();
 
   distribute::Strategy& strategy() const { return strategy_; }
   const std::vector<variables::Variable>& variables() const { return variables_; }
@@ -196,6 +206,8 @@ class TrainingState {
   void add_checked(Checkpointable checkpointable);
   std::vector<variables::Variable> per_replica_statistics() const;
   std::vector<at::Tensor> components_of_all_replicas(const variables::Variable& variable) const;
+  void set_counter(std::int64_t step) const;
+  void follow_job() const;
 
   distribute::Strategy& strategy_;
   std::vector<variables::Variable> variables_;

@@ -99,7 +99,8 @@ std::shared_ptr<checkpoint::ShardExchange> make_shard_exchange(
 WorkersSaver::WorkersSaver(const distribute::Strategy& strategy,
                            std::shared_ptr<io::FileSystem> files,
                            const checkpoint::SaverOptions& options,
-                           std::shared_ptr<const base::Clock> clock) {
+                           std::shared_ptr<const base::Clock> clock)
+    : participates_(strategy.is_chief() || strategy.has_worker_collectives()) {
   auto exchange = exchange_of(strategy, options.writers);
   if (strategy.is_chief()) {
     saver_ = std::make_unique<checkpoint::Saver>(std::move(files), options, std::move(clock),

@@ -38,6 +38,9 @@ class WorkersSaver {
                const checkpoint::SaverOptions& options,
                std::shared_ptr<const base::Clock> clock = nullptr);
 
+  /// Whether this worker must call `save`: the chief, and all workers if they share collectives.
+  /// Others need not collect the contents.
+  bool participates() const { return participates_; }
   /// As `checkpoint::Saver::save`; a collective of the workers.
   void save(std::int64_t step, const checkpoint::Contents& contents);
   /// Waits until this worker writes nothing. Throws errors of writing in the chief.
@@ -49,6 +52,7 @@ class WorkersSaver {
   std::vector<io::Path> checkpoints();
 
  private:
+  bool participates_;
   std::unique_ptr<checkpoint::Saver> saver_;               // in the chief
   std::unique_ptr<checkpoint::ShardWriter> shard_writer_;  // in other workers, if all write
 };
