@@ -23,6 +23,8 @@ struct ParameterClientOptions {
   /// A server that cannot be reached for this long is an error; until then it is waited for, and
   /// calls are made again: its successor has every update that was acknowledged.
   std::chrono::milliseconds server_timeout = std::chrono::minutes(5);
+  /// A call that is not answered for this long is made again.
+  std::chrono::milliseconds attempt_timeout = std::chrono::seconds(30);
   /// Ends all waits.
   concurrency::CancelToken cancel = {};
 };
@@ -33,10 +35,11 @@ struct ParameterClientOptions {
 ///
 /// A worker that was replaced by a later incarnation gets ReplacedError from every call. A server
 /// that does not return within `server_timeout` is kUnavailable, naming it. While it waits, the log
-/// says for whom.
+/// says for whom. A server that returns without its variables is kDataLoss. Of the errors of
+/// several servers the first, by index, is thrown, after the calls to all have ended.
 ///
-/// Thread-safety: one thread at a time. Owns a thread that renews the leases, and one per server
-/// that makes its calls.
+/// Thread-safety: one thread at a time. Owns a thread that renews the leases, and one for each
+/// server but the first that makes its calls; those of the first are made by the caller's.
 class ParameterClient {
  public:
   /// [server]: a connection to each server of the job, in the order of their indices. Joins all,
@@ -44,7 +47,8 @@ class ParameterClient {
   ParameterClient(cluster::Task task, std::vector<std::unique_ptr<ParameterService>> servers,
                   ParameterClientOptions options = {});
   /// Leaves the servers, as finished, unless an exception is in flight or a call has failed; then
-  /// the leases run out. Takes a second at most.
+  /// the leases run out. Takes a second at most, plus a call in progress that the services cannot
+  /// end.
   ~ParameterClient();
   ParameterClient(const ParameterClient&) = delete;
   ParameterClient& operator=(const ParameterClient&) = delete;
@@ -54,18 +58,25 @@ class ParameterClient {
 
   /// Creates the variables, each on its server, and configures all servers: the chief does this
   /// once. Whether the servers were ready already: then a job is in progress, whose values and step
-  /// count, and the caller is a chief that was restarted. Throws as `ParameterStore::create`.
+  /// count, and the caller is a chief that was restarted; `set_ready` was called.
+  ///
+  /// Throws kInvalidArgument unless `placement` has exactly the variables, each once, on servers
+  /// that exist; kDataLoss, naming it, for a server that has no variables while another is ready:
+  /// its folder was lost; and as `ParameterStore::create`.
   bool create(std::span<const Creation> variables, std::span<const PlacedVariable> placement,
               const optim::UpdateRule& rule, const JobConfig& job);
   /// A worker that is not the chief: waits until the servers are ready, however long that takes.
-  /// Later calls use `placement`. Throws kFailedPrecondition if the servers' job is not `job`.
+  /// Later calls use `placement`. Throws kFailedPrecondition if the servers' job is not `job`, and
+  /// as `create` for `placement` and a server that has no variables.
   void wait_ready(std::span<const PlacedVariable> placement, const JobConfig& job);
   /// The chief: lets the workers begin.
   void set_ready();
 
+  /// Sets these variables, any of the placement's, and the step. Throws kNotFound for others.
   void assign(std::span<const NamedState> variables, std::int64_t step);
   void set_learning_rate(double rate);
-  /// All variables with their slots, in the order of the placement.
+  /// All variables with their slots, in the order of the placement. Each server's are from one
+  /// moment; with kSync after the latest decision that this worker knows.
   std::vector<NamedState> states();
 
   struct Values {
@@ -78,17 +89,26 @@ class ParameterClient {
   /// returns the values of all variables after it. In kSync mode the gradients are kept for the
   /// token of `begin_step`, and no values are returned: they change with the step's decision, which
   /// the next `begin_step` awaits and the next `pull` applies.
+  ///
+  /// Throws kInvalidArgument, before anything is sent, unless there is one entry for each variable,
+  /// and every gradient is a dense tensor on the CPU with its variable's shape and dtype, of a
+  /// variable that is trainable; kFailedPrecondition without `begin_step`, except in kAsync mode.
+  ///
+  /// A push that failed otherwise may have been applied on some servers. Where that is not known it
+  /// is completed by the next call that reaches the server, before that call's own gradients are
+  /// applied; in kSync mode the gradients that were pushed first for a token count.
   Values push(std::span<const at::Tensor> gradients);
   /// Waits until this worker may begin its next step: at once in kAsync mode; with kBounded until
   /// the slowest is near enough; with kSync for a token. Does nothing if it has permission for a
-  /// step that it has not pushed yet.
+  /// step that it has not pushed yet. The workers it waits for are logged if it takes long.
   void begin_step();
 
-  /// The step of the job in the latest reply of `ps:0`.
+  /// The step of the job in the latest reply of `ps:0` that had one.
   std::int64_t step() const;
 
  private:
   class Impl;
+  const int exceptions_;  // in flight when this was made
   std::unique_ptr<Impl> impl_;
 };
 

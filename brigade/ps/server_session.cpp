@@ -195,6 +195,10 @@ void ServerSession::keep_unfinished_push() {
 }
 
 bool ServerSession::renew(Time deadline) {
+  {
+    const concurrency::MutexLock lock(mutex_);
+    if (incarnation_ == 0) return false;
+  }
   std::string token;
   try {
     token = member_token(deadline);

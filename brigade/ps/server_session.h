@@ -81,7 +81,7 @@ class ServerSession {
   void expect_variables() BRIGADE_EXCLUDES(mutex_);
 
   /// Renews the membership once, and joins again if it has ended. Returns false if the server did
-  /// not answer by `deadline`. Throws other errors.
+  /// not answer by `deadline`, and before the first `join`. Throws other errors.
   bool renew(Time deadline) BRIGADE_EXCLUDES(joins_, mutex_);
   /// Leaves as finished, if the server answers by `deadline`; else the lease will run out.
   void leave(Time deadline) noexcept;

@@ -1,0 +1,551 @@
+#include "brigade/ps/parameter_client.h"
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/printable.h"
+#include "brigade/base/strings.h"
+#include "brigade/concurrency/mutex.h"
+#include "brigade/ps/lease_renewal.h"
+#include "brigade/ps/placed_variables.h"
+#include "brigade/ps/server_session.h"
+#include "brigade/ps/server_threads.h"
+#include "brigade/ps/worker_steps.h"
+
+namespace brigade::ps {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Time = ParameterService::Time;
+using std::chrono::milliseconds;
+
+// One thread renews all leases: a server that does not answer must not cost the others theirs.
+constexpr milliseconds kRenewals{300};
+constexpr milliseconds kFirstReadyPoll{5};
+constexpr milliseconds kLongestReadyPoll{500};
+// How long one call of begin_step waits: short, so that a restart of the server costs little.
+constexpr milliseconds kBeginStepWait{1000};
+constexpr std::chrono::seconds kLogLongWaits{10};
+
+/// A variable as pushes have to fit it.
+struct TensorForm {
+  std::vector<std::int64_t> sizes;
+  at::ScalarType dtype = at::kFloat;
+  friend bool operator==(const TensorForm&, const TensorForm&) = default;
+};
+
+TensorForm form_of(const at::Tensor& tensor) {
+  return {.sizes = tensor.sizes().vec(), .dtype = tensor.scalar_type()};
+}
+
+std::string text_of(const TensorForm& form) {
+  return base::str_cat(at::toString(form.dtype), "[", base::join(form.sizes, ", "), "]");
+}
+
+void check_services(const std::vector<std::unique_ptr<ParameterService>>& services) {
+  check_argument(!services.empty(), "A job needs at least 1 parameter server, and has none.");
+  for (const auto& service : services)
+    check_argument(service != nullptr, "A connection to a parameter server is null.");
+}
+
+void check_timeouts(const ParameterClientOptions& options) {
+  for (const milliseconds time : {options.server_timeout, options.attempt_timeout})
+    check_argument(time.count() > 0, base::str_cat("A parameter client's timeout is ", time.count(),
+                                                   " ms; it must be positive."));
+}
+
+}  // namespace
+
+class ParameterClient::Impl {
+ public:
+  Impl(const cluster::Task& task, std::vector<std::unique_ptr<ParameterService>> services,
+       const ParameterClientOptions& options);
+  ~Impl() { lease_renewal_.reset(); }
+  void leave();
+
+  int num_servers() const { return static_cast<int>(sessions_.size()); }
+  std::int64_t incarnation() const { return incarnation_; }
+  std::int64_t step() const { return step_; }
+  bool has_failed() const { return has_failed_; }
+
+  /// Makes a call of the client: notes its failure, and that this task was replaced.
+  template <class Call>
+  auto guarded(const Call& call) {
+    throw_if_replaced();
+    try {
+      return call();
+    } catch (const ReplacedError&) {
+      has_failed_ = true;
+      note_replaced(std::current_exception());
+      throw;
+    } catch (...) {
+      has_failed_ = true;
+      throw_if_replaced();  // the other errors are consequences
+      throw;
+    }
+  }
+
+  bool create(std::span<const Creation> variables, std::span<const PlacedVariable> placement,
+              const optim::UpdateRule& rule, const JobConfig& job);
+  void wait_ready(std::span<const PlacedVariable> placement, const JobConfig& job);
+  void set_ready();
+  void assign(std::span<const NamedState> variables, std::int64_t step);
+  void set_learning_rate(double rate);
+  std::vector<NamedState> states();
+  Values pull();
+  Values push(std::span<const at::Tensor> gradients);
+  void begin_step();
+
+ private:
+  // Memberships.
+  milliseconds renew_leases();
+  milliseconds renewal_interval() const;
+  void note_replaced(const std::exception_ptr& error);
+  void throw_if_replaced() const;
+  std::string server_name(int server) const { return session(server).name(); }
+  ServerSession& session(int server) const { return *sessions_[static_cast<std::size_t>(server)]; }
+  template <class Work>
+  void for_each_server(const Work& work);
+
+  // Before training.
+  std::vector<ServerStatus> statuses();
+  bool check_whole(const std::vector<ServerStatus>& statuses) const;
+  void check_job(const std::vector<ServerStatus>& statuses, const JobConfig& job) const;
+  std::string not_ready(const std::vector<ServerStatus>& statuses) const;
+  void use(PlacedVariables variables, const JobConfig& job);
+  void check_configured() const;
+
+  // Training.
+  enum class Pulled { kNothing, kAllValues };
+  Values exchange(std::vector<std::optional<Push>> pushes, Pulled pulled);
+  void check_count(int server, std::size_t expected, std::size_t got) const;
+  void check_gradients(std::span<const at::Tensor> gradients) const;
+  std::vector<std::optional<Push>> pushes_of(std::span<const at::Tensor> gradients) const;
+
+  const ParameterClientOptions options_;
+  const concurrency::LinkedToken stop_;  // cancelled by the user, or when this task was replaced
+  std::vector<std::unique_ptr<ServerSession>> sessions_;
+  ServerThreads threads_;
+  std::int64_t incarnation_ = 0;
+  bool has_failed_ = false;
+
+  mutable concurrency::Mutex mutex_;
+  std::exception_ptr replaced_ BRIGADE_GUARDED_BY(mutex_);
+
+  PlacedVariables variables_;
+  std::optional<JobConfig> job_;      // unset before `create` and `wait_ready`
+  std::optional<WorkerSteps> steps_;  // as job_
+  std::vector<TensorForm> forms_;     // of the variables; empty until they are known
+  std::int64_t step_ = 0;
+
+  std::unique_ptr<LeaseRenewal> lease_renewal_;
+  // Last: the services must exist while it may run.
+  concurrency::CancelRegistration close_on_stop_;
+};
+
+ParameterClient::Impl::Impl(const cluster::Task& task,
+                            std::vector<std::unique_ptr<ParameterService>> services,
+                            const ParameterClientOptions& options)
+    : options_(options), stop_(options.cancel), threads_(static_cast<int>(services.size())) {
+  for (std::size_t i = 0; i < services.size(); ++i)
+    sessions_.push_back(std::make_unique<ServerSession>(
+        std::move(services[i]), ServerSessionOptions{.task = task,
+                                                     .server = static_cast<int>(i),
+                                                     .server_timeout = options.server_timeout,
+                                                     .attempt_timeout = options.attempt_timeout,
+                                                     .cancel = stop_.token()}));
+  close_on_stop_ = stop_.token().on_cancel([this] {
+    for (const auto& each : sessions_) each->close();
+  });
+  incarnation_ = session(0).join(0);
+  // Before the other joins: they wait for servers that start later.
+  lease_renewal_ = std::make_unique<LeaseRenewal>(
+      renewal_interval(), [this] { return renew_leases(); }, stop_.token());
+  for_each_server([this](int server) {
+    if (server > 0) session(server).join(incarnation_);
+  });
+}
+
+milliseconds ParameterClient::Impl::renewal_interval() const {
+  milliseconds shortest = session(0).lease();
+  for (const auto& each : sessions_)
+    if (each->lease().count() > 0) shortest = std::min(shortest, each->lease());
+  return std::max(shortest / 4, milliseconds(1));
+}
+
+milliseconds ParameterClient::Impl::renew_leases() {
+  const milliseconds interval = renewal_interval();
+  const milliseconds each_at_most =
+      std::max(std::min(kRenewals, interval) / num_servers(), milliseconds(1));
+  for (const auto& each : sessions_) {
+    try {
+      each->renew(Clock::now() + each_at_most);
+    } catch (const ReplacedError&) {
+      note_replaced(std::current_exception());
+    } catch (const std::exception&) {
+      // The next call to this server has the same error, and throws it.
+    }
+  }
+  return interval;
+}
+
+void ParameterClient::Impl::note_replaced(const std::exception_ptr& error) {
+  {
+    const concurrency::MutexLock lock(mutex_);
+    if (!replaced_) replaced_ = error;
+  }
+  stop_.cancel();
+}
+
+void ParameterClient::Impl::throw_if_replaced() const {
+  const concurrency::MutexLock lock(mutex_);
+  if (replaced_) std::rethrow_exception(replaced_);
+}
+
+/// `work(server)` for all servers at the same time.
+template <class Work>
+void ParameterClient::Impl::for_each_server(const Work& work) {
+  threads_.run([&](int server) {
+    try {
+      work(server);
+    } catch (const ReplacedError&) {
+      note_replaced(std::current_exception());
+      throw;
+    }
+  });
+}
+
+void ParameterClient::Impl::leave() {
+  const Time end = Clock::now() + std::chrono::seconds(1);
+  lease_renewal_.reset();  // else it would join again
+  threads_.run([&](int server) { session(server).leave(end); });
+}
+
+std::vector<ServerStatus> ParameterClient::Impl::statuses() {
+  std::vector<ServerStatus> statuses(sessions_.size());
+  for_each_server([&](int server) {
+    statuses[static_cast<std::size_t>(server)] =
+        session(server).call([](ParameterService& service, const std::string& token,
+                                Time deadline) { return service.renew(token, deadline); });
+  });
+  step_ = statuses.front().step;
+  return statuses;
+}
+
+/// Whether any is ready. Then all have to have their variables.
+bool ParameterClient::Impl::check_whole(const std::vector<ServerStatus>& statuses) const {
+  if (std::ranges::none_of(statuses, &ServerStatus::is_ready)) return false;
+  for (int server = 0; server < num_servers(); ++server)
+    if (!statuses[static_cast<std::size_t>(server)].is_created)
+      throw Error(ErrorCode::kDataLoss,
+                  base::str_cat("The ", server_name(server),
+                                " has no variables, and others have those of a job in progress: "
+                                "its folder was lost. Give it the folder, or empty the folders of "
+                                "all servers and start from a checkpoint."));
+  return true;
+}
+
+void ParameterClient::Impl::check_job(const std::vector<ServerStatus>& statuses,
+                                      const JobConfig& job) const {
+  for (int server = 0; server < num_servers(); ++server) {
+    const ServerStatus& status = statuses[static_cast<std::size_t>(server)];
+    check_state(!status.is_created || status.job == job,
+                base::str_cat("The chief has configured the ", server_name(server),
+                              " for another update mode, staleness, or number of replicas than "
+                              "this worker: start all tasks with the same options."));
+  }
+}
+
+std::string ParameterClient::Impl::not_ready(const std::vector<ServerStatus>& statuses) const {
+  std::vector<std::string> names;
+  for (int server = 0; server < num_servers(); ++server)
+    if (!statuses[static_cast<std::size_t>(server)].is_ready) names.push_back(server_name(server));
+  return base::join(names, ", ");
+}
+
+void ParameterClient::Impl::use(PlacedVariables variables, const JobConfig& job) {
+  variables_ = std::move(variables);
+  job_ = job;
+  steps_.emplace(job.mode);
+}
+
+void ParameterClient::Impl::check_configured() const {
+  check_state(job_.has_value(),
+              "The parameter servers' variables are not known yet: call create, or wait_ready, "
+              "first.");
+}
+
+bool ParameterClient::Impl::create(std::span<const Creation> variables,
+                                   std::span<const PlacedVariable> placement,
+                                   const optim::UpdateRule& rule, const JobConfig& job) {
+  PlacedVariables placed(placement, num_servers());
+  std::vector<std::vector<Creation>> parts = placed.divide(variables);
+  const std::vector<ServerStatus> before = statuses();
+  const bool is_in_progress = check_whole(before);
+  for_each_server([&](int server) {
+    const CreateRequest request{.variables = std::move(parts[static_cast<std::size_t>(server)]),
+                                .rule = rule.config(),
+                                .job = job};
+    session(server).call([&](ParameterService& service, const std::string& token, Time deadline) {
+      return service.create(token, request, deadline);
+    });
+    session(server).expect_variables();
+  });
+  forms_.assign(placed.size(), {});
+  for (const Creation& each : variables) forms_[*placed.find(each.name)] = form_of(each.value);
+  use(std::move(placed), job);
+  if (is_in_progress) set_ready();  // an earlier chief may have reached only some servers
+  return is_in_progress;
+}
+
+void ParameterClient::Impl::wait_ready(std::span<const PlacedVariable> placement,
+                                       const JobConfig& job) {
+  PlacedVariables placed(placement, num_servers());
+  milliseconds pause = kFirstReadyPoll;
+  while (true) {
+    const std::vector<ServerStatus> now = statuses();
+    check_whole(now);
+    check_job(now, job);
+    const std::string waits_for = not_ready(now);
+    if (waits_for.empty()) break;
+    if (pause == kFirstReadyPoll)
+      base::log_info(base::str_cat("Waiting until the chief has initialized the ", waits_for, "."));
+    concurrency::interruptible_wait(pause, stop_.token());
+    stop_.token().throw_if_cancelled("waiting until the chief has initialized the variables");
+    pause = std::min(2 * pause, kLongestReadyPoll);
+  }
+  for (const auto& each : sessions_) each->expect_variables();
+  forms_.clear();
+  use(std::move(placed), job);
+}
+
+void ParameterClient::Impl::set_ready() {
+  check_configured();
+  for_each_server([&](int server) {
+    session(server).tell([](ParameterService& service, const std::string& token, Time deadline) {
+      service.set_ready(token, deadline);
+    });
+  });
+}
+
+void ParameterClient::Impl::assign(std::span<const NamedState> variables, std::int64_t step) {
+  check_configured();
+  const std::vector<std::vector<NamedState>> parts = variables_.divide(variables);
+  for_each_server([&](int server) {
+    session(server).tell([&](ParameterService& service, const std::string& token, Time deadline) {
+      service.assign(token, parts[static_cast<std::size_t>(server)], step, deadline);
+    });
+  });
+  step_ = step;
+}
+
+void ParameterClient::Impl::set_learning_rate(double rate) {
+  check_configured();
+  for_each_server([&](int server) {
+    session(server).tell([&](ParameterService& service, const std::string& token, Time deadline) {
+      service.set_learning_rate(token, rate, deadline);
+    });
+  });
+}
+
+std::vector<NamedState> ParameterClient::Impl::states() {
+  check_configured();
+  std::vector<NamedState> states(variables_.size());
+  for_each_server([&](int server) {
+    const std::vector<std::string> names = variables_.names_of_server(server);
+    if (steps_->decision()) session(server).exchange({.decision = steps_->decision(), .pull = {}});
+    if (names.empty()) return;
+    std::vector<NamedState> part =
+        session(server).call([&](ParameterService& service, const std::string& token,
+                                 Time deadline) { return service.states(token, names, deadline); });
+    check_count(server, names.size(), part.size());
+    for (std::size_t i = 0; i < part.size(); ++i)
+      states[variables_.of_server(server)[i]] = std::move(part[i]);
+  });
+  return states;
+}
+
+/// One exchange with every server that has something to do.
+ParameterClient::Values ParameterClient::Impl::exchange(std::vector<std::optional<Push>> pushes,
+                                                        Pulled pulled) {
+  Values values;
+  if (pulled == Pulled::kAllValues) values.values.resize(variables_.size());
+  for_each_server([&](int server) {
+    ExchangeRequest request{.push = std::move(pushes[static_cast<std::size_t>(server)]),
+                            .decision = steps_->decision(),
+                            .pull = {}};
+    if (pulled == Pulled::kAllValues) request.pull = variables_.names_of_server(server);
+    if (server > 0 && !request.push && request.pull.empty()) return;
+    const std::size_t expected = request.pull.size();
+    ExchangeReply reply = session(server).exchange(std::move(request));
+    check_count(server, expected, reply.values.size());
+    for (std::size_t i = 0; i < expected; ++i)
+      values.values[variables_.of_server(server)[i]] = std::move(reply.values[i]);
+    if (server == 0) values.step = reply.step;
+  });
+  step_ = values.step;
+  return values;
+}
+
+void ParameterClient::Impl::check_count(int server, std::size_t expected, std::size_t got) const {
+  if (expected == got) return;
+  throw Error(ErrorCode::kInternal, base::str_cat("The ", server_name(server), " sent ", got,
+                                                  " variables, and was asked for ", expected, "."));
+}
+
+ParameterClient::Values ParameterClient::Impl::pull() {
+  check_configured();
+  Values values = exchange(std::vector<std::optional<Push>>(sessions_.size()), Pulled::kAllValues);
+  forms_.clear();
+  for (const Parameter::Reading& each : values.values) forms_.push_back(form_of(each.value));
+  return values;
+}
+
+ParameterClient::Values ParameterClient::Impl::push(std::span<const at::Tensor> gradients) {
+  check_configured();
+  check_state(steps_->may_push(),
+              "A worker pushes the gradients of a step that it has begun: call "
+              "begin_step first.");
+  if (forms_.size() != variables_.size()) pull();
+  check_gradients(gradients);
+  const bool has_values = job_->mode != UpdateMode::kSync;
+  Values values =
+      exchange(pushes_of(gradients), has_values ? Pulled::kAllValues : Pulled::kNothing);
+  steps_->finish();
+  return values;
+}
+
+void ParameterClient::Impl::check_gradients(std::span<const at::Tensor> gradients) const {
+  check_argument(gradients.size() == variables_.size(),
+                 base::str_cat("A push has ", gradients.size(), " gradients, and the job has ",
+                               variables_.size(),
+                               " variables: pass one for each, undefined for "
+                               "none."));
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const at::Tensor& gradient = gradients[i];
+    if (!gradient.defined()) continue;
+    const std::string name = base::quoted(variables_[i].name);
+    check_argument(variables_[i].is_trainable,
+                   base::str_cat("A push has a gradient of ", name, ", which is not trainable."));
+    check_argument(
+        gradient.device().is_cpu() && gradient.layout() == at::kStrided,
+        base::str_cat("The gradient of ", name, " is on ", gradient.device().str(), " with layout ",
+                      gradient.layout(), ": it has to be a dense tensor on the CPU."));
+    const TensorForm form = form_of(gradient);
+    check_argument(form == forms_[i],
+                   base::str_cat("The gradient of ", name, " is ", text_of(form),
+                                 ", and the variable is ", text_of(forms_[i]), "."));
+  }
+}
+
+/// [server]: every server gets a push, so that their numbers agree.
+std::vector<std::optional<Push>> ParameterClient::Impl::pushes_of(
+    std::span<const at::Tensor> gradients) const {
+  std::vector<std::optional<Push>> pushes(sessions_.size(),
+                                          Push{.token = steps_->token(), .gradients = {}});
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    pushes[static_cast<std::size_t>(variables_[i].server)]->gradients.push_back(
+        {.name = variables_[i].name, .tensor = gradients[i].detach().contiguous()});
+  }
+  return pushes;
+}
+
+void ParameterClient::Impl::begin_step() {
+  check_configured();
+  const Time begin = Clock::now();
+  bool is_logged = false;
+  while (!steps_->may_push()) {
+    const BeginStepReply reply =
+        session(0).call([this](ParameterService& service, const std::string& token, Time deadline) {
+          return steps_->ask(service, token, kBeginStepWait, deadline);
+        });
+    if (steps_->take(reply)) return;
+    stop_.token().throw_if_cancelled("waiting for the next step");
+    if (!is_logged && Clock::now() - begin > kLogLongWaits) {
+      is_logged = true;
+      base::log_info(base::str_cat("Waiting for the next step",
+                                   reply.waiting_for.empty()
+                                       ? std::string()
+                                       : ", for " + base::listed(reply.waiting_for, ", "),
+                                   "."));
+    }
+  }
+}
+
+ParameterClient::ParameterClient(cluster::Task task,
+                                 std::vector<std::unique_ptr<ParameterService>> servers,
+                                 ParameterClientOptions options)
+    : exceptions_(std::uncaught_exceptions()) {
+  check_timeouts(options);
+  check_services(servers);
+  impl_ = std::make_unique<Impl>(task, std::move(servers), options);
+}
+
+ParameterClient::~ParameterClient() {
+  if (impl_->has_failed() || std::uncaught_exceptions() > exceptions_) return;
+  try {
+    impl_->leave();
+  } catch (const std::exception&) {
+    // No memory to tell the servers: the leases run out.
+  }
+}
+
+int ParameterClient::num_servers() const {
+  return impl_->num_servers();
+}
+
+std::int64_t ParameterClient::incarnation() const {
+  return impl_->incarnation();
+}
+
+bool ParameterClient::create(std::span<const Creation> variables,
+                             std::span<const PlacedVariable> placement,
+                             const optim::UpdateRule& rule, const JobConfig& job) {
+  return impl_->guarded([&] { return impl_->create(variables, placement, rule, job); });
+}
+
+void ParameterClient::wait_ready(std::span<const PlacedVariable> placement, const JobConfig& job) {
+  impl_->guarded([&] { impl_->wait_ready(placement, job); });
+}
+
+void ParameterClient::set_ready() {
+  impl_->guarded([&] { impl_->set_ready(); });
+}
+
+void ParameterClient::assign(std::span<const NamedState> variables, std::int64_t step) {
+  impl_->guarded([&] { impl_->assign(variables, step); });
+}
+
+void ParameterClient::set_learning_rate(double rate) {
+  impl_->guarded([&] { impl_->set_learning_rate(rate); });
+}
+
+std::vector<NamedState> ParameterClient::states() {
+  return impl_->guarded([&] { return impl_->states(); });
+}
+
+ParameterClient::Values ParameterClient::pull() {
+  return impl_->guarded([&] { return impl_->pull(); });
+}
+
+ParameterClient::Values ParameterClient::push(std::span<const at::Tensor> gradients) {
+  return impl_->guarded([&] { return impl_->push(gradients); });
+}
+
+void ParameterClient::begin_step() {
+  impl_->guarded([&] { impl_->begin_step(); });
+}
+
+std::int64_t ParameterClient::step() const {
+  return impl_->step();
+}
+
+}  // namespace brigade::ps
