@@ -169,6 +169,7 @@ class ParameterService {
   /// Variables with their slots, all from one moment: for checkpoints.
   virtual std::vector<NamedState> states(const std::string& token,
                                          const std::vector<std::string>& names, Time deadline) = 0;
+  /// Throws kFailedPrecondition before `set_ready`, and at a server that is not `ps:0`.
   virtual BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
                                     Time deadline) = 0;
 

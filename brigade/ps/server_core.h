@@ -16,6 +16,14 @@
 
 namespace brigade::ps {
 
+/// What happens to a task's membership of a server.
+enum class TaskChange {
+  kJoined,
+  kReplaced,  ///< a later incarnation joins
+  kLost,      ///< it was silent for the length of its lease
+  kFinished   ///< it left
+};
+
 struct ServerCoreOptions {
   /// The tasks that train, in the order of their ranks (`ClusterSpec::training_tasks`). The first
   /// is the chief.
@@ -27,21 +35,28 @@ struct ServerCoreOptions {
   ParameterStoreOptions store;
   /// A snapshot is written when the log has grown by this much since the last.
   std::uint64_t snapshot_after_bytes = std::uint64_t{256} << 20;
+  /// Hears of changes of memberships, in any thread. May be empty; must not call the server.
+  std::function<void(TaskChange, const cluster::Task&, std::int64_t incarnation)> on_change = {};
 };
 
 /// Counters of a server since it was started, for its metrics page and its log.
 struct ServerCounters {
   std::int64_t pushes = 0;
   std::int64_t duplicates = 0;
-  std::int64_t stale = 0;  ///< kSync: gradients that came after their step was decided
+  std::int64_t stale = 0;  ///< kSync: gradients that their step's decision does not name
   std::int64_t pulls = 0;
-  std::int64_t refused_calls = 0;
+  std::int64_t refused_calls = 0;  ///< of unknown callers, or not allowed to the caller's role
 };
 
 /// A parameter server without its network: who may call, the order of steps, and the store.
 ///
+/// A job's first server, its coordinator, gives incarnations: a task joins it first, with
+/// incarnation 0, and the others with what it got there. It also decides the steps of synchronous
+/// training, so it takes no decision from its callers that it has not made.
+///
 /// Thread-safety: all functions from any thread. No threads of its own, except that it writes
-/// snapshots on one. `begin_step` blocks its thread.
+/// snapshots on one. `begin_step` blocks its thread, by `clock`, and by the machine's clock until
+/// its deadline.
 class ServerCore final : public ParameterService {
  public:
   /// Opens the store, as `ParameterStore`. `clock` decides about leases and must outlive this.

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "brigade/coordination/staleness_clock.h"
+#include "brigade/coordination/step_decider.h"
+#include "brigade/ps/parameter_service.h"
+
+namespace brigade::ps {
+
+/// Decides when each worker may begin its next step, in every mode: what `begin_step` says, without
+/// its waiting. One gate serves a job, at `ps:0`.
+///
+/// It is not saved. After a restart of its server a gate begins at the last decision that the store
+/// has; workers say again how far they are, and send again what they have contributed.
+///
+/// Thread-safety: one thread.
+class StepGate {
+ public:
+  /// [tasks]: the names of the tasks that train, by rank. [step]: the step of the job. [last]: the
+  /// last decision that all may hear of. Throws as StalenessClock and StepDecider.
+  StepGate(const JobConfig& job, std::vector<std::string> tasks, std::int64_t step,
+           std::optional<coordination::StepDecision> last);
+
+  /// Counts what a worker says that it has done; saying it again changes nothing. A worker that
+  /// speaks for the first time starts with the slowest. Throws kInvalidArgument, and nothing
+  /// changes, for what it cannot have done.
+  void report(int worker, const BeginStepRequest& request);
+  /// A life of the worker has ended or begins: nobody waits for it until it reports.
+  void leave(int worker);
+
+  /// kSync: the decision that has been made last, and that nobody may hear of before it is on the
+  /// disk: if it were forgotten, another could be made, and servers would differ. Unset if there is
+  /// none. Until `confirm` no worker may begin.
+  const std::optional<coordination::StepDecision>& unconfirmed() const { return unconfirmed_; }
+  /// The decision is on the disk. One that was confirmed already changes nothing.
+  void confirm(const coordination::StepDecision& decision);
+
+  /// Whether the worker may begin a step, and for whom it waits if not. [present]: the tasks that
+  /// hold leases; others are named only if the step cannot be made without them. Throws
+  /// kFailedPrecondition for a worker that has not reported since it left.
+  BeginStepReply reply(int worker, const std::set<int>& present) const;
+
+ private:
+  void report_finished(int worker, std::int64_t finished);
+  void contribute(int worker, const coordination::StepDecider::Token& token);
+  BeginStepReply bounded_reply(int worker) const;
+  BeginStepReply sync_reply(int worker, const std::set<int>& present) const;
+  std::vector<std::string> missing_contributors(const std::set<int>& present) const;
+
+  const UpdateMode mode_;
+  const std::vector<std::string> tasks_;
+  coordination::StalenessClock clock_;
+  coordination::StepDecider decider_;
+  std::map<int, std::int64_t> finished_;  // steps that a worker has reported; those in `clock_`
+  std::optional<coordination::StepDecision> unconfirmed_;
+  std::optional<coordination::StepDecision> last_;  // confirmed
+};
+
+}  // namespace brigade::ps
