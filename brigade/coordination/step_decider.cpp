@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -61,10 +62,28 @@ int StepDecider::count_of(int worker) const {
 }
 
 io::StateTree StepDecider::save() const {
+  return StepDecision{.step = step_,
+                      .contributions = {contributions_.begin(), contributions_.end()}}
+      .save();
+}
+
+void StepDecider::restore(const io::StateTree& state) {
+  const StepDecision saved = StepDecision::restore(state);
+  StepDecider restored(options_, saved.step);
+  for (const auto& [worker, index] : saved.contributions) {
+    const ContributionVerdict verdict =
+        restored.contribute(worker, {.step = saved.step, .index = index});
+    check_argument(verdict == ContributionVerdict::kAccepted,
+                   "A saved step has the same contribution twice.");
+  }
+  *this = std::move(restored);
+}
+
+io::StateTree StepDecision::save() const {
   io::StateTree state;
-  state["step"] = step_;
+  state["step"] = step;
   io::StateTree& saved = state["contributions"] = io::StateTree::list();
-  for (const auto& [worker, index] : contributions_) {
+  for (const auto& [worker, index] : contributions) {
     io::StateTree pair;
     pair.push_back(worker);
     pair.push_back(index);
@@ -73,19 +92,17 @@ io::StateTree StepDecider::save() const {
   return state;
 }
 
-void StepDecider::restore(const io::StateTree& state) {
-  StepDecider restored(options_, state.as_int64("step"));
+StepDecision StepDecision::restore(const io::StateTree& state) {
+  StepDecision decision{.step = state.as_int64("step"), .contributions = {}};
   for (const io::StateTree& pair : state.as_list("contributions")) {
     const std::int64_t worker = pair.as_int64(0), index = pair.as_int64(1);
     constexpr std::int64_t kLast = std::numeric_limits<int>::max();
     check_argument(worker <= kLast && index <= kLast && worker >= 0 && index >= 0,
                    base::str_cat("A saved step has gradient ", index, " of worker ", worker, "."));
-    const ContributionVerdict verdict = restored.contribute(
-        static_cast<int>(worker), {.step = restored.step_, .index = static_cast<int>(index)});
-    check_argument(verdict == ContributionVerdict::kAccepted,
-                   "A saved step has the same contribution twice.");
+    decision.contributions.push_back(
+        {.worker = static_cast<int>(worker), .index = static_cast<int>(index)});
   }
-  *this = std::move(restored);
+  return decision;
 }
 
 }  // namespace brigade::coordination

@@ -35,6 +35,11 @@ struct StepDecision {
   std::int64_t step = 0;
   std::vector<Contribution> contributions;
   friend bool operator==(const StepDecision&, const StepDecision&) = default;
+
+  /// {"step", "contributions": [[worker, index], ...]}.
+  io::StateTree save() const;
+  /// Throws kInvalidArgument for a state that `save` cannot have written.
+  static StepDecision restore(const io::StateTree& state);
 };
 
 /// What becomes of a gradient that a worker has stored on all servers.

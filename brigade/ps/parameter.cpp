@@ -9,11 +9,22 @@
 
 namespace brigade::ps {
 
-Parameter::Parameter(State state, bool is_trainable, const optim::UpdateRule& rule)
-    : is_trainable_(is_trainable), state_(std::move(state)) {
-  if (!is_trainable || !state_.slots.empty()) return;
+std::vector<at::Tensor> initial_slots(const at::Tensor& value, const optim::UpdateRule& rule) {
+  std::vector<at::Tensor> slots;
   for (const optim::SlotSpec& slot : rule.slots())
-    state_.slots.push_back(at::full_like(state_.value, slot.initial));
+    slots.push_back(at::full_like(value, slot.initial));
+  return slots;
+}
+
+Parameter::Parameter(State state, Settings settings, const optim::UpdateRule& rule)
+    : settings_(settings), state_(std::move(state)) {
+  if (is_trainable() && state_.slots.empty()) state_.slots = initial_slots(state_.value, rule);
+}
+
+optim::Hyperparameters Parameter::hyperparameters(const optim::UpdateRule& rule,
+                                                  double learning_rate) const {
+  return {.learning_rate = settings_.learning_rate.value_or(learning_rate),
+          .weight_decay = settings_.weight_decay.value_or(rule.defaults().weight_decay)};
 }
 
 void Parameter::update(std::uint64_t ticket, const optim::UpdateRule& rule,
@@ -30,6 +41,12 @@ void Parameter::update(std::uint64_t ticket, const optim::UpdateRule& rule,
   if (state_.value.numel() > 0) rule.apply(arguments, hyperparameters);
   ++state_.updates;
   has_failed_ = false;
+}
+
+void Parameter::assign(std::uint64_t ticket, State state) {
+  const concurrency::TicketMutex::Hold hold(order_, ticket);
+  check_usable();
+  state_ = std::move(state);
 }
 
 Parameter::Reading Parameter::read(std::uint64_t ticket) const {

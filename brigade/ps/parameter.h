@@ -3,6 +3,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,11 +22,19 @@ namespace brigade::ps {
 /// A value whose update failed in the middle is not what the log says, so all later calls throw
 /// kFailedPrecondition.
 ///
-/// Thread-safety: any thread; each call of `update`, `read` and `state` takes one ticket of
-/// `order()`.
+/// Thread-safety: any thread; each call of `update`, `assign`, `read` and `state` takes one
+/// ticket of `order()`.
 class Parameter {
  public:
-  /// Everything that a snapshot keeps of it.
+  /// What its creation decides.
+  struct Settings {
+    bool is_trainable = true;
+    /// Of its parameter group; unset: those of the rule, and of `set_learning_rate`.
+    std::optional<double> learning_rate = std::nullopt;
+    std::optional<double> weight_decay = std::nullopt;
+    friend bool operator==(const Settings&, const Settings&) = default;
+  };
+  /// Everything that a snapshot keeps of it, besides.
   struct State {
     at::Tensor value;
     std::vector<at::Tensor> slots;  ///< in the order of the rule's
@@ -34,9 +46,12 @@ class Parameter {
   };
 
   /// Owns the tensors of `state`. Slots that are missing have their initial values.
-  Parameter(State state, bool is_trainable, const optim::UpdateRule& rule);
+  Parameter(State state, Settings settings, const optim::UpdateRule& rule);
 
-  bool is_trainable() const { return is_trainable_; }
+  const Settings& settings() const { return settings_; }
+  bool is_trainable() const { return settings_.is_trainable; }
+  /// Of its next update: its own, or those of the rule at this learning rate.
+  optim::Hyperparameters hyperparameters(const optim::UpdateRule& rule, double learning_rate) const;
   at::IntArrayRef sizes() const { return state_.value.sizes(); }
   at::ScalarType dtype() const { return state_.value.scalar_type(); }
   concurrency::TicketMutex& order() const { return order_; }
@@ -44,6 +59,9 @@ class Parameter {
   /// Applies one update of `rule`. `gradient` is contiguous, with the value's shape and dtype.
   void update(std::uint64_t ticket, const optim::UpdateRule& rule, const at::Tensor& gradient,
               const optim::Hyperparameters& hyperparameters);
+  /// Replaces everything, and owns the tensors of `state`: of the shape and dtype that the value
+  /// has, and with all slots.
+  void assign(std::uint64_t ticket, State state);
   Reading read(std::uint64_t ticket) const;
   /// A copy of everything.
   State state(std::uint64_t ticket) const;
@@ -51,10 +69,22 @@ class Parameter {
  private:
   void check_usable() const;
 
-  const bool is_trainable_;
+  const Settings settings_;
   mutable concurrency::TicketMutex order_;
   State state_;              // guarded by order_; sizes and dtype never change
   bool has_failed_ = false;  // guarded by order_
 };
+
+/// The slots that `rule` has for a trainable variable before its first update.
+std::vector<at::Tensor> initial_slots(const at::Tensor& value, const optim::UpdateRule& rule);
+
+/// A variable with everything that a checkpoint has of it.
+struct NamedState {
+  std::string name;
+  Parameter::State state;
+};
+
+/// The variables of a server, by name.
+using Parameters = std::map<std::string, std::unique_ptr<Parameter>, std::less<>>;
 
 }  // namespace brigade::ps

@@ -1,6 +1,7 @@
 #include "brigade/ps/parameter_store.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -9,158 +10,235 @@
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/device/dtypes.h"
-#include "brigade/optim/rule_config.h"
+#include "brigade/io/state_json.h"
+#include "brigade/ps/job_config.h"
+#include "brigade/ps/record_parts.h"
+#include "brigade/ps/store_records.h"
+#include "brigade/ps/store_snapshot.h"
+#include "brigade/ps/update_record.h"
 
 namespace brigade::ps {
 
-namespace {
+using coordination::PushVerdict;
 
-constexpr std::string_view kKind = "kind";
-constexpr std::string_view kCreate = "create";
-constexpr std::string_view kPush = "push";
-constexpr std::string_view kRate = "learning_rate";
-constexpr std::string_view kAdmit = "admit";
-constexpr std::string_view kRule = "rule";
-constexpr std::string_view kLedger = "ledger";
-constexpr std::string_view kVariables = "variables";
-constexpr std::string_view kUpdates = "updates";
-constexpr std::string_view kIsTrainable = "trainable";
-constexpr std::string_view kWorker = "worker";
-constexpr std::string_view kIncarnation = "incarnation";
-constexpr std::string_view kNumber = "number";
+namespace {
 
 constexpr const char* kNotCreated =
     "The server has no variables yet: its chief creates them before workers pull or push.";
 
-io::StateTree header_of(const coordination::PushId& id) {
-  io::StateTree header;
-  header[kKind] = kPush;
-  header[kWorker] = id.worker;
-  header[kIncarnation] = id.incarnation;
-  header[kNumber] = id.number;
-  return header;
-}
-
-coordination::PushId push_id_of(const io::StateTree& header) {
-  return {.worker = static_cast<int>(header.as_int64(kWorker)),
-          .incarnation = header.as_int64(kIncarnation),
-          .number = header.as_int64(kNumber)};
-}
-
-std::string describe(at::ScalarType dtype, at::IntArrayRef sizes) {
+std::string shape_text(at::ScalarType dtype, at::IntArrayRef sizes) {
   const auto known = device::file_dtype_of(dtype);
   return base::str_cat(known ? known->name : "another dtype", " [", base::join(sizes.vec(), ", "),
                        "]");
 }
 
-std::string slot_name(std::string_view variable, std::string_view slot) {
-  return base::str_cat("slot/", slot, "/", variable);
+void check_like(const Parameter& own, std::string_view what, std::string_view name,
+                const at::Tensor& tensor) {
+  check_recordable({.name = std::string(name), .tensor = tensor});
+  check_argument(
+      own.sizes() == tensor.sizes() && own.dtype() == tensor.scalar_type(),
+      base::str_cat("The ", what, " of ", base::quoted(name), " is ",
+                    shape_text(tensor.scalar_type(), tensor.sizes()), ", and the variable is ",
+                    shape_text(own.dtype(), own.sizes()), "."));
 }
-std::string value_name(std::string_view variable) {
-  return base::str_cat("value/", variable);
+
+std::uint64_t bytes_of_state(const NamedState& variable) {
+  constexpr std::uint64_t kFields = 512;
+  std::uint64_t bytes = variable.state.value.nbytes() + kFields + 6 * variable.name.size();
+  for (const at::Tensor& slot : variable.state.slots)
+    bytes += slot.nbytes() + kFields + 6 * variable.name.size();
+  return bytes;
+}
+
+/// Copies that nobody else changes.
+std::vector<checkpoint::NamedTensor> copies_of(std::span<const checkpoint::NamedTensor> tensors) {
+  std::vector<checkpoint::NamedTensor> copies;
+  for (const auto& [name, tensor] : tensors)
+    copies.push_back({name, tensor.detach().clone(at::MemoryFormat::Contiguous)});
+  return copies;
 }
 
 }  // namespace
 
-/// Tickets of parameters, used one after another. Those that are left are given up in the
-/// destructor: later tickets would wait for them forever.
-class ParameterStore::Tickets {
- public:
-  Tickets() = default;
-  Tickets(const Tickets&) = delete;
-  Tickets& operator=(const Tickets&) = delete;
-  ~Tickets() {
-    while (next_ < drawn_.size()) {
-      const auto& [parameter, ticket] = drawn_[next_++];
-      const concurrency::TicketMutex::Hold hold(parameter->order(), ticket);
-    }
-  }
-
-  void reserve(std::size_t count) { drawn_.reserve(count); }
-  void draw(Parameter& parameter) { drawn_.emplace_back(&parameter, parameter.order().draw()); }
-  std::size_t size() const { return drawn_.size(); }
-  /// Calls `function(parameter, ticket)`, which must hold the ticket, with the next one.
-  template <class Function>
-  auto use(const Function& function) {
-    const auto& [parameter, ticket] = drawn_[next_++];
-    return function(*parameter, ticket);
-  }
-
- private:
-  std::vector<std::pair<Parameter*, std::uint64_t>> drawn_;
-  std::size_t next_ = 0;
-};
-
-/// What `create` makes, ready to be used.
-struct ParameterStore::Created {
-  explicit Created(const UpdateRecord& record)
-      : rule(optim::rule_from_config(record.header.at(kRule))) {
-    for (std::size_t i = 0; i < record.tensors.size(); ++i) {
-      const auto& [name, value] = record.tensors[i];
-      parameters.emplace(
-          name, std::make_unique<Parameter>(Parameter::State{.value = value, .slots = {}},
-                                            record.header.as_bool(kIsTrainable, i), *rule));
-    }
-  }
+/// Updates of variables that are in the log and remain to be made, in this order.
+struct ParameterStore::Updates {
+  struct Update {
+    Parameter* parameter = nullptr;
+    optim::Hyperparameters hyperparameters;
+    std::vector<at::Tensor> gradients;  // to be added, in this order
+  };
   optim::UpdateRulePtr rule;
-  Parameters parameters;
+  std::vector<Update> updates;
+  ParameterTickets tickets;
 };
-
-void ParameterStore::install(Created created) noexcept {
-  learning_rate_ = created.rule->defaults().learning_rate;
-  rule_ = std::move(created.rule);
-  parameters_ = std::move(created.parameters);
-}
 
 ParameterStore::ParameterStore(std::shared_ptr<io::FileSystem> files, ParameterStoreOptions options)
     : files_(std::move(files)), options_(std::move(options)) {
-  const std::int64_t covered = load_snapshot();
+  LoadedSnapshot loaded;
+  std::int64_t covered = 0;
+  if (const auto latest =
+          checkpoint::find_latest_complete(files_, options_.folder / "snapshots").checkpoint) {
+    loaded = load_snapshot(*latest);
+    covered = latest->step();
+  }
+  std::uint64_t bytes = 0;
+  LogReplay replay(loaded.state, loaded.parameters);
   log_ = std::make_unique<coordination::UpdateLog>(
       *files_, options_.folder / "log", covered,
-      [this](std::int64_t, std::string_view record) { replay(record); }, options_.log);
+      [&](std::int64_t, std::string_view record) {
+        replay.apply(decode_update(record));
+        bytes += record.size();
+      },
+      options_.log);
+  const concurrency::MutexLock lock(order_);
+  state_ = std::move(loaded.state);
+  parameters_ = std::move(loaded.parameters);
+  log_bytes_ = bytes;
 }
 
 ParameterStore::~ParameterStore() = default;
 
 bool ParameterStore::is_created() const {
   const concurrency::MutexLock lock(order_);
-  return rule_ != nullptr;
+  return state_.rule != nullptr;
+}
+
+io::StateTree ParameterStore::job() const {
+  const concurrency::MutexLock lock(order_);
+  return state_.job;
+}
+
+bool ParameterStore::is_ready() const {
+  const concurrency::MutexLock lock(order_);
+  return state_.is_ready;
+}
+
+double ParameterStore::learning_rate() const {
+  const concurrency::MutexLock lock(order_);
+  return state_.learning_rate;
+}
+
+std::int64_t ParameterStore::step() const {
+  const concurrency::MutexLock lock(order_);
+  return state_.step;
+}
+
+std::optional<coordination::StepDecision> ParameterStore::last_decision() const {
+  const concurrency::MutexLock lock(order_);
+  return state_.last_decision;
+}
+
+std::int64_t ParameterStore::incarnation(int worker) const {
+  const concurrency::MutexLock lock(order_);
+  return state_.ledger.incarnation(worker);
+}
+
+std::uint64_t ParameterStore::log_bytes() const {
+  const concurrency::MutexLock lock(order_);
+  return log_bytes_;
+}
+
+std::vector<std::string> ParameterStore::names() const {
+  const concurrency::MutexLock lock(order_);
+  std::vector<std::string> names;
+  for (const auto& [name, each] : parameters_) names.push_back(name);
+  return names;
 }
 
 void ParameterStore::create(std::span<const Creation> variables, const optim::UpdateRulePtr& rule,
-                            Time deadline) {
-  UpdateRecord record;
-  record.header[kKind] = kCreate;
-  record.header[kRule] = rule->config();
-  record.header[kIsTrainable] = io::StateTree::list();
-  std::set<std::string_view> names;
-  for (const Creation& each : variables) {
-    check_argument(names.insert(each.name).second,
-                   base::str_cat("Variable ", base::quoted(each.name), " is created twice."));
-    check_argument(!each.is_trainable || each.value.is_floating_point(),
-                   base::str_cat("Variable ", base::quoted(each.name), " is trainable and ",
-                                 describe(each.value.scalar_type(), each.value.sizes()),
-                                 ": trainable variables are of floating point."));
-    record.header[kIsTrainable].push_back(each.is_trainable);
-    record.tensors.push_back({each.name, each.value});
+                            const io::StateTree& job, Time deadline) {
+  check_creation(variables, options_.log.max_record_bytes);
+  const concurrency::MutexLock one_at_a_time(creations_);
+  std::int64_t number = 0;
+  bool is_new = false;
+  {
+    const concurrency::MutexLock lock(order_);
+    is_new = state_.rule == nullptr;
+    if (!is_new && !has_same(variables, *rule, job))
+      throw Error(ErrorCode::kAlreadyExists,
+                  base::str_cat("The server has ", parameters_.size(), " variables, the rule ",
+                                io::to_json(state_.rule->config()).json, " and the job ",
+                                io::to_json(state_.job).json,
+                                ", and they differ from what is to be created: give it an empty "
+                                "folder, or start the job with the model and optimizer it had."));
+    number = log_->appended();
   }
-  std::string bytes = encode_update(record);
+  if (!is_new) return log_->wait_committed(number, deadline);
+  const CreationRecords records(variables, *rule, job, options_.log.max_record_bytes);
+  ModelCreation creation;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    std::string bytes = encode_update(records.record(i));
+    // Decoded: with tensors that nobody else changes, and as after a restart.
+    std::optional<CreatedModel> model = creation.add(decode_update(bytes));
+    {
+      const concurrency::MutexLock lock(order_);
+      if (model) {
+        StoreState next = state_;
+        next.learning_rate = model->rule->defaults().learning_rate;
+        next.rule = std::move(model->rule);
+        next.job = std::move(model->job);
+        number = commit(std::move(next), std::move(bytes));
+        parameters_ = std::move(model->parameters);
+      } else {
+        number = log_change(std::move(bytes));
+      }
+    }
+    log_->wait_committed(number, deadline);
+  }
+}
+
+void ParameterStore::assign(std::span<const NamedState> variables, std::int64_t step,
+                            Time deadline) {
+  check_argument(step >= 0, base::str_cat("The step is ", step, " and must be at least 0."));
+  {
+    const concurrency::MutexLock lock(order_);
+    check_assignable(variables);
+  }
+  std::vector<std::uint64_t> bytes;
+  for (const NamedState& each : variables) bytes.push_back(bytes_of_state(each));
+  const auto parts = divide_by_bytes(bytes, part_bytes(options_.log.max_record_bytes));
+  for (const RecordPart& part : parts) {
+    const bool is_last = part == parts.back();
+    assign_part(variables.subspan(part.begin, part.end - part.begin),
+                is_last ? std::optional(step) : std::nullopt, deadline);
+  }
+}
+
+void ParameterStore::assign_part(std::span<const NamedState> variables,
+                                 std::optional<std::int64_t> step, Time deadline) {
+  std::string bytes = encode_update(assign_record(variables, step));
+  std::vector<NamedState> assigned = assigned_states(decode_update(bytes));  // copies
+  ParameterTickets tickets;
   std::int64_t number = 0;
   {
     const concurrency::MutexLock lock(order_);
-    if (rule_ == nullptr) {
-      Created created(decode_update(bytes));  // with tensors that nobody else changes
-      number = log_->append(std::move(bytes));
-      install(std::move(created));
-    } else if (has_same(variables, *rule)) {
-      number = log_->appended();
-    } else {
-      throw Error(ErrorCode::kAlreadyExists,
-                  base::str_cat("The server has ", parameters_.size(), " variables and the rule ",
-                                io::to_json(rule_->config()).json,
-                                ", and they differ from what is to be created: give it an empty "
-                                "folder, or start the job with the model and optimizer it had."));
-    }
+    check_assignable(assigned);
+    for (auto& [name, state] : assigned)
+      if (parameter(name).is_trainable() && state.slots.empty())
+        state.slots = initial_slots(state.value, *state_.rule);
+    StoreState next = state_;
+    if (step) next.begin_at(*step);
+    tickets.reserve(assigned.size());
+    number = commit(std::move(next), std::move(bytes));
+    for (const NamedState& each : assigned) tickets.draw(parameter(each.name));
+  }
+  change_values([&] {
+    for (NamedState& each : assigned)
+      tickets.use(
+          [&](Parameter& own, std::uint64_t ticket) { own.assign(ticket, std::move(each.state)); });
+  });
+  log_->wait_committed(number, deadline);
+}
+
+void ParameterStore::set_ready(Time deadline) {
+  std::string bytes = encode_update(ready_record());
+  std::int64_t number = 0;
+  {
+    const concurrency::MutexLock lock(order_);
+    check_created();
+    StoreState next = state_;
+    next.is_ready = true;
+    number = state_.is_ready ? log_->appended() : commit(std::move(next), std::move(bytes));
   }
   log_->wait_committed(number, deadline);
 }
@@ -168,137 +246,185 @@ void ParameterStore::create(std::span<const Creation> variables, const optim::Up
 void ParameterStore::set_learning_rate(double rate, Time deadline) {
   check_argument(rate >= 0,
                  base::str_cat("The learning rate is ", rate, " and must be at least 0."));
-  UpdateRecord record;
-  record.header[kKind] = kRate;
-  record.header[kRate] = rate;
-  std::string bytes = encode_update(record);
+  std::string bytes = encode_update(learning_rate_record(rate));
   std::int64_t number = 0;
   {
     const concurrency::MutexLock lock(order_);
-    check_state(rule_ != nullptr, kNotCreated);
-    number = log_->append(std::move(bytes));
-    learning_rate_ = rate;
+    check_created();
+    StoreState next = state_;
+    next.learning_rate = rate;
+    number = commit(std::move(next), std::move(bytes));
   }
   log_->wait_committed(number, deadline);
-}
-
-double ParameterStore::learning_rate() const {
-  const concurrency::MutexLock lock(order_);
-  return learning_rate_;
 }
 
 void ParameterStore::admit(int worker, std::int64_t incarnation, Time deadline) {
-  UpdateRecord record;
-  record.header[kKind] = kAdmit;
-  record.header[kWorker] = worker;
-  record.header[kIncarnation] = incarnation;
-  std::string bytes = encode_update(record);
+  std::string bytes = encode_update(admit_record(worker, incarnation));
   std::int64_t number = 0;
   {
     const concurrency::MutexLock lock(order_);
-    coordination::PushLedger next = ledger_;  // so that nothing is logged that cannot be done
-    next.admit(worker, incarnation);
-    number = log_->append(std::move(bytes));
-    std::swap(ledger_, next);
+    StoreState next = state_;
+    next.ledger.admit(worker, incarnation);
+    const bool is_known = incarnation > 0 && incarnation <= state_.ledger.incarnation(worker);
+    number = is_known ? log_->appended() : commit(std::move(next), std::move(bytes));
   }
   log_->wait_committed(number, deadline);
 }
 
-std::vector<Parameter::Reading> ParameterStore::pull(std::span<const std::string> names) const {
-  Tickets tickets;
+ParameterStore::Pulled ParameterStore::pull(std::span<const std::string> names) const {
+  Pulled pulled;
+  ParameterTickets tickets;
   {
     const concurrency::MutexLock lock(order_);
-    check_usable();
-    tickets.reserve(names.size());
-    for (const std::string& name : names) tickets.draw(parameter(name));
+    draw_tickets(names, tickets);
+    pulled.step = state_.step;
   }
-  std::vector<Parameter::Reading> readings;
   for (std::size_t i = 0; i < names.size(); ++i)
-    readings.push_back(
-        tickets.use([](const Parameter& each, std::uint64_t ticket) { return each.read(ticket); }));
-  return readings;
+    pulled.values.push_back(
+        tickets.use([](const Parameter& own, std::uint64_t ticket) { return own.read(ticket); }));
+  return pulled;
 }
 
-coordination::PushVerdict ParameterStore::push(const coordination::PushId& id,
-                                               std::span<const checkpoint::NamedTensor> gradients,
-                                               Time deadline) {
-  using coordination::PushVerdict;
-  UpdateRecord record{.header = header_of(id), .tensors = {}};
-  for (const checkpoint::NamedTensor& each : gradients)
-    record.tensors.push_back({each.name, each.tensor.contiguous()});
+std::vector<NamedState> ParameterStore::states(std::span<const std::string> names) const {
+  ParameterTickets tickets;
+  {
+    const concurrency::MutexLock lock(order_);
+    draw_tickets(names, tickets);
+  }
+  std::vector<NamedState> states;
+  for (const std::string& name : names)
+    states.push_back(
+        {.name = name, .state = tickets.use([](const Parameter& own, std::uint64_t ticket) {
+           return own.state(ticket);
+         })});
+  return states;
+}
+
+PushVerdict ParameterStore::push(const coordination::PushId& id,
+                                 std::span<const checkpoint::NamedTensor> gradients,
+                                 Time deadline) {
+  for (const checkpoint::NamedTensor& each : gradients) check_recordable(each);
+  const UpdateRecord record = push_record(id, gradients);
   std::string bytes = encode_update(record);  // outside of the lock: it may be long
-  Tickets tickets;
-  optim::UpdateRulePtr rule;
-  optim::Hyperparameters rates;
+  Updates updates;
   std::int64_t number = 0;
   PushVerdict verdict = PushVerdict::kApply;
   {
     const concurrency::MutexLock lock(order_);
     check_usable();
-    check_state(rule_ != nullptr, kNotCreated);
+    check_created();
     check_gradients(record.tensors);
-    verdict = ledger_.judge(id);
+    verdict = state_.ledger.judge(id);
     if (verdict == PushVerdict::kGap || verdict == PushVerdict::kFenced) return verdict;
     if (verdict == PushVerdict::kApply) {
-      tickets.reserve(record.tensors.size());  // nothing below throws once the log has the push
-      rule = rule_;
-      rates = hyperparameters();
-      coordination::PushLedger next = ledger_;
-      next.record(id);
-      number = log_->append(std::move(bytes));
-      std::swap(ledger_, next);
-      for (const checkpoint::NamedTensor& each : record.tensors) tickets.draw(parameter(each.name));
+      for (const auto& [name, gradient] : record.tensors) add_update(name, {gradient}, updates);
+      updates.tickets.reserve(updates.updates.size());  // nothing throws once the log has the push
+      StoreState next = state_;
+      next.count_push(id);
+      number = commit(std::move(next), std::move(bytes));
+      draw_tickets(updates);
     } else {
       number = log_->appended();  // its record is among these, perhaps not yet on the disk
     }
   }
-  try {
-    for (std::size_t i = 0; i < tickets.size(); ++i)
-      tickets.use([&](Parameter& each, std::uint64_t ticket) {
-        each.update(ticket, *rule, record.tensors[i].tensor, rates);
-      });
-  } catch (...) {
+  run(updates);
+  log_->wait_committed(number, deadline);
+  return verdict;
+}
+
+PushVerdict ParameterStore::offer(const coordination::PushId& id, std::int64_t step, int index,
+                                  std::span<const checkpoint::NamedTensor> gradients,
+                                  Time deadline) {
+  {
     const concurrency::MutexLock lock(order_);
-    has_failed_ = true;
-    throw;
+    check_usable();
+    check_created();
+    check_gradients(gradients);
+    if (step < state_.step) gradients = {};  // neither the log nor anybody else needs them
+  }
+  const auto kept =
+      std::make_shared<const std::vector<checkpoint::NamedTensor>>(copies_of(gradients));
+  std::string bytes = encode_update(offer_record(id, step, index, *kept));
+  std::int64_t number = 0;
+  PushVerdict verdict = PushVerdict::kApply;
+  {
+    const concurrency::MutexLock lock(order_);
+    check_usable();
+    verdict = state_.ledger.judge(id);
+    if (verdict == PushVerdict::kGap || verdict == PushVerdict::kFenced) return verdict;
+    if (verdict == PushVerdict::kApply) {
+      check_offer(id.worker, step, index);
+      StoreState next = state_;
+      next.keep_offer(
+          id, {.step = step, .from = {.worker = id.worker, .index = index}, .gradients = kept});
+      number = commit(std::move(next), std::move(bytes));
+    } else {
+      number = log_->appended();
+    }
   }
   log_->wait_committed(number, deadline);
   return verdict;
 }
 
-void ParameterStore::snapshot() {
-  const concurrency::MutexLock one_at_a_time(snapshots_);
-  checkpoint::Contents contents;
-  std::int64_t covered = 0;
-  Tickets tickets;
-  std::vector<std::string> names;
-  optim::UpdateRulePtr rule;
+void ParameterStore::apply(const coordination::StepDecision& decision, Time deadline) {
+  const auto& contributions = decision.contributions;
+  check_argument(
+      std::ranges::adjacent_find(contributions, std::greater_equal<>()) == contributions.end(),
+      base::str_cat("The gradients of step ", decision.step,
+                    " are not ordered by worker and index, each once."));
+  std::string bytes = encode_update(decision_record(decision));
+  Updates updates;
+  std::int64_t number = 0;
   {
     const concurrency::MutexLock lock(order_);
     check_usable();
-    check_state(rule_ != nullptr, kNotCreated);
-    rule = rule_;
+    check_created();
+    check_state(decision.step <= state_.step,
+                base::str_cat("Step ", decision.step, " was decided, and the server is at step ",
+                              state_.step, ": the decisions between them come first."));
+    if (decision.step == state_.step) {
+      auto gradients = state_.offers.gradients_of(decision);
+      for (auto& [name, each] : gradients) add_update(name, std::move(each), updates);
+      updates.tickets.reserve(updates.updates.size());
+      StoreState next = state_;
+      next.finish_step(decision);
+      decision_record_ = commit(std::move(next), std::move(bytes));
+      draw_tickets(updates);
+    }
+    number = decision_record_;  // of an earlier decision: its record is at most that
+  }
+  run(updates);
+  log_->wait_committed(number, deadline);
+}
+
+void ParameterStore::snapshot() {
+  const concurrency::MutexLock one_at_a_time(snapshots_);
+  StoreState state;
+  std::vector<SavedVariable> variables;
+  ParameterTickets tickets;
+  std::int64_t covered = 0;
+  std::uint64_t covered_bytes = 0;
+  {
+    const concurrency::MutexLock lock(order_);
+    check_usable();
+    check_created();
+    state = state_;
     covered = log_->appended();
-    contents.state[kRule] = rule_->config();
-    contents.state[kRate] = learning_rate_;
-    contents.state[kLedger] = ledger_.save();
-    for (const auto& [name, each] : parameters_) names.push_back(name);
-    tickets.reserve(names.size());
+    covered_bytes = log_bytes_;
+    for (const auto& [name, each] : parameters_)
+      variables.push_back({.name = name, .settings = each->settings(), .state = {}});
+    tickets.reserve(parameters_.size());
     for (const auto& [name, each] : parameters_) tickets.draw(*each);
   }
-  contents.state[kVariables] = io::StateTree::dict();
-  for (const std::string& name : names) {
-    io::StateTree& saved = contents.state[kVariables][name];
-    const Parameter::State state = tickets.use([&](const Parameter& each, std::uint64_t ticket) {
-      Parameter::State copy = each.state(ticket);
-      saved[kIsTrainable] = each.is_trainable();
-      return copy;
-    });
-    saved[kUpdates] = state.updates;
-    contents.tensors.push_back({value_name(name), state.value});
-    for (std::size_t slot = 0; slot < state.slots.size(); ++slot)
-      contents.tensors.push_back({slot_name(name, rule->slots()[slot].name), state.slots[slot]});
-  }
+  for (SavedVariable& variable : variables)
+    variable.state =
+        tickets.use([](const Parameter& own, std::uint64_t ticket) { return own.state(ticket); });
+  write_snapshot(covered, snapshot_contents(state, variables));
+  const concurrency::MutexLock lock(order_);
+  log_bytes_ -= covered_bytes;
+}
+
+void ParameterStore::write_snapshot(std::int64_t covered, const checkpoint::Contents& contents) {
   if (!saver_) {
     saver_ = std::make_unique<checkpoint::Saver>(
         files_, checkpoint::SaverOptions{.directory = options_.folder / "snapshots",
@@ -309,24 +435,21 @@ void ParameterStore::snapshot() {
   log_->remove_up_to(covered);
 }
 
-std::vector<std::string> ParameterStore::names() const {
-  const concurrency::MutexLock lock(order_);
-  std::vector<std::string> names;
-  for (const auto& [name, each] : parameters_) names.push_back(name);
-  return names;
-}
-
 void ParameterStore::check_usable() const {
   check_state(!has_failed_,
               "An update of the server's variables failed in the middle: restart the server, which "
               "then applies it from its log.");
 }
 
+void ParameterStore::check_created() const {
+  check_state(state_.rule != nullptr, kNotCreated);
+}
+
 Parameter& ParameterStore::parameter(std::string_view name) const {
   const auto found = parameters_.find(name);
   if (found != parameters_.end()) return *found->second;
   throw Error(ErrorCode::kNotFound,
-              parameters_.empty()
+              state_.rule == nullptr
                   ? std::string(kNotCreated)
                   : base::str_cat("The server has no variable ", base::quoted(name), "."));
 }
@@ -340,77 +463,120 @@ void ParameterStore::check_gradients(std::span<const checkpoint::NamedTensor> gr
     check_argument(own.is_trainable(),
                    base::str_cat("A push has a gradient of ", base::quoted(name),
                                  ", which is not trainable."));
-    check_argument(
-        own.sizes() == gradient.sizes() && own.dtype() == gradient.scalar_type(),
-        base::str_cat("A push has a gradient of ", base::quoted(name), " that is ",
-                      describe(gradient.scalar_type(), gradient.sizes()), ", and the variable is ",
-                      describe(own.dtype(), own.sizes()), "."));
+    check_like(own, "gradient", name, gradient);
   }
 }
 
-bool ParameterStore::has_same(std::span<const Creation> variables,
-                              const optim::UpdateRule& rule) const {
-  if (variables.size() != parameters_.size() || rule.config() != rule_->config()) return false;
-  return std::ranges::all_of(variables, [&](const Creation& each) {
+void ParameterStore::check_assignable(std::span<const NamedState> variables) const {
+  check_usable();
+  check_created();
+  check_state(!state_.is_ready,
+              "The variables cannot be assigned any more: the chief has let the workers begin.");
+  std::set<std::string_view> names;
+  for (const auto& [name, state] : variables) {
+    const Parameter& own = parameter(name);
+    const std::size_t slots = own.is_trainable() ? state_.rule->slots().size() : 0;
+    check_argument(names.insert(name).second,
+                   base::str_cat("Variable ", base::quoted(name), " is assigned twice."));
+    check_argument((state.slots.empty() || state.slots.size() == slots) && state.updates >= 0,
+                   base::str_cat("Variable ", base::quoted(name), " is assigned with ",
+                                 state.slots.size(), " slots after ", state.updates,
+                                 " updates: it has ", slots, " slots, and updates count from 0."));
+    check_like(own, "value", name, state.value);
+    for (const at::Tensor& slot : state.slots) check_like(own, "slot", name, slot);
+  }
+}
+
+void ParameterStore::check_offer(int worker, std::int64_t step, int index) const {
+  const JobConfig config = job_from_state(state_.job);
+  check_state(config.mode == UpdateMode::kSync,
+              "A gradient is for a step of synchronous training, and the job's is not.");
+  check_argument(step >= 0 && index >= 0, base::str_cat("Worker ", worker, " has gradient ", index,
+                                                        " of step ", step, ": both count from 0."));
+  const int quota = coordination::StepDecider(config.sync).quota();
+  if (step <= state_.step + 1 && index < quota) return;
+  throw Error(
+      ErrorCode::kResourceExhausted,
+      base::str_cat("Worker ", worker, " has gradient ", index, " of step ", step,
+                    ": a server keeps ", quota, " of each worker (counted from 0) for step ",
+                    state_.step, ", which is in progress, and for the next."));
+}
+
+bool ParameterStore::has_same(std::span<const Creation> variables, const optim::UpdateRule& rule,
+                              const io::StateTree& job) const {
+  if (variables.size() != parameters_.size() || rule.config() != state_.rule->config() ||
+      job != state_.job)
+    return false;
+  for (const Creation& each : variables) {
     const auto found = parameters_.find(each.name);
-    return found != parameters_.end() && found->second->sizes() == each.value.sizes() &&
-           found->second->dtype() == each.value.scalar_type() &&
-           found->second->is_trainable() == each.is_trainable;
-  });
-}
-
-optim::Hyperparameters ParameterStore::hyperparameters() const {
-  optim::Hyperparameters rates = rule_->defaults();
-  rates.learning_rate = learning_rate_;
-  return rates;
-}
-
-std::int64_t ParameterStore::load_snapshot() {
-  const auto latest =
-      checkpoint::find_latest_complete(files_, options_.folder / "snapshots").checkpoint;
-  if (!latest) return 0;
-  const concurrency::MutexLock lock(order_);
-  const io::StateTree state = latest->state();
-  rule_ = optim::rule_from_config(state.at(kRule));
-  learning_rate_ = state.as_double(kRate);
-  ledger_.restore(state.at(kLedger));
-  std::map<std::string, at::Tensor> tensors;
-  for (auto& [name, tensor] : latest->tensors(checkpoint::Section::kTensors))
-    tensors.emplace(name, tensor);
-  for (const auto& [name, saved] : state.at(kVariables).as_dict()) {
-    const bool is_trainable = saved.as_bool(kIsTrainable);
-    Parameter::State own{
-        .value = tensors.at(value_name(name)), .slots = {}, .updates = saved.as_int64(kUpdates)};
-    if (is_trainable)
-      for (const optim::SlotSpec& slot : rule_->slots())
-        own.slots.push_back(tensors.at(slot_name(name, slot.name)));
-    parameters_.emplace(name, std::make_unique<Parameter>(std::move(own), is_trainable, *rule_));
+    if (found == parameters_.end()) return false;
+    const Parameter& own = *found->second;
+    if (own.sizes() != each.value.sizes() || own.dtype() != each.value.scalar_type() ||
+        own.settings() != each.settings())
+      return false;
   }
-  return latest->step();
+  return true;
 }
 
-/// Applies a change again that an earlier run put into the log.
-void ParameterStore::replay(std::string_view bytes) {
-  const UpdateRecord record = decode_update(bytes);
-  const concurrency::MutexLock lock(order_);
-  const std::string& kind = record.header.as_string(kKind);
-  if (kind == kCreate) return install(Created(record));
-  if (kind == kRate) {
-    learning_rate_ = record.header.as_double(kRate);
-  } else if (kind == kAdmit) {
-    ledger_.admit(static_cast<int>(record.header.as_int64(kWorker)),
-                  record.header.as_int64(kIncarnation));
-  } else if (kind == kPush) {
-    ledger_.record(push_id_of(record.header));
-    for (const auto& [name, gradient] : record.tensors) {
-      Parameter& own = parameter(name);
-      own.update(own.order().draw(), *rule_, gradient, hyperparameters());
+/// Puts a record into the log. If it throws, nothing has changed.
+std::int64_t ParameterStore::log_change(std::string record) {
+  const std::uint64_t bytes = record.size();
+  const std::int64_t number = log_->append(std::move(record));
+  log_bytes_ += bytes;
+  return number;
+}
+
+/// Makes a change of the state: only with its record in the log. If it throws, nothing has changed.
+std::int64_t ParameterStore::commit(StoreState next, std::string record) {
+  const std::int64_t number = log_change(std::move(record));
+  std::swap(state_, next);
+  return number;
+}
+
+void ParameterStore::draw_tickets(std::span<const std::string> names,
+                                  ParameterTickets& tickets) const {
+  check_usable();
+  std::vector<Parameter*> found;
+  for (const std::string& name : names) found.push_back(&parameter(name));
+  tickets.reserve(found.size());
+  for (Parameter* each : found) tickets.draw(*each);
+}
+
+void ParameterStore::add_update(std::string_view name, std::vector<at::Tensor> gradients,
+                                Updates& updates) const {
+  Parameter& own = parameter(name);
+  updates.updates.push_back(
+      {.parameter = &own,
+       .hyperparameters = own.hyperparameters(*state_.rule, state_.learning_rate),
+       .gradients = std::move(gradients)});
+  updates.rule = state_.rule;
+}
+
+void ParameterStore::draw_tickets(Updates& updates) const {
+  for (const Updates::Update& each : updates.updates) updates.tickets.draw(*each.parameter);
+}
+
+/// Makes a change of values that is in the log.
+template <class Function>
+void ParameterStore::change_values(const Function& change) {
+  try {
+    change();
+  } catch (...) {
+    const concurrency::MutexLock lock(order_);
+    has_failed_ = true;
+    throw;
+  }
+}
+
+void ParameterStore::run(Updates& updates) {
+  change_values([&] {
+    for (const Updates::Update& each : updates.updates) {
+      const at::Tensor gradient = sum_in_order(each.gradients);  // before its ticket is due
+      updates.tickets.use([&](Parameter& own, std::uint64_t ticket) {
+        own.update(ticket, *updates.rule, gradient, each.hyperparameters);
+      });
     }
-  } else {
-    throw Error(ErrorCode::kUnimplemented,
-                base::str_cat("The server's log has a record of kind ", base::quoted(kind),
-                              ", which a newer Brigade wrote: use that version."));
-  }
+  });
 }
 
 }  // namespace brigade::ps

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,26 +16,12 @@
 #include "brigade/coordination/update_log.h"
 #include "brigade/io/file_system.h"
 #include "brigade/optim/update_rule.h"
+#include "brigade/ps/model_creation.h"
 #include "brigade/ps/parameter.h"
-#include "brigade/ps/update_record.h"
+#include "brigade/ps/parameter_tickets.h"
+#include "brigade/ps/store_state.h"
 
 namespace brigade::ps {
-
-/// A variable as the chief creates it.
-struct Creation {
-  std::string name;
-  at::Tensor value;  ///< on the CPU
-  bool is_trainable = true;
-  /// Of its parameter group; unset: the rule's, and `ParameterStore::set_learning_rate`'s.
-  std::optional<double> learning_rate = std::nullopt;
-  std::optional<double> weight_decay = std::nullopt;
-};
-
-/// A variable with everything that a checkpoint has of it.
-struct NamedState {
-  std::string name;
-  Parameter::State state;
-};
 
 struct ParameterStoreOptions {
   /// The server's folder, created if it is missing. One store at a time may use it: a server holds
@@ -71,23 +56,26 @@ class ParameterStore {
 
   /// Whether `create` was called: before that there is nothing to pull.
   bool is_created() const;
-  /// Creates all variables, and the rule that updates them. The same call again, by a chief that
-  /// did not get the answer, or that was restarted, changes nothing. Together the values are one
-  /// record of the log. Throws kInvalidArgument for two variables of one name, a trainable variable
-  /// that is not of floating point, and a rule that `optim::rule_from_config` cannot make;
-  /// kAlreadyExists if the store has other variables (names, shapes,
-  /// dtypes) or another rule. Throws as `push` at `deadline`.
-  /// `job` is kept with them, for `job()`; it has to be equal, too.
+  /// Creates all variables (there may be none) and the rule that updates them. The same call
+  /// again, by a chief that did not get the answer, or that was restarted, changes nothing. A crash
+  /// leaves all of it or nothing. `job` (`to_state(JobConfig)`) is kept with them, for `job()`.
+  /// Throws kInvalidArgument for two variables of one name, a trainable variable that is not of
+  /// floating point, a negative rate, a value that is not dense and on the CPU or that exceeds
+  /// `UpdateLogOptions::max_record_bytes`, and a rule that `optim::rule_from_config` cannot make;
+  /// kAlreadyExists if the store has other variables (names, shapes, dtypes, rates of their own),
+  /// another rule or another job. Throws as `push` at `deadline`.
   void create(std::span<const Creation> variables, const optim::UpdateRulePtr& rule,
               const io::StateTree& job, Time deadline);
   /// What `create` was given; null before it.
   io::StateTree job() const;
 
-  /// Sets these variables with their slots and numbers of updates, and the step: a restore. Throws
-  /// kNotFound and kInvalidArgument, as `push`, before anything is changed; kFailedPrecondition
-  /// after `set_ready`.
+  /// Sets these variables with their slots (none: the initial ones) and numbers of updates, and the
+  /// step: a restore. Throws kNotFound and kInvalidArgument, as `push`, before anything is changed;
+  /// kFailedPrecondition after `set_ready`. A crash may leave some of the variables assigned, and
+  /// the step as it was: the chief then assigns again.
   void assign(std::span<const NamedState> variables, std::int64_t step, Time deadline);
   /// The variables are initialized or restored: workers may use them. Saved like any change.
+  /// Calling it again changes nothing. Throws kFailedPrecondition before `create`.
   void set_ready(Time deadline);
   bool is_ready() const;
 
@@ -106,25 +94,31 @@ class ParameterStore {
   /// kNotFound naming a variable that the store does not have.
   Pulled pull(std::span<const std::string> names) const;
 
-  /// Applies a push: one update of each variable that has a gradient here. Returns kApply if it was
+  /// Applies a push: one update of each variable that has a gradient here, maybe of none, and one
+  /// step of the job. Returns kApply if it was
   /// applied, and kDuplicate if it had been; both only once it is on the disk. kGap and kFenced
-  /// change nothing. Throws kInvalidArgument, before anything is changed, for a gradient whose
-  /// shape or dtype differs from its variable's, that occurs twice, or whose variable is not
-  /// trainable; kNotFound for a variable that the store does not have, kFailedPrecondition before
-  /// `create`; kDeadlineExceeded if the
-  /// disk took longer than `deadline`: then it may have been applied, and pushing it again gives
-  /// the answer.
+  /// change nothing. Throws kInvalidArgument, before anything is changed, for a gradient that is
+  /// undefined, sparse or not on the CPU, whose shape or dtype differs from its variable's, that
+  /// occurs twice, or whose variable is not trainable; kNotFound for a variable that the store does
+  /// not have, kFailedPrecondition before `create`; kDeadlineExceeded if the disk took longer than
+  /// `deadline`: then it may have been applied, and pushing it again gives the answer.
   coordination::PushVerdict push(const coordination::PushId& id,
                                  std::span<const checkpoint::NamedTensor> gradients, Time deadline);
 
-  /// As `push`, but keeps the gradients, on the disk, until `apply` decides about `step`. Gradients
-  /// of a step that was decided are dropped: kApply as well, since the push is done with.
+  /// As `push`, but keeps the gradients, on the disk, until `apply` decides about `step`; it copies
+  /// them. Gradients of a step that was decided are dropped: kApply as well, since the push is done
+  /// with. The same worker and index again, from a successor of the worker, replaces what it gave.
+  /// Kept are the quota (`StepDecider::quota` of the job's `SyncOptions`) of each worker for the
+  /// step in progress and for the next: throws kResourceExhausted for more, kFailedPrecondition for
+  /// a job that is not kSync.
   coordination::PushVerdict offer(const coordination::PushId& id, std::int64_t step, int index,
                                   std::span<const checkpoint::NamedTensor> gradients,
                                   Time deadline);
-  /// Adds the gradients that `decision` names, in its order, updates each variable that has one
-  /// once, and drops all other gradients of the step. A decision of an earlier step changes
-  /// nothing. Throws kFailedPrecondition for a later one, and if a gradient is missing.
+  /// Adds the gradients that `decision` names, in its order (float32 for half and bfloat16, rounded
+  /// once), updates each variable that has one once, and drops all other gradients of the step. A
+  /// gradient that a contribution lacks counts as zero. A decision of an earlier step changes
+  /// nothing. Throws kFailedPrecondition for a later one, and if a contribution is missing;
+  /// kInvalidArgument for contributions that are not ordered.
   void apply(const coordination::StepDecision& decision, Time deadline);
   /// The last decision that was applied; unset before the first. A coordinator that is restarted
   /// continues from here.
@@ -137,7 +131,7 @@ class ParameterStore {
   std::int64_t incarnation(int worker) const;
   /// Variables with their slots, all from one moment. Throws kNotFound.
   std::vector<NamedState> states(std::span<const std::string> names) const;
-  /// The bytes of the log since the last snapshot.
+  /// The bytes of the log since the last snapshot that was complete.
   std::uint64_t log_bytes() const;
 
   /// Writes a snapshot of everything, all from one moment, and removes the log before it. Changes
@@ -148,36 +142,49 @@ class ParameterStore {
   std::vector<std::string> names() const;
 
  private:
-  class Tickets;
-  using Parameters = std::map<std::string, std::unique_ptr<Parameter>, std::less<>>;
+  struct Updates;
 
   void check_usable() const BRIGADE_REQUIRES(order_);
+  void check_created() const BRIGADE_REQUIRES(order_);
   Parameter& parameter(std::string_view name) const BRIGADE_REQUIRES(order_);
   void check_gradients(std::span<const checkpoint::NamedTensor> gradients) const
       BRIGADE_REQUIRES(order_);
-  bool has_same(std::span<const Creation> variables, const optim::UpdateRule& rule) const
+  void check_assignable(std::span<const NamedState> variables) const BRIGADE_REQUIRES(order_);
+  void check_offer(int worker, std::int64_t step, int index) const BRIGADE_REQUIRES(order_);
+  bool has_same(std::span<const Creation> variables, const optim::UpdateRule& rule,
+                const io::StateTree& job) const BRIGADE_REQUIRES(order_);
+  std::int64_t log_change(std::string record) BRIGADE_REQUIRES(order_);
+  std::int64_t commit(StoreState next, std::string record) BRIGADE_REQUIRES(order_);
+  void draw_tickets(std::span<const std::string> names, ParameterTickets& tickets) const
       BRIGADE_REQUIRES(order_);
-  std::int64_t load_snapshot();
-  void replay(std::string_view bytes);
-  struct Created;
-  void install(Created created) noexcept BRIGADE_REQUIRES(order_);
-  optim::Hyperparameters hyperparameters() const BRIGADE_REQUIRES(order_);
+  void add_update(std::string_view name, std::vector<at::Tensor> gradients, Updates& updates) const
+      BRIGADE_REQUIRES(order_);
+  void draw_tickets(Updates& updates) const BRIGADE_REQUIRES(order_);
+  template <class Function>
+  void change_values(const Function& change) BRIGADE_EXCLUDES(order_);
+  void run(Updates& updates) BRIGADE_EXCLUDES(order_);
+  void assign_part(std::span<const NamedState> variables, std::optional<std::int64_t> step,
+                   Time deadline);
+  void write_snapshot(std::int64_t covered, const checkpoint::Contents& contents)
+      BRIGADE_REQUIRES(snapshots_);
 
   const std::shared_ptr<io::FileSystem> files_;
   const ParameterStoreOptions options_;
 
+  concurrency::Mutex creations_;  // one creation at a time; taken before order_
+
   // Held while a change is put into the log and draws its tickets, not while it is applied: so the
   // order of the log is the order of every variable's updates.
   mutable concurrency::Mutex order_;
-  Parameters parameters_ BRIGADE_GUARDED_BY(order_);
-  optim::UpdateRulePtr rule_ BRIGADE_GUARDED_BY(order_);  // null before `create`
-  double learning_rate_ BRIGADE_GUARDED_BY(order_) = 0;
-  coordination::PushLedger ledger_ BRIGADE_GUARDED_BY(order_);
+  Parameters parameters_ BRIGADE_GUARDED_BY(order_);  // none is removed or replaced
+  StoreState state_ BRIGADE_GUARDED_BY(order_);
+  std::int64_t decision_record_ BRIGADE_GUARDED_BY(order_) = 0;  // the last decision's in the log
+  std::uint64_t log_bytes_ BRIGADE_GUARDED_BY(order_) = 0;
   bool has_failed_ BRIGADE_GUARDED_BY(order_) = false;  // values are not what the log says
 
-  concurrency::Mutex snapshots_;  // one snapshot at a time
+  concurrency::Mutex snapshots_;  // one snapshot at a time; taken before order_
   std::unique_ptr<checkpoint::Saver> saver_ BRIGADE_GUARDED_BY(snapshots_);
-  std::unique_ptr<coordination::UpdateLog> log_;  // last: its replay needs all of the above
+  std::unique_ptr<coordination::UpdateLog> log_;  // thread-safe
 };
 
 }  // namespace brigade::ps

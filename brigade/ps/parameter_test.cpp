@@ -33,7 +33,7 @@ class FailingRule final : public optim::UpdateRule {
 
 TEST(Parameter, CountsItsUpdatesAndGivesCopies) {
   const auto rule = optim::Sgd{.learning_rate = 1}.rule();
-  Parameter parameter({.value = at::zeros({3}, at::kDouble)}, true, *rule);
+  Parameter parameter({.value = at::zeros({3}, at::kDouble)}, {}, *rule);
   const Parameter::Reading before = parameter.read(parameter.order().draw());
   parameter.update(parameter.order().draw(), *rule, at::ones({3}, at::kDouble), rule->defaults());
   const Parameter::Reading after = parameter.read(parameter.order().draw());
@@ -43,9 +43,34 @@ TEST(Parameter, CountsItsUpdatesAndGivesCopies) {
   EXPECT_EQ(after.updates, 1);
 }
 
+TEST(Parameter, HasTheRatesOfItsGroup) {
+  const auto rule = optim::Sgd{.learning_rate = 1, .weight_decay = 0.5}.rule();
+  const Parameter plain({.value = at::zeros({3}, at::kDouble)}, {}, *rule);
+  EXPECT_EQ(plain.hyperparameters(*rule, 0.1).learning_rate, 0.1);
+  EXPECT_EQ(plain.hyperparameters(*rule, 0.1).weight_decay, 0.5);
+  const Parameter grouped({.value = at::zeros({3}, at::kDouble)},
+                          {.learning_rate = 0.0, .weight_decay = 0.25}, *rule);
+  EXPECT_EQ(grouped.hyperparameters(*rule, 0.1).learning_rate, 0.0);
+  EXPECT_EQ(grouped.hyperparameters(*rule, 0.1).weight_decay, 0.25);
+}
+
+TEST(Parameter, AnAssignedStateReplacesEverything) {
+  const auto rule = optim::Sgd{.learning_rate = 1, .momentum = 0.5}.rule();
+  Parameter parameter({.value = at::zeros({3}, at::kDouble)}, {}, *rule);
+  parameter.update(parameter.order().draw(), *rule, at::ones({3}, at::kDouble), rule->defaults());
+  parameter.assign(parameter.order().draw(), {.value = at::full({3}, 7, at::kDouble),
+                                              .slots = {at::full({3}, 2, at::kDouble)},
+                                              .updates = 9});
+  parameter.update(parameter.order().draw(), *rule, at::ones({3}, at::kDouble), rule->defaults());
+  const Parameter::State state = parameter.state(parameter.order().draw());
+  EXPECT_TRUE(at::equal(state.slots.at(0), at::full({3}, 2, at::kDouble))) << "0.5 * 2 + 1";
+  EXPECT_TRUE(at::equal(state.value, at::full({3}, 5, at::kDouble)));
+  EXPECT_EQ(state.updates, 10);
+}
+
 TEST(Parameter, AfterAFailedUpdateItIsNeitherReadNorSavedNorUpdated) {
   const FailingRule rule;
-  Parameter parameter({.value = at::zeros({3}, at::kDouble)}, true, rule);
+  Parameter parameter({.value = at::zeros({3}, at::kDouble)}, {}, rule);
   const at::Tensor gradient = at::ones({3}, at::kDouble);
   EXPECT_THROW(parameter.update(parameter.order().draw(), rule, gradient, {}), std::runtime_error);
   EXPECT_THROW(parameter.read(parameter.order().draw()), Error);

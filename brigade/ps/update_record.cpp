@@ -30,12 +30,8 @@ constexpr std::string_view kShape = "shape";
 }
 
 io::StateTree describe(const checkpoint::NamedTensor& each) {
+  check_recordable(each);
   const auto dtype = device::file_dtype_of(each.tensor.scalar_type());
-  check_argument(dtype.has_value() && each.tensor.is_cpu(),
-                 base::str_cat("Tensor ", base::quoted(each.name),
-                               " cannot be in a server's log: it must be on the CPU and have one "
-                               "of the dtypes ",
-                               device::file_dtype_names(), "."));
   io::StateTree tree;
   tree[kName] = each.name;
   tree[kDtype] = dtype->safetensors;
@@ -72,6 +68,18 @@ checkpoint::NamedTensor take_tensor(const io::StateTree& tree, std::string_view&
 }
 
 }  // namespace
+
+void check_recordable(const checkpoint::NamedTensor& tensor) {
+  const at::Tensor& value = tensor.tensor;
+  const std::string name = base::quoted(tensor.name);
+  check_argument(value.defined(), base::str_cat("Tensor ", name, " for a server is undefined."));
+  check_argument(value.layout() == at::kStrided && value.is_cpu() &&
+                     device::file_dtype_of(value.scalar_type()).has_value(),
+                 base::str_cat("Tensor ", name,
+                               " cannot be in a server's log: it must be dense, on the CPU, and "
+                               "have one of the dtypes ",
+                               device::file_dtype_names(), "."));
+}
 
 std::string encode_update(const UpdateRecord& record) {
   io::StateTree tree;

@@ -17,9 +17,12 @@ struct UpdateRecord {
   std::vector<checkpoint::NamedTensor> tensors;
 };
 
+/// Throws kInvalidArgument, naming the tensor, unless a record can have it: defined, dense, on the
+/// CPU, and of a dtype that files have.
+void check_recordable(const checkpoint::NamedTensor& tensor);
+
 /// The bytes of a record: the length of a JSON text, the text, and the tensors' bytes one after
-/// another (docs/formats.md, "Updates"). Throws kInvalidArgument for a tensor that is not on the
-/// CPU or whose dtype files do not have.
+/// another (docs/formats.md, "Updates"). Throws kInvalidArgument as `check_recordable`.
 std::string encode_update(const UpdateRecord& record);
 
 /// Reads what `encode_update` wrote. The tensors own their memory. Throws kDataLoss, saying what is

@@ -70,6 +70,9 @@ TEST(UpdateRecord, AChangedByteIsReadOrDataLoss) {
 TEST(UpdateRecord, RejectsWhatFilesDoNotHave) {
   const at::Tensor complex = at::ones({2}, at::kComplexFloat);
   EXPECT_THROW(encode_update({.header = {}, .tensors = {{"c", complex}}}), Error);
+  const at::Tensor sparse = at::ones({2}).to_sparse();
+  EXPECT_THROW(encode_update({.header = {}, .tensors = {{"s", sparse}}}), Error);
+  EXPECT_THROW(encode_update({.header = {}, .tensors = {{"u", at::Tensor()}}}), Error);
 }
 
 }  // namespace

@@ -1,0 +1,57 @@
+#include "brigade/ps/gradient_offers.h"
+
+#include <ATen/ops/empty.h>
+
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/comm/local/reduce_kernel.h"
+
+namespace brigade::ps {
+
+void GradientOffers::put(Offer offer) {
+  const std::pair key(offer.step, offer.from);
+  offers_.insert_or_assign(key, std::move(offer));
+}
+
+std::map<std::string, std::vector<at::Tensor>> GradientOffers::gradients_of(
+    const coordination::StepDecision& decision) const {
+  std::map<std::string, std::vector<at::Tensor>> gradients;
+  for (const coordination::Contribution& each : decision.contributions) {
+    const auto found = offers_.find({decision.step, each});
+    check_state(found != offers_.end(),
+                base::str_cat("Step ", decision.step, " was decided with gradient ", each.index,
+                              " of worker ", each.worker, ", which this server does not have."));
+    for (const auto& [name, gradient] : *found->second.gradients)
+      gradients[name].push_back(gradient);
+  }
+  return gradients;
+}
+
+void GradientOffers::drop_before(std::int64_t step) {
+  offers_.erase(offers_.begin(), offers_.lower_bound({step, {}}));
+}
+
+std::uint64_t GradientOffers::bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [key, offer] : offers_)
+    for (const auto& [name, gradient] : *offer.gradients) bytes += gradient.nbytes();
+  return bytes;
+}
+
+std::vector<GradientOffers::Offer> GradientOffers::offers() const {
+  std::vector<Offer> offers;
+  for (const auto& [key, offer] : offers_) offers.push_back(offer);
+  return offers;
+}
+
+at::Tensor sum_in_order(std::span<const at::Tensor> gradients) {
+  const at::Tensor& first = gradients.front();
+  if (gradients.size() == 1) return first;
+  const at::Tensor sum = at::empty({first.numel()}, first.options());
+  comm::add_in_order(gradients, 0, first.numel(), sum, 0);
+  return sum.view(first.sizes());
+}
+
+}  // namespace brigade::ps

@@ -1,0 +1,198 @@
+#include "brigade/ps/store_records.h"
+
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/printable.h"
+#include "brigade/base/strings.h"
+#include "brigade/ps/store_keys.h"
+
+namespace brigade::ps {
+
+namespace {
+
+UpdateRecord record_of_kind(std::string_view kind) {
+  UpdateRecord record;
+  record.header[keys::kKind] = kind;
+  return record;
+}
+
+UpdateRecord record_of_push(std::string_view kind, const coordination::PushId& id,
+                            std::span<const checkpoint::NamedTensor> gradients) {
+  UpdateRecord record = record_of_kind(kind);
+  record.header[keys::kWorker] = id.worker;
+  record.header[keys::kIncarnation] = id.incarnation;
+  record.header[keys::kNumber] = id.number;
+  for (const auto& [name, gradient] : gradients)
+    record.tensors.push_back({name, gradient.contiguous()});
+  return record;
+}
+
+int small_number_in(const io::StateTree& header, std::string_view key) {
+  const std::int64_t number = header.as_int64(key);
+  if (number < 0 || number > std::numeric_limits<int>::max())
+    throw Error(ErrorCode::kDataLoss,
+                base::str_cat("A record of a server's log has the ", key, " ", number, "."));
+  return static_cast<int>(number);
+}
+
+coordination::PushId push_id_in(const io::StateTree& header) {
+  return {.worker = small_number_in(header, keys::kWorker),
+          .incarnation = header.as_int64(keys::kIncarnation),
+          .number = header.as_int64(keys::kNumber)};
+}
+
+}  // namespace
+
+UpdateRecord push_record(const coordination::PushId& id,
+                         std::span<const checkpoint::NamedTensor> gradients) {
+  return record_of_push(keys::kPush, id, gradients);
+}
+
+UpdateRecord offer_record(const coordination::PushId& id, std::int64_t step, int index,
+                          std::span<const checkpoint::NamedTensor> gradients) {
+  UpdateRecord record = record_of_push(keys::kOffer, id, gradients);
+  record.header[keys::kStep] = step;
+  record.header[keys::kIndex] = index;
+  return record;
+}
+
+UpdateRecord decision_record(const coordination::StepDecision& decision) {
+  UpdateRecord record = record_of_kind(keys::kDecision);
+  record.header[keys::kDecision] = decision.save();
+  return record;
+}
+
+UpdateRecord learning_rate_record(double rate) {
+  UpdateRecord record = record_of_kind(keys::kLearningRate);
+  record.header[keys::kLearningRate] = rate;
+  return record;
+}
+
+UpdateRecord admit_record(int worker, std::int64_t incarnation) {
+  UpdateRecord record = record_of_kind(keys::kAdmit);
+  record.header[keys::kWorker] = worker;
+  record.header[keys::kIncarnation] = incarnation;
+  return record;
+}
+
+UpdateRecord ready_record() {
+  return record_of_kind(keys::kReady);
+}
+
+UpdateRecord assign_record(std::span<const NamedState> variables,
+                           std::optional<std::int64_t> step) {
+  UpdateRecord record = record_of_kind(keys::kAssign);
+  if (step) record.header[keys::kStep] = *step;
+  record.header[keys::kVariables] = io::StateTree::list();
+  for (const auto& [name, state] : variables) {
+    io::StateTree saved;
+    saved[keys::kName] = name;
+    saved[keys::kUpdates] = state.updates;
+    saved[keys::kSlots] = state.slots.size();
+    record.header[keys::kVariables].push_back(std::move(saved));
+    record.tensors.push_back({name, state.value});
+    for (const at::Tensor& slot : state.slots) record.tensors.push_back({name, slot});
+  }
+  return record;
+}
+
+std::vector<NamedState> assigned_states(const UpdateRecord& record) {
+  std::vector<NamedState> states;
+  auto next = record.tensors.begin();
+  const auto take = [&] {
+    if (next == record.tensors.end())
+      throw Error(ErrorCode::kDataLoss, "A record of a server's log lacks a variable's tensors.");
+    return (next++)->tensor;
+  };
+  for (const io::StateTree& saved : record.header.as_list(keys::kVariables)) {
+    NamedState each{
+        .name = saved.as_string(keys::kName),
+        .state = {.value = take(), .slots = {}, .updates = saved.as_int64(keys::kUpdates)}};
+    for (std::uint64_t slot = 0; slot < saved.as_uint64(keys::kSlots); ++slot)
+      each.state.slots.push_back(take());
+    states.push_back(std::move(each));
+  }
+  return states;
+}
+
+void LogReplay::apply(const UpdateRecord& record) {
+  const io::StateTree& header = record.header;
+  const std::string& kind = header.as_string(keys::kKind);
+  if (kind == keys::kPush) return push(record);
+  if (kind == keys::kOffer) return offer(record);
+  if (kind == keys::kDecision) return decide(record);
+  if (kind == keys::kAssign) return assign(record);
+  if (kind == keys::kVariables || kind == keys::kCreate) return create(record);
+  if (kind == keys::kReady) {
+    state_.is_ready = true;
+  } else if (kind == keys::kLearningRate) {
+    state_.learning_rate = header.as_double(keys::kLearningRate);
+  } else if (kind == keys::kAdmit) {
+    state_.ledger.admit(small_number_in(header, keys::kWorker),
+                        header.as_int64(keys::kIncarnation));
+  } else {
+    throw Error(ErrorCode::kUnimplemented,
+                base::str_cat("The server's log has a record of kind ", base::quoted(kind),
+                              ", which a newer Brigade wrote: use that version."));
+  }
+}
+
+Parameter& LogReplay::parameter(const std::string& name) const {
+  const auto found = parameters_.find(name);
+  if (found != parameters_.end()) return *found->second;
+  throw Error(ErrorCode::kDataLoss,
+              base::str_cat("The server's log changes variable ", base::quoted(name),
+                            ", and its creation is missing."));
+}
+
+void LogReplay::create(const UpdateRecord& record) {
+  std::optional<CreatedModel> model = creation_.add(record);
+  if (!model) return;
+  state_.learning_rate = model->rule->defaults().learning_rate;
+  state_.rule = std::move(model->rule);
+  state_.job = std::move(model->job);
+  parameters_ = std::move(model->parameters);
+}
+
+void LogReplay::assign(const UpdateRecord& record) {
+  for (NamedState& each : assigned_states(record)) {
+    Parameter& own = parameter(each.name);
+    if (own.is_trainable() && each.state.slots.empty())
+      each.state.slots = initial_slots(each.state.value, *state_.rule);
+    own.assign(own.order().draw(), std::move(each.state));
+  }
+  if (record.header.has(keys::kStep)) state_.begin_at(record.header.as_int64(keys::kStep));
+}
+
+void LogReplay::push(const UpdateRecord& record) {
+  state_.count_push(push_id_in(record.header));
+  for (const auto& [name, gradient] : record.tensors) update(name, gradient);
+}
+
+void LogReplay::offer(const UpdateRecord& record) {
+  const coordination::PushId id = push_id_in(record.header);
+  state_.keep_offer(
+      id,
+      {.step = record.header.as_int64(keys::kStep),
+       .from = {.worker = id.worker, .index = small_number_in(record.header, keys::kIndex)},
+       .gradients = std::make_shared<const std::vector<checkpoint::NamedTensor>>(record.tensors)});
+}
+
+void LogReplay::decide(const UpdateRecord& record) {
+  const auto decision = coordination::StepDecision::restore(record.header.at(keys::kDecision));
+  for (const auto& [name, gradients] : state_.offers.gradients_of(decision))
+    update(name, sum_in_order(gradients));
+  state_.finish_step(decision);
+}
+
+void LogReplay::update(const std::string& name, const at::Tensor& gradient) const {
+  Parameter& own = parameter(name);
+  own.update(own.order().draw(), *state_.rule, gradient,
+             own.hyperparameters(*state_.rule, state_.learning_rate));
+}
+
+}  // namespace brigade::ps

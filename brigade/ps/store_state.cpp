@@ -1,0 +1,29 @@
+#include "brigade/ps/store_state.h"
+
+#include <utility>
+
+namespace brigade::ps {
+
+void StoreState::count_push(const coordination::PushId& id) {
+  ledger.record(id);
+  ++step;
+}
+
+void StoreState::keep_offer(const coordination::PushId& id, GradientOffers::Offer offer) {
+  ledger.record(id);
+  if (offer.step >= step) offers.put(std::move(offer));
+}
+
+void StoreState::finish_step(const coordination::StepDecision& decision) {
+  step = decision.step + 1;
+  last_decision = decision;
+  offers.drop_before(step);
+}
+
+void StoreState::begin_at(std::int64_t first) {
+  step = first;
+  last_decision.reset();
+  offers.drop_before(step);
+}
+
+}  // namespace brigade::ps
