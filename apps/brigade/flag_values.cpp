@@ -6,6 +6,7 @@
 #include "apps/brigade/exit_code.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/base/unknown_name.h"
 
 namespace brigade::command {
 namespace {
@@ -82,11 +83,9 @@ void check_choice(std::string_view what, const std::string& word,
   for (const std::string& candidate : allowed) {
     if (word == candidate) return;
   }
-  const auto near = base::nearest(word, allowed);
-  throw UsageError(
-      base::str_cat("unknown ", what, " ", base::quoted(word),
-                    near ? base::str_cat("; did you mean ", base::quoted(*near), "?") : ".",
-                    " Known: ", base::join(allowed, ", ")));
+  throw UsageError(base::str_cat("unknown ", what, " ", base::quoted(word),
+                                 base::did_you_mean(word, allowed, "."),
+                                 " Known: ", base::join(allowed, ", ")));
 }
 
 void check_at_least(const char* flag, std::int64_t value, std::int64_t least) {

@@ -5,6 +5,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/base/unknown_name.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/io/state_json.h"
@@ -50,12 +51,10 @@ at::Tensor Checkpoint::tensor(std::string_view name, Section section) const {
   const auto& known = manifest_.section(section);
   const auto found = known.find(std::string(name));
   if (found == known.end()) {
-    const auto nearest = base::nearest(name, names(section));
     throw Error(
         ErrorCode::kNotFound,
-        base::str_cat(
-            path_, ": no tensor is called ", base::quoted(name), " among its ", known.size(), " ",
-            section, nearest ? base::str_cat("; did you mean ", base::quoted(*nearest), "?") : ""));
+        base::str_cat(path_, ": no tensor is called ", base::quoted(name), " among its ",
+                      known.size(), " ", section, base::did_you_mean(name, names(section))));
   }
   for (NamedTensor& each : read_file(found->second.file, section)) {
     if (each.name == name) return std::move(each.tensor);

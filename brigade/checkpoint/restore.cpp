@@ -11,6 +11,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/base/unknown_name.h"
 
 namespace brigade::checkpoint {
 namespace {
@@ -42,10 +43,9 @@ void check_scopes(const std::vector<std::string>& scopes, std::span<const Variab
     if (is_used) continue;
     std::vector<std::string> names;
     for (const Variable& each : variables) names.push_back(each.name());
-    const auto nearest = base::nearest(scope, names);
     throw Error(ErrorCode::kInvalidArgument,
                 str_cat("restore: no variable is in the scope ", base::quoted(scope),
-                        nearest ? str_cat("; did you mean ", base::quoted(*nearest), "?") : ""));
+                        base::did_you_mean(scope, names)));
   }
 }
 

@@ -9,6 +9,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/base/unknown_name.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/io/atomic_write.h"
 #include "brigade/io/crc32c.h"
@@ -184,11 +185,9 @@ const at::Tensor& SafetensorsFile::at(std::string_view name) const {
   }
   std::vector<std::string> names;
   for (const auto& each : tensors) names.push_back(each.name);
-  const auto nearest = base::nearest(name, names);
-  throw Error(
-      ErrorCode::kNotFound,
-      base::str_cat("no tensor is called ", base::quoted(name), " among the file's ", names.size(),
-                    nearest ? base::str_cat("; did you mean ", base::quoted(*nearest), "?") : ""));
+  throw Error(ErrorCode::kNotFound,
+              base::str_cat("no tensor is called ", base::quoted(name), " among the file's ",
+                            names.size(), base::did_you_mean(name, names)));
 }
 
 void save_safetensors(io::FileSystem& files, const io::Path& path,

@@ -4,8 +4,7 @@
 #include <array>
 #include <cctype>
 
-#include "brigade/base/error.h"
-#include "brigade/base/strings.h"
+#include "brigade/base/unknown_name.h"
 #include "brigade/metrics/accuracy.h"
 #include "brigade/metrics/auc.h"
 #include "brigade/metrics/precision_recall.h"
@@ -72,12 +71,7 @@ std::unique_ptr<PredictionMetric> make_metric(std::string_view name) {
   const auto* found = std::find_if(kMetrics.begin(), kMetrics.end(),
                                    [&](const NamedMetric& row) { return has_name(row, name); });
   if (found != kMetrics.end()) return found->make(std::string(name));
-  const std::vector<std::string> names = metric_names();
-  const auto nearest = base::nearest(name, names);
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("No metric is called '", name, "'",
-                            nearest ? base::str_cat("; did you mean '", *nearest, "'?") : ".",
-                            " Metrics: ", base::join(names, ", "), "."));
+  throw base::unknown_name("metric", name, "Metrics", metric_names());
 }
 
 std::vector<std::string> metric_names() {

@@ -5,6 +5,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/base/unknown_name.h"
 #include "brigade/models/mlp.h"
 #include "brigade/models/mnist_cnn.h"
 #include "brigade/models/slim_net.h"
@@ -52,10 +53,8 @@ const ModelEntry& entry_of(std::string_view name) {
     if (entry.name == name) return entry;
   }
   const auto names = model_names();
-  const auto nearest = base::nearest(name, names);
   throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("no model is called '", name, "'",
-                            nearest ? base::str_cat("; did you mean '", *nearest, "'?") : "",
+              base::str_cat("no model is called '", name, "'", base::did_you_mean(name, names),
                             " Models: ", base::join(names, ", ")));
 }
 

@@ -13,6 +13,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/base/unknown_name.h"
 
 namespace brigade::optim {
 namespace {
@@ -325,11 +326,7 @@ SchedulePtr make_schedule(const io::StateTree& config) {
   if (found != kTable.end()) return found->second(config);
   std::vector<std::string> names;
   for (const auto& [known, from] : kTable) names.emplace_back(known);
-  const auto nearest = base::nearest(name, names);
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("No schedule is called '", name, "'",
-                            nearest ? base::str_cat("; did you mean '", *nearest, "'?") : ".",
-                            " Schedules: ", base::join(names, ", "), "."));
+  throw base::unknown_name("schedule", name, "Schedules", names);
 }
 
 SchedulePtr ConstantRate::schedule() const {

@@ -18,6 +18,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/base/unknown_name.h"
 
 namespace brigade::models {
 namespace {
@@ -146,12 +147,7 @@ NamedActivation::NamedActivation(const std::string& name) : name_(name) {
     if (row.function != nullptr) function_ = row.function;
     return;
   }
-  const std::vector<std::string> names = activation_names();
-  const auto nearest = base::nearest(name, names);
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("No activation is called '", name, "'",
-                            nearest ? base::str_cat("; did you mean '", *nearest, "'?") : ".",
-                            " Activations: ", base::join(names, ", "), "."));
+  throw base::unknown_name("activation", name, "Activations", activation_names());
 }
 
 std::vector<std::string> activation_names() {

@@ -1,7 +1,5 @@
 #include "brigade/train/model/compile_options.h"
 
-#include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/base/unknown_name.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"

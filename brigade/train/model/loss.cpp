@@ -6,7 +6,6 @@
 #include <array>
 #include <string_view>
 
-#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/base/unknown_name.h"
 #include "brigade/layers/losses.h"
