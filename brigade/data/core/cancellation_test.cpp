@@ -1,9 +1,6 @@
 // Every step passes the cancel token to its input: cancelling ends a wait in any of them.
 #include <gtest/gtest.h>
 
-// A false positive of g++ 12 about std::stop_source.
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-
 #include <string>
 
 #include "brigade/data/sources/counter.h"
