@@ -35,15 +35,17 @@ constexpr const char* kLaunchExamples = R"(Examples:
   brigade launch --independent --per-rank rates.txt -- brigade train --model-dir /tmp/sweep/{rank}
       independent models: each line of rates.txt, such as "--learning-rate 0.1", has the
       additional arguments of one of them
+  brigade launch --ps 2 --workers 4 --evaluator -- brigade train --strategy parameter_server --model-dir /tmp/run
+      parameter servers, workers and an evaluator, each with its TF_CONFIG; each is restarted alone
   brigade launch --nnodes 2 --node-rank 0 --rendezvous a:29400 --key-file cluster.key --nproc 4 -- ./my_program
       on host a, and the same with --node-rank 1 on host b: one job of eight processes
   (umask 077; brigade launch --new-key > cluster.key)
       the key that the members of a cluster on several machines share
 
-Each process finds RANK, WORLD_SIZE, LOCAL_RANK and the rendezvous address in its environment. In the program's
-arguments, {rank} and {world_size} are replaced by the numbers. The exit code is 0 if all succeeded, else that of
-the process that failed first (128 plus the number if a signal killed it). SIGINT and SIGTERM are sent to all
-processes (130, 75); a second one kills them.)";
+Each process finds RANK, WORLD_SIZE, LOCAL_RANK and the rendezvous address in its environment, or with --ps its
+TF_CONFIG. In the program's arguments, {rank} and {world_size} are replaced by the numbers. The exit code is 0 if
+all succeeded, else that of the process that failed first (128 plus the number if a signal killed it). SIGINT and
+SIGTERM are sent to all processes (130, 75); a second one kills them.)";
 
 // At the end, for a reader that does not read; shorter if the launcher was asked to stop.
 constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(30);
@@ -55,6 +57,7 @@ Json as_json(const launch::JobResult& result, std::int64_t dropped_lines) {
     std::vector<std::string> others;
     for (const launch::OtherRank& other : failure.others) others.push_back(other.text);
     failures.push_back({{"rank", failure.rank < 0 ? Json() : Json(failure.rank)},
+                        {"task", failure.task.empty() ? Json() : Json(failure.task)},
                         {"reason", failure.reason},
                         {"generation", failure.generation},
                         {"seconds", static_cast<double>(failure.after.count()) / 1e3},
@@ -82,6 +85,10 @@ struct LaunchFlags {
   double start_timeout_seconds = 300.0;
   std::string per_rank;
   bool independent = false;
+  std::optional<int> servers;
+  std::optional<int> workers;
+  bool evaluator = false;
+  std::string server_folder;
   std::string prefix = "rank";
   std::string output_dir;
   std::string key_file;
@@ -126,6 +133,42 @@ std::optional<std::vector<std::string>> visible_gpus() {
 int number_of_processes(const std::optional<int>& given, std::size_t lines) {
   if (given) return *given;
   return lines == 0 ? 1 : static_cast<int>(lines);
+}
+
+/// The roles of the processes, if there are parameter servers.
+std::optional<launch::Roles> roles_of(const LaunchFlags& flags) {
+  if (!flags.servers) {
+    for (const auto& [flag, is_given] : {std::pair("--workers", flags.workers.has_value()),
+                                         std::pair("--evaluator", flags.evaluator),
+                                         std::pair("--ps-folder", !flags.server_folder.empty())}) {
+      if (!is_given) continue;
+      throw UsageError(base::str_cat(
+          flag, " is for a job with parameter servers (--ps); without them give --nproc"));
+    }
+    return std::nullopt;
+  }
+  if (flags.job.hosts.count != 1) {
+    throw UsageError(
+        "--ps starts all tasks on this host, and --nnodes asks for several; there, start each task "
+        "on its machine with its TF_CONFIG: `brigade ps` for a server, and the workers' program");
+  }
+  for (const auto& [flag, is_given] : {std::pair("--nproc", flags.processes.has_value()),
+                                       std::pair("--per-rank", !flags.per_rank.empty()),
+                                       std::pair("--independent", flags.independent),
+                                       std::pair("--elastic", !flags.elastic.empty())}) {
+    if (!is_given) continue;
+    throw UsageError(base::str_cat(flag,
+                                   " and --ps exclude each other; with parameter servers, "
+                                   "--workers says how many processes train"));
+  }
+  check_at_least("--ps", *flags.servers, 1);
+  check_at_least("--workers", flags.workers.value_or(1), 1);
+  return launch::Roles{.servers = *flags.servers,
+                       .workers = flags.workers.value_or(1),
+                       .has_evaluator = flags.evaluator,
+                       .folder = flags.server_folder.empty()
+                                     ? io::Path()
+                                     : std::filesystem::absolute(flags.server_folder)};
 }
 
 void check_hosts(const LaunchFlags& flags) {
@@ -174,6 +217,13 @@ void LaunchFlags::add_to(CLI::App& app) {
             "The cluster's key (default: BRIGADE_CLUSTER_KEY or BRIGADE_CLUSTER_KEY_FILE; without "
             "them, on one host, one is made for the job)");
   flags.add_switch("--new-key", new_key, "Write a new cluster key to standard output and exit");
+  FlagGroup servers_group(app, "Parameter servers (all tasks on this host, each restarted alone)");
+  servers_group.add("--ps", servers, "Parameter servers");
+  servers_group.add("--workers", workers, "Workers; the first is the chief (default 1)");
+  servers_group.add_switch("--evaluator", evaluator, "Also start an evaluator");
+  servers_group.add("--ps-folder", server_folder,
+                    "Where servers keep their variables while the job runs (default: a temporary "
+                    "folder)");
   FlagGroup several(app, "Several hosts (the same command on each, with its own number)");
   several.add("--nnodes", job.hosts.count, "Hosts");
   several.add("--node-rank,--node_rank", host, "Which host this is: 0, 1, ...");
@@ -192,6 +242,8 @@ launch::JobOptions LaunchFlags::job_options(std::vector<std::string> program) co
   options.command = std::move(program);
   if (!per_rank.empty()) options.arguments_by_rank = launch::read_argument_lines(per_rank);
   options.processes = number_of_processes(processes, options.arguments_by_rank.size());
+  options.roles = roles_of(*this);
+  if (options.roles) options.processes = launch::num_processes(*options.roles);
   check_hosts(*this);
   options.hosts.index = host.value_or(0);
   options.hosts.start_timeout = to_milliseconds("--start-timeout", start_timeout_seconds);

@@ -12,6 +12,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/environment_variables.h"
+#include "brigade/io/lock_file.h"
 #include "brigade/ps/server.h"
 
 namespace brigade::command {
@@ -39,14 +40,22 @@ io::Path folder_of(const ParameterServerRun& run) {
   return base::environment(cluster::kServerFolderVariable).value_or(run.folder.string());
 }
 
-/// The server's own folder below `folder`.
+/// Removes the server's own folder below `folder`. Throws UsageError if another server uses it.
 void remove_state(const io::Path& folder, int index) {
-  if (folder.empty()) return;
+  const io::Path own = folder / base::str_cat("ps-", index);
+  if (folder.empty() || !std::filesystem::exists(own)) return;
+  const auto lock = io::LockFile::acquire(own / "lock");
+  if (lock == nullptr) {
+    throw UsageError(base::str_cat("the folder ", own, " is in use by ",
+                                   io::LockFile::holder(own / "lock"),
+                                   "; wait until that has ended, or give another folder"));
+  }
   std::error_code error;
-  std::filesystem::remove_all(folder / base::str_cat("ps-", index), error);
-  if (!error) return;
-  base::log_warning(
-      base::str_cat("the variables in ", folder, " were not removed: ", error.message()));
+  std::filesystem::remove_all(own, error);
+  if (error) {
+    base::log_warning(
+        base::str_cat("the variables in ", own, " were not removed: ", error.message()));
+  }
 }
 
 std::string address_of(const ps::Server& server) {
@@ -73,16 +82,6 @@ Json report_of(const ParameterServerRun& run, const ps::Server& server, double s
   return json;
 }
 
-void announce(const ps::Server& server, const ParameterServerRun& run, const io::Path& folder) {
-  base::log_info(
-      base::str_cat("parameter server ", run.cluster.task, " listens on ", address_of(server)));
-  if (!folder.empty()) return;
-  base::log_warning(
-      "this parameter server has no folder (--folder, or --model-dir of brigade train): if it "
-      "dies, "
-      "the variables are lost");
-}
-
 }  // namespace
 
 int run_parameter_server(const ParameterServerRun& run) {
@@ -99,7 +98,6 @@ int run_parameter_server(const ParameterServerRun& run) {
         run.cluster.cluster, kServers, index,
         ps::ServerOptions{.folder = folder, .key = run.key, .cancel = watch.token()});
   });
-  announce(*server, run, folder);
   server->join();
   const auto signal = interrupt.received();
   const Json report = report_of(run, *server, seconds_between(begin, Clock::now()), signal);

@@ -42,8 +42,10 @@ std::string to_string(const ExitStatus& status) {
 
 std::string to_string(const RankFailure& failure) {
   if (failure.rank < 0) return failure.reason;
-  std::string text = base::str_cat("Rank ", failure.rank, failure.elsewhere.empty() ? "" : " on ",
-                                   failure.elsewhere, " failed first: ", failure.reason, ", ",
+  const std::string name =
+      failure.task.empty() ? base::str_cat("Rank ", failure.rank) : failure.task;
+  std::string text = base::str_cat(name, failure.elsewhere.empty() ? "" : " on ", failure.elsewhere,
+                                   " failed first: ", failure.reason, ", ",
                                    static_cast<double>(failure.after.count()) / 1e3,
                                    " s after the start of generation ", failure.generation, ".");
   if (!failure.elsewhere.empty()) text += " The launcher there says how.";

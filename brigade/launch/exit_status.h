@@ -58,7 +58,8 @@ struct OtherRank {
 
 /// How one process of a job failed, and the state of the others at that time.
 struct RankFailure {
-  int rank = 0;  ///< -1: a whole host
+  int rank = 0;           ///< -1: a whole host
+  std::string task = {};  ///< "worker:1"; empty in a job without roles
   ExitStatus status;
   std::string reason;  ///< "exit code 1", "signal 9 (SIGKILL)", "it has not been heard of for 10 s"
   std::chrono::milliseconds after{0};  ///< since the processes were started

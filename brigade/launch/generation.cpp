@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 
 namespace brigade::launch {
 
@@ -98,10 +99,14 @@ bool Generation::is_drained() const {
 }
 
 void Generation::stop(int signal) {
+  stop_before(std::numeric_limits<int>::max(), signal);
+}
+
+void Generation::stop_before(int end, int signal) {
   if (!is_stopping_) kill_at_ = Clock::now() + grace_;
   is_stopping_ = true;
   for (const RankProcess& process : processes_) {
-    if (process.is_running()) process.signal(signal);
+    if (process.is_running() && process.rank() < end) process.signal(signal);
   }
 }
 

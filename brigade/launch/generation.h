@@ -86,6 +86,8 @@ class Generation {
   /// Sends `signal` to all running processes; those still running after the grace period are
   /// killed.
   void stop(int signal);
+  /// The same, but sends it only to the ranks before `end`.
+  void stop_before(int end, int signal);
   bool is_stopping() const { return is_stopping_; }
   /// When the grace period ends; max without one.
   Clock::time_point kill_at() const { return kill_at_; }

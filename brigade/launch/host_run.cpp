@@ -32,11 +32,12 @@ bool is_orderly(const RankProcess& process) {
          status.code == 128 + SIGTERM;
 }
 
-OtherRank describe_other(const RankProcess& other, const LineRouter& router) {
+OtherRank describe_other(const RankProcess& other, const std::string& name,
+                         const LineRouter& router) {
   const auto last = router.last_lines(other.rank());
   const bool is_running = other.is_running();
   return {other.rank(), is_running,
-          base::str_cat("rank ", other.rank(),
+          base::str_cat(name,
                         is_running ? " was running"
                                    : base::str_cat(" had ended with ", to_string(*other.ended())),
                         last.empty() ? "; it had said nothing"
@@ -45,17 +46,20 @@ OtherRank describe_other(const RankProcess& other, const LineRouter& router) {
 
 /// Describes a failed process at the time when the failure is noticed: its last lines of output,
 /// and the state of every other process. The text names `reason` instead of `status`.
-RankFailure describe_failure(const RankProcess& failed, const ExitStatus& status,
-                             const std::string& reason, const Generation& generation,
-                             const LineRouter& router) {
+RankFailure describe_failure(const JobOptions& options, const RankProcess& failed,
+                             const ExitStatus& status, const std::string& reason,
+                             const Generation& generation, const LineRouter& router) {
   RankFailure failure{.rank = failed.rank(),
+                      .task = options.roles ? label_of(*options.roles, failed.rank()) : "",
                       .status = status,
                       .reason = reason,
                       .after = std::chrono::duration_cast<std::chrono::milliseconds>(
                           Generation::Clock::now() - generation.started()),
                       .last_lines = router.last_lines(failed.rank())};
   for (const RankProcess& other : generation.processes()) {
-    if (&other != &failed) failure.others.push_back(describe_other(other, router));
+    const bool is_replaced = generation.find(other.rank()) != &other;
+    if (&other == &failed || is_replaced) continue;
+    failure.others.push_back(describe_other(other, process_name(options, other.rank()), router));
   }
   return failure;
 }
@@ -92,6 +96,9 @@ void HostRun::begin(const StartOrder& order) {
       std::accumulate(order.processes.begin(), order.processes.begin() + hosts_.self(), 0);
   failure_.reset();
   restarts_.clear();
+  course_.reset();
+  if (options_.roles) course_.emplace(*options_.roles, options_.grace);
+  stop_signal_ = 0;
   needs_early_sweep_ = false;
   needs_sweep_ = true;
   drained_until_.reset();
@@ -106,7 +113,9 @@ std::vector<SpawnOptions> HostRun::plan(const StartOrder& order) const {
   machine::Topology topology;
   if (options_.binding == CoreBinding::kDivide) topology = machine::discover_topology();
   const int here = order.processes[static_cast<std::size_t>(hosts_.self())];
-  const auto slices = divide_resources(topology, options_.gpus, here);
+  const auto slices = options_.roles ? divide_resources_for(first_server(*options_.roles), topology,
+                                                            options_.gpus, here)
+                                     : divide_resources(topology, options_.gpus, here);
   if (order.generation == 0) {
     for (const std::string& line : shared_cards(slices, first_rank_)) base::log_warning(line);
   }
@@ -142,7 +151,10 @@ void HostRun::stop(int signal) {
   stall_detector_.end();
   if (!is_running()) return;
   if (signal == SIGKILL) return generation_->kill_all();
-  generation_->stop(signal);
+  if (stop_signal_ == 0) stop_signal_ = signal;
+  if (!course_) return generation_->stop(signal);
+  course_->record_stop();
+  generation_->stop_before(first_server(*options_.roles), signal);
 }
 
 void HostRun::add_to(std::vector<pollfd>& waiting) const {
@@ -157,6 +169,7 @@ HostRun::Clock::time_point HostRun::next_deadline() const {
   if (router_.is_busy()) next = std::min(next, Clock::now() + kBusyPause);
   if (drained_until_) next = std::min(next, *drained_until_);
   for (const Restart& restart : restarts_) next = std::min(next, restart.deadline);
+  if (course_) next = std::min(next, course_->next_deadline());
   return next;
 }
 
@@ -166,6 +179,7 @@ void HostRun::advance() {
   collect_ends();
   check_for_stalls();
   generation_->kill_overdue();
+  order_servers();
   if (sweep_.is_running()) return;
   start_again();
   if (generation_->is_over() && restarts_.empty()) {
@@ -182,51 +196,91 @@ void HostRun::collect_ends() {
     const ExitStatus status = *process.ended();
     // The shim may have been killed instead of the program.
     if (status.signal) needs_early_sweep_ = true;
-    if (!is_independent() || generation_->is_stopping()) {
+    if (!are_restarted_alone() || generation_->is_stopping()) {
       hosts_.send(RankEnded{order_.generation, process.rank(), status, is_orderly(process)});
-    } else if (!status.is_success()) {
-      handle_independent_end(i);
+      if (course_) course_->record_end(process.rank(), status.is_success(), Clock::now());
+    } else {
+      handle_end(i);
     }
   }
 }
 
-void HostRun::handle_independent_end(std::size_t index) {
+void HostRun::handle_end(std::size_t index) {
   generation_->pass_on_output();  // its last lines
   const RankProcess& process = generation_->processes()[index];
-  if (!is_restarted(process)) return;
+  const bool is_success = process.ended()->is_success();
+  const bool is_dismissed = course_ && course_->has_dismissed_servers() && is_orderly(process);
+  if (is_success || is_dismissed || !is_restarted(process)) {
+    if (course_) course_->record_end(process.rank(), is_success, Clock::now());
+    return;
+  }
   restarts_.push_back(
       {.rank = process.rank(), .process = index, .deadline = Clock::now() + kDrain});
 }
 
 bool HostRun::is_restarted(const RankProcess& process) {
   const ExitStatus& status = *process.ended();
-  const ExitKind ending = exit_kind_of(status);
-  const bool asked = ending == ExitKind::kRestartMe;
-  if (!asked) {
-    independent_.failures.push_back(describe(process, status, to_string(status)));
-    base::log_error(to_string(independent_.failures.back()));
+  const bool asked = exit_kind_of(status) == ExitKind::kRestartMe;
+  const bool is_again = may_restart(process);
+  if (!is_again && course_ && !course_->is_chief_done()) {
+    hosts_.send(RankEnded{order_.generation, process.rank(), status, /*is_orderly=*/false});
+    return false;
   }
-  int& used = asked ? independent_.membership_changes : independent_.restarts;
-  const int allowed = asked ? options_.max_membership_changes : options_.max_restarts;
-  if (ending == ExitKind::kUsage || ending == ExitKind::kInterrupted || used >= allowed) {
+  if (!asked) {
+    RankFailure failure = describe(process, status, to_string(status));
+    failure.others.clear();
+    base::log_error(to_string(failure));
+    independent_.failures.push_back(std::move(failure));
+  }
+  if (!is_again) {
     if (independent_.code == 0) independent_.code = status.as_code();
     return false;
   }
-  ++used;
+  ++(asked ? independent_.membership_changes : independent_.restarts);
   return true;
 }
 
+bool HostRun::may_restart(const RankProcess& process) const {
+  const ExitKind ending = exit_kind_of(*process.ended());
+  if (ending == ExitKind::kUsage || ending == ExitKind::kInterrupted) return false;
+  if (course_ && !course_->may_restart(process.rank())) return false;
+  if (ending == ExitKind::kRestartMe)
+    return independent_.membership_changes < options_.max_membership_changes;
+  return independent_.restarts < options_.max_restarts;
+}
+
 void HostRun::start_again() {
-  if (generation_->is_stopping()) return restarts_.clear();
   const auto now = Clock::now();
+  if (generation_->is_stopping()) {
+    for (const Restart& restart : std::exchange(restarts_, {})) {
+      if (course_) course_->record_end(restart.rank, /*is_success=*/false, now);
+    }
+    return;
+  }
   for (const Restart& restart : std::exchange(restarts_, {})) {
     if (!generation_->processes()[restart.process].is_drained() && now < restart.deadline) {
       restarts_.push_back(restart);
       continue;
     }
-    base::log_warning(base::str_cat("Rank ", restart.rank, " is restarted."));
+    base::log_warning(base::str_cat(options_.roles ? process_name(options_, restart.rank)
+                                                   : base::str_cat("Rank ", restart.rank),
+                                    " is restarted."));
     generation_->start_again(restart.rank,
                              plan_[static_cast<std::size_t>(restart.rank - first_rank_)]);
+  }
+}
+
+void HostRun::order_servers() {
+  if (!course_) return;
+  const RoleCourse::ServerOrder order = course_->next_order(Clock::now());
+  if (order == RoleCourse::ServerOrder::kNone) return;
+  for (RankProcess& process : generation_->processes()) {
+    if (!process.is_running() || !is_server(*options_.roles, process.rank())) continue;
+    if (order == RoleCourse::ServerOrder::kKill) {
+      process.kill();
+    } else {
+      process.signal(stop_signal_ == 0 ? SIGTERM : stop_signal_);
+    }
   }
 }
 
@@ -272,9 +326,8 @@ void HostRun::report_end() {
 
 RankFailure HostRun::describe(const RankProcess& failed, const ExitStatus& status,
                               const std::string& reason) const {
-  RankFailure failure = describe_failure(failed, status, reason, *generation_, router_);
+  RankFailure failure = describe_failure(options_, failed, status, reason, *generation_, router_);
   failure.generation = order_.generation;
-  if (is_independent()) failure.others.clear();
   return failure;
 }
 

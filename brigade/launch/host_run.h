@@ -13,13 +13,14 @@
 #include "brigade/launch/hosts.h"
 #include "brigade/launch/message.h"
 #include "brigade/launch/process_tree.h"
+#include "brigade/launch/role_course.h"
 #include "brigade/launch/stall_detector.h"
 #include "brigade/launch/status_server.h"
 
 namespace brigade::launch {
 
-/// The restarts and failures of independent processes: each one that fails is restarted alone,
-/// within the job's limits.
+/// The restarts and failures of processes of which each is restarted alone, within the job's
+/// limits: independent ones, and those with roles.
 struct IndependentResult {
   int restarts = 0;
   int membership_changes = 0;
@@ -61,7 +62,9 @@ class HostRun {
   JobStatus status() const;
 
  private:
-  bool is_independent() const { return options_.coupling == Coupling::kIndependent; }
+  bool are_restarted_alone() const {
+    return options_.coupling == Coupling::kIndependent || options_.roles;
+  }
   std::vector<SpawnOptions> plan(const StartOrder& order) const;
   /// A process that is restarted as soon as its output is passed on.
   struct Restart {
@@ -71,10 +74,14 @@ class HostRun {
   };
   void begin_sweep();
   void collect_ends();
-  void handle_independent_end(std::size_t index);
-  /// Whether an independent process that failed is restarted. Logs its failure.
+  /// Of one that is restarted alone.
+  void handle_end(std::size_t index);
+  /// Whether a process that failed is restarted alone. Logs its failure, or reports it to the
+  /// coordinator if it ends the job.
   bool is_restarted(const RankProcess& process);
+  bool may_restart(const RankProcess& process) const;
   void start_again();
+  void order_servers();
   void check_for_stalls();
   void finish();
   void report_end();
@@ -96,6 +103,8 @@ class HostRun {
   std::unique_ptr<Generation> generation_;
   std::optional<RankFailure> failure_;
   std::vector<Restart> restarts_;
+  std::optional<RoleCourse> course_;                // with roles
+  int stop_signal_ = 0;                             // the first
   bool needs_early_sweep_ = false;                  // before the end
   bool needs_sweep_ = false;                        // at the end
   std::optional<Clock::time_point> drained_until_;  // set when all have ended and are swept

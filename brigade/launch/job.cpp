@@ -2,13 +2,18 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <numeric>
 
+#include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
@@ -40,6 +45,35 @@ class LogRedirection {
   ~LogRedirection() { base::set_log_sink({}); }
   LogRedirection(const LogRedirection&) = delete;
   LogRedirection& operator=(const LogRedirection&) = delete;
+};
+
+/// A new folder for the job's parameter servers, removed with all that they left in it.
+class TemporaryServerFolder {
+ public:
+  TemporaryServerFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "brigade-ps-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) {
+      throw Error(ErrorCode::kUnavailable,
+                  base::str_cat("No folder for parameter servers can be made as ", pattern, ": ",
+                                std::strerror(errno), "; give one (--ps-folder)."));
+    }
+    path_ = pattern;
+  }
+  ~TemporaryServerFolder() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+    if (error) {
+      base::log_warning(
+          base::str_cat("The folder ", path_.string(), " was not removed: ", error.message()));
+    }
+  }
+  TemporaryServerFolder(const TemporaryServerFolder&) = delete;
+  TemporaryServerFolder& operator=(const TemporaryServerFolder&) = delete;
+
+  const io::Path& path() const { return path_; }
+
+ private:
+  io::Path path_;
 };
 
 std::string rendezvous_host(const HostOptions& hosts) {
@@ -165,7 +199,7 @@ class Job {
 
   /// The order with the addresses of its generation, whose rendezvous is opened here.
   StartOrder with_addresses(StartOrder order) {
-    if (options_.coupling == Coupling::kIndependent) return order;
+    if (options_.coupling == Coupling::kIndependent || options_.roles) return order;
     const int world_size = std::accumulate(order.processes.begin(), order.processes.end(), 0);
     order.rendezvous = rendezvous(order.generation, world_size);
     order.master = free_address(rendezvous_host(options_.hosts));
@@ -243,7 +277,7 @@ class Job {
     result_.restarts = summary.restarts + independent.restarts;
     result_.membership_changes = summary.membership_changes + independent.membership_changes;
     if (summary.reports_failure && run_->failure()) report(*run_->failure());
-    if (options_.coupling == Coupling::kIndependent) {
+    if (options_.coupling == Coupling::kIndependent || options_.roles) {
       const auto& own = independent.failures;
       result_.failures.insert(result_.failures.begin(), own.begin(), own.end());
     }
@@ -349,6 +383,13 @@ JobResult run_job(const JobOptions& options, StandardOutput& output) {
   check(options);
   JobOptions secured = options;
   if (!secured.key && secured.hosts.count == 1) secured.key = cluster::ClusterKey::generate();
+  std::optional<TemporaryServerFolder> folder;
+  if (secured.roles) {
+    if (secured.roles->folder.empty()) secured.roles->folder = folder.emplace().path();
+    if (secured.roles->cluster.is_empty()) secured.roles->cluster = make_cluster(*secured.roles);
+    for (int rank = 0; rank < secured.processes; ++rank)
+      secured.output.labels.push_back(label_of(*secured.roles, rank));
+  }
   const LogRedirection log(output);
   return Job(secured, output).run();
 }

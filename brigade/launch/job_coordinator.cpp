@@ -163,6 +163,10 @@ void JobCoordinator::after_signal() {
 void JobCoordinator::after_failure() {
   const NameFailureOrder failure = *failure_;
   const ExitKind ending = exit_kind_of(failure.status);
+  if (options_.roles) {  // its processes were restarted alone, as often as they may be
+    reports_failure_ = true;
+    return finish(failure.status.as_code());
+  }
   if (ending == ExitKind::kRestartMe)
     return resize(0, base::str_cat("Rank ", failure.rank, " saved and asked for a restart. "));
   reports_failure_ = true;

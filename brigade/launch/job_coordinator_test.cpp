@@ -142,5 +142,20 @@ TEST_F(JobCoordinatorTest, AskingForARestartIsNotAFailure) {
   EXPECT_FALSE(start.summary.reports_failure);
 }
 
+TEST_F(JobCoordinatorTest, AJobWithRolesEndsWithAProcessThatIsNotRestartedAlone) {
+  options_.roles = Roles{.servers = 1, .workers = 2};
+  begin(5);
+  next<StartOrder>();
+  end(2, {.code = 7});
+  now_ += seconds(1);
+  coordinator_->advance(now_);
+  EXPECT_EQ(next<NameFailureOrder>().rank, 2);
+  next<StopOrder>();
+  over(false);
+  const auto finish = next<FinishOrder>();
+  EXPECT_EQ(finish.exit_code, 7);
+  EXPECT_TRUE(finish.summary.reports_failure);
+}
+
 }  // namespace
 }  // namespace brigade::launch

@@ -41,7 +41,31 @@ void check_hosts(const JobOptions& options) {
                  "Independent processes need no other host: launch them on each.");
 }
 
+void check_roles(const JobOptions& options) {
+  const Roles& roles = *options.roles;
+  check_argument(roles.servers >= 1 && roles.workers >= 1,
+                 base::str_cat("A job with roles has ", roles.servers, " parameter servers and ",
+                               roles.workers, " workers; at least 1 of each."));
+  check_argument(options.processes == num_processes(roles),
+                 base::str_cat("The roles of the job are ", num_processes(roles),
+                               " processes, but it has ", options.processes, "."));
+  check_argument(options.hosts.count == 1,
+                 base::str_cat("Parameter servers and workers are launched on one host, and ",
+                               options.hosts.count,
+                               " were given. On several, start each task on its machine with its "
+                               "own TF_CONFIG: brigade ps, and the workers' program."));
+  check_argument(!options.elastic && options.coupling == Coupling::kTogether &&
+                     options.arguments_by_rank.empty(),
+                 "A job with parameter servers restarts each process alone, with the same "
+                 "arguments for all: it is neither elastic nor independent, and has no arguments "
+                 "by rank.");
+}
+
 }  // namespace
+
+std::string process_name(const JobOptions& options, int rank) {
+  return options.roles ? label_of(*options.roles, rank) : base::str_cat("rank ", rank);
+}
 
 void check_shown_ranks(const JobOptions& options, int world_size) {
   for (const int rank : options.output.ranks) {
@@ -71,6 +95,7 @@ void check(const JobOptions& options) {
         *fraction > 0.0 && *fraction <= 1.0,
         base::str_cat("The fraction of a GPU's memory is ", *fraction, "; above 0 and up to 1."));
   }
+  if (options.roles) check_roles(options);
   check_hosts(options);
   if (options.elastic) check_elastic(options);
 }

@@ -7,6 +7,7 @@
 
 #include "brigade/cluster/cluster_key.h"
 #include "brigade/launch/line_router.h"
+#include "brigade/launch/roles.h"
 
 namespace brigade::launch {
 
@@ -44,8 +45,12 @@ struct JobOptions {
   /// Additional arguments for each process of this host; empty: none. Not with `elastic`.
   std::vector<std::vector<std::string>> arguments_by_rank = {};
   Coupling coupling = Coupling::kTogether;
-  /// How often the job (or one process, if they are independent) is restarted after a failure. A
-  /// process that ended with wrong usage (2) is not restarted.
+  /// The processes are the tasks of a job with parameter servers, `num_processes(*roles)` of them,
+  /// each with its `TF_CONFIG`. One that fails is restarted alone; if it may not be, the job has
+  /// failed. Unset: processes are ranks.
+  std::optional<Roles> roles = std::nullopt;
+  /// How often the job is restarted after a failure, or its processes together, if they are
+  /// restarted alone. A process that ended with wrong usage (2) is not restarted.
   int max_restarts = 0;
   /// Lets the job continue from its last checkpoint without a lost process (killed or silent), as
   /// long as the minimum is left. SIGUSR1 to the launcher adds a process: all processes save
@@ -74,6 +79,9 @@ struct JobOptions {
   /// The executable that handles kShimCommand.
   std::string shim = "/proc/self/exe";
 };
+
+/// How messages name a process: "rank 1", or with roles "worker:1".
+std::string process_name(const JobOptions& options, int rank);
 
 /// Throws kInvalidArgument, naming the inconsistent option.
 void check(const JobOptions& options);

@@ -30,11 +30,18 @@ LineRouter::LineRouter(OutputOptions options, LineSink& sink)
                                        ", cannot be made: ", error.message()));
 }
 
+std::string LineRouter::label(int rank) const {
+  if (options_.labels.empty()) return std::to_string(rank);
+  return options_.labels.at(static_cast<std::size_t>(rank));
+}
+
 LineRouter::OfRank& LineRouter::of(int rank) {
   const auto [entry, is_new] = ranks_.try_emplace(rank);
   if (!is_new || options_.directory.empty()) return entry->second;
+  std::string stem = base::str_cat(options_.labels.empty() ? "rank_" : "", label(rank));
+  std::ranges::replace(stem, ':', '_');
   const auto open = [&](const char* end) {
-    const std::string name = (options_.directory / base::str_cat("rank_", rank, end)).string();
+    const std::string name = (options_.directory / (stem + end)).string();
     // O_NONBLOCK: the path may be a named pipe.
     base::FileDescriptor file(
         ::open(name.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
@@ -105,7 +112,7 @@ std::string LineRouter::take(int rank, OfRank& own, OpenLine& line) {
   line.text.clear();
   std::string shown;
   if (is_shown(rank)) {
-    if (options_.prefix == LinePrefix::kRank) shown = base::str_cat("[", rank, "] ");
+    if (options_.prefix == LinePrefix::kRank) shown = base::str_cat("[", label(rank), "] ");
     shown += own.last.back() + '\n';
   }
   if (own.last.size() > options_.kept_lines) own.last.pop_front();

@@ -28,7 +28,10 @@ struct OutputOptions {
   LinePrefix prefix = LinePrefix::kRank;
   /// The ranks whose lines are passed on; empty: all.
   std::vector<int> ranks = {};
-  /// Every rank's output is also written to `<directory>/rank_<r>.out` and `.err`; empty: no files.
+  /// What stands for each rank's number, by rank: "worker:1". Empty: the numbers.
+  std::vector<std::string> labels = {};
+  /// Every rank's output is also written to `<directory>/rank_<r>.out` and `.err`, with labels to
+  /// `worker_1.out`; empty: no files.
   io::Path directory = {};
   /// The number of last lines of each rank that are kept for failure reports.
   std::size_t kept_lines = 20;
@@ -91,6 +94,7 @@ class LineRouter {
     File files[2];
   };
   OfRank& of(int rank);
+  std::string label(int rank) const;
   void store(const File& file, std::string_view piece);
   void record_lost(const File& file, int error, std::size_t bytes);
   std::string take(int rank, OfRank& own, OpenLine& line);

@@ -105,6 +105,14 @@ TEST(LineRouter, WritesEachRanksOwnFilesByteForByte) {
   EXPECT_EQ(content(logs / "rank_0.err"), "oh\n");
 }
 
+TEST(LineRouter, LabelsStandForNumbersInLinesAndNamesOfFiles) {
+  const TemporaryFolder folder;
+  Routed routed({.labels = {"worker:0", "ps:0"}, .directory = folder.path()});
+  routed.router.write(1, Stream::kOutput, "a\n");
+  EXPECT_EQ(routed.output.str(), "[ps:0] a\n");
+  EXPECT_EQ(content(folder.path() / "ps_0.out"), "a\n");
+}
+
 TEST(LineRouter, ReportsAFileThatCannotBeWrittenCompletely) {
   const TemporaryFolder folder;
   std::filesystem::create_symlink("/dev/full", folder.path() / "rank_1.out");

@@ -62,6 +62,20 @@ Variables independent_environment(const RankConfig& config) {
   return variables;
 }
 
+Variables task_environment(const RankConfig& config, const std::optional<cluster::ClusterKey>& key,
+                           const Roles& roles) {
+  Variables variables = independent_environment(config);
+  const cluster::Task task = task_of(roles, config.rank);
+  variables["TF_CONFIG"] =
+      base::str_cat(R"({"cluster": )", roles.cluster.to_json(), R"(, "task": {"type": ")", task.job,
+                    R"(", "index": )", task.index, "}}");
+  if (key) variables[cluster::kKeyFileVariable] = key_descriptor_path();
+  variables[cluster::kServerFolderVariable] = std::nullopt;
+  if (is_server(roles, config.rank) && !roles.folder.empty())
+    variables[cluster::kServerFolderVariable] = roles.folder.string();
+  return variables;
+}
+
 std::string free_address(const std::string& host) {
   const base::FileDescriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "brigade/cluster/cluster_key.h"
+#include "brigade/launch/roles.h"
 
 namespace brigade::launch {
 
@@ -37,6 +38,11 @@ std::map<std::string, std::optional<std::string>> rank_environment(
 /// The variables of an independent process: only its local rank and its GPUs. Variables that would
 /// make it join other processes are removed, and so is the key.
 std::map<std::string, std::optional<std::string>> independent_environment(const RankConfig& config);
+
+/// The variables of a task of a job with roles: `TF_CONFIG`, its local rank, its GPUs, the path of
+/// the key, and for a parameter server its folder.
+std::map<std::string, std::optional<std::string>> task_environment(
+    const RankConfig& config, const std::optional<cluster::ClusterKey>& key, const Roles& roles);
 
 /// `host`, which must be this machine, with a port that was free a moment ago.
 std::string free_address(const std::string& host);

@@ -47,6 +47,18 @@ std::vector<ResourceSlice> divide_resources(const machine::Topology& topology,
   return slices;
 }
 
+std::vector<ResourceSlice> divide_resources_for(int users, const machine::Topology& topology,
+                                                const std::optional<std::vector<std::string>>& gpus,
+                                                int processes) {
+  std::vector<ResourceSlice> slices = divide_resources(topology, std::nullopt, processes);
+  if (!gpus || gpus->empty()) return slices;
+  for (int process = 0; process < processes; ++process) {
+    slices[static_cast<std::size_t>(process)].gpus =
+        process < users ? gpus_of(*gpus, process, users) : "";
+  }
+  return slices;
+}
+
 std::vector<std::string> shared_cards(const std::vector<ResourceSlice>& slices, int first_rank) {
   std::map<std::string, std::vector<std::string>> users;
   int rank = first_rank;

@@ -24,6 +24,12 @@ std::vector<ResourceSlice> divide_resources(const machine::Topology& topology,
                                             const std::optional<std::vector<std::string>>& gpus,
                                             int processes);
 
+/// As `divide_resources`, but divides the GPUs among the first `users` processes only; the others
+/// see none.
+std::vector<ResourceSlice> divide_resources_for(int users, const machine::Topology& topology,
+                                                const std::optional<std::vector<std::string>>& gpus,
+                                                int processes);
+
 /// A warning for each GPU that several processes share, naming their ranks. The first process has
 /// rank `first_rank`.
 std::vector<std::string> shared_cards(const std::vector<ResourceSlice>& slices, int first_rank = 0);

@@ -59,6 +59,13 @@ TEST(Resources, GpusAreDividedByNameOrSharedInTurn) {
   EXPECT_THAT(gpus_of(divide_resources({}, std::nullopt, 2)), ElementsAre("unset", "unset"));
 }
 
+TEST(Resources, GpusCanBeDividedAmongTheFirstProcessesOnly) {
+  EXPECT_THAT(gpus_of(divide_resources_for(2, {}, {{"4", "5", "6"}}, 4)),
+              ElementsAre("4", "5,6", "", ""));
+  EXPECT_THAT(gpus_of(divide_resources_for(1, {}, std::nullopt, 2)), ElementsAre("unset", "unset"));
+  EXPECT_THAT(cores_of(divide_resources_for(1, six_threads(), {}, 7)), testing::Each(""));
+}
+
 TEST(Resources, ASharedCardIsNamedWithItsUsers) {
   EXPECT_THAT(shared_cards(divide_resources({}, {{"4", "5"}}, 3)),
               ElementsAre(HasSubstr("GPU 4 is shared by the processes 0, 2")));

@@ -17,6 +17,13 @@ std::vector<std::string> command_of(const JobOptions& options, const RankConfig&
   return expand_placeholders(words, config.rank, config.world_size);
 }
 
+std::map<std::string, std::optional<std::string>> environment_of(const JobOptions& options,
+                                                                 const RankConfig& config) {
+  if (options.coupling == Coupling::kIndependent) return independent_environment(config);
+  if (options.roles) return task_environment(config, options.key, *options.roles);
+  return rank_environment(config, options.key);
+}
+
 /// NCCL listens on any interface without encryption; a job on one host keeps it to loopback.
 std::optional<std::string> nccl_interface(const JobOptions& options) {
   if (options.hosts.count > 1 || base::environment("NCCL_SOCKET_IFNAME")) return std::nullopt;
@@ -43,9 +50,7 @@ std::vector<SpawnOptions> plan_start(const JobOptions& options, const Generation
                             .nccl_interface = nccl_interface(options),
                             .gpu_memory_fraction = options.gpu_memory_fraction};
     plan.push_back({.command = command_of(options, config),
-                    .environment = options.coupling == Coupling::kIndependent
-                                       ? independent_environment(config)
-                                       : rank_environment(config, options.key),
+                    .environment = environment_of(options, config),
                     .key = options.coupling == Coupling::kIndependent ? std::nullopt : options.key,
                     .cores = slice.cores,
                     .shim = options.shim});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "brigade/base/error.h"
+#include "brigade/cluster/resolver.h"
 
 namespace brigade::launch {
 namespace {
@@ -34,6 +35,30 @@ TEST(StartPlan, IndependentProcessesGetNoKey) {
   const auto plan = plan_start(options, {}, {{}});
   EXPECT_FALSE(plan[0].key);
   EXPECT_EQ(plan[0].environment.at("BRIGADE_CLUSTER_KEY"), std::nullopt);
+}
+
+TEST(StartPlan, ATaskHasItsTfConfigAndOnlyAServerTheFolder) {
+  const cluster::ClusterSpec cluster(std::map<std::string, std::vector<std::string>>{
+      {"ps", {"127.0.0.1:1"}}, {"worker", {"127.0.0.1:2"}}});
+  const JobOptions options{.command = {"train"},
+                           .processes = 2,
+                           .roles = Roles{.folder = "/ps", .cluster = cluster},
+                           .key = cluster::ClusterKey::generate()};
+  const auto plan = plan_start(options, {}, {{}, {}});
+  ASSERT_EQ(plan.size(), 2u);
+  for (const SpawnOptions& each : plan) {
+    EXPECT_TRUE(each.key);
+    EXPECT_EQ(each.environment.at("BRIGADE_CLUSTER_KEY_FILE"), "/proc/self/fd/19");
+    EXPECT_EQ(each.environment.at("RANK"), std::nullopt);
+  }
+  EXPECT_EQ(plan[0].environment.at("BRIGADE_SERVER_FOLDER"), std::nullopt);
+  EXPECT_EQ(plan[1].environment.at("BRIGADE_SERVER_FOLDER"), "/ps");
+  const auto config = cluster::resolve_cluster([&](const std::string& name) {
+    const auto found = plan[1].environment.find(name);
+    return found == plan[1].environment.end() ? std::nullopt : found->second;
+  });
+  EXPECT_EQ(config.task, (cluster::Task{"ps", 0}));
+  EXPECT_EQ(config.cluster, cluster);
 }
 
 TEST(StartPlan, RanksOfALaterHostFollowThoseOfTheEarlier) {
@@ -72,6 +97,22 @@ TEST(JobOptions, InconsistentOptionsAreNamed) {
   expect_refused({.command = command, .status_port = 70'000}, "70000");
   expect_refused({.command = command, .gpu_memory_fraction = 0.0}, "0; above 0");
   expect_refused({.command = command, .gpu_memory_fraction = 1.5}, "1.5");
+}
+
+TEST(JobOptions, InconsistentRolesAreNamed) {
+  const std::vector<std::string> command = {"true"};
+  const Roles roles{.servers = 1, .workers = 2};
+  EXPECT_NO_THROW(check({.command = command, .processes = 3, .roles = roles}));
+  expect_refused({.command = command, .processes = 2, .roles = roles}, "are 3 processes");
+  expect_refused({.command = command, .roles = Roles{.servers = 0}}, "0 parameter servers");
+  expect_refused({.command = command,
+                  .processes = 3,
+                  .hosts = {.count = 2, .rendezvous = "a:1"},
+                  .roles = roles},
+                 "TF_CONFIG");
+  expect_refused(
+      {.command = command, .processes = 3, .coupling = Coupling::kIndependent, .roles = roles},
+      "neither elastic nor independent");
 }
 
 TEST(JobOptions, InconsistentHostsAreNamed) {
