@@ -315,8 +315,7 @@ JobConfig ServerCore::Impl::job() const {
 }
 
 void ServerCore::Impl::check_exchange(const ExchangeRequest& request) const {
-  const JobConfig config = job();
-  const bool is_sync = config.mode == UpdateMode::kSync;
+  const bool is_sync = job().mode == UpdateMode::kSync;
   check_argument(is_sync || !request.decision,
                  "A decision of a step comes to a server whose job is not synchronous.");
   if (!request.push) return;
@@ -325,11 +324,6 @@ void ServerCore::Impl::check_exchange(const ExchangeRequest& request) const {
                  is_sync ? "In synchronous training a push names the token for which its gradients "
                            "were computed."
                          : "A push names a token, and the job is not synchronous.");
-  if (!token) return;
-  const int quota = coordination::StepDecider(config.sync).quota();
-  check_argument(token->step >= 0 && token->index >= 0 && token->index < quota,
-                 base::str_cat("A push is gradient ", token->index, " of step ", token->step,
-                               ": a worker computes ", quota, " for a step, counted from 0."));
 }
 
 /// Applies a decision that a caller has from the coordinator.
@@ -349,10 +343,6 @@ PushVerdict ServerCore::Impl::take(const Caller& from, const Push& push, Time de
       .worker = from.rank, .incarnation = from.holder.number, .number = push.number};
   PushVerdict verdict = PushVerdict::kApply;
   if (push.token) {
-    check_state(
-        push.token->step <= store_.step(),
-        base::str_cat("A push is for step ", push.token->step, ", and the server is at step ",
-                      store_.step(), ": the decisions before it come first."));
     verdict = store_.offer(id, push.token->step, push.token->index, push.gradients, deadline);
     if (verdict == PushVerdict::kApply) count_offer(from, *push.token);
   } else {
