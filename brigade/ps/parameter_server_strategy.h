@@ -10,11 +10,11 @@
 #include "brigade/cluster/cluster_config.h"
 #include "brigade/cluster/cluster_key.h"
 #include "brigade/concurrency/cancel_token.h"
-#include "brigade/device/device_functions.h"
 #include "brigade/device/placement.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/ps/parameter_client.h"
 #include "brigade/ps/parameter_service.h"
+#include "brigade/ps/server_placement.h"
 
 namespace brigade::ps {
 
@@ -36,9 +36,9 @@ struct ParameterServerOptions {
   /// others, each weighted by 1 / (workers - backup_workers), so their batches should be equally
   /// large.
   int backup_workers = 0;
-  /// Chooses the server of each trainable variable; must be the same in all workers. Unset: round
-  /// robin, in the order of creation.
-  device::PlacementStrategy ps_strategy = {};
+  /// Assigns the optimizer's variables to the servers; must be the same in all workers. Another:
+  /// `greedy_by_bytes`.
+  ServerPlacement ps_strategy = device::round_robin_strategy;
   /// A wait for a replica of the same process fails, naming the replica, after this time; with
   /// several replicas also the wait of kSync for the other workers.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);

@@ -32,23 +32,13 @@ std::vector<c10::Device> devices_of_replicas(const optim::OptimizerState& state)
 }
 
 std::vector<PlacedVariable> placement_of(const optim::OptimizerState& state, int servers,
-                                         device::PlacementStrategy ps_strategy) {
-  if (!ps_strategy) ps_strategy = device::round_robin_strategy(servers);
-  std::vector<PlacedVariable> placement;
+                                         const ServerPlacement& ps_strategy) {
+  std::vector<VariableSize> sizes;
   for (const Variable& variable : state.variables()) {
-    const int server =
-        ps_strategy({.name = variable.name(),
-                     .kind = device::PlacedKind::kVariable,
+    sizes.push_back({.name = variable.name(),
                      .bytes = static_cast<std::int64_t>(variable.component(0).nbytes())});
-    if (server < 0 || server >= servers) {
-      throw Error(
-          ErrorCode::kOutOfRange,
-          base::str_cat("ps_strategy placed variable ", base::quoted(variable.name()),
-                        " on server ", server, ", and the servers are 0 to ", servers - 1, "."));
-    }
-    placement.push_back({.name = variable.name(), .server = server});
   }
-  return placement;
+  return place_variables(sizes, servers, ps_strategy);
 }
 
 /// In this process's memory on the CPU, not shared with the variable.

@@ -2,10 +2,10 @@
 
 #include <memory>
 
-#include "brigade/device/device_functions.h"
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/ps/parameter_client.h"
 #include "brigade/ps/parameter_service.h"
+#include "brigade/ps/server_placement.h"
 
 namespace brigade::ps {
 
@@ -13,9 +13,8 @@ struct RemoteSynchronizerOptions {
   JobConfig job = {};
   /// Whether this worker creates, initializes and configures the variables.
   bool is_chief = true;
-  /// Chooses the server of each variable, called in the optimizer's order; the same in all workers.
-  /// Unset: round robin.
-  device::PlacementStrategy ps_strategy = {};
+  /// Assigns the optimizer's variables to the servers; must be the same in all workers.
+  ServerPlacement ps_strategy = device::round_robin_strategy;
 };
 
 /// Gradients are pushed to parameter servers, which update the variables; this process has a copy

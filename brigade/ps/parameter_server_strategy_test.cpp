@@ -1,0 +1,638 @@
+#include "brigade/ps/parameter_server_strategy.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <gtest/gtest.h>
+#include <torch/nn/module.h>
+
+#include <array>
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "brigade/base/strings.h"
+#include "brigade/distribute/strategies/one_device_strategy.h"
+#include "brigade/distribute/testing/worker_threads.h"
+#include "brigade/optim/adam.h"
+#include "brigade/optim/sgd.h"
+#include "brigade/ps/testing/local_service.h"
+
+namespace brigade::ps {
+namespace {
+
+using distribute::cpus;
+using distribute::error_from;
+using distribute::mentions;
+using distribute::ReplicaContext;
+using distribute::Strategy;
+
+constexpr std::int64_t kFeatures = 8;
+constexpr std::int64_t kExamples = 8;
+
+at::Tensor waves(std::int64_t rows, std::int64_t columns, double shift) {
+  return at::arange(rows * columns, at::kFloat).mul(0.37).add(shift).sin().view({rows, columns});
+}
+
+/// Two layers, and a parameter that no loss depends on.
+struct SmallNet : torch::nn::Module {
+  explicit SmallNet(std::int64_t hidden) {
+    first = register_parameter("first", waves(kFeatures, hidden, 0.1).mul(0.3));
+    shift = register_parameter("shift", waves(1, hidden, 0.2).mul(0.1));
+    second = register_parameter("second", waves(hidden, 16, 0.3).mul(0.3));
+    unused = register_parameter("unused", waves(1, 16, 0.4));
+  }
+  at::Tensor forward(const at::Tensor& x) const { return x.mm(first).add(shift).tanh().mm(second); }
+  at::Tensor first, shift, second, unused;
+};
+
+/// One value per example: how far the model is from a fixed linear function.
+at::Tensor loss_of(const SmallNet& model, std::int64_t step, int part) {
+  const at::Tensor x = waves(kExamples, kFeatures, 1.7 * static_cast<double>(step) + 0.9 * part);
+  const at::Tensor y = x.mm(waves(kFeatures, 16, 0.5).mul(0.5));
+  return (model.forward(x) - y).square().mean(1);
+}
+
+struct Plan {
+  optim::UpdateRulePtr rule = optim::Adam{.learning_rate = 1e-2}.rule();
+  distribute::OptimizerOptions optimizer = {};
+  std::int64_t steps = 6;
+  std::int64_t hidden = 13;  ///< 16: every variable fills whole vectors of the kernels
+  bool aggregates = false;   ///< sums the gradients, and applies the sums
+  /// Called before each step.
+  std::function<void(std::int64_t step, const distribute::Optimizer&)> before_step = {};
+};
+
+using Weights = std::map<std::string, at::Tensor>;
+
+Weights weights_of(const std::vector<variables::Variable>& variables) {
+  Weights weights;
+  for (const variables::Variable& each : variables) weights[each.name()] = each.read().clone();
+  return weights;
+}
+
+void expect_equal_bits(const Weights& some, const Weights& others, const std::string& where) {
+  ASSERT_EQ(some.size(), others.size()) << where;
+  for (const auto& [name, value] : some)
+    EXPECT_TRUE(value.equal(others.at(name))) << name << ": " << where;
+}
+
+/// A model under a strategy. Each replica of each worker has its own data.
+class Training {
+ public:
+  Training(Strategy& strategy, const Plan& plan)
+      : strategy_(strategy),
+        plan_(plan),
+        model_(strategy.create<SmallNet>(plan.hidden)),
+        optimizer_(strategy.make_optimizer(model_.variables(), plan.rule, plan.optimizer)) {}
+
+  void step(std::int64_t number) {
+    strategy_.run([&](ReplicaContext& context) {
+      const int part = strategy_.worker_index() * strategy_.num_local_replicas() + context.local_id;
+      const at::Tensor loss = loss_of(model_.local(), number, part);
+      if (!plan_.aggregates) return optimizer_.minimize(loss);
+      optimizer_.apply_gradients(optimizer_.aggregate(optimizer_.compute_gradients(loss)));
+    });
+  }
+  void steps(std::int64_t first, std::int64_t last) {
+    for (std::int64_t number = first; number < last; ++number) {
+      if (plan_.before_step) plan_.before_step(number, optimizer_);
+      step(number);
+    }
+  }
+
+  const std::vector<variables::Variable>& variables() const { return model_.variables(); }
+  const distribute::Optimizer& optimizer() const { return optimizer_; }
+  Weights weights() const { return weights_of(variables()); }
+
+ private:
+  Strategy& strategy_;
+  const Plan plan_;
+  distribute::Replicated<SmallNet> model_;
+  distribute::Optimizer optimizer_;
+};
+
+Weights trained_by(Strategy& strategy, const Plan& plan) {
+  Training training(strategy, plan);
+  training.steps(0, plan.steps);
+  training.optimizer().flush();
+  return training.weights();
+}
+
+Weights on_one_device(const Plan& plan) {
+  distribute::OneDeviceStrategy strategy("cpu:0");
+  return trained_by(strategy, plan);
+}
+
+/// The end of a worker that does not say goodbye.
+struct Killed : std::exception {};
+
+cluster::ClusterSpec cluster_of(int servers, int workers) {
+  int port = 1000;  // nobody listens there
+  std::map<std::string, std::vector<std::string>> jobs;
+  for (int i = 0; i < servers; ++i) jobs["ps"].push_back(base::str_cat("127.0.0.1:", port++));
+  for (int i = 0; i < workers; ++i) jobs["worker"].push_back(base::str_cat("127.0.0.1:", port++));
+  return cluster::ClusterSpec(jobs);
+}
+
+cluster::ClusterConfig config_of(const cluster::ClusterSpec& spec, int worker) {
+  return {.cluster = spec,
+          .task = {.job = "worker", .index = worker},
+          .rank = worker,
+          .world_size = static_cast<int>(spec.training_tasks().size()),
+          .source = "this test"};
+}
+
+/// A job whose workers are threads, and whose servers are in this process.
+class JobOfThreads {
+ public:
+  JobOfThreads(int servers, int workers)
+      : spec_(cluster_of(servers, workers)),
+        servers_({.servers = servers, .tasks = spec_.training_tasks()}) {}
+
+  testing::LocalServers& servers() { return servers_; }
+  int workers() const { return static_cast<int>(spec_.training_tasks().size()); }
+  std::int64_t step() { return servers_[0].core().status().step; }
+
+  std::unique_ptr<ParameterServerStrategy> join(int worker, ParameterServerOptions options = {}) {
+    if (options.devices.empty()) options.devices = {"cpu:0"};
+    options.allow_oversubscription = true;
+    options.timeout = std::chrono::seconds(60);
+    options.server_timeout = std::chrono::seconds(60);
+    options.cancel = cancel_;
+    return std::make_unique<ParameterServerStrategy>(config_of(spec_, worker), servers_.connect(),
+                                                     options);
+  }
+
+  /// Calls `work` in a thread of each worker. If one throws, the others are cancelled, and the
+  /// error is thrown; Killed ends its worker alone.
+  void run(const ParameterServerOptions& options,
+           const std::function<void(ParameterServerStrategy&)>& work) {
+    std::mutex mutex;  // guards `first`
+    std::exception_ptr first;
+    std::vector<std::thread> threads;
+    for (int worker = 0; worker < workers(); ++worker) {
+      threads.emplace_back([&, worker] {
+        try {
+          const auto strategy = join(worker, options);
+          work(*strategy);
+        } catch (const Killed&) {
+        } catch (...) {
+          const std::lock_guard lock(mutex);
+          if (!first) first = std::current_exception();
+          cancel_.cancel();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    if (first) std::rethrow_exception(first);
+  }
+
+ private:
+  const cluster::ClusterSpec spec_;
+  testing::LocalServers servers_;
+  const concurrency::CancelToken cancel_;
+};
+
+const std::vector<std::pair<std::string, optim::UpdateRulePtr>>& rules() {
+  static const std::vector<std::pair<std::string, optim::UpdateRulePtr>> all = {
+      {"SGD", optim::Sgd{.learning_rate = 0.05}.rule()},
+      {"momentum", optim::Sgd{.learning_rate = 0.05, .momentum = 0.9}.rule()},
+      {"Adam", optim::Adam{.learning_rate = 1e-2, .weight_decay = 0.01}.rule()}};
+  return all;
+}
+
+TEST(ParameterServerStrategy, OneWorkerGivesTheBitsOfOneDevice) {
+  for (const auto& [name, rule] : rules()) {
+    const Plan plan{.rule = rule};
+    const Weights expected = on_one_device(plan);
+    for (const int servers : {1, 2, 3}) {
+      JobOfThreads job(servers, 1);
+      const auto strategy = job.join(0);
+      expect_equal_bits(trained_by(*strategy, plan), expected,
+                        base::str_cat(name, ", ", servers, " servers"));
+      EXPECT_EQ(job.step(), plan.steps);
+      EXPECT_EQ(strategy->global_step(), plan.steps);
+    }
+  }
+}
+
+TEST(ParameterServerStrategy, EachModeGivesOneWorkerTheSameBits) {
+  const Plan plan;
+  const Weights expected = on_one_device(plan);
+  for (const UpdateMode mode : {UpdateMode::kAsync, UpdateMode::kBounded, UpdateMode::kSync}) {
+    JobOfThreads job(2, 1);
+    const auto strategy = job.join(0, {.mode = mode});
+    expect_equal_bits(trained_by(*strategy, plan), expected,
+                      base::str_cat("mode ", static_cast<int>(mode)));
+  }
+}
+
+TEST(ParameterServerStrategy, ReplicasOfAWorkerGiveTheBitsOfMirrored) {
+  for (const bool aggregates : {false, true}) {
+    const Plan plan{.hidden = 16, .aggregates = aggregates};
+    distribute::MirroredStrategy mirrored(cpus(2));
+    const Weights expected = trained_by(mirrored, plan);
+    JobOfThreads job(2, 1);
+    const auto strategy = job.join(0, {.devices = cpus(2).devices});
+    EXPECT_EQ(strategy->num_replicas_in_sync(), 2);
+    expect_equal_bits(trained_by(*strategy, plan), expected, aggregates ? "sums" : "gradients");
+    EXPECT_EQ(job.step(), plan.steps);
+  }
+}
+
+/// The weights with which every worker of a synchronous job ends; they must be equal.
+Weights trained_in_sync(int servers, int workers, const Plan& plan) {
+  JobOfThreads job(servers, workers);
+  std::mutex mutex;
+  std::map<int, Weights> all;
+  job.run({.mode = UpdateMode::kSync}, [&](ParameterServerStrategy& strategy) {
+    Weights weights = trained_by(strategy, plan);
+    const std::lock_guard lock(mutex);
+    all[strategy.worker_index()] = std::move(weights);
+  });
+  EXPECT_EQ(job.step(), plan.steps);
+  for (const auto& [worker, weights] : all)
+    expect_equal_bits(weights, all[0], base::str_cat("worker ", worker));
+  return all[0];
+}
+
+Weights on_mirrored_workers(int workers, const Plan& plan) {
+  Weights chiefs;
+  distribute::run_workers(std::vector<int>(static_cast<std::size_t>(workers), 1),
+                          [&](distribute::MultiWorkerMirroredStrategy& strategy) {
+                            Weights weights = trained_by(strategy, plan);
+                            if (strategy.is_chief()) chiefs = std::move(weights);
+                          });
+  return chiefs;
+}
+
+TEST(ParameterServerStrategy, SynchronousWorkersGiveTheBitsOfMultiWorkerMirrored) {
+  for (const int workers : {2, 3}) {
+    const Plan plan{.hidden = 16};
+    const Weights expected = on_mirrored_workers(workers, plan);
+    for (const int servers : {1, 2, 3}) {
+      expect_equal_bits(trained_in_sync(servers, workers, plan), expected,
+                        base::str_cat(workers, " workers, ", servers, " servers"));
+    }
+  }
+}
+
+TEST(ParameterServerStrategy, BackupWorkersEndWithTheOthersWeights) {
+  constexpr std::int64_t kLastStep = 10;
+  JobOfThreads job(2, 3);
+  std::mutex mutex;
+  std::map<int, Weights> all;
+  job.run({.mode = UpdateMode::kSync, .backup_workers = 1}, [&](ParameterServerStrategy& strategy) {
+    Training training(strategy, {});
+    for (std::int64_t number = 0; *strategy.global_step() < kLastStep; ++number)
+      training.step(number);
+    const std::lock_guard lock(mutex);
+    all[strategy.worker_index()] = training.weights();
+  });
+  EXPECT_EQ(job.step(), kLastStep);
+  ASSERT_EQ(all.size(), 3u);
+  for (const auto& [worker, weights] : all)
+    expect_equal_bits(weights, all[0], base::str_cat("worker ", worker));
+}
+
+TEST(ParameterServerStrategy, NoWorkerIsFurtherAheadThanTheBound) {
+  constexpr std::int64_t kStaleness = 1;
+  JobOfThreads job(2, 3);
+  std::array<std::atomic<std::int64_t>, 3> done = {};
+  job.run({.mode = UpdateMode::kBounded, .staleness = kStaleness},
+          [&](ParameterServerStrategy& strategy) {
+            const auto self = static_cast<std::size_t>(strategy.worker_index());
+            Training training(strategy, {});
+            for (std::int64_t number = 0; number < 20; ++number) {
+              strategy.run([&] {
+                for (const auto& other : done) EXPECT_LE(number - other, kStaleness);
+              });
+              training.step(number);
+              ++done[self];
+            }
+          });
+  EXPECT_EQ(job.step(), 60);
+}
+
+TEST(ParameterServerStrategy, AsynchronousWorkersConverge) {
+  JobOfThreads job(2, 4);
+  std::mutex mutex;
+  std::vector<double> losses;
+  const Plan plan{.rule = optim::Sgd{.learning_rate = 0.05, .momentum = 0.5}.rule(), .hidden = 32};
+  job.run({}, [&](ParameterServerStrategy& strategy) {
+    Training training(strategy, plan);
+    training.steps(0, 300);
+    const SmallNet model(plan.hidden);
+    const at::NoGradGuard no_grad;
+    const double initial = loss_of(model, 1, 0).mean().item<double>();
+    for (const auto& [name, value] : training.weights())
+      model.named_parameters()[name].copy_(value);
+    const double last = loss_of(model, 1, 0).mean().item<double>();
+    const std::lock_guard lock(mutex);
+    losses.push_back(last / initial);
+  });
+  ASSERT_EQ(losses.size(), 4u);
+  for (const double loss : losses) EXPECT_LT(loss, 0.1);
+  EXPECT_EQ(job.step(), 1200);
+}
+
+TEST(ParameterServerStrategy, WorkersBeginWithTheChiefsValuesAndEndWithTheSameOnes) {
+  JobOfThreads job(2, 2);
+  std::mutex mutex;
+  std::map<int, Weights> all;
+  job.run({}, [&](ParameterServerStrategy& strategy) {
+    Training training(strategy, {});
+    if (strategy.is_chief()) {
+      for (const auto& variable : training.variables()) variable.assign(variable.read() + 1);
+    }
+    strategy.store_state();  // the other waits here until the chief's first run
+    if (strategy.is_chief()) strategy.run([] {});
+    const std::lock_guard lock(mutex);
+    all[strategy.worker_index()] = training.weights();
+  });
+  expect_equal_bits(all[1], all[0], "worker 1");
+  EXPECT_TRUE(all[1].at("unused").equal(SmallNet(13).unused.detach() + 1));
+}
+
+TEST(ParameterServerStrategy, ARestartOfServersChangesNoBit) {
+  Plan plan;
+  const Weights expected = on_one_device(plan);
+  JobOfThreads job(2, 1);
+  plan.before_step = [&](std::int64_t step, const distribute::Optimizer&) {
+    if (step == 2) job.servers()[0].restart();
+    if (step == 3) job.servers()[1].lose_replies(testing::ServiceCall::kExchange);
+    if (step == 4) {
+      job.servers()[1].restart();
+      job.servers()[0].restart();
+    }
+  };
+  const auto strategy = job.join(0);
+  expect_equal_bits(trained_by(*strategy, plan), expected, "with restarts");
+  EXPECT_EQ(job.step(), plan.steps);
+}
+
+TEST(ParameterServerStrategy, ARestartOfServersChangesNoBitOfSynchronousTraining) {
+  const Plan plan;
+  const Weights expected = trained_in_sync(2, 2, plan);
+  JobOfThreads job(2, 2);
+  std::mutex mutex;
+  std::map<int, Weights> all;
+  job.run({.mode = UpdateMode::kSync}, [&](ParameterServerStrategy& strategy) {
+    Plan own = plan;
+    own.before_step = [&](std::int64_t step, const distribute::Optimizer&) {
+      if (strategy.is_chief() && (step == 2 || step == 4))
+        job.servers()[static_cast<int>(step / 2) - 1].restart();
+    };
+    Weights weights = trained_by(strategy, own);
+    const std::lock_guard lock(mutex);
+    all[strategy.worker_index()] = std::move(weights);
+  });
+  for (const auto& [worker, weights] : all)
+    expect_equal_bits(weights, expected, base::str_cat("worker ", worker));
+}
+
+TEST(ParameterServerStrategy, AKilledWorkerStopsNobodyAndItsSuccessorJoins) {
+  JobOfThreads job(2, 3);
+  job.run({}, [&](ParameterServerStrategy& strategy) {
+    Training training(strategy, {});
+    training.steps(0, 3);
+    if (strategy.worker_index() == 2) throw Killed();
+    training.steps(3, 12);
+  });
+  EXPECT_EQ(job.step(), 27);
+  const auto successor = job.join(2);
+  Training training(*successor, {});
+  training.steps(3, 5);
+  EXPECT_EQ(successor->global_step(), 29);
+}
+
+TEST(ParameterServerStrategy, ARestartedChiefContinuesWithTheServersValues) {
+  const Plan plan{.steps = 10};
+  const Weights expected = on_one_device(plan);
+  JobOfThreads job(2, 1);
+  job.run({}, [&](ParameterServerStrategy& strategy) {
+    Training(strategy, plan).steps(0, 6);
+    throw Killed();
+  });
+  const auto successor = job.join(0);
+  Training training(*successor, plan);
+  EXPECT_EQ(successor->global_step(), 6);
+  successor->set_global_step(4);  // as after a restore of an older checkpoint
+  successor->store_state();
+  EXPECT_EQ(successor->global_step(), 6);
+  training.steps(6, plan.steps);
+  expect_equal_bits(training.weights(), expected, "after a restart of the chief");
+}
+
+TEST(ParameterServerStrategy, AWorkerThatWasReplacedEnds) {
+  JobOfThreads job(1, 1);
+  const auto old = job.join(0);
+  Training training(*old, {});
+  training.steps(0, 2);
+  const auto successor = job.join(0);
+  Training continued(*successor, {});
+  continued.steps(2, 3);
+  EXPECT_EQ(error_from([&] { training.step(2); }).code(), ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(job.step(), 3);
+}
+
+/// What a checkpoint has of a training.
+struct SavedTraining {
+  Weights weights;
+  optim::SavedOptimizer optimizer;
+  std::int64_t step = 0;
+};
+
+SavedTraining save(const ParameterServerStrategy& strategy, const Training& training) {
+  strategy.fetch_state();
+  SavedTraining saved{.weights = training.weights(),
+                      .optimizer = training.optimizer().state().save("adam"),
+                      .step = *strategy.global_step()};
+  for (auto& [name, slot] : saved.optimizer.slots) slot = slot.clone();
+  return saved;
+}
+
+void restore(Strategy& strategy, const Training& training, const SavedTraining& saved) {
+  for (const auto& variable : training.variables())
+    variable.assign(saved.weights.at(variable.name()));
+  training.optimizer().restore("adam", saved.optimizer);
+  strategy.set_global_step(saved.step);
+  strategy.store_state();
+}
+
+TEST(ParameterServerStrategy, WhatTheChiefSavesContinuesAnywhere) {
+  Plan plan{.steps = 10};
+  plan.before_step = [](std::int64_t step, const distribute::Optimizer& optimizer) {
+    if (step == 3) optimizer.set_learning_rate(5e-3);
+  };
+  const Weights expected = on_one_device(plan);
+  JobOfThreads job(2, 1);
+  const auto first = job.join(0);
+  Training training(*first, plan);
+  training.steps(0, 5);
+  const SavedTraining saved = save(*first, training);
+  EXPECT_EQ(saved.step, 5);
+
+  distribute::OneDeviceStrategy one("cpu:0");
+  Training on_one(one, plan);
+  restore(one, on_one, saved);
+  on_one.steps(5, plan.steps);
+  expect_equal_bits(on_one.weights(), expected, "on one device");
+
+  JobOfThreads other(3, 1);
+  const auto second = other.join(0);
+  Training on_three(*second, plan);
+  restore(*second, on_three, saved);
+  on_three.steps(5, plan.steps);
+  expect_equal_bits(on_three.weights(), expected, "on three servers");
+  EXPECT_EQ(second->global_step(), plan.steps);
+  EXPECT_EQ(other.step(), plan.steps);
+}
+
+TEST(ParameterServerStrategy, ParameterGroupsAndFrozenVariablesAreAsOnOneDevice) {
+  Plan plan{.rule = optim::Sgd{.learning_rate = 0.05, .weight_decay = 0.1}.rule()};
+  plan.optimizer.groups = {{.names = {"first"}, .learning_rate = 0.2, .weight_decay = 0.0},
+                           {.names = {"shift"}, .frozen = true}};
+  plan.before_step = [](std::int64_t step, const distribute::Optimizer& optimizer) {
+    if (step == 2) optimizer.set_learning_rate(0.01);
+  };
+  const Weights expected = on_one_device(plan);
+  JobOfThreads job(2, 1);
+  const auto strategy = job.join(0);
+  const Weights weights = trained_by(*strategy, plan);
+  expect_equal_bits(weights, expected, "groups");
+  EXPECT_TRUE(weights.at("shift").equal(SmallNet(plan.hidden).shift.detach()));
+}
+
+TEST(ParameterServerStrategy, AccumulationIsLocalAndAnIncompleteGroupIsFlushed) {
+  Plan plan{.steps = 5};
+  plan.optimizer.accumulate = 2;
+  const Weights expected = on_one_device(plan);
+  for (const UpdateMode mode : {UpdateMode::kAsync, UpdateMode::kSync}) {
+    JobOfThreads job(2, 1);
+    const auto strategy = job.join(0, {.mode = mode});
+    expect_equal_bits(trained_by(*strategy, plan), expected, "accumulated");
+    EXPECT_EQ(job.step(), 3);
+  }
+}
+
+TEST(ParameterServerStrategy, FailedStepsPushNothing) {
+  const Plan plan;
+  const Weights expected = on_one_device(plan);
+  JobOfThreads job(2, 1);
+  const auto strategy = job.join(0, {.mode = UpdateMode::kSync});
+  Training training(*strategy, plan);
+  training.steps(0, 3);
+  EXPECT_THROW(strategy->run([] { throw std::runtime_error("a user's error"); }),
+               std::runtime_error);
+  training.steps(3, plan.steps);
+  expect_equal_bits(training.weights(), expected, "after an error");
+}
+
+TEST(ParameterServerStrategy, WorkersHaveIndicesAndTheirOwnReplicas) {
+  JobOfThreads job(1, 3);
+  const auto strategy = job.join(2);
+  EXPECT_EQ(strategy->name(), "parameter_server");
+  EXPECT_EQ(strategy->num_workers(), 3);
+  EXPECT_EQ(strategy->worker_index(), 2);
+  EXPECT_FALSE(strategy->is_chief());
+  EXPECT_EQ(strategy->workers(), nullptr);
+  EXPECT_EQ(strategy->num_replicas_in_sync(), 1);
+}
+
+TEST(ParameterServerStrategy, ASecondOptimizerIsRefused) {
+  JobOfThreads job(1, 1);
+  const auto strategy = job.join(0);
+  Training training(*strategy, {});
+  const Error error =
+      error_from([&] { strategy->make_optimizer(training.variables(), optim::Sgd{}.rule(), {}); });
+  EXPECT_EQ(error.code(), ErrorCode::kUnimplemented);
+  EXPECT_TRUE(mentions(error, "groups")) << error.what();
+  EXPECT_NO_THROW(training.steps(0, 1));
+}
+
+TEST(ParameterServerStrategy, AWorkerWithAnotherModelIsRefusedNamingTheVariable) {
+  JobOfThreads job(1, 2);
+  const auto chief = job.join(0);
+  Training training(*chief, {});
+  training.steps(0, 1);
+  const auto worker = job.join(1);
+  Training other(*worker, {.hidden = 12});
+  const Error error = error_from([&] { other.step(0); });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(mentions(error, "first")) << error.what();
+  EXPECT_EQ(job.step(), 1);
+}
+
+TEST(ParameterServerStrategy, AWorkerInAnotherModeIsRefused) {
+  JobOfThreads job(1, 2);
+  const auto chief = job.join(0);
+  Training training(*chief, {});
+  training.steps(0, 1);
+  const auto worker = job.join(1, {.mode = UpdateMode::kSync});
+  Training other(*worker, {});
+  EXPECT_EQ(error_from([&] { other.step(0); }).code(), ErrorCode::kFailedPrecondition);
+}
+
+Error refusal(const cluster::ClusterConfig& cluster, const ParameterServerOptions& options = {}) {
+  return error_from([&] { const ParameterServerStrategy strategy(cluster, options); });
+}
+
+TEST(ParameterServerStrategy, OtherTasksAreToldWhatRunsThere) {
+  cluster::ClusterConfig server = config_of(cluster_of(1, 2), 0);
+  server.task = {.job = "ps", .index = 0};
+  server.rank = -1;
+  const Error of_server = refusal(server);
+  EXPECT_EQ(of_server.code(), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(mentions(of_server, "Server")) << of_server.what();
+  EXPECT_TRUE(mentions(of_server, "brigade ps")) << of_server.what();
+
+  server.task = {.job = "evaluator", .index = 0};
+  const Error of_evaluator = refusal(server);
+  EXPECT_EQ(of_evaluator.code(), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(mentions(of_evaluator, "checkpoints")) << of_evaluator.what();
+}
+
+TEST(ParameterServerStrategy, AClusterWithoutServersIsRefused) {
+  const cluster::ClusterSpec spec(
+      std::map<std::string, std::vector<std::string>>{{"worker", {"127.0.0.1:1000"}}});
+  const Error error = refusal(config_of(spec, 0));
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(mentions(error, "\"ps\"")) << error.what();
+  EXPECT_TRUE(mentions(error, "this test")) << error.what();
+}
+
+TEST(ParameterServerStrategy, OptionsThatDoNotSuitTheModeAreRefused) {
+  JobOfThreads job(1, 2);
+  const std::vector<std::pair<ParameterServerOptions, std::string>> cases = {
+      {{.mode = UpdateMode::kAsync, .staleness = 1}, "staleness is 1"},
+      {{.mode = UpdateMode::kBounded, .staleness = -1}, "staleness is -1"},
+      {{.mode = UpdateMode::kAsync, .backup_workers = 1}, "backup_workers is 1"},
+      {{.mode = UpdateMode::kSync, .backup_workers = -1}, "backup_workers is -1"},
+      {{.mode = UpdateMode::kSync, .backup_workers = 2}, "0 to 1"}};
+  for (const auto& [options, text] : cases) {
+    const Error error = error_from([&, &given = options] { job.join(0, given); });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << text;
+    EXPECT_TRUE(mentions(error, text)) << error.what();
+  }
+}
+
+TEST(ParameterServerStrategy, NeedsAConnectionToEachServer) {
+  JobOfThreads job(1, 1);
+  const Error error = error_from([&] {
+    const ParameterServerStrategy strategy(config_of(cluster_of(2, 1), 0), job.servers().connect());
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(mentions(error, "1 connections")) << error.what();
+}
+
+}  // namespace
+}  // namespace brigade::ps
