@@ -89,8 +89,9 @@ class GradientSynchronizer {
   /// Every session calls it at its start. Both outside of runs.
   virtual void fetch_state() {}
   virtual void store_state() {}
-  /// The job's number of updates, if workers without collectives count together. `store_state`
-  /// stores it as well. Replicas call it after `apply`, and all get the same number.
+  /// The job's number of updates, if workers without collectives count together, as of this
+  /// worker's latest `apply`, `begin_step`, `fetch_state` or `store_state`, which stores it as well.
+  /// Replicas call it after `apply`, and all get the same number.
   virtual std::optional<std::int64_t> global_step() const { return std::nullopt; }
   /// The number that the next `store_state` stores.
   virtual void set_global_step(std::int64_t /*step*/) {}

@@ -5,7 +5,9 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/distribute/strategy.h"
 #include "brigade/train/session/session_context.h"
+#include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
 namespace {
@@ -24,8 +26,7 @@ class GlobalStepWaiter final : public SessionRunHook {
     const auto deadline = context.clock().now() + options_.max_wait;
     bool is_logged = false;
     while (!context.should_stop()) {
-      const std::int64_t step =
-          options_.global_step ? options_.global_step() : context.global_step();
+      const std::int64_t step = current_step(context);
       is_reached_ = step >= options_.wait_until_step;
       if (is_reached_) return;
       if (context.clock().now() >= deadline) {
@@ -43,6 +44,13 @@ class GlobalStepWaiter final : public SessionRunHook {
   }
 
  private:
+  std::int64_t current_step(const SessionContext& context) const {
+    if (options_.global_step) return options_.global_step();
+    const distribute::Strategy& strategy = context.state().strategy();
+    if (strategy.global_step()) strategy.fetch_state();  // the number comes with the state
+    return context.global_step();
+  }
+
   const GlobalStepWaiterHook options_;
   bool is_reached_ = false;
 };

@@ -14,7 +14,7 @@ namespace brigade::train {
 struct GlobalStepWaiterHook {
   std::int64_t wait_until_step = 0;
   /// Returns the current step of the job. Empty: the global step of this training, which another
-  /// worker must increment.
+  /// worker must increment; workers without collectives fetch it with the state.
   std::function<std::int64_t()> global_step = {};
   std::chrono::milliseconds poll = std::chrono::milliseconds(500);
   /// TensorFlow has no limit.
