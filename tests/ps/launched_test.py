@@ -1,0 +1,79 @@
+"""Trainings below `brigade launch --ps`: each process is restarted alone, and nothing is left."""
+import os
+import pathlib
+import signal
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "launch"))
+from launcher import COMMAND, LIMIT, LaunchTest, processes_with
+
+SMALL = ("--model", "mlp", "--hidden", "16", "--dataset", "synthetic", "--train-examples", "256", "--batch-size", "16",
+         "--threads-per-replica", "1", "--allow-oversubscription", "--log-every", "0")
+
+
+class Launched(LaunchTest):
+    def setUp(self):
+        super().setUp()
+        self.model_dir = self.folder / "run"
+
+    def program(self, *arguments):
+        return [COMMAND, "train", "--strategy", "parameter_server", *SMALL, "--model-dir", self.model_dir, *arguments]
+
+    def process_of(self, job, index):
+        """The program of this task, not its shim."""
+        end = time.monotonic() + LIMIT
+        while True:
+            for pid in processes_with(self.mark):
+                try:
+                    text = pathlib.Path(f"/proc/{pid}/environ").read_bytes().decode()
+                    name = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+                except OSError:
+                    continue
+                if f'"task": {{"type": "{job}", "index": {index}}}' in text and name == "brigade-core":
+                    return pid
+            self.assertLess(time.monotonic(), end, f"no process {job}:{index}")
+            time.sleep(0.01)
+
+    def test_servers_workers_and_an_evaluator_train_together(self):
+        job = self.run_job(["--ps", 2, "--workers", 2, "--evaluator"], self.program("--epochs", "16", "--save-every", "50steps"))
+        text = "\n".join(job.output + job.errors)
+        for label in ("[worker:0] ", "[ps:0] ", "[ps:1] ", "[evaluator:0] "):
+            self.assertIn(label, text)
+        accuracy = [float(line.split()[-2]) for line in job.output if line.startswith("[worker:0] test accuracy")]
+        self.assertGreater(accuracy[0], 90)
+        self.assert_nothing_is_left()
+
+    def killed_in_the_middle(self, job, index):
+        launched = self.start(["--ps", 1, "--workers", 2, "--max-restarts", 3, "--json"],
+                              self.program("--steps", "4000", "--eval", "none"))
+        launched.line("[worker:0] step ")
+        os.kill(self.process_of(job, index), signal.SIGKILL)
+        launched.line(f"[warning] {job}:{index} is restarted")
+        self.assertEqual(launched.end(), 0, launched.errors_text()[-4000:])
+        result = launched.result()
+        self.assertEqual((result["exit_code"], result["restarts"]), (0, 1))
+        self.assertEqual([failure["task"] for failure in result["failures"]], [f"{job}:{index}"])
+        self.assert_nothing_is_left()
+
+    def test_a_killed_server_is_restarted_alone(self):
+        self.killed_in_the_middle("ps", 0)
+
+    def test_a_killed_worker_is_restarted_alone(self):
+        self.killed_in_the_middle("worker", 1)
+
+    def test_a_killed_chief_is_restarted_alone(self):
+        self.killed_in_the_middle("worker", 0)
+
+    def test_sigterm_saves_and_ends_all(self):
+        launched = self.start(["--ps", 1, "--workers", 2, "--grace", 30], self.program("--steps", "100000000", "--eval", "none"))
+        launched.line("[worker:0] step ")
+        launched.send(signal.SIGTERM)
+        self.assertEqual(launched.end(), 75, launched.errors_text()[-4000:])
+        self.assert_nothing_is_left()
+        self.assertTrue((self.model_dir / "weights.safetensors").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
