@@ -14,6 +14,14 @@
 namespace brigade::cluster {
 namespace {
 
+// The ranks and sizes, in the variables that torchrun and brigade launch set.
+ClusterConfig ranks_of(const VariableReader& variables) {
+  ClusterConfig config;
+  variables.read_rank(config, kRankVariable, kWorldSizeVariable);
+  variables.read_local_rank(config, kLocalRankVariable, kLocalWorldSizeVariable);
+  return config;
+}
+
 // If the agent of torchrun listens on the master's port itself, rank 0 cannot.
 int free_port(const VariableReader& variables, int master_port) {
   if (variables.text("TORCHELASTIC_USE_AGENT_STORE").value_or("") != "True") return master_port;
@@ -73,9 +81,7 @@ ClusterSpec pods(const std::string& job, const std::string& service, int count, 
 std::optional<ClusterConfig> resolve_launched(const Environment& environment) {
   const VariableReader variables(environment, "the environment of brigade launch");
   if (!variables.has(kRendezvousVariable)) return std::nullopt;
-  ClusterConfig config;
-  variables.read_rank(config, kRankVariable, kWorldSizeVariable);
-  variables.read_local_rank(config, kLocalRankVariable, kLocalWorldSizeVariable);
+  ClusterConfig config = ranks_of(variables);
   config.generation = variables.number(kGenerationVariable, 0).value_or(0);
   config.rendezvous_host = ClusterConfig::RendezvousHost::kLauncher;
   config.rendezvous = variables.required_address(kRendezvousVariable);
@@ -97,9 +103,7 @@ std::optional<ClusterConfig> resolve_tf_config(const Environment& environment) {
 std::optional<ClusterConfig> resolve_torchrun(const Environment& environment) {
   const VariableReader variables(environment, "the torchrun environment");
   if (!variables.has(kRankVariable)) return std::nullopt;
-  ClusterConfig config;
-  variables.read_rank(config, kRankVariable, kWorldSizeVariable);
-  variables.read_local_rank(config, kLocalRankVariable, kLocalWorldSizeVariable);
+  ClusterConfig config = ranks_of(variables);
   config.generation = variables.number("TORCHELASTIC_RESTART_COUNT", 0).value_or(0);
   if (config.world_size == 1) return config;
   Address master = variables.required_master();

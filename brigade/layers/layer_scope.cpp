@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "brigade/base/error.h"
+#include "brigade/base/refuse.h"
 #include "brigade/base/strings.h"
 #include "brigade/variables/collections.h"
 #include "brigade/variables/layer_value.h"
@@ -31,10 +31,6 @@ void collect(variables::Graph& graph, const std::vector<std::string>& collection
   for (const auto& collection : collections) {
     graph.add_to_collection(collection, graph.name_scope(), result);
   }
-}
-
-[[noreturn]] void refuse_argument(const std::string& message) {
-  throw Error(ErrorCode::kInvalidArgument, message);
 }
 
 }  // namespace
@@ -133,21 +129,19 @@ at::Tensor finished(const OpenLayer& layer, const LayerArguments& arguments, at:
 
 void check_outputs(const char* layer, std::int64_t num_outputs) {
   if (num_outputs >= 1) return;
-  refuse_argument(
-      base::str_cat(layer, ": the number of outputs is ", num_outputs, "; expected 1 or more"));
+  refuse(base::str_cat(layer, ": the number of outputs is ", num_outputs, "; expected 1 or more"));
 }
 
 void check_dimensions(const char* layer, const at::Tensor& inputs, std::int64_t at_least) {
-  if (!inputs.defined()) refuse_argument(base::str_cat(layer, ": inputs are an undefined tensor"));
+  if (!inputs.defined()) refuse(base::str_cat(layer, ": inputs are an undefined tensor"));
   if (inputs.dim() >= at_least) return;
-  refuse_argument(base::str_cat(layer, ": inputs have shape ", inputs.sizes(),
-                                "; expected at least ", at_least, " dimensions"));
+  refuse(base::str_cat(layer, ": inputs have shape ", inputs.sizes(), "; expected at least ",
+                       at_least, " dimensions"));
 }
 
 void check_keep_prob(const char* layer, double keep_prob) {
   if (keep_prob > 0.0 && keep_prob <= 1.0) return;
-  refuse_argument(
-      base::str_cat(layer, ": keep_prob is ", keep_prob, "; expected more than 0, at most 1"));
+  refuse(base::str_cat(layer, ": keep_prob is ", keep_prob, "; expected more than 0, at most 1"));
 }
 
 }  // namespace brigade::layers

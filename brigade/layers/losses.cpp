@@ -9,7 +9,7 @@
 #include <limits>
 #include <string>
 
-#include "brigade/base/error.h"
+#include "brigade/base/refuse.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/local/reduce_kernel.h"
 
@@ -17,10 +17,6 @@ namespace brigade::layers::losses {
 namespace {
 
 constexpr double kEpsilon = 1e-7;
-
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(ErrorCode::kInvalidArgument, message);
-}
 
 std::string shape(const at::Tensor& tensor) {
   return base::str_cat(tensor.sizes());

@@ -9,15 +9,11 @@
 #include <algorithm>
 #include <limits>
 
-#include "brigade/base/error.h"
+#include "brigade/base/refuse.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::layers {
 namespace {
-
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(ErrorCode::kInvalidArgument, message);
-}
 
 std::array<std::int64_t, 2> pair(const Size2d& size) {
   return {size.height, size.width};

@@ -8,8 +8,8 @@
 #include <numbers>
 #include <utility>
 
-#include "brigade/base/error.h"
 #include "brigade/base/random.h"
+#include "brigade/base/refuse.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::variables {
@@ -128,10 +128,6 @@ at::Tensor orthonormal(std::int64_t rows, std::int64_t columns, std::uint64_t se
 }
 
 }  // namespace random
-
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(ErrorCode::kInvalidArgument, message);
-}
 
 void check_shape(const std::string& name, at::IntArrayRef shape) {
   if (std::all_of(shape.begin(), shape.end(), [](std::int64_t size) { return size >= 0; })) return;

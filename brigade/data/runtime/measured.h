@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "brigade/data/core/iterator_base.h"
+#include "brigade/data/core/forwarding_iterator.h"
 #include "brigade/data/runtime/stages.h"
 
 namespace brigade::data::internal {
@@ -15,27 +15,23 @@ namespace brigade::data::internal {
 /// Counts the elements of a step and measures the time in its `next()`: of every call if calls are
 /// long, of one in a few dozen if they are short, so that measuring costs little.
 template <class T>
-class MeasuredIterator final : public IteratorBase<T> {
+class MeasuredIterator final : public ForwardingIterator<T> {
  public:
   MeasuredIterator(std::unique_ptr<IteratorBase<T>> base, std::shared_ptr<Stages> stages,
                    const std::string& path)
-      : base_(std::move(base)), stages_(std::move(stages)), stage_(stages_->find_or_add(path)) {}
+      : ForwardingIterator<T>(std::move(base)),
+        stages_(std::move(stages)),
+        stage_(stages_->find_or_add(path)) {}
 
   std::optional<T> next() override {
-    if (++calls_ < period_) return counted(base_->next());
+    if (++calls_ < period_) return counted(this->base_->next());
     const auto begin = std::chrono::steady_clock::now();
-    auto element = base_->next();
+    auto element = this->base_->next();
     const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begin;
     stage_.counters.inclusive.add(took * static_cast<std::int64_t>(calls_));
     calls_ = 0;
     period_ = took < kShort ? kPeriod : 1;
     return counted(std::move(element));
-  }
-  std::uint64_t skip(std::uint64_t count) override { return base_->skip(count); }
-  io::StateTree save() const override { return base_->save(); }
-  void restore(const io::StateTree& state) override { base_->restore(state); }
-  bool keeps_position_when_cancelled() const override {
-    return base_->keeps_position_when_cancelled();
   }
 
  private:
@@ -47,7 +43,6 @@ class MeasuredIterator final : public IteratorBase<T> {
   static constexpr std::chrono::microseconds kShort{10};
   static constexpr std::uint64_t kPeriod = 61;  // prime: no multiple of a batch or a chunk
 
-  const std::unique_ptr<IteratorBase<T>> base_;
   const std::shared_ptr<Stages> stages_;
   Stage& stage_;
   std::uint64_t calls_ = 0;  // since the last one that was timed

@@ -8,6 +8,7 @@
 #include "brigade/base/random.h"
 #include "brigade/base/strings.h"
 #include "brigade/data/core/cardinality.h"
+#include "brigade/data/core/forwarding_iterator.h"
 #include "brigade/data/core/indexed_source.h"
 
 namespace brigade::data {
@@ -34,20 +35,17 @@ std::int64_t random_at(std::uint64_t key, std::int64_t index) {
   return static_cast<std::int64_t>(rng() >> 32);
 }
 
+using Numbers = std::shared_ptr<const internal::IndexedNode<std::int64_t>>;
+
 /// The source of `random`: its numbers depend on the epoch.
-class RandomIterator final : public IteratorBase<std::int64_t> {
+class RandomIterator final : public internal::ForwardingIterator<std::int64_t> {
  public:
-  RandomIterator(std::uint64_t key, const std::string& name)
-      : numbers_(make_endless([key](std::int64_t index) { return random_at(key, index); }, name)),
-        iterator_(numbers_->iterator({})) {}
-  std::optional<std::int64_t> next() override { return iterator_->next(); }
-  std::uint64_t skip(std::uint64_t count) override { return iterator_->skip(count); }
-  io::StateTree save() const override { return iterator_->save(); }
-  void restore(const io::StateTree& state) override { iterator_->restore(state); }
+  explicit RandomIterator(Numbers numbers)
+      : ForwardingIterator(numbers->iterator({})), numbers_(std::move(numbers)) {}
+  std::optional<std::int64_t> next() override { return base_->next(); }
 
  private:
-  std::shared_ptr<const internal::IndexedNode<std::int64_t>> numbers_;
-  std::unique_ptr<IteratorBase<std::int64_t>> iterator_;
+  Numbers numbers_;  // which the iterator reads
 };
 
 }  // namespace
@@ -65,7 +63,9 @@ Dataset<std::int64_t> random(RandomOptions options) {
       {.name = name, .cardinality = kInfinite}, [options, name](const IteratorOptions& job) {
         const std::uint64_t epoch = options.rerandomize_each_iteration ? job.epoch : 0;
         const std::uint64_t seed = options.seed.value_or(job.seed);
-        return std::make_unique<RandomIterator>(base::derive_seed(seed, "random", 0, epoch), name);
+        const std::uint64_t key = base::derive_seed(seed, "random", 0, epoch);
+        return std::make_unique<RandomIterator>(
+            make_endless([key](std::int64_t index) { return random_at(key, index); }, name));
       }));
 }
 

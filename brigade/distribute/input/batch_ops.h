@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "brigade/base/random.h"
+#include "brigade/data/core/forwarding_iterator.h"
 #include "brigade/data/core/node.h"
 #include "brigade/input/split.h"
 #include "brigade/input/to_device.h"
@@ -66,23 +67,15 @@ class AnyNode final : public data::Node<std::any> {
   }
 
  private:
-  class Iterator final : public data::IteratorBase<std::any> {
+  class Iterator final : public data::internal::ForwardingIterator<std::any, T> {
    public:
-    explicit Iterator(std::unique_ptr<data::IteratorBase<T>> base) : base_(std::move(base)) {}
+    explicit Iterator(std::unique_ptr<data::IteratorBase<T>> base)
+        : data::internal::ForwardingIterator<std::any, T>(std::move(base)) {}
     std::optional<std::any> next() override {
-      std::optional<T> element = base_->next();
+      std::optional<T> element = this->base_->next();
       if (!element) return std::nullopt;
       return std::any(std::move(*element));
     }
-    std::uint64_t skip(std::uint64_t count) override { return base_->skip(count); }
-    io::StateTree save() const override { return base_->save(); }
-    void restore(const io::StateTree& state) override { base_->restore(state); }
-    bool keeps_position_when_cancelled() const override {
-      return base_->keeps_position_when_cancelled();
-    }
-
-   private:
-    std::unique_ptr<data::IteratorBase<T>> base_;
   };
 
   data::NodePtr<T> node_;

@@ -12,6 +12,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "brigade/base/error.h"
+#include "brigade/base/refuse.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/layers/losses.h"
@@ -20,10 +21,6 @@
 
 namespace brigade::layers::v1::losses {
 namespace {
-
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(ErrorCode::kInvalidArgument, message);
-}
 
 bool fits(const at::Tensor& weights, const at::Tensor& losses) {
   if (weights.dim() == 0) return true;
