@@ -47,7 +47,7 @@ class Launched(LaunchTest):
 
     def killed_in_the_middle(self, job, index):
         launched = self.start(["--ps", 1, "--workers", 2, "--max-restarts", 3, "--json"],
-                              self.program("--steps", "4000", "--eval", "none"))
+                              self.program("--steps", "2000", "--eval", "none"))
         launched.line("[worker:0] step ")
         os.kill(self.process_of(job, index), signal.SIGKILL)
         launched.line(f"[warning] {job}:{index} is restarted")

@@ -6,7 +6,8 @@ import unittest
 
 from servers import MODES, SLACK, SLOWNESS, STEP, UNEVALUATED, Cluster, ServersTest
 
-LONG = (*UNEVALUATED, "--steps", "3000")
+STEPS = 1500
+LONG = (*UNEVALUATED, "--steps", str(STEPS))
 
 
 class Losses(ServersTest):
@@ -31,7 +32,7 @@ class Losses(ServersTest):
                 server = self.start_server(cluster, 0)
                 training[0].wait_for(STEP, since=since)
                 results = [process.result() for process in training]
-                self.assertGreaterEqual(results[0]["global_step"], 3000)
+                self.assertGreaterEqual(results[0]["global_step"], STEPS)
                 self.assertGreaterEqual(server.result()["step"], results[0]["global_step"])
 
     def test_a_killed_server_costs_no_bit_of_one_workers_training(self):
@@ -49,15 +50,15 @@ class Losses(ServersTest):
                 self.state = self.folder / f"state-{name}"
                 _, (server,), training = self.at_work(1, 2, *MODES[name])
                 self.kill(training[1])
-                self.assertGreaterEqual(training[0].result()["global_step"], 3000)
+                self.assertGreaterEqual(training[0].result()["global_step"], STEPS)
                 self.assertEqual(server.wait(), 0, server.lines()[-8:])
 
     def test_a_killed_worker_of_synchronous_training_is_replaced(self):
         cluster, (server,), training = self.at_work(1, 2, *MODES["sync"])
         self.kill(training[1])
         again = self.start_trainer(cluster, 1, *LONG, *MODES["sync"])
-        self.assertEqual(training[0].result()["global_step"], 3000)
-        self.assertEqual(again.result()["global_step"], 3000)
+        self.assertEqual(training[0].result()["global_step"], STEPS)
+        self.assertEqual(again.result()["global_step"], STEPS)
         self.assertEqual(server.wait(), 0, server.lines()[-8:])
 
     def test_a_killed_chief_is_replaced_while_the_others_train(self):
@@ -66,7 +67,7 @@ class Losses(ServersTest):
         self.kill(chief)
         chief = self.start_trainer(cluster, 0, *LONG, *run)
         result = chief.result()
-        self.assertGreaterEqual(result["global_step"], 3000)
+        self.assertGreaterEqual(result["global_step"], STEPS)
         self.assertGreater(result["first_step"], 0)
         self.assertEqual((worker.wait(), server.wait()), (0, 0))
         self.assertTrue((self.model_dir / "weights.safetensors").exists())
@@ -75,7 +76,7 @@ class Losses(ServersTest):
         cluster, (server,), (chief,) = self.at_work(1, 1)
         self.end_by(server, signal.SIGTERM, 75)
         server = self.start_server(cluster, 0)
-        self.assertEqual(chief.result()["steps"], 3000)
+        self.assertEqual(chief.result()["steps"], STEPS)
         self.assertEqual(server.wait(), 0, server.lines()[-8:])
 
     def test_a_stopped_job_continues_where_it_was(self):
@@ -88,7 +89,7 @@ class Losses(ServersTest):
         chief = self.start_trainer(cluster, 0, *LONG, *run)
         result = chief.result()
         self.assertGreater(result["first_step"], 0)
-        self.assertEqual(result["steps"], 3000)
+        self.assertEqual(result["steps"], STEPS)
         self.assertEqual(server.wait(), 0, server.lines()[-8:])
 
     def test_a_worker_that_waits_for_its_server_ends_on_sigterm(self):
