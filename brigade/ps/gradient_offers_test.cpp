@@ -10,7 +10,7 @@
 namespace brigade::ps {
 namespace {
 
-GradientOffers::Offer offer(std::int64_t step, int worker, double gradient) {
+GradientOffers::Offer offer_of(std::int64_t step, int worker, double gradient) {
   return {.step = step,
           .from = {.worker = worker, .index = 0},
           .gradients = std::make_shared<std::vector<checkpoint::NamedTensor>>(
@@ -19,7 +19,7 @@ GradientOffers::Offer offer(std::int64_t step, int worker, double gradient) {
 
 TEST(GradientOffers, ADecisionGetsItsGradientsInItsOrder) {
   GradientOffers offers;
-  for (const int worker : {2, 0, 1}) offers.put(offer(5, worker, worker));
+  for (const int worker : {2, 0, 1}) offers.put(offer_of(5, worker, worker));
   offers.put({.step = 5,
               .from = {.worker = 3, .index = 0},
               .gradients = std::make_shared<std::vector<checkpoint::NamedTensor>>()});
@@ -35,9 +35,9 @@ TEST(GradientOffers, ADecisionGetsItsGradientsInItsOrder) {
 
 TEST(GradientOffers, TheLaterOneReplacesTheEarlierAndDecidedStepsGo) {
   GradientOffers offers;
-  offers.put(offer(1, 0, 1));
-  offers.put(offer(1, 0, 7));
-  offers.put(offer(2, 0, 3));
+  offers.put(offer_of(1, 0, 1));
+  offers.put(offer_of(1, 0, 7));
+  offers.put(offer_of(2, 0, 3));
   EXPECT_EQ(offers.bytes(), 2 * 2 * sizeof(double));
   EXPECT_EQ(
       offers.gradients_of({.step = 1, .contributions = {{0, 0}}}).at("w")[0][0].item<double>(), 7);
