@@ -63,6 +63,19 @@ TEST(OptimizerState, AdjacentVariablesUpdatedAlikeAreOneRun) {
   EXPECT_EQ(runs[0].step, 1);
 }
 
+TEST(OptimizerState, UpdatesMadeElsewhereAreCounted) {
+  const ThreeVariables three;
+  OptimizerState state(Sgd{.learning_rate = 0.5}.rule(), three.variables,
+                       std::vector<ParameterGroup>{{.names = {"b"}, .learning_rate = 0.25}});
+  state.set_step(2, 7);
+  EXPECT_EQ(state.step(2), 7);
+  EXPECT_EQ(state.runs({false, false, true}).front().step, 8);
+  EXPECT_THROW(state.set_step(0, -1), Error);
+  EXPECT_EQ(state.step(0), 0);
+  EXPECT_EQ(state.hyperparameters(0).learning_rate, 0.5);
+  EXPECT_EQ(state.hyperparameters(1).learning_rate, 0.25);
+}
+
 TEST(OptimizerState, AVariableWithoutGradientEndsARun) {
   const ThreeVariables three;
   const OptimizerState state(Sgd{}.rule(), three.variables, {});
