@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -28,8 +29,12 @@ struct ServiceListenerOptions {
   int tasks = 1;
   /// The largest message, a push's or a pull's, that is taken.
   std::size_t max_message_bytes = std::size_t{1} << 30;
-  /// All messages that are being received together.
+  /// All messages together that are being received or sent. Their tensors take as much again while
+  /// a thread works on them.
   std::size_t max_buffered_bytes = std::size_t{2} << 30;
+  /// A message whose next part, up to 1 MiB, does not come or is not taken for this long is given
+  /// up.
+  std::chrono::milliseconds silence = std::chrono::seconds(10);
   /// Threads that compute and wait for the disk.
   int threads = 4;
 };

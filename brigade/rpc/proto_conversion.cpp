@@ -12,8 +12,8 @@
 namespace brigade::rpc {
 namespace {
 
-// Marks Brigade's statuses in their details, which are empty in gRPC's own.
-constexpr const char* kOurs = "brigade";
+// Begins the details of Brigade's statuses; those of gRPC's own are empty. The kind follows.
+constexpr std::string_view kOurs = "brigade:";
 
 void fill(const cluster::Member& member, proto::Member& to) {
   to.set_rank(member.rank);
@@ -181,12 +181,16 @@ MembershipEnd from_proto(const proto::End& end) {
   return ending;
 }
 
-grpc::Status to_status(const Error& error) {
-  return {status_code(error.code()), error.what(), kOurs};
+grpc::Status to_status(const Error& error, std::string_view kind) {
+  return {status_code(error.code()), error.what(), std::string(kOurs).append(kind)};
 }
 
 bool is_ours(const grpc::Status& status) {
-  return status.error_details() == kOurs;
+  return status.error_details().starts_with(kOurs);
+}
+
+std::string kind_of(const grpc::Status& status) {
+  return status.error_details().substr(kOurs.size());
 }
 
 Error to_error(const grpc::Status& status) {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "brigade/base/error.h"
 #include "brigade/rpc/protocol.h"
 
@@ -32,10 +35,13 @@ cluster::Member from_proto(const proto::Member& member);
 cluster::LostMember from_proto(const proto::Lost& lost);
 MembershipEnd from_proto(const proto::End& end);
 
-/// Converts a Brigade error to a status that is marked as Brigade's.
-grpc::Status to_status(const Error& error);
+/// Converts a Brigade error to a status that is marked as Brigade's. `kind` tells apart types of
+/// errors that have the same code.
+grpc::Status to_status(const Error& error, std::string_view kind = {});
 /// Whether the status was made by `to_status`, not by gRPC itself.
 bool is_ours(const grpc::Status& status);
+/// The `kind` of a status that `to_status` made.
+std::string kind_of(const grpc::Status& status);
 /// Converts any status to an error.
 Error to_error(const grpc::Status& status);
 

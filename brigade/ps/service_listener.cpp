@@ -1,0 +1,145 @@
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/ps/remote_service.h"
+#include "brigade/ps/service_messages.h"
+#include "brigade/ps/step_waits.h"
+#include "brigade/rpc/message_service.h"
+
+namespace brigade::ps {
+namespace {
+
+/// A ParameterService as a service of messages.
+class ServedParameters final : public rpc::MessageService {
+ public:
+  explicit ServedParameters(ParameterService& service) : service_(service), waits_(service) {}
+
+  rpc::CallThreads threads_of(int method) const override {
+    switch (method_of(method)) {
+      case ServiceMethod::kJoin:
+      case ServiceMethod::kRenew:
+        return rpc::CallThreads::kQuick;
+      case ServiceMethod::kBeginStep:
+        return rpc::CallThreads::kWaiting;
+      default:
+        return rpc::CallThreads::kWork;
+    }
+  }
+
+  void admit(const std::string& token, Time deadline) override {
+    with_kinds([&] { service_.renew(token, deadline); });
+  }
+
+  std::string answer(rpc::MessageCall call) override {
+    std::string answer;
+    with_kinds([&] { answer = make(call); });
+    return answer;
+  }
+
+ private:
+  static ServiceMethod method_of(int number) {
+    check_argument(number >= static_cast<int>(ServiceMethod::kJoin) &&
+                       number <= static_cast<int>(ServiceMethod::kBeginStep),
+                   base::str_cat("A parameter server has no call ", number, "."));
+    return static_cast<ServiceMethod>(number);
+  }
+
+  template <class Call>
+  static void with_kinds(const Call& call) {
+    try {
+      call();
+    } catch (const NotMemberError& error) {
+      throw rpc::MessageError(error.code(), error.what(), std::string(kNotMember));
+    } catch (const ReplacedError& error) {
+      throw rpc::MessageError(error.code(), error.what(), std::string(kReplaced));
+    }
+  }
+
+  /// Takes the message of `call`, so that it is not in memory beside its tensors for longer.
+  static UpdateRecord take_message(rpc::MessageCall& call) {
+    const std::string bytes = std::exchange(call.message, {});
+    return decode_message(bytes);
+  }
+
+  std::string make(rpc::MessageCall& call) {
+    const std::string& token = call.token;
+    switch (method_of(call.method)) {
+      case ServiceMethod::kJoin: {
+        const JoinRequest request = join_request_of(decode_state(call.message));
+        return encode_state(to_state(service_.join(request, call.deadline)));
+      }
+      case ServiceMethod::kRenew:
+        return encode_state(to_state(service_.renew(token, call.deadline)));
+      case ServiceMethod::kLeave:
+        service_.leave(token, call.deadline);
+        return {};
+      case ServiceMethod::kCreate: {
+        const CreateRequest request = create_request_of(take_message(call));
+        const ServerStatus before = service_.create(token, request, call.deadline);
+        return encode_message({.header = to_state(before), .tensors = {}});
+      }
+      case ServiceMethod::kAssign: {
+        const AssignRequest request = assign_request_of(take_message(call));
+        service_.assign(token, request.variables, request.step, call.deadline);
+        return encode_message({});
+      }
+      case ServiceMethod::kSetReady:
+        service_.set_ready(token, call.deadline);
+        return {};
+      case ServiceMethod::kSetLearningRate:
+        service_.set_learning_rate(token, learning_rate_of(decode_state(call.message)),
+                                   call.deadline);
+        return {};
+      case ServiceMethod::kExchange: {
+        const ExchangeRequest request = exchange_request_of(take_message(call));
+        return encode_message(to_message(service_.exchange(token, request, call.deadline)));
+      }
+      case ServiceMethod::kStates: {
+        const std::vector<std::string> names = names_of(take_message(call).header);
+        return encode_message(to_message(service_.states(token, names, call.deadline)));
+      }
+      case ServiceMethod::kBeginStep: {
+        const BeginStepRequest request = begin_step_request_of(decode_state(call.message));
+        return encode_state(to_state(waits_.run(token, request, call.deadline, call.check)));
+      }
+    }
+    throw Error(ErrorCode::kInternal, "A call of a parameter server is not implemented.");
+  }
+
+  ParameterService& service_;
+  StepWaits waits_;
+};
+
+class MessageServiceListener final : public ServiceListener {
+ public:
+  MessageServiceListener(ParameterService& service, const ServiceListenerOptions& options)
+      : served_(service),
+        listener_(
+            rpc::listen_for_messages(served_, {.address = options.address,
+                                               .key = options.key,
+                                               .callers = static_cast<std::size_t>(options.tasks),
+                                               .max_message_bytes = options.max_message_bytes,
+                                               .max_buffered_bytes = options.max_buffered_bytes,
+                                               .threads = static_cast<std::size_t>(options.threads),
+                                               .silence = options.silence})) {}
+
+  std::string address() const override { return listener_->address(); }
+
+ private:
+  ServedParameters served_;
+  std::unique_ptr<rpc::MessageListener> listener_;  // uses served_
+};
+
+}  // namespace
+
+std::unique_ptr<ServiceListener> listen(ParameterService& service,
+                                        const ServiceListenerOptions& options) {
+  check_argument(options.tasks >= 1 && options.threads >= 1,
+                 base::str_cat("A parameter server listens with tasks and threads of 1 or more, "
+                               "not ",
+                               options.tasks, " and ", options.threads, "."));
+  return std::make_unique<MessageServiceListener>(service, options);
+}
+
+}  // namespace brigade::ps

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "brigade/io/state_tree.h"
+#include "brigade/ps/parameter_service.h"
+#include "brigade/ps/update_record.h"
+#include "brigade/rpc/message_service.h"
+
+/// The arguments and results of ParameterService's calls as data: what a client and a
+/// listener send to each other. Everything that comes from the network is checked here: the
+/// functions that read throw kInvalidArgument, saying what is wrong, for what those that write
+/// cannot have written.
+namespace brigade::ps {
+
+/// Changes with the messages. A client of another version cannot join.
+inline constexpr std::int64_t kServiceProtocol = 1;
+
+/// The calls, as numbers of `rpc::MessageCall`.
+enum class ServiceMethod {
+  kJoin = 1,
+  kRenew,
+  kLeave,
+  kCreate,
+  kAssign,
+  kSetReady,
+  kSetLearningRate,
+  kExchange,
+  kStates,
+  kBeginStep
+};
+
+/// The kinds of `rpc::MessageError` that NotMemberError and ReplacedError are.
+inline constexpr std::string_view kNotMember = "not-member";
+inline constexpr std::string_view kReplaced = "replaced";
+/// Throws the error that the server threw.
+[[noreturn]] void throw_typed(const rpc::MessageError& error);
+
+/// The longest text of a message, without its tensors. A parsed text takes more memory than its
+/// bytes, so it has a lower limit than a message.
+inline constexpr std::size_t kLongestText = std::size_t{4} << 20;
+
+/// The text of a small message, and back.
+std::string encode_state(const io::StateTree& state);
+io::StateTree decode_state(std::string_view text);
+
+/// The bytes of a message with tensors: `encode_update`'s. Throws kInvalidArgument if the text is
+/// too long.
+std::string encode_message(const UpdateRecord& message);
+UpdateRecord decode_message(std::string_view bytes);
+
+/// The arguments of `assign`.
+struct AssignRequest {
+  std::vector<NamedState> variables;
+  std::int64_t step = 0;
+};
+
+io::StateTree to_state(const JoinRequest& request);
+io::StateTree to_state(const Grant& grant);
+io::StateTree to_state(const ServerStatus& status);
+io::StateTree to_state(const BeginStepRequest& request);
+io::StateTree to_state(const BeginStepReply& reply);
+io::StateTree to_state(double learning_rate);
+io::StateTree to_state(const std::vector<std::string>& names);
+
+/// Also throws kFailedPrecondition for a client of another version.
+JoinRequest join_request_of(const io::StateTree& state);
+Grant grant_of(const io::StateTree& state);
+ServerStatus status_of(const io::StateTree& state);
+BeginStepRequest begin_step_request_of(const io::StateTree& state);
+BeginStepReply begin_step_reply_of(const io::StateTree& state);
+double learning_rate_of(const io::StateTree& state);
+std::vector<std::string> names_of(const io::StateTree& state);
+
+UpdateRecord to_message(const CreateRequest& request);
+UpdateRecord to_message(const AssignRequest& request);
+UpdateRecord to_message(const ExchangeRequest& request);
+UpdateRecord to_message(const ExchangeReply& reply);
+UpdateRecord to_message(const std::vector<NamedState>& states);
+
+CreateRequest create_request_of(UpdateRecord message);
+AssignRequest assign_request_of(UpdateRecord message);
+ExchangeRequest exchange_request_of(UpdateRecord message);
+ExchangeReply exchange_reply_of(UpdateRecord message);
+std::vector<NamedState> states_of(UpdateRecord message);
+
+}  // namespace brigade::ps

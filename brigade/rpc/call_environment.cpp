@@ -1,0 +1,70 @@
+#include "brigade/rpc/call_environment.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "brigade/base/strings.h"
+
+namespace brigade::rpc {
+namespace {
+
+// Renewals and admissions; one may wait for a lock while another goes on.
+constexpr std::size_t kQuickThreads = 2;
+constexpr std::size_t kCallsOfACaller = 8;
+// One that waits, and one whose connection is gone.
+constexpr std::size_t kWaitsOfACaller = 2;
+constexpr std::size_t kSpareCalls = 64;
+constexpr std::size_t kLongestToken = 256;
+constexpr std::chrono::seconds kLongestCall = std::chrono::hours(1);
+
+}  // namespace
+
+CallEnvironment::CallEnvironment(MessageService& of, const MessageListenerOptions& options)
+    : service(of),
+      max_message_bytes(options.max_message_bytes),
+      message_bytes(options.max_buffered_bytes),
+      calls(kSpareCalls + kCallsOfACaller * options.callers),
+      waits(kWaitsOfACaller * options.callers),
+      quick({.threads = kQuickThreads, .name = "rpc quick"}),
+      workers({.threads = options.threads, .name = "rpc work"}),
+      waiters({.threads = options.callers, .name = "rpc wait"}) {}
+
+void CallEnvironment::check_open() const {
+  if (is_closing) throw Error(ErrorCode::kUnavailable, "The server ends.");
+}
+
+Budget::Part CallEnvironment::admit_call() {
+  check_open();
+  auto place = calls.take(1);
+  if (!place) {
+    throw Error(ErrorCode::kResourceExhausted,
+                "The server has too many calls in progress: try again later.");
+  }
+  return std::move(*place);
+}
+
+concurrency::ThreadPool& CallEnvironment::threads_of(int method) {
+  switch (service.threads_of(method)) {
+    case CallThreads::kQuick:
+      return quick;
+    case CallThreads::kWork:
+      return workers;
+    case CallThreads::kWaiting:
+      return waiters;
+  }
+  throw Error(ErrorCode::kInternal, "A method has no threads.");
+}
+
+MessageService::Time deadline_of(const grpc::CallbackServerContext& context) {
+  const auto left = context.deadline() - std::chrono::system_clock::now();
+  return std::chrono::steady_clock::now() +
+         std::min(std::chrono::duration_cast<std::chrono::nanoseconds>(left),
+                  std::chrono::nanoseconds(kLongestCall));
+}
+
+void check_token_size(std::size_t size) {
+  check_argument(size <= kLongestToken,
+                 base::str_cat("A token has up to ", kLongestToken, " bytes, not ", size, "."));
+}
+
+}  // namespace brigade::rpc

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <grpcpp/server_context.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+
+#include "brigade/base/error.h"
+#include "brigade/concurrency/thread_pool.h"
+#include "brigade/rpc/budget.h"
+#include "brigade/rpc/message_service.h"
+
+namespace brigade::rpc {
+
+/// What all calls at one listener use. Must outlive them.
+///
+/// Thread-safety: all members from any thread.
+struct CallEnvironment {
+  CallEnvironment(MessageService& of, const MessageListenerOptions& options);
+
+  /// Throws kUnavailable once the listener ends.
+  void check_open() const;
+  /// A place among the calls in progress. Throws kResourceExhausted if there are too many, and as
+  /// `check_open`.
+  Budget::Part admit_call();
+
+  /// The threads that make calls of a method. Throws as `MessageService::threads_of`.
+  concurrency::ThreadPool& threads_of(int method);
+
+  MessageService& service;
+  const std::size_t max_message_bytes;
+  Budget message_bytes;  // of all messages, in both directions
+  Budget calls;
+  Budget waits;  // the calls that wait for other callers
+  std::atomic<bool> is_closing{false};
+  concurrency::ThreadPool quick;
+  concurrency::ThreadPool workers;
+  concurrency::ThreadPool waiters;
+};
+
+/// When the caller of a call gives up.
+MessageService::Time deadline_of(const grpc::CallbackServerContext& context);
+
+/// Throws kInvalidArgument for a token that is too long to be one.
+void check_token_size(std::size_t size);
+
+}  // namespace brigade::rpc

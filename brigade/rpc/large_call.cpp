@@ -1,0 +1,182 @@
+#include "brigade/rpc/large_call.h"
+
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/rpc/message_errors.h"
+
+namespace brigade::rpc {
+
+LargeCall::LargeCall(CallEnvironment& environment, grpc::CallbackServerContext& context)
+    : environment_(environment), context_(context), deadline_(deadline_of(context)) {}
+
+std::shared_ptr<LargeCall> LargeCall::open(CallEnvironment& environment,
+                                           grpc::CallbackServerContext& context) {
+  auto call = std::make_shared<LargeCall>(environment, context);
+  call->self_ = call;
+  return call;
+}
+
+void LargeCall::start() {
+  const grpc::Status status = status_after([&] { place_ = environment_.admit_call(); });
+  if (!status.ok()) return finish(status);
+  read_next();
+}
+
+void LargeCall::end_if_silent(Time now, std::chrono::milliseconds patience) {
+  Phase phase = Phase::kWorking;
+  {
+    const concurrency::MutexLock lock(mutex_);
+    if (now - progress_ < patience) return;
+    phase = phase_;
+  }
+  if (phase == Phase::kReceiving) {
+    finish(to_status(Error(ErrorCode::kDeadlineExceeded,
+                           base::str_cat("The next part of the message did not come within ",
+                                         patience.count(), " ms."))));
+  } else if (phase == Phase::kReplying) {
+    start_operation([&] { context_.TryCancel(); });
+  }
+}
+
+void LargeCall::end_unless_complete() {
+  {
+    const concurrency::MutexLock lock(mutex_);
+    if (phase_ != Phase::kReceiving) return;
+  }
+  finish(status_after([&] { environment_.check_open(); }));
+}
+
+void LargeCall::OnReadDone(bool ok) {
+  if (!ok) {
+    return finish(
+        to_status(Error(ErrorCode::kInvalidArgument, "The message ended before it was complete.")));
+  }
+  const grpc::Status status = status_after([&] { take_frame(); });
+  if (!status.ok()) finish(status);
+}
+
+void LargeCall::take_frame() {
+  if (!request_) return begin_message();
+  check_argument(incoming_.has_bytes(), "After its header a message has nothing but bytes.");
+  request_->append(incoming_.bytes());
+  enter(Phase::kReceiving);
+  if (!request_->is_complete()) return read_next();
+  enter(Phase::kWorking);
+  environment_.threads_of(method_).submit([self = shared_from_this()] { self->answer(); });
+}
+
+void LargeCall::begin_message() {
+  check_argument(incoming_.has_header(), "A message begins with its header.");
+  check_token_size(incoming_.header().token().size());
+  method_ = incoming_.header().method();
+  token_ = incoming_.header().token();
+  request_.emplace(incoming_.header().bytes(), environment_.max_message_bytes);
+  enter(Phase::kWorking);
+  environment_.quick.submit([self = shared_from_this()] { self->admit(); });
+}
+
+void LargeCall::admit() {
+  const grpc::Status status = status_after([&] {
+    environment_.check_open();
+    environment_.threads_of(method_);  // refuses a method that does not exist
+    environment_.service.admit(token_, deadline_);
+    request_bytes_ = reserve(request_->announced());
+  });
+  if (!status.ok()) return finish(status);
+  enter(Phase::kReceiving);
+  read_next();
+}
+
+void LargeCall::answer() {
+  const grpc::Status status = status_after([&] { make_reply(); });
+  if (!status.ok()) return finish(status);
+  outgoing_.mutable_header()->set_bytes(reply_.size());
+  write_next();
+}
+
+void LargeCall::make_reply() {
+  const auto check = [this] {
+    environment_.check_open();
+    if (is_cancelled_) throw Error(ErrorCode::kCancelled, "The caller is gone.");
+  };
+  check();
+  reply_ = environment_.service.answer({.method = method_,
+                                        .token = token_,
+                                        .message = request_->take(),
+                                        .deadline = deadline_,
+                                        .check = check});
+  check_argument(reply_.size() <= environment_.max_message_bytes,
+                 base::str_cat("The answer has ", reply_.size(), " bytes, more than the ",
+                               environment_.max_message_bytes,
+                               " of a message (max_message_bytes): ask for less."));
+  request_bytes_.reset();
+  reply_bytes_ = reserve(reply_.size());
+}
+
+Budget::Part LargeCall::reserve(std::size_t bytes) {
+  auto part = environment_.message_bytes.take(bytes);
+  if (!part) {
+    throw Error(ErrorCode::kResourceExhausted,
+                base::str_cat("The server has no room for a message of ", bytes,
+                              " bytes beside those that are in progress (max_buffered_bytes)."));
+  }
+  return std::move(*part);
+}
+
+void LargeCall::OnWriteDone(bool ok) {
+  if (!ok) return finish(to_status(Error(ErrorCode::kCancelled, "The caller is gone.")));
+  if (sent_ == reply_.size()) return finish(grpc::Status::OK);
+  const std::string_view piece = frame_at(reply_, sent_);
+  outgoing_.set_bytes(std::string(piece));
+  sent_ += piece.size();
+  write_next();
+}
+
+void LargeCall::write_next() {
+  enter(Phase::kReplying);
+  start_operation([&] { StartWrite(&outgoing_); });
+}
+
+void LargeCall::read_next() {
+  start_operation([&] { StartRead(&incoming_); });
+}
+
+void LargeCall::enter(Phase phase) {
+  const concurrency::MutexLock lock(mutex_);
+  phase_ = phase;
+  progress_ = std::chrono::steady_clock::now();
+}
+
+void LargeCall::start_operation(const std::function<void()>& start) {
+  const auto self = shared_from_this();
+  {
+    const concurrency::MutexLock lock(mutex_);
+    if (ending_) return;
+    ++starting_;
+  }
+  start();
+  std::optional<grpc::Status> status;
+  {
+    const concurrency::MutexLock lock(mutex_);
+    if (--starting_ == 0) status = ending_;
+  }
+  if (status) Finish(*status);
+}
+
+void LargeCall::finish(const grpc::Status& status) {
+  {
+    const concurrency::MutexLock lock(mutex_);
+    if (ending_) return;
+    ending_ = status;
+    if (starting_ > 0) return;
+  }
+  Finish(status);
+}
+
+void LargeCall::OnDone() {
+  const auto last_reference = std::move(self_);
+}
+
+}  // namespace brigade::rpc

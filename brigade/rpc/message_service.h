@@ -1,0 +1,121 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "brigade/base/error.h"
+#include "brigade/cluster/cluster_key.h"
+
+/// Calls whose arguments and results are messages of bytes, of any size, from one process to
+/// another. Who calls is proved by a token, which the service gives out and checks.
+namespace brigade::rpc {
+
+/// An error whose type is more than its code: `kind` names it for the other side.
+class MessageError : public Error {
+ public:
+  MessageError(ErrorCode code, const std::string& message, std::string kind)
+      : Error(code, message), kind_(std::move(kind)) {}
+  const std::string& kind() const noexcept { return kind_; }
+
+ private:
+  std::string kind_;
+};
+
+/// Which threads make a call.
+enum class CallThreads {
+  kQuick,   ///< it takes a lock at most
+  kWork,    ///< it computes, or waits for the disk
+  kWaiting  ///< it waits for other callers
+};
+
+struct MessageCall {
+  int method = 0;
+  std::string token;
+  std::string message;
+  std::chrono::steady_clock::time_point deadline;
+  /// Throws once the caller is gone or the listener ends. A call that waits calls it repeatedly.
+  std::function<void()> check;
+};
+
+/// What a listener serves.
+///
+/// Thread-safety: all functions from any thread.
+class MessageService {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  virtual ~MessageService() = default;
+  /// Throws kInvalidArgument for a method that it does not have. Must not block.
+  virtual CallThreads threads_of(int method) const = 0;
+  /// Called before a large message is received. Throws if the caller may not send one. May take a
+  /// lock, and nothing longer.
+  virtual void admit(const std::string& token, Time deadline) = 0;
+  /// Returns the answer. What it throws is thrown to the caller: an Error with its code, a
+  /// MessageError with its kind.
+  virtual std::string answer(MessageCall call) = 0;
+};
+
+struct MessageListenerOptions {
+  /// "host:port"; port 0: any.
+  std::string address = "127.0.0.1:0";
+  std::optional<cluster::ClusterKey> key = std::nullopt;
+  /// The number of processes that call. Limits the calls in progress, and those that wait, to a few
+  /// for each.
+  std::size_t callers = 1;
+  /// The largest message, in both directions.
+  std::size_t max_message_bytes = std::size_t{1} << 30;
+  /// All messages together that are being received or sent.
+  std::size_t max_buffered_bytes = std::size_t{2} << 30;
+  /// For CallThreads::kWork.
+  std::size_t threads = 1;
+  /// A message whose next part, up to 1 MiB, does not come or is not taken for this long is given
+  /// up.
+  std::chrono::milliseconds silence = std::chrono::seconds(10);
+};
+
+/// Serves a MessageService at an address until it is destroyed. The destructor ends the calls; it
+/// waits for those that the service works on.
+class MessageListener {
+ public:
+  virtual ~MessageListener() = default;
+  /// "host:port", with the port that it has.
+  virtual std::string address() const = 0;
+};
+
+/// `service` must outlive the listener. Throws kInvalidArgument for options out of range,
+/// kPermissionDenied beyond loopback without a key, kUnavailable, naming the address, if it cannot
+/// listen, kResourceExhausted if there are too few threads, kUnimplemented without gRPC.
+std::unique_ptr<MessageListener> listen_for_messages(MessageService& service,
+                                                     const MessageListenerOptions& options);
+
+/// A connection to a listener, made at the first call and again after it was lost.
+///
+/// Both calls throw what the service threw; kUnavailable if the connection failed and
+/// kDeadlineExceeded at `deadline`, naming the address (the call may have been made);
+/// kPermissionDenied if the listener has another key.
+///
+/// Thread-safety: all functions from any thread.
+class MessageClient {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  virtual ~MessageClient() = default;
+  /// For messages of less than 1 MiB, both ways.
+  virtual std::string call(int method, const std::string& token, std::string message,
+                           Time deadline) = 0;
+  virtual std::string large_call(int method, const std::string& token, const std::string& message,
+                                 Time deadline) = 0;
+  /// Ends the calls in progress, which then throw kUnavailable; so do later ones.
+  virtual void close() = 0;
+};
+
+/// Throws kPermissionDenied beyond loopback without a key, kResourceExhausted if there are too few
+/// threads, kUnimplemented without gRPC.
+std::unique_ptr<MessageClient> make_message_client(const std::string& address,
+                                                   const std::optional<cluster::ClusterKey>& key);
+
+}  // namespace brigade::rpc
