@@ -305,8 +305,7 @@ class TrainCommand final : public Command {
     const bool is_chief = prepared.strategy->is_chief();
     if (is_chief) announce(flags_, prepared);
     const Model model = flags_.model.create(*prepared.strategy);
-    const auto optimizer = prepared.strategy->make_optimizer(
-        model.variables(), prepared.rule, {.accumulate = static_cast<int>(flags_.accumulate)});
+    const auto optimizer = make_optimizer(prepared, model, interrupt);
     const auto evaluation = evaluation_of(prepared, model, interrupt);
     const base::SystemClock clock;
     std::ostream nowhere(nullptr);
@@ -340,6 +339,17 @@ class TrainCommand final : public Command {
     Json report = result_json(result, at_end, evaluations(evaluation), weights_sha256);
     if (has_servers(flags_.strategy)) add_worker(report, result, prepared);
     return finish(prepared, config, report, result.signal);
+  }
+
+  distribute::Optimizer make_optimizer(const Prepared& prepared, const Model& model,
+                                       const Interrupt& interrupt) const {
+    const auto make = [&] {
+      return prepared.strategy->make_optimizer(model.variables(), prepared.rule,
+                                               {.accumulate = static_cast<int>(flags_.accumulate)});
+    };
+    if (!has_servers(flags_.strategy)) return make();
+    StartWatch watch(interrupt, {.token = prepared.cancel});  // the chief creates variables there
+    return watch.guard("the parameter servers", make);
   }
 
   /// Throws StoppedBySignal if a signal came while the strategy waited for other processes, which

@@ -76,6 +76,8 @@ void check_steps_left(const TrainFlags& flags, const Prepared& prepared) {
     if (begin.step() > steps) refuse_to_end_before(begin, steps);
   }
   if (!prepared.directory || flags.checkpoints.overwrite) return;
+  // Workers that share no collectives may make more updates than were asked for.
+  if (has_servers(flags.strategy)) return;
   const io::Path own = checkpoints_in(flags.checkpoints.model_dir);
   // A run with a result is refused later, by a message that says how long it was.
   if (!has_own_beyond(own, steps) || prepared.directory->has_result()) return;
