@@ -280,7 +280,7 @@ class EmptyValues(CommandTest):
         return [name for group in groups for name in group.rstrip(",").split(",")]
 
     def test_every_flag_of_every_command(self):
-        cases = [(command, *words) for command in ("train", "evaluate", "inspect", "bench", "data", "devices", "doctor")
+        cases = [(command, *words) for command in ("train", "ps", "evaluate", "inspect", "bench", "data", "devices", "doctor")
                  for index, name in enumerate(self.flags_of(command)) for words in ([name, ""], [name + "="])[:2 if index < 3 else 1]]
         self.assertGreater(len(cases), 60)
         self.assertLessEqual({("train", "--model-dir", ""), ("evaluate", "--model-dir", ""), ("train", "--cluster", "")}, set(cases))

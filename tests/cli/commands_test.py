@@ -169,7 +169,7 @@ class Failures(CommandTest):
 
 class Help(CommandTest):
     def test_every_command_shows_examples(self):
-        for command in ((), ("train",), ("evaluate",), ("bench",), ("devices",)):
+        for command in ((), ("train",), ("ps",), ("evaluate",), ("bench",), ("devices",)):
             with self.subTest(command=command):
                 result = run(*command, "--help")
                 self.assertEqual((result.returncode, result.stderr), (0, ""))
