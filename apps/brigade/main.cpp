@@ -83,13 +83,13 @@ int run(int argc, char** argv) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   Commands commands;
   commands.push_back(make_train_command(app));
-  commands.push_back(make_ps_command(app));
   commands.push_back(make_evaluate_command(app));
   commands.push_back(make_inspect_command(app));
   commands.push_back(make_bench_command(app));
   commands.push_back(make_data_command(app));
   commands.push_back(make_devices_command(app));
   commands.push_back(make_doctor_command(app));
+  commands.push_back(make_ps_command(app));
   app.add_subcommand(kLaunchCommand, kLaunchDescription);  // for the help; `brigade` does it itself
   check_command_name(argc, argv, commands);
   check_no_empty_values({argv + 1, argv + argc});
