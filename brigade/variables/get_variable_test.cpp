@@ -9,6 +9,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/random.h"
+#include "brigade/base/testing/error_code.h"
 #include "brigade/comm/replica.h"
 #include "brigade/variables/collections.h"
 #include "brigade/variables/graph.h"
@@ -16,6 +17,7 @@
 namespace brigade::variables {
 namespace {
 
+using base::testing::code_of;
 using Names = std::vector<std::string>;
 using testing::HasSubstr;
 
@@ -26,10 +28,6 @@ Error error_of(const std::function<void()>& call) {
     return error;
   }
   return Error(ErrorCode::kInternal, "nothing was thrown");
-}
-
-ErrorCode code_of(const std::function<void()>& call) {
-  return error_of(call).code();
 }
 
 /// Compares identity: a handle of the same variable.

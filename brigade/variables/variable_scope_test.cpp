@@ -3,23 +3,16 @@
 #include <gtest/gtest.h>
 
 #include "brigade/base/error.h"
+#include "brigade/base/testing/error_code.h"
 #include "brigade/variables/graph.h"
 
 /// The expected names and answers were read off TensorFlow 2.21 (tf.compat.v1).
 namespace brigade::variables {
 namespace {
 
+using base::testing::code_of;
 using Names = std::vector<std::string>;
 using NameScopes = VariableScopeOptions::NameScopes;
-
-ErrorCode code_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return ErrorCode::kInternal;
-}
 
 /// Opens and closes a scope without a name; returns its name and name scope.
 std::string open_default(const std::string& default_name) {

@@ -10,10 +10,13 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/base/testing/error_code.h"
 #include "brigade/comm/replica.h"
 
 namespace brigade::variables {
 namespace {
+
+using base::testing::code_of;
 
 std::vector<c10::Device> devices_of(int count) {
   return std::vector<c10::Device>(static_cast<std::size_t>(count), c10::Device(c10::kCPU));
@@ -27,15 +30,6 @@ VariableSpec fixed_named(const std::string& name) {
   VariableSpec spec = named(name);
   spec.trainable = false;
   return spec;
-}
-
-ErrorCode code_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return ErrorCode::kInternal;
 }
 
 TEST(VariableStore, GivesEveryReplicaAComponentEqualToTheInitialValue) {

@@ -8,9 +8,12 @@
 #include <thread>
 
 #include "brigade/base/error.h"
+#include "brigade/base/testing/error_code.h"
 
 namespace brigade::comm {
 namespace {
+
+using base::testing::code_of;
 
 LocalGroupOptions patient() {
   return {.timeout = std::chrono::seconds(60), .spin = std::chrono::microseconds(0)};
@@ -21,15 +24,6 @@ void run_two(const Body& body) {
   std::thread other([&] { body(1); });
   body(0);
   other.join();
-}
-
-ErrorCode code_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return ErrorCode::kInternal;
 }
 
 TEST(LocalGroup, RefusesFewerThanOneRank) {
