@@ -11,6 +11,7 @@
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/io/state_json.h"
+#include "brigade/optim/rule_config.h"
 #include "brigade/ps/job_config.h"
 #include "brigade/ps/record_parts.h"
 #include "brigade/ps/store_records.h"
@@ -148,6 +149,7 @@ std::vector<std::string> ParameterStore::names() const {
 void ParameterStore::create(std::span<const Creation> variables, const optim::UpdateRulePtr& rule,
                             const io::StateTree& job, Time deadline) {
   check_creation(variables, options_.log.max_record_bytes);
+  optim::rule_from_config(rule->config());  // throws before anything is in the log
   const concurrency::MutexLock one_at_a_time(creations_);
   std::int64_t number = 0;
   bool is_new = false;
