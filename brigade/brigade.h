@@ -94,6 +94,8 @@
 #include "brigade/optim/moving_average.h"
 #include "brigade/optim/schedule.h"
 #include "brigade/optim/sgd.h"
+#include "brigade/ps/parameter_server_strategy.h"
+#include "brigade/ps/server.h"
 #include "brigade/slim/assign_from_checkpoint.h"
 #include "brigade/slim/evaluation.h"
 #include "brigade/slim/layers.h"
@@ -345,6 +347,11 @@ using models::MaxPooling2D;
 using models::ReLU;
 using models::Sequential;
 using models::Softmax;
+using ps::ParameterServerOptions;
+using ps::ParameterServerStrategy;
+using ps::Server;
+using ps::ServerOptions;
+using ps::UpdateMode;
 using train::AtStop;
 using train::BackupAndRestore;
 using train::Callback;

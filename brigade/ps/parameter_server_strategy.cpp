@@ -4,6 +4,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/cluster/rank_assignment.h"
 #include "brigade/cluster/resolver.h"
 #include "brigade/ps/remote_service.h"
 #include "brigade/ps/remote_synchronizer.h"
@@ -99,6 +100,14 @@ ParameterServerStrategy::ParameterServerStrategy(ParameterServerOptions options)
 ParameterServerStrategy::ParameterServerStrategy(const cluster::ClusterConfig& cluster,
                                                  ParameterServerOptions options)
     : ParameterServerStrategy(cluster, connect_all(cluster, options.key), options) {}
+
+ParameterServerStrategy::ParameterServerStrategy(const cluster::ClusterSpec& cluster,
+                                                 const std::string& job, int task,
+                                                 ParameterServerOptions options)
+    : ParameterServerStrategy(
+          cluster::assign_rank({.cluster = cluster, .task = cluster::Task{job, task}},
+                               "ParameterServerStrategy"),
+          std::move(options)) {}
 
 ParameterServerStrategy::ParameterServerStrategy(
     const cluster::ClusterConfig& cluster, std::vector<std::unique_ptr<ParameterService>> servers,

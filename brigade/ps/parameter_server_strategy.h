@@ -9,6 +9,7 @@
 
 #include "brigade/cluster/cluster_config.h"
 #include "brigade/cluster/cluster_key.h"
+#include "brigade/cluster/cluster_spec.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/device/placement.h"
 #include "brigade/distribute/strategy.h"
@@ -85,6 +86,9 @@ class ParameterServerStrategy : public distribute::Strategy {
   /// chief, naming what runs there (`Server`).
   explicit ParameterServerStrategy(const cluster::ClusterConfig& cluster,
                                    ParameterServerOptions options = {});
+  /// As this task of the cluster: ("worker", 0), as a program's own flags say it.
+  ParameterServerStrategy(const cluster::ClusterSpec& cluster, const std::string& job, int task,
+                          ParameterServerOptions options = {});
   /// Uses these connections, one for each server: for tests, and for other networks.
   ParameterServerStrategy(const cluster::ClusterConfig& cluster,
                           std::vector<std::unique_ptr<ParameterService>> servers,

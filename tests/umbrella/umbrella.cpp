@@ -9,4 +9,5 @@
   const brigade::MirroredStrategy with_seed({.seed = 1});
   const brigade::CentralStorageStrategy central({.compute_devices = {"cpu:0"}});
   const brigade::MultiWorkerMirroredStrategy workers({.seed = 1});
+  const brigade::ParameterServerStrategy pushing({.mode = brigade::UpdateMode::kSync});
 }

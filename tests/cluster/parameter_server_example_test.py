@@ -1,0 +1,50 @@
+"""The tutorial's program, examples/parameter_server.cpp, as the tutorial runs it: one parameter server and two workers."""
+import re
+import unittest
+
+from workers import ClusterTest, free_ports
+
+DATA = "/usr/share/datasets/fashion-mnist"
+STEPS = 60
+
+
+class ParameterServerExample(ClusterTest):
+    def setUp(self):
+        super().setUp()
+        server, *workers = (f"localhost:{port}" for port in free_ports(3))
+        self.hosts = (f"--ps_hosts={server}", f"--worker_hosts={','.join(workers)}")
+
+    def task(self, job, index, *flags):
+        return self.start_process(f"--job_name={job}", f"--task_index={index}", *self.hosts, f"--data_dir={DATA}", *flags)
+
+    def step_and_losses(self, worker):
+        self.assertEqual(worker.wait(), 0, worker.lines() + [worker.output()])
+        found = re.search(r"step (\d+), loss ([\d.]+) to ([\d.]+)", worker.output())
+        self.assertTrue(found, worker.output())
+        return int(found[1]), float(found[2]), float(found[3])
+
+    def test_a_server_and_two_workers_train_together(self):
+        flags = (f"--train_dir={self.folder / 'train'}", f"--steps={STEPS}")
+        server = self.task("ps", 0)
+        workers = [self.task("worker", index, *flags) for index in (1, 0)]
+        for worker in workers:
+            step, first, last = self.step_and_losses(worker)
+            # Each worker stops when it sees the last step; the other may be one step further.
+            self.assertIn(step, (STEPS, STEPS + 1))
+            self.assertLess(last, 0.8 * first)
+        self.assertEqual(server.wait(), 0, server.lines())
+        saved = sorted(path.name for path in (self.folder / "train").glob("ckpt-*"))
+        self.assertTrue(saved, "the chief saves")
+
+    def test_a_later_job_continues_from_the_chiefs_checkpoint(self):
+        for steps in (20, 30):
+            server = self.task("ps", 0)
+            chief = self.task("worker", 0, f"--train_dir={self.folder / 'train'}", f"--steps={steps}")  # it needs no other
+            chief.wait()
+            self.assertRegex(chief.output(), rf"step {steps},", chief.lines())
+            self.assertEqual(server.wait(), 0, server.lines())
+        self.assertTrue((self.folder / "train" / "ckpt-30").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
