@@ -88,19 +88,20 @@ void ServerSession::repeat(const Attempt& attempt, Time end) {
       reason = error.what();
     }
     if (options_.cancel.is_cancelled()) continue;
-    if (Clock::now() + pause >= end)
-      throw Error(
-          ErrorCode::kUnavailable,
-          base::str_cat("The ", name(), " has not answered ", cluster::to_string(options_.task),
-                        " for ", seconds_text(Clock::now() - begin),
-                        ". Start it again, or allow it more time. The last reason: ", reason));
     if (pause.count() > 0 && !is_waiting) {
       is_waiting = true;
       base::log_warning(base::str_cat("Waiting for the ", name(), ", for ",
                                       seconds_text(end - begin), " at most: ", reason));
     }
-    concurrency::interruptible_wait(pause, options_.cancel);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    concurrency::interruptible_wait(std::min(pause, left), options_.cancel);
     pause = longer(pause);
+    if (Clock::now() >= end && !options_.cancel.is_cancelled())
+      throw Error(
+          ErrorCode::kUnavailable,
+          base::str_cat("The ", name(), " has not answered ", cluster::to_string(options_.task),
+                        " for ", seconds_text(Clock::now() - begin),
+                        ". Start it again, or allow it more time. The last reason: ", reason));
   }
 }
 
