@@ -319,7 +319,10 @@ class TrainCommand final : public Command {
         .optimizer = std::string(prepared.rule->name()),
         .session = session_options(prepared, evaluation),
         .evaluation = evaluation};
-    if (has_servers(flags_.strategy)) training.cancel = prepared.cancel;
+    if (has_servers(flags_.strategy)) {
+      training.cancel = prepared.cancel;
+      training.stops_after_step = is_chief || flags_.strategy.servers.mode_name() == "async";
+    }
     TrainingResult result = run_until_stopped(training, progress, interrupt);
     if (is_chief) report_step_breakdown(result);
     const auto weights = weights_of(model.variables());

@@ -167,7 +167,8 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
   };
   while (!session.should_stop()) {
     signal = interrupt.received();
-    if (signal) session.request_stop();  // several workers stop at the next step they agree on
+    if (signal && training.stops_after_step)
+      session.request_stop();  // several workers stop at the next step they agree on
     if (session.should_stop()) break;
     const auto evaluated_before = evaluation_time();
     session.run([&]() -> std::optional<train::StepValues> {
@@ -185,6 +186,7 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
       progress.report({state.global_step(), examples, training.step.mean(*losses)});
     }
   }
+  late.reset();  // saving may take longer
   strategy.measure_steps(distribute::StepMeasuring::kOff);
   TrainingResult result = meter.result();
   result.step_times = strategy.step_times();

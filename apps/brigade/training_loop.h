@@ -33,6 +33,9 @@ struct Training {
   /// Ends the strategy's waits for other processes. It is cancelled some seconds after a signal, if
   /// the step has not ended by then. Unset: its waits end by themselves.
   std::optional<concurrency::CancelToken> cancel;
+  /// Whether a signal ends it after the current step. Not for a worker for which the chief's step
+  /// waits: it continues until `cancel`, so that the chief can end its step, and save.
+  bool stops_after_step = true;
 };
 
 /// The result of a training.

@@ -67,12 +67,16 @@ class Launched(LaunchTest):
         self.killed_in_the_middle("worker", 0)
 
     def test_sigterm_saves_and_ends_all(self):
-        launched = self.start(["--ps", 1, "--workers", 2, "--grace", 30], self.program("--steps", "100000000", "--eval", "none"))
-        launched.line("[worker:0] step ")
-        launched.send(signal.SIGTERM)
-        self.assertEqual(launched.end(), 75, launched.errors_text()[-4000:])
-        self.assert_nothing_is_left()
-        self.assertTrue((self.model_dir / "weights.safetensors").exists())
+        for mode in (("async",), ("ssp", "--staleness", "2"), ("sync",)):
+            with self.subTest(mode=mode):
+                self.model_dir = self.folder / mode[0]
+                launched = self.start(["--ps", 1, "--workers", 2, "--grace", 30],
+                                      self.program("--mode", *mode, "--steps", "100000000", "--eval", "none"))
+                launched.line("[worker:0] step ")
+                launched.send(signal.SIGTERM)
+                self.assertEqual(launched.end(), 75, launched.errors_text()[-4000:])
+                self.assert_nothing_is_left()
+                self.assertTrue((self.model_dir / "weights.safetensors").exists(), "the chief did not save")
 
 
 if __name__ == "__main__":
