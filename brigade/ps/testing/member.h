@@ -22,10 +22,13 @@ class Member {
   using Token = coordination::StepDecider::Token;
 
   /// Joins.
-  Member(LocalServer& server, cluster::Task task, std::int64_t incarnation = 0)
-      : task_(std::move(task)), service_(server.connect()) {
+  Member(std::unique_ptr<ParameterService> service, cluster::Task task,
+         std::int64_t incarnation = 0)
+      : task_(std::move(task)), service_(std::move(service)) {
     join(incarnation);
   }
+  Member(LocalServer& server, const cluster::Task& task, std::int64_t incarnation = 0)
+      : Member(server.connect(), task, incarnation) {}
 
   void join(std::int64_t incarnation) {
     grant_ = service_->join({.task = task_, .incarnation = incarnation}, deadline());

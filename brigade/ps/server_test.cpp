@@ -1,0 +1,199 @@
+#include "brigade/ps/server.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/base/handles.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+#include "brigade/base/testing/error_code.h"
+#include "brigade/concurrency/testing/waiting.h"
+#include "brigade/ps/remote_service.h"
+#include "brigade/ps/testing/member.h"
+#include "brigade/rpc/rendezvous.h"
+
+namespace brigade::ps {
+namespace {
+
+using base::testing::code_of;
+using concurrency::testing::kLong;
+using testing::Member;
+
+const cluster::Task kTrainingChief = {.job = "worker", .index = 0};
+const cluster::Task kTrainingWorker = {.job = "worker", .index = 1};
+
+/// A TCP port on 127.0.0.1 that was free a moment ago.
+int unused_port() {
+  const base::FileDescriptor descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* bound = reinterpret_cast<sockaddr*>(&address);
+  check_state(::bind(descriptor.number(), bound, size) == 0 &&
+                  ::getsockname(descriptor.number(), bound, &size) == 0,
+              "The test found no free port.");
+  return ntohs(address.sin_port);
+}
+
+/// One server and two workers.
+cluster::ClusterSpec small_cluster(int port) {
+  return cluster::ClusterSpec(std::map<std::string, std::vector<std::string>>{
+      {"ps", {base::str_cat("127.0.0.1:", port)}}, {"worker", {"127.0.0.1:1", "127.0.0.1:2"}}});
+}
+
+/// Lines of the log while it lives.
+class LogLines {
+ public:
+  LogLines() {
+    base::set_log_sink([this](base::LogLevel, std::string_view text) {
+      const std::lock_guard lock(mutex_);
+      lines_.emplace_back(text);
+    });
+  }
+  ~LogLines() { base::set_log_sink({}); }
+  LogLines(const LogLines&) = delete;
+  LogLines& operator=(const LogLines&) = delete;
+  bool has(std::string_view part) const {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::any_of(
+        lines_, [&](const std::string& line) { return line.find(part) != std::string::npos; });
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
+/// A server on a port of this machine. What it logs is kept.
+class ServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!rpc::is_built_in()) GTEST_SKIP() << "needs gRPC";
+    std::string pattern = (std::filesystem::temp_directory_path() / "ps-server-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override {
+    if (server_) server_->shutdown();
+    if (joined_.valid()) joined_.wait();
+    server_.reset();
+    if (!folder_.empty()) std::filesystem::remove_all(folder_);
+  }
+
+  void start_server(ServerOptions options = {}) {
+    server_.reset();
+    options.key = std::nullopt;
+    server_ = std::make_unique<Server>(cluster_, "ps", 0, options);
+    joined_ = std::async(std::launch::async, [server = server_.get()] { server->join(); });
+  }
+  ServerOptions with_folder() const { return {.folder = folder_}; }
+  bool has_ended() const { return joined_.wait_for(kLong) == std::future_status::ready; }
+  bool still_serves() const {
+    return joined_.wait_for(concurrency::testing::kShort) == std::future_status::timeout;
+  }
+  /// A member over a new connection.
+  Member member(const cluster::Task& task, std::int64_t incarnation = 0) const {
+    return Member(connect(cluster_.task_address({.job = "ps", .index = 0}), std::nullopt), task,
+                  incarnation);
+  }
+  Member chief_of_ready_server() const {
+    Member chief = member(kTrainingChief);
+    chief.create({});
+    chief.set_ready();
+    return chief;
+  }
+
+  const cluster::ClusterSpec cluster_ = small_cluster(unused_port());
+  io::Path folder_;
+  LogLines log_;
+  std::unique_ptr<Server> server_;
+  std::future<void> joined_;  // waits for the server's end; ready before it is destroyed
+};
+
+TEST(Server, IsATaskOfTheServersJob) {
+  const cluster::ClusterSpec cluster = small_cluster(1000);
+  EXPECT_EQ(code_of([&] { const Server server(cluster, "worker", 0); }),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { const Server server(cluster, "ps", 1); }), ErrorCode::kNotFound);
+}
+
+TEST_F(ServerTest, ServesUntilTheTrainingHasEnded) {
+  start_server(with_folder());
+  EXPECT_EQ(server_->target(),
+            base::str_cat("grpc://", cluster_.task_address({.job = "ps", .index = 0})));
+  Member chief = chief_of_ready_server();
+  Member worker = member(kTrainingWorker);
+  EXPECT_EQ(Member::value_of(worker.push(1, 2)), -2);
+  EXPECT_EQ(chief.pull(), -2);
+  EXPECT_TRUE(worker.begin_step({.finished = 1}).may_begin);
+  EXPECT_EQ(server_->status().step, 1);
+  EXPECT_EQ(server_->counters().pushes, 1);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "ps-0"));
+  chief.leave();
+  EXPECT_TRUE(still_serves()) << "a worker trains";
+  worker.leave();
+  EXPECT_TRUE(has_ended());
+  server_.reset();
+  EXPECT_TRUE(log_.has("/job:ps/task:0 listens at 127.0.0.1:"));
+  EXPECT_TRUE(log_.has("/job:worker/task:1 has joined as incarnation 1"));
+  EXPECT_TRUE(log_.has("/job:worker/task:1 has finished"));
+  EXPECT_TRUE(log_.has("has finished: 1 pushes"));
+  EXPECT_FALSE(log_.has("temporary"));
+}
+
+TEST_F(ServerTest, NoticesALostTaskItself) {
+  ServerOptions options = with_folder();
+  options.lease = std::chrono::milliseconds(500);
+  start_server(options);
+  member(kTrainingWorker);
+  member(kTrainingChief).leave();
+  EXPECT_TRUE(has_ended()) << "the worker is silent";
+  EXPECT_TRUE(log_.has("/job:worker/task:1 is lost: it was silent for 0.5 s"));
+}
+
+TEST_F(ServerTest, ContinuesInItsFolder) {
+  start_server(with_folder());
+  Member worker = member(kTrainingWorker);
+  {
+    Member chief = chief_of_ready_server();
+    chief.push(1, 1);
+    worker.push(1, 4);
+  }
+  server_->shutdown();
+  EXPECT_TRUE(has_ended());
+  start_server(with_folder());
+  EXPECT_TRUE(server_->status().is_ready);
+  EXPECT_EQ(server_->status().step, 2);
+  Member again = member(kTrainingWorker, worker.incarnation());
+  EXPECT_EQ(again.push(1, 4).verdict, coordination::PushVerdict::kDuplicate);
+  EXPECT_EQ(again.pull(), -5);
+  server_->shutdown();
+  EXPECT_TRUE(has_ended());
+}
+
+TEST_F(ServerTest, EndsWhenItIsCancelled) {
+  ServerOptions options;
+  start_server(options);
+  EXPECT_TRUE(log_.has("temporary folder"));
+  EXPECT_TRUE(still_serves());
+  options.cancel.cancel();
+  EXPECT_TRUE(has_ended());
+  EXPECT_EQ(code_of([&] { member(kTrainingChief); }), ErrorCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace brigade::ps
