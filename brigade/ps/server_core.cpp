@@ -32,7 +32,7 @@ constexpr const char* kNotReadyYet =
 // Bounds a wait that a caller may ask for, so that sums with times do not overflow.
 constexpr std::chrono::milliseconds kLongestStepWait = std::chrono::hours(1);
 
-std::vector<std::string> names_of(const std::vector<cluster::Task>& tasks) {
+std::vector<std::string> task_names(const std::vector<cluster::Task>& tasks) {
   std::vector<std::string> names;
   names.reserve(tasks.size());
   for (const cluster::Task& task : tasks) names.push_back(cluster::to_string(task));
@@ -51,7 +51,7 @@ class ServerCore::Impl {
   Impl(std::shared_ptr<io::FileSystem> files, ServerCoreOptions options, const base::Clock& clock)
       : options_(std::move(options)),
         clock_(clock),
-        names_(names_of(options_.tasks)),
+        names_(task_names(options_.tasks)),
         store_(std::move(files), options_.store),
         registry_(names_, options_.lease),
         snapshots_(store_, options_.snapshot_after_bytes) {

@@ -50,9 +50,9 @@ class ServedParameters final : public rpc::MessageService {
     try {
       call();
     } catch (const NotMemberError& error) {
-      throw rpc::MessageError(error.code(), error.what(), std::string(kNotMember));
+      throw rpc::MessageError(error.code(), error.what(), std::string(kNotMemberKind));
     } catch (const ReplacedError& error) {
-      throw rpc::MessageError(error.code(), error.what(), std::string(kReplaced));
+      throw rpc::MessageError(error.code(), error.what(), std::string(kReplacedKind));
     }
   }
 

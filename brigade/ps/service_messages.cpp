@@ -182,8 +182,8 @@ StateTree described(const Push& push) {
 }  // namespace
 
 void throw_typed(const rpc::MessageError& error) {
-  if (error.kind() == kNotMember) throw NotMemberError(error.what());
-  if (error.kind() == kReplaced) throw ReplacedError(error.what());
+  if (error.kind() == kNotMemberKind) throw NotMemberError(error.what());
+  if (error.kind() == kReplacedKind) throw ReplacedError(error.what());
   throw Error(error);
 }
 

@@ -35,8 +35,8 @@ enum class ServiceMethod {
 };
 
 /// The kinds of `rpc::MessageError` that NotMemberError and ReplacedError are.
-inline constexpr std::string_view kNotMember = "not-member";
-inline constexpr std::string_view kReplaced = "replaced";
+inline constexpr std::string_view kNotMemberKind = "not-member";
+inline constexpr std::string_view kReplacedKind = "replaced";
 /// Throws the error that the server threw.
 [[noreturn]] void throw_typed(const rpc::MessageError& error);
 
