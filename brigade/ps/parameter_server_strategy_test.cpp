@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <map>
@@ -305,28 +306,34 @@ TEST(ParameterServerStrategy, BackupWorkersEndWithTheOthersWeights) {
 
 TEST(ParameterServerStrategy, NoWorkerIsFurtherAheadThanTheBound) {
   constexpr std::int64_t kStaleness = 1;
-  JobOfThreads job(2, 3);
-  std::array<std::atomic<std::int64_t>, 3> done = {};
+  constexpr int kWorkers = 3;
+  JobOfThreads job(2, kWorkers);
+  std::atomic<int> present = 0;
+  std::array<std::atomic<std::int64_t>, kWorkers> done = {};
   job.run({.mode = UpdateMode::kBounded, .staleness = kStaleness},
           [&](ParameterServerStrategy& strategy) {
-            const auto self = static_cast<std::size_t>(strategy.worker_index());
             Training training(strategy, {});
+            strategy.run([] {});  // from now on the others wait for this worker
+            ++present;
+            const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+            while (present < kWorkers && std::chrono::steady_clock::now() < deadline)
+              std::this_thread::yield();
             for (std::int64_t number = 0; number < 20; ++number) {
               strategy.run([&] {
                 for (const auto& other : done) EXPECT_LE(number - other, kStaleness);
               });
               training.step(number);
-              ++done[self];
+              ++done[static_cast<std::size_t>(strategy.worker_index())];
             }
           });
-  EXPECT_EQ(job.step(), 60);
+  EXPECT_EQ(job.step(), 20 * kWorkers);
 }
 
 TEST(ParameterServerStrategy, AsynchronousWorkersConverge) {
   JobOfThreads job(2, 4);
   std::mutex mutex;
   std::vector<double> losses;
-  const Plan plan{.rule = optim::Sgd{.learning_rate = 0.05, .momentum = 0.5}.rule(), .hidden = 32};
+  const Plan plan{.rule = optim::Sgd{.learning_rate = 0.02, .momentum = 0.5}.rule(), .hidden = 32};
   job.run({}, [&](ParameterServerStrategy& strategy) {
     Training training(strategy, plan);
     training.steps(0, 300);
