@@ -68,6 +68,9 @@ class GrpcMessageClient final : public MessageClient {
 
   std::string call(int method, const std::string& token, std::string message,
                    Time deadline) override {
+    check_argument(message.size() <= kFrameBytes,
+                   base::str_cat("A small call's message has up to ", kFrameBytes, " bytes, not ",
+                                 message.size(), "."));
     proto::SmallCall request;
     request.set_method(method);
     request.set_token(token);

@@ -79,6 +79,16 @@ def main():
     scalar = field(1, b"loss") + b"\x15" + struct.pack("<f", 0.5)
     write("event", version=b"\x09" + struct.pack("<d", 1.0) + field(3, b"brain.Event:2"),
           scalar=b"\x09" + struct.pack("<d", 2.0) + b"\x10\x07" + field(5, field(1, scalar)))
+    message = lambda text, data=b"": struct.pack("<Q", len(text)) + text + data
+    tensor = b'{"dtype":"F32","name":"a","shape":[2]}'
+    write("server_message", join=b'\0{"incarnation":1,"job":"worker","protocol":1,"task":2}',
+          grant=b'\1{"incarnation":1,"lease_ms":800,"token":"00ff"}',
+          reply=b'\4{"decision":{"contributions":[[0,0]],"step":1},"may_begin":true,"token":{"index":0,"step":2},"waiting_for":[]}',
+          exchange=b"\7" + message(b'{"header":{"pull":["a"],"push":{"number":1}},"tensors":[' + tensor + b"]}", bytes(8)),
+          assign=b"\6" + message(b'{"header":{"step":3,"variables":[{"slots":1,"updates":2}]},"tensors":[' + tensor + b"," + tensor + b"]}",
+                                 bytes(16)),
+          slots=b"\6" + message(b'{"header":{"step":3,"variables":[{"slots":1000000000,"updates":2}]},"tensors":[' + tensor + b"]}", bytes(8)),
+          huge=b"\7" + struct.pack("<Q", 1 << 62))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,410 @@
+#include "brigade/rpc/message_service.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "brigade/cluster/address.h"
+#include "brigade/concurrency/mutex.h"
+#include "brigade/rpc/acceptor.h"
+#include "brigade/rpc/channel.h"
+#include "brigade/rpc/message_buffer.h"
+#include "brigade/rpc/proto/message_service.grpc.pb.h"
+#include "brigade/rpc/proto_conversion.h"
+#include "brigade/rpc/testing/thread_cluster.h"
+
+namespace brigade::rpc {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+using MessageTime = MessageService::Time;
+
+enum Method { kEcho = 1, kFail, kFailWithKind, kHang, kWait };
+
+MessageTime within(milliseconds time) {
+  return std::chrono::steady_clock::now() + time;
+}
+
+/// Answers with what it got.
+class EchoService final : public MessageService {
+ public:
+  CallThreads threads_of(int method) const override {
+    check_argument(method >= kEcho && method <= kWait, "There is no such method.");
+    return method == kWait ? CallThreads::kWaiting : CallThreads::kWork;
+  }
+
+  void admit(const std::string& token, Time) override {
+    ++admissions;
+    if (token != "member")
+      throw MessageError(ErrorCode::kUnavailable, "Who are you?", "not-member");
+  }
+
+  std::string answer(MessageCall call) override {
+    ++calls;
+    if (call.method == kFail) throw Error(ErrorCode::kAlreadyExists, std::string(20000, 'x'));
+    if (call.method == kFailWithKind)
+      throw MessageError(ErrorCode::kUnavailable, "Join again.", "a-kind");
+    if (call.method == kHang || call.method == kWait) wait(call);
+    return std::move(call.message);
+  }
+
+  /// Lets kHang and kWait end.
+  void release() {
+    const concurrency::MutexLock lock(mutex_);
+    is_released_ = true;
+    changed_.notify_all();
+  }
+
+  std::atomic<int> admissions{0};
+  std::atomic<int> calls{0};
+
+ private:
+  void wait(const MessageCall& call) {
+    for (;;) {
+      call.check();
+      const concurrency::MutexLock lock(mutex_);
+      if (is_released_) return;
+      changed_.wait_until(mutex_, within(milliseconds(20)));
+    }
+  }
+
+  concurrency::Mutex mutex_;
+  concurrency::Condition changed_;
+  bool is_released_ BRIGADE_GUARDED_BY(mutex_) = false;
+};
+
+Error error_of_call(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error(ErrorCode::kInternal, "the call succeeded");
+}
+
+std::string pattern(std::size_t size) {
+  std::string text(size, '\0');
+  for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>(i * 31 + i / 4096);
+  return text;
+}
+
+/// A large call made frame by frame.
+class RawCall {
+ public:
+  explicit RawCall(const std::string& address)
+      : stub_(proto::Messages::NewStub(make_channel(address, std::nullopt))) {
+    context_.set_deadline(std::chrono::system_clock::now() + seconds(20));
+    stream_ = stub_->Large(&context_);
+  }
+  ~RawCall() { context_.TryCancel(); }
+  RawCall(const RawCall&) = delete;
+  RawCall& operator=(const RawCall&) = delete;
+
+  bool header(std::uint64_t bytes, const std::string& token = "member", int method = kEcho) {
+    proto::Frame frame;
+    frame.mutable_header()->set_method(method);
+    frame.mutable_header()->set_token(token);
+    frame.mutable_header()->set_bytes(bytes);
+    return stream_->Write(frame);
+  }
+  bool bytes(const std::string& piece) {
+    proto::Frame frame;
+    frame.set_bytes(piece);
+    return stream_->Write(frame);
+  }
+  void send_nothing() { stream_->Write(proto::Frame()); }
+  void end() { stream_->WritesDone(); }
+
+  /// How the server ends the call; it must not answer.
+  Error error() {
+    proto::Frame frame;
+    EXPECT_FALSE(stream_->Read(&frame));
+    const grpc::Status status = stream_->Finish();
+    EXPECT_FALSE(status.ok());
+    EXPECT_TRUE(is_ours(status)) << status.error_message();
+    return to_error(status);
+  }
+
+ private:
+  std::unique_ptr<proto::Messages::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<proto::Frame, proto::Frame>> stream_;
+};
+
+TEST(MessageService, MessagesOfEverySizeArrive) {
+  EchoService service;
+  const auto listener = listen_for_messages(service, {});
+  const auto client = make_message_client(listener->address(), std::nullopt);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{900'000}}) {
+    const std::string message = pattern(size);
+    EXPECT_EQ(client->call(kEcho, "", message, within(seconds(20))), message);
+  }
+  for (const std::size_t size :
+       {std::size_t{1}, kFrameBytes, kFrameBytes + 1, std::size_t{40} << 20}) {
+    const std::string message = pattern(size);
+    EXPECT_TRUE(client->large_call(kEcho, "member", message, within(seconds(60))) == message)
+        << size;
+  }
+}
+
+TEST(MessageService, ErrorsKeepTheirCodeAndKind) {
+  EchoService service;
+  const auto listener = listen_for_messages(service, {});
+  const auto client = make_message_client(listener->address(), std::nullopt);
+  const Error failed = error_of_call([&] { client->call(kFail, "", "", within(seconds(20))); });
+  EXPECT_EQ(failed.code(), ErrorCode::kAlreadyExists);
+  EXPECT_THAT(failed.what(), HasSubstr("xxx"));
+  try {
+    client->large_call(kFailWithKind, "member", "a", within(seconds(20)));
+    FAIL() << "it succeeded";
+  } catch (const MessageError& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+    EXPECT_EQ(error.kind(), "a-kind");
+    EXPECT_STREQ(error.what(), "Join again.");
+  }
+  EXPECT_EQ(error_of_call([&] { client->call(99, "", "", within(seconds(20))); }).code(),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(client->call(kEcho, "", "still there", within(seconds(20))), "still there");
+}
+
+TEST(MessageService, AStrangersMessageIsRefusedAfterItsHeader) {
+  EchoService service;
+  const auto listener = listen_for_messages(service, {});
+  RawCall call(listener->address());
+  call.header(std::uint64_t{1} << 29, "stranger");
+  EXPECT_EQ(call.error().code(), ErrorCode::kUnavailable);
+  EXPECT_EQ(service.admissions, 1);
+  EXPECT_EQ(service.calls, 0);
+}
+
+TEST(MessageService, MessagesInAnotherFormEndTheirCallAlone) {
+  EchoService service;
+  const auto listener = listen_for_messages(service, {.max_message_bytes = 2 * kFrameBytes});
+  const std::vector<std::function<void(RawCall&)>> wrong = {
+      [](RawCall& call) { call.bytes("abc"); },
+      [](RawCall& call) { call.send_nothing(); },
+      [](RawCall& call) { call.end(); },
+      [](RawCall& call) { call.header(0); },
+      [](RawCall& call) { call.header(2 * kFrameBytes + 1); },
+      [](RawCall& call) { call.header(~std::uint64_t{0}); },
+      [](RawCall& call) { call.header(3, std::string(4096, 't')); },
+      [](RawCall& call) { call.header(3, "member", 77); },
+      [](RawCall& call) { call.header(3) && call.header(3); },
+      [](RawCall& call) { call.header(3) && call.bytes("abcd"); },
+      [](RawCall& call) { call.header(3) && call.bytes("ab"); },
+      [](RawCall& call) {
+        call.header(kFrameBytes + 1);
+        call.bytes(std::string(kFrameBytes, 'a'));
+        call.end();
+      }};
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    RawCall call(listener->address());
+    wrong[i](call);
+    EXPECT_EQ(call.error().code(), ErrorCode::kInvalidArgument) << i;
+  }
+  EXPECT_EQ(service.calls, 0);
+  const auto client = make_message_client(listener->address(), std::nullopt);
+  EXPECT_EQ(client->large_call(kEcho, "member", "abc", within(seconds(20))), "abc");
+}
+
+TEST(MessageService, AllMessagesTogetherHaveALimitThatIsGivenBack) {
+  EchoService service;
+  const auto listener =
+      listen_for_messages(service, {.max_message_bytes = 8 << 20, .max_buffered_bytes = 8 << 20});
+  auto first = std::make_unique<RawCall>(listener->address());
+  first->header(6 << 20);
+  first->bytes(std::string(kFrameBytes, 'a'));
+  ASSERT_TRUE(testing::eventually([&] { return service.admissions == 1; }));
+  const auto client = make_message_client(listener->address(), std::nullopt);
+  const auto send = [&] {
+    return client->large_call(kEcho, "member", std::string(7 << 20, 'b'), within(seconds(20)));
+  };
+  EXPECT_TRUE(testing::eventually(
+      [&] { return error_of_call(send).code() == ErrorCode::kResourceExhausted; }));
+  first.reset();
+  EXPECT_TRUE(testing::eventually(
+      [&] { return error_of_call(send).code() == ErrorCode::kInternal; }));  // it succeeded
+}
+
+TEST(MessageService, ASilentMessageIsEnded) {
+  EchoService service;
+  const auto listener = listen_for_messages(service, {.silence = milliseconds(200)});
+  RawCall mute(listener->address());
+  EXPECT_EQ(mute.error().code(), ErrorCode::kDeadlineExceeded);
+  RawCall halfway(listener->address());
+  halfway.header(3 * kFrameBytes);
+  halfway.bytes(std::string(kFrameBytes, 'a'));
+  EXPECT_EQ(halfway.error().code(), ErrorCode::kDeadlineExceeded);
+}
+
+TEST(MessageService, ACallEndsAtItsDeadline) {
+  EchoService service;
+  const auto listener = listen_for_messages(service, {});
+  const auto client = make_message_client(listener->address(), std::nullopt);
+  EXPECT_EQ(error_of_call([&] { client->call(kHang, "", "", within(milliseconds(300))); }).code(),
+            ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(error_of_call([&] {
+              client->large_call(kHang, "member", "a", within(milliseconds(300)));
+            }).code(),
+            ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(error_of_call([&] { client->call(kEcho, "", "", within(milliseconds(-1))); }).code(),
+            ErrorCode::kDeadlineExceeded);
+  // The thread is free again, since the caller is gone.
+  EXPECT_EQ(client->call(kEcho, "", "a", within(seconds(20))), "a");
+}
+
+TEST(MessageService, AHostThatAcceptsAndSaysNothingCostsNoMoreThanTheDeadline) {
+  const Listening silent = listen_on("127.0.0.1:0");
+  const auto client = make_message_client("127.0.0.1:" + std::to_string(silent.port), std::nullopt);
+  const auto begun = std::chrono::steady_clock::now();
+  const Error error =
+      error_of_call([&] { client->call(kEcho, "", "", within(milliseconds(1500))); });
+  EXPECT_THAT(error.code(),
+              ::testing::AnyOf(ErrorCode::kDeadlineExceeded, ErrorCode::kUnavailable));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, seconds(10));
+}
+
+TEST(MessageService, AServerThatComesBackIsFoundByTheSameClient) {
+  EchoService service;
+  auto listener = listen_for_messages(service, {});
+  const std::string address = listener->address();
+  const auto client = make_message_client(address, std::nullopt);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(client->call(kEcho, "", "a", within(seconds(20))), "a");
+    listener.reset();
+    const Error error = error_of_call([&] { client->call(kEcho, "", "", within(seconds(20))); });
+    EXPECT_EQ(error.code(), ErrorCode::kUnavailable) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr(address));
+    listener = listen_for_messages(service, {.address = address});
+    EXPECT_TRUE(testing::eventually([&] {
+      return error_of_call([&] { client->call(kEcho, "", "a", within(seconds(20))); }).code() ==
+             ErrorCode::kInternal;  // it succeeded
+    }));
+  }
+}
+
+TEST(MessageService, AClosedClientWakesItsCalls) {
+  EchoService service;
+  const auto listener = listen_for_messages(service, {});
+  const auto client = make_message_client(listener->address(), std::nullopt);
+  auto waiting = std::async(std::launch::async, [&] {
+    return error_of_call([&] { client->call(kWait, "", "", within(seconds(60))); });
+  });
+  ASSERT_TRUE(testing::eventually([&] { return service.calls == 1; }));
+  client->close();
+  ASSERT_EQ(waiting.wait_for(seconds(20)), std::future_status::ready);
+  EXPECT_EQ(waiting.get().code(), ErrorCode::kUnavailable);
+  EXPECT_EQ(error_of_call([&] { client->call(kEcho, "", "", within(seconds(20))); }).code(),
+            ErrorCode::kUnavailable);
+}
+
+TEST(MessageService, AListenerEndsWhateverItsCallsDo) {
+  EchoService service;
+  auto listener = listen_for_messages(service, {.silence = seconds(600)});
+  const auto client = make_message_client(listener->address(), std::nullopt);
+  auto waiting = std::async(std::launch::async, [&] {
+    return error_of_call([&] { client->call(kWait, "", "", within(seconds(60))); });
+  });
+  RawCall halfway(listener->address());
+  halfway.header(3 * kFrameBytes);
+  ASSERT_TRUE(testing::eventually([&] { return service.calls == 1 && service.admissions == 1; }));
+  const auto begun = std::chrono::steady_clock::now();
+  listener.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, seconds(10));
+  EXPECT_EQ(waiting.get().code(), ErrorCode::kUnavailable);
+}
+
+TEST(MessageService, CallsThatWaitDoNotHoldUpTheOthersAndHaveALimit) {
+  EchoService service;
+  const auto listener = listen_for_messages(service, {.callers = 2});
+  const auto client = make_message_client(listener->address(), std::nullopt);
+  std::vector<std::future<Error>> waiting;
+  for (int i = 0; i < 4; ++i) {
+    waiting.push_back(std::async(std::launch::async, [&] {
+      for (;;) {  // the call below may take its place for a moment
+        const Error error =
+            error_of_call([&] { client->call(kWait, "", "", within(seconds(60))); });
+        if (error.code() != ErrorCode::kResourceExhausted) return error;
+      }
+    }));
+  }
+  ASSERT_TRUE(testing::eventually([&] { return service.calls == 2; }));
+  EXPECT_TRUE(testing::eventually([&] {
+    return error_of_call([&] { client->call(kWait, "", "", within(milliseconds(200))); }).code() ==
+           ErrorCode::kResourceExhausted;
+  }));
+  EXPECT_EQ(client->call(kEcho, "", "a", within(seconds(20))), "a");
+  service.release();
+  for (auto& each : waiting) EXPECT_EQ(each.get().code(), ErrorCode::kInternal);  // it succeeded
+}
+
+TEST(MessageService, TwoHundredClientsCallAtTheSameTime) {
+  EchoService service;
+  const auto listener = listen_for_messages(service, {.callers = 200, .threads = 4});
+  std::vector<std::unique_ptr<MessageClient>> clients;
+  for (int i = 0; i < 200; ++i)
+    clients.push_back(make_message_client(listener->address(), std::nullopt));
+  std::atomic<int> succeeded{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int first = 0; first < 200; first += 10) {
+      threads.emplace_back([&, first] {
+        for (int i = first; i < first + 10; ++i) {
+          const std::string message = "client " + std::to_string(i);
+          if (clients[static_cast<std::size_t>(i)]->large_call(kEcho, "member", message,
+                                                               within(seconds(60))) == message)
+            ++succeeded;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(succeeded, 200);
+}
+
+TEST(MessageService, TheKeyDecidesWhoConnects) {
+  const auto key = cluster::ClusterKey::generate();
+  EchoService service;
+  const auto listener = listen_for_messages(service, {.key = key});
+  const auto call_with = [&](const std::optional<cluster::ClusterKey>& own) {
+    const auto client = make_message_client(listener->address(), own);
+    return error_of_call([&] { client->call(kEcho, "", "a", within(seconds(20))); }).code();
+  };
+  EXPECT_EQ(call_with(key), ErrorCode::kInternal);  // it succeeded
+  EXPECT_EQ(call_with(cluster::ClusterKey::generate()), ErrorCode::kPermissionDenied);
+  EXPECT_EQ(call_with(std::nullopt), ErrorCode::kUnavailable);
+  EXPECT_EQ(service.calls, 1);
+  const auto keyless = listen_for_messages(service, {});
+  const auto client = make_message_client(keyless->address(), key);
+  EXPECT_EQ(error_of_call([&] { client->call(kEcho, "", "a", within(seconds(20))); }).code(),
+            ErrorCode::kPermissionDenied);
+}
+
+TEST(MessageService, WithoutAKeyNothingListensOrConnectsBeyondLoopback) {
+  EchoService service;
+  EXPECT_EQ(error_of_call([&] { listen_for_messages(service, {.address = "0.0.0.0:0"}); }).code(),
+            ErrorCode::kPermissionDenied);
+  EXPECT_EQ(error_of_call([&] { make_message_client("ps0.example:2222", std::nullopt); }).code(),
+            ErrorCode::kPermissionDenied);
+}
+
+TEST(MessageService, AListenerWithoutThreadsIsRefused) {
+  EchoService service;
+  for (const MessageListenerOptions& options :
+       {MessageListenerOptions{.callers = 0}, MessageListenerOptions{.max_message_bytes = 0},
+        MessageListenerOptions{.threads = 0}, MessageListenerOptions{.silence = milliseconds(0)}}) {
+    EXPECT_EQ(error_of_call([&] { listen_for_messages(service, options); }).code(),
+              ErrorCode::kInvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace brigade::rpc

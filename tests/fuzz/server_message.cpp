@@ -1,0 +1,34 @@
+#include "brigade/ps/service_messages.h"
+#include "tests/fuzz/target.h"
+
+// The first byte chooses the message, as the number of a call does on a server.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace brigade;
+  if (size == 0) return 0;
+  const auto bytes = fuzz::text_of(data + 1, size - 1);
+  fuzz::accepts([&] {
+    switch (data[0] % 10) {
+      case 0:
+        return (void)ps::join_request_of(ps::decode_state(bytes));
+      case 1:
+        return (void)ps::grant_of(ps::decode_state(bytes));
+      case 2:
+        return (void)ps::status_of(ps::decode_state(bytes));
+      case 3:
+        return (void)ps::begin_step_request_of(ps::decode_state(bytes));
+      case 4:
+        return (void)ps::begin_step_reply_of(ps::decode_state(bytes));
+      case 5:
+        return (void)ps::create_request_of(ps::decode_message(bytes));
+      case 6:
+        return (void)ps::assign_request_of(ps::decode_message(bytes));
+      case 7:
+        return (void)ps::exchange_request_of(ps::decode_message(bytes));
+      case 8:
+        return (void)ps::exchange_reply_of(ps::decode_message(bytes));
+      default:
+        return (void)ps::names_of(ps::decode_message(bytes).header);
+    }
+  });
+  return 0;
+}
