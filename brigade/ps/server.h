@@ -5,9 +5,11 @@
 #include <optional>
 #include <string>
 
+#include "brigade/base/environment.h"
 #include "brigade/cluster/cluster_config.h"
 #include "brigade/cluster/cluster_key.h"
 #include "brigade/cluster/cluster_spec.h"
+#include "brigade/cluster/environment_variables.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/io/file_system.h"
 #include "brigade/ps/server_core.h"
@@ -15,9 +17,10 @@
 namespace brigade::ps {
 
 struct ServerOptions {
-  /// Where the server keeps its log and snapshots; "ps-<index>" in it. Empty: a new temporary
-  /// folder, which is removed at the end: then a server that dies has lost its variables.
-  io::Path folder = {};
+  /// Where the server keeps its log and snapshots; "ps-<index>" in it. Default: the folder that
+  /// `brigade launch` gives its servers. Empty: a new temporary folder, which is removed at the
+  /// end: then a server that dies has lost its variables.
+  io::Path folder = base::environment(cluster::kServerFolderVariable).value_or("");
   std::optional<cluster::ClusterKey> key = cluster::ClusterKey::from_environment();
   std::chrono::milliseconds lease = std::chrono::seconds(8);
   std::size_t max_message_bytes = std::size_t{1} << 30;
