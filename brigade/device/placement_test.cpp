@@ -24,8 +24,8 @@ std::vector<Device> two_cpus_and_two_gpus() {
   return available_devices({.logical_cpus = 2, .allow_oversubscription = true}, hardware);
 }
 
-const PlacementRequest kLayer{.name = "conv1/Conv2D"};
-const PlacementRequest kVariable{.name = "conv1/weights", .kind = PlacedKind::kVariable};
+const PlacementRequest kConvolution{.name = "conv1/Conv2D"};
+const PlacementRequest kWeights{.name = "conv1/weights", .kind = PlacedKind::kVariable};
 
 // Everything the process logs while this lives.
 class LogCapture {
@@ -39,32 +39,32 @@ class LogCapture {
   std::vector<std::string> lines;
 };
 
-std::string placed(Placer& placer, const PlacementRequest& request = kVariable) {
+std::string placed(Placer& placer, const PlacementRequest& request = kWeights) {
   const auto device = placer.place(request);
   return device ? device->name.to_string() : "anywhere";
 }
 
 TEST(Placer, PlacesNothingWithoutAScope) {
   Placer placer({.log = true}, two_cpus_and_two_gpus());
-  EXPECT_FALSE(placer.place(kVariable));
+  EXPECT_FALSE(placer.place(kWeights));
   const auto a = with_device("gpu:0");
   const auto b = with_device(std::nullopt);
-  EXPECT_FALSE(placer.place(kVariable));
+  EXPECT_FALSE(placer.place(kWeights));
   const auto c = with_device(assign_to_device("cpu:1"));
-  EXPECT_FALSE(placer.place(kVariable));
+  EXPECT_FALSE(placer.place(kWeights));
   EXPECT_THAT(placer.lines(), IsEmpty());
 }
 
 TEST(Placer, FindsTheDeviceThatTheScopesName) {
   Placer placer({}, two_cpus_and_two_gpus());
   const auto scope = with_device("/gpu:1");
-  const auto device = placer.place(kVariable);
+  const auto device = placer.place(kWeights);
   ASSERT_TRUE(device);
   EXPECT_EQ(device->name.to_string(), "gpu:1");
   EXPECT_EQ(device->torch_device, c10::Device(c10::kCUDA, 1));
   const auto inner = with_device(assign_to_device("/gpu:0", "/device:CPU:1"));
-  EXPECT_EQ(placed(placer, kVariable), "cpu:1");
-  EXPECT_EQ(placed(placer, kLayer), "gpu:0");
+  EXPECT_EQ(placed(placer, kWeights), "cpu:1");
+  EXPECT_EQ(placed(placer, kConvolution), "gpu:0");
 }
 
 TEST(Placer, CompletesPartialNames) {
@@ -88,8 +88,8 @@ TEST(Placer, FallsBackToTheFirstCpuAndLogsItOncePerDevice) {
   const LogCapture log;
   for (int step = 0; step < 3; ++step) {
     const auto scope = with_device("/gpu:5");
-    EXPECT_EQ(placed(placer, kVariable), "cpu:0");
-    EXPECT_EQ(placed(placer, kLayer), "cpu:0");
+    EXPECT_EQ(placed(placer, kWeights), "cpu:0");
+    EXPECT_EQ(placed(placer, kConvolution), "cpu:0");
   }
   EXPECT_EQ(placer.resolve("/job:worker/gpu:5").name.to_string(), "cpu:0");
   EXPECT_EQ(placer.resolve("cpu:9").name.to_string(), "cpu:0");
@@ -105,7 +105,7 @@ TEST(Placer, ListsWhatExistsIfItRefuses) {
   const LogCapture log;
   const auto scope = with_device("/gpu:5");
   try {
-    placer.place(kVariable);
+    placer.place(kWeights);
     ADD_FAILURE() << "placed";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kNotFound);
@@ -134,8 +134,8 @@ TEST(Placer, LogsEachThingOnce) {
                 two_cpus_and_two_gpus());
   for (int step = 0; step < 3; ++step) {
     const auto scope = with_device("/gpu:1");
-    placed(placer, kVariable);
-    placed(placer, kLayer);
+    placed(placer, kWeights);
+    placed(placer, kConvolution);
     placer.record(PlacedKind::kVariable, "conv1/biases", "cpu:0");
   }
   placer.record(PlacedKind::kLayer, "conv1/biases", "cpu:0");  // another kind, the same name

@@ -23,13 +23,14 @@ at::Tensor row(std::int64_t length) {
   return at::full({length}, length, at::kLong);
 }
 
-bool equals(const at::Tensor& a, const at::Tensor& b) {
+bool have_same_values(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == b.scalar_type() && at::equal(a, b);
 }
 
 TEST(TensorPadding, PadsRowsToTheLongest) {
   const at::Tensor batch = Padding<at::Tensor>::stack({row(2), row(3), row(0)}, {});
-  EXPECT_TRUE(equals(batch, at::tensor({2L, 2L, 0L, 3L, 3L, 3L, 0L, 0L, 0L}).view({3, 3})));
+  EXPECT_TRUE(
+      have_same_values(batch, at::tensor({2L, 2L, 0L, 3L, 3L, 3L, 0L, 0L, 0L}).view({3, 3})));
 }
 
 TEST(TensorPadding, PadsEachDimensionToTheShape) {
@@ -71,8 +72,8 @@ TEST(TensorPadding, PadsLabeledExamples) {
       "examples");
   auto iterator = examples.padded_batch(2, {.padding = {.value = 9}}).iterator();
   const auto batch = iterator.next();
-  EXPECT_TRUE(equals(batch->features, at::tensor({1L, 9L, 2L, 2L}).view({2, 2})));
-  EXPECT_TRUE(equals(batch->labels, at::tensor({0L, 10L})));
+  EXPECT_TRUE(have_same_values(batch->features, at::tensor({1L, 9L, 2L, 2L}).view({2, 2})));
+  EXPECT_TRUE(have_same_values(batch->labels, at::tensor({0L, 10L})));
   EXPECT_EQ(iterator.next()->features.sizes(), at::IntArrayRef({1, 3}));
 }
 

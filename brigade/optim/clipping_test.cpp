@@ -11,10 +11,12 @@
 #include <string>
 
 #include "brigade/base/error.h"
+#include "brigade/base/testing/error_code.h"
 
 namespace brigade::optim {
 namespace {
 
+using base::testing::message_of;
 using testing::HasSubstr;
 
 const float kInfinity = std::numeric_limits<float>::infinity();
@@ -23,15 +25,6 @@ const float kInfinity = std::numeric_limits<float>::infinity();
 std::vector<at::Tensor> three() {
   return {at::tensor({3.0F, -4.0F, 0.5F}), at::Tensor(),
           at::tensor({1.0F, 2.0F, -2.0F, 12.0F}).view({2, 2})};
-}
-
-std::string error_of(const std::function<void()>& call, ErrorCode code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code() == code ? error.what() : "another code";
-  }
-  return "no error";
 }
 
 TEST(ClipByValue, ClampsElementsToTheRange) {
@@ -111,12 +104,12 @@ TEST(GlobalNorm, IsExactWhereFloatWouldNotBe) {
 TEST(Clipping, NamesTheTensorThatIsNotFinite) {
   std::vector<at::Tensor> tensors = three();
   tensors.push_back(at::tensor({1.0F, kInfinity}));
-  const auto refusal = error_of([&] { clip_by_global_norm(tensors, 1); }, ErrorCode::kDataLoss);
+  const auto refusal = message_of([&] { clip_by_global_norm(tensors, 1); }, ErrorCode::kDataLoss);
   EXPECT_THAT(refusal, HasSubstr("the norm of tensor 3 of 4 is not finite"));
-  EXPECT_THAT(error_of([&] { clip_by_norm(tensors, 1); }, ErrorCode::kDataLoss),
+  EXPECT_THAT(message_of([&] { clip_by_norm(tensors, 1); }, ErrorCode::kDataLoss),
               HasSubstr("tensor 3"));
   tensors[3] = at::tensor({std::numeric_limits<float>::quiet_NaN()});
-  EXPECT_THAT(error_of([&] { clip_by_norm_(tensors, 1); }, ErrorCode::kDataLoss),
+  EXPECT_THAT(message_of([&] { clip_by_norm_(tensors, 1); }, ErrorCode::kDataLoss),
               HasSubstr("tensor 3"));
   EXPECT_TRUE(tensors[0].equal(three()[0])) << "nothing changed";
   EXPECT_TRUE(std::isnan(global_norm(tensors))) << "for monitoring";
@@ -124,7 +117,7 @@ TEST(Clipping, NamesTheTensorThatIsNotFinite) {
 
 TEST(Clipping, RefusesImpossibleArguments) {
   const auto refusal = [](const std::function<void()>& call) {
-    return error_of(call, ErrorCode::kInvalidArgument);
+    return message_of(call, ErrorCode::kInvalidArgument);
   };
   EXPECT_THAT(refusal([] { clip_by_norm(three(), 0); }), HasSubstr("clip_norm is 0"));
   EXPECT_THAT(refusal([] { clip_by_global_norm(three(), -1); }), HasSubstr("clip_norm is -1"));

@@ -8,24 +8,17 @@
 #include <string>
 
 #include "brigade/base/error.h"
+#include "brigade/base/testing/error_code.h"
 #include "brigade/variables/variable_store.h"
 
 namespace brigade::optim {
 namespace {
 
+using base::testing::message_of;
 using testing::HasSubstr;
 using variables::StorageSharing;
 using variables::Variable;
 using variables::VariableStore;
-
-std::string error_of(const std::function<void()>& call, ErrorCode code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code() == code ? error.what() : "another code";
-  }
-  return "no error";
-}
 
 /// A variable with the values 1, -2 -> 2.3, -3.7 -> 4.9, -7.1 -> ..., as in the TensorFlow 2.21
 /// program that computed the values below.
@@ -74,7 +67,7 @@ TEST(ExponentialMovingAverage, AdaptsFasterAtTheStartWithNumUpdates) {
 TEST(ExponentialMovingAverage, FromZeroIsDebiasedAsInTensorFlow) {
   const Grower grower;
   ExponentialMovingAverage ema({.decay = 0.9, .zero_debias = true}, {&grower.variable, 1});
-  EXPECT_THAT(error_of([&] { ema.average(grower.variable); }, ErrorCode::kFailedPrecondition),
+  EXPECT_THAT(message_of([&] { ema.average(grower.variable); }, ErrorCode::kFailedPrecondition),
               HasSubstr("before the first update"));
   const std::vector<std::vector<double>> measured = {{2.299999475479126, -3.6999990940093994},
                                                      {3.6684200763702393, -5.489471912384033},
@@ -110,10 +103,11 @@ TEST(AveragedWeights, RestoreTheTrainedValuesBitForBit) {
     EXPECT_EQ(statistic.component(0).item<float>(), 3.5) << "of 1 and the mean of 3 and 9";
     EXPECT_EQ(statistic.component(1).item<float>(), 3.5);
     EXPECT_NO_THROW(weight.check_untouched(1));
-    EXPECT_THAT(error_of([&] { ema.update(); }, ErrorCode::kFailedPrecondition),
+    EXPECT_THAT(message_of([&] { ema.update(); }, ErrorCode::kFailedPrecondition),
                 HasSubstr("average the averages"));
-    EXPECT_THAT(error_of([&] { const AveragedWeights again(ema); }, ErrorCode::kFailedPrecondition),
-                HasSubstr("already"));
+    EXPECT_THAT(
+        message_of([&] { const AveragedWeights again(ema); }, ErrorCode::kFailedPrecondition),
+        HasSubstr("already"));
   }
   EXPECT_TRUE(weight.read().equal(trained));
   EXPECT_EQ(statistic.component(0).item<float>(), 3);
@@ -144,11 +138,12 @@ TEST(ExponentialMovingAverage, RefusesAnInvalidStateWithoutChanges) {
   const std::string name = "v/ExponentialMovingAverage";
   auto state = ema.state();
   state[name] = at::zeros({3});
-  EXPECT_THAT(error_of([&] { ema.restore(state); }, ErrorCode::kInvalidArgument), HasSubstr(name));
+  EXPECT_THAT(message_of([&] { ema.restore(state); }, ErrorCode::kInvalidArgument),
+              HasSubstr(name));
   state = ema.state();
   state[name].fill_(7);
   state.erase("ExponentialMovingAverage/decay_product");
-  EXPECT_THAT(error_of([&] { ema.restore(state); }, ErrorCode::kNotFound),
+  EXPECT_THAT(message_of([&] { ema.restore(state); }, ErrorCode::kNotFound),
               HasSubstr("decay_product"));
   expect_near(ema.average(grower.variable), {1, -2});
 }
@@ -158,13 +153,13 @@ TEST(ExponentialMovingAverage, RefusesVariablesWithoutAnAverage) {
       variables::make_variable({.name = "n", .initial = at::tensor({1}), .trainable = false});
   const Grower grower;
   const auto refusal = [](MovingAverageOptions options, std::vector<Variable> of) {
-    return error_of([&] { ExponentialMovingAverage(options, of); }, ErrorCode::kInvalidArgument);
+    return message_of([&] { ExponentialMovingAverage(options, of); }, ErrorCode::kInvalidArgument);
   };
   EXPECT_THAT(refusal({}, {integral}), HasSubstr("'n' has dtype"));
   EXPECT_THAT(refusal({.decay = 1.5}, {}), HasSubstr("decay is 1.5"));
   EXPECT_THAT(refusal({}, {grower.variable, grower.variable}), HasSubstr("'v' is given twice"));
   const ExponentialMovingAverage none({}, {});
-  EXPECT_THAT(error_of([&] { none.average(grower.variable); }, ErrorCode::kNotFound),
+  EXPECT_THAT(message_of([&] { none.average(grower.variable); }, ErrorCode::kNotFound),
               HasSubstr("'v' is not averaged"));
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <string>
 
 #include "brigade/base/error.h"
 
@@ -17,6 +18,17 @@ inline ErrorCode code_of(const std::function<void()>& call) {
   }
   ADD_FAILURE() << "did not throw";
   return ErrorCode::kInternal;
+}
+
+/// The message of the Brigade error that `call` throws with this code; "another code" or "no error"
+/// otherwise.
+inline std::string message_of(const std::function<void()>& call, ErrorCode code) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.code() == code ? error.what() : "another code";
+  }
+  return "no error";
 }
 
 }  // namespace brigade::base::testing
