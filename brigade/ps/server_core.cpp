@@ -421,8 +421,7 @@ BeginStepReply ServerCore::Impl::begin_step(const std::string& token,
     check_state(options_.is_coordinator,
                 "Steps begin at the job's first parameter server, not at this one.");
     check_state(store_.is_ready(), kNotReadyYet);
-    gate().report(from.rank, request);
-    changed_.notify_all();
+    if (gate().report(from.rank, request)) changed_.notify_all();
   }
   for (;;) {
     confirm_decision(deadline);

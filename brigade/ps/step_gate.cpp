@@ -15,15 +15,17 @@ StepGate::StepGate(const JobConfig& job, std::vector<std::string> tasks, std::in
       decider_(job.sync, step),
       last_(std::move(last)) {}
 
-void StepGate::report(int worker, const BeginStepRequest& request) {
+bool StepGate::report(int worker, const BeginStepRequest& request) {
   check_argument(request.finished >= 0,
                  base::str_cat(tasks_.at(worker), " has finished ", request.finished, " steps."));
   check_argument(!request.contribution || mode_ == UpdateMode::kSync,
                  base::str_cat(tasks_.at(worker),
                                " contributes a gradient, and the job's updates are not "
                                "synchronous."));
+  const std::int64_t finished_before = clock_.finished_by_all();
   if (mode_ == UpdateMode::kBounded) report_finished(worker, request.finished);
   if (request.contribution) contribute(worker, *request.contribution);
+  return clock_.finished_by_all() != finished_before;
 }
 
 void StepGate::report_finished(int worker, std::int64_t finished) {

@@ -29,8 +29,9 @@ class StepGate {
 
   /// Counts what a worker says that it has done; saying it again changes nothing. A worker that
   /// speaks for the first time starts with the slowest. Throws kInvalidArgument, and nothing
-  /// changes, for what it cannot have done.
-  void report(int worker, const BeginStepRequest& request);
+  /// changes, for what it cannot have done. Returns whether others that waited may begin now; after
+  /// a decision they may once it is confirmed.
+  bool report(int worker, const BeginStepRequest& request);
   /// A life of the worker has ended or begins: nobody waits for it until it reports.
   void leave(int worker);
 

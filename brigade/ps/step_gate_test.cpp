@@ -91,9 +91,9 @@ TEST(StepGate, ABoundOfZeroIsLockstep) {
   EXPECT_FALSE(begins(gate, 0, 1));
   EXPECT_FALSE(begins(gate, 2, 1));
   EXPECT_THAT(gate.reply(0, kAllThree).waiting_for, ElementsAre("w1"));
-  EXPECT_TRUE(begins(gate, 1, 1));
-  EXPECT_TRUE(gate.reply(0, kAllThree).may_begin);
-  EXPECT_TRUE(gate.reply(2, kAllThree).may_begin);
+  EXPECT_TRUE(gate.report(1, {.finished = 1})) << "others may begin now";
+  EXPECT_FALSE(gate.report(1, {.finished = 1}));
+  for (int worker = 0; worker < 3; ++worker) EXPECT_TRUE(gate.reply(worker, kAllThree).may_begin);
 }
 
 TEST(StepGate, SayingAgainWhatIsFinishedChangesNothing) {

@@ -70,9 +70,15 @@ class LocalServer {
   }
 
   /// The next `count` calls of this kind do not reach the server: their callers get kUnavailable.
-  void lose_requests(ServiceCall call, int count = 1) { set(lost_requests_, call, count); }
+  void lose_requests(ServiceCall call, int count = 1) {
+    const concurrency::MutexLock lock(mutex_);
+    lost_requests_[call] = count;
+  }
   /// The next `count` calls of this kind are done, but their callers get kUnavailable.
-  void lose_replies(ServiceCall call, int count = 1) { set(lost_replies_, call, count); }
+  void lose_replies(ServiceCall call, int count = 1) {
+    const concurrency::MutexLock lock(mutex_);
+    lost_replies_[call] = count;
+  }
   /// Calls `hook` before every call, in the caller's thread. It may block (a slow network) and
   /// throw (a fault of another kind). Empty: nothing.
   void before_calls(Hook hook) {
@@ -113,10 +119,6 @@ class LocalServer {
   friend class LocalService;
   using Counts = std::map<ServiceCall, int>;
 
-  void set(Counts& counts, ServiceCall call, int count) {
-    const concurrency::MutexLock lock(mutex_);
-    counts[call] = count;
-  }
   static bool take(Counts& counts, ServiceCall call) {
     const auto found = counts.find(call);
     if (found == counts.end() || found->second == 0) return false;
