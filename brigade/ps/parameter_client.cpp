@@ -116,7 +116,8 @@ class ParameterClient::Impl {
 
   // Before training.
   std::vector<ServerStatus> statuses();
-  bool check_whole(const std::vector<ServerStatus>& statuses) const;
+  static bool is_partly_ready(const std::vector<ServerStatus>& statuses);
+  void check_whole(const std::vector<ServerStatus>& statuses) const;
   void check_job(const std::vector<ServerStatus>& statuses, const JobConfig& job) const;
   std::string not_ready(const std::vector<ServerStatus>& statuses) const;
   void use(PlacedVariables variables, const JobConfig& job);
@@ -239,17 +240,20 @@ std::vector<ServerStatus> ParameterClient::Impl::statuses() {
   return statuses;
 }
 
-/// Whether any is ready. Then all have to have their variables.
-bool ParameterClient::Impl::check_whole(const std::vector<ServerStatus>& statuses) const {
-  if (std::ranges::none_of(statuses, &ServerStatus::is_ready)) return false;
-  for (int server = 0; server < num_servers(); ++server)
-    if (!statuses[static_cast<std::size_t>(server)].is_created)
-      throw Error(ErrorCode::kDataLoss,
-                  base::str_cat("The ", server_name(server),
-                                " has no variables, and others have those of a job in progress: "
-                                "its folder was lost. Give it the folder, or empty the folders of "
-                                "all servers and start from a checkpoint."));
-  return true;
+/// Whether one server is ready while another has no variables.
+bool ParameterClient::Impl::is_partly_ready(const std::vector<ServerStatus>& statuses) {
+  return std::ranges::any_of(statuses, &ServerStatus::is_ready) &&
+         !std::ranges::all_of(statuses, &ServerStatus::is_created);
+}
+
+void ParameterClient::Impl::check_whole(const std::vector<ServerStatus>& statuses) const {
+  if (!is_partly_ready(statuses)) return;
+  const auto empty = std::ranges::find(statuses, false, &ServerStatus::is_created);
+  throw Error(ErrorCode::kDataLoss,
+              base::str_cat("The ", server_name(static_cast<int>(empty - statuses.begin())),
+                            " has no variables, and others have those of a job in progress: "
+                            "its folder was lost. Give it the folder, or empty the folders of "
+                            "all servers and start from a checkpoint."));
 }
 
 void ParameterClient::Impl::check_job(const std::vector<ServerStatus>& statuses,
@@ -288,7 +292,8 @@ bool ParameterClient::Impl::create(std::span<const Creation> variables,
   PlacedVariables placed(placement, num_servers());
   std::vector<std::vector<Creation>> parts = placed.divide(variables);
   const std::vector<ServerStatus> before = statuses();
-  const bool is_in_progress = check_whole(before);
+  check_whole(before);
+  const bool is_in_progress = std::ranges::any_of(before, &ServerStatus::is_ready);
   for_each_server([&](int server) {
     const CreateRequest request{.variables = std::move(parts[static_cast<std::size_t>(server)]),
                                 .rule = rule.config(),
@@ -310,7 +315,10 @@ void ParameterClient::Impl::wait_ready(std::span<const PlacedVariable> placement
   PlacedVariables placed(placement, num_servers());
   milliseconds pause = kFirstReadyPoll;
   while (true) {
-    const std::vector<ServerStatus> now = statuses();
+    std::vector<ServerStatus> now = statuses();
+    // One may have answered before the chief created variables, and another after it let workers
+    // in.
+    if (is_partly_ready(now)) now = statuses();
     check_whole(now);
     check_job(now, job);
     const std::string waits_for = not_ready(now);

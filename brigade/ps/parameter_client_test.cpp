@@ -137,15 +137,15 @@ TEST(ParameterClient, AServerThatDoesNotReturnIsNamedAndOneThatDoesIsUsedAgain) 
   expect_all(chief->pull(), 0, 0);
 }
 
-class LogLines {
+class ClientLog {
  public:
-  LogLines() {
+  ClientLog() {
     base::set_log_sink([this](base::LogLevel, std::string_view line) {
       const concurrency::MutexLock lock(mutex_);
       text_ += std::string(line) + "\n";
     });
   }
-  ~LogLines() { base::set_log_sink(nullptr); }
+  ~ClientLog() { base::set_log_sink(nullptr); }
   int count(const std::string& part) const {
     const concurrency::MutexLock lock(mutex_);
     int found = 0;
@@ -162,7 +162,7 @@ class LogLines {
 TEST(ParameterClient, TheLogSaysOnceForWhomItWaitsAndThatItIsBack) {
   LocalServers servers = make_servers(2);
   const Client chief = make_chief(servers, kAsyncJob);
-  const LogLines log;
+  const ClientLog log;
   servers[1].stop();
   auto pulled = start([&] { return chief->pull(); });
   const auto deadline = std::chrono::steady_clock::now() + kLong;
@@ -313,6 +313,30 @@ TEST(ParameterClient, AServerThatLostItsVariablesIsNamed) {
     EXPECT_NE(message_of(call).find("parameter server 1"), std::string::npos) << message_of(call);
   }
   EXPECT_FALSE(servers[1].core().status().is_created);
+  EXPECT_EQ(code_of([&] { make_worker(servers, kWorker1, kAsyncJob); }), ErrorCode::kDataLoss);
+}
+
+TEST(ParameterClient, AWorkerThatAsksWhileTheChiefInitializesIsNotMisled) {
+  LocalServers servers = make_servers(2);
+  const Client chief = make_client(servers, kChief);
+  const Client worker = make_client(servers, kWorker0);
+  std::promise<void> is_ready;
+  std::shared_future<void> may_ask = is_ready.get_future().share();
+  std::atomic<bool> is_first{true};
+  std::promise<void> asks;
+  servers[0].before_calls([&](ServiceCall call) {
+    if (call != ServiceCall::kRenew || !is_first.exchange(false)) return;
+    asks.set_value();
+    may_ask.wait_for(kLong);
+  });
+  auto waiting = start([&] { worker->wait_ready(small_placement(2), kAsyncJob); });
+  ASSERT_EQ(asks.get_future().wait_for(kLong), std::future_status::ready);
+  EXPECT_TRUE(still_waits(waiting)) << "server 1 has answered: it has no variables";
+  chief->create(small_model(), small_placement(2), *optim::Sgd{.learning_rate = 1}.rule(),
+                kAsyncJob);
+  chief->set_ready();
+  is_ready.set_value();
+  result_of(waiting);
 }
 
 TEST(ParameterClient, AChiefThatWasRestartedFindsTheJobInProgress) {
