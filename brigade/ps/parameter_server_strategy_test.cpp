@@ -220,7 +220,6 @@ TEST(ParameterServerStrategy, OneWorkerGivesTheBitsOfOneDevice) {
       expect_equal_bits(trained_by(*strategy, plan), expected,
                         base::str_cat(name, ", ", servers, " servers"));
       EXPECT_EQ(job.step(), plan.steps);
-      EXPECT_EQ(strategy->global_step(), plan.steps);
     }
   }
 }
@@ -293,6 +292,7 @@ TEST(ParameterServerStrategy, BackupWorkersEndWithTheOthersWeights) {
   std::map<int, Weights> all;
   job.run({.mode = UpdateMode::kSync, .backup_workers = 1}, [&](ParameterServerStrategy& strategy) {
     Training training(strategy, {});
+    strategy.fetch_state();  // a worker that comes late learns the step
     for (std::int64_t number = 0; *strategy.global_step() < kLastStep; ++number)
       training.step(number);
     const std::lock_guard lock(mutex);

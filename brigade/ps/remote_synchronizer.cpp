@@ -149,8 +149,10 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
       client_->wait_ready(placement_, job_);
     }
     write(client_->pull());
-    refresh_all();
     has_started_ = true;
+    // With the step of the token, so that a worker that comes when the last step was made stops.
+    if (job_.mode == UpdateMode::kSync) await_permission();
+    refresh_all();
   }
 
   /// After it, the copy has the values that the next step begins with.
