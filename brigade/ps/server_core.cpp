@@ -105,7 +105,7 @@ class ServerCore::Impl {
   std::set<int> present() const BRIGADE_REQUIRES(mutex_);
   TaskRegistry::Joined admit_to_registry(const JoinRequest& request, const std::string& token,
                                          std::vector<Change>& changes) BRIGADE_REQUIRES(mutex_);
-  void tell(const std::vector<Change>& changes) const;
+  void report(const std::vector<Change>& changes) const;
 
   JobConfig job() const BRIGADE_EXCLUDES(mutex_);
   void check_exchange(const ExchangeRequest& request) const;
@@ -245,11 +245,11 @@ Grant ServerCore::Impl::join(const JoinRequest& request, Time deadline) {
   }
   // On the disk before anybody acts with it: after a restart none is given twice.
   store_.admit(rank, joined.holder.number, deadline);
-  tell(changes);
+  report(changes);
   return {.token = token, .incarnation = joined.holder.number, .lease = options_.lease};
 }
 
-void ServerCore::Impl::tell(const std::vector<Change>& changes) const {
+void ServerCore::Impl::report(const std::vector<Change>& changes) const {
   if (!options_.on_change) return;
   for (const Change& each : changes)
     options_.on_change(each.kind, cluster::parse_task(each.holder.task), each.holder.number);
@@ -270,7 +270,7 @@ void ServerCore::Impl::leave(const std::string& token) {
     changed_.notify_all();
     changes.push_back({TaskChange::kFinished, from.holder});
   }
-  tell(changes);
+  report(changes);
   if (is_finished()) snapshots_.request();
 }
 
@@ -488,7 +488,7 @@ void ServerCore::Impl::tick() {
     }
     changed_.notify_all();  // waits end by clock_, too
   }
-  tell(changes);
+  report(changes);
   if (!changes.empty() && is_finished()) snapshots_.request();
 }
 

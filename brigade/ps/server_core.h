@@ -35,7 +35,8 @@ struct ServerCoreOptions {
   ParameterStoreOptions store;
   /// A snapshot is written when the log has grown by this much since the last.
   std::uint64_t snapshot_after_bytes = std::uint64_t{256} << 20;
-  /// Hears of changes of memberships, in any thread. May be empty; must not call the server.
+  /// Called with each change of a membership, in any thread. May be empty; must not call the
+  /// server.
   std::function<void(TaskChange, const cluster::Task&, std::int64_t incarnation)> on_change = {};
 };
 

@@ -155,7 +155,7 @@ TEST(ServerCoreSteps, ALostOrFinishedWorkerHoldsNobodyUp) {
     auto blocked = job.begin(0, {.finished = 1, .wait = kNoEnd});
     EXPECT_TRUE(still_waits(blocked));
     if (is_lost) {
-      job.clock.advance(kTaskLease / 2);  // since worker 1 was heard
+      job.clock.advance(kTaskLease / 2);  // since worker 1 was received
       job.core().tick();
     } else {
       job[1].at(0).leave();
@@ -300,7 +300,7 @@ TEST(ServerCoreSteps, AStepIsNamedThatCannotBeMadeWithoutALostWorker) {
   EXPECT_THAT(job[0].ask().waiting_for, ElementsAre("/job:worker/task:1"));
 }
 
-TEST(ServerCoreSteps, ACoordinatorThatIsRestartedWithinAStepHearsOfItsGradientsAgain) {
+TEST(ServerCoreSteps, ACoordinatorThatIsRestartedWithinAStepIsGivenItsContributionsAgain) {
   ReadyJob job(sync_of(2, 2), 2, 2);
   EXPECT_FALSE(job[0].contribute({0, 0}, 1).may_begin);
   job.servers[0].restart();
@@ -325,20 +325,20 @@ TEST(ServerCoreSteps, AServerThatIsRestartedKeepsTheGradientsOfTheStep) {
   EXPECT_THAT(job[0].pull(next), ElementsAre(-3, -3)) << "a decision is applied once";
 }
 
-TEST(ServerCoreSteps, ADecisionThatAWorkerHasHeardOutlivesACrash) {
+TEST(ServerCoreSteps, ADecisionThatAWorkerHasOutlivesACrash) {
   const auto disk = std::make_shared<io::CrashingFileSystem>();
   ReadyJob job(sync_of(1, 2), 2, 2, disk);
-  const BeginStepReply heard = job[0].contribute({0, 0}, 1);
-  EXPECT_EQ(heard.token, (Member::Token{1, 0}));
+  const BeginStepReply received = job[0].contribute({0, 0}, 1);
+  EXPECT_EQ(received.token, (Member::Token{1, 0}));
   job.servers[0].restart_on(disk->crash({}));  // all that was not synced is lost
   for (const int worker : {0, 1}) job[worker].at(0).join_again();
   const BeginStepReply again = job[1].ask();
-  EXPECT_EQ(again.token, heard.token);
-  EXPECT_EQ(again.decision, heard.decision);
+  EXPECT_EQ(again.token, received.token);
+  EXPECT_EQ(again.decision, received.decision);
   EXPECT_THAT(job[1].pull(again), ElementsAre(-1, -1));
 }
 
-TEST(ServerCoreSteps, NobodyHearsOfADecisionThatTheDiskDidNotTake) {
+TEST(ServerCoreSteps, NobodyReceivesADecisionThatTheDiskDidNotTake) {
   const auto disk =
       std::make_shared<io::FaultyFileSystem>(std::make_shared<io::MemoryFileSystem>());
   ReadyJob job(sync_of(2, 2), 2, 1, disk);

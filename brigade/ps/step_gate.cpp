@@ -45,7 +45,7 @@ void StepGate::report_finished(int worker, std::int64_t finished) {
 }
 
 void StepGate::contribute(int worker, const coordination::StepDecider::Token& token) {
-  // The decider begins a step before workers may hear of it.
+  // The decider begins a step before workers may receive its tokens.
   const std::int64_t step = unconfirmed_ ? unconfirmed_->step : decider_.step();
   check_argument(token.step <= step,
                  base::str_cat(tasks_.at(worker), " contributes to step ", token.step,

@@ -23,7 +23,7 @@ namespace brigade::ps {
 class StepGate {
  public:
   /// [tasks]: the names of the tasks that train, by rank. [step]: the step of the job. [last]: the
-  /// last decision that all may hear of. Throws as StalenessClock and StepDecider.
+  /// last decision that is on the disk. Throws as StalenessClock and StepDecider.
   StepGate(const JobConfig& job, std::vector<std::string> tasks, std::int64_t step,
            std::optional<coordination::StepDecision> last);
 
@@ -35,9 +35,9 @@ class StepGate {
   /// A life of the worker has ended or begins: nobody waits for it until it reports.
   void leave(int worker);
 
-  /// kSync: the decision that has been made last, and that nobody may hear of before it is on the
-  /// disk: if it were forgotten, another could be made, and servers would differ. Unset if there is
-  /// none. Until `confirm` no worker may begin.
+  /// kSync: the decision that has been made and is not on the disk yet. No worker receives it
+  /// before that: if it were forgotten, another could be made, and servers would differ. Unset if
+  /// there is none. Until `confirm` no worker may begin.
   const std::optional<coordination::StepDecision>& unconfirmed() const { return unconfirmed_; }
   /// The decision is on the disk. One that was confirmed already changes nothing.
   void confirm(const coordination::StepDecision& decision);

@@ -150,7 +150,7 @@ TEST(StepGate, AStepNeedsTheGradientsOfAllWithoutBackups) {
   }
 }
 
-TEST(StepGate, NobodyHearsOfADecisionThatIsNotOnTheDisk) {
+TEST(StepGate, NobodyReceivesADecisionThatIsNotOnTheDisk) {
   StepGate gate(synchronous(1, 2), workers(2), 0, std::nullopt);
   gate.report(0, {.contribution = Token{0, 0}});
   const auto decision = gate.unconfirmed();
