@@ -23,6 +23,7 @@
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
 #include "tests/contract/composed_strategy.h"
+#include "tests/contract/local_parameter_servers.h"
 
 namespace brigade::distribute {
 namespace {
@@ -346,7 +347,15 @@ std::vector<Kind> kinds() {
                      return std::make_unique<CentralStorageStrategy>(
                          central_cpus(replicas, variables::Caching::kAlways));
                    }});
+    all.push_back({"ParameterServer", replicas, [replicas] {
+                     return std::make_unique<testing::LocalParameterServerStrategy>(
+                         replicas, ps::UpdateMode::kAsync);
+                   }});
   }
+  all.push_back({"ParameterServerSync", 2, [] {
+                   return std::make_unique<testing::LocalParameterServerStrategy>(
+                       2, ps::UpdateMode::kSync);
+                 }});
   for (const auto& [name, ops] : cross_device_ops()) {
     all.push_back({"MirroredBy" + name, 3, [ops] {
                      MirroredOptions options = cpus(3);
