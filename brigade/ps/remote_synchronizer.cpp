@@ -69,7 +69,6 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
     const at::NoGradGuard no_grad;
     if (is_chief_) is_in_progress_ = client_->create(creations(), placement_, state_->rule(), job_);
     if (is_in_progress_) step_ = client_->step();
-    if (!is_in_progress_) servers_rate_ = state_->rule().defaults().learning_rate;
   }
 
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {

@@ -26,12 +26,13 @@ class ParameterServerExample(ClusterTest):
     def test_a_server_and_two_workers_train_together(self):
         flags = (f"--train_dir={self.folder / 'train'}", f"--steps={STEPS}")
         server = self.task("ps", 0)
-        workers = [self.task("worker", index, *flags) for index in (1, 0)]
-        for worker in workers:
+        workers = {index: self.task("worker", index, *flags) for index in (1, 0)}
+        for index, worker in workers.items():
             step, first, last = self.step_and_losses(worker)
             # Each worker stops when it sees the last step; the other may be one step further.
             self.assertIn(step, (STEPS, STEPS + 1))
-            self.assertLess(last, 0.8 * first)
+            # The chief makes the first step; the other may have come when the loss had fallen.
+            self.assertLess(last, 0.8 * first if index == 0 else first)
         self.assertEqual(server.wait(), 0, server.lines())
         saved = sorted(path.name for path in (self.folder / "train").glob("ckpt-*"))
         self.assertTrue(saved, "the chief saves")
