@@ -17,20 +17,22 @@ import tempfile
 
 from harness import alternating, judge, table
 from harness.estimate import estimate
-from harness.rows import BARS, PAIRS, PEERS, ROWS, STEP_FRACTIONS, STEPS_PER_BLOCK, ALTERNATIONS
+from harness.rows import ALTERNATIONS, BARS, DISK, HEADINGS, MEMORY, PAIRS, PEERS, ROWS, STEP_FRACTIONS, STEPS_PER_BLOCK
 from harness.running import RunFailed, run, run_for_json
 from harness.alternating import BlockProgram
 from harness.venv import Venv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+MEMORY_FOLDER = pathlib.Path("/dev/shm")
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="about 8 minutes instead of about 30, and rougher")
-    parser.add_argument("--rows", help="only these, by id and separated by commas ('pairs' for the pairs, 'turns' for what "
-                        "is measured alternating with a peer, 'shares' for parts of a step, 'trade' for loading during training); --list names them")
+    parser.add_argument("--rows", help="only these, by id and separated by commas ('tutorial', 'mlp64' and so on for a part "
+                        "of the table, 'pairs' for the pairs, 'turns' for what is measured alternating with a peer, 'shares' for "
+                        "parts of a step, 'trade' for loading during training); --list names them")
     parser.add_argument("--list", action="store_true", help="name the rows and stop")
     parser.add_argument("--rounds", type=int, help="rounds over all rows (default: 5, quick: 2)")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "bench" / "results.json")
@@ -39,7 +41,7 @@ def parse_arguments():
     parser.add_argument("--no-install", action="store_true", help="leave out peers that are not installed")
     options = parser.parse_args()
     groups = ["pairs", "turns", "shares", "trade"]
-    known = [row.id for row in ROWS] + [*groups, *PAIRS, *ALTERNATIONS, *STEP_FRACTIONS]
+    known = [row.id for row in ROWS] + [*HEADINGS, *groups, *PAIRS, *ALTERNATIONS, *STEP_FRACTIONS]
     options.rows = options.rows.split(",") if options.rows else [row.id for row in ROWS] + groups
     unknown = [id for id in options.rows if id not in known]
     if unknown:
@@ -73,7 +75,8 @@ class Bench:
     def __init__(self, options):
         self.options = options
         self.venv = Venv(options.venv)
-        self.rows = [row for row in ROWS if row.id in options.rows]
+        self.selected = [row for row in ROWS if row.id in options.rows or row.model in options.rows]
+        self.rows = list(self.selected)
         self.skipped = {}
         self.chosen = {}
         self.runs = []
@@ -90,8 +93,8 @@ class Bench:
             try:
                 if row.module:
                     self.venv.provide(row.module, not self.options.no_install, say)
-                elif not self.binary(row.command[0]).exists():
-                    raise RunFailed(f"{self.binary(row.command[0])} is not built")
+                elif not (binary := self.binary("brigade" if row.job else row.command[0])).exists():
+                    raise RunFailed(f"{binary} is not built")
                 if row.preload and not self.preload_library().exists():
                     raise RunFailed(f"{self.preload_library()} is not built")
             except RunFailed as error:
@@ -107,16 +110,26 @@ class Bench:
                 return library
         return self.options.build_dir / "lib" / "libbrigade_tuning.so"
 
+    def program(self, row):
+        """The command line of a row, without what all programs take."""
+        if row.module:
+            return [self.venv.python, *row.command]
+        if row.job:
+            return [sys.executable, *row.command, "--brigade", self.binary("brigade")]
+        return [self.binary(row.command[0]), *row.command[1:]]
+
     def measure(self, row, variant, seconds, warm_up_seconds):
-        command = [self.venv.python, *row.command] if row.module else [self.binary(row.command[0]), *row.command[1:]]
+        command = self.program(row)
         if row.processes > 1:
             command = [sys.executable, PEERS / "ranks.py", "--count", row.processes, "--pin", *command]
-        if row.model != "mnist_cnn":  # the small ones need less time for as many blocks
+        if row.model.startswith("mlp"):  # the small ones need less time for as many blocks
             seconds, warm_up_seconds = seconds / 2, warm_up_seconds / 2
         command += [*variant, "--seconds", seconds, "--warm-up-seconds", warm_up_seconds, "--steps-per-block",
                     STEPS_PER_BLOCK[row.model]]
         environment = {"LD_PRELOAD": str(self.preload_library())} if row.preload else None
-        return run_for_json(command, 60 + 5 * (seconds + warm_up_seconds), environment)[-1]
+        with self.scratch(row.job) as folder:
+            where = ["--directory", folder] if row.job else []
+            return run_for_json([*command, *where], 60 + 5 * (seconds + warm_up_seconds), environment)[-1]
 
     def settle(self):
         """Keeps each row's fastest settings."""
@@ -152,10 +165,11 @@ class Bench:
                 continue
             pairs, steps = pair.quick if self.options.quick else pair.full
             command = [self.binary(pair.command[0]), *pair.command[1:], "--pairs", pairs, "--steps", steps]
-            with self.scratch() as folder:
-                if pair.writes:
-                    command += ["--directory", folder]
-                self.compare(name, pair.text, lambda: run_for_json(command, 300)[-1])
+            self.compare(name, pair.text, lambda: self.run_pair(pair, command))
+
+    def run_pair(self, pair, command):
+        with self.scratch(pair.writes) as folder:
+            return run_for_json([*command, *(["--directory", folder] if pair.writes else [])], 300)[-1]
 
     def run_turns(self):
         for name, entry in ALTERNATIONS.items():
@@ -211,17 +225,20 @@ class Bench:
         self.pairs[name] = {**found, "text": text}
         say(f"{name}: {found['median']:.4f} [{found['low']:.4f}, {found['high']:.4f}]")
 
-    def scratch(self):
-        """A folder on the disk that the results go to, for programs that write."""
-        self.options.out.parent.mkdir(parents=True, exist_ok=True)
-        return tempfile.TemporaryDirectory(prefix="scratch-", dir=self.options.out.parent)
+    def scratch(self, where=DISK):
+        """A folder for programs that write."""
+        if where == MEMORY and not MEMORY_FOLDER.is_dir():
+            raise RunFailed(f"there is no {MEMORY_FOLDER}")
+        parent = MEMORY_FOLDER if where == MEMORY else self.options.out.parent
+        parent.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(prefix="scratch-", dir=parent)
 
     def results(self, machine):
         why = json.loads((ROOT / "benchmarks" / "why.json").read_text())
         return {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
                 "machine": machine, "mode": "quick" if self.options.quick else "full",
                 "rounds": self.options.rounds, "seconds": self.options.seconds, "versions": self.venv.versions,
-                "rows": judge.summarize([row for row in ROWS if row.id in self.options.rows], self.runs),
+                "rows": judge.summarize(self.selected, self.runs),
                 "settings": {id: " ".join(variant) for id, variant in self.chosen.items()},
                 "skipped": self.skipped, "pairs": self.pairs, "trade": self.trade,
                 "bars": judge.judge(BARS, self.runs, self.pairs, why), "runs": self.runs}

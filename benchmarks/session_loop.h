@@ -1,46 +1,24 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <stdlib.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "benchmarks/measure.h"
+#include "benchmarks/scratch_folder.h"
 #include "benchmarks/strategy_loop.h"
 #include "brigade/train/hooks/checkpoint_saver_hook.h"
 #include "brigade/train/session/session.h"
 #include "brigade/train/session/training_state.h"
 
 namespace brigade::benchmarks {
-
-/// A new folder below `parent`; its destructor removes it with its content.
-class ScratchFolder {
- public:
-  explicit ScratchFolder(const std::filesystem::path& parent) {
-    std::string name = (parent / "brigade-bench-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr)
-      throw std::runtime_error("cannot make a folder in " + parent.string());
-    path_ = name;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// The loop that a session runs, without one. It takes the mean of the losses, as programs do
 /// either way.

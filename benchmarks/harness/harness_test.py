@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 import sys
 import tempfile
 import time
@@ -11,6 +12,7 @@ import unittest
 BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS / "peers")]
 
+import parameter_server_job
 import ranks
 
 from harness.estimate import estimate, order_statistic
@@ -36,6 +38,15 @@ def states_of_group(group):
         if int(fields[2]) == group:
             states.add(fields[0])
     return states
+
+
+def has_ended(pid):
+    """Soon: a killed process is there until its parent collects it."""
+    stat = pathlib.Path("/proc") / str(pid) / "stat"
+    deadline = time.monotonic() + 10
+    while stat.exists() and ") Z" not in stat.read_text() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not stat.exists() or ") Z" in stat.read_text()
 
 
 class Estimate(unittest.TestCase):
@@ -94,11 +105,7 @@ class Running(unittest.TestCase):
             note = pathlib.Path(folder) / "pid"
             with self.assertRaisesRegex(RunFailed, "no end within"):
                 run(["sh", "-c", f"sleep 100 & echo $! > {note}; wait"], 0.5)
-            stat = pathlib.Path("/proc") / note.read_text().strip() / "stat"
-            deadline = time.monotonic() + 10  # killed at once; its new parent collects it when it gets to it
-            while stat.exists() and ") Z" not in stat.read_text() and time.monotonic() < deadline:
-                time.sleep(0.01)
-            self.assertTrue(not stat.exists() or ") Z" in stat.read_text())
+            self.assertTrue(has_ended(note.read_text().strip()))
 
     def test_names_the_last_line_of_what_went_wrong(self):
         with self.assertRaisesRegex(RunFailed, "exit 3: second"):
@@ -133,6 +140,92 @@ class Ranks(unittest.TestCase):
         configs = [json.loads(each["TF_CONFIG"]) for each in ranks.tf_config_environments(3)]
         self.assertEqual([config["task"]["index"] for config in configs], [0, 1, 2])
         self.assertEqual(len(set(configs[0]["cluster"]["worker"])), 3)
+
+
+class Processes(unittest.TestCase):
+    def test_all_end_with_the_block_even_if_it_fails(self):
+        with self.assertRaisesRegex(ValueError, "it fails"):
+            with ranks.Processes() as processes:
+                first, second = processes.start(["sleep", "100"]), processes.start(["sleep", "100"])
+                raise ValueError("it fails")
+        self.assertEqual((first.returncode, second.returncode), (-signal.SIGKILL, -signal.SIGKILL))
+
+
+class ParameterServerJob(unittest.TestCase):
+    """The processes of a job, with a program in place of `brigade` that says what the test wants."""
+
+    SERVER = "for i in 0 1; do echo /job:worker/task:$i has joined as incarnation 1.; done; exec sleep 100"
+    WORKER = "n=0; while :; do n=$((n+{steps})); echo step $n/1000000 loss 1; sleep 0.01; done"
+
+    def run_job(self, *flags, server=SERVER, chief=WORKER.format(steps=2), other="exec sleep 100"):
+        with tempfile.TemporaryDirectory() as folder:
+            command = pathlib.Path(folder) / "brigade"
+            command.write_text(f"""#!/bin/sh
+echo "$$ $@" >> {folder}/started
+case "$*" in ps*) {server} ;; *worker:1*) {other} ;; *) {chief} ;; esac
+""")
+            command.chmod(0o700)
+            (pathlib.Path(folder) / "logs").mkdir()
+            try:
+                return run_for_json([sys.executable, BENCHMARKS / "parameter_server_job.py", "--brigade", command, "--directory",
+                                     f"{folder}/logs", "--seconds", "0.3", "--warm-up-seconds", "0.1", *flags], 60)[0]
+            finally:
+                self.started = [line.split() for line in (pathlib.Path(folder) / "started").read_text().splitlines()]
+                self.assertTrue(all(has_ended(words[0]) for words in self.started), self.started)
+                self.assertEqual(os.listdir(f"{folder}/logs"), [], "what the servers wrote is removed")
+
+    def test_counts_the_steps_of_all_workers(self):
+        found = self.run_job()
+        self.assertEqual((found["replicas"], len(self.started)), (2, 3))
+        # Two steps of 128 examples in somewhat more than 10 ms.
+        self.assertLess(found["images_per_second"], 2 * 128 / 0.01)
+        self.assertAlmostEqual(found["images_per_second"] * found["step_microseconds"] / 1e6, 2 * 128)
+
+    def test_a_synchronous_step_is_of_all_workers(self):
+        found = self.run_job("--mode", "sync", "--servers", "2", chief=self.WORKER.format(steps=1))
+        self.assertLess(found["images_per_second"], 2 * 128 / 0.01)
+        self.assertEqual(len(self.started), 4)
+        self.assertGreater(found["images_per_second"], 128 / 0.02, "a report is of one step of both")
+
+    def test_all_tasks_have_the_cluster_and_the_key(self):
+        self.run_job("--key")
+        clusters = {words[words.index("--cluster") + 1] for words in self.started}
+        self.assertEqual(len(clusters), 1)
+        self.assertEqual({words[words.index("--task") + 1] for words in self.started}, {"ps:0", "worker:0", "worker:1"})
+        self.assertTrue(all("--key-file" in words for words in self.started))
+
+    def test_other_strategies_are_one_process(self):
+        self.run_job("--strategy", "towers", chief=self.WORKER.format(steps=1))
+        self.assertEqual(len(self.started), 1)
+        self.assertIn("cpu:0,cpu:1", self.started[0])
+
+    def test_refuses_to_measure_the_chief_alone(self):
+        with self.assertRaisesRegex(RunFailed, "the chief alone made"):
+            self.run_job(chief=self.WORKER.format(steps=1))
+
+    def test_says_which_task_ended_and_what_it_said_last(self):
+        with self.assertRaisesRegex(RunFailed, "worker:1 ended: no such flag"):
+            self.run_job(other="echo no such flag; exit 2")
+
+    def test_reports_before_all_have_joined_do_not_count(self):
+        one = "echo /job:worker/task:0 has joined as incarnation 1.; exec sleep 100"
+        before = parameter_server_job.START_SECONDS
+        self.assertGreater(before, 10)
+        job = parameter_server_job.Job.__new__(parameter_server_job.Job)
+        job.tasks = dict.fromkeys(["ps:0", "worker:0", "worker:1"])
+        job.output = FakeOutput([("worker:0", "step 1/9", 0), ("ps:0", one, 0), ("worker:0", "step 2/9", 0),
+                                 ("ps:0", one.replace(":0", ":1"), 0), ("worker:0", "step 3/9", 5)])
+        job.wait_until_all_train()
+        self.assertEqual([line for _, line, _ in job.output.rest], ["step 3/9"])
+
+
+class FakeOutput:
+    def __init__(self, lines):
+        self.rest = list(lines)
+
+    def lines(self, _):
+        while self.rest:
+            yield self.rest.pop(0)
 
 
 class Alternation(unittest.TestCase):

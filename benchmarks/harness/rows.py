@@ -3,7 +3,11 @@
 import dataclasses
 import pathlib
 
-PEERS = pathlib.Path(__file__).resolve().parent.parent / "peers"
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+PEERS = BENCHMARKS / "peers"
+
+# Where a program writes: a folder on the disk that the results go to, or one in memory, where a sync costs nothing.
+DISK, MEMORY = "disk", "memory"
 
 
 @dataclasses.dataclass
@@ -22,6 +26,8 @@ class Row:
     preload: bool = False
     # In how many processes our program runs, on one core each.
     processes: int = 1
+    # Where the command is a program in Python that starts processes of `brigade`: where these write.
+    job: str = None
 
 
 def _ours(id, label, replicas, model="mnist_cnn", strategy=None):
@@ -53,6 +59,20 @@ def _tensorflow_workers(id, label, model="mnist_cnn"):
                "tensorflow", TF_WORKERS)
 
 
+def _job(id, label, *flags, replicas=2, folder=DISK, variants=None):
+    """A training by `brigade train`, a process a task."""
+    command = [BENCHMARKS / "parameter_server_job.py", "--replicas", replicas, *flags]
+    return Row(id, label, command, "tutorial", variants=variants or [[]], job=folder)
+
+
+def _servers(id, label, *flags, **more):
+    return _job(id, label, "--strategy", "parameter_server", *flags, variants=PINNING, **more)
+
+
+def _tensorflow_servers(id, label, workers, variants):
+    return Row(id, label, [PEERS / "tensorflow_parameter_server.py", "--replicas", workers], "tutorial", "tensorflow", variants)
+
+
 # The first of each is the fastest where we measured; a full run tries them all.
 ONE_PROCESS = [["--optimizer-path", "fused"], ["--optimizer-path", "foreach"],
                ["--optimizer-path", "fused", "--channels-last"]]
@@ -62,6 +82,9 @@ DDP = [["--optimizer-path", "fused", "--bucket-view"], ["--optimizer-path", "fus
 MLP_DDP = [["--optimizer-path", "fused", "--bucket-view"], ["--optimizer-path", "fused", "--bucket-view", "--pin"],
            ["--optimizer-path", "fused", "--bucket-view", "--static-graph"]]
 TF_WORKERS = [[], ["--pin"], ["--communication", "RING"]]
+PINNING = [[], ["--pin"]]
+TF_SERVERS = [["--steps-per-call", "5"], ["--steps-per-call", "1"], ["--steps-per-call", "5", "--intra", "2"],
+              ["--steps-per-call", "5", "--pin"]]
 MIRRORED = [["--intra", "1"], ["--intra", "2"], ["--intra", "2", "--inter", "2"]]
 
 ROWS = [
@@ -93,14 +116,27 @@ ROWS = [
     _pytorch("mlp256_ddp_2", "PyTorch DDP (Gloo), as shipped", 2, MLP_DDP, "mlp256"),
     _pytorch("mlp256_ddp_2_preloaded", "PyTorch DDP (Gloo), our tuning preloaded", 2, MLP_DDP, "mlp256", preload=True),
     _tensorflow_workers("mlp256_tf_workers_2", "TensorFlow MultiWorkerMirrored, two processes", "mlp256"),
+    _job("tutorial_device", "Brigade, one device", "--strategy", "one_device", replicas=1),
+    _job("tutorial_towers", "Brigade, two towers", "--strategy", "towers"),
+    _servers("ps_async_1", "Brigade, async, one server", replicas=1),
+    _servers("ps_async_2", "Brigade, async, one server"),
+    _servers("ps_sync_2", "Brigade, sync, one server", "--mode", "sync"),
+    _servers("ps_async_2_servers_2", "Brigade, async, two servers", "--servers", 2),
+    _servers("ps_sync_2_servers_2", "Brigade, sync, two servers", "--mode", "sync", "--servers", 2),
+    _servers("ps_async_2_memory", "async, one server, its log in memory", folder=MEMORY),
+    _servers("ps_async_2_key", "async, one server, with a key (TLS)", "--key"),
+    _servers("ps_async_2_memory_key", "the same, the log in memory", "--key", folder=MEMORY),
+    _tensorflow_servers("tf_ps_1", "TensorFlow ParameterServerStrategy, one server", 1, TF_SERVERS),
+    _tensorflow_servers("tf_ps_2", "TensorFlow ParameterServerStrategy, one server", 2, TF_SERVERS),
 ]
 
 HEADINGS = {"mnist_cnn": "MNIST CNN, batch 128 a replica, Adam",
             "mlp64": "MLP of four layers of 64, batch 32 a replica, SGD",
-            "mlp256": "MLP of four layers of 256, batch 64 a replica, SGD"}
+            "mlp256": "MLP of four layers of 256, batch 64 a replica, SGD",
+            "tutorial": "MNIST CNN, batch 128, SGD: the tutorial's comparison"}
 
 # So many make a block of a fraction of a second.
-STEPS_PER_BLOCK = {"mnist_cnn": 5, "mlp64": 400, "mlp256": 100}
+STEPS_PER_BLOCK = {"mnist_cnn": 5, "mlp64": 400, "mlp256": 100, "tutorial": 5}
 
 @dataclasses.dataclass
 class Pair:
@@ -112,8 +148,8 @@ class Pair:
     # Pairs of blocks, and steps (for sums: pieces) a block.
     full: tuple = (30, 10)
     quick: tuple = (20, 5)
-    # Whether it needs a folder on the disk.
-    writes: bool = False
+    # Where it writes, if it does.
+    writes: str = None
 
 
 def _overhead(text, comparison, model="mnist_cnn", **more):
@@ -122,11 +158,15 @@ def _overhead(text, comparison, model="mnist_cnn", **more):
 
 def _session(text, comparison, replicas, model="mnist_cnn", **more):
     return Pair(text, ["session_pairs", "--comparison", comparison, "--model", model, "--replicas", replicas],
-                writes=True, **more)
+                writes=DISK, **more)
 
 
 def _autotune(text, pipeline):
     return Pair(f"kAutotune over the best threads by hand: {text}", ["autotune_pairs", "--pipeline", pipeline], (20, 40), (12, 20))
+
+
+def _exchange(text, beside, *flags, writes=DISK):
+    return Pair(text, ["parameter_exchange", "--beside", beside, *flags], (30, 10), (15, 5), writes)
 
 
 SHORT_STEPS = {"full": (100, 20), "quick": (100, 20)}  # a block costs milliseconds
@@ -154,6 +194,12 @@ PAIRS = {
     "autotune/uneven": _autotune("a map of 16 us or 1.6 ms", "uneven"),
     "autotune/two_maps": _autotune("maps of 40 and 160 us", "two_maps"),
     "autotune/reads": _autotune("a map that waits 1 ms", "reads"),
+    "exchange/all_reduce": _exchange("push and pull of 13 MB over Gloo's all-reduce, both TCP", "all_reduce"),
+    "exchange/broadcasts": _exchange("the same over Gloo's broadcasts there and back", "broadcasts"),
+    "exchange/copies": _exchange("the same over copies of the bytes there and back", "copies"),
+    "exchange/all_reduce_memory": _exchange("over the all-reduce, the server's log in memory", "all_reduce", writes=MEMORY),
+    "exchange/broadcasts_memory": _exchange("over the broadcasts, the server's log in memory", "broadcasts", writes=MEMORY),
+    "exchange/key": _exchange("the same with a key (TLS), Gloo without", "broadcasts", "--key", writes=MEMORY),
 }
 
 
@@ -262,6 +308,19 @@ BARS = [
     Bar("central_storage", "central storage reaches 90 % of Mirrored", 0.9, pair="central_storage/mnist_cnn",
         inverse=True),
     Bar("towers", "towers reach 90 % of Mirrored", 0.9, pair="towers/mnist_cnn", inverse=True),
+    Bar("ps_tensorflow", "parameter server, async, two workers: 1.2 x TensorFlow's", 1.2, rows=("ps_async_2", "tf_ps_2")),
+    Bar("ps_tensorflow_1", "the same, one worker", None, rows=("ps_async_1", "tf_ps_1")),
+    Bar("ps_workers", "async: two workers reach 1.6 x one", 1.6, rows=("ps_async_2", "ps_async_1")),
+    Bar("tf_ps_workers", "the same, TensorFlow", None, rows=("tf_ps_2", "tf_ps_1")),
+    Bar("ps_towers", "two workers, async, over two towers", None, rows=("ps_async_2", "tutorial_towers")),
+    Bar("ps_sync", "two workers, sync over async", None, rows=("ps_sync_2", "ps_async_2")),
+    Bar("ps_servers", "two workers, async, two servers over one", None, rows=("ps_async_2_servers_2", "ps_async_2")),
+    Bar("ps_log", "the log's sync: on the disk over in memory", None, rows=("ps_async_2", "ps_async_2_memory")),
+    Bar("ps_tls", "TLS: with a key over without, log in memory", None, rows=("ps_async_2_memory_key", "ps_async_2_memory")),
+    Bar("exchange", "push and pull of 13 MB: 1.3 x Gloo's all-reduce", 1.3, True, pair="exchange/all_reduce"),
+    Bar("exchange_memory", "the same, the server's log in memory", 1.3, True, pair="exchange/all_reduce_memory"),
+    Bar("exchange_broadcasts", "1.3 x Gloo's broadcasts there and back", 1.3, True, pair="exchange/broadcasts"),
+    Bar("exchange_broadcasts_memory", "the same, the server's log in memory", 1.3, True, pair="exchange/broadcasts_memory"),
     Bar("mlp", "MLP: two replicas' step costs at most 1.3 x one's", 1.3, at_most=True, pair="two_replicas/mlp64"),
     Bar("one_device", "OneDeviceStrategy adds at most 1 % to a bare loop", 1.01, at_most=True,
         pair="one_device/mnist_cnn"),

@@ -32,9 +32,11 @@ def _pairs(results):
     lines = ["In pairs within one process (ratio of medians, 95 % interval; the same of CPU time)"]
     for pair in results["pairs"].values():
         if "cpu_median" in pair:
-            save = f", a save takes {pair['save_milliseconds']:.1f} ms of a step" if "save_milliseconds" in pair else ""
+            more = f", a save takes {pair['save_milliseconds']:.1f} ms of a step" if "save_milliseconds" in pair else ""
+            if "subject_milliseconds" in pair:
+                more = f", {pair['subject_milliseconds']:.1f} ms and {pair['base_milliseconds']:.1f} ms"
             lines.append(f"  {pair['text']:<62} {_interval(pair)}   CPU {_interval(pair, 'cpu_')}, "
-                         f"{pair['pairs']} pairs{save}")
+                         f"{pair['pairs']} pairs{more}")
     return lines if len(lines) > 1 else []
 
 

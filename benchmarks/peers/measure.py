@@ -5,13 +5,15 @@ import pathlib
 import statistics
 import time
 
+BATCHES = 8  # batches in memory that each replica goes round
 
-def peak_rss_mib():
-    """The most memory this process ever held, in MiB: VmHWM, which counts only since exec."""
-    for line in pathlib.Path("/proc/self/status").read_text().splitlines():
+
+def peak_rss_mib(process="self"):
+    """The most memory this process, or the one with this id, ever held, in MiB: VmHWM, which counts only since exec."""
+    for line in pathlib.Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
-    raise RuntimeError("/proc/self/status has no VmHWM")
+    raise RuntimeError(f"/proc/{process}/status has no VmHWM")
 
 
 def time_blocks(run_steps, steps_per_block, warm_up_seconds, seconds, agree=lambda flag: flag):

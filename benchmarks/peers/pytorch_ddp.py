@@ -10,7 +10,6 @@ import sys
 import measure
 import ranks
 
-BATCHES = 8  # batches in memory that each replica goes round
 BATCH = {"mnist_cnn": 128, "mlp64": 32, "mlp256": 64}
 WIDTH = {"mlp64": 64, "mlp256": 256}  # inputs, units of every layer, classes
 
@@ -54,7 +53,7 @@ def make_batches(options, rank):
     width = WIDTH.get(options.model)
     shape, classes = ((width,), width) if width else ((1, 28, 28), 10)
     batches = []
-    for _ in range(BATCHES):
+    for _ in range(measure.BATCHES):
         features = torch.rand(options.batch, *shape, generator=generator)
         if options.channels_last and len(shape) == 3:
             features = features.contiguous(memory_format=torch.channels_last)
@@ -92,7 +91,7 @@ def train_one_rank(options, rank):
     def run_steps(count):
         nonlocal position
         for _ in range(count):
-            features, labels = batches[position % BATCHES]
+            features, labels = batches[position % measure.BATCHES]
             position += 1
             optimizer.zero_grad(set_to_none=True)
             loss_of(model(features), labels).backward()

@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 # Variables that would describe a cluster that the process is not in.
-FOREIGN = ("TF_CONFIG", "BRIGADE_RENDEZVOUS", "BRIGADE_CLUSTER", "RANK", "WORLD_SIZE", "MASTER_", "LOCAL_")
+FOREIGN = ("TF_CONFIG", "BRIGADE_RENDEZVOUS", "BRIGADE_CLUSTER", "BRIGADE_SERVER_FOLDER", "RANK", "WORLD_SIZE", "MASTER_", "LOCAL_")
 
 
 def free_ports(count):
@@ -43,28 +43,42 @@ def tf_config_environments(count):
             for index in range(count)]
 
 
-def _pin_to(cores):
-    return lambda: os.sched_setaffinity(0, cores)
+class Processes:
+    """Processes that end with the `with` block that started them, however it ends: each is killed by its own id. None
+    outlives this process unless it is killed outright."""
+
+    def __enter__(self):
+        self.started = []
+        return self
+
+    def __exit__(self, *_):
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+    def start(self, command, cores=None, **more):
+        """Starts `command`, on these cores alone if there are any; `more` is as for subprocess.Popen."""
+        pin = (lambda: os.sched_setaffinity(0, cores)) if cores else None
+        self.started.append(subprocess.Popen([str(word) for word in command], preexec_fn=pin, **more))
+        return self.started[-1]
+
+
+def own_environment():
+    """This process's environment without what would describe a cluster."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
 
 
 def start(command, environments, pin=False, **more):
     """Runs `command` once an environment (`more` is in all of them), each on a core of its own if `pin`; returns the
     highest exit status. No process outlives this one unless it is killed outright."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    own = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+    own = own_environment()
     cores = sorted(os.sched_getaffinity(0))
-    ranks = []
-    try:
-        for number, environment in enumerate(environments):
-            cores_of_process = {cores[number % len(cores)]} if pin else set(cores)
-            ranks.append(subprocess.Popen([str(word) for word in command], env={**own, **more, **environment},
-                                          preexec_fn=_pin_to(cores_of_process)))
+    with Processes() as processes:
+        ranks = [processes.start(command, {cores[number % len(cores)]} if pin else None, env={**own, **more, **environment})
+                 for number, environment in enumerate(environments)]
         return max(abs(process.wait()) for process in ranks)
-    finally:
-        for process in ranks:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
 
 
 def main():

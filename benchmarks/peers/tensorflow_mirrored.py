@@ -9,7 +9,6 @@ import os
 
 import measure
 
-BATCHES = 8  # batches in memory that each replica goes round
 BATCH = {"mnist_cnn": 128, "mlp256": 64}
 
 
@@ -156,8 +155,8 @@ def make_block(tf, strategy, options):
         model = MnistCnn(tf) if options.model == "mnist_cnn" else Mlp(tf, 256)
         optimizer = make_optimizer(tf, options, model.variables)
     with tf.device("/cpu:0"):
-        images = tf.random.uniform([BATCHES, options.batch, *shape], seed=1)
-        labels = tf.random.uniform([BATCHES, options.batch], maxval=classes, dtype=tf.int32, seed=2)
+        images = tf.random.uniform([measure.BATCHES, options.batch, *shape], seed=1)
+        labels = tf.random.uniform([measure.BATCHES, options.batch], maxval=classes, dtype=tf.int32, seed=2)
 
     def step(images, labels):
         with tf.GradientTape() as tape:
@@ -171,7 +170,7 @@ def make_block(tf, strategy, options):
     def one_step(position):
         def replica_step():
             mine = position + tf.distribute.get_replica_context().replica_id_in_sync_group
-            step(images[mine % BATCHES], labels[mine % BATCHES])
+            step(images[mine % measure.BATCHES], labels[mine % measure.BATCHES])
 
         strategy.run(replica_step)
 

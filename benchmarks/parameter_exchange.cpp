@@ -1,0 +1,229 @@
+// Pushing 13 MB of gradients to a parameter server and pulling as much, over loopback TCP, beside
+// Gloo's collectives over TCP or copies of as many bytes, alternating within one process. Prints
+// one JSON line. The server keeps its log, as always: --directory says on which disk.
+#include <ATen/Parallel.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
+#include <CLI/CLI.hpp>
+#include <cstring>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "benchmarks/measure.h"
+#include "benchmarks/pairs.h"
+#include "benchmarks/scratch_folder.h"
+#include "brigade/base/clock.h"
+#include "brigade/comm/testing/process_threads.h"
+#include "brigade/optim/sgd.h"
+#include "brigade/ps/parameter_client.h"
+#include "brigade/ps/remote_service.h"
+#include "brigade/ps/server_core.h"
+
+namespace brigade::benchmarks {
+namespace {
+
+struct Options {
+  PairOptions pairs{.pairs = 30, .steps = 10};
+  std::string beside = "all_reduce";
+  std::string directory = ".";
+  bool has_key = false;
+};
+
+/// Those of the MNIST CNN.
+std::vector<ps::Creation> make_variables() {
+  const std::vector<std::vector<std::int64_t>> shapes = {
+      {32, 1, 5, 5}, {32}, {64, 32, 5, 5}, {64}, {1024, 3136}, {1024}, {10, 1024}, {10}};
+  std::vector<ps::Creation> variables;
+  for (const auto& shape : shapes)
+    variables.push_back(
+        {.name = "variable_" + std::to_string(variables.size()), .value = at::zeros(shape)});
+  return variables;
+}
+
+std::int64_t number_of_elements() {
+  std::int64_t count = 0;
+  for (const ps::Creation& variable : make_variables()) count += variable.value.numel();
+  return count;
+}
+
+/// A parameter server and its only client, in this process; they share nothing but the connection.
+class Exchange {
+ public:
+  explicit Exchange(const Options& options)
+      : folder_(options.directory),
+        core_(io::posix_file_system(),
+              {.tasks = {kWorker}, .store = {.folder = folder_.path() / "ps-0"}}, clock_) {
+    std::optional<cluster::ClusterKey> key;
+    if (options.has_key) key = cluster::ClusterKey::generate();
+    listener_ = ps::listen(core_, {.key = key});
+    std::vector<std::unique_ptr<ps::ParameterService>> servers;
+    servers.push_back(ps::connect(listener_->address(), key));
+    client_ = std::make_unique<ps::ParameterClient>(kWorker, std::move(servers));
+    create();
+  }
+  ~Exchange() {
+    client_.reset();
+    core_.close();
+  }
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  void run(int steps) {
+    for (int i = 0; i < steps; ++i) client_->push(gradients_);
+  }
+
+ private:
+  inline static const cluster::Task kWorker = {.job = "worker", .index = 0};
+
+  void create() {
+    const std::vector<ps::Creation> variables = make_variables();
+    std::vector<ps::PlacedVariable> placement;
+    for (const ps::Creation& variable : variables) {
+      placement.push_back({.name = variable.name});
+      gradients_.push_back(at::full(variable.value.sizes(), 1e-3F));
+    }
+    client_->create(variables, placement, *optim::Sgd{.learning_rate = 1e-3}.rule(), {});
+    client_->set_ready();
+  }
+
+  ScratchFolder folder_;
+  base::SystemClock clock_;
+  ps::ServerCore core_;
+  std::unique_ptr<ps::ServiceListener> listener_;
+  std::unique_ptr<ps::ParameterClient> client_;
+  std::vector<at::Tensor> gradients_;
+};
+
+/// The same bytes in one tensor, by Gloo: an all-reduce, in which each of two ranks sends and
+/// receives all of them, or broadcasts from rank 0 and then from rank 1.
+class Collective {
+ public:
+  Collective(comm::ProcessCommunicator& communicator, std::string name)
+      : communicator_(communicator),
+        is_all_reduce_(name == "all_reduce"),
+        tensor_(at::full({number_of_elements()}, 0.0F)) {}
+
+  /// Rank 0: so many, with the other rank's help.
+  void run(int steps) {
+    tell(steps);
+    make(steps);
+  }
+  /// Rank 0: lets the other rank end.
+  void finish() { tell(0); }
+  /// Rank 1: helps until rank 0 lets it end.
+  void help() {
+    while (const std::int64_t steps = heard()) make(steps);
+  }
+
+ private:
+  void tell(std::int64_t steps) {
+    count_.fill_(steps);
+    communicator_.broadcast({&count_, 1}, 0)->wait();
+  }
+  std::int64_t heard() {
+    communicator_.broadcast({&count_, 1}, 0)->wait();
+    return count_.item<std::int64_t>();
+  }
+  void make(std::int64_t steps) {
+    for (std::int64_t i = 0; i < steps; ++i) {
+      if (is_all_reduce_) {
+        communicator_.all_reduce({&tensor_, 1}, comm::ReduceOp::kSum)->wait();
+      } else {
+        for (const int root : {0, 1}) communicator_.broadcast({&tensor_, 1}, root)->wait();
+      }
+    }
+  }
+
+  comm::ProcessCommunicator& communicator_;
+  const bool is_all_reduce_;
+  at::Tensor tensor_;
+  at::Tensor count_ = at::zeros({1}, at::kLong);
+};
+
+/// The same bytes there and back.
+class Copies {
+ public:
+  void run(int steps) {
+    for (int i = 0; i < steps; ++i) {
+      std::memcpy(there_.data(), here_.data(), here_.size() * sizeof(float));
+      std::memcpy(here_.data(), there_.data(), here_.size() * sizeof(float));
+    }
+  }
+
+ private:
+  std::vector<float> here_ = std::vector<float>(static_cast<std::size_t>(number_of_elements()));
+  std::vector<float> there_ = here_;
+};
+
+/// A loop that notes how long its steps take.
+struct NotedLoop {
+  void run(int steps) {
+    const double begin = wall_seconds();
+    work(steps);
+    milliseconds.push_back(1e3 * (wall_seconds() - begin) / steps);
+  }
+  std::function<void(int steps)> work;
+  std::vector<double>& milliseconds;
+};
+
+void compare_with(const std::function<void(int steps)>& base, const Options& options) {
+  std::vector<double> exchanges, bases;
+  const Ratios ratios = compare(
+      [&] {
+        const auto exchange = std::make_shared<Exchange>(options);
+        return std::make_unique<NotedLoop>(
+            NotedLoop{[exchange](int steps) { exchange->run(steps); }, exchanges});
+      },
+      [&] {
+        return std::make_unique<NotedLoop>(NotedLoop{base, bases});
+      },
+      options.pairs);
+  std::cout << "{\"pairs\": " << options.pairs.pairs << ratio_fields(ratios)
+            << ", \"bytes\": " << number_of_elements() * static_cast<std::int64_t>(sizeof(float))
+            << ", \"subject_milliseconds\": " << estimate(exchanges).median
+            << ", \"base_milliseconds\": " << estimate(bases).median << "}" << std::endl;
+}
+
+void compare_with_gloo(const Options& options) {
+  if (!comm::gloo_is_built_in()) throw std::runtime_error("Gloo is not built in");
+  comm::run_processes_successfully(
+      2, {.transport = comm::Transport::kGloo}, [&](comm::ProcessCommunicator& communicator) {
+        at::set_num_threads(1);
+        Collective collective(communicator, options.beside);
+        if (communicator.rank() != 0) return collective.help();
+        compare_with([&](int steps) { collective.run(steps); }, options);
+        collective.finish();
+      });
+}
+
+void measure(const Options& options) {
+  at::set_num_threads(1);
+  if (options.beside != "copies") return compare_with_gloo(options);
+  Copies copies;
+  compare_with([&](int steps) { copies.run(steps); }, options);
+}
+
+}  // namespace
+}  // namespace brigade::benchmarks
+
+int main(int argc, char** argv) {
+  brigade::benchmarks::Options options;
+  CLI::App app("Push and pull of 13 MB with a parameter server, beside Gloo or copies in memory");
+  app.add_option("--beside", options.beside)
+      ->check(CLI::IsMember({"all_reduce", "broadcasts", "copies"}));
+  app.add_option("--directory", options.directory, "where a folder for the server's log is made")
+      ->check(CLI::ExistingDirectory);
+  app.add_flag("--key", options.has_key, "client and server have a key, so they use TLS");
+  app.add_option("--pairs", options.pairs.pairs)->check(CLI::PositiveNumber);
+  app.add_option("--steps", options.pairs.steps, "exchanges a block")->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  return brigade::benchmarks::run_reporting("parameter_exchange",
+                                            [&] { brigade::benchmarks::measure(options); });
+}
