@@ -184,8 +184,9 @@ std::string summary(const Json& result) {
     text +=
         evaluation_text(result["eval_accuracy"].get<double>(), result["eval_loss"].get<double>());
   }
-  return text +
-         base::str_cat("weights sha256   ", result["weights_sha256"].get<std::string>(), "\n");
+  const Json& sha256 = result["weights_sha256"];
+  if (sha256.is_null()) return text;  // a worker's copy, which is between two updates
+  return text + base::str_cat("weights sha256   ", sha256.get<std::string>(), "\n");
 }
 
 void announce(const TrainFlags& flags, const Prepared& prepared) {
