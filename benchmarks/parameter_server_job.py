@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Trains the MNIST CNN by `brigade train`, a process a task: with parameter servers (`brigade ps`, on loopback), or in one
 process without. Prints one JSON line (peers/measure.py): the images a second of all workers together.
 
@@ -50,10 +49,13 @@ def parse_arguments():
     return parser.parse_args()
 
 
+def is_async(options):
+    return options.strategy == "parameter_server" and options.mode == "async"
+
+
 def examples_per_step(options):
-    """How many examples a step of the job has: asynchronous steps are of one worker."""
-    is_async = options.strategy == "parameter_server" and options.mode == "async"
-    return options.batch * (1 if is_async else options.replicas)
+    """How many examples a step of the job has: an asynchronous one is of one worker."""
+    return options.batch * (1 if is_async(options) else options.replicas)
 
 
 def commands(options, folder):
@@ -123,13 +125,13 @@ class Job:
         return [task for task in self.tasks if task.startswith("worker:")]
 
     def wait_until_all_train(self):
-        missing = len(self.workers()) if "ps:0" in self.tasks else 0
+        expected = len(self.workers()) if "ps:0" in self.tasks else 0
         joined, is_training = set(), False
         for task, line, _ in self.output.lines(time.perf_counter() + START_SECONDS):
             if task == "ps:0" and (found := JOINED.search(line)):
                 joined.add(found[1])
             is_training = is_training or task == "worker:0" and bool(STEP.match(line))
-            if is_training and len(joined) == missing:
+            if is_training and len(joined) == expected:
                 return
         raise JobFailed(f"no training within {START_SECONDS} s: {self.output.last}")
 
@@ -148,19 +150,18 @@ class Job:
         return sum(measure.peak_rss_mib(process.pid) for process in self.tasks.values())
 
 
-def steps_of_blocks(reports, reports_per_block):
-    """(seconds, steps) of each block of so many reports."""
-    blocks = reports[::reports_per_block]
-    return [(after[0] - before[0], after[1] - before[1]) for before, after in zip(blocks, blocks[1:])]
-
-
-def check_all_train(blocks, reports_per_block, options):
-    """The steps of asynchronous training are of all workers; a report of the chief is one of its own."""
-    if examples_per_step(options) == options.batch * options.replicas:
-        return  # one worker, or all are in every step
-    for _, steps in blocks:
-        if steps <= reports_per_block:
+def block_times(reports, options):
+    """The seconds that so many steps of every worker take, by each block of reports, (time, step) each. Throws JobFailed if
+    the chief trained alone in one: a report is of one of its own steps, and asynchronous steps are of all workers."""
+    blocks = reports[::options.steps_per_block]
+    wanted = options.replicas * options.batch * options.steps_per_block
+    times = []
+    for before, after in zip(blocks, blocks[1:]):
+        steps = after[1] - before[1]
+        if is_async(options) and options.replicas > 1 and steps <= options.steps_per_block:
             raise JobFailed(f"the chief alone made the {steps} steps of a block")
+        times.append((after[0] - before[0]) * wanted / (steps * examples_per_step(options)))
+    return times
 
 
 def train(options):
@@ -170,12 +171,7 @@ def train(options):
         job.reports(options.warm_up_seconds)
         reports = job.reports(options.seconds, at_least=3 * options.steps_per_block + 1)
         peak = job.peak_rss_mib()
-    blocks = steps_of_blocks(reports, options.steps_per_block)
-    check_all_train(blocks, options.steps_per_block, options)
-    # What measure.report wants: the seconds of so many steps of each replica.
-    examples = options.replicas * options.steps_per_block * options.batch
-    times = [seconds * examples / (steps * examples_per_step(options)) for seconds, steps in blocks]
-    measure.report(options.name, options.replicas, options.batch, options.steps_per_block, times, peak)
+    measure.report(options.name, options.replicas, options.batch, options.steps_per_block, block_times(reports, options), peak)
 
 
 def main():
