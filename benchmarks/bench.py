@@ -29,7 +29,7 @@ MEMORY_FOLDER = pathlib.Path("/dev/shm")
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="about 8 minutes instead of about 30, and rougher")
+    parser.add_argument("--quick", action="store_true", help="about 15 minutes instead of about an hour, and rougher")
     parser.add_argument("--rows", help="only these, by id and separated by commas ('tutorial', 'mlp64' and so on for a part "
                         "of the table, 'pairs' for the pairs, 'turns' for what is measured alternating with a peer, 'shares' for "
                         "parts of a step, 'trade' for loading during training); --list names them")

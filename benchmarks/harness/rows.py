@@ -126,8 +126,8 @@ ROWS = [
     _servers("ps_async_2_memory", "async, one server, its log in memory", folder=MEMORY),
     _servers("ps_async_2_key", "async, one server, with a key (TLS)", "--key"),
     _servers("ps_async_2_memory_key", "the same, the log in memory", "--key", folder=MEMORY),
-    _tensorflow_servers("tf_ps_1", "TensorFlow ParameterServerStrategy, one server", 1, TF_SERVERS),
-    _tensorflow_servers("tf_ps_2", "TensorFlow ParameterServerStrategy, one server", 2, TF_SERVERS),
+    _tensorflow_servers("tf_ps_1", "TensorFlow ParameterServerStrategy", 1, TF_SERVERS),
+    _tensorflow_servers("tf_ps_2", "TensorFlow ParameterServerStrategy", 2, TF_SERVERS),
 ]
 
 HEADINGS = {"mnist_cnn": "MNIST CNN, batch 128 a replica, Adam",
