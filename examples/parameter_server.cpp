@@ -63,9 +63,7 @@ void start_parameter_server(const bg::cluster::ClusterSpec& cluster, int task_in
   server.join();  // returns when the training has ended
 }
 
-/// The losses of the first and of the last step.
-std::pair<double, double> start_worker(const bg::cluster::ClusterSpec& cluster, int task_index,
-                                       const Flags& flags) {
+void start_worker(const bg::cluster::ClusterSpec& cluster, int task_index, const Flags& flags) {
   bg::ParameterServerStrategy strategy(cluster, "worker", task_index);
   const auto dataset = bg::fashion_mnist(flags.at("data_dir")).repeat().shuffle(10'000).batch(128);
   auto batches = strategy.distribute(dataset).iterator();  // this worker's batches
@@ -91,7 +89,6 @@ std::pair<double, double> start_worker(const bg::cluster::ClusterSpec& cluster, 
   session.close();
   std::cout << "Worker " << task_index << ": step " << step << ", loss " << first.value_or(0)
             << " to " << last << std::endl;
-  return {first.value_or(0), last};
 }
 
 }  // namespace
@@ -111,9 +108,9 @@ int main(int argc, char** argv) {
     const int task_index = std::stoi(flags.at("task_index"));
     if (flags.at("job_name") == "ps") {
       start_parameter_server(cluster, task_index);
-      return 0;
+    } else {
+      start_worker(cluster, task_index, flags);
     }
-    const auto [first, last] = start_worker(cluster, task_index, flags);
-    return last < first ? 0 : 1;
+    return 0;
   });
 }

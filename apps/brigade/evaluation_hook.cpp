@@ -1,6 +1,7 @@
 #include "apps/brigade/evaluation_hook.h"
 
 #include <array>
+#include <utility>
 
 #include "apps/brigade/report.h"
 #include "brigade/base/error.h"
@@ -44,14 +45,16 @@ void EvaluationHook::after_create_session(train::SessionContext& context) {
   const std::int64_t step = context.global_step();
   results_.erase(results_.upper_bound(step), results_.end());
   timer_->mark(step);
+  last_step_ = step;
   if (summaries_) summaries_->session_start(step + 1);
   // A signal may have come in the evaluation that was due at the checkpoint's step.
-  if (step > 0 && is_due_by_steps(step)) evaluate(step);
+  if (step > 0 && is_multiple(step)) evaluate(step);
 }
 
 void EvaluationHook::after_run(train::SessionContext& context, const train::StepValues&) {
   const std::int64_t step = context.global_step();
-  if (!is_due_by_steps(step) && !is_due_by_time(context, step)) return;
+  const std::int64_t last = std::exchange(last_step_, step);
+  if (!is_due_by_steps(step, last) && !is_due_by_time(context, step)) return;
   evaluate(step);
   timer_->mark(step);
 }
@@ -60,8 +63,14 @@ bool EvaluationHook::is_due_by_time(const train::SessionContext& context, std::i
   return options_.every.time && context.broadcast_from_chief(timer_->is_due(step));
 }
 
-bool EvaluationHook::is_due_by_steps(std::int64_t step) const {
+bool EvaluationHook::is_multiple(std::int64_t step) const {
   return options_.every.steps && step % *options_.every.steps == 0;
+}
+
+bool EvaluationHook::is_due_by_steps(std::int64_t step, std::int64_t last) const {
+  if (!options_.every.steps) return false;
+  const std::int64_t every = *options_.every.steps;
+  return is_multiple(step) || step / every > last / every;
 }
 
 std::optional<train::EvaluationResult> EvaluationHook::evaluate(std::int64_t step) {

@@ -21,8 +21,8 @@ namespace brigade::command {
 
 /// Evaluates a model while it is trained, without influence on the training: the weights are the
 /// same as without it. An interval in steps is due at its multiples, so a resumed run is evaluated
-/// at the same steps as an uninterrupted one. Checkpoints contain the results. Borrows everything
-/// but the batches.
+/// at the same steps as an uninterrupted one; with parameter servers at the chief's first step from
+/// a multiple on. Checkpoints contain the results. Borrows everything but the batches.
 class EvaluationHook final : public train::SessionRunHook {
  public:
   struct Options {
@@ -51,13 +51,17 @@ class EvaluationHook final : public train::SessionRunHook {
 
  private:
   bool is_due_by_time(const train::SessionContext& context, std::int64_t step) const;
-  bool is_due_by_steps(std::int64_t step) const;
+  bool is_multiple(std::int64_t step) const;
+  /// Whether a multiple is after step `last`, up to `step`: other workers' steps count too, so that
+  /// this one's need not be consecutive.
+  bool is_due_by_steps(std::int64_t step, std::int64_t last) const;
   void write(std::int64_t step, const train::EvaluationResult& result);
   train::Checkpointable checkpointable();
 
   Options options_;
   const base::SystemClock clock_;
   std::optional<train::StepTimer> timer_;
+  std::int64_t last_step_ = 0;
   std::unique_ptr<summary::SummaryWriter> summaries_;
   std::map<std::int64_t, train::EvaluationResult> results_;
   std::chrono::steady_clock::duration time_{0};

@@ -382,11 +382,15 @@ class TrainCommand final : public Command {
     if (!prepared.strategy->is_chief()) report["weights_sha256"] = nullptr;
   }
 
+  /// Whether this worker leaves evaluations and the profile to the chief.
+  bool leaves_watching(const Prepared& prepared) const {
+    return has_servers(flags_.strategy) && !prepared.strategy->is_chief();
+  }
+
   /// Null without the test split, and in a worker that leaves evaluations to the chief.
   std::shared_ptr<EvaluationHook> evaluation_of(const Prepared& prepared, const Model& model,
                                                 const Interrupt& interrupt) const {
-    const bool is_chiefs = has_servers(flags_.strategy) && !prepared.strategy->is_chief();
-    if (!prepared.test || is_chiefs) return nullptr;
+    if (!prepared.test || leaves_watching(prepared)) return nullptr;
     const io::Path model_dir = flags_.checkpoints.model_dir;
     return std::make_shared<EvaluationHook>(EvaluationHook::Options{
         .strategy = *prepared.strategy,
@@ -401,6 +405,8 @@ class TrainCommand final : public Command {
                                         const std::shared_ptr<EvaluationHook>& evaluation) const {
     train::SessionOptions options = flags_.checkpoints.session_options();
     flags_.watch.add_to(options, flags_.checkpoints.model_dir);
+    if (!leaves_watching(prepared))
+      flags_.watch.add_profile_to(options, flags_.checkpoints.model_dir);
     options.resume_from = prepared.resume_from;
     if (prepared.directory)
       options.scaffold.saver.on_saved = [&directory = *prepared.directory](std::int64_t step) {

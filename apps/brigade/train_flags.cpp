@@ -146,10 +146,12 @@ void WatchFlags::add_to(train::SessionOptions& options, const io::Path& model_di
   if (!summaries.is_never()) options.summary_dir = model_dir;
   options.save_summaries = summaries;
   options.log_step_count = summaries;
-  if (const auto steps = profiled()) {
-    options.hooks.push_back(
-        train::ProfilerHook{.directory = profile_in(model_dir), .steps = steps});
-  }
+}
+
+void WatchFlags::add_profile_to(train::SessionOptions& options, const io::Path& model_dir) const {
+  const auto steps = profiled();
+  if (model_dir.empty() || !steps) return;
+  options.hooks.push_back(train::ProfilerHook{.directory = profile_in(model_dir), .steps = steps});
 }
 
 void TrainFlags::add_to(CLI::App& app) {

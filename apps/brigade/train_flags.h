@@ -53,8 +53,10 @@ struct WatchFlags {
   train::Every evaluations() const;
   bool evaluates_at_end() const { return eval == "end"; }
   std::optional<train::StepRange> profiled() const;
-  /// Event files and the profile, below `model_dir`; nothing if it is empty.
+  /// Event files below `model_dir`; nothing if it is empty.
   void add_to(train::SessionOptions& options, const io::Path& model_dir) const;
+  /// The profile below `model_dir`; nothing if it is empty.
+  void add_profile_to(train::SessionOptions& options, const io::Path& model_dir) const;
 };
 
 /// All flags of `brigade train`.

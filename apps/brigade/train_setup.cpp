@@ -25,6 +25,11 @@ bool is_inside(const io::Path& folder, const io::Path& path) {
   return ends.first == folder.end();
 }
 
+/// With parameter servers, workers come and go while the chief's run is in the directory.
+bool writes_directory(const TrainFlags& flags) {
+  return !has_servers(flags.strategy) || flags.strategy.cluster.resolve().is_chief();
+}
+
 std::string started_from(const CheckpointFlags& flags, const Prepared& prepared) {
   if (const auto path = flags.resume_path()) {
     const io::Path from = normal_path(*path);
@@ -201,7 +206,7 @@ Prepared prepare(const TrainFlags& flags, const concurrency::CancelToken& cancel
   prepared.rule = flags.optimizer.rule();
   if (!model_dir.empty()) {
     prepared.directory.emplace(io::posix_file_system(), model_dir);
-    prepared.directory->check(flags.checkpoints.existing_run());
+    if (writes_directory(flags)) prepared.directory->check(flags.checkpoints.existing_run());
   }
   prepared.started_from = started_from(flags.checkpoints, prepared);
   prepared.resume_from = resume_from(flags.checkpoints, prepared);
