@@ -144,6 +144,7 @@ void HostRun::name(const NameFailureOrder& order) {
   RankProcess& process = *generation_->find(order.rank);
   generation_->pass_on_output();  // its last lines
   failure_ = describe(process, order.status, order.reason);
+  if (options_.coupling == Coupling::kIndependent) failure_->others.clear();
   if (process.is_running()) process.kill();
 }
 
@@ -179,7 +180,7 @@ void HostRun::advance() {
   collect_ends();
   check_for_stalls();
   generation_->kill_overdue();
-  order_servers();
+  dismiss();
   if (sweep_.is_running()) return;
   start_again();
   if (generation_->is_over() && restarts_.empty()) {
@@ -209,13 +210,24 @@ void HostRun::handle_end(std::size_t index) {
   generation_->pass_on_output();  // its last lines
   const RankProcess& process = generation_->processes()[index];
   const bool is_success = process.ended()->is_success();
-  const bool is_dismissed = course_ && course_->has_dismissed_servers() && is_orderly(process);
-  if (is_success || is_dismissed || !is_restarted(process)) {
+  if (is_success || is_dismissed(process) || !is_restarted(process)) {
     if (course_) course_->record_end(process.rank(), is_success, Clock::now());
     return;
   }
   restarts_.push_back(
       {.rank = process.rank(), .process = index, .deadline = Clock::now() + kDrain});
+}
+
+bool HostRun::is_dismissed(const RankProcess& process) const {
+  if (!course_) return false;
+  const bool is_worker = process.rank() < options_.roles->workers;
+  if (is_worker && course_->has_training_ended()) {
+    base::log_warning(base::str_cat(process_name(options_, process.rank()), " ended with ",
+                                    to_string(*process.ended()),
+                                    " after the training had ended; the job does not need it."));
+    return true;
+  }
+  return course_->has_dismissed_servers() && is_orderly(process);
 }
 
 bool HostRun::is_restarted(const RankProcess& process) {
@@ -270,16 +282,23 @@ void HostRun::start_again() {
   }
 }
 
-void HostRun::order_servers() {
+void HostRun::dismiss() {
   if (!course_) return;
-  const RoleCourse::ServerOrder order = course_->next_order(Clock::now());
-  if (order == RoleCourse::ServerOrder::kNone) return;
+  const auto now = Clock::now();
+  const int servers_begin = first_server(*options_.roles);
+  const int signal = stop_signal_ == 0 ? SIGTERM : stop_signal_;
+  give(course_->order_for_workers(now), 0, options_.roles->workers, signal);
+  give(course_->order_for_servers(now), servers_begin, num_processes(*options_.roles), signal);
+}
+
+void HostRun::give(RoleCourse::Order order, int begin, int end, int signal) {
+  if (order == RoleCourse::Order::kNone) return;
   for (RankProcess& process : generation_->processes()) {
-    if (!process.is_running() || !is_server(*options_.roles, process.rank())) continue;
-    if (order == RoleCourse::ServerOrder::kKill) {
+    if (!process.is_running() || process.rank() < begin || process.rank() >= end) continue;
+    if (order == RoleCourse::Order::kKill) {
       process.kill();
     } else {
-      process.signal(stop_signal_ == 0 ? SIGTERM : stop_signal_);
+      process.signal(signal);
     }
   }
 }

@@ -81,7 +81,13 @@ class HostRun {
   bool is_restarted(const RankProcess& process);
   bool may_restart(const RankProcess& process) const;
   void start_again();
-  void order_servers();
+  /// Whether the job does not need a process that ended without success, so that this is no
+  /// failure.
+  bool is_dismissed(const RankProcess& process) const;
+  /// Ends processes that the job no longer needs.
+  void dismiss();
+  /// To the ranks from `begin` up to `end`, which is excluded.
+  void give(RoleCourse::Order order, int begin, int end, int signal);
   void check_for_stalls();
   void finish();
   void report_end();

@@ -5,7 +5,7 @@
 namespace brigade::launch {
 namespace {
 
-using Order = RoleCourse::ServerOrder;
+using Order = RoleCourse::Order;
 using std::chrono::seconds;
 
 constexpr int kChief = 0, kWorker = 1, kEvaluator = 2, kServer = 3;
@@ -40,22 +40,57 @@ TEST_F(RoleCourseTest, ServersThatStayAreAskedToEndAndThenKilled) {
   EXPECT_EQ(course_.next_deadline(), RoleCourse::Time::max());  // a worker is left
   course_.record_end(kWorker, false, now_ + seconds(1));
   EXPECT_EQ(course_.next_deadline(), now_ + seconds(11));
-  EXPECT_EQ(course_.next_order(now_ + seconds(10)), Order::kNone);
+  EXPECT_EQ(course_.order_for_servers(now_ + seconds(10)), Order::kNone);
   EXPECT_FALSE(course_.has_dismissed_servers());
-  EXPECT_EQ(course_.next_order(now_ + seconds(12)), Order::kSignal);
+  EXPECT_EQ(course_.order_for_servers(now_ + seconds(12)), Order::kSignal);
   EXPECT_TRUE(course_.has_dismissed_servers());
-  EXPECT_EQ(course_.next_order(now_ + seconds(13)), Order::kNone);
-  EXPECT_EQ(course_.next_order(now_ + seconds(22)), Order::kKill);
+  EXPECT_EQ(course_.order_for_servers(now_ + seconds(13)), Order::kNone);
+  EXPECT_EQ(course_.order_for_servers(now_ + seconds(22)), Order::kKill);
   EXPECT_EQ(course_.next_deadline(), RoleCourse::Time::max());
 }
 
 TEST_F(RoleCourseTest, WhenTheJobIsStoppedServersEndRightAfterTheWorkers) {
   course_.record_stop();
-  EXPECT_EQ(course_.next_order(now_ + seconds(100)), Order::kNone);
+  EXPECT_EQ(course_.order_for_servers(now_ + seconds(100)), Order::kNone);
   course_.record_end(kChief, false, now_);
-  EXPECT_EQ(course_.next_order(now_), Order::kNone);
+  EXPECT_EQ(course_.order_for_servers(now_), Order::kNone);
   course_.record_end(kWorker, false, now_);
-  EXPECT_EQ(course_.next_order(now_), Order::kSignal);
+  EXPECT_EQ(course_.order_for_servers(now_), Order::kSignal);
+}
+
+TEST_F(RoleCourseTest, WorkersThatComeAfterTheTrainingAreAskedToEndAndThenKilled) {
+  course_.record_end(kChief, true, now_);
+  EXPECT_FALSE(course_.has_training_ended());
+  EXPECT_EQ(course_.next_deadline(), RoleCourse::Time::max());
+  course_.record_end(kServer, true, now_ + seconds(1));
+  EXPECT_TRUE(course_.has_training_ended());
+  EXPECT_EQ(course_.next_deadline(), now_ + seconds(11));
+  EXPECT_EQ(course_.order_for_workers(now_ + seconds(10)), Order::kNone);
+  EXPECT_EQ(course_.order_for_workers(now_ + seconds(11)), Order::kSignal);
+  EXPECT_EQ(course_.order_for_workers(now_ + seconds(12)), Order::kNone);
+  EXPECT_EQ(course_.next_deadline(), now_ + seconds(21));
+  EXPECT_EQ(course_.order_for_servers(now_ + seconds(21)), Order::kNone);
+  EXPECT_EQ(course_.order_for_workers(now_ + seconds(21)), Order::kKill);
+  EXPECT_EQ(course_.next_deadline(), RoleCourse::Time::max());
+}
+
+TEST_F(RoleCourseTest, TheTrainingHasNotEndedWithAChiefOrAServerThatFailed) {
+  course_.record_end(kChief, true, now_);
+  course_.record_end(kServer, false, now_);
+  EXPECT_FALSE(course_.has_training_ended());
+  RoleCourse other({.servers = 1, .workers = 2}, seconds(10));
+  other.record_end(kChief, false, now_);
+  other.record_end(2, true, now_);
+  EXPECT_FALSE(other.has_training_ended());
+  EXPECT_EQ(other.order_for_workers(now_ + seconds(100)), Order::kNone);
+}
+
+TEST_F(RoleCourseTest, WorkersThatEndByThemselvesGetNoOrder) {
+  course_.record_end(kServer, true, now_);
+  course_.record_end(kChief, true, now_);
+  EXPECT_EQ(course_.next_deadline(), now_ + seconds(10));
+  course_.record_end(kWorker, true, now_ + seconds(1));
+  EXPECT_EQ(course_.order_for_workers(now_ + seconds(100)), Order::kNone);
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ namespace brigade::launch {
 /// workers from 0 on (worker 0 is the chief), then the evaluator, then the servers.
 ///
 /// Each process is restarted alone. The job ends when all processes have ended; servers that still
-/// run some time after the last worker are asked to end.
+/// run some time after the last worker are asked to end, and so are workers that still run some
+/// time after the chief and all servers, when the training has ended.
 ///
 /// Thread-safety: a value.
 struct Roles {

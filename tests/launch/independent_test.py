@@ -1,4 +1,5 @@
 """Processes that have nothing to do with each other, each with arguments of its own."""
+import signal
 import unittest
 
 from launcher import LaunchTest, shell
@@ -42,6 +43,15 @@ class Independent(LaunchTest):
         self.assertEqual(job.result()["restarts"], 2)
         self.assertEqual((self.folder / "count-0").read_text(), "x\n")
         self.assertEqual((self.folder / "count-1").read_text(), "x\n" * 3)
+
+    def test_the_report_of_one_does_not_list_the_others(self):
+        job = self.start(["--independent", "--nproc", 2, "--json"],
+                         shell("[ $LOCAL_RANK = 1 ] && trap 'exit 4' TERM; echo ready; while :; do sleep 0.1; done"))
+        for _ in range(2):
+            job.line("[")
+        job.send(signal.SIGTERM)
+        self.assertEqual(job.end(), 4, job.errors_text())
+        self.assertEqual([(failure["rank"], failure["others"]) for failure in job.result()["failures"]], [(1, [])])
 
     def test_lines_and_processes_must_be_equally_many(self):
         job = self.run_job(["--per-rank", self.lines, "--nproc", 2], ["/bin/true"], code=2)

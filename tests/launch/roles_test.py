@@ -100,15 +100,35 @@ wait_for("again")
         self.assertEqual((result["restarts"], result["membership_changes"], result["failures"]), (0, 1, []))
 
     def test_after_the_chief_no_worker_is_restarted(self):
-        job = self.run_job([*TWO, "--max-restarts", 3, "--json"], self.program("""
+        job = self.run_job([*TWO, "--max-restarts", 3, "--grace", 0.3, "--json"], self.program("""
 if me == "worker:0":
     (folder / "done").touch()
     sys.exit(0)
+if me == "ps:0":
+    time.sleep(1000)
 wait_for("done")
 time.sleep(0.7)
-sys.exit(5 if me == "worker:1" else 0)
+sys.exit(5)
 """), code=5)
         self.assertEqual(job.result()["restarts"], 0)
+
+    def test_workers_that_come_after_the_training_are_asked_to_end(self):
+        for ending in ("sys.exit(75)", "sys.exit(1)", "time.sleep(1000)"):
+            with self.subTest(ending=ending):
+                job = self.run_job([*TWO, "--max-restarts", 3, "--grace", 0.3, "--json"], self.program(f"""
+def end(*_):
+    {ending}
+if me == "worker:1":
+    signal.signal(signal.SIGTERM, end)
+    (folder / "late").touch()
+    time.sleep(1000)
+wait_for("late")
+"""))
+                result = job.result()
+                self.assertEqual((result["restarts"], result["failures"]), (0, []))
+                self.assertIn("after the training had ended", job.errors_text())
+                self.assert_nothing_is_left()
+                (self.folder / "late").unlink()
 
     def test_servers_that_stay_are_asked_to_end(self):
         self.run_job([*TWO, "--grace", 0.3], self.program("if me == 'ps:0': time.sleep(1000)"))
