@@ -508,7 +508,10 @@ ServerStatus ServerCore::Impl::status() const {
                          .step = store_.step(),
                          .learning_rate = store_.learning_rate()};
   const concurrency::MutexLock lock(mutex_);
-  if (job_) status.job = *job_;
+  if (job_)
+    status.job = *job_;
+  else
+    status.is_created = false;  // `create` has not returned: nobody may see a job without its mode
   return status;
 }
 

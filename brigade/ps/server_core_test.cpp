@@ -7,6 +7,8 @@
 
 #include "brigade/base/testing/error_code.h"
 #include "brigade/base/testing/manual_clock.h"
+#include "brigade/io/testing/faulty_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 #include "brigade/ps/testing/member.h"
 
 namespace brigade::ps {
@@ -300,6 +302,27 @@ TEST(ServerCore, AJobThatCannotWorkIsNotCreated) {
   EXPECT_EQ(code_of([&] { chief.create({}); }), ErrorCode::kAlreadyExists);
   job.servers[0].restart();
   EXPECT_EQ(job.core().status().job, kStepsOfTwo);
+}
+
+TEST(ServerCore, NobodySeesAJobWithoutItsMode) {
+  bool has_succeeded = false;
+  for (std::size_t after = 0; !has_succeeded; ++after) {
+    ASSERT_LT(after, 100U) << "the variables are never created";
+    const auto files =
+        std::make_shared<io::FaultyFileSystem>(std::make_shared<io::MemoryFileSystem>());
+    LocalServers servers({.servers = 1, .tasks = {kFirst, kSecond}, .files = files});
+    Member chief(servers[0], kFirst);
+    files->inject({.after = after, .length = io::FaultLength::kEverAfter});
+    try {
+      chief.create(kStepsOfTwo);
+      has_succeeded = true;
+    } catch (const Error&) {
+    }
+    const ServerStatus status = servers[0].core().status();
+    if (status.is_created) EXPECT_EQ(status.job, kStepsOfTwo) << "fault after " << after;
+    EXPECT_TRUE(status.is_created || !has_succeeded);
+    files->heal();
+  }
 }
 
 TEST(ServerCore, APushFitsTheModeOfItsJob) {
