@@ -132,6 +132,10 @@ void Strategy::store_state() {
   check_not_running("store_state");
   for (const auto& synchronizer : engine_->living_synchronizers()) synchronizer->store_state();
 }
+void Strategy::start_job() {
+  check_not_running("start_job");
+  for (const auto& synchronizer : engine_->living_synchronizers()) synchronizer->start_job();
+}
 const std::vector<device::Device>& Strategy::devices() const {
   return engine_->parts.devices;
 }

@@ -108,6 +108,10 @@ class Strategy {
   /// kFailedPrecondition in `run`.
   void fetch_state() const;
   void store_state();
+  /// In the chief of workers that share no collectives: stores the state, and lets the others
+  /// begin. A session calls it when it is ready; otherwise the first `run` does the same. Does
+  /// nothing in other workers and other strategies. Throws kFailedPrecondition in `run`.
+  void start_job();
   /// The device of the variables: the controller, or the first replica's device if every replica
   /// has its own copy. TensorFlow: StrategyExtended.parameter_devices.
   const device::Device& parameter_device() const;

@@ -98,6 +98,7 @@ class ParameterClient::Impl {
   void set_ready();
   void assign(std::span<const NamedState> variables, std::int64_t step);
   void set_learning_rate(double rate);
+  double learning_rate();
   std::vector<NamedState> states();
   Values pull();
   Values push(std::span<const at::Tensor> gradients);
@@ -363,6 +364,15 @@ void ParameterClient::Impl::set_learning_rate(double rate) {
   });
 }
 
+double ParameterClient::Impl::learning_rate() {
+  check_configured();
+  return session(0)
+      .call([](ParameterService& service, const std::string& token, Time deadline) {
+        return service.renew(token, deadline);
+      })
+      .learning_rate;
+}
+
 std::vector<NamedState> ParameterClient::Impl::states() {
   check_configured();
   std::vector<NamedState> states(variables_.size());
@@ -427,6 +437,7 @@ ParameterClient::Values ParameterClient::Impl::push(std::span<const at::Tensor> 
   Values values =
       exchange(pushes_of(gradients), has_values ? Pulled::kAllValues : Pulled::kNothing);
   steps_->finish();
+  has_failed_ = false;  // the worker is over it
   return values;
 }
 
@@ -534,6 +545,10 @@ void ParameterClient::assign(std::span<const NamedState> variables, std::int64_t
 
 void ParameterClient::set_learning_rate(double rate) {
   impl_->guarded([&] { impl_->set_learning_rate(rate); });
+}
+
+double ParameterClient::learning_rate() {
+  return impl_->guarded([&] { return impl_->learning_rate(); });
 }
 
 std::vector<NamedState> ParameterClient::states() {

@@ -46,9 +46,9 @@ class ParameterClient {
   /// `servers[0]` first, whose incarnation counts.
   ParameterClient(cluster::Task task, std::vector<std::unique_ptr<ParameterService>> servers,
                   ParameterClientOptions options = {});
-  /// Leaves the servers, as finished, unless an exception is in flight or a call has failed; then
-  /// the leases run out. Takes a second at most, plus a call in progress that the services cannot
-  /// end.
+  /// Leaves the servers, as finished, unless an exception is in flight or a call has failed and no
+  /// later push has succeeded; then the leases run out. Takes a second at most, plus a call in
+  /// progress that the services cannot end.
   ~ParameterClient();
   ParameterClient(const ParameterClient&) = delete;
   ParameterClient& operator=(const ParameterClient&) = delete;
@@ -75,6 +75,8 @@ class ParameterClient {
   /// Sets these variables, any of the placement's, and the step. Throws kNotFound for others.
   void assign(std::span<const NamedState> variables, std::int64_t step);
   void set_learning_rate(double rate);
+  /// The servers' rate, as `ps:0` knows it.
+  double learning_rate();
   /// All variables with their slots, in the order of the placement. Each server's are from one
   /// moment; with kSync after the latest decision that this worker knows.
   std::vector<NamedState> states();

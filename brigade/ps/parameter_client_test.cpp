@@ -621,5 +621,18 @@ TEST(ParameterClient, LeavingEndsTheServersAndAFailureDoesNot) {
     EXPECT_FALSE(others[server].core().is_finished()) << server;
 }
 
+TEST(ParameterClient, AFailureThatIsOverDoesNotKeepServersFromEnding) {
+  LocalServers servers = make_servers(2);
+  {
+    const Client chief = make_chief(servers, kAsyncJob, {.server_timeout = kImpatient});
+    servers[1].stop();
+    EXPECT_EQ(code_of([&] { chief->push(small_gradients(1)); }), ErrorCode::kUnavailable);
+    servers[1].start();
+    expect_all(chief->push(small_gradients(2)), -3, 2);
+  }
+  for (int server = 0; server < 2; ++server)
+    EXPECT_TRUE(servers[server].core().is_finished()) << server;
+}
+
 }  // namespace
 }  // namespace brigade::ps

@@ -439,6 +439,55 @@ TEST(ParameterServerStrategy, ARestartedChiefContinuesWithTheServersValues) {
   expect_equal_bits(training.weights(), expected, "after a restart of the chief");
 }
 
+TEST(ParameterServerStrategy, ARestartedChiefContinuesWithTheServersLearningRate) {
+  const auto rate_of = [](JobOfThreads& job) {
+    return job.servers()[0].core().status().learning_rate;
+  };
+  JobOfThreads job(2, 2);
+  job.run({}, [&](ParameterServerStrategy& strategy) {
+    if (!strategy.is_chief()) return;
+    Training training(strategy, {});
+    training.optimizer().set_learning_rate(5e-3);
+    training.steps(0, 2);
+    throw Killed();
+  });
+  EXPECT_EQ(rate_of(job), 5e-3);
+
+  const auto successor = job.join(0);
+  Training training(*successor, {});
+  // As after a restore of an older checkpoint.
+  training.optimizer().restore("adam", training.optimizer().state().save("adam"));
+  EXPECT_EQ(rate_of(job), 5e-3);
+  successor->store_state();
+  EXPECT_EQ(training.optimizer().state().learning_rate(), 5e-3);
+  training.optimizer().set_learning_rate(1e-3);
+  EXPECT_EQ(rate_of(job), 1e-3) << "a later change counts";
+
+  const auto worker = job.join(1);
+  Training other(*worker, {});
+  worker->store_state();
+  EXPECT_EQ(other.optimizer().state().learning_rate(), 1e-3);
+}
+
+TEST(ParameterServerStrategy, AChiefThatMakesNoStepLetsWorkersBegin) {
+  for (const UpdateMode mode : {UpdateMode::kAsync, UpdateMode::kBounded, UpdateMode::kSync}) {
+    JobOfThreads job(2, 2);
+    {
+      const auto chief = job.join(0, {.mode = mode});
+      Training training(*chief, {});
+      chief->set_global_step(7);
+      chief->store_state();
+      ASSERT_FALSE(job.servers()[0].core().status().is_ready);
+      chief->start_job();
+    }
+    ASSERT_TRUE(job.servers()[1].core().status().is_ready);
+    const auto worker = job.join(1, {.mode = mode});
+    Training training(*worker, {});
+    worker->store_state();
+    EXPECT_EQ(worker->global_step(), 7);
+  }
+}
+
 TEST(ParameterServerStrategy, AWorkerThatWasReplacedEnds) {
   JobOfThreads job(1, 1);
   const auto old = job.join(0);

@@ -111,6 +111,7 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
     step_ = client_->pull().step;  // states come without it; they may be a little newer
     const std::vector<NamedState> states = client_->states();
     for (std::size_t i = 0; i < states.size(); ++i) write(i, states[i].state);
+    take_learning_rate();
     refresh_all();
   }
 
@@ -124,34 +125,48 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
                                  "has restored or initialized."));
   }
 
+  void start_job() override {
+    if (!has_own_values()) return;
+    const at::NoGradGuard no_grad;
+    assign_all();  // variables may have been assigned since they were created
+    client_->set_ready();
+    is_in_progress_ = true;
+  }
+
   std::optional<std::int64_t> global_step() const override { return step_; }
   void set_global_step(std::int64_t step) override {
     if (has_own_values()) step_ = step;
   }
 
   void set_learning_rate(double rate) override {
-    if (!is_chief_ || servers_rate_ == rate) return;
+    const bool may_be_older = is_in_progress_ && !servers_rate_;  // a restored one
+    if (!is_chief_ || may_be_older || servers_rate_ == rate) return;
     client_->set_learning_rate(rate);
     servers_rate_ = rate;
   }
 
  private:
   /// Whether this process's values are still to become the job's.
-  bool has_own_values() const { return is_chief_ && !is_in_progress_ && !has_started_; }
+  bool has_own_values() const { return is_chief_ && !is_in_progress_; }
 
   void start() {
     if (has_started_) return;
-    if (has_own_values()) {
-      assign_all();  // variables may have been assigned since they were created
-      client_->set_ready();
-    } else if (!is_chief_) {
-      client_->wait_ready(placement_, job_);
-    }
+    start_job();
+    if (!is_chief_) client_->wait_ready(placement_, job_);
     write(client_->pull());
+    take_learning_rate();
     has_started_ = true;
     // With the step of the token, so that a worker that comes when the last step was made stops.
     if (job_.mode == UpdateMode::kSync) await_permission();
     refresh_all();
+  }
+
+  /// A chief that has set the servers' rate knows it.
+  void take_learning_rate() {
+    if (servers_rate_) return;
+    const double rate = client_->learning_rate();
+    state_->set_learning_rate(rate);
+    if (is_chief_) servers_rate_ = rate;
   }
 
   /// After it, the copy has the values that the next step begins with.
@@ -274,11 +289,11 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
   const int replicas_;
   distribute::CrossReplicaCall call_;
   const std::unique_ptr<distribute::GradientSynchronizer> local_;  // only its `aggregate` is used
-  bool is_in_progress_ = false;         // the job, when this chief was started
+  bool is_in_progress_ = false;         // the job: this chief or an earlier one has started it
   bool has_started_ = false;            // the copy has values of the servers
   bool may_push_ = false;               // this worker has permission for a step
   std::int64_t step_ = 0;               // of the job, when the copy was written
-  std::optional<double> servers_rate_;  // unset: not known
+  std::optional<double> servers_rate_;  // in the chief; unset: not known
 };
 
 }  // namespace

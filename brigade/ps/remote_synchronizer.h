@@ -26,9 +26,10 @@ struct RemoteSynchronizerOptions {
 /// for, so that every worker ends a step with the same values. `aggregate` adds the gradients of
 /// this process alone, so clipping by the global norm is by the norm of one worker's gradients.
 ///
-/// The chief's variables, slots and learning rate become the job's in `store_state`, or else before
-/// its first step. Other workers wait for that, and begin with the servers' values. So does a chief
-/// that was restarted while the job was in progress: what it restored from a checkpoint is older.
+/// The chief's variables, slots and learning rate become the job's in `store_state`, and other
+/// workers begin after its `start_job` or first step, with the servers' values. So does a chief
+/// that was restarted while the job was in progress: what it restored from a checkpoint, also the
+/// learning rate, is older. Afterwards its `set_learning_rate` counts again.
 ///
 /// The factory uses `client` for one optimizer, and throws kUnimplemented for a second. A step that
 /// gets values of another shape or dtype throws kFailedPrecondition, naming the variable: the job's

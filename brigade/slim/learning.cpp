@@ -68,7 +68,9 @@ train::SessionOptions session_options(const TrainOptions& options,
   if (options.number_of_steps) {
     session.hooks.push_back(train::StopAtStepHook{.last_step = options.number_of_steps});
   }
-  const bool is_worker = options.role == train::SessionRole::kWorker || !strategy.is_chief();
+  // Workers with collectives make each step together, so none of them may wait.
+  const bool is_independent = !strategy.is_chief() && !strategy.has_worker_collectives();
+  const bool is_worker = options.role == train::SessionRole::kWorker || is_independent;
   if (options.startup_delay_steps > 0 && is_worker) {
     session.hooks.push_back(train::GlobalStepWaiterHook{
         .wait_until_step =
@@ -130,13 +132,14 @@ class Training {
     return step % every == 0 || (last && step / every > *last / every);
   }
 
-  // A session with checkpoints retries from the last one.
+  // A session with checkpoints retries from the last one. A push to parameter servers that failed
+  // may have been applied, or be completed by the next: the same step would push it again.
   TrainStepResult attempt_with_retries() const {
     const bool is_saved = !options_.logdir.empty() && options_.save_interval_secs;
     const auto attempt = [&] {
       return options_.train_step_fn ? options_.train_step_fn(train_op_) : train_step(train_op_);
     };
-    if (is_saved) return attempt();
+    if (is_saved || train_op_.strategy().global_step()) return attempt();
     train::StepRunner runner({.max_retries = options_.max_retries, .cancel = options_.cancel});
     return runner.run(attempt);
   }

@@ -10,10 +10,13 @@
 #include "brigade/base/testing/manual_clock.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/distribute/testing/fixtures.h"
+#include "brigade/distribute/testing/shared_job.h"
+#include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/tensor_slices.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/layers/v1/tf_losses.h"
 #include "brigade/optim/adam.h"
+#include "brigade/optim/sgd.h"
 #include "brigade/slim/learning.h"
 #include "brigade/summary/summary_writer.h"
 #include "brigade/train/testing/small_session.h"
@@ -212,6 +215,35 @@ TEST(LearningSession, RefusesADelayedStartOfASyncOptimizer) {
   options.startup_delay_steps = -1;
   EXPECT_EQ(error_from([&] { train(process.train_op, options); }).code(),
             ErrorCode::kInvalidArgument);
+}
+
+data::Dataset<at::Tensor> waves() {
+  return input::from_tensor_slices(at::arange(60, at::kDouble).view({20, 3}).sin()).batch(4);
+}
+
+TEST(LearningSession, WorkersWithCollectivesStartTogetherWhateverTheDelay) {
+  distribute::run_workers({1, 1}, [](distribute::MultiWorkerMirroredStrategy& strategy) {
+    const TrainOp train_op = create_train_op(strategy, regression, waves(), optim::Adam{});
+    TrainOptions options{.number_of_steps = 3, .log_every_n_steps = 0};
+    options.startup_delay_steps = 2;
+    EXPECT_TRUE(train(train_op, options).has_value());
+    EXPECT_EQ(train_op.global_step(), 3);
+  });
+}
+
+// A failed push may be completed by the next one.
+TEST(LearningSession, AStepThatPushesToServersIsNotRepeated) {
+  distribute::SharedJob job;
+  distribute::SharedJobStrategy strategy(job, {.index = 0, .count = 2});
+  const TrainOp train_op = create_train_op(strategy, regression, waves(), optim::Sgd{});
+  int attempts = 0;
+  TrainOptions options{.number_of_steps = 3, .log_every_n_steps = 0};
+  options.train_step_fn = [&](const TrainOp&) -> TrainStepResult {
+    ++attempts;
+    throw Error(ErrorCode::kUnavailable, "the server is away");
+  };
+  EXPECT_EQ(error_from([&] { train(train_op, options); }).code(), ErrorCode::kUnavailable);
+  EXPECT_EQ(attempts, 1);
 }
 
 TEST(LearningSession, SavesAdditionalState) {

@@ -89,14 +89,19 @@ class GradientSynchronizer {
   /// Every session calls it at its start. Both outside of runs.
   virtual void fetch_state() {}
   virtual void store_state() {}
+  /// Lets the other workers of the job begin, if this is the chief and its first run did not do so:
+  /// what this worker has is stored, and from now on the job's state counts. Every session calls it
+  /// when it is ready, for it may make no run. Does nothing in other workers. Outside of runs.
+  virtual void start_job() {}
   /// The job's number of updates, if workers without collectives count together, as of this
-  /// worker's latest `apply`, `begin_step`, `fetch_state` or `store_state`, which stores it as well.
-  /// Replicas call it after `apply`, and all get the same number.
+  /// worker's latest `apply`, `begin_step`, `fetch_state` or `store_state`, which stores it as
+  /// well. Replicas call it after `apply`, and all get the same number.
   virtual std::optional<std::int64_t> global_step() const { return std::nullopt; }
   /// The number that the next `store_state` stores.
   virtual void set_global_step(std::int64_t /*step*/) {}
   /// The optimizer's learning rate was set, or restored: this is what it is now. Called also if it
-  /// did not change. Outside of runs.
+  /// did not change. In a job that is running already it has no effect before the state was
+  /// fetched. Outside of runs.
   virtual void set_learning_rate(double /*rate*/) {}
 
   /// Called before every run, before any replica runs. May wait. If it throws, no replica runs and

@@ -34,7 +34,7 @@ struct SharedJob {
   std::int64_t step = 0;
   double rate = 1.0;
   double loss_weight = 1.0;
-  bool is_running = false;  ///< a step has begun: the chief's values are not stored any more
+  bool is_running = false;  ///< the chief has started it: its values are not stored any more
   int begun_steps = 0;
   std::function<void()> on_begin_step = {};  ///< called first in each
   std::vector<double> learning_rates = {};   ///< of all calls of `set_learning_rate`
@@ -75,9 +75,13 @@ class SharedJobSynchronizer final : public GradientSynchronizer {
   void begin_step() override {
     ++job_.begun_steps;
     if (job_.on_begin_step) job_.on_begin_step();
-    if (!job_.is_running && is_chief_) store_state();
-    job_.is_running = true;
+    start_job();
     fetch_state();
+  }
+  void start_job() override {
+    if (!is_chief_ || job_.is_running) return;
+    store_state();
+    job_.is_running = true;
   }
   void fetch_state() override {
     if (is_chief_ && job_.states.empty()) return;  // this worker's state will be the job's

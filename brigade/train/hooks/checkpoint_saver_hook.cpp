@@ -34,7 +34,8 @@ void CheckpointSavingHook::begin(SessionContext& context) {
 bool CheckpointSavingHook::is_saved_already(const SessionContext& context) {
   const std::vector<io::Path> saved = saver_->checkpoints();
   return context.broadcast_from_chief(context.restored_from() && !saved.empty() &&
-                                      saved.back() == *context.restored_from());
+                                      saved.back() == *context.restored_from() &&
+                                      context.restored_step() == context.global_step());
 }
 
 // All workers count the same steps; for times, only the chief's clock counts.
@@ -69,6 +70,7 @@ void CheckpointSavingHook::save(SessionContext& context) {
 }
 
 void CheckpointSavingHook::save_last(SessionContext& context) {
+  if (!saver_->participates()) return;
   if (context.has_failed() || context.at_stop() == AtStop::kDiscard) return;
   if (timer_->last_step() == context.global_step()) return;
   if (context.state().is_between_updates()) {

@@ -29,9 +29,9 @@ class CheckpointListener {
 };
 
 /// Saves the whole training state: when the session is ready, unless it was restored from the same
-/// checkpoint; when a save is due; and at the end, if there were steps since the last save. A save
-/// that is due between two micro-batches of one update waits for the update. After an error, or a
-/// stop with AtStop::kDiscard, nothing is saved at the end.
+/// checkpoint and is at its step; when a save is due; and at the end, if there were steps since the
+/// last save. A save that is due between two micro-batches of one update waits for the update.
+/// After an error, or a stop with AtStop::kDiscard, nothing is saved at the end.
 ///
 /// With several workers each worker has this hook: all read the state together, the chief writes
 /// it, alone or with the others (`WorkersSaver`), and at the end the others wait for the chief. In

@@ -7,6 +7,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/distribute/strategy.h"
 #include "brigade/summary/summary_writer.h"
 #include "brigade/summary/trace.h"
 #include "brigade/train/graph/model_graph.h"
@@ -31,15 +32,24 @@ class Profiler final : public SessionRunHook {
   }
 
   void begin(SessionContext& context) override {
+    const distribute::Strategy& strategy = context.state().strategy();
+    profiles_ = strategy.is_chief() || strategy.has_worker_collectives();
+    if (!profiles_) return;
     timer_.emplace(options_.every, context.clock());
     context.files()->create_directories(options_.directory);
   }
 
+  void after_create_session(SessionContext& context) override {
+    is_range_ahead_ = options_.steps && context.global_step() < options_.steps->last;
+  }
+
   void before_run(SessionContext& context) override {
+    if (!profiles_) return;
     const std::int64_t step = context.global_step() + 1;
     if (!is_recording_) {
-      const bool in_range =
-          options_.steps && step >= options_.steps->first && step <= options_.steps->last;
+      // The steps of workers that count together are not consecutive, and may pass over the range.
+      const bool in_range = is_range_ahead_ && step >= options_.steps->first;
+      if (in_range) is_range_ahead_ = false;
       const bool is_due = timer_->is_due(step);
       if (is_due) timer_->mark(step);
       if (!in_range && !is_due) return;
@@ -112,6 +122,8 @@ class Profiler final : public SessionRunHook {
   }
 
   const ProfilerHook options_;
+  bool profiles_ = true;  // in this worker
+  bool is_range_ahead_ = false;
   std::optional<StepTimer> timer_;
   bool is_recording_ = false;
   std::int64_t last_ = 0;  // of the current recording

@@ -22,6 +22,9 @@ struct StepRange {
 /// nodes of the model's graph in the last of these steps, as "step_<step>" for TensorBoard. Steps
 /// that are not recorded have no overhead. A range that the end of the training cuts short is
 /// written, too.
+///
+/// Of workers without collectives the chief profiles alone. It makes some of the job's steps only:
+/// a range begins with its first step in it or after it.
 struct ProfilerHook {
   /// The directory of `timeline-<step>.json`; created if missing.
   io::Path directory;

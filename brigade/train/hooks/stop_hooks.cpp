@@ -31,6 +31,15 @@ class StepLimit final : public SessionRunHook {
              base::str_cat(is_count ? *at_.num_steps : *at_.last_step)}};
   }
 
+  void begin(SessionContext& context) override {
+    const distribute::Strategy& strategy = context.state().strategy();
+    const bool are_independent = strategy.num_workers() > 1 && !strategy.has_worker_collectives();
+    check_argument(
+        !at_.num_steps || !are_independent,
+        "StopAtStepHook: num_steps counts from the step at which each worker begins, and "
+        "workers with parameter servers begin at different ones: set last_step.");
+  }
+
   void after_create_session(SessionContext& context) override {
     // Set only once: a recovery does not restart the count.
     if (!at_.last_step) at_.last_step = context.global_step() + *at_.num_steps;

@@ -12,13 +12,15 @@ namespace brigade::train {
 /// Stops a training after a number of steps. A training that is resumed at the last step makes no
 /// further step. All workers must have the same number. Exactly one of the two must be set.
 struct StopAtStepHook {
-  /// The number of steps of this run of the program; of all workers, if they count together.
+  /// The number of steps of this run of the program. Refused in several workers without
+  /// collectives, which begin at different steps.
   std::optional<std::int64_t> num_steps = std::nullopt;
   /// The last global step, also for a resumed training. Workers without collectives, which count
   /// together, may make a few steps more: each ends with the first step after which it is reached.
   std::optional<std::int64_t> last_step = std::nullopt;
 
-  /// Throws kInvalidArgument unless exactly one is set, and for one below 0.
+  /// Throws kInvalidArgument unless exactly one is set, and for one below 0. The session throws it
+  /// for `num_steps` where that is refused.
   std::shared_ptr<SessionRunHook> hook() const;
 };
 

@@ -22,7 +22,9 @@
 #include "brigade/input/synthetic.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/optim/sgd.h"
+#include "brigade/train/hooks/checkpoint_saver_hook.h"
 #include "brigade/train/hooks/global_step_waiter_hook.h"
+#include "brigade/train/hooks/profiler_hook.h"
 #include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/model/evaluate.h"
 #include "brigade/train/session/session.h"
@@ -256,6 +258,106 @@ TEST(IndependentWorkersSession, AChiefThatIsRestartedContinuesWithTheJob) {
   chief.run(*session);
   EXPECT_TRUE(session->should_stop());
   session->close();
+}
+
+TEST(IndependentWorkersSession, ARestartedChiefSavesTheLastStepIfOnlyOthersMadeIt) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  SharedJob job;
+  {
+    JobWorker chief(job, kChiefsIndex, files);
+    const auto session = chief.session(until_step(4));
+    while (!session->should_stop()) chief.run(*session);
+    session->close();
+  }
+  JobWorker other(job, kOthersIndex);
+  other.step();
+  JobWorker chief(job, kChiefsIndex, files);
+  const auto session = chief.session(until_step(5));
+  EXPECT_TRUE(session->should_stop());
+  session->close();
+  EXPECT_EQ(steps_saved_in(*files), (std::vector<std::int64_t>{0, 4, 5}));
+}
+
+TEST(IndependentWorkersSession, AChiefWithoutAStepToMakeLetsTheOthersBegin) {
+  SharedJob job;
+  JobWorker chief(job, kChiefsIndex);
+  const auto chiefs = chief.session(until_step(0));
+  EXPECT_TRUE(chiefs->should_stop());
+  chiefs->close();
+  EXPECT_TRUE(job.is_running);
+  EXPECT_EQ(job.begun_steps, 0);
+}
+
+TEST(IndependentWorkersSession, AWorkerThatResumesDoesNotDrawTheFirstRandomNumbersAgain) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  {
+    SharedJob job;
+    JobWorker chief(job, kChiefsIndex, files);
+    const auto session = chief.session(until_step(5));
+    while (!session->should_stop()) chief.run(*session);
+    session->close();
+  }
+  SharedJob job;
+  JobWorker chief(job, kChiefsIndex, files);
+  JobWorker other(job, kOthersIndex);
+  const auto chiefs = chief.session(until_step(9));
+  const auto others = other.session(until_step(9));
+  EXPECT_EQ(other.strategy.step(), 5u);
+  others->close();
+  chiefs->close();
+}
+
+TEST(IndependentWorkersSession, ANumberOfStepsOfEachWorkerIsRefused) {
+  SharedJob job;
+  JobWorker chief(job, kChiefsIndex);
+  const SessionOptions options{.hooks = {StopAtStepHook{.num_steps = 3}}};
+  const Error error = distribute::error_from([&] { chief.session(options); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(distribute::mentions(error, "last_step")) << error.what();
+
+  SharedJob own;
+  SharedJobStrategy alone(own, {.index = 0, .count = 1});
+  const auto model = alone.create<JobWeight>();
+  const auto sgd = alone.optimizer(model, optim::Sgd{});
+  EXPECT_NO_THROW(MonitoredTrainingSession(alone, options));
+}
+
+TEST(IndependentWorkersSession, AHookThatDoesNotSaveDoesNotWarnOfAnUnsavedStep) {
+  SharedJob job;
+  JobWorker chief(job, kChiefsIndex);
+  const auto chiefs = chief.session({});
+  SharedJobStrategy strategy(job, {.index = kOthersIndex, .count = 2});
+  const auto model = strategy.create<JobWeight>();
+  const auto sgd = strategy.optimizer(model, optim::Sgd{.momentum = 0.5}, {.accumulate = 2});
+  const CapturedLog log;
+  MonitoredTrainingSession session(strategy,
+                                   {.hooks = {CheckpointSaverHook{.saver = {.directory = "/own"}}}},
+                                   {.files = std::make_shared<io::MemoryFileSystem>()});
+  session.run([&] {
+    strategy.run([&] { sgd.minimize(model->value * 1.0, distribute::LossScale::kSum); });
+    return std::optional(StepValues{{"loss", model->value}});
+  });
+  ASSERT_EQ(sgd.micro_batches(), 1);
+  session.close();
+  EXPECT_FALSE(log.contains("micro-batches"));
+  chiefs->close();
+}
+
+TEST(IndependentWorkersSession, TheChiefAloneProfilesAndMissesNoRange) {
+  SharedJob job;
+  JobWorker chief(job, kChiefsIndex);
+  JobWorker other(job, kOthersIndex);
+  const SessionOptions options{
+      .hooks = {ProfilerHook{.directory = "/profile", .steps = StepRange{3, 3}}}};
+  const auto chiefs = chief.session(options);
+  const auto others = other.session(options);
+  chief.run(*chiefs);
+  for (int i = 0; i < 3; ++i) other.run(*others);
+  for (int i = 0; i < 3; ++i) chief.run(*chiefs);  // steps 5, 6 and 7
+  others->close();
+  chiefs->close();
+  EXPECT_EQ(chief.files->list("/profile"), (std::vector<std::string>{"timeline-6.json"}));
+  EXPECT_FALSE(other.files->exists("/profile"));
 }
 
 TEST(IndependentWorkersSession, AWorkerWaitsForTheStepOfTheJob) {

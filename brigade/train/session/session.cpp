@@ -192,8 +192,16 @@ bool MonitoredTrainingSession::is_initialized_by_chief() const {
   return !strategy.is_chief() && !strategy.has_worker_collectives();
 }
 
+/// The number of this worker's earlier runs is not known. Random numbers of a run that no worker
+/// has made yet are new in any case.
+void MonitoredTrainingSession::follow_chief() {
+  context_.state().store();
+  distribute::Strategy& strategy = context_.state().strategy();
+  strategy.set_step(std::max(strategy.step(), static_cast<std::uint64_t>(context_.global_step())));
+}
+
 void MonitoredTrainingSession::initialize() {
-  if (is_initialized_by_chief()) return context_.state().store();
+  if (is_initialized_by_chief()) return follow_chief();
   bool is_restored = true;
   if (options_.resume_from) {
     restore(open_checkpoint(*options_.resume_from));
@@ -269,6 +277,7 @@ void MonitoredTrainingSession::restore(const checkpoint::Checkpoint& checkpoint)
   base::log_info(
       str_cat("Training resumes from step ", report.step, " (", checkpoint.path().string(), ")"));
   context_.restored_from_ = checkpoint.path();
+  context_.restored_step_ = report.step;
   if (context_.recoveries_ == 0) restored_ = std::move(report);
 }
 
@@ -276,6 +285,7 @@ void MonitoredTrainingSession::create_session() {
   if (options_.scaffold.local_init) options_.scaffold.local_init(context_.state());
   if (summaries_) summaries_->session_start(context_.global_step() + 1);
   for (const auto& hook : hooks_) hook->after_create_session(context_);
+  context_.state().strategy().start_job();  // other workers wait for it, even if no step follows
 }
 
 // Only if the checkpoints there are of this run, and no other worker has to be restored: the other

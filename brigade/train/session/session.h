@@ -216,6 +216,7 @@ class MonitoredTrainingSession {
   void check_ready();
   void initialize();
   bool is_initialized_by_chief() const;
+  void follow_chief();
   checkpoint::Checkpoint open_checkpoint(const io::Path& path);
   std::optional<checkpoint::Checkpoint> find_latest(const io::Path& path);
   std::optional<checkpoint::Checkpoint> find_own_latest(const io::Path& path);

@@ -67,6 +67,8 @@ class SessionContext {
 
   /// The checkpoint from which the state was last restored, or nothing.
   const std::optional<io::Path>& restored_from() const { return restored_from_; }
+  /// Its global step. That of a job in progress on parameter servers may be later.
+  std::optional<std::int64_t> restored_step() const { return restored_step_; }
   /// Whether the session ends because of an error. The state may then be that of an unfinished
   /// step, and must not be saved.
   bool has_failed() const { return error_ != nullptr; }
@@ -98,6 +100,7 @@ class SessionContext {
   std::atomic<Stop> agreed_stop_{Stop::kNo};  // without collectives, the request itself
   std::exception_ptr error_;
   std::optional<io::Path> restored_from_;
+  std::optional<std::int64_t> restored_step_;
   int recoveries_ = 0;
 };
 
