@@ -1,7 +1,8 @@
 // A process that joins the rendezvous of its launcher, for members_test.py: prints "joined PID",
 // and stays until a member is lost, which it prints, or a SIGTERM comes. With the argument "leave"
-// it leaves at once, as planned; with "add" it adds to a number of the store again and again,
-// prints each sum, and has a peer timeout of one second.
+// it leaves immediately, as planned; with "stay" it stays whatever becomes of the others; with
+// "add" it adds to a number of the store again and again, prints each sum, and has a peer timeout
+// of one second.
 #include <unistd.h>
 
 #include <chrono>
@@ -22,6 +23,7 @@ int main(int count, char** arguments) {
         config, {.start_timeout = std::chrono::seconds(60), .peer_timeout = peer_timeout});
     std::cout << "joined " << membership->generation() << ' ' << ::getpid() << std::endl;
     if (what == "leave") return 0;
+    if (what == "stay") ::pause();
     while (what == "add") {
       std::cout << "sum " << membership->add("number", 1) << std::endl;
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
