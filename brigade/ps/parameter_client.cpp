@@ -78,6 +78,7 @@ class ParameterClient::Impl {
   /// Makes a call of the client: notes its failure, and that this task was replaced.
   template <class Call>
   auto guarded(const Call& call) {
+    const CallClock::Call in_call(options_.calls.get());
     throw_if_replaced();
     try {
       return call();
@@ -92,6 +93,7 @@ class ParameterClient::Impl {
     }
   }
 
+  bool is_in_progress() { return std::ranges::any_of(statuses(), &ServerStatus::is_ready); }
   bool create(std::span<const Creation> variables, std::span<const PlacedVariable> placement,
               const optim::UpdateRule& rule, const JobConfig& job);
   void wait_ready(std::span<const PlacedVariable> placement, const JobConfig& job);
@@ -523,6 +525,10 @@ int ParameterClient::num_servers() const {
 
 std::int64_t ParameterClient::incarnation() const {
   return impl_->incarnation();
+}
+
+bool ParameterClient::is_in_progress() {
+  return impl_->guarded([&] { return impl_->is_in_progress(); });
 }
 
 bool ParameterClient::create(std::span<const Creation> variables,

@@ -14,6 +14,7 @@
 #include "brigade/cluster/task.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/optim/update_rule.h"
+#include "brigade/ps/call_clock.h"
 #include "brigade/ps/parameter_service.h"
 #include "brigade/ps/server_placement.h"
 
@@ -27,6 +28,8 @@ struct ParameterClientOptions {
   std::chrono::milliseconds attempt_timeout = std::chrono::seconds(30);
   /// Ends all waits.
   concurrency::CancelToken cancel = {};
+  /// Runs during calls of the client, for whoever cancels those that take too long.
+  std::shared_ptr<CallClock> calls = nullptr;
 };
 
 /// A worker's view of all parameter servers of a job as one. It joins them, renews its leases,
@@ -55,6 +58,8 @@ class ParameterClient {
 
   int num_servers() const;
   std::int64_t incarnation() const;
+  /// Whether a job is in progress, at `step()`: any server is ready.
+  bool is_in_progress();
 
   /// Creates the variables, each on its server, and configures all servers: the chief does this
   /// once. Whether the servers were ready already: then a job is in progress, whose values and step

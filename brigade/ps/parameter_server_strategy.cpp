@@ -85,7 +85,11 @@ distribute::StrategyParts parts_of(const cluster::ClusterConfig& cluster,
   parts.timeout = options.timeout;
   auto client = std::make_shared<ParameterClient>(
       cluster.task, std::move(servers),
-      ParameterClientOptions{.server_timeout = options.server_timeout, .cancel = options.cancel});
+      ParameterClientOptions{.server_timeout = options.server_timeout,
+                             .cancel = options.cancel,
+                             .calls = options.calls});
+  if (cluster.is_chief() && options.on_job_in_progress && client->is_in_progress())
+    options.on_job_in_progress(client->step());
   parts.synchronizer = remote_synchronizer(
       std::move(client),
       {.job = job, .is_chief = cluster.is_chief(), .ps_strategy = options.ps_strategy});
