@@ -339,7 +339,7 @@ TEST(IndependentWorkersSession, AHookThatDoesNotSaveDoesNotWarnOfAnUnsavedStep) 
   });
   ASSERT_EQ(sgd.micro_batches(), 1);
   session.close();
-  EXPECT_FALSE(log.contains("micro-batches"));
+  EXPECT_FALSE(log.has("micro-batches"));
   chiefs->close();
 }
 
