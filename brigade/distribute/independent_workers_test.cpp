@@ -222,7 +222,7 @@ TEST(IndependentWorkers, WithoutShardingEachReadsAllInAnotherOrder) {
   EXPECT_EQ(orders.size(), std::size_t{kWorkers});
 }
 
-TEST(IndependentWorkers, APositionIsTheWorkersOwn) {
+TEST(IndependentWorkers, AWorkerResumesFromItsPosition) {
   const auto batches = numbers_up_to(40).shuffle(9).batch(4);
   SharedJob job;
   const SharedJobStrategy first(job, {.index = 1, .count = kWorkers}, 2);
@@ -239,10 +239,37 @@ TEST(IndependentWorkers, APositionIsTheWorkersOwn) {
   Numbers read;
   while (const auto batch = resumed.next()) add_numbers(*batch, read);
   EXPECT_EQ(read, expected);
+}
 
+Numbers rest_of(DistributedIterator<at::Tensor>& iterator) {
+  Numbers numbers;
+  while (const auto batch = iterator.next()) add_numbers(*batch, numbers);
+  return numbers;
+}
+
+TEST(IndependentWorkers, APositionIsThatOfAllWorkersAndOfOtherStrategies) {
+  const auto batches = numbers_up_to(40).batch(4);
+  SharedJob job;
+  const SharedJobStrategy worker(job, {.index = 1, .count = kWorkers}, 2);
+  const MirroredStrategy mirrored(cpus(2));
+  auto workers = worker.distribute(batches).iterator();
+  ASSERT_TRUE(workers.next().has_value());  // batch 1 of the first three
+  const io::StateTree position = workers.save();
+  auto alone = mirrored.distribute(batches).iterator();
+  alone.restore(position);
+  const auto next = alone.next();
+  ASSERT_TRUE(next.has_value());
+  Numbers numbers;
+  add_numbers(*next, numbers);
+  EXPECT_EQ(numbers, Numbers({12, 13, 14, 15}));
+
+  const io::StateTree of_mirrored = alone.save();  // after batch 3
+  workers.restore(of_mirrored);
+  EXPECT_EQ(rest_of(workers), Numbers({20, 21, 22, 23, 32, 33, 34, 35}));
   const SharedJobStrategy other(job, {.index = 2, .count = kWorkers}, 2);
   auto others = other.distribute(batches).iterator();
-  EXPECT_EQ(error_from([&] { others.restore(position); }).code(), ErrorCode::kInvalidArgument);
+  others.restore(position);
+  EXPECT_EQ(rest_of(others), Numbers({20, 21, 22, 23, 32, 33, 34, 35}));
 }
 
 TEST(IndependentWorkers, AFunctionMakesThePipelineOfItsWorker) {

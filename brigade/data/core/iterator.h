@@ -59,15 +59,12 @@ class Iterator {
   /// failed. Throws kCancelled, without consuming an element, once `IteratorOptions::cancel` is
   /// cancelled, also by another thread while this call waits.
   std::optional<T> next() {
-    if (is_cancelled()) std::rethrow_exception(cancelled_error());
-    check_begun();
-    try {
-      return base_->next();
-    } catch (...) {
-      // Elements that this call has read may be lost.
-      is_interrupted_ |= is_cancelled() && !base_->keeps_position_when_cancelled();
-      throw;
-    }
+    return advance([this] { return base_->next(); });
+  }
+  /// Moves past up to `count` elements, failed ones included, as cheaply as the transforms can.
+  /// Returns how many there were: fewer than `count` only at the end. Throws kCancelled as `next`.
+  std::uint64_t skip(std::uint64_t count) {
+    return advance([&] { return base_->skip(count); });
   }
 
   /// Everything that `restore` needs: seed, epoch, the pipeline description, and the position of
@@ -126,6 +123,18 @@ class Iterator {
  private:
   std::unique_ptr<IteratorBase<T>> make_base(const IteratorOptions& options) const {
     return internal::measured(node_->iterator(options), options.stages, node_->describe());
+  }
+  template <class Move>
+  auto advance(const Move& move) {
+    if (is_cancelled()) std::rethrow_exception(cancelled_error());
+    check_begun();
+    try {
+      return move();
+    } catch (...) {
+      // Elements that this call has read may be lost.
+      is_interrupted_ |= is_cancelled() && !base_->keeps_position_when_cancelled();
+      throw;
+    }
   }
   void check_begun() const {
     check_state(base_ != nullptr,

@@ -34,6 +34,17 @@ TEST(Iterator, RangeForContinuesAtThePosition) {
   EXPECT_EQ(seen, (Numbers{1, 2, 3, 4}));
 }
 
+TEST(Iterator, SkipsElements) {
+  auto iterator = range(5).iterator();
+  EXPECT_EQ(iterator.skip(2), 2u);
+  const io::StateTree position = iterator.save();
+  EXPECT_EQ(iterator.next(), 2);
+  EXPECT_EQ(iterator.skip(9), 2u);
+  EXPECT_EQ(iterator.next(), std::nullopt);
+  iterator.restore(position);
+  EXPECT_EQ(iterator.next(), 2);
+}
+
 TEST(Iterator, StartsTheNextEpochFromAnyPosition) {
   auto iterator = range(10).shuffle(10).prefetch(3).iterator({.seed = 2, .epoch = 4});
   iterator.next();

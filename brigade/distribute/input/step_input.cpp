@@ -12,9 +12,9 @@
 #include "brigade/base/strings.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/concurrency/staging_thread.h"
+#include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/iterator.h"
 #include "brigade/data/runtime/autotune.h"
-#include "brigade/data/transforms/shard.h"
 #include "brigade/distribute/device_transfer.h"
 #include "brigade/distribute/input/input_coordinator.h"
 #include "brigade/distribute/replica_context.h"
@@ -29,6 +29,8 @@ std::int64_t DistributedInput::cardinality() const {
     if (own < 0) return own;
     elements = std::max(elements, own);
   }
+  if (takes_every_nth())
+    return data::cardinality_of_shard(elements, layout.num_workers, layout.worker);
   const bool all_iterate_alike = kind == BatchKind::kGlobal && policy == AutoShardPolicy::kData;
   if (elements == 0 || all_iterate_alike) return elements;
   if (layout.is_independent ? has_shard() : layout.num_workers > 1) return data::kUnknown;
@@ -45,12 +47,6 @@ DistributedInput resolved(DistributedInput input) {
     input.policy =
         auto_shard_for(input.layout, input.options.auto_shard, input.datasets.front()->sharding());
   input.layout = with_replicas(std::move(input.layout), static_cast<int>(input.devices.size()));
-  const WorkerLayout& layout = input.layout;
-  if (layout.is_independent && input.kind == BatchKind::kGlobal &&
-      input.policy == AutoShardPolicy::kData) {
-    input.datasets.front() =
-        data::make_shard(std::move(input.datasets.front()), layout.num_workers, layout.worker);
-  }
   return input;
 }
 
@@ -113,6 +109,11 @@ class PieceIterator {
     const std::int64_t begin = examples_given_;
     examples_given_ += sizes_[next_piece_++];
     return ops_.examples_between(*batch_, begin, examples_given_);
+  }
+
+  /// Whole batches, between two of them.
+  void skip_batches(int count) {
+    if (count > 0) batches_.skip(static_cast<std::uint64_t>(count));
   }
 
   std::uint64_t epoch() const { return batches_.epoch(); }
@@ -454,7 +455,7 @@ class StepInput::Impl {
   }
   /// A global batch, split among the replicas of all workers; with kOff among this worker's only.
   OwnBatches read_split(OwnStep& step) {
-    const std::optional<std::any> batch = iterators_.front().next();
+    const std::optional<std::any> batch = next_global_batch();
     step.is_last = !batch;
     if (!batch) return OwnBatches(replicas());
     step.examples.global = input_.ops.examples_in(*batch);
@@ -469,6 +470,16 @@ class StepInput::Impl {
     OwnBatches batches;
     for (std::any& part : parts_for(input_.ops, *batch, own)) batches.emplace_back(std::move(part));
     return batches;
+  }
+  /// Of N workers that take every N-th batch, each passes over the others' before and after its
+  /// own. So a position is that of all workers, and of any other strategy.
+  std::optional<std::any> next_global_batch() {
+    PieceIterator& batches = iterators_.front();
+    if (!input_.takes_every_nth()) return batches.next();
+    batches.skip_batches(input_.layout.worker);
+    std::optional<std::any> own = batches.next();
+    if (own) batches.skip_batches(input_.layout.num_workers - input_.layout.worker - 1);
+    return own;
   }
   /// The next batch or piece of each replica, until this worker's data ends.
   OwnBatches read_collected(OwnStep& step) {

@@ -56,12 +56,15 @@ struct DistributedInput {
   bool is_split() const {
     return kind == BatchKind::kGlobal && (layout.is_independent || !has_shard());
   }
+  /// Whether this worker takes every N-th batch of N workers, which share no collectives.
+  bool takes_every_nth() const {
+    return kind == BatchKind::kGlobal && layout.is_independent && policy == AutoShardPolicy::kData;
+  }
   /// See `DistributedDataset::cardinality`.
   std::int64_t cardinality() const;
 };
 
-/// `input` with its policy and layout resolved; for a worker that is independent, under kData, with
-/// this worker's batches of the dataset. Throws kInvalidArgument if there is no dataset, or
+/// `input` with its policy and layout resolved. Throws kInvalidArgument if there is no dataset, or
 /// if the options do not suit the datasets.
 DistributedInput resolved(DistributedInput input);
 
