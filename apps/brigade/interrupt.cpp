@@ -1,5 +1,6 @@
 #include "apps/brigade/interrupt.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -73,17 +74,27 @@ ExitCode exit_code_after(int signal) {
 }
 
 StartWatch::StartWatch(const Interrupt& interrupt, const StartWatchOptions& options)
-    : token_(options.token),
+    : options_(options),
       interrupt_(interrupt),
-      watcher_([this, patience = options.patience](const std::stop_token& end) {
-        std::unique_lock lock(mutex_);
-        while (!end.stop_requested() && !interrupt_.received())
-          ended_.wait_for(lock, end, kLook, [] { return false; });
-        if (patience.count() > 0) ended_.wait_for(lock, end, patience, [] { return false; });
-        lock.unlock();
-        const bool is_in_time = patience.count() > 0 && end.stop_requested();
-        if (interrupt_.received() && !is_in_time) token_.cancel();
-      }) {}
+      watcher_([this](const std::stop_token& end) { watch(end); }) {}
+
+void StartWatch::watch(const std::stop_token& end) {
+  std::unique_lock lock(mutex_);
+  const auto look_later = [&] { ended_.wait_for(lock, end, kLook, [] { return false; }); };
+  while (!end.stop_requested() && !interrupt_.received()) look_later();
+  const auto signaled = std::chrono::steady_clock::now();
+  const bool is_patient = options_.patience.count() > 0;
+  while (is_patient && !end.stop_requested() && !is_patience_over(signaled)) look_later();
+  lock.unlock();
+  const bool is_in_time = is_patient && end.stop_requested();
+  if (interrupt_.received() && !is_in_time) options_.token.cancel();
+}
+
+bool StartWatch::is_patience_over(std::chrono::steady_clock::time_point signaled) const {
+  const auto since = options_.waiting_since ? options_.waiting_since() : std::optional(signaled);
+  const auto now = std::chrono::steady_clock::now();
+  return since && now - std::max(*since, signaled) >= options_.patience;
+}
 
 void StartWatch::throw_if_stopped(const std::string& waiting_for) const {
   const auto signal = interrupt_.received();

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
@@ -59,6 +60,9 @@ struct StartWatchOptions {
   concurrency::CancelToken token = {};
   /// The time from the signal to the cancelling: for work that should end by itself first.
   std::chrono::milliseconds patience{0};
+  /// When the wait began that the token ends, nothing if nobody waits now: the patience does not
+  /// begin earlier. Unset: it begins with the signal. Called by the watching thread.
+  std::function<std::optional<std::chrono::steady_clock::time_point>()> waiting_since = {};
 };
 
 /// While it lives, the first SIGINT or SIGTERM cancels a token instead of ending the process, so
@@ -68,7 +72,7 @@ class StartWatch {
  public:
   /// Watches the signals of `interrupt`, which must outlive this.
   explicit StartWatch(const Interrupt& interrupt, const StartWatchOptions& options = {});
-  const concurrency::CancelToken& token() const { return token_; }
+  const concurrency::CancelToken& token() const { return options_.token; }
 
   /// Calls `start` and returns its result. Throws StoppedBySignal if a signal came meanwhile, even
   /// if `start` succeeded. `waiting_for` names what the process was waiting for, for the message.
@@ -92,8 +96,10 @@ class StartWatch {
 
  private:
   void throw_if_stopped(const std::string& waiting_for) const;
+  void watch(const std::stop_token& end);
+  bool is_patience_over(std::chrono::steady_clock::time_point signaled) const;
 
-  const concurrency::CancelToken token_;
+  const StartWatchOptions options_;
   const Interrupt& interrupt_;
   std::mutex mutex_;
   std::condition_variable_any ended_;

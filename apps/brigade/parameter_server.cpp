@@ -8,6 +8,7 @@
 
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/interrupt.h"
+#include "apps/brigade/strategy_flags.h"
 #include "brigade/base/environment.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
@@ -88,8 +89,8 @@ int run_parameter_server(const ParameterServerRun& run) {
   check_task(run.cluster);
   const io::Path folder = folder_of(run);
   const int index = run.cluster.task.index;
-  const bool is_launched = base::environment(cluster::kServerFolderVariable).has_value();
-  if (run.earlier == EarlierState::kRemove && !is_launched) remove_state(folder, index);
+  if (run.earlier == EarlierState::kRemove && !is_restarted_by_launcher())
+    remove_state(folder, index);
   const auto begin = Clock::now();
   const Interrupt interrupt;
   StartWatch watch(interrupt);

@@ -12,7 +12,7 @@ namespace brigade::command {
 /// What to do with variables that an earlier process of the server has left in its folder.
 enum class EarlierState {
   kRestore,  ///< the training goes on with them
-  kRemove    ///< a new training begins
+  kRemove    ///< a new training begins; a server that the launcher has restarted restores
 };
 
 /// A parameter server, as flags and environment describe it.

@@ -7,8 +7,10 @@
 #include "apps/brigade/flag_group.h"
 #include "apps/brigade/flag_values.h"
 #include "apps/brigade/interrupt.h"
+#include "brigade/base/environment.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/cluster/environment_variables.h"
 #include "brigade/cluster/resolver.h"
 #include "brigade/device/device.h"
 #include "brigade/distribute/strategies/central_storage_strategy.h"
@@ -38,10 +40,8 @@ Options with_common(Options options, const StrategyFlags& flags) {
   return options;
 }
 
-using concurrency::CancelToken;
-
 std::unique_ptr<distribute::Strategy> make_one_device(const StrategyFlags& flags,
-                                                      const CancelToken&) {
+                                                      const ServerAccess&) {
   const std::vector<std::string> names = parse_devices(flags.devices);
   if (names.size() > 1) {
     throw UsageError(base::str_cat("strategy one_device runs on one device, but --devices names ",
@@ -54,13 +54,13 @@ std::unique_ptr<distribute::Strategy> make_one_device(const StrategyFlags& flags
 }
 
 std::unique_ptr<distribute::Strategy> make_mirrored(const StrategyFlags& flags,
-                                                    const CancelToken&) {
+                                                    const ServerAccess&) {
   return std::make_unique<distribute::MirroredStrategy>(
       with_common(distribute::MirroredOptions{.devices = parse_devices(flags.devices)}, flags));
 }
 
 std::unique_ptr<distribute::Strategy> make_central_storage(const StrategyFlags& flags,
-                                                           const CancelToken&) {
+                                                           const ServerAccess&) {
   return std::make_unique<distribute::CentralStorageStrategy>(
       with_common(distribute::CentralStorageOptions{.compute_devices = parse_devices(flags.devices),
                                                     .parameter_device = flags.controller,
@@ -69,7 +69,7 @@ std::unique_ptr<distribute::Strategy> make_central_storage(const StrategyFlags& 
 }
 
 std::unique_ptr<distribute::Strategy> make_multi_worker_mirrored(const StrategyFlags& flags,
-                                                                 const CancelToken&) {
+                                                                 const ServerAccess&) {
   auto options = with_common(
       distribute::MultiWorkerMirroredOptions{.devices = parse_devices(flags.devices)}, flags);
   flags.cluster.apply_to(options);
@@ -83,21 +83,23 @@ std::unique_ptr<distribute::Strategy> make_multi_worker_mirrored(const StrategyF
 }
 
 std::unique_ptr<distribute::Strategy> make_parameter_server(const StrategyFlags& flags,
-                                                            const CancelToken& cancel) {
+                                                            const ServerAccess& access) {
   auto options =
       with_common(ps::ParameterServerOptions{.devices = parse_devices(flags.devices)}, flags);
   flags.servers.apply_to(options);
   options.key = flags.cluster.key();
-  options.cancel = cancel;
+  options.cancel = access.cancel;
+  options.calls = access.calls;
+  options.on_job_in_progress = access.on_job_in_progress;
   const cluster::ClusterConfig cluster = flags.cluster.resolve();
   const Interrupt interrupt;
-  StartWatch watch(interrupt, {.token = cancel});
+  StartWatch watch(interrupt, {.token = access.cancel});
   return watch.guard("the parameter servers", [&] {
     return std::make_unique<ps::ParameterServerStrategy>(cluster, options);
   });
 }
 
-using Make = std::unique_ptr<distribute::Strategy> (*)(const StrategyFlags&, const CancelToken&);
+using Make = std::unique_ptr<distribute::Strategy> (*)(const StrategyFlags&, const ServerAccess&);
 
 const std::map<std::string, Make>& strategy_makers() {
   static const std::map<std::string, Make> strategies = {
@@ -168,11 +170,11 @@ void StrategyFlags::check() const {
   cluster.check_no_collectives(strategy);
 }
 
-std::unique_ptr<distribute::Strategy> StrategyFlags::make(const CancelToken& cancel) const {
+std::unique_ptr<distribute::Strategy> StrategyFlags::make(const ServerAccess& access) const {
   check();
   return set_up([&] {
     try {
-      return strategy_makers().at(strategy)(*this, cancel);
+      return strategy_makers().at(strategy)(*this, access);
     } catch (const device::OversubscriptionError& error) {  // the library's errors name no flags
       throw UsageError(base::str_cat(error.what(), " (--allow-oversubscription)"));
     }
@@ -190,6 +192,10 @@ void StrategyFlags::check_not_only_training(std::string_view does) const {
   if (!has_servers(*this)) return;
   throw UsageError(base::str_cat("strategy ", strategy, " only trains; ", does,
                                  " with --strategy one_device or mirrored"));
+}
+
+bool is_restarted_by_launcher() {
+  return base::environment(cluster::kGenerationVariable).value_or("0") != "0";
 }
 
 bool has_controller(const StrategyFlags& flags) {

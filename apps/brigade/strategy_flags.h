@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,8 +58,22 @@ struct ServerFlags {
   void apply_to(ps::ParameterServerOptions& options) const;
 };
 
+/// What a training gives its strategy, if that has parameter servers.
+struct ServerAccess {
+  /// Ends waits for servers and other workers.
+  concurrency::CancelToken cancel = {};
+  /// Measures these waits.
+  std::shared_ptr<ps::CallClock> calls = std::make_shared<ps::CallClock>();
+  /// As ps::ParameterServerOptions.
+  std::function<void(std::int64_t step)> on_job_in_progress = {};
+};
+
 /// What a process of a cluster does in a training.
 enum class TaskRole { kTrains, kServes, kEvaluates };
+
+/// Whether the launcher of a job with parameter servers has restarted this process: flags that
+/// begin a new job were for its first life.
+bool is_restarted_by_launcher();
 
 /// The flags that choose the strategy and its devices.
 struct StrategyFlags {
@@ -76,9 +91,8 @@ struct StrategyFlags {
   /// Throws UsageError for flags that cannot work, alone or together.
   void check() const;
   /// The strategy, with its replicas' threads running. Throws UsageError for flags that cannot
-  /// work, and the strategy's errors for devices that do not fit. Later, `cancel` ends waits for
-  /// parameter servers and other workers, where the strategy has any.
-  std::unique_ptr<distribute::Strategy> make(const concurrency::CancelToken& cancel = {}) const;
+  /// work, and the strategy's errors for devices that do not fit.
+  std::unique_ptr<distribute::Strategy> make(const ServerAccess& access = {}) const;
   /// What this process's task does: an evaluator and a parameter server take no part in the
   /// strategy. Throws UsageError for an invalid description of the cluster.
   TaskRole role() const;

@@ -268,9 +268,9 @@ class TrainCommand final : public Command {
   }
 
   int train_task() {
-    const concurrency::CancelToken cancel;
-    Prepared prepared = set_up([&] { return prepare(flags_, cancel); });
-    prepared.cancel = cancel;
+    continue_if_restarted();
+    Prepared prepared = set_up([&] { return prepare(flags_); });
+    if (prepared.is_in_progress) flags_.checkpoints.overwrite = false;
     const Json config = configuration(flags_, prepared);
     const distribute::Strategy& strategy = *prepared.strategy;
     set_up([&] { check_same_training(flags_, prepared, config); });
@@ -284,6 +284,12 @@ class TrainCommand final : public Command {
       write(config, stored);
     }
     return kDone;
+  }
+
+  /// An earlier process of a chief that was restarted has begun the run in the directory.
+  void continue_if_restarted() {
+    const bool is_restarted = has_servers(flags_.strategy) && is_restarted_by_launcher();
+    if (is_restarted && flags_.checkpoints.resume == "never") flags_.checkpoints.resume = "auto";
   }
 
   /// The result, if the run in the directory is finished; else null, after preparing the directory.
@@ -321,7 +327,8 @@ class TrainCommand final : public Command {
         .session = session_options(prepared, evaluation),
         .evaluation = evaluation};
     if (has_servers(flags_.strategy)) {
-      training.cancel = prepared.cancel;
+      training.cancel = prepared.access.cancel;
+      training.calls = prepared.access.calls;
       training.stops_after_step = is_chief || flags_.strategy.servers.mode_name() == "async";
     }
     TrainingResult result = run_until_stopped(training, progress, interrupt);
@@ -352,7 +359,8 @@ class TrainCommand final : public Command {
                                                {.accumulate = static_cast<int>(flags_.accumulate)});
     };
     if (!has_servers(flags_.strategy)) return make();
-    StartWatch watch(interrupt, {.token = prepared.cancel});  // the chief creates variables there
+    StartWatch watch(interrupt,
+                     {.token = prepared.access.cancel});  // the chief creates variables there
     return watch.guard("the parameter servers", make);
   }
 

@@ -90,6 +90,20 @@ void check_steps_left(const TrainFlags& flags, const Prepared& prepared) {
   if (newest && newest->step() > steps) refuse_to_end_before(*newest, steps);
 }
 
+/// A job is in progress on the parameter servers, at `step`: throws UsageError if a new one was to
+/// begin.
+void check_continues(const TrainFlags& flags, const Prepared& prepared, std::int64_t step) {
+  const bool is_new = flags.checkpoints.overwrite || prepared.resume_from;
+  if (!is_new || is_restarted_by_launcher()) return;
+  const std::string flag = flags.checkpoints.overwrite
+                               ? "--overwrite"
+                               : base::str_cat("--resume ", flags.checkpoints.resume);
+  throw UsageError(base::str_cat(
+      "the parameter servers have the variables of a job in progress, at step ", step, ", and ",
+      flag, " begins a new one; to continue that job leave out ", flag,
+      "; to begin a new one, start the servers again with --overwrite, or with other folders"));
+}
+
 // The number of examples that another run was trained on; 0 if its checkpoint does not say.
 std::int64_t examples_trained(const io::Path& path) {
   const io::StateTree state = checkpoint::Checkpoint::open(io::posix_file_system(), path).state();
@@ -199,7 +213,7 @@ void add_watching(comm::Facts& facts, const TrainFlags& flags) {
 
 }  // namespace
 
-Prepared prepare(const TrainFlags& flags, const concurrency::CancelToken& cancel) {
+Prepared prepare(const TrainFlags& flags) {
   flags.check();
   const std::string& model_dir = flags.checkpoints.model_dir;
   Prepared prepared;
@@ -211,7 +225,12 @@ Prepared prepare(const TrainFlags& flags, const concurrency::CancelToken& cancel
   prepared.started_from = started_from(flags.checkpoints, prepared);
   prepared.resume_from = resume_from(flags.checkpoints, prepared);
   check_steps_left(flags, prepared);
-  prepared.strategy = flags.strategy.make(cancel);
+  ServerAccess access = prepared.access;
+  access.on_job_in_progress = [&](std::int64_t step) {
+    check_continues(flags, prepared, step);
+    prepared.is_in_progress = true;
+  };
+  prepared.strategy = flags.strategy.make(access);
   prepared.global_batch = flags.batch.global_size(prepared.strategy->num_replicas_in_sync());
   if (flags.watch.evaluates_at_end() || !flags.watch.evaluations().is_never()) {
     prepared.test = flags.data.load(input::Split::kTest).batch(prepared.global_batch);

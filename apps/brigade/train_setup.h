@@ -23,8 +23,10 @@ struct Prepared {
   optim::UpdateRulePtr rule;
   std::optional<RunDirectory> directory;
   std::unique_ptr<distribute::Strategy> strategy;
-  /// Ends its waits for other processes.
-  concurrency::CancelToken cancel;
+  /// Of the strategy.
+  ServerAccess access;
+  /// Whether this is the chief of a job that is in progress on the parameter servers: it continues.
+  bool is_in_progress = false;
   std::int64_t global_batch = 0;
   std::optional<Batches> train;
   std::optional<Batches> test;
@@ -43,8 +45,8 @@ struct Prepared {
 };
 
 /// Checks the flags and the model directory, makes the strategy and reads the data, quick checks
-/// first. Throws UsageError, and Error for broken data files. `cancel`: see StrategyFlags::make.
-Prepared prepare(const TrainFlags& flags, const concurrency::CancelToken& cancel);
+/// first. Throws UsageError, and Error for broken data files.
+Prepared prepare(const TrainFlags& flags);
 
 /// How many steps the training will take, if that is known.
 std::optional<std::int64_t> steps_in_all(const TrainFlags& flags, const Prepared& prepared);

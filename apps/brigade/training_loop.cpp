@@ -150,8 +150,11 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
   start.reset();  // from here on a signal ends the training after the current step
   std::optional<StartWatch> late;
   if (training.cancel)
-    late.emplace(interrupt,
-                 StartWatchOptions{.token = *training.cancel, .patience = kStepPatience});
+    late.emplace(interrupt, StartWatchOptions{.token = *training.cancel,
+                                              .patience = kStepPatience,
+                                              .waiting_since = [&calls = *training.calls] {
+                                                return calls.in_call_since();
+                                              }});
   train::MonitoredTrainingSession& session = *begun;
 
   const std::int64_t first_step = state.global_step();
@@ -160,6 +163,7 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
   const bool writes_loss =
       strategy.has_worker_collectives() && !training.session.summary_dir.empty();
   std::optional<int> signal;
+  std::optional<Clock::time_point> signaled;
   strategy.reset_step_times();
   strategy.measure_steps(distribute::StepMeasuring::kOn);
   const auto evaluation_time = [&] {
@@ -167,7 +171,8 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
   };
   while (!session.should_stop()) {
     signal = interrupt.received();
-    if (signal && training.stops_after_step)
+    if (signal && !signaled) signaled = Clock::now();
+    if (signal && (training.stops_after_step || Clock::now() - *signaled >= kStepPatience))
       session.request_stop();  // several workers stop at the next step they agree on
     if (session.should_stop()) break;
     const auto evaluated_before = evaluation_time();

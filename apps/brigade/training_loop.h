@@ -12,6 +12,7 @@
 #include "brigade/data/dataset.h"
 #include "brigade/distribute/step_times.h"
 #include "brigade/input/labeled_example.h"
+#include "brigade/ps/call_clock.h"
 #include "brigade/train/callbacks/progress.h"
 #include "brigade/train/session/session.h"
 
@@ -30,11 +31,13 @@ struct Training {
   train::SessionOptions session;
   /// One of the hooks, or null. Its time does not count as training.
   std::shared_ptr<EvaluationHook> evaluation;
-  /// Ends the strategy's waits for other processes. It is cancelled some seconds after a signal, if
-  /// the step has not ended by then. Unset: its waits end by themselves.
+  /// Ends the strategy's waits for other processes. After a signal it is cancelled when such a
+  /// wait, as `calls` knows it, has taken some seconds; a step may compute for longer. Unset: its
+  /// waits end by themselves.
   std::optional<concurrency::CancelToken> cancel;
-  /// Whether a signal ends it after the current step. Not for a worker for which the chief's step
-  /// waits: it continues until `cancel`, so that the chief can end its step, and save.
+  std::shared_ptr<ps::CallClock> calls;  ///< with `cancel`
+  /// Whether a signal ends it after the current step. A worker for which the chief's step waits
+  /// continues for some seconds, so that the chief can end its step, and save.
   bool stops_after_step = true;
 };
 

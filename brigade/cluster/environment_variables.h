@@ -31,7 +31,8 @@ inline Environment make_environment(std::map<std::string, std::string> variables
 /// The environment variables that `brigade launch` sets for its processes and the resolver reads.
 /// All but the first two are torchrun's, so that other programs understand them too.
 inline constexpr const char* kRendezvousVariable = "BRIGADE_RENDEZVOUS";  ///< "host:port"
-inline constexpr const char* kGenerationVariable = "BRIGADE_GENERATION";  ///< 0, then 1 a restart
+inline constexpr const char* kGenerationVariable =
+    "BRIGADE_GENERATION";  ///< 0, and one more a restart
 inline constexpr const char* kRankVariable = "RANK";
 inline constexpr const char* kWorldSizeVariable = "WORLD_SIZE";
 inline constexpr const char* kLocalRankVariable = "LOCAL_RANK";

@@ -9,6 +9,7 @@
 
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/cluster/environment_variables.h"
 #include "brigade/launch/resources.h"
 #include "brigade/launch/start_plan.h"
 #include "brigade/machine/topology.h"
@@ -277,9 +278,16 @@ void HostRun::start_again() {
     base::log_warning(base::str_cat(options_.roles ? process_name(options_, restart.rank)
                                                    : base::str_cat("Rank ", restart.rank),
                                     " is restarted."));
-    generation_->start_again(restart.rank,
-                             plan_[static_cast<std::size_t>(restart.rank - first_rank_)]);
+    generation_->start_again(restart.rank, plan_again(restart.rank));
   }
+}
+
+SpawnOptions HostRun::plan_again(int rank) const {
+  SpawnOptions plan = plan_[static_cast<std::size_t>(rank - first_rank_)];
+  if (!options_.roles) return plan;
+  const auto lives = std::ranges::count(generation_->processes(), rank, &RankProcess::rank);
+  plan.environment[cluster::kGenerationVariable] = std::to_string(lives);
+  return plan;
 }
 
 void HostRun::dismiss() {

@@ -81,6 +81,8 @@ class HostRun {
   bool is_restarted(const RankProcess& process);
   bool may_restart(const RankProcess& process) const;
   void start_again();
+  /// For the next process of this rank.
+  SpawnOptions plan_again(int rank) const;
   /// Whether the job does not need a process that ended without success, so that this is no
   /// failure.
   bool is_dismissed(const RankProcess& process) const;

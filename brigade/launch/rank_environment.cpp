@@ -70,6 +70,7 @@ Variables task_environment(const RankConfig& config, const std::optional<cluster
       base::str_cat(R"({"cluster": )", roles.cluster.to_json(), R"(, "task": {"type": ")", task.job,
                     R"(", "index": )", task.index, "}}");
   if (key) variables[cluster::kKeyFileVariable] = key_descriptor_path();
+  variables[cluster::kGenerationVariable] = std::to_string(config.generation);
   variables[cluster::kServerFolderVariable] = std::nullopt;
   if (is_server(roles, config.rank) && !roles.folder.empty())
     variables[cluster::kServerFolderVariable] = roles.folder.string();

@@ -39,8 +39,9 @@ std::map<std::string, std::optional<std::string>> rank_environment(
 /// make it join other processes are removed, and so is the key.
 std::map<std::string, std::optional<std::string>> independent_environment(const RankConfig& config);
 
-/// The variables of a task of a job with roles: `TF_CONFIG`, its local rank, its GPUs, the path of
-/// the key, and for a parameter server its folder.
+/// The variables of a task of a job with roles: `TF_CONFIG`, its generation (how often it was
+/// restarted), its local rank, its GPUs, the path of the key, and for a parameter server its
+/// folder.
 std::map<std::string, std::optional<std::string>> task_environment(
     const RankConfig& config, const std::optional<cluster::ClusterKey>& key, const Roles& roles);
 

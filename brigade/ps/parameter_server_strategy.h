@@ -51,9 +51,9 @@ struct ParameterServerOptions {
   /// Runs while this worker waits for servers, or through them for other workers; for whoever
   /// cancels waits that take too long.
   std::shared_ptr<CallClock> calls = nullptr;
-  /// Called by the chief's constructor, with the job's step, if a job is in progress on the servers,
-  /// which the chief is going to continue with their values. Throw an exception to refuse that,
-  /// where a new job was to begin.
+  /// Called by the chief's constructor, with the job's step, if a job is in progress on the
+  /// servers, which the chief is going to continue with their values. Throw an exception to refuse
+  /// that, where a new job was to begin.
   std::function<void(std::int64_t step)> on_job_in_progress = {};
   /// What happens if a device scope names a device that does not exist; the placement log.
   device::PlacementOptions placement = {};
