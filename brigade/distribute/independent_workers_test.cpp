@@ -241,7 +241,7 @@ TEST(IndependentWorkers, AWorkerResumesFromItsPosition) {
   EXPECT_EQ(read, expected);
 }
 
-Numbers rest_of(DistributedIterator<at::Tensor>& iterator) {
+Numbers numbers_left(DistributedIterator<at::Tensor>& iterator) {
   Numbers numbers;
   while (const auto batch = iterator.next()) add_numbers(*batch, numbers);
   return numbers;
@@ -265,11 +265,11 @@ TEST(IndependentWorkers, APositionIsThatOfAllWorkersAndOfOtherStrategies) {
 
   const io::StateTree of_mirrored = alone.save();  // after batch 3
   workers.restore(of_mirrored);
-  EXPECT_EQ(rest_of(workers), Numbers({20, 21, 22, 23, 32, 33, 34, 35}));
+  EXPECT_EQ(numbers_left(workers), Numbers({20, 21, 22, 23, 32, 33, 34, 35}));
   const SharedJobStrategy other(job, {.index = 2, .count = kWorkers}, 2);
   auto others = other.distribute(batches).iterator();
   others.restore(position);
-  EXPECT_EQ(rest_of(others), Numbers({20, 21, 22, 23, 32, 33, 34, 35}));
+  EXPECT_EQ(numbers_left(others), Numbers({20, 21, 22, 23, 32, 33, 34, 35}));
 }
 
 TEST(IndependentWorkers, AFunctionMakesThePipelineOfItsWorker) {

@@ -69,9 +69,8 @@ train::SessionOptions session_options(const TrainOptions& options,
     session.hooks.push_back(train::StopAtStepHook{.last_step = options.number_of_steps});
   }
   // Workers with collectives make each step together, so none of them may wait.
-  const bool is_independent = !strategy.is_chief() && !strategy.has_worker_collectives();
-  const bool is_worker = options.role == train::SessionRole::kWorker || is_independent;
-  if (options.startup_delay_steps > 0 && is_worker) {
+  const bool is_worker = options.role == train::SessionRole::kWorker || !strategy.is_chief();
+  if (options.startup_delay_steps > 0 && is_worker && !strategy.has_worker_collectives()) {
     session.hooks.push_back(train::GlobalStepWaiterHook{
         .wait_until_step =
             std::min(options.startup_delay_steps,

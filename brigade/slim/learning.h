@@ -63,14 +63,17 @@ struct TrainOptions {
   std::function<void(train::TrainingState&)> add_to_state = {};
   /// Slim: is_chief.
   train::SessionRole role = train::SessionRole::kChief;
-  /// The global step that a worker waits for before its first step. Slim: startup_delay_steps.
+  /// The global step that a worker waits for before its first step. Without effect under a strategy
+  /// whose workers share collectives; must be 0 with parameter servers in UpdateMode::kSync, as
+  /// with `sync_optimizer`. Slim: startup_delay_steps.
   std::int64_t startup_delay_steps = 0;
   /// Whether the optimizer waits for the gradients of all workers before it applies them. Such
   /// workers must start together: `startup_delay_steps` must be 0. Add its hook to `hooks`.
   bool sync_optimizer = false;
   /// How often a step is retried after a retryable error (`train::is_retryable`) before the error
   /// is thrown: from the last checkpoint if checkpoints are saved, else with the same batch. (Slim
-  /// has no limit.)
+  /// has no limit.) Never with parameter servers, which may have applied the step's gradients;
+  /// calls to them are repeated in any case.
   int max_retries = 3;
   /// Ends the training after the current step, like the end of the data.
   concurrency::CancelToken cancel = {};

@@ -226,6 +226,7 @@ TEST(LearningSession, WorkersWithCollectivesStartTogetherWhateverTheDelay) {
     const TrainOp train_op = create_train_op(strategy, regression, waves(), optim::Adam{});
     TrainOptions options{.number_of_steps = 3, .log_every_n_steps = 0};
     options.startup_delay_steps = 2;
+    if (!strategy.is_chief()) options.role = train::SessionRole::kWorker;
     EXPECT_TRUE(train(train_op, options).has_value());
     EXPECT_EQ(train_op.global_step(), 3);
   });
