@@ -48,6 +48,8 @@ class Roles(LaunchTest):
     def test_a_worker_that_fails_is_restarted_alone(self):
         job = self.run_job([*TWO, "--max-restarts", 2, "--json"], self.program("""
 count = starts()
+if os.environ["BRIGADE_GENERATION"] != str(count - 1):
+    sys.exit(2)
 if me == "worker:1" and count == 1:
     sys.exit(3)
 if me == "worker:1":

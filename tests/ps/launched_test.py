@@ -1,4 +1,5 @@
 """Trainings below `brigade launch --ps`: each process is restarted alone, and nothing is left."""
+import json
 import os
 import pathlib
 import signal
@@ -45,9 +46,20 @@ class Launched(LaunchTest):
         self.assertGreater(accuracy[0], 90)
         self.assert_nothing_is_left()
 
-    def killed_in_the_middle(self, job, index):
+    def test_overwrite_starts_over_with_servers_that_were_stopped(self):
+        launch = ["--ps", 1, "--workers", 1, "--ps-folder", self.folder / "servers", "--grace", 30]
+        launched = self.start(launch, self.program("--steps", "100000000", "--eval", "none"))
+        launched.line("[worker:0] step ")
+        launched.send(signal.SIGTERM)
+        self.assertEqual(launched.end(), 75, launched.errors_text()[-4000:])
+        self.assertTrue((self.folder / "servers" / "ps-0").is_dir(), "the server kept nothing")
+        job = self.run_job(launch, self.program("--steps", "20", "--eval", "none", "--overwrite", "--json"))
+        result = json.loads(next(line for line in job.output if line.startswith("[worker:0] {")).partition(" ")[2])
+        self.assertEqual((result["first_step"], result["steps"], result["worker_steps"]), (0, 20, 20))
+
+    def killed_in_the_middle(self, job, index, *arguments):
         launched = self.start(["--ps", 1, "--workers", 2, "--max-restarts", 3, "--json"],
-                              self.program("--steps", "2000", "--eval", "none"))
+                              self.program("--steps", "1000", "--eval", "none", *arguments))
         launched.line("[worker:0] step ")
         os.kill(self.process_of(job, index), signal.SIGKILL)
         launched.line(f"[warning] {job}:{index} is restarted")
@@ -58,13 +70,13 @@ class Launched(LaunchTest):
         self.assert_nothing_is_left()
 
     def test_a_killed_server_is_restarted_alone(self):
-        self.killed_in_the_middle("ps", 0)
+        self.killed_in_the_middle("ps", 0, "--overwrite")  # not again
 
     def test_a_killed_worker_is_restarted_alone(self):
-        self.killed_in_the_middle("worker", 1)
+        self.killed_in_the_middle("worker", 1, "--resume", "never")
 
     def test_a_killed_chief_is_restarted_alone(self):
-        self.killed_in_the_middle("worker", 0)
+        self.killed_in_the_middle("worker", 0, "--resume", "never")
 
     def test_sigterm_saves_and_ends_all(self):
         for mode in (("async",), ("ssp", "--staleness", "2"), ("sync",)):

@@ -1,7 +1,8 @@
 """What training with parameter servers computes, by mode: accuracies, bits, and what each process reports."""
+import signal
 import unittest
 
-from servers import MODES, SMALL, UNEVALUATED, Cluster, ServersTest
+from servers import MODES, SMALL, STEP, UNEVALUATED, Cluster, ServersTest
 
 
 class Modes(ServersTest):
@@ -55,6 +56,28 @@ class Modes(ServersTest):
         servers, results = self.train_job(1, 3, *UNEVALUATED, "--mode", "sync", "--backup-workers", "1", "--steps", "30")
         self.assertEqual(results[0]["global_step"], 30)
         self.assertEqual(servers[0]["step"], 30)
+
+
+class Watching(ServersTest):
+    def test_the_chief_evaluates_after_a_step_that_was_due_and_another_worker_made(self):
+        run = (*UNEVALUATED, "--steps", "600", "--eval-every", "600steps")
+        cluster = Cluster(1, 2)
+        server = self.start_server(cluster, 0)
+        chief = self.start_trainer(cluster, 0, *run)
+        chief.wait_for(STEP)
+        chief.signal(signal.SIGSTOP)
+        worker = self.start_trainer(cluster, 1, *run).result()
+        chief.signal(signal.SIGCONT)
+        result = chief.result()
+        self.assertGreater(result["global_step"], 600)
+        self.assertEqual([each["step"] >= 600 for each in result["evaluations"]], [True])
+        self.assertEqual(worker["evaluations"], [])
+        self.assertEqual(server.wait(), 0, server.lines()[-8:])
+
+    def test_only_the_chief_profiles(self):
+        # All work, and none is more than four steps ahead.
+        self.train_job(1, 3, *MODES["ssp"], *UNEVALUATED, "--steps", "90", "--profile-steps", "20:60", "--model-dir", self.model_dir)
+        self.assertEqual(len(list((self.model_dir / "profile").glob("timeline-*"))), 1)
 
 
 class Reports(ServersTest):
