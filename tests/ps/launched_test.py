@@ -59,7 +59,7 @@ class Launched(LaunchTest):
 
     def killed_in_the_middle(self, job, index, *arguments):
         launched = self.start(["--ps", 1, "--workers", 2, "--max-restarts", 3, "--json"],
-                              self.program("--steps", "1000", "--eval", "none", *arguments))
+                              self.program("--steps", "500", "--eval", "none", *arguments))
         launched.line("[worker:0] step ")
         os.kill(self.process_of(job, index), signal.SIGKILL)
         launched.line(f"[warning] {job}:{index} is restarted")

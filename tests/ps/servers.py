@@ -14,6 +14,8 @@ SERVERS = ("--strategy", "parameter_server")
 UNEVALUATED = ("--eval", "none")
 MODES = {"async": ("--mode", "async"), "ssp": ("--mode", "ssp", "--staleness", "4"), "sync": ("--mode", "sync")}
 STEP = r"^step (\d+)/"
+STEPS = 300
+LONG = (*UNEVALUATED, "--steps", str(STEPS))  # a second or more
 
 
 class Cluster:
@@ -50,10 +52,20 @@ class ServersTest(ClusterTest):
         return self.start_task(cluster, "worker", index, "train", *SERVERS, *SMALL, *arguments)
 
     def start_job(self, servers, workers, *arguments):
-        """The cluster, its servers and its workers, the chief first."""
+        """The cluster, its servers and its workers, the chief first. Servers do not wait for workers that have not joined when
+        the chief is done, so the chief is started when the others have joined."""
         cluster = Cluster(servers, workers)
-        return (cluster, [self.start_server(cluster, index) for index in range(servers)],
-                [self.start_trainer(cluster, index, *arguments) for index in range(workers)])
+        serving = [self.start_server(cluster, index) for index in range(servers)]
+        others = [self.start_trainer(cluster, index, *arguments) for index in range(1, workers)]
+        for index in range(1, workers):
+            serving[0].wait_for(f"/job:worker/task:{index} has joined")
+        return cluster, serving, [self.start_trainer(cluster, 0, *arguments), *others]
+
+    def at_work(self, servers, workers, *arguments):
+        """A job that has made some steps."""
+        cluster, serving, training = self.start_job(servers, workers, *LONG, *arguments)
+        training[0].wait_for(STEP)
+        return cluster, serving, training
 
     def train_job(self, servers, workers, *arguments):
         """Trains to the end. Returns the results of servers and workers; all must end well."""

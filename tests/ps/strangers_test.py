@@ -7,7 +7,7 @@ import unittest
 from servers import STEP, UNEVALUATED, Cluster, ServersTest
 
 HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-RUN = (*UNEVALUATED, "--steps", "600")
+RUN = (*UNEVALUATED, "--steps", "300")
 
 
 def garbage():
