@@ -13,6 +13,7 @@
 #include "brigade/io/state_json.h"
 #include "brigade/optim/rule_config.h"
 #include "brigade/ps/job_config.h"
+#include "brigade/ps/parameter_service.h"
 #include "brigade/ps/record_parts.h"
 #include "brigade/ps/store_records.h"
 #include "brigade/ps/store_snapshot.h"
@@ -284,6 +285,7 @@ ParameterStore::Pulled ParameterStore::pull(std::span<const std::string> names) 
   for (std::size_t i = 0; i < names.size(); ++i)
     pulled.values.push_back(
         tickets.use([](const Parameter& own, std::uint64_t ticket) { return own.read(ticket); }));
+  check_still_usable();
   return pulled;
 }
 
@@ -299,6 +301,7 @@ std::vector<NamedState> ParameterStore::states(std::span<const std::string> name
         {.name = name, .state = tickets.use([](const Parameter& own, std::uint64_t ticket) {
            return own.state(ticket);
          })});
+  check_still_usable();
   return states;
 }
 
@@ -421,6 +424,7 @@ void ParameterStore::snapshot() {
   for (SavedVariable& variable : variables)
     variable.state =
         tickets.use([](const Parameter& own, std::uint64_t ticket) { return own.state(ticket); });
+  check_still_usable();
   write_snapshot(covered, snapshot_contents(state, variables));
   const concurrency::MutexLock lock(order_);
   log_bytes_ -= covered_bytes;
@@ -443,6 +447,13 @@ void ParameterStore::check_usable() const {
               "then applies it from its log.");
 }
 
+/// After values were read: a change before them may have failed before it reached its variables. It
+/// says so before it gives up its tickets.
+void ParameterStore::check_still_usable() const {
+  const concurrency::MutexLock lock(order_);
+  check_usable();
+}
+
 void ParameterStore::check_created() const {
   check_state(state_.rule != nullptr, kNotCreated);
 }
@@ -456,7 +467,7 @@ Parameter& ParameterStore::parameter(std::string_view name) const {
                   : base::str_cat("The server has no variable ", base::quoted(name), "."));
 }
 
-void ParameterStore::check_gradients(std::span<const checkpoint::NamedTensor> gradients) const {
+void ParameterStore::check_gradients(std::span<const checkpoint::NamedTensor> gradients) const try {
   std::set<std::string_view> names;
   for (const auto& [name, gradient] : gradients) {
     const Parameter& own = parameter(name);
@@ -467,6 +478,8 @@ void ParameterStore::check_gradients(std::span<const checkpoint::NamedTensor> gr
                                  ", which is not trainable."));
     check_like(own, "gradient", name, gradient);
   }
+} catch (const Error& error) {
+  throw PushRefusedError(error.code(), error.what());
 }
 
 void ParameterStore::check_assignable(std::span<const NamedState> variables) const {

@@ -145,6 +145,7 @@ class ParameterStore {
   struct Updates;
 
   void check_usable() const BRIGADE_REQUIRES(order_);
+  void check_still_usable() const BRIGADE_EXCLUDES(order_);
   void check_created() const BRIGADE_REQUIRES(order_);
   Parameter& parameter(std::string_view name) const BRIGADE_REQUIRES(order_);
   void check_gradients(std::span<const checkpoint::NamedTensor> gradients) const

@@ -1,10 +1,14 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
+#include <future>
+#include <new>
 #include <thread>
 
 #include "brigade/base/testing/error_code.h"
@@ -45,6 +49,28 @@ std::unique_ptr<ParameterStore> sync_store(const io::StateTree& job) {
 PushVerdict give(ParameterStore& store, int worker, std::int64_t step) {
   return store.offer({worker, 1, step + 1}, step, 0, sync_gradients(worker, step), soon());
 }
+
+/// While it lives, `before` is called before each allocation of a tensor; it may throw.
+class WatchedAllocations final : public c10::Allocator {
+ public:
+  explicit WatchedAllocations(std::function<void()> before)
+      : before_(std::move(before)), inner_(*c10::GetCPUAllocator()) {
+    c10::SetCPUAllocator(this);
+  }
+  ~WatchedAllocations() override { c10::SetCPUAllocator(&inner_); }
+  c10::DataPtr allocate(std::size_t bytes) override {
+    before_();
+    return inner_.allocate(bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return inner_.raw_deleter(); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    inner_.copy_data(to, from, bytes);
+  }
+
+ private:
+  const std::function<void()> before_;
+  c10::Allocator& inner_;
+};
 
 TEST(ParameterStoreSync, TheBitsOfAStepDoNotDependOnTheOrderOfArrival) {
   const auto expected = sync_store(sync_job(3, 4));
@@ -221,6 +247,43 @@ TEST(ParameterStoreSync, TheStepAfterAnAssignmentIsTheOneAssigned) {
   EXPECT_EQ(store->offer({0, 1, 1}, 50, 0, sync_gradients(0, 0), soon()), PushVerdict::kApply);
   store->apply({50, {{0, 0}}}, soon());
   EXPECT_EQ(store->step(), 51);
+}
+
+/// Memory runs out when a decision is in the log and its gradients are added; others have read the
+/// state with the decision already, and wait for the variable.
+TEST(ParameterStoreSync, NobodyReadsOrSavesADecisionThatWasHalfApplied) {
+  const auto read = [](int kind, ParameterStore& store) {
+    if (kind == 0) store.pull(store.names());
+    if (kind == 1) store.states(store.names());
+    if (kind == 2) store.snapshot();
+  };
+  for (const int kind : {0, 1, 2}) {
+    const auto files = std::make_shared<io::MemoryFileSystem>();
+    const auto store = sync_store(files, sync_job(2, 2));
+    for (const int worker : {0, 1}) give(*store, worker, 0);
+    std::promise<void> is_committed, has_begun;
+    std::atomic<bool> is_reading = false;
+    const auto applying = std::this_thread::get_id();
+    std::future<ErrorCode> reader;
+    {
+      const WatchedAllocations watched([&] {
+        if (std::this_thread::get_id() != applying) {
+          if (!is_reading.exchange(true)) has_begun.set_value();  // it copies "unused"
+          return;
+        }
+        is_committed.set_value();
+        EXPECT_EQ(has_begun.get_future().wait_until(soon()), std::future_status::ready);
+        throw std::bad_alloc();
+      });
+      reader = std::async(std::launch::async, [&] {
+        EXPECT_EQ(is_committed.get_future().wait_until(soon()), std::future_status::ready);
+        return code_of([&] { read(kind, *store); });
+      });
+      EXPECT_THROW(store->apply({0, {{0, 0}, {1, 0}}}, soon()), std::bad_alloc);
+      EXPECT_EQ(reader.get(), ErrorCode::kFailedPrecondition) << kind;
+    }
+    EXPECT_FALSE(files->exists("/server/snapshots")) << "the log has the decision alone";
+  }
 }
 
 /// As servers work: workers' threads offer, one of them decides, others apply the decision again,
