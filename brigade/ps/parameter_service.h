@@ -34,6 +34,14 @@ class ReplacedError : public Error {
       : Error(ErrorCode::kFailedPrecondition, message) {}
 };
 
+/// Thrown for a push that was not applied and never will be, since its gradients do not fit the
+/// variables: its number is free again. After any other error the push may have been applied.
+/// kInvalidArgument or kNotFound.
+class PushRefusedError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// How the workers' updates are ordered.
 enum class UpdateMode {
   kAsync,    ///< each worker's push is applied when it arrives

@@ -267,11 +267,30 @@ void ParameterStore::admit(int worker, std::int64_t incarnation, Time deadline) 
   {
     const concurrency::MutexLock lock(order_);
     StoreState next = state_;
-    next.ledger.admit(worker, incarnation);
-    const bool is_known = incarnation > 0 && incarnation <= state_.ledger.incarnation(worker);
+    next.admit(worker, incarnation);
+    const bool is_known = incarnation > 0 && incarnation <= state_.ledger.incarnation(worker) &&
+                          next.finished == state_.finished;
     number = is_known ? log_->appended() : commit(std::move(next), std::move(bytes));
   }
   log_->wait_committed(number, deadline);
+}
+
+void ParameterStore::finish(int worker, std::int64_t incarnation, Time deadline) {
+  std::string bytes = encode_update(finish_record(worker, incarnation));
+  std::int64_t number = 0;
+  {
+    const concurrency::MutexLock lock(order_);
+    StoreState next = state_;
+    next.finish(worker, incarnation);
+    const bool is_known = next.finished == state_.finished;
+    number = is_known ? log_->appended() : commit(std::move(next), std::move(bytes));
+  }
+  log_->wait_committed(number, deadline);
+}
+
+bool ParameterStore::has_finished(int worker) const {
+  const concurrency::MutexLock lock(order_);
+  return state_.finished.contains(worker);
 }
 
 ParameterStore::Pulled ParameterStore::pull(std::span<const std::string> names) const {

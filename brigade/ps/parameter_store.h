@@ -86,6 +86,11 @@ class ParameterStore {
   /// Fences pushes of the worker's earlier incarnations (see `coordination::PushLedger`).
   void admit(int worker, std::int64_t incarnation, Time deadline);
 
+  /// This incarnation of the worker has finished its training: kept until the worker is admitted
+  /// again. One that was replaced changes nothing.
+  void finish(int worker, std::int64_t incarnation, Time deadline);
+  bool has_finished(int worker) const;
+
   struct Pulled {
     std::vector<Parameter::Reading> values;
     std::int64_t step = 0;  ///< at the same moment

@@ -186,6 +186,14 @@ TEST(RemoteService, ErrorsKeepTheirTypes) {
   EXPECT_THROW(remote->renew(kToken, in_time()), ReplacedError);
   EXPECT_THROW(remote->exchange(kToken, push_of(at::ones({3})), in_time()), ReplacedError);
   EXPECT_THROW(remote->begin_step(kToken, {.wait = seconds(5)}, in_time()), ReplacedError);
+  service.set_failure([] { throw PushRefusedError(ErrorCode::kNotFound, "No such variable."); });
+  try {
+    remote->exchange(kToken, push_of(at::ones({3})), in_time());
+    ADD_FAILURE() << "it succeeded";
+  } catch (const PushRefusedError& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+    EXPECT_STREQ(error.what(), "No such variable.");
+  }
   for (int code = 0; code <= static_cast<int>(ErrorCode::kInternal); ++code) {
     service.set_failure([code] { throw Error(static_cast<ErrorCode>(code), "The reason."); });
     try {

@@ -25,12 +25,6 @@ std::string seconds_text(Clock::duration time) {
   return base::str_cat(static_cast<double>(ms) / 1000, " s");
 }
 
-/// Whether a push that was answered so was not, and never will be, applied.
-bool was_refused(const Error& error) {
-  return error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kNotFound ||
-         error.code() == ErrorCode::kPermissionDenied;
-}
-
 }  // namespace
 
 bool may_call_again(const Error& error) {
@@ -160,9 +154,8 @@ ExchangeReply ServerSession::send(const ExchangeRequest& request) {
         });
     if (request.push) acknowledge(reply);
     return reply;
-  } catch (const Error& error) {
-    if (was_refused(error)) unfinished_.reset();
-    keep_unfinished_push();
+  } catch (const PushRefusedError&) {
+    unfinished_.reset();
     throw;
   } catch (...) {
     keep_unfinished_push();

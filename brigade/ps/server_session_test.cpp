@@ -78,6 +78,28 @@ TEST_F(ServerSessionTest, ARefusedPushUsesUpNoNumber) {
   EXPECT_TRUE(at::equal(push("scale", scale(1)).values.at(0).value, scale(-1)));
 }
 
+TEST_F(ServerSessionTest, APushWhosePullWasRefusedWasAppliedAndIsNotConfusedWithTheNext) {
+  EXPECT_EQ(code_of([&] {
+              session_.exchange({.push = Push{.gradients = {{.name = "scale", .tensor = scale(1)}}},
+                                 .pull = {"nothing"}});
+            }),
+            ErrorCode::kNotFound);
+  const ExchangeReply reply = push("scale", scale(2));
+  EXPECT_EQ(reply.verdict, PushVerdict::kApply);
+  EXPECT_TRUE(at::equal(reply.values.at(0).value, scale(-3)));
+}
+
+TEST_F(ServerSessionTest, AnErrorOfTheConnectionDoesNotFreeTheNumberOfAPush) {
+  server().lose_replies(ServiceCall::kExchange);
+  int calls = 0;
+  server().before_calls([&](ServiceCall call) {
+    if (call == ServiceCall::kExchange && ++calls == 2)
+      throw Error(ErrorCode::kPermissionDenied, "another key");
+  });
+  EXPECT_EQ(code_of([&] { push("scale", scale(1)); }), ErrorCode::kPermissionDenied);
+  EXPECT_TRUE(at::equal(push("scale", scale(2)).values.at(0).value, scale(-3)));
+}
+
 TEST_F(ServerSessionTest, OtherErrorsAreNotRetried) {
   int calls = 0;
   server().before_calls([&](ServiceCall) {
@@ -130,7 +152,7 @@ TEST_F(ServerSessionTest, LeavesAlthoughTheReplyIsLost) {
   server().lose_requests(ServiceCall::kLeave);
   server().lose_replies(ServiceCall::kLeave);
   session_.leave(std::chrono::steady_clock::now() + std::chrono::seconds(30));
-  EXPECT_TRUE(server().core().is_finished());
+  EXPECT_TRUE(server().core().has_chief_finished());
 }
 
 TEST_F(ServerSessionTest, ACancelledCallEnds) {

@@ -53,6 +53,8 @@ class ServedParameters final : public rpc::MessageService {
       throw rpc::MessageError(error.code(), error.what(), std::string(kNotMemberKind));
     } catch (const ReplacedError& error) {
       throw rpc::MessageError(error.code(), error.what(), std::string(kReplacedKind));
+    } catch (const PushRefusedError& error) {
+      throw rpc::MessageError(error.code(), error.what(), std::string(kPushRefusedKind));
     }
   }
 

@@ -34,9 +34,10 @@ enum class ServiceMethod {
   kBeginStep
 };
 
-/// The kinds of `rpc::MessageError` that NotMemberError and ReplacedError are.
+/// The kinds of `rpc::MessageError` that NotMemberError, ReplacedError and PushRefusedError are.
 inline constexpr std::string_view kNotMemberKind = "not-member";
 inline constexpr std::string_view kReplacedKind = "replaced";
+inline constexpr std::string_view kPushRefusedKind = "push-refused";
 /// Throws the error that the server threw.
 [[noreturn]] void throw_typed(const rpc::MessageError& error);
 
