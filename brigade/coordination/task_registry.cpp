@@ -9,9 +9,15 @@
 #include "brigade/base/strings.h"
 
 namespace brigade::coordination {
+namespace {
+
+// How long a task that was lost may join again before the job ends without it.
+constexpr int kTermsOfGrace = 3;
+
+}  // namespace
 
 TaskRegistry::TaskRegistry(std::vector<std::string> tasks, std::chrono::milliseconds term)
-    : tasks_(std::move(tasks)), leases_(term) {
+    : tasks_(std::move(tasks)), term_(term), leases_(term) {
   check_argument(!tasks_.empty(), "A job has no task that trains: it needs one at least.");
   std::set<std::string_view> names;
   for (const std::string& task : tasks_)
@@ -38,7 +44,8 @@ TaskRegistry::Joined TaskRegistry::join(const std::string& task, std::int64_t in
   }
   std::erase_if(tokens_, [&](const auto& each) { return each.second.task == task; });
   tokens_.emplace(token, holder);
-  if (task == tasks_.front()) has_chief_finished_ = false;
+  standings_[task] = {};
+  if (task == tasks_.front()) chief_left_.reset();
   return {.verdict = JoinVerdict::kJoined, .holder = std::move(holder)};
 }
 
@@ -48,16 +55,18 @@ std::optional<Incarnation> TaskRegistry::authenticate(std::string_view token, Ti
   return found->second;
 }
 
-void TaskRegistry::leave(std::string_view token) {
+void TaskRegistry::leave(std::string_view token, Time now) {
   const auto found = tokens_.find(token);
   if (found == tokens_.end()) return;
   leases_.release(found->second);
-  if (found->second.task == tasks_.front()) has_chief_finished_ = true;
+  standings_[found->second.task] = {.has_left = true};
+  if (found->second.task == tasks_.front()) chief_left_ = now;
   tokens_.erase(found);
 }
 
 std::vector<Incarnation> TaskRegistry::expire(Time now) {
   std::vector<Incarnation> lost = leases_.expire(now);
+  for (const Incarnation& each : lost) standings_[each.task].lost = now;
   std::erase_if(tokens_, [&](const auto& each) {
     return std::ranges::find(lost, each.second) != lost.end();
   });
@@ -77,8 +86,30 @@ int TaskRegistry::rank(std::string_view task) const {
   return static_cast<int>(found - tasks_.begin());
 }
 
-bool TaskRegistry::is_finished() const {
-  return has_chief_finished_ && leases_.holders().empty();
+bool TaskRegistry::has_finished(std::string_view task) const {
+  const auto found = standings_.find(task);
+  return found != standings_.end() && found->second.has_left;
+}
+
+bool TaskRegistry::is_expected(std::string_view task, Time now) const {
+  const auto found = standings_.find(task);
+  if (found == standings_.end()) return now < *chief_left_ + term_;
+  const std::optional<Time>& lost = found->second.lost;
+  return lost && now < *lost + kTermsOfGrace * term_;
+}
+
+bool TaskRegistry::is_finished(Time now) const {
+  if (!chief_left_ || !leases_.holders().empty()) return false;
+  if (earliest_end_ && now < *earliest_end_) return false;
+  return std::ranges::none_of(tasks_,
+                              [&](const std::string& task) { return is_expected(task, now); });
+}
+
+void TaskRegistry::restore_finished(std::string_view task, Time now) {
+  const int restored = rank(task);
+  standings_[std::string(task)] = {.has_left = true};
+  earliest_end_ = now + kTermsOfGrace * term_;
+  if (restored == 0) chief_left_ = now;
 }
 
 }  // namespace brigade::coordination

@@ -45,7 +45,7 @@ class TaskRegistry {
   /// Whose token this is, and renews its lease; unset if it is nobody's or the lease has ended.
   std::optional<Incarnation> authenticate(std::string_view token, Time now);
   /// The task has finished; its token is void.
-  void leave(std::string_view token);
+  void leave(std::string_view token, Time now);
   /// The tasks whose leases have ended since the last call, each once. Their tokens are void.
   std::vector<Incarnation> expire(Time now);
   std::optional<Time> next_expiry() const;
@@ -54,18 +54,36 @@ class TaskRegistry {
   std::vector<Incarnation> holders() const { return leases_.holders(); }
   /// The place of a task in `tasks`. Throws kNotFound.
   int rank(std::string_view task) const;
-  /// Whether the chief has left as finished, and nobody holds a lease.
-  bool is_finished() const;
+  /// Whether the task has left as finished, and has not joined again.
+  bool has_finished(std::string_view task) const;
+  /// Whether the job is over: the chief has left as finished, nobody holds a lease, and nobody is
+  /// expected. Expected are, for one term after the chief has left, tasks that have not joined
+  /// here; a task that was lost, for three terms: it may only have been slow, and joins again;
+  /// after `restore_finished`, everybody, for three terms.
+  bool is_finished(Time now) const;
 
   /// As LeaseTable's: the incarnations that were given.
   io::StateTree save() const { return leases_.save(); }
   void restore(const io::StateTree& state) { leases_.restore(state); }
+  /// The task had left as finished before this registry was made, at `now`. Throws kNotFound.
+  void restore_finished(std::string_view task, Time now);
 
  private:
+  /// What became of a task that has joined here, or left before a restart.
+  struct Standing {
+    bool has_left = false;
+    std::optional<Time> lost = std::nullopt;  // when its lease ended
+  };
+
+  bool is_expected(std::string_view task, Time now) const;
+
   std::vector<std::string> tasks_;
+  std::chrono::milliseconds term_;
   LeaseTable leases_;
   std::map<std::string, Incarnation, std::less<>> tokens_;
-  bool has_chief_finished_ = false;
+  std::map<std::string, Standing, std::less<>> standings_;
+  std::optional<Time> chief_left_;    // unset unless it has finished
+  std::optional<Time> earliest_end_;  // after a restart
 };
 
 }  // namespace brigade::coordination

@@ -38,7 +38,7 @@ TEST(TaskRegistry, ASuccessorVoidsTheTokenOfTheLifeBefore) {
   EXPECT_EQ(tasks.join("worker:0", 0, "new", after(10)).holder.number, 2);
   EXPECT_EQ(tasks.authenticate("old", after(20)), std::nullopt);
   EXPECT_EQ(tasks.join("worker:0", 1, "again", after(20)).verdict, JoinVerdict::kReplaced);
-  tasks.leave("old");
+  tasks.leave("old", after(20));
   EXPECT_TRUE(tasks.authenticate("new", after(20)).has_value());
   EXPECT_EQ(tasks.holders(), (std::vector{Incarnation{"worker:0", 2}}));
 }
@@ -70,20 +70,56 @@ TEST(TaskRegistry, AnotherServerAcceptsTheIncarnationThatTheFirstGave) {
 
 TEST(TaskRegistry, TheJobIsOverWhenTheChiefHasFinishedAndNobodyTrains) {
   TaskRegistry tasks = make_registry();
-  EXPECT_FALSE(tasks.is_finished());
+  EXPECT_FALSE(tasks.is_finished(after(0)));
   tasks.join("chief:0", 0, "c", after(0));
   tasks.join("worker:0", 0, "w", after(0));
-  tasks.leave("w");
-  EXPECT_FALSE(tasks.is_finished());
+  tasks.leave("w", after(0));
+  EXPECT_TRUE(tasks.has_finished("worker:0"));
+  EXPECT_FALSE(tasks.is_finished(after(0)));
   tasks.join("worker:1", 0, "v", after(0));
-  tasks.leave("c");
+  tasks.leave("c", after(0));
   EXPECT_EQ(tasks.authenticate("c", after(1)), std::nullopt);
-  EXPECT_FALSE(tasks.is_finished());
-  EXPECT_EQ(tasks.expire(after(100)), (std::vector{Incarnation{"worker:1", 1}}));
-  EXPECT_TRUE(tasks.is_finished()) << "nobody waits for one that was lost";
-  tasks.join("chief:0", 0, "d", after(101));
+  EXPECT_FALSE(tasks.is_finished(after(1)));
+  tasks.leave("v", after(2));
+  EXPECT_TRUE(tasks.is_finished(after(2))) << "all have left";
+  tasks.join("chief:0", 0, "d", after(3));
+  EXPECT_FALSE(tasks.has_finished("chief:0"));
   tasks.expire(after(500));
-  EXPECT_FALSE(tasks.is_finished()) << "a chief that was lost has not finished";
+  EXPECT_FALSE(tasks.is_finished(after(5000))) << "a chief that was lost has not finished";
+}
+
+TEST(TaskRegistry, ATaskThatWasLostMayReturnBeforeTheJobIsOver) {
+  TaskRegistry tasks = make_registry();
+  for (const char* task : {"chief:0", "worker:0", "worker:1"}) tasks.join(task, 0, task, after(0));
+  tasks.leave("chief:0", after(1));
+  tasks.leave("worker:0", after(1));
+  EXPECT_EQ(tasks.expire(after(100)), (std::vector{Incarnation{"worker:1", 1}}));
+  EXPECT_FALSE(tasks.is_finished(after(399))) << "it was only slow";
+  EXPECT_TRUE(tasks.is_finished(after(400))) << "nobody waits for it for ever";
+  tasks.join("worker:1", 1, "again", after(350));
+  EXPECT_FALSE(tasks.is_finished(after(440))) << "it trains";
+  tasks.leave("again", after(441));
+  EXPECT_TRUE(tasks.is_finished(after(441)));
+}
+
+TEST(TaskRegistry, ATaskMayJoinForATermAfterTheChiefHasLeft) {
+  TaskRegistry tasks = make_registry();
+  tasks.join("chief:0", 0, "c", after(0));
+  tasks.leave("c", after(50));
+  EXPECT_FALSE(tasks.is_finished(after(149))) << "the workers have joined other servers alone";
+  EXPECT_TRUE(tasks.is_finished(after(150)));
+}
+
+TEST(TaskRegistry, KnowsAfterARestartWhoHadFinished) {
+  TaskRegistry tasks = make_registry();
+  for (const char* task : {"chief:0", "worker:0", "worker:1"})
+    tasks.restore_finished(task, after(0));
+  EXPECT_FALSE(tasks.is_finished(after(299))) << "the next run of the job may begin";
+  EXPECT_TRUE(tasks.is_finished(after(300)));
+  tasks.join("chief:0", 2, "c", after(10));
+  EXPECT_FALSE(tasks.is_finished(after(300)));
+  EXPECT_TRUE(tasks.has_finished("worker:0"));
+  EXPECT_THROW(tasks.restore_finished("ps:0", after(0)), Error);
 }
 
 TEST(TaskRegistry, RefusesStrangersAndBadCalls) {

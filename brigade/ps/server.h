@@ -36,7 +36,9 @@ struct ServerOptions {
 ///   server.join();
 ///
 /// Unlike TensorFlow's, it ends when the training has: `join` returns once the chief has finished
-/// and no other task trains. TensorFlow: tf.train.Server, tf.distribute.Server.
+/// and no other task trains. A task that was lost may return for three leases before that. A server
+/// that is started in the folder of a job that has finished ends after three leases, unless the
+/// chief joins. TensorFlow: tf.train.Server, tf.distribute.Server.
 ///
 /// Thread-safety: all functions from any thread.
 class Server {

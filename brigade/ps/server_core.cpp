@@ -57,12 +57,12 @@ class ServerCore::Impl {
         snapshots_(store_, options_.snapshot_after_bytes) {
     const concurrency::MutexLock lock(mutex_);
     if (store_.is_created()) job_ = job_from_state(store_.job());
-    restore_incarnations();
+    restore_registry();
   }
 
   Grant join(const JoinRequest& request, Time deadline);
   ServerStatus renew(const std::string& token);
-  void leave(const std::string& token);
+  void leave(const std::string& token, Time deadline);
 
   ServerStatus create(const std::string& token, const CreateRequest& request, Time deadline);
   void assign(const std::string& token, const std::vector<NamedState>& variables, std::int64_t step,
@@ -77,6 +77,7 @@ class ServerCore::Impl {
 
   void tick();
   std::optional<Time> next_expiry() const;
+  bool has_chief_finished() const;
   bool is_finished() const;
   ServerStatus status() const;
   ServerCounters counters() const;
@@ -94,7 +95,7 @@ class ServerCore::Impl {
     Incarnation holder;
   };
 
-  void restore_incarnations() BRIGADE_REQUIRES(mutex_);
+  void restore_registry() BRIGADE_REQUIRES(mutex_);
   void check_open() const BRIGADE_REQUIRES(mutex_);
   Caller authenticate(const std::string& token) BRIGADE_REQUIRES(mutex_);
   Caller caller(const std::string& token) BRIGADE_EXCLUDES(mutex_);
@@ -106,6 +107,7 @@ class ServerCore::Impl {
   TaskRegistry::Joined admit_to_registry(const JoinRequest& request, const std::string& token,
                                          std::vector<Change>& changes) BRIGADE_REQUIRES(mutex_);
   void report(const std::vector<Change>& changes) const;
+  void save_the_end() BRIGADE_EXCLUDES(mutex_);
 
   JobConfig job() const BRIGADE_EXCLUDES(mutex_);
   void check_exchange(const ExchangeRequest& request) const;
@@ -134,6 +136,7 @@ class ServerCore::Impl {
   std::optional<StepGate> gate_ BRIGADE_GUARDED_BY(mutex_);  // unset before the first step
   bool is_confirming_ BRIGADE_GUARDED_BY(mutex_) = false;    // a thread writes gate_'s decision
   bool is_closed_ BRIGADE_GUARDED_BY(mutex_) = false;
+  bool is_end_saved_ BRIGADE_GUARDED_BY(mutex_) = false;  // asked for a snapshot: the job is over
   ServerCounters counters_ BRIGADE_GUARDED_BY(mutex_);
   // kSync: gradients of steps that are not decided, to count those that are dropped.
   std::set<std::pair<std::int64_t, Contribution>> offered_ BRIGADE_GUARDED_BY(mutex_);
@@ -141,13 +144,16 @@ class ServerCore::Impl {
   SnapshotThread snapshots_;  // last: it uses the store
 };
 
-void ServerCore::Impl::restore_incarnations() {
+void ServerCore::Impl::restore_registry() {
   io::StateTree incarnations = io::StateTree::dict();
   for (std::size_t rank = 0; rank < names_.size(); ++rank) {
     const std::int64_t number = store_.incarnation(static_cast<int>(rank));
     if (number > 0) incarnations[names_[rank]] = number;
   }
   registry_.restore(incarnations);
+  for (std::size_t rank = 0; rank < names_.size(); ++rank)
+    if (store_.has_finished(static_cast<int>(rank)))
+      registry_.restore_finished(names_[rank], clock_.now());
 }
 
 void ServerCore::Impl::check_open() const {
@@ -260,18 +266,33 @@ ServerStatus ServerCore::Impl::renew(const std::string& token) {
   return status();
 }
 
-void ServerCore::Impl::leave(const std::string& token) {
+void ServerCore::Impl::leave(const std::string& token, Time deadline) {
+  const Caller from = caller(token);
+  // On the disk first: a server that is restarted after the chief has left still ends.
+  store_.finish(from.rank, from.holder.number, deadline);
   std::vector<Change> changes;
   {
     const concurrency::MutexLock lock(mutex_);
-    const Caller from = authenticate(token);
-    registry_.leave(token);
+    check_held(from);
+    registry_.leave(token, clock_.now());
     if (gate_) gate_->leave(from.rank);
     changed_.notify_all();
     changes.push_back({TaskChange::kFinished, from.holder});
   }
   report(changes);
-  if (is_finished()) snapshots_.request();
+  save_the_end();
+}
+
+/// Asks for a snapshot, once, if the job is over.
+void ServerCore::Impl::save_the_end() {
+  {
+    const concurrency::MutexLock lock(mutex_);
+    const bool is_over = registry_.is_finished(clock_.now());
+    if (is_over == is_end_saved_) return;
+    is_end_saved_ = is_over;
+    if (!is_over) return;
+  }
+  snapshots_.request();
 }
 
 ServerStatus ServerCore::Impl::create(const std::string& token, const CreateRequest& request,
@@ -489,7 +510,7 @@ void ServerCore::Impl::tick() {
     changed_.notify_all();  // waits end by clock_, too
   }
   report(changes);
-  if (!changes.empty() && is_finished()) snapshots_.request();
+  save_the_end();
 }
 
 std::optional<ServerCore::Time> ServerCore::Impl::next_expiry() const {
@@ -497,9 +518,14 @@ std::optional<ServerCore::Time> ServerCore::Impl::next_expiry() const {
   return registry_.next_expiry();
 }
 
+bool ServerCore::Impl::has_chief_finished() const {
+  const concurrency::MutexLock lock(mutex_);
+  return registry_.has_finished(names_.front());
+}
+
 bool ServerCore::Impl::is_finished() const {
   const concurrency::MutexLock lock(mutex_);
-  return registry_.is_finished();
+  return registry_.is_finished(clock_.now());
 }
 
 ServerStatus ServerCore::Impl::status() const {
@@ -537,8 +563,8 @@ Grant ServerCore::join(const JoinRequest& request, Time deadline) {
 ServerStatus ServerCore::renew(const std::string& token, Time) {
   return impl_->renew(token);
 }
-void ServerCore::leave(const std::string& token, Time) {
-  impl_->leave(token);
+void ServerCore::leave(const std::string& token, Time deadline) {
+  impl_->leave(token, deadline);
 }
 ServerStatus ServerCore::create(const std::string& token, const CreateRequest& request,
                                 Time deadline) {
@@ -572,6 +598,9 @@ void ServerCore::tick() {
 }
 std::optional<ServerCore::Time> ServerCore::next_expiry() const {
   return impl_->next_expiry();
+}
+bool ServerCore::has_chief_finished() const {
+  return impl_->has_chief_finished();
 }
 bool ServerCore::is_finished() const {
   return impl_->is_finished();

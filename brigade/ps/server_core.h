@@ -84,7 +84,10 @@ class ServerCore final : public ParameterService {
   /// Ends leases that have run out. Call it when `next_expiry` has come, and at least every second.
   void tick();
   std::optional<Time> next_expiry() const;
-  /// Whether the job is over: the chief has left as finished, and nobody holds a lease.
+  /// Whether the chief has left as finished, and has not joined again; after a restart, too.
+  bool has_chief_finished() const;
+  /// Whether the job is over: the chief has left as finished, nobody holds a lease, and nobody is
+  /// expected (`coordination::TaskRegistry::is_finished`).
   bool is_finished() const;
   ServerStatus status() const;
   ServerCounters counters() const;

@@ -359,12 +359,38 @@ TEST(ServerCore, IsFinishedWhenTheChiefIsAndNobodyTrains) {
   worker.join(0);
   chief.leave();
   job.advance(kLease);
-  EXPECT_TRUE(job.core().is_finished()) << "the worker was lost";
+  EXPECT_FALSE(job.core().is_finished()) << "the worker was lost, and may return";
+  job.advance(3 * kLease);
+  EXPECT_TRUE(job.core().is_finished());
 
   TwoTasks other;
   Member lost = ready_chief(other);
   other.advance(kLease);
   EXPECT_FALSE(other.core().is_finished()) << "a chief that was lost has a successor";
+}
+
+TEST(ServerCore, AServerThatIsRestartedAfterTheChiefHasFinishedEnds) {
+  TwoTasks job;
+  Member chief = ready_chief(job);
+  Member worker(job.servers[0], kSecond);
+  chief.leave();
+  job.servers[0].restart();
+  EXPECT_TRUE(job.core().has_chief_finished());
+  EXPECT_FALSE(job.core().is_finished());
+  worker.join_again();
+  job.advance(kLease / 2);
+  worker.leave();
+  job.advance(2 * kLease);
+  EXPECT_FALSE(job.core().is_finished()) << "the job may begin again in this folder";
+  job.advance(kLease);
+  EXPECT_TRUE(job.core().is_finished());
+
+  job.servers[0].restart();
+  chief.join_again();
+  job.servers[0].restart();
+  EXPECT_FALSE(job.core().has_chief_finished()) << "it trains again";
+  job.advance(10 * kLease);
+  EXPECT_FALSE(job.core().is_finished());
 }
 
 TEST(ServerCore, RefusesCallsOnceItIsClosed) {

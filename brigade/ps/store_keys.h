@@ -14,6 +14,7 @@ inline constexpr std::string_view kAssign = "assign";
 inline constexpr std::string_view kReady = "ready";
 inline constexpr std::string_view kLearningRate = "learning_rate";
 inline constexpr std::string_view kAdmit = "admit";
+inline constexpr std::string_view kFinish = "finish";
 inline constexpr std::string_view kPush = "push";
 inline constexpr std::string_view kOffer = "offer";
 inline constexpr std::string_view kDecision = "decision";
@@ -35,6 +36,7 @@ inline constexpr std::string_view kNumber = "number";
 inline constexpr std::string_view kStep = "step";
 inline constexpr std::string_view kIndex = "index";
 inline constexpr std::string_view kLedger = "ledger";
+inline constexpr std::string_view kFinished = "finished";
 inline constexpr std::string_view kOffers = "offers";
 
 }  // namespace brigade::ps::keys

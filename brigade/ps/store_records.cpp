@@ -79,6 +79,12 @@ UpdateRecord admit_record(int worker, std::int64_t incarnation) {
   return record;
 }
 
+UpdateRecord finish_record(int worker, std::int64_t incarnation) {
+  UpdateRecord record = admit_record(worker, incarnation);
+  record.header[keys::kKind] = keys::kFinish;
+  return record;
+}
+
 UpdateRecord ready_record() {
   return record_of_kind(keys::kReady);
 }
@@ -132,8 +138,9 @@ void LogReplay::apply(const UpdateRecord& record) {
   } else if (kind == keys::kLearningRate) {
     state_.learning_rate = header.as_double(keys::kLearningRate);
   } else if (kind == keys::kAdmit) {
-    state_.ledger.admit(small_number_in(header, keys::kWorker),
-                        header.as_int64(keys::kIncarnation));
+    state_.admit(small_number_in(header, keys::kWorker), header.as_int64(keys::kIncarnation));
+  } else if (kind == keys::kFinish) {
+    state_.finish(small_number_in(header, keys::kWorker), header.as_int64(keys::kIncarnation));
   } else {
     throw Error(ErrorCode::kUnimplemented,
                 base::str_cat("The server's log has a record of kind ", base::quoted(kind),

@@ -25,6 +25,7 @@ UpdateRecord offer_record(const coordination::PushId& id, std::int64_t step, int
 UpdateRecord decision_record(const coordination::StepDecision& decision);
 UpdateRecord learning_rate_record(double rate);
 UpdateRecord admit_record(int worker, std::int64_t incarnation);
+UpdateRecord finish_record(int worker, std::int64_t incarnation);
 UpdateRecord ready_record();
 /// `step` only with the last record of an assignment.
 UpdateRecord assign_record(std::span<const NamedState> variables, std::optional<std::int64_t> step);

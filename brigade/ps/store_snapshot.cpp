@@ -114,6 +114,13 @@ checkpoint::Contents snapshot_contents(const StoreState& state,
   contents.state[keys::kReady] = state.is_ready;
   contents.state[keys::kStep] = state.step;
   contents.state[keys::kLedger] = state.ledger.save();
+  io::StateTree& finished = contents.state[keys::kFinished] = io::StateTree::list();
+  for (const auto& [worker, incarnation] : state.finished) {
+    io::StateTree each;
+    each[keys::kWorker] = worker;
+    each[keys::kIncarnation] = incarnation;
+    finished.push_back(std::move(each));
+  }
   if (state.last_decision) contents.state[keys::kDecision] = state.last_decision->save();
   io::StateTree& saved = contents.state[keys::kVariables] = io::StateTree::dict();
   for (const SavedVariable& each : variables) {
@@ -139,6 +146,10 @@ LoadedSnapshot load_snapshot(const checkpoint::Checkpoint& snapshot) {
   if (saved.has(keys::kJob)) state.job = saved.at(keys::kJob);
   if (saved.has(keys::kReady)) state.is_ready = saved.as_bool(keys::kReady);
   if (saved.has(keys::kStep)) state.step = saved.as_int64(keys::kStep);
+  if (saved.has(keys::kFinished))
+    for (const io::StateTree& each : saved.as_list(keys::kFinished))
+      state.finished[static_cast<int>(each.as_int64(keys::kWorker))] =
+          each.as_int64(keys::kIncarnation);
   if (saved.has(keys::kDecision))
     state.last_decision = coordination::StepDecision::restore(saved.at(keys::kDecision));
   state.offers = load_offers(saved, tensors);

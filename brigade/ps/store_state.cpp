@@ -4,6 +4,15 @@
 
 namespace brigade::ps {
 
+void StoreState::admit(int worker, std::int64_t incarnation) {
+  ledger.admit(worker, incarnation);
+  if (incarnation == ledger.incarnation(worker)) finished.erase(worker);
+}
+
+void StoreState::finish(int worker, std::int64_t incarnation) {
+  if (incarnation == ledger.incarnation(worker)) finished[worker] = incarnation;
+}
+
 void StoreState::count_push(const coordination::PushId& id) {
   ledger.record(id);
   ++step;

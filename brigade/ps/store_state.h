@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 
 #include "brigade/coordination/push_ledger.h"
@@ -22,10 +23,14 @@ struct StoreState {
   bool is_ready = false;
   std::int64_t step = 0;
   coordination::PushLedger ledger;
+  std::map<int, std::int64_t> finished;  ///< the incarnations of workers that have finished
   std::optional<coordination::StepDecision> last_decision;
   GradientOffers offers;
 
-  /// Each of these is a change of the log; they throw as PushLedger::record.
+  /// Each of these is a change of the log; they throw as PushLedger.
+  void admit(int worker, std::int64_t incarnation);
+  /// An incarnation that was replaced changes nothing.
+  void finish(int worker, std::int64_t incarnation);
   void count_push(const coordination::PushId& id);
   /// Counts it, and drops it if its step was decided.
   void keep_offer(const coordination::PushId& id, GradientOffers::Offer offer);

@@ -90,8 +90,10 @@ inline void expect_same_state(const ParameterStore& actual, const ParameterStore
   ASSERT_EQ(actual.learning_rate(), expected.learning_rate());
   ASSERT_EQ(actual.job(), expected.job());
   ASSERT_EQ(actual.last_decision(), expected.last_decision());
-  for (int worker = 0; worker < 4; ++worker)
+  for (int worker = 0; worker < 4; ++worker) {
     ASSERT_EQ(actual.incarnation(worker), expected.incarnation(worker)) << worker;
+    ASSERT_EQ(actual.has_finished(worker), expected.has_finished(worker)) << worker;
+  }
 }
 
 }  // namespace brigade::ps::testing
