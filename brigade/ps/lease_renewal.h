@@ -8,12 +8,12 @@
 
 namespace brigade::ps {
 
-/// Renews leases on its own thread, also while their holder computes, until it is destroyed.
+/// Renews a lease on its own thread, also while its holder computes, until it is destroyed.
 ///
 /// Thread-safety: one thread.
 class LeaseRenewal {
  public:
-  /// Renews all leases once, and returns the time until it is called again.
+  /// Renews the lease once, and returns the time until it is called again.
   using Renew = std::function<std::chrono::milliseconds()>;
 
   /// Calls `renew` for the first time after `first`. It must not throw. It ends with `cancel`, too.

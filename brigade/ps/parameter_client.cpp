@@ -26,8 +26,8 @@ using Clock = std::chrono::steady_clock;
 using Time = ParameterService::Time;
 using std::chrono::milliseconds;
 
-// One thread renews all leases: a server that does not answer must not cost the others theirs.
-constexpr milliseconds kRenewals{300};
+// Long transfers hold up a renewal that shares their connection.
+constexpr milliseconds kRenewalTime{2000};
 constexpr milliseconds kFirstReadyPoll{5};
 constexpr milliseconds kLongestReadyPoll{500};
 // How long one call of begin_step waits: short, so that a restart of the server costs little.
@@ -67,7 +67,7 @@ class ParameterClient::Impl {
  public:
   Impl(const cluster::Task& task, std::vector<std::unique_ptr<ParameterService>> services,
        const ParameterClientOptions& options);
-  ~Impl() { lease_renewal_.reset(); }
+  ~Impl() { end_renewals(); }
   void leave();
 
   int num_servers() const { return static_cast<int>(sessions_.size()); }
@@ -108,8 +108,10 @@ class ParameterClient::Impl {
 
  private:
   // Memberships.
-  milliseconds renew_leases();
-  milliseconds renewal_interval() const;
+  void start_renewals();
+  void end_renewals();
+  milliseconds renew_lease(int server);
+  milliseconds renewal_interval(int server) const;
   void note_replaced(const std::exception_ptr& error);
   void throw_if_replaced() const;
   std::string server_name(int server) const { return session(server).name(); }
@@ -149,7 +151,9 @@ class ParameterClient::Impl {
   std::vector<TensorForm> forms_;     // of the variables; empty until they are known
   std::int64_t step_ = 0;
 
-  std::unique_ptr<LeaseRenewal> lease_renewal_;
+  const concurrency::LinkedToken renewals_end_;
+  // [server]: a server that does not answer must not cost the others their leases.
+  std::vector<std::unique_ptr<LeaseRenewal>> lease_renewals_;
   // Last: the services must exist while it may run.
   concurrency::CancelRegistration close_on_stop_;
 };
@@ -157,7 +161,10 @@ class ParameterClient::Impl {
 ParameterClient::Impl::Impl(const cluster::Task& task,
                             std::vector<std::unique_ptr<ParameterService>> services,
                             const ParameterClientOptions& options)
-    : options_(options), stop_(options.cancel), threads_(static_cast<int>(services.size())) {
+    : options_(options),
+      stop_(options.cancel),
+      threads_(static_cast<int>(services.size())),
+      renewals_end_(stop_.token()) {
   for (std::size_t i = 0; i < services.size(); ++i)
     sessions_.push_back(std::make_unique<ServerSession>(
         std::move(services[i]), ServerSessionOptions{.task = task,
@@ -170,34 +177,40 @@ ParameterClient::Impl::Impl(const cluster::Task& task,
   });
   incarnation_ = session(0).join(0);
   // Before the other joins: they wait for servers that start later.
-  lease_renewal_ = std::make_unique<LeaseRenewal>(
-      renewal_interval(), [this] { return renew_leases(); }, stop_.token());
+  start_renewals();
   for_each_server([this](int server) {
     if (server > 0) session(server).join(incarnation_);
   });
 }
 
-milliseconds ParameterClient::Impl::renewal_interval() const {
-  milliseconds shortest = session(0).lease();
-  for (const auto& each : sessions_)
-    if (each->lease().count() > 0) shortest = std::min(shortest, each->lease());
-  return std::max(shortest / 4, milliseconds(1));
+void ParameterClient::Impl::start_renewals() {
+  for (int server = 0; server < num_servers(); ++server)
+    lease_renewals_.push_back(std::make_unique<LeaseRenewal>(
+        renewal_interval(server), [this, server] { return renew_lease(server); },
+        renewals_end_.token()));
 }
 
-milliseconds ParameterClient::Impl::renew_leases() {
-  const milliseconds interval = renewal_interval();
-  const milliseconds each_at_most =
-      std::max(std::min(kRenewals, interval) / num_servers(), milliseconds(1));
-  for (const auto& each : sessions_) {
-    try {
-      each->renew(Clock::now() + each_at_most);
-    } catch (const ReplacedError&) {
-      note_replaced(std::current_exception());
-    } catch (const std::exception&) {
-      // The next call to this server has the same error, and throws it.
-    }
+void ParameterClient::Impl::end_renewals() {
+  renewals_end_.cancel();  // all, before the first is waited for
+  lease_renewals_.clear();
+}
+
+/// That of the first server until the task has joined this one.
+milliseconds ParameterClient::Impl::renewal_interval(int server) const {
+  const milliseconds own = session(server).lease();
+  const milliseconds lease = own.count() > 0 ? own : session(0).lease();
+  return std::max(lease / 4, milliseconds(1));
+}
+
+milliseconds ParameterClient::Impl::renew_lease(int server) {
+  try {
+    session(server).renew(Clock::now() + kRenewalTime);
+  } catch (const ReplacedError&) {
+    note_replaced(std::current_exception());
+  } catch (const std::exception&) {
+    // The next call to this server has the same error, and throws it.
   }
-  return interval;
+  return renewal_interval(server);
 }
 
 void ParameterClient::Impl::note_replaced(const std::exception_ptr& error) {
@@ -228,7 +241,7 @@ void ParameterClient::Impl::for_each_server(const Work& work) {
 
 void ParameterClient::Impl::leave() {
   const Time end = Clock::now() + std::chrono::seconds(1);
-  lease_renewal_.reset();  // else it would join again
+  end_renewals();  // else they would join again
   threads_.run([&](int server) { session(server).leave(end); });
 }
 

@@ -41,8 +41,9 @@ struct ParameterClientOptions {
 /// says for whom. A server that returns without its variables is kDataLoss. Of the errors of
 /// several servers the first, by index, is thrown, after the calls to all have ended.
 ///
-/// Thread-safety: one thread at a time. Owns a thread that renews the leases, and one for each
-/// server but the first that makes its calls; those of the first are made by the caller's.
+/// Thread-safety: one thread at a time. Owns a thread for each server that renews its lease, and
+/// one for each server but the first that makes its calls; those of the first are made by the
+/// caller's.
 class ParameterClient {
  public:
   /// [server]: a connection to each server of the job, in the order of their indices. Joins all,

@@ -226,6 +226,21 @@ TEST(ParameterClient, RenewsItsLeasesWhileItsProgramComputes) {
   EXPECT_TRUE(wait_for(joins[1], joins_before + 1)) << "the server does not know it any longer";
 }
 
+TEST(ParameterClient, AServerThatDoesNotAnswerCostsNoOtherLeases) {
+  LocalServers servers = make_servers(2, std::chrono::milliseconds(400));
+  std::promise<void> release;
+  const auto released = release.get_future().share();
+  std::atomic<int> renewals{0};
+  const Client chief = make_client(servers, kChief);
+  servers[0].before_calls([released](ServiceCall) { released.wait_for(2 * kLong); });
+  servers[1].before_calls([&](ServiceCall call) {
+    if (call == ServiceCall::kRenew && ++renewals == 5) release.set_value();
+  });
+  EXPECT_EQ(released.wait_for(kLong), std::future_status::ready) << "one held up the other";
+  servers[1].before_calls({});
+  servers[0].before_calls({});
+}
+
 TEST(ParameterClient, ACancelTokenEndsWaits) {
   LocalServers servers = make_servers(2);
   const concurrency::CancelToken cancel;
@@ -607,7 +622,7 @@ TEST(ParameterClient, LeavingEndsTheServersAndAFailureDoesNot) {
     for (int server = 0; server < 2; ++server) servers[server].lose_replies(ServiceCall::kLeave);
   }
   for (int server = 0; server < 2; ++server)
-    EXPECT_TRUE(servers[server].core().is_finished()) << server;
+    EXPECT_TRUE(servers[server].core().has_chief_finished()) << server;
 
   LocalServers others = make_servers(2);
   try {
@@ -618,7 +633,7 @@ TEST(ParameterClient, LeavingEndsTheServersAndAFailureDoesNot) {
   const concurrency::CancelToken cancel;
   abandon(make_worker(others, kWorker0, kAsyncJob, {.cancel = cancel}), cancel);
   for (int server = 0; server < 2; ++server)
-    EXPECT_FALSE(others[server].core().is_finished()) << server;
+    EXPECT_FALSE(others[server].core().has_chief_finished()) << server;
 }
 
 TEST(ParameterClient, AFailureThatIsOverDoesNotKeepServersFromEnding) {
@@ -631,7 +646,7 @@ TEST(ParameterClient, AFailureThatIsOverDoesNotKeepServersFromEnding) {
     expect_all(chief->push(small_gradients(2)), -3, 2);
   }
   for (int server = 0; server < 2; ++server)
-    EXPECT_TRUE(servers[server].core().is_finished()) << server;
+    EXPECT_TRUE(servers[server].core().has_chief_finished()) << server;
 }
 
 }  // namespace

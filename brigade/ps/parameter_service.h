@@ -34,6 +34,14 @@ class ReplacedError : public Error {
       : Error(ErrorCode::kFailedPrecondition, message) {}
 };
 
+/// Thrown by a server that has too much in progress at the moment: the same call succeeds later.
+/// Code kResourceExhausted.
+class ServerBusyError : public Error {
+ public:
+  explicit ServerBusyError(const std::string& message)
+      : Error(ErrorCode::kResourceExhausted, message) {}
+};
+
 /// Thrown for a push that was not applied and never will be, since its gradients do not fit the
 /// variables: its number is free again. After any other error the push may have been applied.
 /// kInvalidArgument or kNotFound.

@@ -14,6 +14,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/concurrency/mutex.h"
+#include "brigade/rpc/message_service.h"
 
 namespace brigade::ps {
 namespace {
@@ -186,6 +187,10 @@ TEST(RemoteService, ErrorsKeepTheirTypes) {
   EXPECT_THROW(remote->renew(kToken, in_time()), ReplacedError);
   EXPECT_THROW(remote->exchange(kToken, push_of(at::ones({3})), in_time()), ReplacedError);
   EXPECT_THROW(remote->begin_step(kToken, {.wait = seconds(5)}, in_time()), ReplacedError);
+  service.set_failure([] {
+    throw rpc::MessageError(ErrorCode::kResourceExhausted, "Later.", std::string(rpc::kBusyKind));
+  });
+  EXPECT_THROW(remote->renew(kToken, in_time()), ServerBusyError);
   service.set_failure([] { throw PushRefusedError(ErrorCode::kNotFound, "No such variable."); });
   try {
     remote->exchange(kToken, push_of(at::ones({3})), in_time());

@@ -28,7 +28,8 @@ std::string seconds_text(Clock::duration time) {
 }  // namespace
 
 bool may_call_again(const Error& error) {
-  return error.code() == ErrorCode::kUnavailable || error.code() == ErrorCode::kDeadlineExceeded;
+  return error.code() == ErrorCode::kUnavailable || error.code() == ErrorCode::kDeadlineExceeded ||
+         dynamic_cast<const ServerBusyError*>(&error) != nullptr;
 }
 
 ServerSession::ServerSession(std::unique_ptr<ParameterService> service,

@@ -17,7 +17,8 @@
 
 namespace brigade::ps {
 
-/// Whether a call that failed so is made again: the server was not reached, or its answer was not.
+/// Whether a call that failed so is made again: the server was not reached, its answer was not, or
+/// it was busy.
 bool may_call_again(const Error& error);
 
 struct ServerSessionOptions {
@@ -73,8 +74,8 @@ class ServerSession {
   /// (the server did not come back in time) is kept, and the next exchange completes it first. In
   /// kSync mode a push for a token that the server has gradients for is left out.
   ///
-  /// Throws kDataLoss if the server has lost earlier pushes. After PushRefusedError the push was not
-  /// applied, and its number is used again; after any other error it is kept.
+  /// Throws kDataLoss if the server has lost earlier pushes. After PushRefusedError the push was
+  /// not applied, and its number is used again; after any other error it is kept.
   ExchangeReply exchange(ExchangeRequest request);
 
   /// From now on the server has variables: if it returns without, that is kDataLoss.

@@ -100,6 +100,15 @@ TEST_F(ServerSessionTest, AnErrorOfTheConnectionDoesNotFreeTheNumberOfAPush) {
   EXPECT_TRUE(at::equal(push("scale", scale(2)).values.at(0).value, scale(-3)));
 }
 
+TEST_F(ServerSessionTest, ABusyServerIsAskedAgain) {
+  int calls = 0;
+  server().before_calls([&](ServiceCall) {
+    if (++calls <= 3) throw ServerBusyError("too many calls in progress");
+  });
+  EXPECT_EQ(push("scale", scale(1)).verdict, PushVerdict::kApply);
+  EXPECT_EQ(calls, 4);
+}
+
 TEST_F(ServerSessionTest, OtherErrorsAreNotRetried) {
   int calls = 0;
   server().before_calls([&](ServiceCall) {

@@ -184,6 +184,7 @@ StateTree described(const Push& push) {
 void throw_typed(const rpc::MessageError& error) {
   if (error.kind() == kNotMemberKind) throw NotMemberError(error.what());
   if (error.kind() == kReplacedKind) throw ReplacedError(error.what());
+  if (error.kind() == rpc::kBusyKind) throw ServerBusyError(error.what());
   if (error.kind() == kPushRefusedKind) throw PushRefusedError(error.code(), error.what());
   throw Error(error);
 }

@@ -22,6 +22,7 @@ constexpr std::chrono::seconds kLongestCall = std::chrono::hours(1);
 CallEnvironment::CallEnvironment(MessageService& of, const MessageListenerOptions& options)
     : service(of),
       max_message_bytes(options.max_message_bytes),
+      max_buffered_bytes(options.max_buffered_bytes),
       message_bytes(options.max_buffered_bytes),
       calls(kSpareCalls + kCallsOfACaller * options.callers),
       waits(kWaitsOfACaller * options.callers),
@@ -36,11 +37,26 @@ void CallEnvironment::check_open() const {
 Budget::Part CallEnvironment::admit_call() {
   check_open();
   auto place = calls.take(1);
-  if (!place) {
-    throw Error(ErrorCode::kResourceExhausted,
-                "The server has too many calls in progress: try again later.");
-  }
+  if (!place) throw_busy("The server has too many calls in progress: try again later.");
   return std::move(*place);
+}
+
+Budget::Part CallEnvironment::reserve_message(std::size_t bytes) {
+  if (bytes > max_buffered_bytes) {
+    throw Error(ErrorCode::kResourceExhausted,
+                base::str_cat("A message has ", bytes, " bytes, and all messages of the server ",
+                              "together have ", max_buffered_bytes, " at most: raise its limit, ",
+                              "max_buffered_bytes."));
+  }
+  auto part = message_bytes.take(bytes);
+  if (!part)
+    throw_busy(base::str_cat("The server has no room for a message of ", bytes,
+                             " bytes beside those that are in progress (max_buffered_bytes)."));
+  return std::move(*part);
+}
+
+void throw_busy(const std::string& message) {
+  throw MessageError(ErrorCode::kResourceExhausted, message, std::string(kBusyKind));
 }
 
 concurrency::ThreadPool& CallEnvironment::threads_of(int method) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <string>
 
 #include "brigade/base/error.h"
 #include "brigade/concurrency/thread_pool.h"
@@ -21,15 +22,19 @@ struct CallEnvironment {
 
   /// Throws kUnavailable once the listener ends.
   void check_open() const;
-  /// A place among the calls in progress. Throws kResourceExhausted if there are too many, and as
-  /// `check_open`.
+  /// A place among the calls in progress. Throws kResourceExhausted, of kind kBusyKind, if there
+  /// are too many, and as `check_open`.
   Budget::Part admit_call();
+  /// Room for a message. Throws kResourceExhausted: of kind kBusyKind if it takes too much beside
+  /// the others.
+  Budget::Part reserve_message(std::size_t bytes);
 
   /// The threads that make calls of a method. Throws as `MessageService::threads_of`.
   concurrency::ThreadPool& threads_of(int method);
 
   MessageService& service;
   const std::size_t max_message_bytes;
+  const std::size_t max_buffered_bytes;
   Budget message_bytes;  // of all messages, in both directions
   Budget calls;
   Budget waits;  // the calls that wait for other callers
@@ -38,6 +43,9 @@ struct CallEnvironment {
   concurrency::ThreadPool workers;
   concurrency::ThreadPool waiters;
 };
+
+/// Throws the error of kind kBusyKind.
+[[noreturn]] void throw_busy(const std::string& message);
 
 /// When the caller of a call gives up.
 MessageService::Time deadline_of(const grpc::CallbackServerContext& context);

@@ -7,6 +7,12 @@
 #include "brigade/rpc/message_errors.h"
 
 namespace brigade::rpc {
+namespace {
+
+// A caller that sends or takes frames is there: its lease is renewed this often.
+constexpr std::chrono::seconds kAdmitAgain{1};
+
+}  // namespace
 
 LargeCall::LargeCall(CallEnvironment& environment, grpc::CallbackServerContext& context)
     : environment_(environment), context_(context), deadline_(deadline_of(context)) {}
@@ -62,6 +68,7 @@ void LargeCall::take_frame() {
   check_argument(incoming_.has_bytes(), "After its header a message has nothing but bytes.");
   request_->append(incoming_.bytes());
   enter(Phase::kReceiving);
+  admit_again();
   if (!request_->is_complete()) return read_next();
   enter(Phase::kWorking);
   environment_.threads_of(method_).submit([self = shared_from_this()] { self->answer(); });
@@ -82,11 +89,22 @@ void LargeCall::admit() {
     environment_.check_open();
     environment_.threads_of(method_);  // refuses a method that does not exist
     environment_.service.admit(token_, deadline_);
-    request_bytes_ = reserve(request_->announced());
+    request_bytes_ = environment_.reserve_message(request_->announced());
   });
   if (!status.ok()) return finish(status);
+  admitted_ = std::chrono::steady_clock::now();
   enter(Phase::kReceiving);
   read_next();
+}
+
+void LargeCall::admit_again() {
+  const Time now = std::chrono::steady_clock::now();
+  if (now - admitted_ < kAdmitAgain) return;
+  admitted_ = now;
+  environment_.quick.submit([self = shared_from_this()] {
+    // A caller that may no longer call learns it from its call.
+    status_after([&] { self->environment_.service.admit(self->token_, self->deadline_); });
+  });
 }
 
 void LargeCall::answer() {
@@ -112,22 +130,13 @@ void LargeCall::make_reply() {
                                environment_.max_message_bytes,
                                " of a message (max_message_bytes): ask for less."));
   request_bytes_.reset();
-  reply_bytes_ = reserve(reply_.size());
-}
-
-Budget::Part LargeCall::reserve(std::size_t bytes) {
-  auto part = environment_.message_bytes.take(bytes);
-  if (!part) {
-    throw Error(ErrorCode::kResourceExhausted,
-                base::str_cat("The server has no room for a message of ", bytes,
-                              " bytes beside those that are in progress (max_buffered_bytes)."));
-  }
-  return std::move(*part);
+  reply_bytes_ = environment_.reserve_message(reply_.size());
 }
 
 void LargeCall::OnWriteDone(bool ok) {
   if (!ok) return finish(to_status(Error(ErrorCode::kCancelled, "The caller is gone.")));
   if (sent_ == reply_.size()) return finish(grpc::Status::OK);
+  admit_again();
   const std::string_view piece = frame_at(reply_, sent_);
   outgoing_.set_bytes(std::string(piece));
   sent_ += piece.size();

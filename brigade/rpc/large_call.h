@@ -52,11 +52,11 @@ class LargeCall final : public grpc::ServerBidiReactor<proto::Frame, proto::Fram
   void take_frame();
   void begin_message();
   void admit();
+  void admit_again();
   void answer();
   void make_reply();
   void write_next();
   void read_next();
-  Budget::Part reserve(std::size_t bytes);
 
   void enter(Phase phase) BRIGADE_EXCLUDES(mutex_);
   /// Calls `start`, which starts an operation of gRPC, unless the call has ended.
@@ -77,6 +77,7 @@ class LargeCall final : public grpc::ServerBidiReactor<proto::Frame, proto::Fram
   proto::Frame incoming_;
   int method_ = 0;
   std::string token_;
+  Time admitted_;
   std::optional<MessageBuffer> request_;
   std::string reply_;
   std::size_t sent_ = 0;

@@ -83,6 +83,7 @@ class GrpcMessageClient final : public MessageClient {
     proto::SmallAnswer answer;
     const grpc::Status status = stub->Small(&context, request, &answer);
     if (!status.ok()) fail(used, status, deadline);
+    connection_.note_answer();
     return std::move(*answer.mutable_message());
   }
 
@@ -105,6 +106,7 @@ class GrpcMessageClient final : public MessageClient {
     }
     const grpc::Status status = stream->Finish();
     if (!status.ok()) fail(used, status, deadline);
+    connection_.note_answer();
     if (!answer)
       throw Error(ErrorCode::kInternal, "A server's answer ended before it was complete.");
     return std::move(*answer);

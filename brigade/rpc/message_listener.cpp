@@ -95,8 +95,7 @@ class GrpcMessages final : public proto::Messages::CallbackService {
     Places places{.call = environment_.admit_call(), .wait = std::nullopt};
     if (environment_.service.threads_of(method) != CallThreads::kWaiting) return places;
     places.wait = environment_.waits.take(1);
-    if (!places.wait)
-      throw Error(ErrorCode::kResourceExhausted, "The server has too many calls that wait.");
+    if (!places.wait) throw_busy("The server has too many calls that wait.");
     return places;
   }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "brigade/base/error.h"
 #include "brigade/cluster/cluster_key.h"
@@ -24,6 +25,10 @@ class MessageError : public Error {
  private:
   std::string kind_;
 };
+
+/// The kind of a MessageError, kResourceExhausted, of a listener that has too much in progress at
+/// the moment: the same call succeeds later.
+inline constexpr std::string_view kBusyKind = "busy";
 
 /// Which threads make a call.
 enum class CallThreads {
@@ -51,7 +56,8 @@ class MessageService {
   virtual ~MessageService() = default;
   /// Throws kInvalidArgument for a method that it does not have. Must not block.
   virtual CallThreads threads_of(int method) const = 0;
-  /// Called before a large message is received. Throws if the caller may not send one. May take a
+  /// Called before a large message is received, and about every second while parts of it, or of its
+  /// answer, arrive. Throws if the caller may not send one; only the first call counts. May take a
   /// lock, and nothing longer.
   virtual void admit(const std::string& token, Time deadline) = 0;
   /// Returns the answer. What it throws is thrown to the caller: an Error with its code, a

@@ -58,9 +58,14 @@ std::shared_ptr<grpc::Channel> ServerConnection::channel(Time deadline) {
 
 void ServerConnection::fail(const std::shared_ptr<grpc::Channel>& used, const grpc::Status& status,
                             Time deadline) {
-  if (is_ours(status)) throw_error(status);
+  if (is_ours(status)) {
+    note_answer();
+    throw_error(status);
+  }
   const bool was_connected = used->GetState(false) == GRPC_CHANNEL_READY;
-  drop(used);
+  const bool is_slow =
+      status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && was_connected && may_be_slow();
+  if (!is_slow) drop(used);
   switch (status.error_code()) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       throw Error(ErrorCode::kDeadlineExceeded,
@@ -82,9 +87,24 @@ void ServerConnection::fail(const std::shared_ptr<grpc::Channel>& used, const gr
                                                      " failed (", status.error_message(), ")."));
 }
 
+void ServerConnection::note_answer() {
+  const concurrency::MutexLock lock(mutex_);
+  unanswered_ = 0;
+}
+
+/// Whether a connection without an answer in time may still be a good one: a large message fills
+/// it. One whose other machine is gone looks the same, so not without end.
+bool ServerConnection::may_be_slow() {
+  constexpr int kUnanswered = 3;
+  const concurrency::MutexLock lock(mutex_);
+  return ++unanswered_ < kUnanswered;
+}
+
 void ServerConnection::drop(const std::shared_ptr<grpc::Channel>& used) {
   const concurrency::MutexLock lock(mutex_);
-  if (channel_ == used) channel_.reset();
+  if (channel_ != used) return;
+  channel_.reset();
+  unanswered_ = 0;
 }
 
 bool ServerConnection::has_another_key(Time deadline) const {

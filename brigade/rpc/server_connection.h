@@ -34,20 +34,26 @@ class ServerConnection {
 
   /// Throws the error of a call over `used` whose status is not OK: what the server threw, or
   /// kUnavailable, kDeadlineExceeded or kPermissionDenied (another key), naming the address. A
-  /// connection that failed is not used again.
+  /// connection that failed, or on which several calls in succession had no answer in time, is not
+  /// used again.
   [[noreturn]] void fail(const std::shared_ptr<grpc::Channel>& used, const grpc::Status& status,
                          Time deadline) BRIGADE_EXCLUDES(mutex_);
+
+  /// A call has succeeded.
+  void note_answer() BRIGADE_EXCLUDES(mutex_);
 
   const cluster::Address& address() const { return address_; }
 
  private:
   void drop(const std::shared_ptr<grpc::Channel>& used) BRIGADE_EXCLUDES(mutex_);
+  bool may_be_slow() BRIGADE_EXCLUDES(mutex_);
   bool has_another_key(Time deadline) const;
 
   const cluster::Address address_;
   const std::optional<cluster::ClusterKey> key_;
   concurrency::Mutex mutex_;
   std::shared_ptr<grpc::Channel> channel_ BRIGADE_GUARDED_BY(mutex_);
+  int unanswered_ BRIGADE_GUARDED_BY(mutex_) = 0;  // calls in succession
 };
 
 }  // namespace brigade::rpc
