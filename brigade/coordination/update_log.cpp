@@ -244,6 +244,11 @@ std::int64_t UpdateLog::appended() const {
   return queue_.appended();
 }
 
+bool UpdateLog::has_failed() const {
+  const concurrency::MutexLock lock(mutex_);
+  return queue_.has_failed();
+}
+
 std::int64_t UpdateLog::committed() const {
   const concurrency::MutexLock lock(mutex_);
   return queue_.committed();

@@ -66,6 +66,9 @@ class UpdateLog {
   /// others.
   void wait_committed(std::int64_t number, Time deadline) BRIGADE_EXCLUDES(mutex_);
 
+  /// Whether a sync has failed: the log takes no more records.
+  bool has_failed() const BRIGADE_EXCLUDES(mutex_);
+
   /// Removes the files whose records are all numbered up to `number`: those that a snapshot has.
   /// The file that is being written stays.
   void remove_up_to(std::int64_t number) BRIGADE_EXCLUDES(mutex_);

@@ -100,6 +100,12 @@ ParameterStore::ParameterStore(std::shared_ptr<io::FileSystem> files, ParameterS
 
 ParameterStore::~ParameterStore() = default;
 
+bool ParameterStore::has_failed() const {
+  if (log_->has_failed()) return true;
+  const concurrency::MutexLock lock(order_);
+  return has_failed_;
+}
+
 bool ParameterStore::is_created() const {
   const concurrency::MutexLock lock(order_);
   return state_.rule != nullptr;

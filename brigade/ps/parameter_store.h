@@ -54,6 +54,10 @@ class ParameterStore {
   ParameterStore(const ParameterStore&) = delete;
   ParameterStore& operator=(const ParameterStore&) = delete;
 
+  /// Whether the disk has failed, or an update in the middle: the store takes no more changes until
+  /// it is opened again.
+  bool has_failed() const;
+
   /// Whether `create` was called: before that there is nothing to pull.
   bool is_created() const;
   /// Creates all variables (there may be none) and the rule that updates them. The same call

@@ -67,10 +67,13 @@ class Server::Impl {
     ticker_.join();
     const ServerCounters counters = core_.counters();
     base::log_info(base::str_cat("Parameter server ", name_,
-                                 core_.is_finished() ? " has finished" : " ends", ": ",
-                                 counters.pushes, " pushes, ", counters.duplicates, " repeated, ",
-                                 counters.stale, " stale gradients, ", counters.pulls, " pulls, ",
-                                 counters.refused_calls, " refused calls."));
+                                 core_.is_finished() ? " has finished"
+                                 : core_.failure()   ? " has failed"
+                                                     : " ends",
+                                 ": ", counters.pushes, " pushes, ", counters.duplicates,
+                                 " repeated, ", counters.stale, " stale gradients, ",
+                                 counters.pulls, " pulls, ", counters.refused_calls,
+                                 " refused calls."));
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -81,6 +84,10 @@ class Server::Impl {
   void join() {
     const concurrency::MutexLock lock(mutex_);
     while (!is_ended_) changed_.wait(mutex_);
+    if (const auto failure = core_.failure())
+      throw Error(ErrorCode::kDataLoss,
+                  base::str_cat("Parameter server ", name_,
+                                " cannot go on; start it again in the same folder: ", *failure));
   }
 
   void shutdown() {
@@ -151,7 +158,7 @@ class Server::Impl {
   void watch() {
     for (;;) {
       core_.tick();
-      if (core_.is_finished()) end();
+      if (core_.is_finished() || core_.failure()) end();
       const auto next = next_tick();
       const concurrency::MutexLock lock(mutex_);
       while (!is_ended_ && !is_awake_ && clock_.now() < next) changed_.wait_until(mutex_, next);

@@ -55,7 +55,8 @@ class Server {
   /// "grpc://host:port", for messages: sessions run in the workers' own processes.
   std::string target() const;
   /// Returns when the training has ended, or `shutdown` is called, or `ServerOptions::cancel` is
-  /// cancelled.
+  /// cancelled. Throws kDataLoss if the disk has failed, or memory ran out in the middle of an
+  /// update: a server that is started again in the same folder has all that was acknowledged.
   void join();
   void shutdown();
 

@@ -1,6 +1,7 @@
 #include "brigade/ps/server_core.h"
 
 #include <algorithm>
+#include <exception>
 #include <set>
 #include <utility>
 
@@ -60,6 +61,17 @@ class ServerCore::Impl {
     restore_registry();
   }
 
+  /// Serves a call. One during which the store fails, and all after it, throw kUnavailable.
+  template <class Function>
+  auto serve(const Function& call) BRIGADE_EXCLUDES(mutex_) {
+    try {
+      return call();
+    } catch (const std::exception& error) {
+      throw_if_failed(error);
+      throw;
+    }
+  }
+
   Grant join(const JoinRequest& request, Time deadline);
   ServerStatus renew(const std::string& token);
   void leave(const std::string& token, Time deadline);
@@ -79,6 +91,7 @@ class ServerCore::Impl {
   std::optional<Time> next_expiry() const;
   bool has_chief_finished() const;
   bool is_finished() const;
+  std::optional<std::string> failure() const;
   ServerStatus status() const;
   ServerCounters counters() const;
   void close();
@@ -96,6 +109,7 @@ class ServerCore::Impl {
   };
 
   void restore_registry() BRIGADE_REQUIRES(mutex_);
+  void throw_if_failed(const std::exception& error) BRIGADE_EXCLUDES(mutex_);
   void check_open() const BRIGADE_REQUIRES(mutex_);
   Caller authenticate(const std::string& token) BRIGADE_REQUIRES(mutex_);
   Caller caller(const std::string& token) BRIGADE_EXCLUDES(mutex_);
@@ -136,6 +150,7 @@ class ServerCore::Impl {
   std::optional<StepGate> gate_ BRIGADE_GUARDED_BY(mutex_);  // unset before the first step
   bool is_confirming_ BRIGADE_GUARDED_BY(mutex_) = false;    // a thread writes gate_'s decision
   bool is_closed_ BRIGADE_GUARDED_BY(mutex_) = false;
+  std::optional<std::string> failure_ BRIGADE_GUARDED_BY(mutex_);
   bool is_end_saved_ BRIGADE_GUARDED_BY(mutex_) = false;  // asked for a snapshot: the job is over
   ServerCounters counters_ BRIGADE_GUARDED_BY(mutex_);
   // kSync: gradients of steps that are not decided, to count those that are dropped.
@@ -156,7 +171,19 @@ void ServerCore::Impl::restore_registry() {
       registry_.restore_finished(names_[rank], clock_.now());
 }
 
+void ServerCore::Impl::throw_if_failed(const std::exception& error) {
+  if (!store_.has_failed()) return;
+  const concurrency::MutexLock lock(mutex_);
+  if (!failure_) failure_ = base::without_stack_trace(error.what());
+  changed_.notify_all();
+  check_open();
+}
+
 void ServerCore::Impl::check_open() const {
+  if (failure_)
+    throw Error(
+        ErrorCode::kUnavailable,
+        base::str_cat("The parameter server cannot go on until it is started again: ", *failure_));
   if (is_closed_) throw Error(ErrorCode::kUnavailable, "The parameter server is ending.");
 }
 
@@ -528,6 +555,11 @@ bool ServerCore::Impl::is_finished() const {
   return registry_.is_finished(clock_.now());
 }
 
+std::optional<std::string> ServerCore::Impl::failure() const {
+  const concurrency::MutexLock lock(mutex_);
+  return failure_;
+}
+
 ServerStatus ServerCore::Impl::status() const {
   ServerStatus status = {.is_created = store_.is_created(),
                          .is_ready = store_.is_ready(),
@@ -558,39 +590,39 @@ ServerCore::ServerCore(std::shared_ptr<io::FileSystem> files, ServerCoreOptions 
 ServerCore::~ServerCore() = default;
 
 Grant ServerCore::join(const JoinRequest& request, Time deadline) {
-  return impl_->join(request, deadline);
+  return impl_->serve([&] { return impl_->join(request, deadline); });
 }
 ServerStatus ServerCore::renew(const std::string& token, Time) {
-  return impl_->renew(token);
+  return impl_->serve([&] { return impl_->renew(token); });
 }
 void ServerCore::leave(const std::string& token, Time deadline) {
-  impl_->leave(token, deadline);
+  impl_->serve([&] { return impl_->leave(token, deadline); });
 }
 ServerStatus ServerCore::create(const std::string& token, const CreateRequest& request,
                                 Time deadline) {
-  return impl_->create(token, request, deadline);
+  return impl_->serve([&] { return impl_->create(token, request, deadline); });
 }
 void ServerCore::assign(const std::string& token, const std::vector<NamedState>& variables,
                         std::int64_t step, Time deadline) {
-  impl_->assign(token, variables, step, deadline);
+  impl_->serve([&] { return impl_->assign(token, variables, step, deadline); });
 }
 void ServerCore::set_ready(const std::string& token, Time deadline) {
-  impl_->set_ready(token, deadline);
+  impl_->serve([&] { return impl_->set_ready(token, deadline); });
 }
 void ServerCore::set_learning_rate(const std::string& token, double rate, Time deadline) {
-  impl_->set_learning_rate(token, rate, deadline);
+  impl_->serve([&] { return impl_->set_learning_rate(token, rate, deadline); });
 }
 ExchangeReply ServerCore::exchange(const std::string& token, const ExchangeRequest& request,
                                    Time deadline) {
-  return impl_->exchange(token, request, deadline);
+  return impl_->serve([&] { return impl_->exchange(token, request, deadline); });
 }
 std::vector<NamedState> ServerCore::states(const std::string& token,
                                            const std::vector<std::string>& names, Time) {
-  return impl_->states(token, names);
+  return impl_->serve([&] { return impl_->states(token, names); });
 }
 BeginStepReply ServerCore::begin_step(const std::string& token, const BeginStepRequest& request,
                                       Time deadline) {
-  return impl_->begin_step(token, request, deadline);
+  return impl_->serve([&] { return impl_->begin_step(token, request, deadline); });
 }
 
 void ServerCore::tick() {
@@ -604,6 +636,9 @@ bool ServerCore::has_chief_finished() const {
 }
 bool ServerCore::is_finished() const {
   return impl_->is_finished();
+}
+std::optional<std::string> ServerCore::failure() const {
+  return impl_->failure();
 }
 ServerStatus ServerCore::status() const {
   return impl_->status();

@@ -89,6 +89,10 @@ class ServerCore final : public ParameterService {
   /// Whether the job is over: the chief has left as finished, nobody holds a lease, and nobody is
   /// expected (`coordination::TaskRegistry::is_finished`).
   bool is_finished() const;
+  /// Why the server cannot go on: its disk has failed, or memory ran out in the middle of an
+  /// update. Unset while it works. All calls then throw kUnavailable, since a server that is
+  /// started again in its folder is whole.
+  std::optional<std::string> failure() const;
   ServerStatus status() const;
   ServerCounters counters() const;
   /// Wakes all blocked calls, which then throw kUnavailable; so do later ones.

@@ -393,6 +393,26 @@ TEST(ServerCore, AServerThatIsRestartedAfterTheChiefHasFinishedEnds) {
   EXPECT_FALSE(job.core().is_finished());
 }
 
+TEST(ServerCore, AServerWhoseDiskHasFailedIsUnavailableUntilItIsStartedAgain) {
+  const auto files =
+      std::make_shared<io::FaultyFileSystem>(std::make_shared<io::MemoryFileSystem>());
+  LocalServers servers({.servers = 1, .tasks = {kFirst, kSecond}, .files = files});
+  Member chief(servers[0], kFirst);
+  chief.create({});
+  chief.set_ready();
+  chief.push(1, 1);
+  EXPECT_FALSE(servers[0].core().failure());
+  files->inject({});
+  EXPECT_EQ(code_of([&] { chief.push(2, 1); }), ErrorCode::kUnavailable);
+  EXPECT_TRUE(servers[0].core().failure());
+  EXPECT_EQ(code_of([&] { chief.push(2, 1); }), ErrorCode::kUnavailable);
+  EXPECT_EQ(code_of([&] { Member(servers[0], kSecond); }), ErrorCode::kUnavailable);
+  servers[0].restart();
+  chief.join_again();
+  chief.push(2, 1);
+  EXPECT_EQ(chief.pull(), -2) << "once, whether its record was written or not";
+}
+
 TEST(ServerCore, RefusesCallsOnceItIsClosed) {
   TwoTasks job;
   Member chief = ready_chief(job);

@@ -3,7 +3,9 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -183,6 +185,42 @@ TEST_F(ServerTest, ContinuesInItsFolder) {
   EXPECT_EQ(again.pull(), -5);
   server_->shutdown();
   EXPECT_TRUE(has_ended());
+}
+
+/// While it lives, files of this process do not grow.
+class FullDisk {
+ public:
+  FullDisk() : handler_(::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit none{.rlim_cur = 1, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &none);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+TEST_F(ServerTest, EndsWithAnErrorWhenItsDiskIsFull) {
+  start_server(with_folder());
+  Member chief = chief_of_ready_server();
+  chief.push(1, 1);
+  {
+    const FullDisk full;
+    EXPECT_EQ(code_of([&] { chief.push(2, 1); }), ErrorCode::kUnavailable);
+  }
+  ASSERT_TRUE(has_ended());
+  EXPECT_EQ(code_of([&] { joined_.get(); }), ErrorCode::kDataLoss);
+  start_server(with_folder());
+  Member again = member(kTrainingChief, chief.incarnation());
+  again.push(2, 1);
+  EXPECT_EQ(again.pull(), -2);
 }
 
 TEST_F(ServerTest, EndsWhenItIsCancelled) {
