@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -28,6 +29,9 @@ using std::chrono::milliseconds;
 
 // Long transfers hold up a renewal that shares their connection.
 constexpr milliseconds kRenewalTime{2000};
+// A worker that is not heard loses its lease; a chief that is not heard keeps the servers waiting.
+constexpr milliseconds kLeaveTime{1000};
+constexpr milliseconds kChiefLeaveTime{15'000};
 constexpr milliseconds kFirstReadyPoll{5};
 constexpr milliseconds kLongestReadyPoll{500};
 // How long one call of begin_step waits: short, so that a restart of the server costs little.
@@ -81,7 +85,14 @@ class ParameterClient::Impl {
     const CallClock::Call in_call(options_.calls.get());
     throw_if_replaced();
     try {
-      return call();
+      if constexpr (std::is_void_v<std::invoke_result_t<const Call&>>) {
+        call();
+        has_failed_ = false;  // the program is over it
+      } else {
+        auto result = call();
+        has_failed_ = false;
+        return result;
+      }
     } catch (const ReplacedError&) {
       has_failed_ = true;
       note_replaced(std::current_exception());
@@ -140,7 +151,8 @@ class ParameterClient::Impl {
   std::vector<std::unique_ptr<ServerSession>> sessions_;
   ServerThreads threads_;
   std::int64_t incarnation_ = 0;
-  bool has_failed_ = false;
+  bool has_failed_ = false;  // the latest call
+  bool is_chief_ = false;    // it has created the variables
 
   mutable concurrency::Mutex mutex_;
   std::exception_ptr replaced_ BRIGADE_GUARDED_BY(mutex_);
@@ -240,7 +252,7 @@ void ParameterClient::Impl::for_each_server(const Work& work) {
 }
 
 void ParameterClient::Impl::leave() {
-  const Time end = Clock::now() + std::chrono::seconds(1);
+  const Time end = Clock::now() + (is_chief_ ? kChiefLeaveTime : kLeaveTime);
   end_renewals();  // else they would join again
   threads_.run([&](int server) { session(server).leave(end); });
 }
@@ -322,6 +334,7 @@ bool ParameterClient::Impl::create(std::span<const Creation> variables,
   forms_.assign(placed.size(), {});
   for (const Creation& each : variables) forms_[*placed.find(each.name)] = form_of(each.value);
   use(std::move(placed), job);
+  is_chief_ = true;
   if (is_in_progress) set_ready();  // an earlier chief may have reached only some servers
   return is_in_progress;
 }
@@ -452,7 +465,6 @@ ParameterClient::Values ParameterClient::Impl::push(std::span<const at::Tensor> 
   Values values =
       exchange(pushes_of(gradients), has_values ? Pulled::kAllValues : Pulled::kNothing);
   steps_->finish();
-  has_failed_ = false;  // the worker is over it
   return values;
 }
 

@@ -50,9 +50,10 @@ class ParameterClient {
   /// `servers[0]` first, whose incarnation counts.
   ParameterClient(cluster::Task task, std::vector<std::unique_ptr<ParameterService>> servers,
                   ParameterClientOptions options = {});
-  /// Leaves the servers, as finished, unless an exception is in flight or a call has failed and no
-  /// later push has succeeded; then the leases run out. Takes a second at most, plus a call in
-  /// progress that the services cannot end.
+  /// Leaves the servers, as finished, unless an exception is in flight or the latest call has
+  /// failed; then the leases run out. If a server does not answer, the chief, for which the servers
+  /// wait, tries for 15 seconds, and another worker for one; a renewal in progress takes up to two,
+  /// and a call that the services cannot end its own time.
   ~ParameterClient();
   ParameterClient(const ParameterClient&) = delete;
   ParameterClient& operator=(const ParameterClient&) = delete;

@@ -107,6 +107,11 @@ class FakeService final : public ParameterService {
     const concurrency::MutexLock lock(mutex_);
     failure_ = std::move(failure);
   }
+  /// Of this call alone.
+  void set_failure_of(const std::string& name, std::function<void()> failure) {
+    const concurrency::MutexLock lock(mutex_);
+    failures_[name] = std::move(failure);
+  }
   int count(const std::string& name) {
     const concurrency::MutexLock lock(mutex_);
     return counts_[name];
@@ -121,7 +126,8 @@ class FakeService final : public ParameterService {
     {
       const concurrency::MutexLock lock(mutex_);
       ++counts_[name];
-      failure = failure_;
+      const auto found = failures_.find(name);
+      failure = found == failures_.end() ? failure_ : found->second;
     }
     if (failure) failure();
   }
@@ -130,6 +136,7 @@ class FakeService final : public ParameterService {
   concurrency::Condition changed_;
   bool may_begin_ BRIGADE_GUARDED_BY(mutex_) = false;
   std::function<void()> failure_ BRIGADE_GUARDED_BY(mutex_);
+  std::map<std::string, std::function<void()>> failures_ BRIGADE_GUARDED_BY(mutex_);
   std::map<std::string, int> counts_ BRIGADE_GUARDED_BY(mutex_);
 };
 
@@ -245,6 +252,31 @@ TEST(RemoteService, AWaitingStepHoldsUpNothingAndIsReplacedByTheNext) {
   EXPECT_EQ(remote->renew(kToken, in_time()).step, 5);
   service.allow();
   EXPECT_TRUE(second.get());
+}
+
+TEST(RemoteService, NeitherJoinsNorWorkHoldUpRenewalsAndLeaves) {
+  FakeService service;
+  std::promise<void> release;
+  const auto released = release.get_future().share();
+  std::atomic<int> blocked{0};
+  service.set_failure_of("join", [&, released] {
+    ++blocked;
+    released.wait();
+  });
+  const auto listener = listen(service, {.tasks = 4, .threads = 4});
+  const auto remote = connect(listener->address(), std::nullopt);
+  std::vector<std::future<Grant>> joins;
+  for (int i = 0; i < 4; ++i)
+    joins.push_back(std::async(std::launch::async, [&] {
+      return remote->join({{"worker", 1}, 2}, in_time(seconds(60)));
+    }));
+  const auto until = in_time();
+  while (blocked < 4 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  EXPECT_EQ(blocked, 4);
+  EXPECT_NO_THROW(remote->renew(kToken, in_time(seconds(5))));
+  EXPECT_NO_THROW(remote->leave(kToken, in_time(seconds(5))));
+  release.set_value();
+  for (auto& each : joins) EXPECT_EQ(each.get().incarnation, 3);
 }
 
 TEST(RemoteService, ManyThreadsCallAtTheSameTime) {

@@ -17,8 +17,8 @@ class ServedParameters final : public rpc::MessageService {
 
   rpc::CallThreads threads_of(int method) const override {
     switch (method_of(method)) {
-      case ServiceMethod::kJoin:
       case ServiceMethod::kRenew:
+      case ServiceMethod::kLeave:
         return rpc::CallThreads::kQuick;
       case ServiceMethod::kBeginStep:
         return rpc::CallThreads::kWaiting;
