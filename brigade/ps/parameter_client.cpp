@@ -32,6 +32,8 @@ constexpr milliseconds kRenewalTime{2000};
 // A worker that is not heard loses its lease; a chief that is not heard keeps the servers waiting.
 constexpr milliseconds kLeaveTime{1000};
 constexpr milliseconds kChiefLeaveTime{15'000};
+// Slots of a variable with most rules, for the time that a call may take.
+constexpr std::uint64_t kCommonSlots = 2;
 constexpr milliseconds kFirstReadyPoll{5};
 constexpr milliseconds kLongestReadyPoll{500};
 // How long one call of begin_step waits: short, so that a restart of the server costs little.
@@ -47,6 +49,20 @@ struct TensorForm {
 
 TensorForm form_of(const at::Tensor& tensor) {
   return {.sizes = tensor.sizes().vec(), .dtype = tensor.scalar_type()};
+}
+
+std::uint64_t bytes_of(const TensorForm& form) {
+  return static_cast<std::uint64_t>(c10::multiply_integers(form.sizes)) *
+         c10::elementSize(form.dtype);
+}
+
+std::uint64_t bytes_of(const std::vector<NamedState>& variables) {
+  std::uint64_t bytes = 0;
+  for (const NamedState& each : variables) {
+    bytes += each.state.value.nbytes();
+    for (const at::Tensor& slot : each.state.slots) bytes += slot.nbytes();
+  }
+  return bytes;
 }
 
 std::string text_of(const TensorForm& form) {
@@ -142,6 +158,7 @@ class ParameterClient::Impl {
   // Training.
   enum class Pulled { kNothing, kAllValues };
   Values exchange(std::vector<std::optional<Push>> pushes, Pulled pulled);
+  std::uint64_t value_bytes(int server) const;
   void check_count(int server, std::size_t expected, std::size_t got) const;
   void check_gradients(std::span<const at::Tensor> gradients) const;
   std::vector<std::optional<Push>> pushes_of(std::span<const at::Tensor> gradients) const;
@@ -326,9 +343,11 @@ bool ParameterClient::Impl::create(std::span<const Creation> variables,
     const CreateRequest request{.variables = std::move(parts[static_cast<std::size_t>(server)]),
                                 .rule = rule.config(),
                                 .job = job};
-    session(server).call([&](ParameterService& service, const std::string& token, Time deadline) {
-      return service.create(token, request, deadline);
-    });
+    std::uint64_t bytes = 0;
+    for (const Creation& each : request.variables) bytes += each.value.nbytes();
+    session(server).call([&](ParameterService& service, const std::string& token,
+                             Time deadline) { return service.create(token, request, deadline); },
+                         bytes);
     session(server).expect_variables();
   });
   forms_.assign(placed.size(), {});
@@ -376,9 +395,10 @@ void ParameterClient::Impl::assign(std::span<const NamedState> variables, std::i
   check_configured();
   const std::vector<std::vector<NamedState>> parts = variables_.divide(variables);
   for_each_server([&](int server) {
-    session(server).tell([&](ParameterService& service, const std::string& token, Time deadline) {
-      service.assign(token, parts[static_cast<std::size_t>(server)], step, deadline);
-    });
+    const std::vector<NamedState>& part = parts[static_cast<std::size_t>(server)];
+    session(server).tell([&](ParameterService& service, const std::string& token,
+                             Time deadline) { service.assign(token, part, step, deadline); },
+                         bytes_of(part));
   });
   step_ = step;
 }
@@ -410,7 +430,8 @@ std::vector<NamedState> ParameterClient::Impl::states() {
     if (names.empty()) return;
     std::vector<NamedState> part =
         session(server).call([&](ParameterService& service, const std::string& token,
-                                 Time deadline) { return service.states(token, names, deadline); });
+                                 Time deadline) { return service.states(token, names, deadline); },
+                             (1 + kCommonSlots) * value_bytes(server));
     check_count(server, names.size(), part.size());
     for (std::size_t i = 0; i < part.size(); ++i)
       states[variables_.of_server(server)[i]] = std::move(part[i]);
@@ -430,7 +451,8 @@ ParameterClient::Values ParameterClient::Impl::exchange(std::vector<std::optiona
     if (pulled == Pulled::kAllValues) request.pull = variables_.names_of_server(server);
     if (server > 0 && !request.push && request.pull.empty()) return;
     const std::size_t expected = request.pull.size();
-    ExchangeReply reply = session(server).exchange(std::move(request));
+    const std::uint64_t reply_bytes = expected > 0 ? value_bytes(server) : 0;
+    ExchangeReply reply = session(server).exchange(std::move(request), reply_bytes);
     check_count(server, expected, reply.values.size());
     for (std::size_t i = 0; i < expected; ++i)
       values.values[variables_.of_server(server)[i]] = std::move(reply.values[i]);
@@ -438,6 +460,14 @@ ParameterClient::Values ParameterClient::Impl::exchange(std::vector<std::optiona
   });
   step_ = values.step;
   return values;
+}
+
+/// Of the server's variables; 0 until they are known.
+std::uint64_t ParameterClient::Impl::value_bytes(int server) const {
+  std::uint64_t bytes = 0;
+  if (forms_.empty()) return bytes;
+  for (const std::size_t i : variables_.of_server(server)) bytes += bytes_of(forms_[i]);
+  return bytes;
 }
 
 void ParameterClient::Impl::check_count(int server, std::size_t expected, std::size_t got) const {

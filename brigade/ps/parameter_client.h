@@ -24,7 +24,8 @@ struct ParameterClientOptions {
   /// A server that cannot be reached for this long is an error; until then it is waited for, and
   /// calls are made again: its successor has every update that was acknowledged.
   std::chrono::milliseconds server_timeout = std::chrono::minutes(5);
-  /// A call that is not answered for this long is made again.
+  /// A call that is not answered for this long, beside a second for each megabyte that it
+  /// transfers, is made again, with twice the time.
   std::chrono::milliseconds attempt_timeout = std::chrono::seconds(30);
   /// Ends all waits.
   concurrency::CancelToken cancel = {};

@@ -9,6 +9,7 @@ namespace brigade::ps {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
 
 // A thread that joins holds up the other one, which renews leases.
 constexpr std::chrono::seconds kJoinTimeout{5};
@@ -26,6 +27,11 @@ std::string seconds_text(Clock::duration time) {
 }
 
 }  // namespace
+
+std::chrono::milliseconds transfer_time(std::uint64_t bytes) {
+  constexpr std::uint64_t kBytesPerMillisecond = 1000;
+  return milliseconds(static_cast<std::int64_t>(bytes / kBytesPerMillisecond));
+}
 
 bool may_call_again(const Error& error) {
   return error.code() == ErrorCode::kUnavailable || error.code() == ErrorCode::kDeadlineExceeded ||
@@ -62,13 +68,15 @@ void ServerSession::expect_variables() {
   expects_variables_ = true;
 }
 
-void ServerSession::repeat(const Attempt& attempt, Time end) {
+void ServerSession::repeat(const Attempt& attempt, Time end, std::uint64_t bytes) {
   const Time begin = Clock::now();
+  end += transfer_time(bytes);
+  milliseconds allowed = options_.attempt_timeout + transfer_time(bytes);
   std::chrono::milliseconds pause{0};
   bool is_waiting = false;
   while (true) {
     options_.cancel.throw_if_cancelled(base::str_cat("a call of ", name()));
-    const Time deadline = std::min(end, Clock::now() + options_.attempt_timeout);
+    const Time deadline = std::min(end, Clock::now() + allowed);
     std::string token, reason;
     try {
       token = member_token(deadline);
@@ -81,6 +89,8 @@ void ServerSession::repeat(const Attempt& attempt, Time end) {
     } catch (const Error& error) {
       if (!may_call_again(error)) throw;
       reason = error.what();
+      // Its messages may be larger than is known, or the network slower.
+      if (Clock::now() >= deadline) allowed *= 2;
     }
     if (options_.cancel.is_cancelled()) continue;
     if (pause.count() > 0 && !is_waiting) {
@@ -136,23 +146,27 @@ void ServerSession::check_has_variables(const std::string& token, Time deadline)
                             "checkpoint."));
 }
 
-ExchangeReply ServerSession::exchange(ExchangeRequest request) {
-  if (unfinished_) send({.push = unfinished_, .decision = request.decision, .pull = {}});
+ExchangeReply ServerSession::exchange(ExchangeRequest request, std::uint64_t reply_bytes) {
+  if (unfinished_) send({.push = unfinished_, .decision = request.decision, .pull = {}}, 0);
   if (request.push && request.push->token && request.push->token == last_token_)
     request.push.reset();
   if (request.push) {
     request.push->number = next_push_;
     unfinished_ = request.push;
   }
-  return send(request);
+  return send(request, reply_bytes);
 }
 
-ExchangeReply ServerSession::send(const ExchangeRequest& request) {
+ExchangeReply ServerSession::send(const ExchangeRequest& request, std::uint64_t reply_bytes) {
+  std::uint64_t bytes = reply_bytes;
+  if (request.push)
+    for (const checkpoint::NamedTensor& each : request.push->gradients)
+      bytes += each.tensor.nbytes();
   try {
     ExchangeReply reply =
-        call([&](ParameterService& service, const std::string& token, Time deadline) {
-          return service.exchange(token, request, deadline);
-        });
+        call([&](ParameterService& service, const std::string& token,
+                 Time deadline) { return service.exchange(token, request, deadline); },
+             bytes);
     if (request.push) acknowledge(reply);
     return reply;
   } catch (const PushRefusedError&) {

@@ -17,6 +17,9 @@
 
 namespace brigade::ps {
 
+/// The time in which a network has to transfer `bytes`, beside what a call takes without them.
+std::chrono::milliseconds transfer_time(std::uint64_t bytes);
+
 /// Whether a call that failed so is made again: the server was not reached, its answer was not, or
 /// it was busy.
 bool may_call_again(const Error& error);
@@ -26,7 +29,8 @@ struct ServerSessionOptions {
   int server = 0;      ///< the server's index
   /// A call fails when the server could not be reached for this long.
   std::chrono::milliseconds server_timeout = std::chrono::minutes(5);
-  /// A call that takes longer is made again.
+  /// A call that takes longer, beside a second for each megabyte of its messages, is made again,
+  /// with twice the time.
   std::chrono::milliseconds attempt_timeout = std::chrono::seconds(30);
   /// Ends the pauses between attempts.
   concurrency::CancelToken cancel = {};
@@ -54,20 +58,21 @@ class ServerSession {
 
   /// Calls `make(service, token, deadline)` until it is answered, and returns what it returns.
   /// Joins first if it is no member. Throws what it throws, but kUnavailable, naming the server and
-  /// the last reason, if the server did not answer within the timeout; kCancelled.
+  /// the last reason, if the server did not answer within the timeout; kCancelled. `bytes`: of the
+  /// request and of the reply, as far as they are known.
   template <class Make>
-  auto call(const Make& make) {
+  auto call(const Make& make, std::uint64_t bytes = 0) {
     using Reply = std::invoke_result_t<Make, ParameterService&, const std::string&, Time>;
     std::optional<Reply> reply;
     repeat([&](ParameterService& service, const std::string& token,
                Time deadline) { reply.emplace(make(service, token, deadline)); },
-           std::chrono::steady_clock::now() + options_.server_timeout);
+           std::chrono::steady_clock::now() + options_.server_timeout, bytes);
     return std::move(*reply);
   }
   /// The same for calls without a result.
   template <class Make>
-  void tell(const Make& make) {
-    repeat(make, std::chrono::steady_clock::now() + options_.server_timeout);
+  void tell(const Make& make, std::uint64_t bytes = 0) {
+    repeat(make, std::chrono::steady_clock::now() + options_.server_timeout, bytes);
   }
 
   /// An exchange whose push, if it has one, gets the next number. A push whose outcome is not known
@@ -76,7 +81,8 @@ class ServerSession {
   ///
   /// Throws kDataLoss if the server has lost earlier pushes. After PushRefusedError the push was
   /// not applied, and its number is used again; after any other error it is kept.
-  ExchangeReply exchange(ExchangeRequest request);
+  /// `reply_bytes`: of the values, as far as they are known.
+  ExchangeReply exchange(ExchangeRequest request, std::uint64_t reply_bytes = 0);
 
   /// From now on the server has variables: if it returns without, that is kDataLoss.
   void expect_variables() BRIGADE_EXCLUDES(mutex_);
@@ -92,14 +98,14 @@ class ServerSession {
  private:
   using Attempt = std::function<void(ParameterService&, const std::string& token, Time deadline)>;
 
-  /// One call, made again until `end`.
-  void repeat(const Attempt& attempt, Time end);
+  /// One call, made again until `end`, and the time for its bytes.
+  void repeat(const Attempt& attempt, Time end, std::uint64_t bytes = 0);
   /// The token of the membership; joins if there is none.
   std::string member_token(Time deadline) BRIGADE_EXCLUDES(joins_, mutex_);
   /// The server does not know this token any longer.
   void forget(const std::string& token) BRIGADE_EXCLUDES(mutex_);
   void check_has_variables(const std::string& token, Time deadline);
-  ExchangeReply send(const ExchangeRequest& request);
+  ExchangeReply send(const ExchangeRequest& request, std::uint64_t reply_bytes);
   void acknowledge(const ExchangeReply& reply);
   void keep_unfinished_push();
 

@@ -1,7 +1,11 @@
 #include "brigade/ps/server_session.h"
 
 #include <ATen/ops/equal.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
 
 #include "brigade/base/testing/error_code.h"
 #include "brigade/concurrency/testing/waiting.h"
@@ -107,6 +111,79 @@ TEST_F(ServerSessionTest, ABusyServerIsAskedAgain) {
   });
   EXPECT_EQ(push("scale", scale(1)).verdict, PushVerdict::kApply);
   EXPECT_EQ(calls, 4);
+}
+
+/// Records how much time its calls have.
+class SlowService final : public ParameterService {
+ public:
+  explicit SlowService(std::vector<std::chrono::milliseconds>& times) : times_(times) {}
+  Grant join(const JoinRequest&, Time) override {
+    return {.token = "t", .incarnation = 1, .lease = std::chrono::seconds(60)};
+  }
+  /// Has no answer in time.
+  ServerStatus renew(const std::string&, Time deadline) override {
+    note(deadline);
+    std::this_thread::sleep_until(deadline);
+    throw Error(ErrorCode::kDeadlineExceeded, "no answer");
+  }
+  void leave(const std::string&, Time) override {}
+  ServerStatus create(const std::string&, const CreateRequest&, Time) override { return {}; }
+  void assign(const std::string&, const std::vector<NamedState>&, std::int64_t, Time) override {}
+  void set_ready(const std::string&, Time) override {}
+  void set_learning_rate(const std::string&, double, Time) override {}
+  ExchangeReply exchange(const std::string&, const ExchangeRequest& request,
+                         Time deadline) override {
+    note(deadline);
+    ExchangeReply reply;
+    if (request.push) reply.verdict = PushVerdict::kApply;
+    return reply;
+  }
+  std::vector<NamedState> states(const std::string&, const std::vector<std::string>&,
+                                 Time) override {
+    return {};
+  }
+  BeginStepReply begin_step(const std::string&, const BeginStepRequest&, Time) override {
+    return {};
+  }
+
+ private:
+  void note(Time deadline) {
+    times_.push_back(std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now()));
+  }
+
+  std::vector<std::chrono::milliseconds>& times_;
+};
+
+TEST(ServerSession, AttemptsHaveTimeForTheirBytes) {
+  std::vector<std::chrono::milliseconds> times;
+  ServerSession session(std::make_unique<SlowService>(times),
+                        {.task = testing::kChief,
+                         .server_timeout = std::chrono::seconds(2),
+                         .attempt_timeout = std::chrono::seconds(1)});
+  const at::Tensor gradient = at::zeros({10'000'000}, at::kDouble);
+  session.exchange({.push = Push{.gradients = {{.name = "w", .tensor = gradient}}}, .pull = {}},
+                   120'000'000);
+  ASSERT_EQ(times.size(), 1u);
+  EXPECT_GT(times[0], std::chrono::seconds(150));
+  EXPECT_LE(times[0], std::chrono::seconds(202));
+}
+
+TEST(ServerSession, AnAttemptThatTookTooLongIsMadeAgainWithMoreTime) {
+  std::vector<std::chrono::milliseconds> times;
+  ServerSession session(std::make_unique<SlowService>(times),
+                        {.task = testing::kChief,
+                         .server_timeout = std::chrono::milliseconds(2000),
+                         .attempt_timeout = std::chrono::milliseconds(100)});
+  EXPECT_EQ(code_of([&] {
+              session.call([](ParameterService& service, const std::string& token, auto deadline) {
+                return service.renew(token, deadline);
+              });
+            }),
+            ErrorCode::kUnavailable);
+  ASSERT_GE(times.size(), 3u);
+  EXPECT_LE(times[0], std::chrono::milliseconds(100));
+  EXPECT_GT(times[2], std::chrono::milliseconds(200));
 }
 
 TEST_F(ServerSessionTest, OtherErrorsAreNotRetried) {
