@@ -29,6 +29,10 @@ std::map<std::string, std::vector<at::Tensor>> GradientOffers::gradients_of(
   return gradients;
 }
 
+bool GradientOffers::has(std::int64_t step, const coordination::Contribution& from) const {
+  return offers_.contains({step, from});
+}
+
 void GradientOffers::drop_before(std::int64_t step) {
   offers_.erase(offers_.begin(), offers_.lower_bound({step, {}}));
 }

@@ -33,6 +33,7 @@ class GradientOffers {
   /// kFailedPrecondition, naming the worker, for a contribution that is missing.
   std::map<std::string, std::vector<at::Tensor>> gradients_of(
       const coordination::StepDecision& decision) const;
+  bool has(std::int64_t step, const coordination::Contribution& from) const;
   /// Drops all of steps before `step`.
   void drop_before(std::int64_t step);
 

@@ -54,6 +54,8 @@ class Parameter {
   optim::Hyperparameters hyperparameters(const optim::UpdateRule& rule, double learning_rate) const;
   at::IntArrayRef sizes() const { return state_.value.sizes(); }
   at::ScalarType dtype() const { return state_.value.scalar_type(); }
+  /// Of its value; each slot has as many.
+  std::uint64_t bytes() const { return bytes_; }
   concurrency::TicketMutex& order() const { return order_; }
 
   /// Applies one update of `rule`. `gradient` is contiguous, with the value's shape and dtype.
@@ -71,7 +73,8 @@ class Parameter {
 
   const Settings settings_;
   mutable concurrency::TicketMutex order_;
-  State state_;              // guarded by order_; sizes and dtype never change
+  State state_;  // guarded by order_; sizes and dtype never change
+  const std::uint64_t bytes_;
   bool has_failed_ = false;  // guarded by order_
 };
 

@@ -136,6 +136,11 @@ std::optional<coordination::StepDecision> ParameterStore::last_decision() const 
   return state_.last_decision;
 }
 
+bool ParameterStore::has_offer(std::int64_t step, const coordination::Contribution& from) const {
+  const concurrency::MutexLock lock(order_);
+  return state_.offers.has(step, from);
+}
+
 std::int64_t ParameterStore::incarnation(int worker) const {
   const concurrency::MutexLock lock(order_);
   return state_.ledger.incarnation(worker);
@@ -304,7 +309,7 @@ ParameterStore::Pulled ParameterStore::pull(std::span<const std::string> names) 
   ParameterTickets tickets;
   {
     const concurrency::MutexLock lock(order_);
-    draw_tickets(names, tickets);
+    draw_tickets(names, Reads::kValues, tickets);
     pulled.step = state_.step;
   }
   for (std::size_t i = 0; i < names.size(); ++i)
@@ -318,7 +323,7 @@ std::vector<NamedState> ParameterStore::states(std::span<const std::string> name
   ParameterTickets tickets;
   {
     const concurrency::MutexLock lock(order_);
-    draw_tickets(names, tickets);
+    draw_tickets(names, Reads::kStates, tickets);
   }
   std::vector<NamedState> states;
   for (const std::string& name : names)
@@ -573,11 +578,23 @@ std::int64_t ParameterStore::commit(StoreState next, std::string record) {
   return number;
 }
 
-void ParameterStore::draw_tickets(std::span<const std::string> names,
+void ParameterStore::draw_tickets(std::span<const std::string> names, Reads what,
                                   ParameterTickets& tickets) const {
   check_usable();
   std::vector<Parameter*> found;
-  for (const std::string& name : names) found.push_back(&parameter(name));
+  std::set<std::string_view> distinct;
+  std::uint64_t bytes = 0;
+  for (const std::string& name : names) {
+    check_argument(distinct.insert(name).second,
+                   base::str_cat("Variable ", base::quoted(name), " is read twice in one call."));
+    found.push_back(&parameter(name));
+    const bool has_slots = what == Reads::kStates && found.back()->is_trainable();
+    bytes += found.back()->bytes() * (1 + (has_slots ? state_.rule->slots().size() : 0));
+  }
+  check_argument(bytes <= options_.max_read_bytes,
+                 base::str_cat("These ", names.size(), " variables have ", bytes,
+                               " bytes, and one call reads at most ", options_.max_read_bytes,
+                               ": read them in several calls, or raise the server's limit."));
   tickets.reserve(found.size());
   for (Parameter* each : found) tickets.draw(*each);
 }

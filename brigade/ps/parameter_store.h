@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,6 +29,8 @@ struct ParameterStoreOptions {
   /// an `io::LockFile` in it.
   io::Path folder;
   coordination::UpdateLogOptions log = {};
+  /// The most that one `pull` or `states` copies.
+  std::uint64_t max_read_bytes = std::numeric_limits<std::uint64_t>::max();
 };
 
 /// The state of a parameter server: variables and optimizer slots by name, the update rule, and
@@ -100,7 +103,8 @@ class ParameterStore {
     std::int64_t step = 0;  ///< at the same moment
   };
   /// The values of these variables, in this order, all from one moment between two changes. Throws
-  /// kNotFound naming a variable that the store does not have.
+  /// kNotFound naming a variable that the store does not have, kInvalidArgument if one occurs
+  /// twice, or if all have more than `ParameterStoreOptions::max_read_bytes`.
   Pulled pull(std::span<const std::string> names) const;
 
   /// Applies a push: one update of each variable that has a gradient here, maybe of none, and one
@@ -129,6 +133,8 @@ class ParameterStore {
   /// nothing. Throws kFailedPrecondition for a later one, and if a contribution is missing;
   /// kInvalidArgument for contributions that are not ordered.
   void apply(const coordination::StepDecision& decision, Time deadline);
+  /// Whether there is a gradient for a step that is not decided.
+  bool has_offer(std::int64_t step, const coordination::Contribution& from) const;
   /// The last decision that was applied; unset before the first. A coordinator that is restarted
   /// continues from here.
   std::optional<coordination::StepDecision> last_decision() const;
@@ -138,7 +144,7 @@ class ParameterStore {
   std::int64_t step() const;
   /// The latest incarnation of a worker that was admitted; 0: none.
   std::int64_t incarnation(int worker) const;
-  /// Variables with their slots, all from one moment. Throws kNotFound.
+  /// Variables with their slots, all from one moment. Throws as `pull`.
   std::vector<NamedState> states(std::span<const std::string> names) const;
   /// The bytes of the log since the last snapshot that was complete.
   std::uint64_t log_bytes() const;
@@ -165,7 +171,8 @@ class ParameterStore {
                 const io::StateTree& job) const BRIGADE_REQUIRES(order_);
   std::int64_t log_change(std::string record) BRIGADE_REQUIRES(order_);
   std::int64_t commit(StoreState next, std::string record) BRIGADE_REQUIRES(order_);
-  void draw_tickets(std::span<const std::string> names, ParameterTickets& tickets) const
+  enum class Reads { kValues, kStates };
+  void draw_tickets(std::span<const std::string> names, Reads what, ParameterTickets& tickets) const
       BRIGADE_REQUIRES(order_);
   void add_update(std::string_view name, std::vector<at::Tensor> gradients, Updates& updates) const
       BRIGADE_REQUIRES(order_);

@@ -313,6 +313,22 @@ TEST(ParameterStore, AModelMayBeLongerThanARecord) {
   EXPECT_FALSE(other.is_created());
 }
 
+TEST(ParameterStore, AReadTakesNoMoreMemoryThanAllowed) {
+  ParameterStoreOptions options = store_options();
+  options.max_read_bytes = 6 * sizeof(double);  // "weights"
+  ParameterStore store(new_disk(), options);
+  store.create(model(), optim::Adam{}.rule(), async_job(), soon());
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(store.pull(Names{"weights"}).values.size(), 1);
+  for (const Names& names : {Names{"count", "count"}, Names{"weights", "count"}}) {
+    EXPECT_EQ(code_of([&] { store.pull(names); }), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(code_of([&] { store.states(names); }), ErrorCode::kInvalidArgument);
+  }
+  EXPECT_EQ(code_of([&] { store.states(Names{"weights"}); }), ErrorCode::kInvalidArgument)
+      << "its slots count";
+  EXPECT_EQ(store.states(Names{"count"}).size(), 1) << "it has no slots";
+}
+
 TEST(ParameterStore, KnowsHowLongItsLogIs) {
   const auto files = new_disk();
   std::uint64_t bytes = 0;

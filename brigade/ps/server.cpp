@@ -52,7 +52,7 @@ class Server::Impl {
         name_(cluster::to_string(task_)),
         lease_(options.lease),
         folder_({.parent = options.folder, .server = index}),
-        core_(io::posix_file_system(), core_options(cluster), clock_),
+        core_(io::posix_file_system(), core_options(cluster, options), clock_),
         listener_(listen(core_, {.address = cluster.task_address(task_),
                                  .key = options.key,
                                  .tasks = count_tasks(cluster),
@@ -96,11 +96,12 @@ class Server::Impl {
   }
 
  private:
-  ServerCoreOptions core_options(const cluster::ClusterSpec& cluster) {
+  ServerCoreOptions core_options(const cluster::ClusterSpec& cluster,
+                                 const ServerOptions& options) {
     return {.tasks = cluster.training_tasks(),
             .is_coordinator = task_.index == cluster.task_indices(kServerJob).front(),
             .lease = lease_,
-            .store = {.folder = folder_.path()},
+            .store = {.folder = folder_.path(), .max_read_bytes = options.max_message_bytes},
             .on_change = [this](TaskChange change, const cluster::Task& task,
                                 std::int64_t incarnation) {
               log_change(change, task, incarnation);

@@ -117,6 +117,9 @@ class ServerCore::Impl {
   void check_chief(const std::string& token, const char* what) BRIGADE_EXCLUDES(mutex_);
   void check_held(const Caller& caller) const BRIGADE_REQUIRES(mutex_);
   std::optional<Incarnation> holder_of(const std::string& task) const BRIGADE_REQUIRES(mutex_);
+  void check_contribution(const Caller& from, const BeginStepRequest& request) const
+      BRIGADE_REQUIRES(mutex_);
+  std::set<int> finished() const BRIGADE_REQUIRES(mutex_);
   std::set<int> present() const BRIGADE_REQUIRES(mutex_);
   TaskRegistry::Joined admit_to_registry(const JoinRequest& request, const std::string& token,
                                          std::vector<Change>& changes) BRIGADE_REQUIRES(mutex_);
@@ -232,6 +235,24 @@ std::set<int> ServerCore::Impl::present() const {
   std::set<int> ranks;
   for (const Incarnation& each : registry_.holders()) ranks.insert(registry_.rank(each.task));
   return ranks;
+}
+
+std::set<int> ServerCore::Impl::finished() const {
+  std::set<int> ranks;
+  for (const std::string& name : names_)
+    if (registry_.has_finished(name)) ranks.insert(registry_.rank(name));
+  return ranks;
+}
+
+/// A step that is decided with a gradient that this server does not have could never be applied.
+void ServerCore::Impl::check_contribution(const Caller& from,
+                                          const BeginStepRequest& request) const {
+  if (!request.contribution || request.contribution->step != store_.step()) return;
+  const auto& [step, index] = *request.contribution;
+  check_argument(store_.has_offer(step, {.worker = from.rank, .index = index}),
+                 base::str_cat(from.holder.task, " contributes gradient ", index, " of step ", step,
+                               ", which it has not pushed here: it pushes it to all servers "
+                               "first."));
 }
 
 TaskRegistry::Joined ServerCore::Impl::admit_to_registry(const JoinRequest& request,
@@ -469,6 +490,7 @@ BeginStepReply ServerCore::Impl::begin_step(const std::string& token,
     check_state(options_.is_coordinator,
                 "Steps begin at the job's first parameter server, not at this one.");
     check_state(store_.is_ready(), kNotReadyYet);
+    check_contribution(from, request);
     if (gate().report(from.rank, request)) changed_.notify_all();
   }
   for (;;) {
@@ -476,7 +498,7 @@ BeginStepReply ServerCore::Impl::begin_step(const std::string& token,
     const concurrency::MutexLock lock(mutex_);
     check_open();
     check_held(from);
-    BeginStepReply reply = gate_->reply(from.rank, present());
+    BeginStepReply reply = gate_->reply(from.rank, present(), finished());
     if (reply.may_begin) return reply;
     const Time now = clock_.now(), machine_now = std::chrono::steady_clock::now();
     if (now >= until) return reply;

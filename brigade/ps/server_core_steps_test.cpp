@@ -222,6 +222,39 @@ TEST(ServerCoreSteps, OnlyTheFirstServerOrdersSteps) {
   EXPECT_EQ(code_of([&] { job[0].at(1).begin_step(); }), ErrorCode::kFailedPrecondition);
 }
 
+TEST(ServerCoreSteps, AGradientCountsOnlyIfTheServerHasIt) {
+  ReadyJob job(sync_of(2, 2), 2);
+  const auto claim = [&](int worker) {
+    return code_of([&] { job[worker].at(0).begin_step({.contribution = Member::Token{0, 0}}); });
+  };
+  EXPECT_EQ(claim(1), ErrorCode::kInvalidArgument);
+  job[0].contribute({0, 0}, 1);
+  EXPECT_EQ(claim(1), ErrorCode::kInvalidArgument) << "the step could never be applied";
+  const BeginStepReply next = job[1].contribute({0, 0}, 2);
+  EXPECT_THAT(job[1].pull(next), ElementsAre(-3));
+}
+
+TEST(ServerCoreSteps, AStepThatLacksThoseThatHaveFinishedIsAnError) {
+  for (const bool is_restarted : {false, true}) {
+    ReadyJob job(sync_of(2, 2), 2);
+    job[0].contribute({0, 0}, 1);
+    std::future<BeginStepReply> waits;
+    if (!is_restarted) {
+      waits = job.begin(0, {.contribution = Member::Token{0, 0}, .wait = kNoEnd});
+      EXPECT_TRUE(still_waits(waits));
+    }
+    job[1].at(0).leave();
+    if (is_restarted) {
+      job.servers[0].restart();
+      job[0].at(0).join_again();
+      waits = job.begin(0, {.contribution = Member::Token{0, 0}, .wait = kNoEnd});
+    }
+    const std::string message =
+        base::testing::message_of([&] { result_of(waits); }, ErrorCode::kFailedPrecondition);
+    EXPECT_NE(message.find("/job:worker/task:1"), std::string::npos) << message;
+  }
+}
+
 TEST(ServerCoreSteps, AllServersAddTheSameGradients) {
   ReadyJob job(sync_of(2, 2), 2, 2);
   for (std::int64_t step = 0; step < 3; ++step) {

@@ -64,14 +64,15 @@ void StepGate::confirm(const coordination::StepDecision& decision) {
   last_ = std::exchange(unconfirmed_, std::nullopt);
 }
 
-BeginStepReply StepGate::reply(int worker, const std::set<int>& present) const {
+BeginStepReply StepGate::reply(int worker, const std::set<int>& present,
+                               const std::set<int>& finished) const {
   switch (mode_) {
     case UpdateMode::kAsync:
       return {.may_begin = true};
     case UpdateMode::kBounded:
       return bounded_reply(worker);
     case UpdateMode::kSync:
-      return sync_reply(worker, present);
+      return sync_reply(worker, present, finished);
   }
   throw Error(ErrorCode::kInternal, "A job has an unknown mode of updates.");
 }
@@ -83,24 +84,45 @@ BeginStepReply StepGate::bounded_reply(int worker) const {
   return reply;
 }
 
-BeginStepReply StepGate::sync_reply(int worker, const std::set<int>& present) const {
+BeginStepReply StepGate::sync_reply(int worker, const std::set<int>& present,
+                                    const std::set<int>& finished) const {
   if (unconfirmed_) return {};  // it waits for the disk
   BeginStepReply reply{.token = decider_.token(worker)};
   reply.may_begin = reply.token.has_value();
   if (!reply.may_begin) {
-    reply.waiting_for = missing_contributors(present);
+    check_possible(finished);
+    reply.waiting_for = missing_contributors(present, finished);
   } else if (last_ && last_->step + 1 == reply.token->step) {
     reply.decision = last_;
   }
   return reply;
 }
 
-std::vector<std::string> StepGate::missing_contributors(const std::set<int>& present) const {
+/// Whether the others can still give what the step in progress needs.
+void StepGate::check_possible(const std::set<int>& finished) const {
+  std::int64_t expected = 0;
+  std::vector<std::string> gone;
+  for (int worker = 0; worker < static_cast<int>(tasks_.size()); ++worker) {
+    const auto token = decider_.token(worker);
+    if (!token) continue;
+    if (finished.contains(worker))
+      gone.push_back(tasks_[static_cast<std::size_t>(worker)]);
+    else
+      expected += decider_.quota() - token->index;
+  }
+  check_state(gone.empty() || expected >= decider_.missing(),
+              base::str_cat("Step ", decider_.step(), " lacks ", decider_.missing(),
+                            " gradients, and these tasks have finished: ", base::join(gone, ", "),
+                            ". Let all workers end at the same step."));
+}
+
+std::vector<std::string> StepGate::missing_contributors(const std::set<int>& present,
+                                                        const std::set<int>& finished) const {
   std::vector<std::string> there, absent;
   std::int64_t expected = 0;
   for (int worker = 0; worker < static_cast<int>(tasks_.size()); ++worker) {
     const auto token = decider_.token(worker);
-    if (!token) continue;
+    if (!token || finished.contains(worker)) continue;
     const bool is_present = present.contains(worker);
     (is_present ? there : absent).push_back(tasks_[static_cast<std::size_t>(worker)]);
     if (is_present) expected += decider_.quota() - token->index;

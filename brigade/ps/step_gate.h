@@ -43,16 +43,22 @@ class StepGate {
   void confirm(const coordination::StepDecision& decision);
 
   /// Whether the worker may begin a step, and for whom it waits if not. [present]: the tasks that
-  /// hold leases; others are named only if the step cannot be made without them. Throws
-  /// kFailedPrecondition for a worker that has not reported since it left.
-  BeginStepReply reply(int worker, const std::set<int>& present) const;
+  /// hold leases; others are named only if the step cannot be made without them. [finished]: those
+  /// that have finished their training and return no more. Throws kFailedPrecondition for a worker
+  /// that has not reported since it left, and, naming them, if the worker would wait for those that
+  /// have finished. Tasks that were lost are waited for: they have successors.
+  BeginStepReply reply(int worker, const std::set<int>& present,
+                       const std::set<int>& finished = {}) const;
 
  private:
   void report_finished(int worker, std::int64_t finished);
   void contribute(int worker, const coordination::StepDecider::Token& token);
   BeginStepReply bounded_reply(int worker) const;
-  BeginStepReply sync_reply(int worker, const std::set<int>& present) const;
-  std::vector<std::string> missing_contributors(const std::set<int>& present) const;
+  BeginStepReply sync_reply(int worker, const std::set<int>& present,
+                            const std::set<int>& finished) const;
+  void check_possible(const std::set<int>& finished) const;
+  std::vector<std::string> missing_contributors(const std::set<int>& present,
+                                                const std::set<int>& finished) const;
 
   const UpdateMode mode_;
   const std::vector<std::string> tasks_;

@@ -216,6 +216,22 @@ TEST(StepGate, SaysForWhomASynchronousStepWaits) {
       << "without a lost one the step cannot be made";
 }
 
+TEST(StepGate, NobodyWaitsForTasksThatHaveFinished) {
+  StepGate gate(synchronous(2, 3), workers(3), 0, std::nullopt);
+  EXPECT_TRUE(gate.reply(0, {0}, {1, 2}).may_begin) << "it may be done with its steps";
+  contribute(gate, 0, {0, 0});
+  EXPECT_THAT(gate.reply(0, {0, 2}, {1}).waiting_for, ElementsAre("w2"));
+  EXPECT_THAT(gate.reply(0, {0}, {1}).waiting_for, ElementsAre("w2")) << "it was lost";
+  try {
+    gate.reply(0, {0}, {1, 2});
+    ADD_FAILURE() << "did not throw";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+    EXPECT_NE(std::string(error.what()).find("w1, w2"), std::string::npos) << error.what();
+  }
+  EXPECT_TRUE(contribute(gate, 2, {0, 0}));
+}
+
 TEST(StepGate, ARestartedGateHandsOutTheLastDecisionAndTakesContributionsAgain) {
   const StepDecision last = {6, {{0, 0}, {1, 0}}};
   StepGate gate(synchronous(2, 2), workers(2), 7, last);
