@@ -14,6 +14,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/concurrency/mutex.h"
+#include "brigade/ps/service_messages.h"
 #include "brigade/rpc/message_service.h"
 
 namespace brigade::ps {
@@ -277,6 +278,53 @@ TEST(RemoteService, NeitherJoinsNorWorkHoldUpRenewalsAndLeaves) {
   EXPECT_NO_THROW(remote->leave(kToken, in_time(seconds(5))));
   release.set_value();
   for (auto& each : joins) EXPECT_EQ(each.get().incarnation, 3);
+}
+
+TEST(RemoteService, WhatAStrangerSendsIsNotRead) {
+  FakeService service;
+  const auto listener = listen(service, {});
+  const auto client = rpc::make_message_client(listener->address(), std::nullopt);
+  const auto kind_of_call = [&](ServiceMethod method, const std::string& token) -> std::string {
+    try {
+      client->call(static_cast<int>(method), token, "no message", in_time());
+    } catch (const rpc::MessageError& error) {
+      return error.kind();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+      return "wrong";
+    }
+    return "none";
+  };
+  EXPECT_EQ(kind_of_call(ServiceMethod::kSetLearningRate, "a stranger's"), kNotMemberKind);
+  EXPECT_EQ(kind_of_call(ServiceMethod::kBeginStep, "a stranger's"), kNotMemberKind);
+  EXPECT_EQ(kind_of_call(ServiceMethod::kSetLearningRate, kToken), "wrong");
+  EXPECT_EQ(service.count("set_learning_rate"), 0);
+}
+
+TEST(RemoteService, ACallOfTheWrongSizeIsRefused) {
+  FakeService service;
+  const auto listener = listen(service, {});
+  const auto client = rpc::make_message_client(listener->address(), std::nullopt);
+  const auto code = [](const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ErrorCode::kInternal;  // it succeeded
+  };
+  const std::string states = encode_message({.header = to_state(std::vector<std::string>{"a"})});
+  EXPECT_EQ(code([&] {
+              client->call(static_cast<int>(ServiceMethod::kStates), kToken, states, in_time());
+            }),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code([&] {
+              client->large_call(static_cast<int>(ServiceMethod::kSetLearningRate), kToken,
+                                 encode_state(to_state(0.125)), in_time());
+            }),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(service.count("states"), 0);
+  EXPECT_EQ(service.count("set_learning_rate"), 0);
 }
 
 TEST(RemoteService, ManyThreadsCallAtTheSameTime) {

@@ -33,7 +33,10 @@ class ServedParameters final : public rpc::MessageService {
 
   std::string answer(rpc::MessageCall call) override {
     std::string answer;
-    with_kinds([&] { answer = make(call); });
+    with_kinds([&] {
+      check_admitted(call);
+      answer = make(call);
+    });
     return answer;
   }
 
@@ -43,6 +46,20 @@ class ServedParameters final : public rpc::MessageService {
                        number <= static_cast<int>(ServiceMethod::kBeginStep),
                    base::str_cat("A parameter server has no call ", number, "."));
     return static_cast<ServiceMethod>(number);
+  }
+
+  static bool is_large(ServiceMethod method) {
+    return method == ServiceMethod::kCreate || method == ServiceMethod::kAssign ||
+           method == ServiceMethod::kExchange || method == ServiceMethod::kStates;
+  }
+
+  /// Before anything is read of what the caller has sent.
+  void check_admitted(const rpc::MessageCall& call) {
+    const ServiceMethod method = method_of(call.method);
+    check_argument(call.is_large == is_large(method),
+                   base::str_cat("Call ", call.method, " of a parameter server is made as a ",
+                                 is_large(method) ? "large" : "small", " call."));
+    if (!call.is_large && method != ServiceMethod::kJoin) admit(call.token, call.deadline);
   }
 
   template <class Call>

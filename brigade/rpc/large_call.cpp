@@ -124,7 +124,8 @@ void LargeCall::make_reply() {
                                         .token = token_,
                                         .message = request_->take(),
                                         .deadline = deadline_,
-                                        .check = check});
+                                        .check = check,
+                                        .is_large = true});
   check_argument(reply_.size() <= environment_.max_message_bytes,
                  base::str_cat("The answer has ", reply_.size(), " bytes, more than the ",
                                environment_.max_message_bytes,

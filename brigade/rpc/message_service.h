@@ -44,6 +44,7 @@ struct MessageCall {
   std::chrono::steady_clock::time_point deadline;
   /// Throws once the caller is gone or the listener ends. A call that waits calls it repeatedly.
   std::function<void()> check;
+  bool is_large = false;  ///< made by `MessageClient::large_call`: `admit` has let the caller in
 };
 
 /// What a listener serves.

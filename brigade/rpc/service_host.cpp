@@ -17,6 +17,8 @@ namespace {
 // At the server's end, the time for the last messages to reach the clients. Connections that take
 // longer are cut off.
 constexpr std::chrono::milliseconds kFarewellTime{900};
+// Calls in progress on one connection: far more than a client makes. Others wait in the client.
+constexpr int kCallsOfAConnection = 256;
 
 }  // namespace
 
@@ -58,6 +60,7 @@ class ServiceHost::Impl {
     builder.SetMaxReceiveMessageSize(options.max_message_bytes);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
                                static_cast<int>(options.idle_timeout.count()));
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsOfAConnection);
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                                static_cast<int>(options.handshake_timeout.count()));
     server_ = builder.BuildAndStart();
