@@ -14,6 +14,7 @@ constexpr std::size_t kCallsOfACaller = 8;
 // One that waits, and one whose connection is gone.
 constexpr std::size_t kWaitsOfACaller = 2;
 constexpr std::size_t kSpareCalls = 64;
+constexpr std::size_t kArrivals = 256;
 constexpr std::size_t kLongestToken = 256;
 constexpr std::chrono::seconds kLongestCall = std::chrono::hours(1);
 
@@ -24,6 +25,7 @@ CallEnvironment::CallEnvironment(MessageService& of, const MessageListenerOption
       max_message_bytes(options.max_message_bytes),
       max_buffered_bytes(options.max_buffered_bytes),
       message_bytes(options.max_buffered_bytes),
+      arrivals(kArrivals),
       calls(kSpareCalls + kCallsOfACaller * options.callers),
       waits(kWaitsOfACaller * options.callers),
       quick({.threads = kQuickThreads, .name = "rpc quick"}),
@@ -32,6 +34,13 @@ CallEnvironment::CallEnvironment(MessageService& of, const MessageListenerOption
 
 void CallEnvironment::check_open() const {
   if (is_closing) throw Error(ErrorCode::kUnavailable, "The server ends.");
+}
+
+Budget::Part CallEnvironment::admit_arrival() {
+  check_open();
+  auto place = arrivals.take(1);
+  if (!place) throw_busy("The server has too many calls that begin: try again later.");
+  return std::move(*place);
 }
 
 Budget::Part CallEnvironment::admit_call() {

@@ -22,6 +22,9 @@ struct CallEnvironment {
 
   /// Throws kUnavailable once the listener ends.
   void check_open() const;
+  /// A place among the large calls whose callers have not been admitted yet: strangers take none of
+  /// the others. Throws as `admit_call`.
+  Budget::Part admit_arrival();
   /// A place among the calls in progress. Throws kResourceExhausted, of kind kBusyKind, if there
   /// are too many, and as `check_open`.
   Budget::Part admit_call();
@@ -36,6 +39,7 @@ struct CallEnvironment {
   const std::size_t max_message_bytes;
   const std::size_t max_buffered_bytes;
   Budget message_bytes;  // of all messages, in both directions
+  Budget arrivals;
   Budget calls;
   Budget waits;  // the calls that wait for other callers
   std::atomic<bool> is_closing{false};

@@ -1,5 +1,6 @@
 #include "brigade/rpc/large_call.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -11,6 +12,8 @@ namespace {
 
 // A caller that sends or takes frames is there: its lease is renewed this often.
 constexpr std::chrono::seconds kAdmitAgain{1};
+// A caller sends the header when it makes the call.
+constexpr std::chrono::milliseconds kArrivalTime{5000};
 
 }  // namespace
 
@@ -25,7 +28,7 @@ std::shared_ptr<LargeCall> LargeCall::open(CallEnvironment& environment,
 }
 
 void LargeCall::start() {
-  const grpc::Status status = status_after([&] { place_ = environment_.admit_call(); });
+  const grpc::Status status = status_after([&] { place_ = environment_.admit_arrival(); });
   if (!status.ok()) return finish(status);
   read_next();
 }
@@ -34,10 +37,11 @@ void LargeCall::end_if_silent(Time now, std::chrono::milliseconds patience) {
   Phase phase = Phase::kWorking;
   {
     const concurrency::MutexLock lock(mutex_);
-    if (now - progress_ < patience) return;
     phase = phase_;
+    if (phase == Phase::kArriving) patience = std::min(patience, kArrivalTime);
+    if (now - progress_ < patience) return;
   }
-  if (phase == Phase::kReceiving) {
+  if (phase == Phase::kArriving || phase == Phase::kReceiving) {
     finish(to_status(Error(ErrorCode::kDeadlineExceeded,
                            base::str_cat("The next part of the message did not come within ",
                                          patience.count(), " ms."))));
@@ -49,7 +53,7 @@ void LargeCall::end_if_silent(Time now, std::chrono::milliseconds patience) {
 void LargeCall::end_unless_complete() {
   {
     const concurrency::MutexLock lock(mutex_);
-    if (phase_ != Phase::kReceiving) return;
+    if (phase_ != Phase::kArriving && phase_ != Phase::kReceiving) return;
   }
   finish(status_after([&] { environment_.check_open(); }));
 }
@@ -89,6 +93,7 @@ void LargeCall::admit() {
     environment_.check_open();
     environment_.threads_of(method_);  // refuses a method that does not exist
     environment_.service.admit(token_, deadline_);
+    place_ = environment_.admit_call();
     request_bytes_ = environment_.reserve_message(request_->announced());
   });
   if (!status.ok()) return finish(status);

@@ -42,7 +42,7 @@ class LargeCall final : public grpc::ServerBidiReactor<proto::Frame, proto::Fram
   LargeCall(CallEnvironment& environment, grpc::CallbackServerContext& context);
 
  private:
-  enum class Phase { kReceiving, kWorking, kReplying };
+  enum class Phase { kArriving, kReceiving, kWorking, kReplying };
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -84,7 +84,7 @@ class LargeCall final : public grpc::ServerBidiReactor<proto::Frame, proto::Fram
   proto::Frame outgoing_;
 
   concurrency::Mutex mutex_;
-  Phase phase_ BRIGADE_GUARDED_BY(mutex_) = Phase::kReceiving;
+  Phase phase_ BRIGADE_GUARDED_BY(mutex_) = Phase::kArriving;
   Time progress_ BRIGADE_GUARDED_BY(mutex_) = std::chrono::steady_clock::now();
   // Operations that are being started. Finish has to wait for them: after it the object may end.
   int starting_ BRIGADE_GUARDED_BY(mutex_) = 0;

@@ -252,6 +252,25 @@ TEST(MessageService, ASilentMessageIsEnded) {
   EXPECT_EQ(halfway.error().code(), ErrorCode::kDeadlineExceeded);
 }
 
+TEST(MessageService, StrangersTakeNoPlacesOfMembers) {
+  EchoService service;
+  const auto listener = listen_for_messages(service, {});
+  const auto stub = proto::Messages::NewStub(make_channel(listener->address(), std::nullopt));
+  struct Stranger {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReaderWriter<proto::Frame, proto::Frame>> stream;
+  };
+  std::vector<std::unique_ptr<Stranger>> strangers;
+  for (int i = 0; i < 100; ++i) {  // more than one caller's calls
+    strangers.push_back(std::make_unique<Stranger>());
+    strangers.back()->stream = stub->Large(&strangers.back()->context);
+  }
+  const auto client = make_message_client(listener->address(), std::nullopt);
+  for (int i = 0; i < 50; ++i)
+    EXPECT_EQ(client->large_call(kEcho, "member", "a", within(seconds(20))), "a");
+  for (const auto& each : strangers) each->context.TryCancel();
+}
+
 TEST(MessageService, ACallerWhoseMessageTakesLongIsAdmittedAgain) {
   EchoService service;
   const auto listener = listen_for_messages(service, {});
