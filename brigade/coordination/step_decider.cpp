@@ -89,11 +89,18 @@ io::StateTree StepDecision::save() const {
     pair.push_back(index);
     saved.push_back(std::move(pair));
   }
+  if (learning_rate) state["learning_rate"] = *learning_rate;
   return state;
 }
 
 StepDecision StepDecision::restore(const io::StateTree& state) {
   StepDecision decision{.step = state.as_int64("step"), .contributions = {}};
+  if (state.has("learning_rate")) {
+    decision.learning_rate = state.as_double("learning_rate");
+    check_argument(*decision.learning_rate >= 0,
+                   base::str_cat("A saved step has the learning rate ", *decision.learning_rate,
+                                 ": it must be at least 0."));
+  }
   for (const io::StateTree& pair : state.as_list("contributions")) {
     const std::int64_t worker = pair.as_int64(0), index = pair.as_int64(1);
     constexpr std::int64_t kLast = std::numeric_limits<int>::max();

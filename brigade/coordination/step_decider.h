@@ -34,9 +34,12 @@ struct Contribution {
 struct StepDecision {
   std::int64_t step = 0;
   std::vector<Contribution> contributions;
+  /// Of the step's update on all servers: the coordinator's when it decided. Unset: not decided
+  /// yet.
+  std::optional<double> learning_rate = std::nullopt;
   friend bool operator==(const StepDecision&, const StepDecision&) = default;
 
-  /// {"step", "contributions": [[worker, index], ...]}.
+  /// {"step", "contributions": [[worker, index], ...]}, and "learning_rate" if it is set.
   io::StateTree save() const;
   /// Throws kInvalidArgument for a state that `save` cannot have written.
   static StepDecision restore(const io::StateTree& state);

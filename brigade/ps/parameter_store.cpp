@@ -352,7 +352,8 @@ PushVerdict ParameterStore::push(const coordination::PushId& id,
     verdict = state_.ledger.judge(id);
     if (verdict == PushVerdict::kGap || verdict == PushVerdict::kFenced) return verdict;
     if (verdict == PushVerdict::kApply) {
-      for (const auto& [name, gradient] : record.tensors) add_update(name, {gradient}, updates);
+      for (const auto& [name, gradient] : record.tensors)
+        add_update(name, {gradient}, state_.learning_rate, updates);
       updates.tickets.reserve(updates.updates.size());  // nothing throws once the log has the push
       StoreState next = state_;
       next.count_push(id);
@@ -407,6 +408,9 @@ void ParameterStore::apply(const coordination::StepDecision& decision, Time dead
       std::ranges::adjacent_find(contributions, std::greater_equal<>()) == contributions.end(),
       base::str_cat("The gradients of step ", decision.step,
                     " are not ordered by worker and index, each once."));
+  check_argument(decision.learning_rate.value_or(0) >= 0,
+                 base::str_cat("The learning rate of step ", decision.step, " is ",
+                               decision.learning_rate.value_or(0), " and must be at least 0."));
   std::string bytes = encode_update(decision_record(decision));
   Updates updates;
   std::int64_t number = 0;
@@ -419,7 +423,9 @@ void ParameterStore::apply(const coordination::StepDecision& decision, Time dead
                               state_.step, ": the decisions between them come first."));
     if (decision.step == state_.step) {
       auto gradients = state_.offers.gradients_of(decision);
-      for (auto& [name, each] : gradients) add_update(name, std::move(each), updates);
+      for (auto& [name, each] : gradients)
+        add_update(name, std::move(each), decision.learning_rate.value_or(state_.learning_rate),
+                   updates);
       updates.tickets.reserve(updates.updates.size());
       StoreState next = state_;
       next.finish_step(decision);
@@ -600,12 +606,11 @@ void ParameterStore::draw_tickets(std::span<const std::string> names, Reads what
 }
 
 void ParameterStore::add_update(std::string_view name, std::vector<at::Tensor> gradients,
-                                Updates& updates) const {
+                                double learning_rate, Updates& updates) const {
   Parameter& own = parameter(name);
-  updates.updates.push_back(
-      {.parameter = &own,
-       .hyperparameters = own.hyperparameters(*state_.rule, state_.learning_rate),
-       .gradients = std::move(gradients)});
+  updates.updates.push_back({.parameter = &own,
+                             .hyperparameters = own.hyperparameters(*state_.rule, learning_rate),
+                             .gradients = std::move(gradients)});
   updates.rule = state_.rule;
 }
 

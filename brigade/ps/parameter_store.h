@@ -128,7 +128,8 @@ class ParameterStore {
                                   std::span<const checkpoint::NamedTensor> gradients,
                                   Time deadline);
   /// Adds the gradients that `decision` names, in its order (float32 for half and bfloat16, rounded
-  /// once), updates each variable that has one once, and drops all other gradients of the step. A
+  /// once), updates each variable that has one once, at the decision's learning rate (unset: the
+  /// store's), and drops all other gradients of the step. A
   /// gradient that a contribution lacks counts as zero. A decision of an earlier step changes
   /// nothing. Throws kFailedPrecondition for a later one, and if a contribution is missing;
   /// kInvalidArgument for contributions that are not ordered.
@@ -174,8 +175,8 @@ class ParameterStore {
   enum class Reads { kValues, kStates };
   void draw_tickets(std::span<const std::string> names, Reads what, ParameterTickets& tickets) const
       BRIGADE_REQUIRES(order_);
-  void add_update(std::string_view name, std::vector<at::Tensor> gradients, Updates& updates) const
-      BRIGADE_REQUIRES(order_);
+  void add_update(std::string_view name, std::vector<at::Tensor> gradients, double learning_rate,
+                  Updates& updates) const BRIGADE_REQUIRES(order_);
   void draw_tickets(Updates& updates) const BRIGADE_REQUIRES(order_);
   template <class Function>
   void change_values(const Function& change) BRIGADE_EXCLUDES(order_);

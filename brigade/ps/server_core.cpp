@@ -528,7 +528,10 @@ void ServerCore::Impl::confirm_decision(Time deadline) {
     decision = *gate_->unconfirmed();
   }
   try {
+    // All servers update with one rate, whenever each hears of a new one.
+    decision.learning_rate = store_.learning_rate();
     store_.apply(decision, deadline);
+    decision = store_.last_decision().value();  // an earlier try may have had another rate
   } catch (...) {  // the next caller tries again: applying twice changes nothing
     end_confirming();
     throw;

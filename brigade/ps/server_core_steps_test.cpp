@@ -267,7 +267,7 @@ TEST(ServerCoreSteps, AllServersAddTheSameGradients) {
     EXPECT_THAT(job[1].pull(second), ElementsAre(before, before)) << "kept until the decision";
     const BeginStepReply next = job[0].contribute(*first.token, 1);
     ASSERT_TRUE(next.decision);
-    EXPECT_EQ(*next.decision, (StepDecision{step, {{0, 0}, {1, 0}}}));
+    EXPECT_EQ(*next.decision, (StepDecision{step, {{0, 0}, {1, 0}}, 1}));
     EXPECT_THAT(job[0].pull(next), ElementsAre(before - 3, before - 3));
   }
   for (const int server : {0, 1}) {
@@ -277,13 +277,25 @@ TEST(ServerCoreSteps, AllServersAddTheSameGradients) {
   }
 }
 
+TEST(ServerCoreSteps, AllServersUpdateAtTheRateOfTheDecision) {
+  ReadyJob job(sync_of(1, 2), 2, 2);
+  Member& chief = job[0].at(1);
+  chief.service().set_learning_rate(chief.token(), 0.5, Member::deadline());  // ps:0 has 1 still
+  const BeginStepReply first = job[0].contribute({0, 0}, 1);
+  EXPECT_THAT(job[0].pull(first), ElementsAre(-1, -1));
+  job.servers[1].restart();
+  job[0].at(1).join_again();
+  EXPECT_THAT(job[0].pull(first), ElementsAre(-1, -1)) << "as its log says";
+  EXPECT_EQ(job.core(1).status().learning_rate, 0.5);
+}
+
 TEST(ServerCoreSteps, TheGradientsOfAStragglerAreDroppedAndCounted) {
   ReadyJob job(sync_of(2, 3), 3, 2);
   job[1].offer({0, 0}, 100);  // it stops before it says so
   job[2].contribute({0, 0}, 2);
   const BeginStepReply first = job[0].contribute({0, 0}, 1);
   ASSERT_TRUE(first.decision);
-  EXPECT_EQ(*first.decision, (StepDecision{0, {{0, 0}, {2, 0}}}));
+  EXPECT_EQ(*first.decision, (StepDecision{0, {{0, 0}, {2, 0}}, 1}));
   EXPECT_THAT(job[0].pull(first), ElementsAre(-3, -3));
   for (const int server : {0, 1}) EXPECT_EQ(job.core(server).counters().stale, 1);
   const BeginStepReply late = job[1].at(0).begin_step({.contribution = Member::Token{0, 0}});

@@ -60,8 +60,11 @@ void StepGate::leave(int worker) {
 }
 
 void StepGate::confirm(const coordination::StepDecision& decision) {
-  if (unconfirmed_ != decision) return;
-  last_ = std::exchange(unconfirmed_, std::nullopt);
+  if (!unconfirmed_ || unconfirmed_->step != decision.step ||
+      unconfirmed_->contributions != decision.contributions)
+    return;
+  unconfirmed_.reset();
+  last_ = decision;
 }
 
 BeginStepReply StepGate::reply(int worker, const std::set<int>& present,

@@ -39,7 +39,8 @@ class StepGate {
   /// before that: if it were forgotten, another could be made, and servers would differ. Unset if
   /// there is none. Until `confirm` no worker may begin.
   const std::optional<coordination::StepDecision>& unconfirmed() const { return unconfirmed_; }
-  /// The decision is on the disk. One that was confirmed already changes nothing.
+  /// The decision is on the disk, maybe with a learning rate that was given to it. One that was
+  /// confirmed already changes nothing.
   void confirm(const coordination::StepDecision& decision);
 
   /// Whether the worker may begin a step, and for whom it waits if not. [present]: the tasks that

@@ -177,7 +177,7 @@ void LogReplay::assign(const UpdateRecord& record) {
 
 void LogReplay::push(const UpdateRecord& record) {
   state_.count_push(push_id_in(record.header));
-  for (const auto& [name, gradient] : record.tensors) update(name, gradient);
+  for (const auto& [name, gradient] : record.tensors) update(name, gradient, state_.learning_rate);
 }
 
 void LogReplay::offer(const UpdateRecord& record) {
@@ -192,14 +192,15 @@ void LogReplay::offer(const UpdateRecord& record) {
 void LogReplay::decide(const UpdateRecord& record) {
   const auto decision = coordination::StepDecision::restore(record.header.at(keys::kDecision));
   for (const auto& [name, gradients] : state_.offers.gradients_of(decision))
-    update(name, sum_in_order(gradients));
+    update(name, sum_in_order(gradients), decision.learning_rate.value_or(state_.learning_rate));
   state_.finish_step(decision);
 }
 
-void LogReplay::update(const std::string& name, const at::Tensor& gradient) const {
+void LogReplay::update(const std::string& name, const at::Tensor& gradient,
+                       double learning_rate) const {
   Parameter& own = parameter(name);
   own.update(own.order().draw(), *state_.rule, gradient,
-             own.hyperparameters(*state_.rule, state_.learning_rate));
+             own.hyperparameters(*state_.rule, learning_rate));
 }
 
 }  // namespace brigade::ps

@@ -49,7 +49,7 @@ class LogReplay {
   void push(const UpdateRecord& record);
   void offer(const UpdateRecord& record);
   void decide(const UpdateRecord& record);
-  void update(const std::string& name, const at::Tensor& gradient) const;
+  void update(const std::string& name, const at::Tensor& gradient, double learning_rate) const;
 
   StoreState& state_;
   Parameters& parameters_;
