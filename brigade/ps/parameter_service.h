@@ -96,6 +96,19 @@ struct ServerStatus {
   JobConfig job;
 };
 
+/// The gradient of some rows of a variable; that of all other rows is zero, and they do not change.
+struct RowGradient {
+  std::string name;
+  at::Tensor indices;  ///< int64 [n], ascending, each once
+  at::Tensor values;   ///< [n, ...]: of the variable's dtype
+};
+
+/// Rows of a variable.
+struct RowQuery {
+  std::string name;
+  at::Tensor indices;  ///< int64 [n]; any order, also repeated
+};
+
 /// The gradients of one worker's step for one server.
 struct Push {
   /// From 1 in each incarnation, without gaps, for each server.
@@ -103,6 +116,10 @@ struct Push {
   /// kSync: the token for which they were computed. They are kept until the step is decided.
   std::optional<coordination::StepDecider::Token> token = std::nullopt;
   std::vector<checkpoint::NamedTensor> gradients;  ///< may be empty
+  std::vector<RowGradient> rows = {};              ///< of variables that are not in `gradients`
+  /// The `ExchangeReply::step` of the values that the gradients were computed with. For
+  /// `ExchangeReply::staleness`.
+  std::optional<std::int64_t> read_at = std::nullopt;
 };
 
 /// One round trip of a step: a push, a pull, or both.
@@ -113,12 +130,17 @@ struct ExchangeRequest {
   std::optional<coordination::StepDecision> decision = std::nullopt;
   /// The variables whose values are returned, read after the push was applied.
   std::vector<std::string> pull;
+  std::vector<RowQuery> pull_rows = {};  ///< read at the same moment
 };
 struct ExchangeReply {
   /// Of the push: kApply or kDuplicate, once it is on the disk, or kGap.
   std::optional<coordination::PushVerdict> verdict = std::nullopt;
   std::vector<Parameter::Reading> values;  ///< in the order of `ExchangeRequest::pull`
+  std::vector<at::Tensor> rows;            ///< [n, ...] for each of `ExchangeRequest::pull_rows`
   std::int64_t step = 0;                   ///< of the job, at the moment of the values
+  /// Of a push with `read_at` that this call applied: how many updates of other workers came
+  /// between the values that its gradients were computed with and it.
+  std::optional<std::int64_t> staleness = std::nullopt;
 };
 
 struct BeginStepRequest {
