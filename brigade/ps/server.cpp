@@ -102,6 +102,7 @@ class Server::Impl {
             .is_coordinator = task_.index == cluster.task_indices(kServerJob).front(),
             .lease = lease_,
             .store = {.folder = folder_.path(), .max_read_bytes = options.max_message_bytes},
+            .snapshot_after_bytes = options.snapshot_after_bytes,
             .on_change = [this](TaskChange change, const cluster::Task& task,
                                 std::int64_t incarnation) {
               log_change(change, task, incarnation);

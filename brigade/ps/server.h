@@ -1,6 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +27,8 @@ struct ServerOptions {
   std::chrono::milliseconds lease = std::chrono::seconds(8);
   std::size_t max_message_bytes = std::size_t{1} << 30;
   std::size_t max_buffered_bytes = std::size_t{2} << 30;
+  /// `ServerCoreOptions::snapshot_after_bytes`.
+  std::uint64_t snapshot_after_bytes = std::uint64_t{256} << 20;
   /// Ends `join`, as a shutdown.
   concurrency::CancelToken cancel = {};
 };
