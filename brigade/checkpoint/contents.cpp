@@ -3,7 +3,9 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <set>
+#include <span>
 
 #include "brigade/base/ambient.h"
 #include "brigade/base/copy_bytes.h"
@@ -12,6 +14,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/io/safetensors_header.h"
+#include "brigade/variables/variable_slices.h"
 
 namespace brigade::checkpoint {
 namespace {
@@ -52,6 +55,29 @@ at::Tensor held(const variables::Variable& variable, SnapshotMemory memory) {
              : held(value, memory);
 }
 
+/// One tensor for a variable, and one for all partitions of one, in the place of its first.
+std::vector<NamedTensor> held(std::span<const variables::Variable> variables,
+                              SnapshotMemory memory) {
+  std::vector<at::Tensor> values;
+  for (const variables::Variable& each : variables) values.push_back(held(each, memory));
+  std::vector<std::string> names(variables.size());  // empty: part of an earlier tensor
+  for (std::size_t i = 0; i < variables.size(); ++i) names[i] = variables[i].name();
+  for (const auto& [name, indices] : variables::joined_slices(variables)) {
+    std::vector<at::Tensor> parts;
+    for (const std::size_t i : indices) {
+      parts.push_back(values[i]);
+      names[i].clear();
+    }
+    const std::size_t first = std::ranges::min(indices);
+    names[first] = name;
+    values[first] = variables::join_slices(parts, *variables[first].slice());
+  }
+  std::vector<NamedTensor> tensors;
+  for (std::size_t i = 0; i < variables.size(); ++i)
+    if (!names[i].empty()) tensors.push_back({names[i], values[i]});
+  return tensors;
+}
+
 at::Tensor tensor_of(const io::ArrayLeaf& array) {
   const auto dtype = device::file_dtype_named(array.dtype);
   check_argument(dtype.has_value(), base::str_cat("save: a state array has the dtype ", array.dtype,
@@ -77,10 +103,8 @@ Snapshot take_snapshot(std::int64_t step, const Contents& contents, SnapshotMemo
   snapshot.state = std::move(state.json);
   snapshot.metrics = contents.metrics;
   snapshot.metadata = contents.metadata;
-  for (const variables::Variable& each : contents.variables) {
-    snapshot.variables.push_back({each.name(), held(each, memory)});
-    check_holdable(snapshot.variables.back());
-  }
+  snapshot.variables = held(contents.variables, memory);
+  for (const NamedTensor& each : snapshot.variables) check_holdable(each);
   for (const NamedTensor& each : contents.tensors) {
     check_holdable(each);
     snapshot.tensors.push_back({each.name, held(each.tensor, memory)});

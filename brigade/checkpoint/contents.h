@@ -15,7 +15,8 @@ namespace brigade::checkpoint {
 /// What one checkpoint contains.
 struct Contents {
   /// Saved by name, with the values that they have outside of replicas: mirrored variables once,
-  /// on-read variables as their aggregate.
+  /// on-read variables as their aggregate. All partitions of a variable are saved as one tensor,
+  /// under its name.
   std::vector<variables::Variable> variables;
   /// Tensors that are not variables: optimizer slots, moving averages. They have a separate name
   /// space.

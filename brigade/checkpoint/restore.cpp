@@ -12,6 +12,7 @@
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/base/unknown_name.h"
+#include "brigade/variables/variable_slices.h"
 
 namespace brigade::checkpoint {
 namespace {
@@ -61,14 +62,27 @@ std::vector<Variable> chosen(std::span<const Variable> variables, const RestoreO
   return result;
 }
 
+/// The stored name of what is called `name` here.
+std::optional<std::string> renamed(const std::string& name, const RestoreOptions& options) {
+  for (const Rename& each : options.renames) {
+    if (auto stored = each.apply(name)) return stored;
+  }
+  return std::nullopt;
+}
+
 /// Names under which a variable may be stored, the likeliest first.
 std::vector<std::string> stored_names(const Variable& variable, const RestoreOptions& options) {
-  for (const Rename& each : options.renames) {
-    if (const auto name = each.apply(variable.name())) return {*name};
-  }
+  if (const auto name = renamed(variable.name(), options)) return {*name};
   std::vector<std::string> names = {variable.name()};
   names.insert(names.end(), variable.aliases().begin(), variable.aliases().end());
   return names;
+}
+
+/// The name under which the whole of a partition may be stored.
+std::optional<std::string> stored_whole(const Variable& variable, const RestoreOptions& options) {
+  if (!variable.slice()) return std::nullopt;
+  const std::string& whole = variable.slice()->whole;
+  return renamed(whole, options).value_or(whole);
 }
 
 using Stored = std::map<std::string_view, const at::Tensor*>;
@@ -105,26 +119,52 @@ at::Tensor checked(const Variable& variable, const at::Tensor& value, std::strin
               " in ", source, " is ", form_of(value.scalar_type(), value.sizes())));
 }
 
+/// The partition's part of the whole variable `value`.
+at::Tensor checked_part(const Variable& variable, const at::Tensor& value,
+                        std::string_view stored_name, std::string_view source) {
+  const variables::VariableSlice& slice = *variable.slice();
+  if (value.scalar_type() == variable.dtype() && value.sizes() == at::IntArrayRef(slice.shape)) {
+    const auto axis = static_cast<std::size_t>(slice.axis);
+    return variables::part_of_whole(value, slice, variable.shape()[axis]);
+  }
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      str_cat("restore: variable ", base::quoted(slice.whole), ", which is partitioned, is ",
+              form_of(variable.dtype(), slice.shape), " and ", base::quoted(stored_name), " in ",
+              source, " is ", form_of(value.scalar_type(), value.sizes())));
+}
+
+/// What is stored of the variable, under any of its names.
+std::optional<Match> match_of(const Stored& stored, std::string_view source,
+                              const Variable& variable, const RestoreOptions& options) {
+  for (const std::string& name : stored_names(variable, options)) {
+    const auto found = stored.find(name);
+    if (found == stored.end()) continue;
+    return Match{&variable, name, checked(variable, *found->second, name, options, source)};
+  }
+  const auto whole = stored_whole(variable, options);
+  if (!whole || !stored.contains(*whole)) return std::nullopt;
+  return Match{&variable, *whole, checked_part(variable, *stored.at(*whole), *whole, source)};
+}
+
 Plan make_plan(const Stored& stored, std::string_view source, std::span<const Variable> wanted,
                const RestoreOptions& options) {
   Plan plan;
   std::set<std::string_view> unused;
   for (const auto& [name, tensor] : stored) unused.insert(name);
   for (const Variable& variable : wanted) {
-    const auto names = stored_names(variable, options);
-    const auto name = std::find_if(names.begin(), names.end(),
-                                   [&](const std::string& each) { return stored.contains(each); });
-    if (name == names.end()) {
-      const std::string message = missing_message(variable, names.front(), source);
+    std::optional<Match> match = match_of(stored, source, variable, options);
+    if (!match) {
+      const std::string message =
+          missing_message(variable, stored_names(variable, options).front(), source);
       if (options.missing == Missing::kRefuse) throw Error(ErrorCode::kNotFound, message);
       base::log_warning(message);
       plan.report.missing_in_checkpoint.push_back(variable.name());
       continue;
     }
-    plan.matches.push_back(
-        {&variable, *name, checked(variable, *stored.at(*name), *name, options, source)});
-    plan.report.restored.push_back({variable.name(), *name});
-    unused.erase(*name);
+    plan.report.restored.push_back({variable.name(), match->stored});
+    unused.erase(match->stored);
+    plan.matches.push_back(*std::move(match));
   }
   plan.report.unused_in_checkpoint.assign(unused.begin(), unused.end());
   return plan;

@@ -75,7 +75,8 @@ struct RestoreReport {
 /// however many replicas saved it: mirrored variables get the value in every component, on-read
 /// variables with a sum aggregation get an equal part of the sum. Call it outside of replicas.
 /// Everything is read and checked before the first variable changes. Optimizer slots are not
-/// variables: take them from `Checkpoint::tensors(Section::kTensors)`.
+/// variables: take them from `Checkpoint::tensors(Section::kTensors)`. A partition of a variable gets
+/// its part of the whole one that is stored, or a partition that is stored under its own name.
 ///
 /// TensorFlow: Saver.restore, and with options init_from_checkpoint and slim's
 /// assign_from_checkpoint. Throws as the options say; kInvalidArgument naming both for a tensor of

@@ -138,6 +138,67 @@ TEST_F(RestoreTest, ReshapesIfAsked) {
             ErrorCode::kInvalidArgument);
 }
 
+/// A variable "w" of 2 x 3, in two partitions of one row.
+std::vector<Variable> rows_of_w(VariableStore& store, double value) {
+  std::vector<Variable> parts;
+  for (std::int64_t row = 0; row < 2; ++row) {
+    const variables::VariableSlice slice{.whole = "net/w", .shape = {2, 3}, .offset = row};
+    parts.push_back(store.create({.name = "net/w/part_" + std::to_string(row),
+                                  .initial = at::full({1, 3}, value + static_cast<double>(row)),
+                                  .slice = slice}));
+  }
+  return parts;
+}
+
+TEST_F(RestoreTest, PartitionsAreSavedAsTheWholeVariable) {
+  VariableStore store = store_of(2);
+  Contents contents;
+  contents.variables = {weights(store, "a", 7.0)};
+  for (const Variable& part : rows_of_w(store, 1.0)) contents.variables.push_back(part);
+  contents.variables.push_back(weights(store, "z", 9.0));
+  for (const SnapshotMemory memory : {SnapshotMemory::kOwn, SnapshotMemory::kShared}) {
+    const Snapshot snapshot = take_snapshot(1, contents, memory);
+    ASSERT_EQ(snapshot.variables.size(), 3u);
+    EXPECT_EQ(snapshot.variables[0].name, "a");
+    EXPECT_EQ(snapshot.variables[1].name, "net/w");
+    EXPECT_EQ(snapshot.variables[2].name, "z");
+    EXPECT_TRUE(snapshot.variables[1].tensor.equal(
+        at::tensor({1.0F, 1.0F, 1.0F, 2.0F, 2.0F, 2.0F}).view({2, 3})));
+
+    VariableStore whole = store_of(1);
+    const Variable w = weights(whole, "net/w", 0.0);
+    restore_variables(snapshot.variables, "the file", std::span(&w, 1));
+    EXPECT_TRUE(w.read().equal(snapshot.variables[1].tensor));
+  }
+  contents.variables.erase(contents.variables.begin() + 1);
+  const Snapshot part = take_snapshot(1, contents, SnapshotMemory::kOwn);
+  EXPECT_EQ(part.variables[1].name, "net/w/part_1") << "a part without the others";
+}
+
+TEST_F(RestoreTest, PartitionsTakeTheirPartsOfTheWholeVariable) {
+  VariableStore store = store_of(2);
+  const std::vector<Variable> parts = rows_of_w(store, 0.0);
+  const at::Tensor whole = at::tensor({1.0F, 1.0F, 1.0F, 2.0F, 2.0F, 2.0F}).view({2, 3});
+  const RestoreReport report = restore({{"net/w", whole}}, parts);
+  EXPECT_EQ(value_of(parts[0]), 1.0);
+  EXPECT_EQ(value_of(parts[1]), 2.0);
+  EXPECT_TRUE(parts[1].component(1).equal(parts[1].component(0)));
+  EXPECT_TRUE(report.unused_in_checkpoint.empty());
+  EXPECT_EQ(report.restored.at(1).stored, "net/w");
+
+  restore({{"old/w", whole + 1}}, parts, {.renames = {Rename::prefix("net/", "old/")}});
+  EXPECT_EQ(value_of(parts[1]), 3.0);
+  restore({{"net/w/part_0", at::full({1, 3}, 5.0F)}, {"net/w/part_1", at::full({1, 3}, 6.0F)}},
+          parts);
+  EXPECT_EQ(value_of(parts[1]), 6.0) << "under their own names";
+
+  const auto error = caught([&] { restore({{"net/w", at::full({3, 3}, 1.0F)}}, parts); });
+  EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(error.message.find("[2, 3]"), std::string::npos) << error.message;
+  EXPECT_NE(error.message.find("[3, 3]"), std::string::npos) << error.message;
+  EXPECT_EQ(value_of(parts[0]), 5.0) << "unchanged";
+}
+
 TEST_F(RestoreTest, RestoresOnlyTheScopesThatAreGiven) {
   const std::vector<Variable> variables = {weights(store_, "net/conv1/w", 0),
                                            weights(store_, "net/conv10/w", 0),

@@ -10,6 +10,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/io/state_json.h"
+#include "brigade/variables/variable_slices.h"
 
 namespace brigade::optim {
 
@@ -218,15 +219,57 @@ std::optional<double> rate_of(const io::StateTree& config) {
   return config.as_double("learning_rate");
 }
 
-std::string form_of(const at::Tensor& tensor) {
-  return str_cat(at::toString(tensor.scalar_type()), " ", tensor.sizes());
+std::string form_of(at::ScalarType dtype, at::IntArrayRef shape) {
+  return str_cat(at::toString(dtype), " ", shape);
 }
 
 }  // namespace
 
 std::string OptimizerState::slot_name(std::string_view name, std::size_t slot,
-                                      std::size_t variable) const {
-  return str_cat(name, "/", rule_->slots()[slot].name, "/", variables_[variable].name());
+                                      const std::string& of) const {
+  return str_cat(name, "/", rule_->slots()[slot].name, "/", of);
+}
+
+/// That of the whole variable, if it was saved and its partition was not.
+std::string OptimizerState::saved_name(const SavedOptimizer& saved, std::size_t variable) const {
+  const Variable& own = variables_[variable];
+  const io::StateTree& steps = saved.state.at("steps");
+  const bool is_joined = own.slice() && !steps.has(own.name()) && steps.has(own.slice()->whole);
+  return is_joined ? own.slice()->whole : own.name();
+}
+
+std::vector<std::int64_t> OptimizerState::saved_shape(std::size_t variable,
+                                                      const std::string& saved_name) const {
+  const Variable& own = variables_[variable];
+  return saved_name == own.name() ? own.shape().vec() : own.slice()->shape;
+}
+
+at::Tensor OptimizerState::saved_part(std::size_t variable, const std::string& saved_name,
+                                      const at::Tensor& saved) const {
+  const Variable& own = variables_[variable];
+  if (saved_name == own.name()) return saved;
+  const auto axis = static_cast<std::size_t>(own.slice()->axis);
+  return variables::part_of_whole(saved, *own.slice(), own.shape()[axis]);
+}
+
+void OptimizerState::join_partitions(std::string_view name, SavedOptimizer& saved) const {
+  const auto wholes = variables::joined_slices(variables_);
+  if (wholes.empty()) return;
+  io::StateTree::Dict steps = saved.state.as_dict("steps");
+  for (const auto& [whole, indices] : wholes) {
+    for (std::size_t s = 0; s < rule_->slots().size(); ++s) {
+      std::vector<at::Tensor> parts;
+      for (const std::size_t i : indices) {
+        parts.push_back(slot(i, s, 0));
+        saved.slots.erase(slot_name(name, s, variables_[i].name()));
+      }
+      saved.slots.emplace(slot_name(name, s, whole),
+                          variables::join_slices(parts, *variables_[indices.front()].slice()));
+    }
+    for (const std::size_t i : indices) steps.erase(variables_[i].name());
+    steps[whole] = steps_[indices.front()];
+  }
+  saved.state["steps"] = std::move(steps);
 }
 
 SavedOptimizer OptimizerState::save(std::string_view name) const {
@@ -235,11 +278,12 @@ SavedOptimizer OptimizerState::save(std::string_view name) const {
   for (std::size_t i = 0; i < variables_.size(); ++i) {
     steps[variables_[i].name()] = steps_[i];
     for (std::size_t s = 0; s < rule_->slots().size(); ++s)
-      saved.slots.emplace(slot_name(name, s, i), slot(i, s, 0));
+      saved.slots.emplace(slot_name(name, s, variables_[i].name()), slot(i, s, 0));
   }
   saved.state["rule"] = rule_->config();
   saved.state["learning_rate"] = learning_rate_;
   saved.state["steps"] = std::move(steps);
+  join_partitions(name, saved);
   return saved;
 }
 
@@ -250,21 +294,23 @@ std::vector<std::string> OptimizerState::check(std::string_view name, const Save
                  str_cat("Optimizer '", name, "' was saved with a negative learning rate."));
   std::vector<std::string> lacking;
   for (std::size_t i = 0; i < variables_.size(); ++i) {
-    bool is_whole = saved.state.at("steps").has(variables_[i].name());
+    const std::string variable = saved_name(saved, i);
+    bool is_whole = saved.state.at("steps").has(variable);
     if (is_whole) {
-      check_argument(saved.state.as_int64("steps", variables_[i].name()) >= 0,
+      check_argument(saved.state.as_int64("steps", variable) >= 0,
                      str_cat("Optimizer '", name, "' was saved with a negative step of variable '",
-                             variables_[i].name(), "'."));
+                             variable, "'."));
     }
+    const std::vector<std::int64_t> shape = saved_shape(i, variable);
     for (std::size_t s = 0; s < rule_->slots().size(); ++s) {
-      const auto found = saved.slots.find(slot_name(name, s, i));
+      const auto found = saved.slots.find(slot_name(name, s, variable));
       is_whole = is_whole && found != saved.slots.end();
       if (found == saved.slots.end()) continue;
-      const at::Tensor own = slot(i, s, 0);
+      const at::ScalarType dtype = slot(i, s, 0).scalar_type();
       check_argument(
-          found->second.sizes() == own.sizes() && found->second.scalar_type() == own.scalar_type(),
-          str_cat("Slot '", found->first, "' is ", form_of(own), " and was saved as ",
-                  form_of(found->second), "."));
+          found->second.sizes() == at::IntArrayRef(shape) && found->second.scalar_type() == dtype,
+          str_cat("Slot '", found->first, "' is ", form_of(dtype, shape), " and was saved as ",
+                  form_of(found->second.scalar_type(), found->second.sizes()), "."));
     }
     if (!is_whole) lacking.push_back(variables_[i].name());
   }
@@ -282,11 +328,12 @@ std::vector<std::string> OptimizerState::restore(std::string_view name, const Sa
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < variables_.size(); ++i) {
     if (std::find(lacking.begin(), lacking.end(), variables_[i].name()) != lacking.end()) continue;
-    steps_[i] = saved.state.as_int64("steps", variables_[i].name());
+    const std::string variable = saved_name(saved, i);
+    steps_[i] = saved.state.as_int64("steps", variable);
     const int masters = variables_[i].storage()->masters();
     for (std::size_t s = 0; s < rule_->slots().size(); ++s) {
-      for (int master = 0; master < masters; ++master)
-        slot(i, s, master).copy_(saved.slots.at(slot_name(name, s, i)));
+      const at::Tensor part = saved_part(i, variable, saved.slots.at(slot_name(name, s, variable)));
+      for (int master = 0; master < masters; ++master) slot(i, s, master).copy_(part);
     }
   }
   // If the program's rate has changed since, it applies; otherwise the saved rate does, so that a

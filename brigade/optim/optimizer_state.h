@@ -20,7 +20,8 @@ namespace brigade::optim {
 /// The state of an optimizer in a checkpoint. It does not depend on the variables' devices, the
 /// number of replicas or the storage layout.
 struct SavedOptimizer {
-  /// `<optimizer>/<slot>/<variable>`, in the variable's shape: "adam/exp_avg/conv1/weights".
+  /// `<optimizer>/<slot>/<variable>`, in the variable's shape: "adam/exp_avg/conv1/weights". Those
+  /// of all partitions of a variable are one, under its name.
   std::map<std::string, at::Tensor> slots;
   /// The rule's configuration, the learning rate, and the number of updates of each variable.
   io::StateTree state;
@@ -99,7 +100,8 @@ class OptimizerState {
   at::Tensor slot(std::size_t variable, std::size_t slot, int replica) const;
 
   /// The complete state, for a checkpoint in which this optimizer is called `name`. The slots are
-  /// aliases of replica 0's: copy them before the next update.
+  /// aliases of replica 0's, or joined copies: copy them before the next update. Joined partitions
+  /// have the first one's number of updates.
   SavedOptimizer save(std::string_view name) const;
   /// Checks whether `restore` would accept it, and returns the variables that are missing. Throws
   /// kInvalidArgument, naming both, for slots of another rule (a different learning rate is
@@ -124,7 +126,12 @@ class OptimizerState {
     std::size_t next = 0;  // where to look first
   };
   void add_storage(const variables::Variable& variable);
-  std::string slot_name(std::string_view name, std::size_t slot, std::size_t variable) const;
+  std::string slot_name(std::string_view name, std::size_t slot, const std::string& of) const;
+  std::string saved_name(const SavedOptimizer& saved, std::size_t variable) const;
+  at::Tensor saved_part(std::size_t variable, const std::string& saved_name,
+                        const at::Tensor& saved) const;
+  std::vector<std::int64_t> saved_shape(std::size_t variable, const std::string& saved_name) const;
+  void join_partitions(std::string_view name, SavedOptimizer& saved) const;
   void check_gradient(std::size_t variable, const at::Tensor& gradient, std::int64_t numel) const;
   bool continues(const UpdateRun& run, std::size_t variable) const;
   const at::Tensor& slot_buffer(std::size_t storage, std::size_t slot, int replica) const;

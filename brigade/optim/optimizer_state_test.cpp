@@ -324,6 +324,85 @@ TEST(SavedOptimizer, MissingStateIsRefusedOrSkipped) {
   EXPECT_EQ(after.state->slot(1, 0, 0).abs().sum().item<float>(), 0);
 }
 
+/// A variable "w" of 7 x 2, in partitions of these numbers of rows; of one part: not partitioned.
+std::vector<Variable> rows_of_w(VariableStore& store, const std::vector<std::int64_t>& rows) {
+  if (rows.size() == 1) return {store.create({.name = "w", .initial = at::full({7, 2}, 1.0)})};
+  std::vector<Variable> parts;
+  std::int64_t offset = 0;
+  for (const std::int64_t count : rows) {
+    const variables::VariableSlice slice{.whole = "w", .shape = {7, 2}, .offset = offset};
+    parts.push_back(store.create({.name = "w/part_" + std::to_string(parts.size()),
+                                  .initial = at::full({count, 2}, 1.0),
+                                  .slice = slice}));
+    offset += count;
+  }
+  store.make_contiguous(parts);
+  return parts;
+}
+
+TEST(SavedOptimizer, SlotsOfPartitionsAreThoseOfTheWholeVariable) {
+  const at::Tensor gradient = at::arange(14, at::kFloat).view({7, 2});
+  const std::vector<std::vector<std::int64_t>> ways = {{7}, {4, 3}, {3, 2, 2}};
+  for (const auto& from : ways) {
+    VariableStore store(std::vector<c10::Device>{c10::kCPU}, StorageSharing::kOneStorage);
+    OptimizerState state(Adam{}.rule(), rows_of_w(store, from), {});
+    const std::vector<bool> all(from.size(), true);
+    std::int64_t begin = 0;
+    for (const UpdateRun& run : state.runs(all)) {
+      std::vector<at::Tensor> gradients(from.size());
+      for (std::size_t i = run.first; i < run.last; ++i) {
+        gradients[i] = gradient.narrow(0, begin, from[i]).contiguous();
+        begin += from[i];
+      }
+      state.apply_whole(0, run, gradients);
+    }
+    state.advance(all);
+    const SavedOptimizer saved = stored(state);
+    ASSERT_EQ(saved.slots.size(), 2u);
+    EXPECT_EQ(saved.slots.at("adam/exp_avg/w").sizes(), at::IntArrayRef({7, 2}));
+    EXPECT_EQ(saved.state.as_int64("steps", "w"), 1);
+    EXPECT_EQ(saved.state.as_dict("steps").size(), 1u);
+
+    for (const auto& to : ways) {
+      VariableStore other(std::vector<c10::Device>{c10::kCPU}, StorageSharing::kOneStorage);
+      OptimizerState restored(Adam{}.rule(), rows_of_w(other, to), {});
+      EXPECT_TRUE(restored.restore("adam", saved).empty());
+      EXPECT_EQ(restored.step(to.size() - 1), 1);
+      const SavedOptimizer again = restored.save("adam");
+      for (const auto& [name, slot] : saved.slots) EXPECT_TRUE(again.slots.at(name).equal(slot));
+    }
+  }
+}
+
+TEST(SavedOptimizer, PartitionsSavedUnderTheirOwnNamesAreRestored) {
+  VariableStore store(std::vector<c10::Device>{c10::kCPU}, StorageSharing::kOneStorage);
+  OptimizerState state(Adam{}.rule(), rows_of_w(store, {4, 3}), {});
+  SavedOptimizer saved = stored(state);
+  io::StateTree steps = io::StateTree::dict();
+  for (const char* slot : {"adam/exp_avg/w", "adam/exp_avg_sq/w"}) {
+    const at::Tensor whole = at::full({7, 2}, 0.5);
+    saved.slots.erase(slot);
+    saved.slots[std::string(slot) + "/part_0"] = whole.narrow(0, 0, 4);
+    saved.slots[std::string(slot) + "/part_1"] = whole.narrow(0, 4, 3);
+  }
+  for (const char* part : {"w/part_0", "w/part_1"}) steps[part] = 3;
+  saved.state["steps"] = steps;
+  EXPECT_TRUE(state.restore("adam", saved).empty());
+  EXPECT_EQ(state.step(1), 3);
+  EXPECT_TRUE(state.slot(1, 0, 0).equal(at::full({3, 2}, 0.5)));
+}
+
+TEST(SavedOptimizer, AWholeOfAnotherShapeIsRefusedForAPartition) {
+  VariableStore store(std::vector<c10::Device>{c10::kCPU}, StorageSharing::kOneStorage);
+  OptimizerState state(Adam{}.rule(), rows_of_w(store, {4, 3}), {});
+  SavedOptimizer saved = stored(state);
+  saved.slots.at("adam/exp_avg/w") = at::full({8, 2}, 0.5);
+  const Error error = error_of([&] { state.restore("adam", saved); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_NE(std::string(error.what()).find("[7, 2]"), std::string::npos) << error.what();
+  EXPECT_NE(std::string(error.what()).find("[8, 2]"), std::string::npos) << error.what();
+}
+
 TEST(SavedOptimizer, RefusesAnotherShapeWithoutChanges) {
   Trained before(1, StorageSharing::kOneCopyEach);
   before.update();

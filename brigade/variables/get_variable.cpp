@@ -3,6 +3,7 @@
 #include <ATen/ops/cat.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -34,7 +35,13 @@ GetVariableRequest part_request(const GetVariableRequest& whole, const Partition
                                 const std::vector<std::int64_t>& sizes, std::size_t part,
                                 const std::vector<at::Tensor>& first_values) {
   GetVariableRequest request = whole;
-  request.name = str_cat(whole.name, "/part_", part);
+  request.name = str_cat(partition_prefix(whole.name), part);
+  request.slice = {
+      .whole = whole.name,
+      .shape = cut.shape,
+      .axis = static_cast<std::int64_t>(axis_of(cut)),
+      .offset = std::accumulate(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(part),
+                                std::int64_t{0})};
   request.options.partitioner = {};
   request.shape.reset();
   request.options.initializer = {};
@@ -52,18 +59,6 @@ std::vector<at::Tensor> first_values(const VariableStore& store, const GetVariab
                                      const Partition& cut, const std::vector<std::int64_t>& sizes) {
   return initial_value(store, request)
       .split_with_sizes(sizes, static_cast<std::int64_t>(axis_of(cut)));
-}
-
-void check_counts(const std::string& name, const Partition& cut) {
-  const bool makes_sense =
-      cut.counts.size() == cut.shape.size() &&
-      std::ranges::all_of(cut.counts, [](std::int64_t parts) { return parts >= 1; }) &&
-      std::ranges::count_if(cut.counts, [](std::int64_t parts) { return parts > 1; }) <= 1;
-  check_argument(makes_sense,
-                 str_cat("The partitioner of variable '", name, "' of shape ",
-                         at::IntArrayRef(cut.shape), " returned ", at::IntArrayRef(cut.counts),
-                         ": expected one positive number for each axis, at most one of them above "
-                         "1."));
 }
 
 void check_as_before(const std::string& name, const Partition& cut, const Partition& before) {
@@ -159,6 +154,18 @@ std::optional<Partition> partition_in_force(const VariableStore& store, const Va
   check_counts(request.name, cut);
   if (before) check_as_before(request.name, cut, *before);
   return cut;
+}
+
+void check_counts(const std::string& name, const Partition& cut) {
+  const bool makes_sense =
+      cut.counts.size() == cut.shape.size() &&
+      std::ranges::all_of(cut.counts, [](std::int64_t parts) { return parts >= 1; }) &&
+      std::ranges::count_if(cut.counts, [](std::int64_t parts) { return parts > 1; }) <= 1;
+  check_argument(makes_sense,
+                 str_cat("The partitioner of variable '", name, "' of shape ",
+                         at::IntArrayRef(cut.shape), " returned ", at::IntArrayRef(cut.counts),
+                         ": expected one positive number for each axis, at most one of them above "
+                         "1."));
 }
 
 std::size_t axis_of(const Partition& cut) {

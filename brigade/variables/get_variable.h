@@ -60,9 +60,11 @@ class PartitionedVariable {
 /// there is a single partition, named without `/part_0`. A scope that reuses also finds a
 /// partitioned variable without a partitioner.
 ///
-/// The initial value is that of the whole variable, split: it does not depend on the number of
-/// partitions. (In TensorFlow it does, because each partition is initialized separately.) Custom
-/// getters are called for each partition; regularizers apply to each partition.
+/// Checkpoints have the whole variable, with its optimizer slots, so that it can be restored with
+/// any number of partitions. The initial value is that of the whole variable, split: it does not
+/// depend on the number of partitions. (In TensorFlow it does, because each partition is
+/// initialized separately.) Custom getters are called for each partition; regularizers apply to
+/// each partition.
 ///
 /// Throws as `get_variable`, and kInvalidArgument for a partitioner that splits more than one axis,
 /// or differently from the existing variable.
@@ -74,6 +76,10 @@ PartitionedVariable get_partitioned_variable(
 /// empty if it is not partitioned. Throws as `get_partitioned_variable`.
 std::optional<Partition> partition_in_force(const VariableStore& store, const VariableScope& scope,
                                             const GetVariableRequest& request);
+
+/// Throws kInvalidArgument, naming the variable, if a partitioner's answer makes no sense: not one
+/// positive number for each axis, or more than one above 1.
+void check_counts(const std::string& name, const Partition& cut);
 
 /// The axis that is split, 0 if none is.
 std::size_t axis_of(const Partition& cut);

@@ -124,6 +124,9 @@ Synchronization Variable::synchronization() const {
 Aggregation Variable::aggregation() const {
   return state_->spec.aggregation;
 }
+const std::optional<VariableSlice>& Variable::slice() const {
+  return state_->spec.slice;
+}
 int Variable::num_components() const {
   return static_cast<int>(state_->components.size());
 }

@@ -35,6 +35,16 @@ enum class Aggregation {
 std::string_view to_string(Synchronization synchronization);
 std::string_view to_string(Aggregation aggregation);
 
+/// Which part of a partitioned variable a partition is. Checkpoints have the whole. TensorFlow:
+/// SaveSliceInfo.
+struct VariableSlice {
+  std::string whole;                ///< the name of the partitioned variable
+  std::vector<std::int64_t> shape;  ///< its shape
+  std::int64_t axis = 0;            ///< along which it is split
+  std::int64_t offset = 0;          ///< of this partition, along the axis
+  friend bool operator==(const VariableSlice&, const VariableSlice&) = default;
+};
+
 /// The description of a variable to be created.
 struct VariableSpec {
   /// Unique within its store; letters, digits and "._/-". Its name in checkpoints.
@@ -46,6 +56,8 @@ struct VariableSpec {
   Aggregation aggregation = Aggregation::kNone;
   /// Its device, in a store whose placement is kDeviceScopes; other stores refuse it.
   std::optional<c10::Device> device = std::nullopt;
+  /// Unset: it is no partition of another.
+  std::optional<VariableSlice> slice = std::nullopt;
 };
 
 /// Throws kInvalidArgument for an invalid specification: no name, no initial value, synchronization
@@ -73,6 +85,8 @@ class Variable {
   bool trainable() const;
   Synchronization synchronization() const;
   Aggregation aggregation() const;
+  /// Unset: it is no partition of another.
+  const std::optional<VariableSlice>& slice() const;
   int num_components() const;
   /// The number of components over all processes.
   int num_components_in_all() const;

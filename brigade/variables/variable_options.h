@@ -51,6 +51,8 @@ struct GetVariableRequest {
   std::string name;  ///< including the scope's
   std::optional<std::vector<std::int64_t>> shape;
   VariableOptions options;
+  /// Of a partition: it counts only if getters keep the name.
+  std::optional<VariableSlice> slice = std::nullopt;
 };
 
 /// Intercepts calls of `get_variable`: it may rename, replace, wrap or observe variables. With

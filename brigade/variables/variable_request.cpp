@@ -98,6 +98,8 @@ Variable make(Graph& graph, const GetVariableRequest& request) {
                     .trainable = is_trainable(options),
                     .synchronization = options.synchronization,
                     .aggregation = options.aggregation};
+  if (request.slice && request.name.starts_with(partition_prefix(request.slice->whole)))
+    spec.slice = request.slice;
   validate(spec);  // before device functions are called for the variable
   spec.device =
       place(graph, spec.name,
@@ -144,6 +146,10 @@ GetVariableRequest make_request(const VariableScope& scope, const std::string& n
 
 std::string device_text(c10::Device device) {
   return str_cat(device.is_cpu() ? "cpu" : "gpu", ":", std::max<int>(device.index(), 0));
+}
+
+std::string partition_prefix(const std::string& name) {
+  return name + "/part_";
 }
 
 Reuse reuse_in_force(const VariableScope& scope) {

@@ -20,6 +20,9 @@ GetVariableRequest make_request(const VariableScope& scope, const std::string& n
 /// A device as in the placement log: "cpu:0", "gpu:1".
 std::string device_text(c10::Device device);
 
+/// "name/part_": what the names of the partitions of a variable begin with.
+std::string partition_prefix(const std::string& name);
+
 /// The scope's reuse; inside a replica always kYes.
 Reuse reuse_in_force(const VariableScope& scope);
 
