@@ -2,41 +2,17 @@
 
 #include <algorithm>
 
-#include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::ps {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
 
 // A thread that joins holds up the other one, which renews leases.
 constexpr std::chrono::seconds kJoinTimeout{5};
-constexpr std::chrono::milliseconds kFirstPause{10};
-constexpr std::chrono::milliseconds kLongestPause{1000};
-
-/// The first attempt after a failure is made without a pause: most often a connection was lost.
-std::chrono::milliseconds longer(std::chrono::milliseconds pause) {
-  return std::clamp(2 * pause, kFirstPause, kLongestPause);
-}
-
-std::string seconds_text(Clock::duration time) {
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
-  return base::str_cat(static_cast<double>(ms) / 1000, " s");
-}
 
 }  // namespace
-
-std::chrono::milliseconds transfer_time(std::uint64_t bytes) {
-  constexpr std::uint64_t kBytesPerMillisecond = 1000;
-  return milliseconds(static_cast<std::int64_t>(bytes / kBytesPerMillisecond));
-}
-
-bool may_call_again(const Error& error) {
-  return error.code() == ErrorCode::kUnavailable || error.code() == ErrorCode::kDeadlineExceeded ||
-         dynamic_cast<const ServerBusyError*>(&error) != nullptr;
-}
 
 ServerSession::ServerSession(std::unique_ptr<ParameterService> service,
                              ServerSessionOptions options)
@@ -69,45 +45,20 @@ void ServerSession::expect_variables() {
 }
 
 void ServerSession::repeat(const Attempt& attempt, Time end, std::uint64_t bytes) {
-  const Time begin = Clock::now();
-  end += transfer_time(bytes);
-  milliseconds allowed = options_.attempt_timeout + transfer_time(bytes);
-  std::chrono::milliseconds pause{0};
-  bool is_waiting = false;
-  while (true) {
-    options_.cancel.throw_if_cancelled(base::str_cat("a call of ", name()));
-    const Time deadline = std::min(end, Clock::now() + allowed);
-    std::string token, reason;
-    try {
-      token = member_token(deadline);
-      attempt(*service_, token, deadline);
-      if (is_waiting) base::log_info(base::str_cat("The ", name(), " is back."));
-      return;
-    } catch (const NotMemberError& error) {
-      forget(token);
-      reason = error.what();
-    } catch (const Error& error) {
-      if (!may_call_again(error)) throw;
-      reason = error.what();
-      // Its messages may be larger than is known, or the network slower.
-      if (Clock::now() >= deadline) allowed *= 2;
-    }
-    if (options_.cancel.is_cancelled()) continue;
-    if (pause.count() > 0 && !is_waiting) {
-      is_waiting = true;
-      base::log_warning(base::str_cat("Waiting for the ", name(), ", for ",
-                                      seconds_text(end - begin), " at most: ", reason));
-    }
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
-    concurrency::interruptible_wait(std::min(pause, left), options_.cancel);
-    pause = longer(pause);
-    if (Clock::now() >= end && !options_.cancel.is_cancelled())
-      throw Error(
-          ErrorCode::kUnavailable,
-          base::str_cat("The ", name(), " has not answered ", cluster::to_string(options_.task),
-                        " for ", seconds_text(Clock::now() - begin),
-                        ". Start it again, or allow it more time. The last reason: ", reason));
-  }
+  repeat_call({.callee = name(),
+               .caller = cluster::to_string(options_.task),
+               .end = end + transfer_time(bytes),
+               .attempt_timeout = options_.attempt_timeout + transfer_time(bytes),
+               .cancel = options_.cancel},
+              [&](Time deadline) {
+                const std::string token = member_token(deadline);
+                try {
+                  attempt(*service_, token, deadline);
+                } catch (const NotMemberError&) {
+                  forget(token);
+                  throw;
+                }
+              });
 }
 
 std::string ServerSession::member_token(Time deadline) {

@@ -14,15 +14,9 @@
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/ps/parameter_service.h"
+#include "brigade/ps/repeated_call.h"
 
 namespace brigade::ps {
-
-/// The time in which a network has to transfer `bytes`, beside what a call takes without them.
-std::chrono::milliseconds transfer_time(std::uint64_t bytes);
-
-/// Whether a call that failed so is made again: the server was not reached, its answer was not, or
-/// it was busy.
-bool may_call_again(const Error& error);
 
 struct ServerSessionOptions {
   cluster::Task task;  ///< who calls
