@@ -28,6 +28,11 @@ void CommitQueue::finish_sync() {
   syncing_.reset();
 }
 
+void CommitQueue::postpone_sync() {
+  check_state(syncing_.has_value(), "A sync of the log was postponed that had not begun.");
+  syncing_.reset();
+}
+
 void CommitQueue::fail_sync() {
   check_state(syncing_.has_value(), "A sync of the log failed that had not begun.");
   syncing_.reset();

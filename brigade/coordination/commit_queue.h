@@ -29,6 +29,9 @@ class CommitQueue {
   std::optional<std::int64_t> begin_sync();
   /// The sync that began last has succeeded. Throws kFailedPrecondition if none runs.
   void finish_sync();
+  /// The sync that began last is not made: its records are in the file, and a later sync commits
+  /// them. Throws kFailedPrecondition if none runs.
+  void postpone_sync();
   /// The sync that began last has failed. Its records and all later ones are never committed: what
   /// the disk holds of them is unknown, and a second fsync may claim success for pages that were
   /// dropped.

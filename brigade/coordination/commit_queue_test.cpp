@@ -32,6 +32,19 @@ TEST(CommitQueue, OneSyncRunsAtATimeAndNoneWithoutRecords) {
   EXPECT_THROW(CommitQueue().finish_sync(), Error);
 }
 
+TEST(CommitQueue, APostponedSyncCommitsNothingAndTheNextOneCommitsItsRecords) {
+  CommitQueue queue;
+  queue.append();
+  ASSERT_EQ(queue.begin_sync(), 1);
+  queue.postpone_sync();
+  EXPECT_FALSE(queue.is_committed(1));
+  queue.append();
+  EXPECT_EQ(queue.begin_sync(), 2);
+  queue.finish_sync();
+  EXPECT_TRUE(queue.is_committed(1));
+  EXPECT_THROW(queue.postpone_sync(), Error);
+}
+
 TEST(CommitQueue, ContinuesAfterTheRecordsOfAnEarlierRun) {
   CommitQueue queue(7);
   EXPECT_TRUE(queue.is_committed(7));

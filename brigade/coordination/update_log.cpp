@@ -113,8 +113,8 @@ class UpdateLog::Segment {
  public:
   Segment(io::FileSystem& files, const io::Path& path)
       : writer_(files.create(path, io::CreateMode::kTruncate)) {}
-  void write(std::string_view record) {
-    writer_.write(io::as_bytes(record));
+  void write(const io::BytePieces& record) {
+    writer_.write_pieces(record);
     bytes_ += record.size();
   }
   void sync() { writer_.sync(); }
@@ -147,6 +147,7 @@ UpdateLog::UpdateLog(io::FileSystem& files, io::Path folder, std::int64_t after,
   }
   const concurrency::MutexLock lock(mutex_);
   queue_ = CommitQueue(last);
+  written_ = last;
   // A file that begins with the next record is empty, or has a damaged one: it is written anew.
   std::ranges::copy_if(found, std::back_inserter(first_records_),
                        [&](std::int64_t first) { return first <= last; });
@@ -156,7 +157,7 @@ UpdateLog::UpdateLog(io::FileSystem& files, io::Path folder, std::int64_t after,
 
 UpdateLog::~UpdateLog() = default;
 
-std::int64_t UpdateLog::append(std::string record) {
+std::int64_t UpdateLog::append(io::BytePieces record) {
   check_argument(record.size() <= options_.max_record_bytes,
                  base::str_cat("A record of ", record.size(),
                                " bytes is too long for the log of updates, which takes ",
@@ -171,8 +172,25 @@ std::int64_t UpdateLog::append(std::string record) {
   }
 }
 
+void UpdateLog::write_pending() {
+  std::vector<io::BytePieces> records;
+  std::int64_t last = 0;
+  {
+    const concurrency::MutexLock lock(mutex_);
+    if (waiting_.empty()) return;
+    const auto mine = queue_.begin_sync();
+    if (!mine) return;
+    last = *mine;
+    records = std::exchange(waiting_, {});
+  }
+  use_segment([&] { write(records, last); });
+  const concurrency::MutexLock lock(mutex_);
+  queue_.postpone_sync();
+  changed_.notify_all();
+}
+
 void UpdateLog::wait_committed(std::int64_t number, Time deadline) {
-  std::vector<std::string> records;
+  std::vector<io::BytePieces> records;
   for (;;) {
     std::int64_t last = 0;
     {
@@ -187,27 +205,50 @@ void UpdateLog::wait_committed(std::int64_t number, Time deadline) {
           last = *mine;
           break;
         }
-        if (!changed_.wait_until(mutex_, deadline) && !queue_.is_committed(number))
+        if (!changed_.wait_until(mutex_, deadline) && !queue_.is_committed(number)) {
+          give_up_sharing(number);
           throw Error(ErrorCode::kDeadlineExceeded,
                       base::str_cat("Record ", number, " of the log in ", folder_.string(),
                                     " was not on the disk in time."));
+        }
       }
       records = std::exchange(waiting_, {});
     }
-    try {
-      write_and_sync(records, last);
-    } catch (...) {
-      const concurrency::MutexLock lock(mutex_);
-      queue_.fail_sync();
-      changed_.notify_all();
-      throw;
-    }
+    use_segment([&] { write_and_sync(records, last); });
   }
 }
 
-/// Called by the one thread that syncs, without the mutex: others append meanwhile.
-void UpdateLog::write_and_sync(const std::vector<std::string>& records, std::int64_t last) {
-  for (const std::string& record : records) segment_->write(record);
+/// `work` uses the file, as the one thread that may. If it throws, the log has failed.
+template <class Work>
+void UpdateLog::use_segment(const Work& work) {
+  try {
+    work();
+  } catch (...) {
+    const concurrency::MutexLock lock(mutex_);
+    queue_.fail_sync();
+    changed_.notify_all();
+    throw;
+  }
+}
+
+/// A caller that no longer waits for its record may change the bytes: the log has its own then, or
+/// has written them.
+void UpdateLog::give_up_sharing(std::int64_t number) {
+  const auto later = static_cast<std::size_t>(queue_.appended() - number);
+  if (later < waiting_.size()) return waiting_[waiting_.size() - 1 - later].unshare();
+  while (written_ < number && !queue_.has_failed()) changed_.wait(mutex_);
+}
+
+/// Without the mutex: others append meanwhile.
+void UpdateLog::write(const std::vector<io::BytePieces>& records, std::int64_t last) {
+  for (const io::BytePieces& record : records) segment_->write(record);
+  const concurrency::MutexLock lock(mutex_);
+  written_ = last;
+  changed_.notify_all();
+}
+
+void UpdateLog::write_and_sync(const std::vector<io::BytePieces>& records, std::int64_t last) {
+  write(records, last);
   segment_->sync();
   const bool is_full = segment_->bytes() >= options_.segment_bytes;
   if (is_full) {

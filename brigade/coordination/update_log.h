@@ -10,6 +10,7 @@
 
 #include "brigade/concurrency/mutex.h"
 #include "brigade/coordination/commit_queue.h"
+#include "brigade/io/byte_pieces.h"
 #include "brigade/io/file_system.h"
 
 namespace brigade::coordination {
@@ -56,9 +57,16 @@ class UpdateLog {
 
   /// Adds a record and returns its number. It is in memory only until `wait_committed`. Throws
   /// kInvalidArgument if it is longer than allowed, kDataLoss if the log has failed.
-  std::int64_t append(std::string record) BRIGADE_EXCLUDES(mutex_);
+  /// The record's bytes must not change before `wait_committed` has returned for it, or thrown: the
+  /// log does not copy them.
+  std::int64_t append(io::BytePieces record) BRIGADE_EXCLUDES(mutex_);
   /// The number of the record that was appended last; `after` if there is none.
   std::int64_t appended() const BRIGADE_EXCLUDES(mutex_);
+
+  /// Writes the records that wait, so that the disk begins with them while the caller does
+  /// something else before `wait_committed`. Does nothing if another thread writes or syncs. Throws
+  /// the file system's error; the log has then failed.
+  void write_pending() BRIGADE_EXCLUDES(mutex_);
 
   /// Returns once the record is on the disk, with all before it. Throws kDeadlineExceeded at
   /// `deadline` if another thread's sync takes longer (a sync that this thread makes itself cannot
@@ -79,20 +87,29 @@ class UpdateLog {
  private:
   class Segment;
 
-  void write_and_sync(const std::vector<std::string>& records, std::int64_t last);
+  template <class Work>
+  void use_segment(const Work& work) BRIGADE_EXCLUDES(mutex_);
+  void write(const std::vector<io::BytePieces>& records, std::int64_t last)
+      BRIGADE_EXCLUDES(mutex_);
+  void write_and_sync(const std::vector<io::BytePieces>& records, std::int64_t last)
+      BRIGADE_EXCLUDES(mutex_);
   void begin_segment(std::int64_t first);
+  void give_up_sharing(std::int64_t number) BRIGADE_REQUIRES(mutex_);
 
   io::FileSystem& files_;
   const io::Path folder_;
   const UpdateLogOptions options_;
 
-  // The file being written: used by the thread that syncs, of which CommitQueue allows one.
+  // The file being written: used by the thread that writes or syncs, of which CommitQueue allows
+  // one.
   std::unique_ptr<Segment> segment_;
 
   mutable concurrency::Mutex mutex_;
   concurrency::Condition changed_;
   CommitQueue queue_ BRIGADE_GUARDED_BY(mutex_);
-  std::vector<std::string> waiting_ BRIGADE_GUARDED_BY(mutex_);         // records to be written
+  std::vector<io::BytePieces> waiting_
+      BRIGADE_GUARDED_BY(mutex_);                        // the last records, to be written
+  std::int64_t written_ BRIGADE_GUARDED_BY(mutex_) = 0;  // the last record in the file
   std::vector<std::int64_t> first_records_ BRIGADE_GUARDED_BY(mutex_);  // one per file, ascending
 };
 

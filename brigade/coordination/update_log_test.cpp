@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -81,6 +84,132 @@ TEST(UpdateLog, ARecordIsOnTheDiskOnlyOnceItWasWaitedFor) {
     EXPECT_EQ(log.committed(), 1);
   }
   EXPECT_EQ(replay(files), (Records{{1, "kept"}}));
+}
+
+TEST(UpdateLog, WhatWasWrittenBeforeItsSyncIsCommittedByIt) {
+  FaultyFileSystem files(std::make_shared<MemoryFileSystem>());
+  const std::string long_record(200'000, 'x');
+  {
+    UpdateLog log(files, kFolder, 0, ignore);
+    const std::int64_t first = log.append(long_record);
+    log.write_pending();
+    EXPECT_EQ(log.committed(), 0);
+    const std::size_t before = files.operations();
+    log.write_pending();
+    EXPECT_EQ(files.operations(), before) << "nothing waits";
+    const std::int64_t second = log.append("second");
+    log.wait_committed(second, soon());
+    EXPECT_EQ(log.committed(), second);
+    EXPECT_LE(files.operations() - before, 2u) << "one write, one sync";
+    log.wait_committed(first, soon());
+    log.append("lost");
+  }
+  EXPECT_EQ(replay(files), (Records{{1, long_record}, {2, "second"}}));
+}
+
+TEST(UpdateLog, AWriteBeforeTheSyncThatFailsEndsTheLog) {
+  FaultyFileSystem files(std::make_shared<MemoryFileSystem>());
+  UpdateLog log(files, kFolder, 0, ignore);
+  commit(log, "kept");
+  const std::int64_t number = log.append(std::string(200'000, 'x'));
+  files.inject({.code = ErrorCode::kResourceExhausted});
+  EXPECT_EQ(code_of([&] { log.write_pending(); }), ErrorCode::kResourceExhausted);
+  EXPECT_TRUE(log.has_failed());
+  EXPECT_EQ(code_of([&] { log.wait_committed(number, soon()); }), ErrorCode::kDataLoss);
+  EXPECT_NO_THROW(log.write_pending());
+}
+
+/// Forwards to a file system in memory; syncs of files wait until `open_gate`.
+class GatedFileSystem final : public io::FileSystem {
+ public:
+  void close_gate() { set_gate(false); }
+  void open_gate() { set_gate(true); }
+  /// Returns once a sync waits.
+  void await_sync() {
+    std::unique_lock lock(gate_->mutex);
+    ASSERT_TRUE(gate_->changed.wait_for(lock, std::chrono::seconds(20),
+                                        [&] { return gate_->waiting > 0; }));
+  }
+
+  std::string read(const io::Path& path) const override { return memory_.read(path); }
+  std::unique_ptr<io::ReadableFile> open(const io::Path& path) const override {
+    return memory_.open(path);
+  }
+  std::unique_ptr<io::WritableFile> create(const io::Path& path, io::CreateMode mode) override {
+    return std::make_unique<File>(memory_.create(path, mode), gate_);
+  }
+  void rename(const io::Path& from, const io::Path& to) override { memory_.rename(from, to); }
+  bool remove(const io::Path& path) override { return memory_.remove(path); }
+  std::optional<io::FileInfo> info(const io::Path& path) const override {
+    return memory_.info(path);
+  }
+  std::vector<std::string> list(const io::Path& directory) const override {
+    return memory_.list(directory);
+  }
+  void create_directories(const io::Path& directory) override {
+    memory_.create_directories(directory);
+  }
+  void sync_directory(const io::Path& directory) override { memory_.sync_directory(directory); }
+
+ private:
+  struct Gate {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool is_open = true;
+    int waiting = 0;
+  };
+  class File final : public io::WritableFile {
+   public:
+    File(std::unique_ptr<io::WritableFile> below, std::shared_ptr<Gate> gate)
+        : below_(std::move(below)), gate_(std::move(gate)) {}
+    void write(std::span<const std::byte> bytes) override { below_->write(bytes); }
+    void sync() override {
+      {
+        std::unique_lock lock(gate_->mutex);
+        ++gate_->waiting;
+        gate_->changed.notify_all();
+        gate_->changed.wait_for(lock, std::chrono::seconds(20), [&] { return gate_->is_open; });
+        --gate_->waiting;
+      }
+      below_->sync();
+    }
+    void close() override { below_->close(); }
+
+   private:
+    std::unique_ptr<io::WritableFile> below_;
+    std::shared_ptr<Gate> gate_;
+  };
+
+  void set_gate(bool is_open) {
+    const std::lock_guard lock(gate_->mutex);
+    gate_->is_open = is_open;
+    gate_->changed.notify_all();
+  }
+
+  MemoryFileSystem memory_;
+  std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
+};
+
+TEST(UpdateLog, ACallerThatWaitsNoLongerMayChangeItsBytes) {
+  GatedFileSystem files;
+  {
+    UpdateLog log(files, kFolder, 0, ignore);
+    files.close_gate();
+    const std::int64_t first = log.append("first");
+    std::thread syncing([&] { log.wait_committed(first, soon()); });
+    files.await_sync();
+    const auto bytes = std::make_shared<std::string>("second");
+    io::BytePieces record;
+    record.append({.bytes = *bytes, .owner = bytes});
+    const std::int64_t second = log.append(std::move(record));
+    const auto past = std::chrono::steady_clock::now();
+    EXPECT_EQ(code_of([&] { log.wait_committed(second, past); }), ErrorCode::kDeadlineExceeded);
+    *bytes = "torn!!";
+    files.open_gate();
+    syncing.join();
+    log.wait_committed(second, soon());
+  }
+  EXPECT_EQ(replay(files), (Records{{1, "first"}, {2, "second"}}));
 }
 
 TEST(UpdateLog, RecordsThatWaitShareOneSync) {

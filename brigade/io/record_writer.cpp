@@ -9,6 +9,13 @@ namespace brigade::io {
 
 using namespace record_framing;
 
+namespace {
+
+// Longer bytes are written from where they are: a copy would cost more than a system call.
+constexpr std::size_t kLongBytes = 64 << 10;
+
+}  // namespace
+
 RecordWriter::RecordWriter(std::unique_ptr<WritableFile> file, RecordWriterOptions options)
     : file_(std::move(file)), buffer_bytes_(options.buffer_bytes) {
   check_argument(file_ != nullptr, "RecordWriter: needs a file to write into");
@@ -34,6 +41,11 @@ void RecordWriter::guarded(Action action) {
 }
 
 void RecordWriter::append(std::span<const std::byte> bytes) {
+  if (bytes.size() >= kLongBytes) {
+    drain();
+    file_->write(bytes);
+    return;
+  }
   buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
 }
 
@@ -43,18 +55,39 @@ void RecordWriter::drain() {
   buffer_.clear();
 }
 
+void RecordWriter::begin_record(std::uint64_t length) {
+  std::array<std::byte, kHeadBytes> head;
+  const auto stored = std::span(head).first(kLengthBytes);
+  store_little_endian(length, stored);
+  store_little_endian(stored_sum(stored), std::span(head).subspan(kLengthBytes));
+  append(head);
+}
+
+void RecordWriter::end_record(std::uint32_t sum) {
+  std::array<std::byte, kSumBytes> tail;
+  store_little_endian(mask_crc32c(sum), tail);
+  append(tail);
+  if (buffer_.size() >= buffer_bytes_) drain();
+}
+
 void RecordWriter::write(std::span<const std::byte> record) {
   guarded([&] {
-    std::array<std::byte, kHeadBytes> head;
-    const auto length = std::span(head).first(kLengthBytes);
-    store_little_endian(record.size(), length);
-    store_little_endian(stored_sum(length), std::span(head).subspan(kLengthBytes));
-    std::array<std::byte, kSumBytes> tail;
-    store_little_endian(stored_sum(record), tail);
-    append(head);
+    begin_record(record.size());
     append(record);
-    append(tail);
-    if (buffer_.size() >= buffer_bytes_) drain();
+    end_record(crc32c(record));
+  });
+}
+
+void RecordWriter::write_pieces(const BytePieces& record) {
+  guarded([&] {
+    begin_record(record.size());
+    std::uint32_t sum = 0;
+    for (const SharedBytes& piece : record.pieces()) {
+      const auto bytes = as_bytes(piece.bytes);
+      append(bytes);
+      sum = extend_crc32c(sum, bytes);
+    }
+    end_record(sum);
   });
 }
 

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/io/byte_pieces.h"
 #include "brigade/io/file_system.h"
 
 namespace brigade::io {
@@ -35,6 +37,8 @@ class RecordWriter {
 
   /// Adds one record. Throws as `WritableFile` does, kFailedPrecondition after `close`.
   void write(std::span<const std::byte> record);
+  /// Adds one record, whose bytes are these pieces.
+  void write_pieces(const BytePieces& record);
   /// Writes the buffer to the file: everything written so far survives a crash of this program.
   void flush();
   /// Flushes, and returns once everything is on the disk: everything written so far survives a
@@ -46,6 +50,8 @@ class RecordWriter {
  private:
   template <class Action>
   void guarded(Action action);
+  void begin_record(std::uint64_t length);
+  void end_record(std::uint32_t sum);
   void append(std::span<const std::byte> bytes);
   void drain();
 

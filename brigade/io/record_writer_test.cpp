@@ -54,6 +54,40 @@ TEST_F(RecordWriterTest, WritesByItselfOnceTheBufferIsFull) {
   EXPECT_EQ(content(), kAbc + kAbc);
 }
 
+TEST_F(RecordWriterTest, PiecesAreTheSameRecordAsTheirBytes) {
+  std::string text(200'000, 'x');
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 7);
+  BytePieces pieces;
+  for (const std::size_t size : {1u, 70'000u, 0u, 3u, 129'996u})
+    pieces.append(text.substr(pieces.size(), size));
+  ASSERT_EQ(pieces.joined(), text);
+  RecordWriter records = writer();
+  records.write_pieces("abc");
+  records.write_pieces({});
+  records.write_pieces(pieces);
+  records.close();
+  const std::string in_pieces = content();
+  RecordWriter others = writer();
+  others.write(as_bytes("abc"));
+  others.write({});
+  others.write(as_bytes(text));
+  others.close();
+  EXPECT_TRUE(in_pieces == content());
+  EXPECT_TRUE(in_pieces.starts_with(kAbc + kEmpty));
+}
+
+TEST_F(RecordWriterTest, LongRecordsAreWrittenInTheirOrder) {
+  RecordWriter records = writer({.buffer_bytes = 1 << 20});
+  const std::string text(100'000, 'y');
+  records.write(as_bytes("abc"));
+  records.write(as_bytes(text));
+  records.write(as_bytes("abc"));
+  records.close();
+  EXPECT_EQ(content().size(), 2 * kAbc.size() + 16 + text.size());
+  EXPECT_TRUE(content().starts_with(kAbc));
+  EXPECT_TRUE(content().ends_with(kAbc));
+}
+
 TEST_F(RecordWriterTest, SyncedRecordsSurviveAMachineCrash) {
   RecordWriter records = writer();
   memory_->sync_directory("/");
