@@ -18,6 +18,7 @@
 #include "brigade/ps/placed_variables.h"
 #include "brigade/ps/server_session.h"
 #include "brigade/ps/server_threads.h"
+#include "brigade/ps/states_of_step.h"
 #include "brigade/ps/worker_steps.h"
 
 namespace brigade::ps {
@@ -128,7 +129,7 @@ class ParameterClient::Impl {
   void assign(std::span<const NamedState> variables, std::int64_t step);
   void set_learning_rate(double rate);
   double learning_rate();
-  std::vector<NamedState> states();
+  States states();
   Values pull();
   Values push(std::span<const at::Tensor> gradients);
   void begin_step();
@@ -158,6 +159,7 @@ class ParameterClient::Impl {
   // Training.
   enum class Pulled { kNothing, kAllValues };
   Values exchange(std::vector<std::optional<Push>> pushes, Pulled pulled);
+  ServerStates read_states();
   std::uint64_t value_bytes(int server) const;
   void check_count(int server, std::size_t expected, std::size_t got) const;
   void check_gradients(std::span<const at::Tensor> gradients) const;
@@ -421,21 +423,45 @@ double ParameterClient::Impl::learning_rate() {
       .learning_rate;
 }
 
-std::vector<NamedState> ParameterClient::Impl::states() {
+ParameterClient::States ParameterClient::Impl::states() {
   check_configured();
-  std::vector<NamedState> states(variables_.size());
+  ServerStates read = job_->mode == UpdateMode::kSync
+                          ? states_of_one_step([this] { return read_states(); },
+                                               options_.server_timeout, stop_.token())
+                          : read_states();
+  step_ = read.front()->step;
+  States states{.variables = std::vector<NamedState>(variables_.size()), .step = step_};
+  for (int server = 0; server < num_servers(); ++server) {
+    auto& part = read[static_cast<std::size_t>(server)];
+    if (!part) continue;
+    for (std::size_t i = 0; i < part->variables.size(); ++i)
+      states.variables[variables_.of_server(server)[i]] = std::move(part->variables[i]);
+  }
+  return states;
+}
+
+/// Once from each server that has variables, and from `ps:0`, after the latest decision that is
+/// known. What they say of later ones is known afterwards.
+ServerStates ParameterClient::Impl::read_states() {
+  // All servers first, so that all are then read at nearly the same time.
+  if (steps_->decision()) {
+    for_each_server([this](int server) {
+      session(server).exchange({.decision = steps_->decision(), .pull = {}});
+    });
+  }
+  ServerStates states(sessions_.size());
   for_each_server([&](int server) {
     const std::vector<std::string> names = variables_.names_of_server(server);
-    if (steps_->decision()) session(server).exchange({.decision = steps_->decision(), .pull = {}});
-    if (names.empty()) return;
-    std::vector<NamedState> part =
+    if (server > 0 && names.empty()) return;
+    StoredStates part =
         session(server).call([&](ParameterService& service, const std::string& token,
                                  Time deadline) { return service.states(token, names, deadline); },
                              (1 + kCommonSlots) * value_bytes(server));
-    check_count(server, names.size(), part.size());
-    for (std::size_t i = 0; i < part.size(); ++i)
-      states[variables_.of_server(server)[i]] = std::move(part[i]);
+    check_count(server, names.size(), part.variables.size());
+    states[static_cast<std::size_t>(server)] = std::move(part);
   });
+  for (const auto& part : states)
+    if (part && part->decision) steps_->learn(*part->decision);
   return states;
 }
 
@@ -612,7 +638,7 @@ double ParameterClient::learning_rate() {
   return impl_->guarded([&] { return impl_->learning_rate(); });
 }
 
-std::vector<NamedState> ParameterClient::states() {
+ParameterClient::States ParameterClient::states() {
   return impl_->guarded([&] { return impl_->states(); });
 }
 

@@ -85,9 +85,14 @@ class ParameterClient {
   void set_learning_rate(double rate);
   /// The servers' rate, as `ps:0` knows it.
   double learning_rate();
-  /// All variables with their slots, in the order of the placement. Each server's are from one
-  /// moment; with kSync after the latest decision that this worker knows.
-  std::vector<NamedState> states();
+  struct States {
+    std::vector<NamedState> variables;  ///< in the order of the placement
+    std::int64_t step = 0;              ///< of the job, at `ps:0` at the moment of its variables
+  };
+  /// All variables with their slots: for a checkpoint. Each server's are from one moment. With
+  /// kSync those of all servers are from `step`, so they are read again while decisions of steps
+  /// come between. Throws kDeadlineExceeded if that does not succeed within `server_timeout`.
+  States states();
 
   struct Values {
     std::vector<Parameter::Reading> values;  ///< in the order of the placement

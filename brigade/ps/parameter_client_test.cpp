@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <future>
 #include <random>
 
 #include "brigade/base/log.h"
@@ -436,7 +437,7 @@ TEST(ParameterClient, StatesAreAssignedAndReadOnAllServers) {
   const Client chief = make_client(servers, kChief);
   chief->create(small_model(), small_placement(3),
                 *optim::Sgd{.learning_rate = 1, .momentum = 0.5}.rule(), kAsyncJob);
-  std::vector<NamedState> states = chief->states();
+  std::vector<NamedState> states = chief->states().variables;
   ASSERT_EQ(states.size(), small_model().size());
   for (std::size_t i = 0; i < states.size(); ++i) {
     EXPECT_EQ(states[i].name, small_model()[i].name);
@@ -445,7 +446,7 @@ TEST(ParameterClient, StatesAreAssignedAndReadOnAllServers) {
   }
   chief->assign(states, 20);
   EXPECT_EQ(chief->step(), 20);
-  const std::vector<NamedState> assigned = chief->states();
+  const std::vector<NamedState> assigned = chief->states().variables;
   for (std::size_t i = 0; i < states.size(); ++i) {
     EXPECT_TRUE(at::equal(assigned[i].state.value, states[i].state.value)) << states[i].name;
     EXPECT_EQ(assigned[i].state.updates, 7);
@@ -460,6 +461,44 @@ TEST(ParameterClient, StatesAreAssignedAndReadOnAllServers) {
   for (const std::size_t i : {0, 1, 3, 4})
     EXPECT_TRUE(at::equal(values.values[i].value,
                           at::full_like(states[i].state.value, static_cast<double>(i) - 1)));
+}
+
+/// A backup worker does not wait for the chief, which reads the servers one after another here.
+TEST(ParameterClient, StatesOfASynchronousJobAreThoseOfOneStepThoughADecisionComesBetween) {
+  constexpr JobConfig kBackupJob = {.mode = UpdateMode::kSync,
+                                    .sync = {.replicas_to_aggregate = 1, .total_replicas = 2}};
+  for (const int first : {0, 1}) {
+    LocalServers servers = make_servers(2);
+    const Client chief = make_chief(servers, kBackupJob);
+    const Client worker = make_worker(servers, kWorker1, kBackupJob);
+    std::promise<void> first_was_read;
+    std::atomic<int> readings_of_first{0}, readings_of_second{0};
+    servers[first].after_calls([&](ServiceCall call) {
+      if (call == ServiceCall::kStates && ++readings_of_first == 1) first_was_read.set_value();
+    });
+    servers[1 - first].before_calls([&](ServiceCall call) {
+      if (call != ServiceCall::kStates || ++readings_of_second > 1) return;
+      ASSERT_EQ(first_was_read.get_future().wait_for(kLong), std::future_status::ready);
+      worker->begin_step();
+      worker->push(small_gradients(3));
+      worker->begin_step();
+      // With ps:1 read first, only the chief can tell it of the decision.
+      if (first == 0) worker->pull();
+    });
+    const ParameterClient::States states = chief->states();
+    EXPECT_EQ(readings_of_first, 2);
+    EXPECT_EQ(states.step, 1);
+    EXPECT_EQ(chief->step(), 1);
+    ASSERT_EQ(states.variables.size(), small_model().size());
+    for (std::size_t i = 0; i < states.variables.size(); ++i) {
+      const auto& [name, state] = states.variables[i];
+      const bool is_trainable = small_model()[i].is_trainable;
+      EXPECT_TRUE(at::equal(state.value, at::full_like(state.value, is_trainable ? -3 : 0)))
+          << name << " with server " << first << " read first: " << state.value;
+      EXPECT_EQ(state.updates, is_trainable ? 1 : 0) << name;
+    }
+    for (int server = 0; server < 2; ++server) EXPECT_EQ(servers[server].core().status().step, 1);
+  }
 }
 
 TEST(ParameterClient, NoWorkerIsFurtherAheadThanTheBound) {
@@ -643,7 +682,7 @@ TEST(ParameterClient, AFailureThatIsOverDoesNotKeepServersFromEnding) {
     servers[1].stop();
     EXPECT_EQ(code_of([&] { chief->push(small_gradients(1)); }), ErrorCode::kUnavailable);
     servers[1].start();
-    EXPECT_EQ(chief->states().size(), small_model().size());
+    EXPECT_EQ(chief->states().variables.size(), small_model().size());
   }
   for (int server = 0; server < 2; ++server)
     EXPECT_TRUE(servers[server].core().has_chief_finished()) << server;

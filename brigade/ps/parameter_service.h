@@ -204,9 +204,10 @@ class ParameterService {
   /// Throws kFailedPrecondition before `set_ready`, except to the chief.
   virtual ExchangeReply exchange(const std::string& token, const ExchangeRequest& request,
                                  Time deadline) = 0;
-  /// Variables with their slots, all from one moment: for checkpoints.
-  virtual std::vector<NamedState> states(const std::string& token,
-                                         const std::vector<std::string>& names, Time deadline) = 0;
+  /// Variables with their slots, and the step and the last decision, all from one moment: for
+  /// checkpoints.
+  virtual StoredStates states(const std::string& token, const std::vector<std::string>& names,
+                              Time deadline) = 0;
   /// Throws kFailedPrecondition before `set_ready`, and at a server that is not `ps:0`.
   virtual BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
                                     Time deadline) = 0;

@@ -319,15 +319,17 @@ ParameterStore::Pulled ParameterStore::pull(std::span<const std::string> names) 
   return pulled;
 }
 
-std::vector<NamedState> ParameterStore::states(std::span<const std::string> names) const {
+StoredStates ParameterStore::states(std::span<const std::string> names) const {
+  StoredStates states;
   ParameterTickets tickets;
   {
     const concurrency::MutexLock lock(order_);
     draw_tickets(names, Reads::kStates, tickets);
+    states.step = state_.step;
+    if (decision_record_ <= log_->committed()) states.decision = state_.last_decision;
   }
-  std::vector<NamedState> states;
   for (const std::string& name : names)
-    states.push_back(
+    states.variables.push_back(
         {.name = name, .state = tickets.use([](const Parameter& own, std::uint64_t ticket) {
            return own.state(ticket);
          })});

@@ -33,6 +33,14 @@ struct ParameterStoreOptions {
   std::uint64_t max_read_bytes = std::numeric_limits<std::uint64_t>::max();
 };
 
+/// Variables with their slots, and where the job is, all from one moment between two changes.
+struct StoredStates {
+  std::vector<NamedState> variables;
+  std::int64_t step = 0;  ///< `ParameterStore::step`
+  /// `ParameterStore::last_decision`, if it is on the disk: another could be made after a crash.
+  std::optional<coordination::StepDecision> decision = std::nullopt;
+};
+
 /// The state of a parameter server: variables and optimizer slots by name, the update rule, and
 /// which pushes were applied. It knows nothing of models, and nothing of networks: the server calls
 /// it.
@@ -145,8 +153,8 @@ class ParameterStore {
   std::int64_t step() const;
   /// The latest incarnation of a worker that was admitted; 0: none.
   std::int64_t incarnation(int worker) const;
-  /// Variables with their slots, all from one moment. Throws as `pull`.
-  std::vector<NamedState> states(std::span<const std::string> names) const;
+  /// Variables with their slots, and the step, all from one moment. Throws as `pull`.
+  StoredStates states(std::span<const std::string> names) const;
   /// The bytes of the log since the last snapshot that was complete.
   std::uint64_t log_bytes() const;
 

@@ -41,7 +41,7 @@ TEST(ParameterStore, APushUpdatesEachVariableThatHasAGradient) {
 TEST(ParameterStore, ARepeatedPushIsAcknowledgedAndAppliedOnce) {
   const auto store = make_store(new_disk(), optim::Sgd{.learning_rate = 1}.rule());
   EXPECT_EQ(store->push({0, 0, 1}, gradients(1), soon()), PushVerdict::kApply);
-  const auto once = store->states(store->names());
+  const auto once = store->states(store->names()).variables;
   EXPECT_EQ(store->step(), 1);
   EXPECT_EQ(store->push({0, 0, 1}, gradients(1), soon()), PushVerdict::kDuplicate);
   EXPECT_EQ(store->push({0, 0, 3}, gradients(1), soon()), PushVerdict::kGap);
@@ -213,7 +213,7 @@ TEST(ParameterStore, PushesAfterAnAssignmentGoOnFromIt) {
   const auto rule = optim::Adam{.learning_rate = 0.1}.rule();
   const auto trained = make_store(new_disk(), rule);
   for (int i = 1; i <= 3; ++i) trained->push({0, 0, i}, gradients(i), soon());
-  const auto saved = trained->states(trained->names());
+  const auto saved = trained->states(trained->names()).variables;
   trained->push({0, 0, 4}, gradients(4), soon());
   for (const bool has_snapshot : {false, true}) {
     const auto files = new_disk();
@@ -226,8 +226,8 @@ TEST(ParameterStore, PushesAfterAnAssignmentGoOnFromIt) {
     EXPECT_EQ(store.step(), 3);
     store.push({0, 0, 1}, gradients(4), soon());
     EXPECT_EQ(store.step(), 4);
-    for (const auto& [name, state] : trained->states(trained->names())) {
-      const NamedState own = store.states(std::vector{name}).front();
+    for (const auto& [name, state] : trained->states(trained->names()).variables) {
+      const NamedState own = store.states(std::vector{name}).variables.front();
       expect_same_tensor(own.state.value, state.value, name);
       EXPECT_EQ(own.state.updates, state.updates) << name;
     }
@@ -240,11 +240,11 @@ TEST(ParameterStore, AnAssignmentIsACopyAndWithoutSlotsBeginsThemAnew) {
   NamedState bias{.name = "bias", .state = {.value = at::full({3}, 5, at::kDouble)}};
   store->assign(std::vector{bias}, 70, soon());
   bias.state.value.zero_();
-  const NamedState own = store->states(std::vector<std::string>{"bias"}).front();
+  const NamedState own = store->states(std::vector<std::string>{"bias"}).variables.front();
   expect_same_tensor(own.state.value, at::full({3}, 5, at::kDouble), "bias");
   ASSERT_EQ(own.state.slots.size(), 2);
   expect_same_tensor(own.state.slots[0], at::zeros({3}, at::kDouble), "slot");
-  EXPECT_EQ(store->states(std::vector<std::string>{"weights"}).front().state.updates, 1)
+  EXPECT_EQ(store->states(std::vector<std::string>{"weights"}).variables.front().state.updates, 1)
       << "was not assigned";
   EXPECT_EQ(store->step(), 70);
 }
@@ -326,7 +326,7 @@ TEST(ParameterStore, AReadTakesNoMoreMemoryThanAllowed) {
   }
   EXPECT_EQ(code_of([&] { store.states(Names{"weights"}); }), ErrorCode::kInvalidArgument)
       << "its slots count";
-  EXPECT_EQ(store.states(Names{"count"}).size(), 1) << "it has no slots";
+  EXPECT_EQ(store.states(Names{"count"}).variables.size(), 1) << "it has no slots";
 }
 
 TEST(ParameterStore, KnowsHowLongItsLogIs) {

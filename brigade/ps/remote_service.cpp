@@ -51,8 +51,8 @@ class RemoteService final : public ParameterService {
         transfer(ServiceMethod::kExchange, token, to_message(request), deadline));
   }
 
-  std::vector<NamedState> states(const std::string& token, const std::vector<std::string>& names,
-                                 Time deadline) override {
+  StoredStates states(const std::string& token, const std::vector<std::string>& names,
+                      Time deadline) override {
     const UpdateRecord request{.header = to_state(names), .tensors = {}};
     return states_of(transfer(ServiceMethod::kStates, token, request, deadline));
   }

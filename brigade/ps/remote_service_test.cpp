@@ -81,12 +81,13 @@ class FakeService final : public ParameterService {
     }
     return reply;
   }
-  std::vector<NamedState> states(const std::string& token, const std::vector<std::string>& names,
-                                 Time) override {
+  StoredStates states(const std::string& token, const std::vector<std::string>& names,
+                      Time) override {
     check(token);
     act("states");
-    std::vector<NamedState> states;
-    for (const std::string& name : names) states.push_back({name, {at::ones({2}), {}, 4}});
+    StoredStates states{.step = 9};
+    for (const std::string& name : names)
+      states.variables.push_back({name, {at::ones({2}), {}, 4}});
     return states;
   }
   BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
@@ -161,9 +162,10 @@ TEST(RemoteService, EveryCallReachesTheServiceAndReturnsItsResult) {
   remote->set_ready(kToken, in_time());
   remote->set_learning_rate(kToken, 0.125, in_time());
   EXPECT_EQ(remote->exchange(kToken, {}, in_time()).step, 7);
-  const auto states = remote->states(kToken, {"a", "b"}, in_time());
-  ASSERT_EQ(states.size(), 2u);
-  EXPECT_EQ(states[1].name, "b");
+  const StoredStates states = remote->states(kToken, {"a", "b"}, in_time());
+  EXPECT_EQ(states.step, 9);
+  ASSERT_EQ(states.variables.size(), 2u);
+  EXPECT_EQ(states.variables[1].name, "b");
   service.allow();
   EXPECT_TRUE(remote->begin_step(kToken, {.wait = seconds(5)}, in_time()).may_begin);
   remote->leave(kToken, in_time());

@@ -108,9 +108,9 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
     if (has_own_values()) return;
     const at::NoGradGuard no_grad;
     start();
-    step_ = client_->pull().step;  // states come without it; they may be a little newer
-    const std::vector<NamedState> states = client_->states();
-    for (std::size_t i = 0; i < states.size(); ++i) write(i, states[i].state);
+    const auto [variables, step] = client_->states();
+    for (std::size_t i = 0; i < variables.size(); ++i) write(i, variables[i].state);
+    step_ = step;
     take_learning_rate();
     refresh_all();
   }

@@ -83,7 +83,7 @@ class ServerCore::Impl {
   void set_learning_rate(const std::string& token, double rate, Time deadline);
 
   ExchangeReply exchange(const std::string& token, const ExchangeRequest& request, Time deadline);
-  std::vector<NamedState> states(const std::string& token, const std::vector<std::string>& names);
+  StoredStates states(const std::string& token, const std::vector<std::string>& names);
   BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
                             Time deadline);
 
@@ -467,8 +467,8 @@ ExchangeReply ServerCore::Impl::exchange(const std::string& token, const Exchang
   return reply;
 }
 
-std::vector<NamedState> ServerCore::Impl::states(const std::string& token,
-                                                 const std::vector<std::string>& names) {
+StoredStates ServerCore::Impl::states(const std::string& token,
+                                      const std::vector<std::string>& names) {
   caller(token);
   check_state(store_.is_created(), kNotCreatedYet);
   return store_.states(names);
@@ -641,8 +641,8 @@ ExchangeReply ServerCore::exchange(const std::string& token, const ExchangeReque
                                    Time deadline) {
   return impl_->serve([&] { return impl_->exchange(token, request, deadline); });
 }
-std::vector<NamedState> ServerCore::states(const std::string& token,
-                                           const std::vector<std::string>& names, Time) {
+StoredStates ServerCore::states(const std::string& token, const std::vector<std::string>& names,
+                                Time) {
   return impl_->serve([&] { return impl_->states(token, names); });
 }
 BeginStepReply ServerCore::begin_step(const std::string& token, const BeginStepRequest& request,

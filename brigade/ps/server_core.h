@@ -76,8 +76,8 @@ class ServerCore final : public ParameterService {
   void set_learning_rate(const std::string& token, double rate, Time deadline) override;
   ExchangeReply exchange(const std::string& token, const ExchangeRequest& request,
                          Time deadline) override;
-  std::vector<NamedState> states(const std::string& token, const std::vector<std::string>& names,
-                                 Time deadline) override;
+  StoredStates states(const std::string& token, const std::vector<std::string>& names,
+                      Time deadline) override;
   BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
                             Time deadline) override;
 

@@ -434,7 +434,9 @@ TEST(ServerCore, ReturnsStatesForACheckpoint) {
   TwoTasks job;
   Member chief = ready_chief(job);
   chief.push(1, 2);
-  const auto states = chief.service().states(chief.token(), {"w"}, Member::deadline());
+  const auto [states, step, decision] =
+      chief.service().states(chief.token(), {"w"}, Member::deadline());
+  EXPECT_EQ(step, 1);
   ASSERT_EQ(states.size(), 1U);
   EXPECT_EQ(states[0].name, "w");
   EXPECT_EQ(states[0].state.value[1].item<double>(), -2);

@@ -138,7 +138,7 @@ class SlowService final : public ParameterService {
     if (request.push) reply.verdict = PushVerdict::kApply;
     return reply;
   }
-  std::vector<NamedState> states(const std::string&, const std::vector<std::string>&,
+  StoredStates states(const std::string&, const std::vector<std::string>&,
                                  Time) override {
     return {};
   }

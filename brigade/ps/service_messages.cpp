@@ -427,14 +427,20 @@ ExchangeReply exchange_reply_of(UpdateRecord message) {
   });
 }
 
-UpdateRecord to_message(const std::vector<NamedState>& states) {
+UpdateRecord to_message(const StoredStates& states) {
   UpdateRecord message;
-  add_states(states, message);
+  message.header["step"] = states.step;
+  if (states.decision) message.header["decision"] = states.decision->save();
+  add_states(states.variables, message);
   return message;
 }
 
-std::vector<NamedState> states_of(UpdateRecord message) {
-  return reading([&] { return take_states(message); });
+StoredStates states_of(UpdateRecord message) {
+  return reading([&] {
+    return StoredStates{.variables = take_states(message),
+                        .step = message.header.as_int64("step"),
+                        .decision = decision_at(message.header, "decision")};
+  });
 }
 
 }  // namespace brigade::ps

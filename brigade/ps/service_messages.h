@@ -81,12 +81,12 @@ UpdateRecord to_message(const CreateRequest& request);
 UpdateRecord to_message(const AssignRequest& request);
 UpdateRecord to_message(const ExchangeRequest& request);
 UpdateRecord to_message(const ExchangeReply& reply);
-UpdateRecord to_message(const std::vector<NamedState>& states);
+UpdateRecord to_message(const StoredStates& states);
 
 CreateRequest create_request_of(UpdateRecord message);
 AssignRequest assign_request_of(UpdateRecord message);
 ExchangeRequest exchange_request_of(UpdateRecord message);
 ExchangeReply exchange_reply_of(UpdateRecord message);
-std::vector<NamedState> states_of(UpdateRecord message);
+StoredStates states_of(UpdateRecord message);
 
 }  // namespace brigade::ps

@@ -170,7 +170,15 @@ TEST(ServiceMessages, CreationsAndStatesSurvive) {
   EXPECT_EQ(assigned.variables[0].state.updates, 17);
   EXPECT_EQ(assigned.variables[1].name, "b");
   EXPECT_TRUE(assigned.variables[1].state.slots.empty());
-  EXPECT_EQ(states_of(sent(to_message(assign.variables))).size(), 2u);
+  const StoredStates states = {.variables = assign.variables,
+                               .step = 6,
+                               .decision = coordination::StepDecision{
+                                   .step = 5, .contributions = {{.worker = 1, .index = 0}}}};
+  const StoredStates returned = states_of(sent(to_message(states)));
+  EXPECT_EQ(returned.variables.size(), 2u);
+  EXPECT_EQ(returned.step, 6);
+  EXPECT_EQ(returned.decision, states.decision);
+  EXPECT_FALSE(states_of(sent(to_message(StoredStates{}))).decision.has_value());
 }
 
 TEST(ServiceMessages, AnotherVersionOfTheProtocolIsNamed) {
@@ -202,7 +210,7 @@ TEST(ServiceMessages, MessagesThatDoNotFitTogetherAreRefused) {
     return message;
   };
   const UpdateRecord states =
-      to_message(std::vector<NamedState>{{"a", {at::ones({2}), {at::ones({2})}, 1}}});
+      to_message(StoredStates{.variables = {{"a", {at::ones({2}), {at::ones({2})}, 1}}}});
   expect_damaged([&] { states_of(changed(states, "variables", io::StateTree::list())); });
   UpdateRecord missing = states;
   missing.tensors.pop_back();

@@ -35,7 +35,7 @@ class ClosedGate final : public ParameterService {
   void set_ready(const std::string&, Time) override {}
   void set_learning_rate(const std::string&, double, Time) override {}
   ExchangeReply exchange(const std::string&, const ExchangeRequest&, Time) override { return {}; }
-  std::vector<NamedState> states(const std::string&, const std::vector<std::string>&,
+  StoredStates states(const std::string&, const std::vector<std::string>&,
                                  Time) override {
     return {};
   }

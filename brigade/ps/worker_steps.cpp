@@ -25,9 +25,12 @@ BeginStepReply WorkerSteps::ask(ParameterService& coordinator, const std::string
   return reply;
 }
 
+void WorkerSteps::learn(const coordination::StepDecision& decision) {
+  if (!decision_ || decision.step > decision_->step) decision_ = decision;
+}
+
 bool WorkerSteps::take(const BeginStepReply& reply) {
-  if (reply.decision && (!decision_ || reply.decision->step > decision_->step))
-    decision_ = reply.decision;
+  if (reply.decision) learn(*reply.decision);
   if (!reply.may_begin) return false;
   if (mode_ == UpdateMode::kSync) {
     if (!reply.token)

@@ -27,6 +27,8 @@ class WorkerSteps {
   const std::optional<Token>& token() const { return token_; }
   /// kSync: the latest decision that it knows.
   const std::optional<coordination::StepDecision>& decision() const { return decision_; }
+  /// A server has applied `decision`.
+  void learn(const coordination::StepDecision& decision);
 
   /// Asks `coordinator`, as the holder of the membership `membership`, for the next step. All
   /// requests may be made again. Waits for permission until half of the time to `deadline` has

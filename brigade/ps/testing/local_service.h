@@ -85,6 +85,11 @@ class LocalServer {
     const concurrency::MutexLock lock(mutex_);
     hook_ = std::move(hook);
   }
+  /// The same when a call has succeeded, before its caller gets the reply.
+  void after_calls(Hook hook) {
+    const concurrency::MutexLock lock(mutex_);
+    after_hook_ = std::move(hook);
+  }
 
   /// Ends the server as a crash does, without a snapshot: calls that are blocked throw
   /// kUnavailable, and so do later ones. Returns when none runs any longer.
@@ -155,6 +160,12 @@ class LocalServer {
     ServerCore& core() const { return *server_.core_; }
     /// Throws if the reply is to be lost.
     void check_reply() const {
+      Hook hook;
+      {
+        const concurrency::MutexLock lock(server_.mutex_);
+        hook = server_.after_hook_;
+      }
+      if (hook) hook(call_);
       const concurrency::MutexLock lock(server_.mutex_);
       if (take(server_.lost_replies_, call_)) fail("the reply was lost");
     }
@@ -173,6 +184,7 @@ class LocalServer {
   bool is_up_ BRIGADE_GUARDED_BY(mutex_) = false;
   int running_ BRIGADE_GUARDED_BY(mutex_) = 0;  // calls
   Hook hook_ BRIGADE_GUARDED_BY(mutex_);
+  Hook after_hook_ BRIGADE_GUARDED_BY(mutex_);
   Counts lost_requests_ BRIGADE_GUARDED_BY(mutex_);
   Counts lost_replies_ BRIGADE_GUARDED_BY(mutex_);
 };
@@ -230,8 +242,8 @@ class LocalService final : public ParameterService {
     return forward(ServiceCall::kExchange,
                    [&](ServerCore& core) { return core.exchange(token, request, deadline); });
   }
-  std::vector<NamedState> states(const std::string& token, const std::vector<std::string>& names,
-                                 Time deadline) override {
+  StoredStates states(const std::string& token, const std::vector<std::string>& names,
+                      Time deadline) override {
     return forward(ServiceCall::kStates,
                    [&](ServerCore& core) { return core.states(token, names, deadline); });
   }

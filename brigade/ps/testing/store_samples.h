@@ -73,8 +73,8 @@ inline void expect_same_tensor(const at::Tensor& actual, const at::Tensor& expec
 /// Everything that a store tells of itself is the same, to the bit.
 inline void expect_same_state(const ParameterStore& actual, const ParameterStore& expected) {
   ASSERT_EQ(actual.names(), expected.names());
-  const auto states = actual.states(actual.names());
-  const auto expected_states = expected.states(expected.names());
+  const auto states = actual.states(actual.names()).variables;
+  const auto expected_states = expected.states(expected.names()).variables;
   for (std::size_t i = 0; i < states.size(); ++i) {
     const auto& [name, state] = states[i];
     const Parameter::State& other = expected_states[i].state;
