@@ -73,6 +73,8 @@
 #include "brigade/input/synthetic.h"
 #include "brigade/input/tensor_codec.h"
 #include "brigade/input/tensor_slices.h"
+#include "brigade/layers/embedding.h"
+#include "brigade/layers/embedding_lookup.h"
 #include "brigade/layers/losses.h"
 #include "brigade/layers/sync_batch_norm.h"
 #include "brigade/layers/v1/tf_layers.h"

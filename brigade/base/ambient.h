@@ -14,6 +14,7 @@ enum class AmbientIndex : std::size_t {
   kVariableScope,  ///< the open variable scope
   kArgumentScope,  ///< the open argument scope
   kGenerator,      ///< device::ReplicaGenerator: what random operations draw from
+  kRowSource,      ///< variables::RowSource: where layers fetch rows from
   kCount,
 };
 
