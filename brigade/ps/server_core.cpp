@@ -119,6 +119,7 @@ class ServerCore::Impl {
   std::optional<Incarnation> holder_of(const std::string& task) const BRIGADE_REQUIRES(mutex_);
   void check_contribution(const Caller& from, const BeginStepRequest& request) const
       BRIGADE_REQUIRES(mutex_);
+  void report_earlier(const Caller& from, const BeginStepRequest& request) BRIGADE_REQUIRES(mutex_);
   std::set<int> finished() const BRIGADE_REQUIRES(mutex_);
   std::set<int> present() const BRIGADE_REQUIRES(mutex_);
   TaskRegistry::Joined admit_to_registry(const JoinRequest& request, const std::string& token,
@@ -129,7 +130,8 @@ class ServerCore::Impl {
   JobConfig job() const BRIGADE_EXCLUDES(mutex_);
   void check_exchange(const ExchangeRequest& request) const;
   void apply_known(const StepDecision& decision, Time deadline);
-  PushVerdict take(const Caller& from, const Push& push, Time deadline);
+  ParameterStore::BegunPush take(const Caller& from, const Push& push, Time deadline);
+  void read_values(const ExchangeRequest& request, ExchangeReply& reply) BRIGADE_EXCLUDES(mutex_);
   void count(PushVerdict verdict) BRIGADE_EXCLUDES(mutex_);
   void count_offer(const Caller& from, const coordination::StepDecider::Token& token)
       BRIGADE_EXCLUDES(mutex_);
@@ -253,6 +255,19 @@ void ServerCore::Impl::check_contribution(const Caller& from,
                  base::str_cat(from.holder.task, " contributes gradient ", index, " of step ", step,
                                ", which it has not pushed here: it pushes it to all servers "
                                "first."));
+}
+
+/// A coordinator that was restarted does not know what an earlier life of the caller contributed,
+/// and the caller does not either. That it was counted, the index of the caller's own says.
+void ServerCore::Impl::report_earlier(const Caller& from, const BeginStepRequest& request) {
+  if (!request.contribution || request.contribution->step != store_.step()) return;
+  BeginStepRequest earlier{.finished = request.finished, .contribution = request.contribution};
+  for (int index = 0; index < request.contribution->index; ++index) {
+    if (!store_.has_offer(request.contribution->step, {.worker = from.rank, .index = index}))
+      return;  // the gate names the gap
+    earlier.contribution->index = index;
+    gate().report(from.rank, earlier);
+  }
 }
 
 TaskRegistry::Joined ServerCore::Impl::admit_to_registry(const JoinRequest& request,
@@ -407,19 +422,21 @@ void ServerCore::Impl::apply_known(const StepDecision& decision, Time deadline) 
   count_decided(decision);
 }
 
-PushVerdict ServerCore::Impl::take(const Caller& from, const Push& push, Time deadline) {
+/// Takes a push; `wait_committed` for its record has to follow.
+ParameterStore::BegunPush ServerCore::Impl::take(const Caller& from, const Push& push,
+                                                 Time deadline) {
   const coordination::PushId id = {
       .worker = from.rank, .incarnation = from.holder.number, .number = push.number};
-  PushVerdict verdict = PushVerdict::kApply;
+  ParameterStore::BegunPush begun;
   if (push.token) {
-    verdict = store_.offer(id, push.token->step, push.token->index, push.gradients, deadline);
-    if (verdict == PushVerdict::kApply) count_offer(from, *push.token);
+    begun.verdict = store_.offer(id, push.token->step, push.token->index, push.gradients, deadline);
+    if (begun.verdict == PushVerdict::kApply) count_offer(from, *push.token);
   } else {
-    verdict = store_.push(id, push.gradients, deadline);
+    begun = store_.begin_push(id, push.gradients);
   }
-  if (verdict == PushVerdict::kFenced) refuse_replaced(from.holder);
-  count(verdict);
-  return verdict;
+  if (begun.verdict == PushVerdict::kFenced) refuse_replaced(from.holder);
+  count(begun.verdict);
+  return begun;
 }
 
 void ServerCore::Impl::count(PushVerdict verdict) {
@@ -453,18 +470,34 @@ ExchangeReply ServerCore::Impl::exchange(const std::string& token, const Exchang
   check_state(from.is_chief() || store_.is_ready(), kNotReadyYet);
   if (request.decision) apply_known(*request.decision, deadline);
   ExchangeReply reply;
-  if (request.push) reply.verdict = take(from, *request.push, deadline);
-  if (request.pull.empty()) {
-    reply.step = store_.step();
-  } else {
-    ParameterStore::Pulled pulled = store_.pull(request.pull);
-    reply.values = std::move(pulled.values);
-    reply.step = pulled.step;
-    const concurrency::MutexLock lock(mutex_);
-    ++counters_.pulls;
+  ParameterStore::BegunPush begun;
+  if (request.push) {
+    begun = take(from, *request.push, deadline);
+    reply.verdict = begun.verdict;
   }
+  // While the disk works. The caller may change its gradients afterwards, whatever happens.
+  const auto wait = [&] { store_.wait_committed(begun.record, deadline); };
+  try {
+    read_values(request, reply);
+  } catch (...) {
+    wait();
+    throw;
+  }
+  wait();
   if (request.push || request.decision) snapshots_.consider();
   return reply;
+}
+
+void ServerCore::Impl::read_values(const ExchangeRequest& request, ExchangeReply& reply) {
+  if (request.pull.empty()) {
+    reply.step = store_.step();
+    return;
+  }
+  ParameterStore::Pulled pulled = store_.pull(request.pull);
+  reply.values = std::move(pulled.values);
+  reply.step = pulled.step;
+  const concurrency::MutexLock lock(mutex_);
+  ++counters_.pulls;
 }
 
 StoredStates ServerCore::Impl::states(const std::string& token,
@@ -491,6 +524,7 @@ BeginStepReply ServerCore::Impl::begin_step(const std::string& token,
                 "Steps begin at the job's first parameter server, not at this one.");
     check_state(store_.is_ready(), kNotReadyYet);
     check_contribution(from, request);
+    report_earlier(from, request);
     if (gate().report(from.rank, request)) changed_.notify_all();
   }
   for (;;) {

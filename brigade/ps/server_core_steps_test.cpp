@@ -358,6 +358,21 @@ TEST(ServerCoreSteps, ACoordinatorThatIsRestartedWithinAStepIsGivenItsContributi
   EXPECT_THAT(job[0].pull(next), ElementsAre(-3, -3)) << "the gradients themselves were kept";
 }
 
+TEST(ServerCoreSteps, ASuccessorGoesOnWithACoordinatorThatForgotWhatItsPredecessorGave) {
+  ReadyJob job(sync_of(4, 2), 2, 2);
+  EXPECT_EQ(job[0].contribute({0, 0}, 1).token, (Member::Token{0, 1}));
+  job[0].succeed();
+  EXPECT_EQ(job[0].ask().token, (Member::Token{0, 1}));
+  EXPECT_FALSE(job[0].contribute({0, 1}, 2).may_begin);
+  job.servers[0].restart();
+  for (const int worker : {0, 1}) job[worker].at(0).join_again();
+  EXPECT_FALSE(job[0].ask().may_begin) << "both of its gradients count";
+  job[1].contribute({0, 0}, 4);
+  const BeginStepReply next = job[1].contribute({0, 1}, 8);
+  EXPECT_EQ(next.token, (Member::Token{1, 0}));
+  EXPECT_THAT(job[1].pull(next), ElementsAre(-15, -15));
+}
+
 TEST(ServerCoreSteps, AServerThatIsRestartedKeepsTheGradientsOfTheStep) {
   ReadyJob job(sync_of(2, 2), 2, 2);
   job[0].contribute({0, 0}, 1);
