@@ -340,34 +340,44 @@ StoredStates ParameterStore::states(std::span<const std::string> names) const {
 PushVerdict ParameterStore::push(const coordination::PushId& id,
                                  std::span<const checkpoint::NamedTensor> gradients,
                                  Time deadline) {
+  const BegunPush begun = begin_push(id, gradients);
+  wait_committed(begun.record, deadline);
+  return begun.verdict;
+}
+
+ParameterStore::BegunPush ParameterStore::begin_push(
+    const coordination::PushId& id, std::span<const checkpoint::NamedTensor> gradients) {
   for (const checkpoint::NamedTensor& each : gradients) check_recordable(each);
   const UpdateRecord record = push_record(id, gradients);
-  std::string bytes = encode_update(record);  // outside of the lock: it may be long
+  io::BytePieces bytes = encode_update_in_pieces(record);  // outside of the lock: it may be long
   Updates updates;
-  std::int64_t number = 0;
-  PushVerdict verdict = PushVerdict::kApply;
+  BegunPush begun;
   {
     const concurrency::MutexLock lock(order_);
     check_usable();
     check_created();
     check_gradients(record.tensors);
-    verdict = state_.ledger.judge(id);
-    if (verdict == PushVerdict::kGap || verdict == PushVerdict::kFenced) return verdict;
-    if (verdict == PushVerdict::kApply) {
+    begun.verdict = state_.ledger.judge(id);
+    if (begun.verdict == PushVerdict::kGap || begun.verdict == PushVerdict::kFenced) return begun;
+    if (begun.verdict == PushVerdict::kApply) {
       for (const auto& [name, gradient] : record.tensors)
         add_update(name, {gradient}, state_.learning_rate, updates);
       updates.tickets.reserve(updates.updates.size());  // nothing throws once the log has the push
       StoreState next = state_;
       next.count_push(id);
-      number = commit(std::move(next), std::move(bytes));
+      begun.record = commit(std::move(next), std::move(bytes));
       draw_tickets(updates);
     } else {
-      number = log_->appended();  // its record is among these, perhaps not yet on the disk
+      begun.record = log_->appended();  // its record is among these, perhaps not yet on the disk
     }
   }
+  log_->write_pending();  // the disk works while the updates are made
   run(updates);
-  log_->wait_committed(number, deadline);
-  return verdict;
+  return begun;
+}
+
+void ParameterStore::wait_committed(std::int64_t record, Time deadline) {
+  log_->wait_committed(record, deadline);
 }
 
 PushVerdict ParameterStore::offer(const coordination::PushId& id, std::int64_t step, int index,
@@ -572,7 +582,7 @@ bool ParameterStore::has_same(std::span<const Creation> variables, const optim::
 }
 
 /// Puts a record into the log. If it throws, nothing has changed.
-std::int64_t ParameterStore::log_change(std::string record) {
+std::int64_t ParameterStore::log_change(io::BytePieces record) {
   const std::uint64_t bytes = record.size();
   const std::int64_t number = log_->append(std::move(record));
   log_bytes_ += bytes;
@@ -580,7 +590,7 @@ std::int64_t ParameterStore::log_change(std::string record) {
 }
 
 /// Makes a change of the state: only with its record in the log. If it throws, nothing has changed.
-std::int64_t ParameterStore::commit(StoreState next, std::string record) {
+std::int64_t ParameterStore::commit(StoreState next, io::BytePieces record) {
   const std::int64_t number = log_change(std::move(record));
   std::swap(state_, next);
   return number;

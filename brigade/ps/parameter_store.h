@@ -15,6 +15,7 @@
 #include "brigade/coordination/push_ledger.h"
 #include "brigade/coordination/step_decider.h"
 #include "brigade/coordination/update_log.h"
+#include "brigade/io/byte_pieces.h"
 #include "brigade/io/file_system.h"
 #include "brigade/optim/update_rule.h"
 #include "brigade/ps/model_creation.h"
@@ -126,6 +127,17 @@ class ParameterStore {
   coordination::PushVerdict push(const coordination::PushId& id,
                                  std::span<const checkpoint::NamedTensor> gradients, Time deadline);
 
+  struct BegunPush {
+    coordination::PushVerdict verdict = coordination::PushVerdict::kApply;
+    std::int64_t record = 0;  ///< for `wait_committed`
+  };
+  /// As `push`, but the disk may not have it yet when this returns: `wait_committed` waits for it,
+  /// and nobody may be told of the push before. Until then the gradients must not change.
+  BegunPush begin_push(const coordination::PushId& id,
+                       std::span<const checkpoint::NamedTensor> gradients);
+  /// Waits until a push is on the disk. Throws as `push`.
+  void wait_committed(std::int64_t record, Time deadline);
+
   /// As `push`, but keeps the gradients, on the disk, until `apply` decides about `step`; it copies
   /// them. Gradients of a step that was decided are dropped: kApply as well, since the push is done
   /// with. The same worker and index again, from a successor of the worker, replaces what it gave.
@@ -178,8 +190,8 @@ class ParameterStore {
   void check_offer(int worker, std::int64_t step, int index) const BRIGADE_REQUIRES(order_);
   bool has_same(std::span<const Creation> variables, const optim::UpdateRule& rule,
                 const io::StateTree& job) const BRIGADE_REQUIRES(order_);
-  std::int64_t log_change(std::string record) BRIGADE_REQUIRES(order_);
-  std::int64_t commit(StoreState next, std::string record) BRIGADE_REQUIRES(order_);
+  std::int64_t log_change(io::BytePieces record) BRIGADE_REQUIRES(order_);
+  std::int64_t commit(StoreState next, io::BytePieces record) BRIGADE_REQUIRES(order_);
   enum class Reads { kValues, kStates };
   void draw_tickets(std::span<const std::string> names, Reads what, ParameterTickets& tickets) const
       BRIGADE_REQUIRES(order_);

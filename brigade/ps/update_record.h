@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "brigade/checkpoint/safetensors.h"
+#include "brigade/io/byte_pieces.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::ps {
@@ -24,9 +25,13 @@ void check_recordable(const checkpoint::NamedTensor& tensor);
 /// The bytes of a record: the length of a JSON text, the text, and the tensors' bytes one after
 /// another (docs/formats.md, "Updates"). Throws kInvalidArgument as `check_recordable`.
 std::string encode_update(const UpdateRecord& record);
+/// The same bytes, without copies of contiguous tensors, whose memory the pieces share.
+io::BytePieces encode_update_in_pieces(const UpdateRecord& record);
 
 /// Reads what `encode_update` wrote. The tensors own their memory. Throws kDataLoss, saying what is
 /// wrong, for anything else; no more memory is taken than `bytes` has.
 UpdateRecord decode_update(std::string_view bytes);
+/// The same, but tensors whose bytes are aligned (64) share the memory of `bytes`.
+UpdateRecord decode_update(const io::SharedBytes& bytes);
 
 }  // namespace brigade::ps
