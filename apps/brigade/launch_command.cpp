@@ -39,6 +39,8 @@ constexpr const char* kLaunchExamples = R"(Examples:
       parameter servers, workers and an evaluator, each with its TF_CONFIG; each is restarted alone
   brigade launch --nnodes 2 --node-rank 0 --rendezvous a:29400 --key-file cluster.key --nproc 4 -- ./my_program
       on host a, and the same with --node-rank 1 on host b: one job of eight processes
+  brigade launch --nnodes 2 --node-rank 0 --rendezvous a:29400 --key-file cluster.key --ps 2 --workers 4 -- brigade train --strategy parameter_server --model-dir /shared/run
+      on host a, and the same with --node-rank 1 on host b: a server and two workers on each
   (umask 077; brigade launch --new-key > cluster.key)
       the key that the members of a cluster on several machines share
 
@@ -147,11 +149,6 @@ std::optional<launch::Roles> roles_of(const LaunchFlags& flags) {
     }
     return std::nullopt;
   }
-  if (flags.job.hosts.count != 1) {
-    throw UsageError(
-        "--ps starts all tasks on this host, and --nnodes asks for several; there, start each task "
-        "on its machine with its TF_CONFIG: `brigade ps` for a server, and the workers' program");
-  }
   for (const auto& [flag, is_given] : {std::pair("--nproc", flags.processes.has_value()),
                                        std::pair("--per-rank", !flags.per_rank.empty()),
                                        std::pair("--independent", flags.independent),
@@ -163,9 +160,11 @@ std::optional<launch::Roles> roles_of(const LaunchFlags& flags) {
   }
   check_at_least("--ps", *flags.servers, 1);
   check_at_least("--workers", flags.workers.value_or(1), 1);
+  check_at_least("--nnodes", flags.job.hosts.count, 1);
   return launch::Roles{.servers = *flags.servers,
                        .workers = flags.workers.value_or(1),
                        .has_evaluator = flags.evaluator,
+                       .hosts = flags.job.hosts.count,
                        .folder = flags.server_folder.empty()
                                      ? io::Path()
                                      : std::filesystem::absolute(flags.server_folder)};
@@ -217,9 +216,10 @@ void LaunchFlags::add_to(CLI::App& app) {
             "The cluster's key (default: BRIGADE_CLUSTER_KEY or BRIGADE_CLUSTER_KEY_FILE; without "
             "them, on one host, one is made for the job)");
   flags.add_switch("--new-key", new_key, "Write a new cluster key to standard output and exit");
-  FlagGroup servers_group(app, "Parameter servers (all tasks on this host, each restarted alone)");
-  servers_group.add("--ps", servers, "Parameter servers");
-  servers_group.add("--workers", workers, "Workers; the first is the chief (default 1)");
+  FlagGroup servers_group(app, "Parameter servers (each task is restarted alone, on its host)");
+  servers_group.add("--ps", servers, "Parameter servers, on all hosts together");
+  servers_group.add("--workers", workers,
+                    "Workers, on all hosts together; the first is the chief (default 1)");
   servers_group.add_switch("--evaluator", evaluator, "Also start an evaluator");
   servers_group.add("--ps-folder", server_folder,
                     "Where servers keep their variables while the job runs (default: a temporary "
@@ -243,9 +243,10 @@ launch::JobOptions LaunchFlags::job_options(std::vector<std::string> program) co
   if (!per_rank.empty()) options.arguments_by_rank = launch::read_argument_lines(per_rank);
   options.processes = number_of_processes(processes, options.arguments_by_rank.size());
   options.roles = roles_of(*this);
-  if (options.roles) options.processes = launch::num_processes(*options.roles);
   check_hosts(*this);
   options.hosts.index = host.value_or(0);
+  if (options.roles)
+    options.processes = launch::num_processes_on(*options.roles, options.hosts.index);
   options.hosts.start_timeout = to_milliseconds("--start-timeout", start_timeout_seconds);
   if (independent) options.coupling = launch::Coupling::kIndependent;
   options.elastic = elastic_range(elastic);

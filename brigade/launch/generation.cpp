@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <limits>
 
 namespace brigade::launch {
 
@@ -99,14 +98,14 @@ bool Generation::is_drained() const {
 }
 
 void Generation::stop(int signal) {
-  stop_before(std::numeric_limits<int>::max(), signal);
+  stop_some([](int) { return true; }, signal);
 }
 
-void Generation::stop_before(int end, int signal) {
+void Generation::stop_some(const std::function<bool(int rank)>& is_meant, int signal) {
   if (!is_stopping_) kill_at_ = Clock::now() + grace_;
   is_stopping_ = true;
   for (const RankProcess& process : processes_) {
-    if (process.is_running() && process.rank() < end) process.signal(signal);
+    if (process.is_running() && is_meant(process.rank())) process.signal(signal);
   }
 }
 

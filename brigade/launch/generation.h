@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -86,8 +87,8 @@ class Generation {
   /// Sends `signal` to all running processes; those still running after the grace period are
   /// killed.
   void stop(int signal);
-  /// The same, but sends it only to the ranks before `end`.
-  void stop_before(int end, int signal);
+  /// The same, but sends it only to these ranks.
+  void stop_some(const std::function<bool(int rank)>& is_meant, int signal);
   bool is_stopping() const { return is_stopping_; }
   /// When the grace period ends; max without one.
   Clock::time_point kill_at() const { return kill_at_; }

@@ -97,8 +97,9 @@ void HostRun::begin(const StartOrder& order) {
       std::accumulate(order.processes.begin(), order.processes.begin() + hosts_.self(), 0);
   failure_.reset();
   restarts_.clear();
-  course_.reset();
-  if (options_.roles) course_.emplace(*options_.roles, options_.grace);
+  undecided_.clear();
+  dismissed_.clear();
+  servers_stop_at_.reset();
   stop_signal_ = 0;
   needs_early_sweep_ = false;
   needs_sweep_ = true;
@@ -114,9 +115,8 @@ std::vector<SpawnOptions> HostRun::plan(const StartOrder& order) const {
   machine::Topology topology;
   if (options_.binding == CoreBinding::kDivide) topology = machine::discover_topology();
   const int here = order.processes[static_cast<std::size_t>(hosts_.self())];
-  const auto slices = options_.roles ? divide_resources_for(first_server(*options_.roles), topology,
-                                                            options_.gpus, here)
-                                     : divide_resources(topology, options_.gpus, here);
+  const int clients = options_.roles ? num_clients_on(*options_.roles, hosts_.self()) : here;
+  const auto slices = divide_resources_for(clients, topology, options_.gpus, here);
   if (order.generation == 0) {
     for (const std::string& line : shared_cards(slices, first_rank_)) base::log_warning(line);
   }
@@ -126,7 +126,8 @@ std::vector<SpawnOptions> HostRun::plan(const StartOrder& order) const {
        .world_size = std::accumulate(order.processes.begin(), order.processes.end(), 0),
        .first_rank = first_rank_,
        .rendezvous = order.rendezvous,
-       .master = order.master},
+       .master = order.master,
+       .cluster = order.cluster},
       slices);
 }
 
@@ -134,6 +135,7 @@ void HostRun::name(const NameFailureOrder& order) {
   const int host = host_of(order.rank, order_.processes);
   if (host != hosts_.self()) {
     failure_ = RankFailure{.rank = order.rank,
+                           .task = options_.roles ? label_of(*options_.roles, order.rank) : "",
                            .status = order.status,
                            .reason = order.reason,
                            .after = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -153,10 +155,22 @@ void HostRun::stop(int signal) {
   stall_detector_.end();
   if (!is_running()) return;
   if (signal == SIGKILL) return generation_->kill_all();
-  if (stop_signal_ == 0) stop_signal_ = signal;
-  if (!course_) return generation_->stop(signal);
-  course_->record_stop();
-  generation_->stop_before(first_server(*options_.roles), signal);
+  if (!options_.roles) return generation_->stop(signal);
+  generation_->stop_some([this](int rank) { return !is_server(*options_.roles, rank); }, signal);
+}
+
+void HostRun::stop_without_orders(int signal) {
+  stop(signal);
+  if (!options_.roles || !is_running()) return;
+  stop_signal_ = signal;
+  servers_stop_at_ = Clock::now() + options_.grace / 2;
+}
+
+void HostRun::stop_servers() {
+  if (!servers_stop_at_ || Clock::now() < *servers_stop_at_) return;
+  servers_stop_at_.reset();
+  generation_->stop_some([this](int rank) { return is_server(*options_.roles, rank); },
+                         stop_signal_);
 }
 
 void HostRun::add_to(std::vector<pollfd>& waiting) const {
@@ -171,7 +185,7 @@ HostRun::Clock::time_point HostRun::next_deadline() const {
   if (router_.is_busy()) next = std::min(next, Clock::now() + kBusyPause);
   if (drained_until_) next = std::min(next, *drained_until_);
   for (const Restart& restart : restarts_) next = std::min(next, restart.deadline);
-  if (course_) next = std::min(next, course_->next_deadline());
+  if (servers_stop_at_) next = std::min(next, *servers_stop_at_);
   return next;
 }
 
@@ -181,10 +195,10 @@ void HostRun::advance() {
   collect_ends();
   check_for_stalls();
   generation_->kill_overdue();
-  dismiss();
+  stop_servers();
   if (sweep_.is_running()) return;
   start_again();
-  if (generation_->is_over() && restarts_.empty()) {
+  if (generation_->is_over() && restarts_.empty() && !is_undecided()) {
     finish();
   } else if (needs_early_sweep_) {
     begin_sweep();
@@ -198,54 +212,28 @@ void HostRun::collect_ends() {
     const ExitStatus status = *process.ended();
     // The shim may have been killed instead of the program.
     if (status.signal) needs_early_sweep_ = true;
-    if (!are_restarted_alone() || generation_->is_stopping()) {
-      hosts_.send(RankEnded{order_.generation, process.rank(), status, is_orderly(process)});
-      if (course_) course_->record_end(process.rank(), status.is_success(), Clock::now());
-    } else {
+    if (options_.coupling == Coupling::kIndependent && !generation_->is_stopping()) {
       handle_end(i);
+      continue;
     }
+    if (options_.roles) undecided_.insert(process.rank());
+    hosts_.send(RankEnded{order_.generation, process.rank(), status, is_orderly(process)});
   }
 }
 
 void HostRun::handle_end(std::size_t index) {
   generation_->pass_on_output();  // its last lines
   const RankProcess& process = generation_->processes()[index];
-  const bool is_success = process.ended()->is_success();
-  if (is_success || is_dismissed(process) || !is_restarted(process)) {
-    if (course_) course_->record_end(process.rank(), is_success, Clock::now());
-    return;
-  }
+  if (process.ended()->is_success() || !is_restarted(process)) return;
   restarts_.push_back(
       {.rank = process.rank(), .process = index, .deadline = Clock::now() + kDrain});
-}
-
-bool HostRun::is_dismissed(const RankProcess& process) const {
-  if (!course_) return false;
-  const bool is_worker = process.rank() < options_.roles->workers;
-  if (is_worker && course_->has_training_ended()) {
-    base::log_warning(base::str_cat(process_name(options_, process.rank()), " ended with ",
-                                    to_string(*process.ended()),
-                                    " after the training had ended; the job does not need it."));
-    return true;
-  }
-  return course_->has_dismissed_servers() && is_orderly(process);
 }
 
 bool HostRun::is_restarted(const RankProcess& process) {
   const ExitStatus& status = *process.ended();
   const bool asked = exit_kind_of(status) == ExitKind::kRestartMe;
-  const bool is_again = may_restart(process);
-  if (!is_again && course_ && !course_->is_chief_done()) {
-    hosts_.send(RankEnded{order_.generation, process.rank(), status, /*is_orderly=*/false});
-    return false;
-  }
-  if (!asked) {
-    RankFailure failure = describe(process, status, to_string(status));
-    failure.others.clear();
-    base::log_error(to_string(failure));
-    independent_.failures.push_back(std::move(failure));
-  }
-  if (!is_again) {
+  if (!asked) log_failure(process);
+  if (!may_restart(process)) {
     if (independent_.code == 0) independent_.code = status.as_code();
     return false;
   }
@@ -256,21 +244,66 @@ bool HostRun::is_restarted(const RankProcess& process) {
 bool HostRun::may_restart(const RankProcess& process) const {
   const ExitKind ending = exit_kind_of(*process.ended());
   if (ending == ExitKind::kUsage || ending == ExitKind::kInterrupted) return false;
-  if (course_ && !course_->may_restart(process.rank())) return false;
   if (ending == ExitKind::kRestartMe)
     return independent_.membership_changes < options_.max_membership_changes;
   return independent_.restarts < options_.max_restarts;
 }
 
+void HostRun::log_failure(const RankProcess& process) {
+  generation_->pass_on_output();  // its last lines
+  RankFailure failure = describe(process, *process.ended(), to_string(*process.ended()));
+  failure.others.clear();
+  base::log_error(to_string(failure));
+  independent_.failures.push_back(std::move(failure));
+}
+
+void HostRun::restart(const RestartOrder& order) {
+  if (host_of(order.rank, order_.processes) != hosts_.self()) return;
+  undecided_.erase(order.rank);
+  const RankProcess& ended = *generation_->find(order.rank);
+  if (order.is_failure) log_failure(ended);
+  const auto& all = generation_->processes();
+  const auto index =
+      std::ranges::find_if(all, [&](const RankProcess& each) { return &each == &ended; });
+  restarts_.push_back({.rank = order.rank,
+                       .process = static_cast<std::size_t>(index - all.begin()),
+                       .deadline = Clock::now() + kDrain});
+}
+
+void HostRun::release(const ReleaseOrder& order) {
+  if (host_of(order.rank, order_.processes) != hosts_.self()) return;
+  undecided_.erase(order.rank);
+  const RankProcess& ended = *generation_->find(order.rank);
+  if (order.kind == EndKind::kTooLate) {
+    base::log_warning(base::str_cat(process_name(options_, order.rank), " ended with ",
+                                    to_string(*ended.ended()),
+                                    " after the training had ended; the job does not need it."));
+  }
+  const bool asked = exit_kind_of(*ended.ended()) == ExitKind::kRestartMe;
+  if (order.kind == EndKind::kFailed && !asked) log_failure(ended);
+}
+
+void HostRun::dismiss(const DismissOrder& order) {
+  for (const int rank : order.ranks) {
+    RankProcess* const process = generation_->find(rank);
+    if (process == nullptr) continue;  // of another host
+    dismissed_.insert(rank);
+    if (!process->is_running()) continue;
+    if (order.signal == SIGKILL) {
+      process->kill();
+    } else {
+      process->signal(order.signal);
+    }
+  }
+}
+
 void HostRun::start_again() {
   const auto now = Clock::now();
-  if (generation_->is_stopping()) {
-    for (const Restart& restart : std::exchange(restarts_, {})) {
-      if (course_) course_->record_end(restart.rank, /*is_success=*/false, now);
-    }
-    return;
-  }
   for (const Restart& restart : std::exchange(restarts_, {})) {
+    if (generation_->is_stopping() || dismissed_.contains(restart.rank)) {
+      give_up_restart(restart);
+      continue;
+    }
     if (!generation_->processes()[restart.process].is_drained() && now < restart.deadline) {
       restarts_.push_back(restart);
       continue;
@@ -282,33 +315,19 @@ void HostRun::start_again() {
   }
 }
 
+void HostRun::give_up_restart(const Restart& restart) {
+  if (!options_.roles) return;
+  undecided_.insert(restart.rank);
+  hosts_.send(RankEnded{order_.generation, restart.rank,
+                        *generation_->processes()[restart.process].ended(), /*is_orderly=*/true});
+}
+
 SpawnOptions HostRun::plan_again(int rank) const {
   SpawnOptions plan = plan_[static_cast<std::size_t>(rank - first_rank_)];
   if (!options_.roles) return plan;
   const auto lives = std::ranges::count(generation_->processes(), rank, &RankProcess::rank);
-  plan.environment[cluster::kGenerationVariable] = std::to_string(lives);
+  plan.environment[cluster::kGenerationVariable] = std::to_string(order_.generation + lives);
   return plan;
-}
-
-void HostRun::dismiss() {
-  if (!course_) return;
-  const auto now = Clock::now();
-  const int servers_begin = first_server(*options_.roles);
-  const int signal = stop_signal_ == 0 ? SIGTERM : stop_signal_;
-  give(course_->order_for_workers(now), 0, options_.roles->workers, signal);
-  give(course_->order_for_servers(now), servers_begin, num_processes(*options_.roles), signal);
-}
-
-void HostRun::give(RoleCourse::Order order, int begin, int end, int signal) {
-  if (order == RoleCourse::Order::kNone) return;
-  for (RankProcess& process : generation_->processes()) {
-    if (!process.is_running() || process.rank() < begin || process.rank() >= end) continue;
-    if (order == RoleCourse::Order::kKill) {
-      process.kill();
-    } else {
-      process.signal(signal);
-    }
-  }
 }
 
 void HostRun::check_for_stalls() {

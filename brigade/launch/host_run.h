@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "brigade/launch/exit_status.h"
@@ -13,14 +14,13 @@
 #include "brigade/launch/hosts.h"
 #include "brigade/launch/message.h"
 #include "brigade/launch/process_tree.h"
-#include "brigade/launch/role_course.h"
 #include "brigade/launch/stall_detector.h"
 #include "brigade/launch/status_server.h"
 
 namespace brigade::launch {
 
-/// The restarts and failures of processes of which each is restarted alone, within the job's
-/// limits: independent ones, and those with roles.
+/// The restarts and failures of independent processes, each of which this host restarts alone,
+/// within the job's limits. Of processes with roles: only the failures.
 struct IndependentResult {
   int restarts = 0;
   int membership_changes = 0;
@@ -43,8 +43,16 @@ class HostRun {
   void begin(const StartOrder& order);
   void on_all_joined() { stall_detector_.on_all_joined(); }
   void name(const NameFailureOrder& order);
-  /// SIGKILL kills immediately.
+  /// With roles: restart this process, or not, as the coordinator has decided. Orders for processes
+  /// of other hosts are ignored.
+  void restart(const RestartOrder& order);
+  void release(const ReleaseOrder& order);
+  void dismiss(const DismissOrder& order);
+  /// SIGKILL kills immediately. With roles another signal goes to all but the servers.
   void stop(int signal);
+  /// The same, but for a host that gets no more orders: its servers get the signal after half of
+  /// the grace period, in which workers of other hosts may save with their help.
+  void stop_without_orders(int signal);
 
   /// Whether processes of this host run, or their output is still being passed on.
   bool is_running() const { return generation_ && !is_end_reported_; }
@@ -62,9 +70,6 @@ class HostRun {
   JobStatus status() const;
 
  private:
-  bool are_restarted_alone() const {
-    return options_.coupling == Coupling::kIndependent || options_.roles;
-  }
   std::vector<SpawnOptions> plan(const StartOrder& order) const;
   /// A process that is restarted as soon as its output is passed on.
   struct Restart {
@@ -74,22 +79,20 @@ class HostRun {
   };
   void begin_sweep();
   void collect_ends();
-  /// Of one that is restarted alone.
+  /// Of an independent process.
   void handle_end(std::size_t index);
-  /// Whether a process that failed is restarted alone. Logs its failure, or reports it to the
-  /// coordinator if it ends the job.
+  /// Whether an independent process that failed is restarted. Logs its failure.
   bool is_restarted(const RankProcess& process);
   bool may_restart(const RankProcess& process) const;
+  void log_failure(const RankProcess& process);
   void start_again();
+  /// The process with this rank has ended and will not be restarted after all.
+  void give_up_restart(const Restart& restart);
   /// For the next process of this rank.
   SpawnOptions plan_again(int rank) const;
-  /// Whether the job does not need a process that ended without success, so that this is no
-  /// failure.
-  bool is_dismissed(const RankProcess& process) const;
-  /// Ends processes that the job no longer needs.
-  void dismiss();
-  /// To the ranks from `begin` up to `end`, which is excluded.
-  void give(RoleCourse::Order order, int begin, int end, int signal);
+  /// Whether the coordinator still has to say what becomes of processes that have ended.
+  bool is_undecided() const { return !undecided_.empty() && !generation_->is_stopping(); }
+  void stop_servers();
   void check_for_stalls();
   void finish();
   void report_end();
@@ -111,8 +114,12 @@ class HostRun {
   std::unique_ptr<Generation> generation_;
   std::optional<RankFailure> failure_;
   std::vector<Restart> restarts_;
-  std::optional<RoleCourse> course_;                // with roles
-  int stop_signal_ = 0;                             // the first
+  std::set<int>
+      undecided_;  // with roles: ranks that have ended, until the coordinator has answered
+  std::set<int> dismissed_;  // ranks that are not restarted any more
+  // Of a host that gets no more orders: when its servers get the signal.
+  std::optional<Clock::time_point> servers_stop_at_;
+  int stop_signal_ = 0;
   bool needs_early_sweep_ = false;                  // before the end
   bool needs_sweep_ = false;                        // at the end
   std::optional<Clock::time_point> drained_until_;  // set when all have ended and are swept

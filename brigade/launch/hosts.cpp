@@ -26,11 +26,14 @@ std::optional<int> stop_signal(SignalSource& signals) {
 
 class SingleHost final : public Hosts {
  public:
-  explicit SingleHost(int processes) : processes_({processes}) {}
+  explicit SingleHost(const JobOptions& options) : processes_({options.processes}) {
+    if (options.roles) addresses_ = free_addresses(*options.roles, 0, "127.0.0.1");
+  }
 
   int self() const override { return 0; }
   int rendezvous_round() const override { return 0; }
   const std::vector<int>& processes() const override { return processes_; }
+  const std::vector<std::string>& addresses() const override { return addresses_; }
   std::string name(int) const override { return "this host"; }
   void send(const Message& message) override { messages_.put(message); }
   int descriptor() const override { return messages_.descriptor(); }
@@ -40,6 +43,7 @@ class SingleHost final : public Hosts {
 
  private:
   const std::vector<int> processes_;
+  std::vector<std::string> addresses_;
   Mailbox<Message> messages_;
 };
 
@@ -47,7 +51,7 @@ class SingleHost final : public Hosts {
 
 std::variant<std::unique_ptr<Hosts>, int> join_hosts_or_signal(const JobOptions& options, int round,
                                                                SignalSource& signals) {
-  if (options.hosts.count == 1) return std::make_unique<SingleHost>(options.processes);
+  if (options.hosts.count == 1) return std::make_unique<SingleHost>(options);
   const concurrency::CancelToken cancel;
   Mailbox<JoinResult> results;
   const std::jthread joining([&] {

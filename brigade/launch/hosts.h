@@ -35,6 +35,8 @@ class Hosts {
   virtual int rendezvous_round() const = 0;
   /// The number of processes with which each host begins.
   virtual const std::vector<int>& processes() const = 0;
+  /// With roles: the addresses of the tasks, by process; else empty.
+  virtual const std::vector<std::string>& addresses() const = 0;
   /// "host 1 (node-b)".
   virtual std::string name(int host) const = 0;
 

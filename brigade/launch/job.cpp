@@ -59,20 +59,25 @@ class TemporaryServerFolder {
     }
     path_ = pattern;
   }
-  ~TemporaryServerFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-    if (error) {
-      base::log_warning(
-          base::str_cat("The folder ", path_.string(), " was not removed: ", error.message()));
-    }
-  }
+  ~TemporaryServerFolder() { remove(path_); }
   TemporaryServerFolder(const TemporaryServerFolder&) = delete;
   TemporaryServerFolder& operator=(const TemporaryServerFolder&) = delete;
 
   const io::Path& path() const { return path_; }
+  void clear() {
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) remove(entry.path());
+  }
 
  private:
+  static void remove(const io::Path& path) {
+    std::error_code error;
+    std::filesystem::remove_all(path, error);
+    if (error) {
+      base::log_warning(
+          base::str_cat("The folder ", path.string(), " was not removed: ", error.message()));
+    }
+  }
+
   io::Path path_;
 };
 
@@ -84,8 +89,11 @@ std::string rendezvous_host(const HostOptions& hosts) {
 /// The launcher's loop: waits for signals, output and messages, and dispatches them.
 class Job {
  public:
-  Job(const JobOptions& options, StandardOutput& output)
+  /// `server_folder` is null for a job without roles, and for one whose servers have a folder that
+  /// the user has named.
+  Job(const JobOptions& options, TemporaryServerFolder* server_folder, StandardOutput& output)
       : options_(options),
+        server_folder_(server_folder),
         signals_({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1}),  // before any thread is started
         output_(output),
         router_(options.output, output) {
@@ -107,6 +115,9 @@ class Job {
       work_or_report_failure();
       if (!may_rejoin()) return finished();
       ++result_.restarts;
+      // The servers of a host that was lost have lost their variables. All begin with the chief's
+      // checkpoint.
+      if (server_folder_ != nullptr) server_folder_->clear();
       base::log_warning("This launcher waits for all launchers of the job to join again.");
     }
   }
@@ -199,7 +210,11 @@ class Job {
 
   /// The order with the addresses of its generation, whose rendezvous is opened here.
   StartOrder with_addresses(StartOrder order) {
-    if (options_.coupling == Coupling::kIndependent || options_.roles) return order;
+    if (options_.coupling == Coupling::kIndependent) return order;
+    if (options_.roles) {
+      order.cluster = cluster_of(*options_.roles, hosts_->addresses()).to_json();
+      return order;
+    }
     const int world_size = std::accumulate(order.processes.begin(), order.processes.end(), 0);
     order.rendezvous = rendezvous(order.generation, world_size);
     order.master = free_address(rendezvous_host(options_.hosts));
@@ -256,6 +271,13 @@ class Job {
   void apply(const AllJoinedOrder& order) {
     if (order.generation == run_->status().generation) run_->on_all_joined();
   }
+  void apply(const RestartOrder& order) {
+    result_.restarts = order.restarts;
+    result_.membership_changes = order.membership_changes;
+    run_->restart(order);
+  }
+  void apply(const ReleaseOrder& order) { run_->release(order); }
+  void apply(const DismissOrder& order) { run_->dismiss(order); }
   void apply(const NameFailureOrder& order) { run_->name(order); }
   void apply(const StopOrder& order) { run_->stop(order.signal); }
   void apply(const FinishOrder& order) {
@@ -302,7 +324,7 @@ class Job {
         {.rank = -1, .reason = gone.reason, .generation = run_->status().generation});
     result_.exit_code = gone.exit_code;
     gone_ = std::move(gone);
-    run_->stop(SIGTERM);
+    run_->stop_without_orders(SIGTERM);
   }
 
   void wait() {
@@ -358,6 +380,7 @@ class Job {
   }
 
   const JobOptions& options_;
+  TemporaryServerFolder* const server_folder_;
   const Clock::time_point started_ = Clock::now();
   SignalSource signals_;
   StandardOutput& output_;
@@ -386,12 +409,11 @@ JobResult run_job(const JobOptions& options, StandardOutput& output) {
   std::optional<TemporaryServerFolder> folder;
   if (secured.roles) {
     if (secured.roles->folder.empty()) secured.roles->folder = folder.emplace().path();
-    if (secured.roles->cluster.is_empty()) secured.roles->cluster = make_cluster(*secured.roles);
-    for (int rank = 0; rank < secured.processes; ++rank)
+    for (int rank = 0; rank < num_processes(*secured.roles); ++rank)
       secured.output.labels.push_back(label_of(*secured.roles, rank));
   }
   const LogRedirection log(output);
-  return Job(secured, output).run();
+  return Job(secured, folder ? &*folder : nullptr, output).run();
 }
 
 }  // namespace brigade::launch

@@ -73,9 +73,67 @@ void JobCoordinator::handle(const Message& message, Time now) {
 void JobCoordinator::on(const RankEnded& ended, Time now) {
   if (ended.generation != generation_) return;
   ended_[ended.rank] = ended.status;
+  if (course_ && stop_ == Stop::kNo) return on_task_ended(ended, now);
+  if (course_) course_->record_end(ended.rank, ended.status.is_success(), now);
   if (stop_ == Stop::kNo) return first_failure_.record_end(ended.rank, ended.status, now);
   if (stop_ != Stop::kFailure && !failure_ && !ended.is_orderly)
     name(ended.rank, ended.status, to_string(ended.status));
+}
+
+void JobCoordinator::on_task_ended(const RankEnded& ended, Time now) {
+  if (ended.status.is_success()) return release(ended, EndKind::kDone, now);
+  if (course_->has_training_ended() && is_worker(*options_.roles, ended.rank))
+    return release(ended, EndKind::kTooLate, now);
+  if (course_->has_dismissed_servers() && ended.is_orderly)
+    return release(ended, EndKind::kDone, now);
+  if (may_restart(ended)) return restart(ended);
+  if (course_->is_chief_done()) {
+    if (independent_code_ == 0) independent_code_ = ended.status.as_code();
+    return release(ended, EndKind::kFailed, now);
+  }
+  course_->record_end(ended.rank, /*is_success=*/false, now);
+  first_failure_.record_end(ended.rank, ended.status, now);
+}
+
+bool JobCoordinator::may_restart(const RankEnded& ended) const {
+  const ExitKind kind = exit_kind_of(ended.status);
+  if (kind == ExitKind::kUsage || kind == ExitKind::kInterrupted) return false;
+  if (!course_->may_restart(ended.rank)) return false;
+  if (kind == ExitKind::kRestartMe) return membership_changes_ < options_.max_membership_changes;
+  return restarts_ < options_.max_restarts;
+}
+
+void JobCoordinator::restart(const RankEnded& ended) {
+  const bool is_failure = exit_kind_of(ended.status) != ExitKind::kRestartMe;
+  ++(is_failure ? restarts_ : membership_changes_);
+  ended_.erase(ended.rank);
+  order_(RestartOrder{.generation = generation_,
+                      .rank = ended.rank,
+                      .is_failure = is_failure,
+                      .restarts = restarts_,
+                      .membership_changes = membership_changes_});
+}
+
+void JobCoordinator::release(const RankEnded& ended, EndKind kind, Time now) {
+  course_->record_end(ended.rank, ended.status.is_success(), now);
+  order_(ReleaseOrder{.generation = generation_, .rank = ended.rank, .kind = kind});
+}
+
+void JobCoordinator::dismiss(Time now) {
+  if (!course_) return;
+  const Roles& roles = *options_.roles;
+  give(course_->order_for_workers(now), [&](int rank) { return is_worker(roles, rank); });
+  give(course_->order_for_servers(now), [&](int rank) { return is_server(roles, rank); });
+}
+
+void JobCoordinator::give(RoleCourse::Order order, const std::function<bool(int)>& is_meant) {
+  if (order == RoleCourse::Order::kNone) return;
+  DismissOrder dismissal{.generation = generation_,
+                         .signal = order == RoleCourse::Order::kKill ? SIGKILL : stop_signal_};
+  for (int rank = 0; rank < num_processes(); ++rank) {
+    if (is_meant(rank) && !ended_.contains(rank)) dismissal.ranks.push_back(rank);
+  }
+  if (!dismissal.ranks.empty()) order_(dismissal);
 }
 
 void JobCoordinator::on(const RankLost& lost, Time) {
@@ -112,6 +170,7 @@ void JobCoordinator::grow() {
 }
 
 void JobCoordinator::advance(Time now) {
+  dismiss(now);
   if (stop_ != Stop::kNo) return;
   const auto rank = first_failure_.rank(now);
   if (!rank) return;
@@ -121,7 +180,8 @@ void JobCoordinator::advance(Time now) {
 
 JobCoordinator::Time JobCoordinator::next_deadline() const {
   const bool is_open = first_failure_.has_failed() && stop_ == Stop::kNo;
-  return is_open ? first_failure_.decided_at() : Time::max();
+  const Time next = is_open ? first_failure_.decided_at() : Time::max();
+  return course_ ? std::min(next, course_->next_deadline()) : next;
 }
 
 void JobCoordinator::name(int rank, const ExitStatus& status, const std::string& reason) {
@@ -131,6 +191,8 @@ void JobCoordinator::name(int rank, const ExitStatus& status, const std::string&
 
 void JobCoordinator::stop(Stop why, int signal) {
   stop_ = why;
+  stop_signal_ = signal;
+  if (course_) course_->record_stop();
   order_(StopOrder{generation_, signal});
 }
 
@@ -193,6 +255,9 @@ void JobCoordinator::start(const std::string& note) {
       .generation = ++generation_, .processes = processes_, .summary = summary(note)};
   stop_ = Stop::kNo;
   received_ = 0;
+  course_.reset();
+  if (options_.roles) course_.emplace(*options_.roles, options_.grace);
+  stop_signal_ = SIGTERM;
   signaled_.clear();
   first_failure_ = {};
   ended_.clear();

@@ -11,6 +11,7 @@
 #include "brigade/launch/exit_status.h"
 #include "brigade/launch/job_options.h"
 #include "brigade/launch/message.h"
+#include "brigade/launch/role_course.h"
 
 namespace brigade::launch {
 
@@ -79,6 +80,14 @@ class JobCoordinator {
   enum class Stop { kNo, kFailure, kSignal, kResize };
 
   void on(const RankEnded& ended, Time now);
+  /// Of a job with roles that is not being stopped: decides whether the process is restarted.
+  void on_task_ended(const RankEnded& ended, Time now);
+  bool may_restart(const RankEnded& ended) const;
+  void restart(const RankEnded& ended);
+  void release(const RankEnded& ended, EndKind kind, Time now);
+  /// Ends processes with roles that the job no longer needs.
+  void dismiss(Time now);
+  void give(RoleCourse::Order order, const std::function<bool(int)>& is_meant);
   void on(const RankLost& lost, Time now);
   void on(const SignalReceived& came, Time now);
   void on(const HostFinished& over, Time now);
@@ -107,6 +116,8 @@ class JobCoordinator {
   // Of this generation.
   Stop stop_ = Stop::kNo;
   int received_ = 0;
+  std::optional<RoleCourse> course_;  // with roles
+  int stop_signal_ = 0;
   std::set<int> signaled_;  // hosts
   FirstFailureFinder first_failure_;
   std::map<int, ExitStatus> ended_;          // by rank
@@ -114,7 +125,7 @@ class JobCoordinator {
   bool reports_failure_ = false;
   std::set<int> finished_hosts_;  // hosts
   bool all_done_ = true;
-  int independent_code_ = 0;
+  int independent_code_ = 0;  // of the first process that failed while the job continued
 };
 
 }  // namespace brigade::launch

@@ -142,19 +142,121 @@ TEST_F(JobCoordinatorTest, AskingForARestartIsNotAFailure) {
   EXPECT_FALSE(start.summary.reports_failure);
 }
 
-TEST_F(JobCoordinatorTest, AJobWithRolesEndsWithAProcessThatIsNotRestartedAlone) {
-  options_.roles = Roles{.servers = 1, .workers = 2};
-  begin(5);
-  next<StartOrder>();
-  end(2, {.code = 7});
-  now_ += seconds(1);
-  coordinator_->advance(now_);
-  EXPECT_EQ(next<NameFailureOrder>().rank, 2);
+/// A worker and a server on host 0, the chief on host 1.
+class JobWithRolesTest : public JobCoordinatorTest {
+ protected:
+  static constexpr int kWorker = 0, kServer = 1, kChief = 2;
+
+  void begin(int max_restarts) {
+    options_.roles = Roles{.servers = 1, .workers = 2, .hosts = 2};
+    options_.grace = seconds(10);
+    JobCoordinatorTest::begin(max_restarts);
+    next<StartOrder>();
+    ASSERT_TRUE(is_chief(*options_.roles, kChief) && is_server(*options_.roles, kServer));
+    ASSERT_TRUE(is_worker(*options_.roles, kWorker));
+  }
+  void finish_after(int chief_code) {
+    end(kChief, {.code = chief_code});
+    EXPECT_EQ(next<ReleaseOrder>().kind, EndKind::kDone);
+  }
+};
+
+TEST_F(JobWithRolesTest, AProcessOfAnyHostIsRestartedAloneWithinTheLimitOfTheJob) {
+  begin(2);
+  end(kWorker, {.code = 7});
+  const auto first = next<RestartOrder>();
+  EXPECT_EQ(first.rank, kWorker);
+  EXPECT_TRUE(first.is_failure);
+  EXPECT_EQ(first.restarts, 1);
+  end(kServer, {.signal = SIGKILL});
+  EXPECT_EQ(next<RestartOrder>().restarts, 2);
+  end(kChief, {.code = 7});
+  EXPECT_TRUE(orders_.empty());
+  coordinator_->advance(coordinator_->next_deadline());
+  EXPECT_EQ(next<NameFailureOrder>().rank, kChief);
   next<StopOrder>();
   over(false);
   const auto finish = next<FinishOrder>();
   EXPECT_EQ(finish.exit_code, 7);
+  EXPECT_EQ(finish.summary.restarts, 2);
   EXPECT_TRUE(finish.summary.reports_failure);
+}
+
+TEST_F(JobWithRolesTest, AskingForARestartIsNoFailure) {
+  begin(0);
+  end(kServer, {.code = 75});
+  const auto restart = next<RestartOrder>();
+  EXPECT_FALSE(restart.is_failure);
+  EXPECT_EQ(restart.restarts, 0);
+  EXPECT_EQ(restart.membership_changes, 1);
+}
+
+TEST_F(JobWithRolesTest, WrongUsageEndsTheJob) {
+  begin(5);
+  end(kServer, {.code = 2});
+  coordinator_->advance(coordinator_->next_deadline());
+  EXPECT_EQ(next<NameFailureOrder>().rank, kServer);
+}
+
+TEST_F(JobWithRolesTest, AfterTheChiefAWorkerThatFailsIsReleasedAndItsCodeIsTheJobs) {
+  begin(5);
+  finish_after(0);
+  end(kWorker, {.code = 9});
+  const auto release = next<ReleaseOrder>();
+  EXPECT_EQ(release.rank, kWorker);
+  EXPECT_EQ(release.kind, EndKind::kFailed);
+  end(kServer, {.code = 0});
+  EXPECT_EQ(next<ReleaseOrder>().kind, EndKind::kDone);
+  over(false);
+  EXPECT_EQ(next<FinishOrder>().exit_code, 9);
+}
+
+TEST_F(JobWithRolesTest, AWorkerThatEndsAfterTheTrainingCameTooLate) {
+  begin(5);
+  finish_after(0);
+  end(kServer, {.code = 0});
+  next<ReleaseOrder>();
+  EXPECT_EQ(coordinator_->next_deadline(), now_ + seconds(10));
+  coordinator_->advance(now_ + seconds(10));
+  const auto dismissal = next<DismissOrder>();
+  EXPECT_EQ(dismissal.ranks, std::vector<int>{kWorker});
+  EXPECT_EQ(dismissal.signal, SIGTERM);
+  end(kWorker, {.code = 1});
+  EXPECT_EQ(next<ReleaseOrder>().kind, EndKind::kTooLate);
+  over(false);
+  EXPECT_EQ(next<FinishOrder>().exit_code, 0);
+}
+
+TEST_F(JobWithRolesTest, ServersThatStayAreAskedToEndAfterTheLastWorkerOfAllHosts) {
+  begin(5);
+  finish_after(0);
+  coordinator_->advance(now_ + seconds(100));
+  EXPECT_TRUE(orders_.empty());  // a worker of the other host is left
+  end(kWorker, {.code = 0});
+  next<ReleaseOrder>();
+  coordinator_->advance(now_ + seconds(10));
+  EXPECT_EQ(next<DismissOrder>().ranks, std::vector<int>{kServer});
+  coordinator_->advance(now_ + seconds(20));
+  EXPECT_EQ(next<DismissOrder>().signal, SIGKILL);
+  end(kServer, {.signal = SIGKILL});
+  EXPECT_EQ(next<ReleaseOrder>().kind, EndKind::kDone);
+}
+
+TEST_F(JobWithRolesTest, AStopReachesServersWhenTheWorkersOfAllHostsHaveEnded) {
+  begin(5);
+  deliver(SignalReceived{.host = 1, .signal = SIGINT});
+  EXPECT_EQ(next<StopOrder>().signal, SIGINT);
+  end(kChief, {.code = 130});
+  coordinator_->advance(now_);
+  EXPECT_TRUE(orders_.empty());
+  end(kWorker, {.code = 130});
+  coordinator_->advance(now_);
+  const auto dismissal = next<DismissOrder>();
+  EXPECT_EQ(dismissal.ranks, std::vector<int>{kServer});
+  EXPECT_EQ(dismissal.signal, SIGINT);
+  end(kServer, {.code = 130});
+  over(false);
+  EXPECT_EQ(next<FinishOrder>().exit_code, 130);
 }
 
 }  // namespace

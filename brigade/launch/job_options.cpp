@@ -46,14 +46,16 @@ void check_roles(const JobOptions& options) {
   check_argument(roles.servers >= 1 && roles.workers >= 1,
                  base::str_cat("A job with roles has ", roles.servers, " parameter servers and ",
                                roles.workers, " workers; at least 1 of each."));
-  check_argument(options.processes == num_processes(roles),
-                 base::str_cat("The roles of the job are ", num_processes(roles),
-                               " processes, but it has ", options.processes, "."));
-  check_argument(options.hosts.count == 1,
-                 base::str_cat("Parameter servers and workers are launched on one host, and ",
-                               options.hosts.count,
-                               " were given. On several, start each task on its machine with its "
-                               "own TF_CONFIG: brigade ps, and the workers' program."));
+  const int hosts = options.hosts.count;
+  check_argument(roles.hosts == hosts, base::str_cat("The roles of the job are on ", roles.hosts,
+                                                     " hosts, but it has ", hosts, "."));
+  check_argument(num_processes(roles) >= hosts,
+                 base::str_cat("The roles of the job are ", num_processes(roles), " processes for ",
+                               hosts, " hosts; each host needs one."));
+  const int here = num_processes_on(roles, options.hosts.index);
+  check_argument(options.processes == here,
+                 base::str_cat("The roles of the job are ", here, " processes on host ",
+                               options.hosts.index, ", but it has ", options.processes, "."));
   check_argument(!options.elastic && options.coupling == Coupling::kTogether &&
                      options.arguments_by_rank.empty(),
                  "A job with parameter servers restarts each process alone, with the same "
@@ -95,8 +97,8 @@ void check(const JobOptions& options) {
         *fraction > 0.0 && *fraction <= 1.0,
         base::str_cat("The fraction of a GPU's memory is ", *fraction, "; above 0 and up to 1."));
   }
-  if (options.roles) check_roles(options);
   check_hosts(options);
+  if (options.roles) check_roles(options);
   if (options.elastic) check_elastic(options);
 }
 

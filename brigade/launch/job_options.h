@@ -45,9 +45,9 @@ struct JobOptions {
   /// Additional arguments for each process of this host; empty: none. Not with `elastic`.
   std::vector<std::vector<std::string>> arguments_by_rank = {};
   Coupling coupling = Coupling::kTogether;
-  /// The processes are the tasks of a job with parameter servers, `num_processes(*roles)` of them,
-  /// each with its `TF_CONFIG`. One that fails is restarted alone; if it may not be, the job has
-  /// failed. Unset: processes are ranks.
+  /// The processes are the tasks of a job with parameter servers, `num_processes_on` this host of
+  /// them, each with its `TF_CONFIG`. One that fails is restarted alone; if it may not be, the job
+  /// has failed. Unset: processes are ranks.
   std::optional<Roles> roles = std::nullopt;
   /// How often the job is restarted after a failure, or its processes together, if they are
   /// restarted alone. A process that ended with wrong usage (2) is not restarted.

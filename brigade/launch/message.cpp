@@ -27,7 +27,12 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SignalReceived, host, signal)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostFinished, host, generation, all_done, code)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostFailed, host, reason)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobSummary, restarts, membership_changes, reports_failure, note)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StartOrder, generation, processes, rendezvous, master, summary)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StartOrder, generation, processes, rendezvous, master, cluster,
+                                   summary)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RestartOrder, generation, rank, is_failure, restarts,
+                                   membership_changes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReleaseOrder, generation, rank, kind)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DismissOrder, generation, ranks, signal)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AllJoinedOrder, generation)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NameFailureOrder, generation, rank, status, reason)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StopOrder, generation, signal)

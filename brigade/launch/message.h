@@ -13,7 +13,8 @@ namespace brigade::launch {
 /// messages in the same order. Reports are for the coordinator, which runs on host 0; orders come
 /// from the coordinator.
 
-/// A process has ended. Orderly: in the way that a stop request asks for.
+/// A process has ended. Orderly: in the way that a stop request asks for. In a job with roles an
+/// order answers it, unless the job is being stopped.
 struct RankEnded {
   int generation = 0;
   int rank = 0;
@@ -61,7 +62,38 @@ struct StartOrder {
   std::vector<int> processes = {};  ///< by host
   std::string rendezvous = {};      ///< address of the processes' rendezvous; empty: none
   std::string master = {};
+  std::string cluster = {};  ///< with roles: the addresses of all tasks, in TF_CONFIG's form
   JobSummary summary = {};
+};
+
+/// With roles: this process has ended, and its host restarts it alone.
+struct RestartOrder {
+  int generation = 0;
+  int rank = 0;
+  bool is_failure = true;  ///< false if it asked for the restart
+  int restarts = 0;        ///< of the job until now, this one included
+  int membership_changes = 0;
+};
+
+/// Why a process with a role is not restarted although the job continues.
+enum class EndKind {
+  kDone,     ///< its work is done
+  kTooLate,  ///< it came after the training had ended: the job does not need it
+  kFailed    ///< and nobody waits for it any more
+};
+
+/// With roles: this process has ended, and is not restarted.
+struct ReleaseOrder {
+  int generation = 0;
+  int rank = 0;
+  EndKind kind = EndKind::kDone;
+};
+
+/// With roles: sends this signal to processes that the job no longer needs.
+struct DismissOrder {
+  int generation = 0;
+  std::vector<int> ranks = {};
+  int signal = 0;
 };
 
 /// All processes have joined their rendezvous.
@@ -77,7 +109,8 @@ struct NameFailureOrder {
   std::string reason = {};
 };
 
-/// Sends this signal to all processes. SIGKILL takes effect immediately.
+/// Sends this signal to all processes; with roles to all but the servers, which a DismissOrder ends
+/// after the workers. SIGKILL takes effect immediately, on all.
 struct StopOrder {
   int generation = 0;
   int signal = 0;
@@ -89,7 +122,8 @@ struct FinishOrder {
 };
 
 using Message = std::variant<RankEnded, RankLost, SignalReceived, HostFinished, HostFailed,
-                             StartOrder, AllJoinedOrder, NameFailureOrder, StopOrder, FinishOrder>;
+                             StartOrder, RestartOrder, ReleaseOrder, DismissOrder, AllJoinedOrder,
+                             NameFailureOrder, StopOrder, FinishOrder>;
 
 /// JSON. Not a stable format: both ends run the same build.
 std::string encode(const Message& message);

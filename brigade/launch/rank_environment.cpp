@@ -67,7 +67,7 @@ Variables task_environment(const RankConfig& config, const std::optional<cluster
   Variables variables = independent_environment(config);
   const cluster::Task task = task_of(roles, config.rank);
   variables["TF_CONFIG"] =
-      base::str_cat(R"({"cluster": )", roles.cluster.to_json(), R"(, "task": {"type": ")", task.job,
+      base::str_cat(R"({"cluster": )", config.cluster, R"(, "task": {"type": ")", task.job,
                     R"(", "index": )", task.index, "}}");
   if (key) variables[cluster::kKeyFileVariable] = key_descriptor_path();
   variables[cluster::kGenerationVariable] = std::to_string(config.generation);

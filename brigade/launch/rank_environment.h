@@ -22,6 +22,8 @@ struct RankConfig {
   std::string rendezvous = {};
   /// "host:port" on which rank 0 can listen, for programs that use PyTorch's rendezvous.
   std::string master = {};
+  /// The addresses of all tasks of a job with roles, in TF_CONFIG's form.
+  std::string cluster = {};
   /// CUDA_VISIBLE_DEVICES; unset: left as it is.
   std::optional<std::string> gpus = std::nullopt;
   /// NCCL_SOCKET_IFNAME; unset: left as it is.

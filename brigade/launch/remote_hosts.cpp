@@ -6,6 +6,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/cluster/address.h"
 #include "brigade/cluster/membership.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/io/strict_json.h"
@@ -36,12 +37,17 @@ std::string key_of(std::int64_t number) {
   return base::str_cat(kMessages, "/", number);
 }
 
+/// The hosts' parts of the job.
+struct Shares {
+  std::vector<int> processes;          // by host
+  std::vector<std::string> addresses;  // of the tasks of a job with roles, by process
+};
+
 class RemoteHosts final : public Hosts {
  public:
-  RemoteHosts(std::shared_ptr<cluster::Membership> membership, std::vector<int> processes,
-              milliseconds patience)
+  RemoteHosts(std::shared_ptr<cluster::Membership> membership, Shares shares, milliseconds patience)
       : membership_(std::move(membership)),
-        processes_(std::move(processes)),
+        shares_(std::move(shares)),
         patience_(patience),
         on_lost_(membership_->lost_token().on_cancel([this] { on_lost(); })),
         reader_([this] { read(); }),
@@ -54,7 +60,8 @@ class RemoteHosts final : public Hosts {
 
   int self() const override { return membership_->self().rank; }
   int rendezvous_round() const override { return membership_->generation(); }
-  const std::vector<int>& processes() const override { return processes_; }
+  const std::vector<int>& processes() const override { return shares_.processes; }
+  const std::vector<std::string>& addresses() const override { return shares_.addresses; }
   std::string name(int host) const override {
     const auto& member = membership_->members()[static_cast<std::size_t>(host)];
     return base::str_cat("host ", host, " (", member.host, ")");
@@ -162,7 +169,7 @@ class RemoteHosts final : public Hosts {
   }
 
   const std::shared_ptr<cluster::Membership> membership_;
-  const std::vector<int> processes_;          // by host
+  const Shares shares_;
   const milliseconds patience_;               // at the end
   Mailbox<std::optional<Message>> incoming_;  // nullopt: check `gone`
   bool is_failing_ = false;  // has reported a failure, so it waits for no other host at the end
@@ -189,7 +196,29 @@ Json parse(const std::string& text, const cluster::Member& member) {
 
 /// The options that all launchers must have in common.
 Json terms_of(const JobOptions& options) {
-  return {{"--max-restarts", options.max_restarts}};
+  const Roles roles = options.roles.value_or(Roles{.servers = 0, .workers = 0});
+  return {{"--max-restarts", options.max_restarts},
+          {"--ps", roles.servers},
+          {"--workers", roles.workers},
+          {"--evaluator", roles.has_evaluator}};
+}
+
+/// Where other hosts reach the tasks of this one: the address with which its launcher has reached
+/// that of host 0. If it did so over loopback, they are one machine.
+std::string address_of_tasks(const cluster::Membership& membership, const HostOptions& hosts) {
+  const std::string& own = membership.self().address;
+  if (hosts.index > 0 && !own.empty()) return own;
+  return cluster::parse_address(hosts.rendezvous).host;
+}
+
+std::vector<std::string> addresses_of(const Json& said, std::size_t count,
+                                      const cluster::Member& member) {
+  auto addresses = said.at("addresses").get<std::vector<std::string>>();
+  if (addresses.size() == count) return addresses;
+  throw Error(ErrorCode::kDataLoss,
+              base::str_cat("The launcher of host ", member.rank, " (", member.host, ") names ",
+                            addresses.size(), " addresses for its ", count,
+                            " tasks: run the same build of Brigade on all hosts."));
 }
 
 void check_equal(const Json& own, const Json& other, const cluster::Member& member) {
@@ -203,25 +232,35 @@ void check_equal(const Json& own, const Json& other, const cluster::Member& memb
   }
 }
 
-/// Exchanges the numbers of processes with which the hosts begin.
-std::vector<int> exchange(cluster::Membership& membership, const JobOptions& options) {
+/// Exchanges the numbers of processes with which the hosts begin, and the addresses of tasks.
+Shares exchange(cluster::Membership& membership, const JobOptions& options) {
   const auto key = [](int host) { return base::str_cat("host/", host); };
   const milliseconds patience = options.hosts.start_timeout;
   const Json terms = terms_of(options);
-  membership.set(key(membership.self().rank),
-                 Json{{"processes", options.processes}, {"terms", terms}}.dump());
+  std::vector<std::string> own;
+  if (options.roles) {
+    own = free_addresses(*options.roles, options.hosts.index,
+                         address_of_tasks(membership, options.hosts));
+  }
+  membership.set(
+      key(membership.self().rank),
+      Json{{"processes", options.processes}, {"terms", terms}, {"addresses", own}}.dump());
   std::vector<Json> said;
   for (const cluster::Member& member : membership.members())
     said.push_back(parse(membership.get(key(member.rank), patience), member));
   // A launcher that finds a difference ends, so wait until all have read and find it too.
   membership.barrier("all have read", patience);
-  std::vector<int> processes;
+  Shares shares;
   for (const cluster::Member& member : membership.members()) {
     const Json& other = said[static_cast<std::size_t>(member.rank)];
     check_equal(terms, other.at("terms"), member);
-    processes.push_back(other.at("processes").get<int>());
+    shares.processes.push_back(other.at("processes").get<int>());
+    if (!options.roles) continue;
+    for (std::string& address :
+         addresses_of(other, static_cast<std::size_t>(shares.processes.back()), member))
+      shares.addresses.push_back(std::move(address));
   }
-  return processes;
+  return shares;
 }
 
 std::unique_ptr<Hosts> join_once(const JobOptions& options, int rendezvous_round,
@@ -237,8 +276,8 @@ std::unique_ptr<Hosts> join_once(const JobOptions& options, int rendezvous_round
                                        .start_timeout = timeout,
                                        .peer_timeout = options.peer_timeout,
                                        .cancel = cancel});
-  std::vector<int> processes = exchange(*membership, options);
-  return std::make_unique<RemoteHosts>(std::move(membership), std::move(processes),
+  Shares shares = exchange(*membership, options);
+  return std::make_unique<RemoteHosts>(std::move(membership), std::move(shares),
                                        options.peer_timeout);
 }
 

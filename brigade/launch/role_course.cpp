@@ -23,8 +23,8 @@ RoleCourse::Order RoleCourse::Dismissal::next_order(const std::optional<Time>& f
 void RoleCourse::record_end(int process, bool is_success, Time now) {
   if (is_server(roles_, process)) {
     if (is_success) succeeded_servers_.insert(process);
-  } else if (process < roles_.workers) {
-    if (process == 0 && is_success) is_chief_done_ = true;
+  } else if (is_worker(roles_, process)) {
+    if (is_chief(roles_, process) && is_success) is_chief_done_ = true;
     ended_workers_.insert(process);
     const bool is_last = static_cast<int>(ended_workers_.size()) == roles_.workers;
     if (is_last && !workers_ended_) workers_ended_ = now;

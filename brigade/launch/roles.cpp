@@ -7,7 +7,7 @@
 #include <map>
 #include <random>
 #include <set>
-#include <vector>
+#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/handles.h"
@@ -24,23 +24,24 @@ constexpr int kFirstPort = 15000;
 constexpr int kLastPort = 29999;
 constexpr int kTries = 2000;
 
-bool is_free_on_loopback(int port) {
+bool is_free(int port, bool is_on_loopback) {
   const base::FileDescriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_addr.s_addr = htonl(is_on_loopback ? INADDR_LOOPBACK : INADDR_ANY);
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   return probe.is_open() &&
          ::bind(probe.number(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
 }
 
-std::set<int> free_ports(int count) {
+/// Ports whose remainder by `hosts` is `host`.
+std::set<int> free_ports(int count, int host, int hosts, bool is_on_loopback) {
   std::random_device source;
-  std::uniform_int_distribution<int> ports(kFirstPort, kLastPort);
+  std::uniform_int_distribution<int> ports(kFirstPort / hosts + 1, kLastPort / hosts - 1);
   std::set<int> found;
   for (int i = 0; i < kTries + 2 * count && static_cast<int>(found.size()) < count; ++i) {
-    const int port = ports(source);
-    if (is_free_on_loopback(port)) found.insert(port);
+    const int port = ports(source) * hosts + host;
+    if (is_free(port, is_on_loopback)) found.insert(port);
   }
   if (static_cast<int>(found.size()) == count) return found;
   throw Error(ErrorCode::kResourceExhausted,
@@ -48,24 +49,37 @@ std::set<int> free_ports(int count) {
                             kLastPort, " on this machine, and ", found.size(), " were found."));
 }
 
+/// How many of `count` tasks a host gets if they are dealt in turn, from host 0 on.
+int dealt_to(int host, int hosts, int count) {
+  return count / hosts + (host < count % hosts ? 1 : 0);
+}
+
 }  // namespace
 
-int first_server(const Roles& roles) {
-  return roles.workers + (roles.has_evaluator ? 1 : 0);
-}
-
 int num_processes(const Roles& roles) {
-  return first_server(roles) + roles.servers;
+  return roles.servers + roles.workers + (roles.has_evaluator ? 1 : 0);
 }
 
-bool is_server(const Roles& roles, int process) {
-  return process >= first_server(roles);
+int num_processes_on(const Roles& roles, int host) {
+  return dealt_to(host, roles.hosts, num_processes(roles));
+}
+
+int num_clients_on(const Roles& roles, int host) {
+  return num_processes_on(roles, host) - dealt_to(host, roles.hosts, roles.servers);
 }
 
 cluster::Task task_of(const Roles& roles, int process) {
-  if (process < roles.workers) return {.job = "worker", .index = process};
-  if (!is_server(roles, process)) return {.job = "evaluator", .index = 0};
-  return {.job = "ps", .index = process - first_server(roles)};
+  int host = 0, local = process;
+  for (; local >= num_processes_on(roles, host); ++host) local -= num_processes_on(roles, host);
+  const int clients = num_clients_on(roles, host);
+  const int servers = dealt_to(host, roles.hosts, roles.servers);
+  // Its place among the tasks of this host in the order in which they are dealt.
+  const int turn = local < clients ? servers + local : local - clients;
+  const int dealt = host + turn * roles.hosts;
+  if (dealt < roles.servers) return {.job = "ps", .index = dealt};
+  const int client = dealt - roles.servers;
+  if (client < roles.workers) return {.job = "worker", .index = client};
+  return {.job = "evaluator", .index = 0};
 }
 
 std::string label_of(const Roles& roles, int process) {
@@ -73,14 +87,33 @@ std::string label_of(const Roles& roles, int process) {
   return base::str_cat(task.job, ":", task.index);
 }
 
-cluster::ClusterSpec make_cluster(const Roles& roles) {
-  std::map<std::string, std::vector<std::string>> jobs;
-  int process = 0;
-  for (const int port : free_ports(num_processes(roles))) {
-    jobs[task_of(roles, process++).job].push_back(
-        cluster::to_string(cluster::Address{"127.0.0.1", port}));
+bool is_server(const Roles& roles, int process) {
+  return task_of(roles, process).job == "ps";
+}
+
+bool is_worker(const Roles& roles, int process) {
+  return task_of(roles, process).job == "worker";
+}
+
+bool is_chief(const Roles& roles, int process) {
+  return task_of(roles, process) == cluster::Task{.job = "worker", .index = 0};
+}
+
+std::vector<std::string> free_addresses(const Roles& roles, int host, const std::string& name) {
+  std::vector<std::string> addresses;
+  for (const int port :
+       free_ports(num_processes_on(roles, host), host, roles.hosts, cluster::is_loopback(name)))
+    addresses.push_back(cluster::to_string(cluster::Address{name, port}));
+  return addresses;
+}
+
+cluster::ClusterSpec cluster_of(const Roles& roles, const std::vector<std::string>& addresses) {
+  std::map<std::string, cluster::ClusterSpec::Tasks> jobs;
+  for (int process = 0; process < static_cast<int>(addresses.size()); ++process) {
+    const cluster::Task task = task_of(roles, process);
+    jobs[task.job][task.index] = addresses[static_cast<std::size_t>(process)];
   }
-  return cluster::ClusterSpec(jobs);
+  return cluster::ClusterSpec(std::move(jobs));
 }
 
 }  // namespace brigade::launch

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "brigade/cluster/cluster_spec.h"
 #include "brigade/cluster/task.h"
@@ -8,36 +9,48 @@
 
 namespace brigade::launch {
 
-/// The tasks of a job with parameter servers, all on one host. Its processes are numbered: the
-/// workers from 0 on (worker 0 is the chief), then the evaluator, then the servers.
+/// The tasks of a job with parameter servers, and the hosts on which they run.
 ///
-/// Each process is restarted alone. The job ends when all processes have ended; servers that still
-/// run some time after the last worker are asked to end, and so are workers that still run some
-/// time after the chief and all servers, when the training has ended.
+/// Tasks are dealt to the hosts in turn, the servers first, then the workers, then the evaluator:
+/// so servers are spread over the hosts, and hosts differ by one process at most. Processes are
+/// numbered host by host; those of a host are its workers, then the evaluator, then its servers.
+/// Worker 0 is the chief.
+///
+/// Each process is restarted alone, on its host. The job ends when all processes have ended;
+/// servers that still run some time after the last worker are asked to end, and so are workers that
+/// still run some time after the chief and all servers, when the training has ended.
 ///
 /// Thread-safety: a value.
 struct Roles {
   int servers = 1;
   int workers = 1;
   bool has_evaluator = false;
+  int hosts = 1;
   /// Where servers keep their variables over restarts. Empty: a temporary folder, removed at the
   /// end.
   io::Path folder = {};
-  /// The addresses of the tasks. Empty: free ports on loopback.
-  cluster::ClusterSpec cluster = {};
 };
 
+/// Of all hosts.
 int num_processes(const Roles& roles);
-/// The number of the first server's process.
-int first_server(const Roles& roles);
-bool is_server(const Roles& roles, int process);
+int num_processes_on(const Roles& roles, int host);
+/// Without the servers. These processes have the first numbers of their host.
+int num_clients_on(const Roles& roles, int host);
+
 cluster::Task task_of(const Roles& roles, int process);
 /// "worker:1".
 std::string label_of(const Roles& roles, int process);
+bool is_server(const Roles& roles, int process);
+bool is_worker(const Roles& roles, int process);
+bool is_chief(const Roles& roles, int process);
 
-/// Addresses on loopback for all tasks. The ports were free a moment ago and are none of those that
-/// the system gives to connections, so they stay free while a server is restarted. Throws
-/// kResourceExhausted.
-cluster::ClusterSpec make_cluster(const Roles& roles);
+/// Addresses for the processes of one of `hosts` hosts, whose name or IP address is `name`. The
+/// ports were free a moment ago on this machine and are none of those that the system gives to
+/// connections, so they stay free while a server is restarted. Different hosts get different ports,
+/// even if they are one machine. Throws kResourceExhausted.
+std::vector<std::string> free_addresses(const Roles& roles, int host, const std::string& name);
+
+/// The cluster of tasks with these addresses, by process.
+cluster::ClusterSpec cluster_of(const Roles& roles, const std::vector<std::string>& addresses);
 
 }  // namespace brigade::launch

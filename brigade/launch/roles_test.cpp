@@ -9,28 +9,67 @@
 namespace brigade::launch {
 namespace {
 
-TEST(Roles, WorkersComeFirstThenTheEvaluatorThenTheServers) {
-  const Roles roles{.servers = 2, .workers = 3, .has_evaluator = true};
-  ASSERT_EQ(num_processes(roles), 6);
-  std::vector<std::string> labels;
-  for (int process = 0; process < 6; ++process) labels.push_back(label_of(roles, process));
-  EXPECT_EQ(labels, (std::vector<std::string>{"worker:0", "worker:1", "worker:2", "evaluator:0",
-                                              "ps:0", "ps:1"}));
-  EXPECT_FALSE(is_server(roles, 3));
-  EXPECT_TRUE(is_server(roles, 4));
-  EXPECT_EQ(first_server({.servers = 1, .workers = 2}), 2);
+using Labels = std::vector<std::string>;
+
+/// The labels of the processes of each host.
+std::vector<Labels> labels_by_host(const Roles& roles) {
+  std::vector<Labels> hosts;
+  int process = 0;
+  for (int host = 0; host < roles.hosts; ++host) {
+    Labels& labels = hosts.emplace_back();
+    for (int i = 0; i < num_processes_on(roles, host); ++i)
+      labels.push_back(label_of(roles, process++));
+  }
+  EXPECT_EQ(process, num_processes(roles));
+  return hosts;
 }
 
-TEST(Roles, EachTaskHasAnAddressOfItsOwnThatNoConnectionGets) {
-  const Roles roles{.servers = 2, .workers = 2, .has_evaluator = true};
-  const cluster::ClusterSpec cluster = make_cluster(roles);
-  std::set<std::string> addresses;
+TEST(Roles, WorkersComeFirstThenTheEvaluatorThenTheServers) {
+  const Roles roles{.servers = 2, .workers = 3, .has_evaluator = true};
+  EXPECT_EQ(
+      labels_by_host(roles),
+      (std::vector<Labels>{{"worker:0", "worker:1", "worker:2", "evaluator:0", "ps:0", "ps:1"}}));
+  EXPECT_FALSE(is_server(roles, 3));
+  EXPECT_FALSE(is_worker(roles, 3));
+  EXPECT_TRUE(is_server(roles, 4));
+  EXPECT_TRUE(is_chief(roles, 0));
+  EXPECT_FALSE(is_chief(roles, 1));
+  EXPECT_EQ(num_clients_on(roles, 0), 4);
+}
+
+TEST(Roles, TasksAreDealtToTheHostsInTurnTheServersFirst) {
+  EXPECT_EQ(
+      labels_by_host({.servers = 2, .workers = 4, .hosts = 2}),
+      (std::vector<Labels>{{"worker:0", "worker:2", "ps:0"}, {"worker:1", "worker:3", "ps:1"}}));
+  const Roles one_server{.servers = 1, .workers = 3, .has_evaluator = true, .hosts = 3};
+  EXPECT_EQ(labels_by_host(one_server),
+            (std::vector<Labels>{{"worker:2", "ps:0"}, {"worker:0", "evaluator:0"}, {"worker:1"}}));
+  EXPECT_EQ(num_clients_on(one_server, 0), 1);
+  EXPECT_EQ(num_clients_on(one_server, 1), 2);
+  EXPECT_TRUE(is_chief(one_server, 2));
+  EXPECT_EQ(labels_by_host({.servers = 3, .workers = 2, .hosts = 2}),
+            (std::vector<Labels>{{"worker:1", "ps:0", "ps:2"}, {"worker:0", "ps:1"}}));
+}
+
+TEST(Roles, EachTaskHasItsAddressThatNoOtherHostAndNoConnectionGets) {
+  const Roles roles{.servers = 2, .workers = 2, .has_evaluator = true, .hosts = 2};
+  std::vector<std::string> addresses;
+  std::set<int> ports;
+  for (int host = 0; host < roles.hosts; ++host) {
+    for (const std::string& address : free_addresses(roles, host, "127.0.0.1")) {
+      const cluster::Address parsed = cluster::parse_address(address);
+      EXPECT_EQ(parsed.host, "127.0.0.1");
+      EXPECT_GE(parsed.port, 15000);
+      EXPECT_LT(parsed.port, 30000);
+      EXPECT_EQ(parsed.port % 2, host);
+      EXPECT_TRUE(ports.insert(parsed.port).second) << address;
+      addresses.push_back(address);
+    }
+  }
+  const cluster::ClusterSpec cluster = cluster_of(roles, addresses);
   for (int process = 0; process < num_processes(roles); ++process) {
-    const std::string& address = cluster.task_address(task_of(roles, process));
-    EXPECT_TRUE(addresses.insert(address).second) << address;
-    const cluster::Address parsed = cluster::parse_address(address);
-    EXPECT_EQ(parsed.host, "127.0.0.1");
-    EXPECT_LT(parsed.port, 30000);
+    EXPECT_EQ(cluster.task_address(task_of(roles, process)),
+              addresses[static_cast<std::size_t>(process)]);
   }
 }
 

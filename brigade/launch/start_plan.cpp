@@ -46,6 +46,7 @@ std::vector<SpawnOptions> plan_start(const JobOptions& options, const Generation
                             .host = options.hosts.index,
                             .rendezvous = generation.rendezvous,
                             .master = generation.master,
+                            .cluster = generation.cluster,
                             .gpus = slice.gpus,
                             .nccl_interface = nccl_interface(options),
                             .gpu_memory_fraction = options.gpu_memory_fraction};

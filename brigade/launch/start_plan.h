@@ -16,6 +16,7 @@ struct GenerationConfig {
   int first_rank = 0;           ///< of this host
   std::string rendezvous = {};  ///< empty: none
   std::string master = {};
+  std::string cluster = {};  ///< with roles: the addresses of all tasks, in TF_CONFIG's form
 };
 
 /// How to start each process of a generation: its program and arguments, its environment and its

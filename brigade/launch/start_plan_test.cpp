@@ -42,9 +42,9 @@ TEST(StartPlan, ATaskHasItsTfConfigAndOnlyAServerTheFolder) {
       {"ps", {"127.0.0.1:1"}}, {"worker", {"127.0.0.1:2"}}});
   const JobOptions options{.command = {"train"},
                            .processes = 2,
-                           .roles = Roles{.folder = "/ps", .cluster = cluster},
+                           .roles = Roles{.folder = "/ps"},
                            .key = cluster::ClusterKey::generate()};
-  const auto plan = plan_start(options, {}, {{}, {}});
+  const auto plan = plan_start(options, {.cluster = cluster.to_json()}, {{}, {}});
   ASSERT_EQ(plan.size(), 2u);
   for (const SpawnOptions& each : plan) {
     EXPECT_TRUE(each.key);
@@ -105,11 +105,16 @@ TEST(JobOptions, InconsistentRolesAreNamed) {
   EXPECT_NO_THROW(check({.command = command, .processes = 3, .roles = roles}));
   expect_refused({.command = command, .processes = 2, .roles = roles}, "are 3 processes");
   expect_refused({.command = command, .roles = Roles{.servers = 0}}, "0 parameter servers");
-  expect_refused({.command = command,
-                  .processes = 3,
-                  .hosts = {.count = 2, .rendezvous = "a:1"},
-                  .roles = roles},
-                 "TF_CONFIG");
+  const HostOptions two{.count = 2, .index = 1, .rendezvous = "a:1"};
+  const Roles on_two{.servers = 1, .workers = 2, .hosts = 2};
+  EXPECT_NO_THROW(check({.command = command, .processes = 1, .hosts = two, .roles = on_two}));
+  expect_refused({.command = command, .processes = 2, .hosts = two, .roles = on_two},
+                 "are 1 processes on host 1");
+  expect_refused({.command = command, .processes = 3, .hosts = two, .roles = roles}, "are on 1");
+  const HostOptions four{.count = 4, .index = 1, .rendezvous = "a:1"};
+  expect_refused(
+      {.command = command, .hosts = four, .roles = Roles{.servers = 1, .workers = 2, .hosts = 4}},
+      "3 processes for 4 hosts");
   expect_refused(
       {.command = command, .processes = 3, .coupling = Coupling::kIndependent, .roles = roles},
       "neither elastic nor independent");

@@ -172,7 +172,8 @@ time.sleep(1000)
                  (["--ps", 1, "--workers", 0], "--workers"), (["--ps", 1, "--nproc", 2], "--nproc"),
                  (["--ps", 1, "--independent"], "--independent"), (["--ps", 1, "--elastic", "1:2"], "--elastic"),
                  (["--ps", 1, "--per-rank", lines], "--per-rank"),
-                 (["--ps", 1, "--nnodes", 2, "--node-rank", 0, "--rendezvous", "localhost:1"], "TF_CONFIG")]
+                 (["--ps", 1, "--nnodes", 3, "--node-rank", 0, "--rendezvous", "localhost:1"], "2 processes for 3 hosts"),
+                 (["--ps", 1, "--nnodes", 0], "--nnodes")]
         for flags, word in cases:
             with self.subTest(flags=flags):
                 self.assertIn(word, self.run_job(flags, ["/bin/true"], code=2).errors_text())
