@@ -15,6 +15,7 @@ constexpr std::string_view kMode = "mode";
 constexpr std::string_view kStaleness = "staleness";
 constexpr std::string_view kAggregate = "replicas_to_aggregate";
 constexpr std::string_view kTotal = "total_replicas";
+constexpr std::string_view kStalenessAware = "staleness_aware";
 
 constexpr std::array<std::pair<UpdateMode, std::string_view>, 3> kModes = {
     {{UpdateMode::kAsync, "async"},
@@ -52,6 +53,9 @@ void check_job(const JobConfig& job, int tasks) {
   name_of(job.mode);
   check_argument(job.staleness >= 0, base::str_cat("The staleness of a job is ", job.staleness,
                                                    " steps: it must be 0 or more."));
+  check_argument(!job.staleness_aware || job.mode != UpdateMode::kSync,
+                 "The learning rate of a synchronous job follows its staleness: its gradients are "
+                 "never stale, so leave staleness_aware out, or use another mode.");
   const auto& [aggregate, total] = job.sync;
   check_replicas(aggregate, kAggregate);
   check_replicas(total, kTotal);
@@ -68,6 +72,8 @@ io::StateTree to_state(const JobConfig& job) {
   state[kStaleness] = job.staleness;
   state[kAggregate] = job.sync.replicas_to_aggregate;
   state[kTotal] = job.sync.total_replicas;
+  // Only then, so that the jobs of earlier versions are the same.
+  if (job.staleness_aware) state[kStalenessAware] = true;
   return state;
 }
 
@@ -78,7 +84,8 @@ JobConfig job_from_state(const io::StateTree& state) {
   return {.mode = mode_of(state.as_string(kMode)),
           .staleness = state.as_int64(kStaleness),
           .sync = {.replicas_to_aggregate = static_cast<int>(aggregate),
-                   .total_replicas = static_cast<int>(total)}};
+                   .total_replicas = static_cast<int>(total)},
+          .staleness_aware = state.has(kStalenessAware) && state.as_bool(kStalenessAware)};
 }
 
 }  // namespace brigade::ps

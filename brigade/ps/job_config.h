@@ -10,7 +10,7 @@ namespace brigade::ps {
 void check_job(const JobConfig& job, int tasks);
 
 /// A job's configuration as `ParameterStore` keeps it: {"mode", "staleness",
-/// "replicas_to_aggregate", "total_replicas"}.
+/// "replicas_to_aggregate", "total_replicas"}, and "staleness_aware" if it is true.
 io::StateTree to_state(const JobConfig& job);
 /// The inverse. Throws kInvalidArgument for a state that `to_state` cannot have written.
 JobConfig job_from_state(const io::StateTree& state);

@@ -26,6 +26,9 @@ TEST(JobConfig, IsReadAsItWasWritten) {
         .mode = mode, .staleness = 3, .sync = {.replicas_to_aggregate = 4, .total_replicas = 5}};
     EXPECT_EQ(job_from_state(to_state(job)), job);
   }
+  const JobConfig aware = {.staleness_aware = true};
+  EXPECT_EQ(job_from_state(to_state(aware)), aware);
+  EXPECT_FALSE(to_state(JobConfig{}).has("staleness_aware")) << "as earlier versions wrote it";
   io::StateTree other = to_state({});
   other["mode"] = "never";
   EXPECT_TRUE(is_invalid([&] { job_from_state(other); }));
@@ -48,6 +51,13 @@ TEST(JobConfig, NumbersOutOfRangeAreRefused) {
     EXPECT_TRUE(is_invalid([&] { check_job(sync(aggregate, total), 3); })) << aggregate;
   EXPECT_TRUE(is_invalid([&] { check_job({.staleness = -1}, 3); }));
   EXPECT_TRUE(is_invalid([&] { check_job({.mode = static_cast<UpdateMode>(9)}, 3); }));
+}
+
+TEST(JobConfig, OnlyUpdatesThatMayBeStaleHaveARateThatFollowsStaleness) {
+  check_job({.staleness_aware = true}, 3);
+  check_job({.mode = UpdateMode::kBounded, .staleness_aware = true}, 3);
+  EXPECT_TRUE(
+      is_invalid([] { check_job({.mode = UpdateMode::kSync, .staleness_aware = true}, 3); }));
 }
 
 TEST(JobConfig, AStepThatTheTasksCanNeverMakeIsRefused) {

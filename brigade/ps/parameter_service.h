@@ -64,6 +64,10 @@ struct JobConfig {
   std::int64_t staleness = 0;
   /// kSync.
   coordination::SyncOptions sync = {};
+  /// kAsync and kBounded: a push is applied with its learning rate divided by its staleness
+  /// (`ExchangeReply::staleness`), if that is more than 1 (Zhang et al., "Staleness-aware Async-SGD
+  /// for distributed deep learning", 2016). Pushes without `Push::read_at` are not stale.
+  bool staleness_aware = false;
   friend bool operator==(const JobConfig&, const JobConfig&) = default;
 };
 

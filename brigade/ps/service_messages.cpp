@@ -70,6 +70,14 @@ std::optional<double> double_at(const StateTree& tree, std::string_view key) {
   return tree.has(key) ? std::optional(tree.as_double(key)) : std::nullopt;
 }
 
+/// Of steps or updates: not negative.
+std::optional<std::int64_t> count_at(const StateTree& tree, std::string_view key) {
+  if (!tree.has(key)) return std::nullopt;
+  const std::int64_t count = tree.as_int64(key);
+  if (count < 0) refuse_message(base::str_cat(key, " is ", count, "."));
+  return count;
+}
+
 StateTree described(const StepToken& token) {
   StateTree tree;
   tree["step"] = token.step;
@@ -176,6 +184,7 @@ StateTree described(const Push& push) {
   StateTree tree;
   tree["number"] = push.number;
   if (push.token) tree["token"] = described(*push.token);
+  if (push.read_at) tree["read_at"] = *push.read_at;
   return tree;
 }
 
@@ -393,7 +402,8 @@ ExchangeRequest exchange_request_of(UpdateRecord message) {
       const StateTree& push = message.header.at("push");
       request.push = Push{.number = push.as_int64("number"),
                           .token = token_at(push, "token"),
-                          .gradients = std::move(message.tensors)};
+                          .gradients = std::move(message.tensors),
+                          .read_at = count_at(push, "read_at")};
     } else {
       MessageTensors(std::move(message.tensors)).check_none_left();
     }
@@ -405,6 +415,7 @@ UpdateRecord to_message(const ExchangeReply& reply) {
   UpdateRecord message;
   if (reply.verdict) message.header["verdict"] = static_cast<int>(*reply.verdict);
   message.header["step"] = reply.step;
+  if (reply.staleness) message.header["staleness"] = *reply.staleness;
   message.header["updates"] = StateTree::list();
   for (const Parameter::Reading& each : reply.values) {
     message.header["updates"].push_back(each.updates);
@@ -419,6 +430,7 @@ ExchangeReply exchange_reply_of(UpdateRecord message) {
         .verdict = std::nullopt, .values = {}, .step = message.header.as_int64("step")};
     if (message.header.has("verdict"))
       reply.verdict = enum_at(message.header, "verdict", coordination::PushVerdict::kFenced);
+    reply.staleness = count_at(message.header, "staleness");
     MessageTensors tensors(std::move(message.tensors));
     for (const StateTree& updates : message.header.as_list("updates"))
       reply.values.push_back({.value = tensors.next().tensor, .updates = updates.as_int64()});

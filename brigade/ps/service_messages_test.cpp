@@ -123,21 +123,29 @@ TEST(ServiceMessages, ExchangesSurviveWithAndWithoutTheirOptionalParts) {
   EXPECT_EQ(push.push->number, 7);
   EXPECT_EQ(push.push->token, token);
   EXPECT_TRUE(push.push->gradients.empty());
+  EXPECT_FALSE(push.push->read_at);
   EXPECT_EQ(push.decision, decision);
+  EXPECT_EQ(exchange_request_of(
+                sent(to_message(ExchangeRequest{.push = Push{.number = 8, .read_at = 40}})))
+                .push->read_at,
+            40);
 
   const ExchangeReply empty = exchange_reply_of(sent(to_message(ExchangeReply{.step = 2})));
   EXPECT_FALSE(empty.verdict);
   EXPECT_TRUE(empty.values.empty());
   EXPECT_EQ(empty.step, 2);
+  EXPECT_FALSE(empty.staleness);
   const ExchangeReply reply = exchange_reply_of(
       sent(to_message(ExchangeReply{.verdict = coordination::PushVerdict::kDuplicate,
                                     .values = {{at::ones({2}), 5}, {at::full({}, 3.0), 6}},
-                                    .step = 11})));
+                                    .step = 11,
+                                    .staleness = 2})));
   EXPECT_EQ(reply.verdict, coordination::PushVerdict::kDuplicate);
   ASSERT_EQ(reply.values.size(), 2u);
   EXPECT_TRUE(is_same(reply.values[0].value, at::ones({2})));
   EXPECT_EQ(reply.values[1].updates, 6);
   EXPECT_EQ(reply.step, 11);
+  EXPECT_EQ(reply.staleness, 2);
 }
 
 TEST(ServiceMessages, CreationsAndStatesSurvive) {
@@ -216,7 +224,11 @@ TEST(ServiceMessages, MessagesThatDoNotFitTogetherAreRefused) {
   missing.tensors.pop_back();
   expect_damaged([&] { states_of(missing); });
 
+  UpdateRecord push = to_message(ExchangeRequest{.push = Push{.number = 1, .read_at = 3}});
+  push.header["push"]["read_at"] = std::int64_t{-1};
+  expect_damaged([&] { exchange_request_of(push); });
   const UpdateRecord reply = to_message(ExchangeReply{.step = 1});
+  expect_damaged([&] { exchange_reply_of(changed(reply, "staleness", std::int64_t{-1})); });
   for (const std::int64_t verdict : {std::int64_t{-1}, std::int64_t{4}, std::int64_t{1} << 40})
     expect_damaged([&] { exchange_reply_of(changed(reply, "verdict", verdict)); });
 
