@@ -91,6 +91,7 @@
 #include "brigade/models/mnist_cnn.h"
 #include "brigade/models/registry.h"
 #include "brigade/models/slim_net.h"
+#include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/clipping.h"
 #include "brigade/optim/moving_average.h"

@@ -6,6 +6,7 @@
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/io/state_json.h"
+#include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
 
@@ -31,14 +32,24 @@ UpdateRulePtr sgd_rule(const io::StateTree& config) {
       .rule();
 }
 
+UpdateRulePtr adagrad_rule(const io::StateTree& config) {
+  return Adagrad{.learning_rate = config.as_double("learning_rate"),
+                 .learning_rate_decay = config.as_double("learning_rate_decay"),
+                 .weight_decay = config.as_double("weight_decay"),
+                 .initial_accumulator_value = config.as_double("initial_accumulator_value"),
+                 .epsilon = config.as_double("epsilon")}
+      .rule();
+}
+
 UpdateRulePtr rule_of(const io::StateTree& config) {
   const std::string& name = config.as_string("name");
   if (name == "sgd") return sgd_rule(config);
   if (name == "adam") return adam_rule<Adam>(config);
   if (name == "adamw") return adam_rule<AdamW>(config);
+  if (name == "adagrad") return adagrad_rule(config);
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat("There is no update rule ", base::quoted(name),
-                            ": the rules are sgd, adam and adamw."));
+                            ": the rules are sgd, adam, adamw and adagrad."));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "brigade/base/error.h"
+#include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
 
@@ -14,7 +15,9 @@ TEST(RuleConfig, EveryRuleIsMadeAnewFromItsConfiguration) {
       Sgd{.learning_rate = 0.3}.rule(),
       Sgd{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 1e-4, .nesterov = true}.rule(),
       Adam{.learning_rate = 2e-3, .beta1 = 0.8, .beta2 = 0.99, .epsilon = 1e-7}.rule(),
-      AdamW{.weight_decay = 0.05}.rule()};
+      AdamW{.weight_decay = 0.05}.rule(),
+      Adagrad{.learning_rate_decay = 0.1, .initial_accumulator_value = 0.1, .epsilon = 1e-7}
+          .rule()};
   for (const UpdateRulePtr& rule : rules) {
     const UpdateRulePtr copy = rule_from_config(rule->config());
     EXPECT_EQ(copy->name(), rule->name());

@@ -21,6 +21,10 @@ class SgdRule final : public UpdateRule {
     return {.learning_rate = options_.learning_rate, .weight_decay = options_.weight_decay};
   }
 
+  RowUpdates row_updates() const override {
+    return slots_.empty() ? RowUpdates::kExact : RowUpdates::kLazy;
+  }
+
   void apply(const UpdateArguments& a, const Hyperparameters& h) const override {
     // Slots begin at zero, and momentum * 0 + gradient is the gradient: the first step needs no
     // separate case.

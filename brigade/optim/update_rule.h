@@ -33,6 +33,18 @@ struct UpdateArguments {
   std::int64_t step = 1;                       ///< this update's number, from 1
 };
 
+/// What a rule does if only some rows of a parameter have a gradient, and only these are updated
+/// (`apply_rows`).
+enum class RowUpdates {
+  /// The same as with zeros for the gradients of the other rows, which change nothing; unless there
+  /// is weight decay, which only the rows with a gradient then have.
+  kExact,
+  /// With zeros the other rows would change, too: by a momentum, or by averages of gradients that
+  /// fade. Lazily they stay as they are until their next gradient, as in TensorFlow's LazyAdam and
+  /// PyTorch's SparseAdam. Updating all rows would cost as much as the table is long.
+  kLazy
+};
+
 /// The update of parameters, as a pure function: the same rule is used for a mirrored replica's
 /// shard, for a controller that holds all variables, and for a parameter server. It holds only its
 /// configuration; slots and step belong to the caller. It is elementwise, so results do not depend
@@ -48,6 +60,7 @@ class UpdateRule {
   virtual const std::vector<SlotSpec>& slots() const = 0;
   /// The default rates, for parameter groups without their own.
   virtual Hyperparameters defaults() const = 0;
+  virtual RowUpdates row_updates() const { return RowUpdates::kLazy; }
   /// Updates parameters and slots in place. The calling thread must not record gradients.
   virtual void apply(const UpdateArguments& arguments,
                      const Hyperparameters& hyperparameters) const = 0;
