@@ -70,6 +70,9 @@ int Strategy::num_workers() const {
 int Strategy::worker_index() const {
   return engine_->worker().index;
 }
+const ServerLayout& Strategy::servers() const {
+  return engine_->parts.servers;
+}
 bool Strategy::has_worker_collectives() const {
   return workers() && workers()->count() > 1;
 }
@@ -223,6 +226,7 @@ void Strategy::log_placement(const torch::nn::Module& model,
       engine_->controller ? parameter_device().name.to_string() : everywhere;
   for (const variables::Variable& variable : adopted) {
     const bool is_trained = variable.trainable();
+    if (is_trained && servers().count > 0) continue;  // logged when the optimizer is made
     placer().record(device::PlacedKind::kVariable, variable.name(),
                     is_trained ? trained_on : everywhere);
   }

@@ -86,6 +86,8 @@ class Strategy {
   int worker_index() const;
   /// Whether several workers share collectives, so that all must make the same calls.
   bool has_worker_collectives() const;
+  /// The parameter servers that keep the optimizers' variables; of most strategies: none.
+  const ServerLayout& servers() const;
   /// Whether this process is the chief, which writes checkpoints, summaries and the log.
   bool is_chief() const { return worker_index() == 0; }
   /// Returns the chief's `value` in every worker. Use it for decisions that depend on clocks or

@@ -96,6 +96,8 @@ Strategy::Engine::Engine(StrategyParts given)
       store({.devices = torch_devices,
              .storage = parts.storage,
              .seed = parts.seed,
+             .placement = parts.servers.count > 0 ? variables::StorePlacement::kTasks
+                                                  : variables::StorePlacement::kDevices,
              .peers = peers_of(parts)}),
       placer(make_placer(parts)),
       graph(store, {.placer = placer}),
@@ -119,7 +121,8 @@ std::shared_ptr<GradientSynchronizer> Strategy::Engine::make_synchronizer(
                               .group = group,
                               .communicators = {},
                               .workers = parts.workers,
-                              .optimizer = optimizers_made++};
+                              .optimizer = optimizers_made++,
+                              .placer = placer};
   for (const auto& communicator : communicators)
     context.communicators.push_back(communicator.get());
   std::shared_ptr<GradientSynchronizer> synchronizer = parts.synchronizer(context);

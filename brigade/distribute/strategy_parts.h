@@ -25,6 +25,14 @@ struct WorkerIndex {
   int count = 1;
 };
 
+/// The parameter servers of a strategy, which keep the variables of its optimizers.
+struct ServerLayout {
+  int count = 0;  ///< 0: the variables are in this process
+  /// How many workers' gradients make an update, if all workers wait for it; 0: none waits for the
+  /// others' gradients.
+  int replicas_to_aggregate = 0;
+};
+
 /// The choices that define a strategy: which devices run replicas, where variables live, how
 /// gradients are reduced and who updates the variables. The defaults are those of a strategy on one
 /// device. A strategy of your own derives from `Strategy` and gives it its parts, of which each may
@@ -61,6 +69,9 @@ struct StrategyParts {
   std::shared_ptr<const WorkerGroup> workers = nullptr;
   /// Which of several workers this process is, if they share no collectives. Not with `workers`.
   WorkerIndex worker = {};
+  /// With servers, device scopes choose the task of a variable (`Variable::requested_device`), and
+  /// the synchronizer writes the placement log of trainable variables.
+  ServerLayout servers = {};
 };
 
 /// The devices with these names; without names every visible GPU, and without a GPU a logical CPU

@@ -82,6 +82,9 @@ distribute::StrategyParts parts_of(const cluster::ClusterConfig& cluster,
   parts.worker = {.index = cluster.rank, .count = cluster.world_size};
   parts.seed = options.seed;
   parts.placement = options.placement;
+  parts.servers.count = static_cast<int>(listed);
+  if (job.mode == UpdateMode::kSync)
+    parts.servers.replicas_to_aggregate = job.sync.replicas_to_aggregate;
   parts.timeout = options.timeout;
   auto client = std::make_shared<ParameterClient>(
       cluster.task, std::move(servers),
@@ -91,8 +94,12 @@ distribute::StrategyParts parts_of(const cluster::ClusterConfig& cluster,
   if (cluster.is_chief() && options.on_job_in_progress && client->is_in_progress())
     options.on_job_in_progress(client->step());
   parts.synchronizer = remote_synchronizer(
-      std::move(client),
-      {.job = job, .is_chief = cluster.is_chief(), .ps_strategy = options.ps_strategy});
+      std::move(client), {.job = job,
+                          .is_chief = cluster.is_chief(),
+                          .ps_strategy = options.ps_strategy,
+                          .variable_partitioner = options.variable_partitioner,
+                          .tasks = {.indices = cluster.cluster.task_indices(kServers),
+                                    .missing = options.placement.missing}});
   return parts;
 }
 

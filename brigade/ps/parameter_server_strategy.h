@@ -38,8 +38,16 @@ struct ParameterServerOptions {
   /// others, each weighted by 1 / (workers - backup_workers), so their batches should be equally
   /// large.
   int backup_workers = 0;
-  /// Assigns the optimizer's variables to the servers; must be the same in all workers. Another:
-  /// `greedy_by_bytes`.
+  /// Divides the optimizer's variables into parts, which are placed, updated and stored on the
+  /// servers as variables by themselves ("weights/part_0"), so that a large variable is not one
+  /// server's alone; must be the same in all workers. The program, and checkpoints, have whole
+  /// variables. `variables::fixed_size_partitioner(2)`, or, for large variables only,
+  /// `variables::min_max_variable_partitioner({.max_parts = 2, .min_part_bytes = 1 << 20})`. Empty:
+  /// none is divided. Variables that the program made in partitions are not divided again.
+  variables::Partitioner variable_partitioner = {};
+  /// Assigns the optimizer's variables to the servers, apart from those that were made in a device
+  /// scope with a task of the job "ps" (`with_device("/job:ps/task:1")`, `replica_device_setter`),
+  /// which decides; must be the same in all workers. Another: `greedy_by_bytes`.
   ServerPlacement ps_strategy = device::round_robin_strategy;
   /// A wait for a replica of the same process fails, naming the replica, after this time; with
   /// several replicas also the wait of kSync for the other workers.
@@ -55,7 +63,9 @@ struct ParameterServerOptions {
   /// servers, which the chief is going to continue with their values. Throw an exception to refuse
   /// that, where a new job was to begin.
   std::function<void(std::int64_t step)> on_job_in_progress = {};
-  /// What happens if a device scope names a device that does not exist; the placement log.
+  /// What happens if a device scope names a device or a server that does not exist: of a server
+  /// with kFallBack, `ps_strategy` decides. The placement log has a line for each part of the
+  /// optimizer's variables, when the optimizer is made: "weights: (variable): /job:ps/task:1".
   device::PlacementOptions placement = {};
 };
 

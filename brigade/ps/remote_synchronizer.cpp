@@ -15,6 +15,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/distribute/cross_replica_call.h"
+#include "brigade/ps/variable_parts.h"
 
 namespace brigade::ps {
 
@@ -31,14 +32,24 @@ std::vector<c10::Device> devices_of_replicas(const optim::OptimizerState& state)
   return devices;
 }
 
-std::vector<PlacedVariable> placement_of(const optim::OptimizerState& state, int servers,
-                                         const ServerPlacement& ps_strategy) {
+std::vector<PlacedVariable> placement_of(const std::vector<VariablePart>& parts,
+                                         const optim::OptimizerState& state, int servers,
+                                         const RemoteSynchronizerOptions& options) {
   std::vector<VariableSize> sizes;
-  for (const Variable& variable : state.variables()) {
-    sizes.push_back({.name = variable.name(),
-                     .bytes = static_cast<std::int64_t>(variable.component(0).nbytes())});
+  for (const VariablePart& part : parts) {
+    const Variable& variable = state.variables()[part.variable];
+    sizes.push_back({.name = part.name,
+                     .bytes = static_cast<std::int64_t>(part.of(variable.component(0)).nbytes()),
+                     .server = requested_server(variable.requested_device(), part.name, servers,
+                                                options.tasks)});
   }
-  return place_variables(sizes, servers, ps_strategy);
+  return place_variables(sizes, servers, options.ps_strategy);
+}
+
+void log_placement(const std::vector<PlacedVariable>& placement, const ServerTasks& tasks,
+                   device::Placer& placer) {
+  for (const PlacedVariable& each : placement)
+    placer.record(device::PlacedKind::kVariable, each.name, tasks.name(each.server));
 }
 
 /// In this process's memory on the CPU, not shared with the variable.
@@ -48,8 +59,8 @@ at::Tensor host_copy(const at::Tensor& value) {
       .contiguous();
 }
 
-/// One master's part of a variable, or of anything else with the layout of its storage.
-at::Tensor part_of(const at::Tensor& flat, const Variable& variable) {
+/// One master's range of a variable, or of anything else with the layout of its storage.
+at::Tensor range_of(const at::Tensor& flat, const Variable& variable) {
   return flat.narrow(0, variable.offset(), variable.numel()).view(variable.shape());
 }
 
@@ -62,11 +73,13 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
         client_(std::move(client)),
         job_(options.job),
         is_chief_(options.is_chief),
-        placement_(placement_of(*state_, client_->num_servers(), options.ps_strategy)),
+        parts_(parts_of(state_->variables(), options.variable_partitioner)),
+        placement_(placement_of(parts_, *state_, client_->num_servers(), options)),
         replicas_(context.group->world_size()),
         call_(context.group, devices_of_replicas(*state_), {}),
         local_(distribute::make_replica_synchronizer(context)) {
     const at::NoGradGuard no_grad;
+    if (context.placer) log_placement(placement_, options.tasks, *context.placer);
     if (is_chief_) is_in_progress_ = client_->create(creations(), placement_, state_->rule(), job_);
     if (is_in_progress_) step_ = client_->step();
   }
@@ -109,7 +122,7 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
     const at::NoGradGuard no_grad;
     start();
     const auto [variables, step] = client_->states();
-    for (std::size_t i = 0; i < variables.size(); ++i) write(i, variables[i].state);
+    for (std::size_t i = 0; i < variables.size(); ++i) write(parts_[i], variables[i].state);
     step_ = step;
     take_learning_rate();
     refresh_all();
@@ -179,9 +192,16 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
 
   void push(const std::vector<at::Tensor>& gradients) {
     may_push_ = false;
-    const ParameterClient::Values after = client_->push(gradients);
+    const ParameterClient::Values after = client_->push(parts_of_all(gradients));
     if (job_.mode == UpdateMode::kSync) return await_permission();
     write(after);
+  }
+
+  /// In the order of the placement.
+  std::vector<at::Tensor> parts_of_all(const std::vector<at::Tensor>& gradients) const {
+    std::vector<at::Tensor> divided;
+    for (const VariablePart& part : parts_) divided.push_back(part.of(gradients[part.variable]));
+    return divided;
   }
 
   std::vector<at::Tensor> sums_of_replicas() const {
@@ -209,36 +229,37 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
 
   void write(const ParameterClient::Values& values) {
     for (std::size_t i = 0; i < values.values.size(); ++i)
-      write(i, values.values[i].value, values.values[i].updates);
+      write(parts_[i], values.values[i].value, values.values[i].updates);
     step_ = values.step;
   }
 
-  void write(std::size_t variable, const Parameter::State& state) {
-    write(variable, state.value, state.updates);
+  void write(const VariablePart& part, const Parameter::State& state) {
+    write(part, state.value, state.updates);
     for (std::size_t slot = 0; slot < state.slots.size(); ++slot) {
-      for (int master = 0; master < masters(variable); ++master)
-        state_->slot(variable, slot, master).copy_(state.slots[slot]);
+      for (int master = 0; master < masters(part.variable); ++master)
+        part.of(state_->slot(part.variable, slot, master)).copy_(state.slots[slot]);
     }
   }
 
   /// The copies that replicas read are refreshed later.
-  void write(std::size_t variable, const at::Tensor& value, std::int64_t updates) {
-    const Variable& own = state_->variables()[variable];
-    check_form(own, value);
+  void write(const VariablePart& part, const at::Tensor& value, std::int64_t updates) {
+    const Variable& own = state_->variables()[part.variable];
+    check_form(part, own.dtype(), value);
     const at::AutoDispatchBelowADInplaceOrView below;  // versions are bumped in `refresh`
-    for (int master = 0; master < masters(variable); ++master)
-      part_of(own.storage()->master(master), own).copy_(value);
-    state_->set_step(variable, updates);
+    for (int master = 0; master < masters(part.variable); ++master)
+      part.of(range_of(own.storage()->master(master), own)).copy_(value);
+    // Parts on several servers may differ by the updates that are on their way.
+    if (part.is_first()) state_->set_step(part.variable, updates);
   }
 
-  static void check_form(const Variable& own, const at::Tensor& value) {
-    if (value.sizes() == own.shape() && value.scalar_type() == own.dtype()) return;
-    throw Error(
-        ErrorCode::kFailedPrecondition,
-        base::str_cat("Variable ", base::quoted(own.name()), " is ", at::toString(own.dtype()),
-                      own.shape(), " here and ", at::toString(value.scalar_type()), value.sizes(),
-                      " on the parameter servers: run the program that the job's chief "
-                      "runs, or start the servers with empty folders."));
+  static void check_form(const VariablePart& own, at::ScalarType dtype, const at::Tensor& value) {
+    const at::IntArrayRef shape(own.shape);
+    if (value.sizes() == shape && value.scalar_type() == dtype) return;
+    throw Error(ErrorCode::kFailedPrecondition,
+                base::str_cat("Variable ", base::quoted(own.name), " is ", at::toString(dtype),
+                              shape, " here and ", at::toString(value.scalar_type()), value.sizes(),
+                              " on the parameter servers: run the program that the job's chief "
+                              "runs, or start the servers with empty folders."));
   }
 
   /// Called by the replica's thread in a run.
@@ -257,25 +278,26 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
 
   std::vector<Creation> creations() const {
     std::vector<Creation> creations;
-    for (std::size_t i = 0; i < state_->variables().size(); ++i) {
-      const Variable& variable = state_->variables()[i];
-      creations.push_back({.name = variable.name(),
-                           .value = host_copy(variable.component(0)),
-                           .learning_rate = state_->group(i).learning_rate,
-                           .weight_decay = state_->group(i).weight_decay});
+    for (const VariablePart& part : parts_) {
+      const optim::GroupedHyperparameters& group = state_->group(part.variable);
+      const at::Tensor& value = state_->variables()[part.variable].component(0);
+      creations.push_back({.name = part.name,
+                           .value = host_copy(part.of(value)),
+                           .learning_rate = group.learning_rate,
+                           .weight_decay = group.weight_decay});
     }
     return creations;
   }
 
   void assign_all() {
     std::vector<NamedState> states;
-    for (std::size_t i = 0; i < state_->variables().size(); ++i) {
-      const Variable& variable = state_->variables()[i];
+    for (const VariablePart& part : parts_) {
+      const at::Tensor& value = state_->variables()[part.variable].component(0);
       Parameter::State state{
-          .value = host_copy(variable.component(0)), .slots = {}, .updates = state_->step(i)};
+          .value = host_copy(part.of(value)), .slots = {}, .updates = state_->step(part.variable)};
       for (std::size_t slot = 0; slot < state_->rule().slots().size(); ++slot)
-        state.slots.push_back(host_copy(state_->slot(i, slot, 0)));
-      states.push_back({.name = variable.name(), .state = std::move(state)});
+        state.slots.push_back(host_copy(part.of(state_->slot(part.variable, slot, 0))));
+      states.push_back({.name = part.name, .state = std::move(state)});
     }
     client_->assign(states, step_);
     set_learning_rate(state_->learning_rate());  // a restored one
@@ -285,7 +307,8 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
   const std::shared_ptr<ParameterClient> client_;
   const JobConfig job_;
   const bool is_chief_;
-  const std::vector<PlacedVariable> placement_;
+  const std::vector<VariablePart> parts_;        // as the servers keep the variables
+  const std::vector<PlacedVariable> placement_;  // of the parts
   const int replicas_;
   distribute::CrossReplicaCall call_;
   const std::unique_ptr<distribute::GradientSynchronizer> local_;  // only its `aggregate` is used

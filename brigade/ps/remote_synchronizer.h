@@ -6,6 +6,7 @@
 #include "brigade/ps/parameter_client.h"
 #include "brigade/ps/parameter_service.h"
 #include "brigade/ps/server_placement.h"
+#include "brigade/variables/partitioner.h"
 
 namespace brigade::ps {
 
@@ -15,6 +16,10 @@ struct RemoteSynchronizerOptions {
   bool is_chief = true;
   /// Assigns the optimizer's variables to the servers; must be the same in all workers.
   ServerPlacement ps_strategy = device::round_robin_strategy;
+  /// Divides variables into parts, each of which is placed; must be the same in all workers.
+  variables::Partitioner variable_partitioner = {};
+  /// What device scopes call the servers.
+  ServerTasks tasks = {};
 };
 
 /// Gradients are pushed to parameter servers, which update the variables; this process has a copy

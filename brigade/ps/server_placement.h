@@ -2,11 +2,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "brigade/cluster/cluster_spec.h"
 #include "brigade/device/device_functions.h"
+#include "brigade/device/placement.h"
 
 namespace brigade::ps {
 
@@ -22,6 +25,8 @@ struct VariableSize {
   std::string name;
   std::int64_t bytes = 0;
   bool is_trainable = true;
+  /// Chosen already, by a device scope: the strategy is not asked.
+  std::optional<int> server = std::nullopt;
 };
 
 /// Makes the strategy that assigns variables to so many servers. `device::round_robin_strategy` is
@@ -32,6 +37,29 @@ using ServerPlacement = std::function<device::PlacementStrategy(int servers)>;
 /// Each variable goes to the server with the fewest bytes so far: for variables of very different
 /// sizes. TensorFlow: GreedyLoadBalancingStrategy with byte_size_load_fn.
 device::PlacementStrategy greedy_by_bytes(int servers);
+
+/// The servers of a job, as device scopes name them.
+struct ServerTasks {
+  /// [server]: its index in the job "ps". Empty: the server's own.
+  std::vector<int> indices = {};
+  /// What happens if a scope names a task that does not exist.
+  device::MissingDevice missing = device::MissingDevice::kFallBack;
+
+  /// The server's task, as in the placement log: "/job:ps/task:1".
+  std::string name(int server) const;
+};
+
+/// The server that device scopes chose for a variable: of "/job:ps/task:1" the one with the
+/// index 1. Unset if they chose none: no task, or one of another job. A task that does not exist is
+/// kNotFound, naming those that do; with kFallBack a warning, and unset.
+std::optional<int> requested_server(const std::string& device, const std::string& variable,
+                                    int servers, const ServerTasks& tasks);
+
+/// `device::replica_device_setter` with as many tasks as the cluster has in the job of
+/// `options.ps_device`; without any it changes nothing. TensorFlow:
+/// replica_device_setter(cluster=).
+device::DeviceFunction replica_device_setter(const cluster::ClusterSpec& cluster,
+                                             device::ReplicaDeviceSetterOptions options = {});
 
 /// Assigns the variables, in the order of their creation. It depends on nothing else, so that all
 /// workers of a job come to the same assignment; a `placement` of one's own must do so, too. The

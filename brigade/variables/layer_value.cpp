@@ -12,7 +12,7 @@ namespace {
 
 /// The device that caches reads. A strategy's variables are on every replica's device already.
 std::optional<c10::Device> caching_device(Graph& graph, const VariableOptions& options) {
-  if (!options.caching_device || graph.store().placement() == StorePlacement::kDevices)
+  if (!options.caching_device || graph.store().placement() != StorePlacement::kDeviceScopes)
     return std::nullopt;
   return graph.placer().resolve(*options.caching_device).torch_device;
 }

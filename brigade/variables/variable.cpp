@@ -127,6 +127,9 @@ Aggregation Variable::aggregation() const {
 const std::optional<VariableSlice>& Variable::slice() const {
   return state_->spec.slice;
 }
+const std::string& Variable::requested_device() const {
+  return state_->spec.requested_device;
+}
 int Variable::num_components() const {
   return static_cast<int>(state_->components.size());
 }

@@ -58,6 +58,8 @@ struct VariableSpec {
   std::optional<c10::Device> device = std::nullopt;
   /// Unset: it is no partition of another.
   std::optional<VariableSlice> slice = std::nullopt;
+  /// Set by a store whose placement is kTasks; see Variable::requested_device.
+  std::string requested_device = {};
 };
 
 /// Throws kInvalidArgument for an invalid specification: no name, no initial value, synchronization
@@ -87,6 +89,9 @@ class Variable {
   Aggregation aggregation() const;
   /// Unset: it is no partition of another.
   const std::optional<VariableSlice>& slice() const;
+  /// What the device scopes that were open when it was made chose for it, in a strategy with
+  /// parameter servers: "/job:ps/task:1". Empty: nothing.
+  const std::string& requested_device() const;
   int num_components() const;
   /// The number of components over all processes.
   int num_components_in_all() const;

@@ -65,15 +65,19 @@ void check_alike(const Variable& found, const GetVariableRequest& request) {
 }
 
 /// The device that the scopes choose, if this store uses device scopes; writes the placement log.
-std::optional<c10::Device> place(Graph& graph, const std::string& name, std::int64_t bytes) {
+std::optional<c10::Device> place(Graph& graph, const VariableSpec& spec) {
   const VariableStore& store = graph.store();
+  const std::string& name = spec.name;
+  const auto bytes = static_cast<std::int64_t>(spec.initial.nbytes());
   std::optional<c10::Device> chosen;
   if (store.placement() == StorePlacement::kDeviceScopes && device::device_scope_is_open()) {
     const auto device =
         graph.placer().place({.name = name, .kind = device::PlacedKind::kVariable, .bytes = bytes});
     if (device) chosen = device->torch_device;
   }
-  if (!chosen && graph.logs_placement()) {
+  // Where a task is chosen, the log line comes from who chooses it: when the optimizer is made.
+  const bool is_logged_later = store.placement() == StorePlacement::kTasks && spec.trainable;
+  if (!chosen && !is_logged_later && graph.logs_placement()) {
     graph.placer().record(device::PlacedKind::kVariable, name, devices_text(store));
   }
   return chosen;
@@ -101,9 +105,7 @@ Variable make(Graph& graph, const GetVariableRequest& request) {
   if (request.slice && request.name.starts_with(partition_prefix(request.slice->whole)))
     spec.slice = request.slice;
   validate(spec);  // before device functions are called for the variable
-  spec.device =
-      place(graph, spec.name,
-            spec.initial.numel() * static_cast<std::int64_t>(spec.initial.element_size()));
+  spec.device = place(graph, spec);
   return graph.store().create_named(spec, collections_of(options), options.regularizer);
 }
 

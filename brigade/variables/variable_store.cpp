@@ -10,6 +10,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/comm/replica.h"
 #include "brigade/comm/small_collectives.h"
+#include "brigade/device/device_scope.h"
 #include "brigade/variables/module_adoption.h"
 #include "brigade/variables/peers.h"
 
@@ -22,6 +23,14 @@ void refuse_in_replica(std::string_view what) {
       comm::current_replica() == nullptr,
       base::str_cat(what,
                     " inside a replica: create variables and models outside of Strategy::run."));
+}
+
+/// The choice of the open device scopes.
+std::string requested_device_of(const VariableBuilder& builder) {
+  return device::requested_device(
+      {.name = builder.spec.name,
+       .kind = device::PlacedKind::kVariable,
+       .bytes = static_cast<std::int64_t>(builder.components.front().nbytes())});
 }
 
 /// Whether it has its own storage, shared with no other variable.
@@ -78,7 +87,7 @@ void agree_with_peers(std::span<const Variable> variables, const Peers& peers) {
 VariableStore::VariableStore(VariableStoreOptions options) : options_(std::move(options)) {
   check_argument(!options_.devices.empty(), "A variable store needs at least one device.");
   check_argument(
-      options_.placement == StorePlacement::kDevices || options_.devices.size() == 1,
+      options_.placement != StorePlacement::kDeviceScopes || options_.devices.size() == 1,
       base::str_cat("A variable store whose variables are placed by device scopes has one replica; "
                     "it was given ",
                     options_.devices.size(), " devices."));
@@ -103,6 +112,8 @@ Variable VariableStore::create(const VariableSpec& spec) {
     component.set_requires_grad(spec.trainable && component.is_floating_point());
     builder.components.push_back(component);
   }
+  if (options_.placement == StorePlacement::kTasks)
+    builder.spec.requested_device = requested_device_of(builder);
   Variable variable = std::move(builder).build();
   if (spec.trainable) {
     const std::int64_t size = spec.initial.numel();
@@ -225,6 +236,10 @@ std::vector<Variable> VariableStore::adopt(
   const at::NoGradGuard no_grad;
   std::vector<VariableBuilder> builders = plan_adoption(replicas, prefix);
   for (const VariableBuilder& builder : builders) claim(builder.spec.name);
+  if (options_.placement == StorePlacement::kTasks) {
+    for (VariableBuilder& builder : builders)
+      builder.spec.requested_device = requested_device_of(builder);
+  }
   std::vector<Variable> variables =
       complete_adoption(std::move(builders), options_.devices, *options_.storage);
   keep(variables);

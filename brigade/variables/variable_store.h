@@ -24,8 +24,10 @@ namespace brigade::variables {
 
 /// What determines the device of a variable.
 enum class StorePlacement {
-  kDevices,      ///< the store's devices, set by its strategy; device scopes are ignored
-  kDeviceScopes  ///< the open device scopes; a store of one component only
+  kDevices,       ///< the store's devices, set by its strategy; device scopes are ignored
+  kDeviceScopes,  ///< the open device scopes; a store of one component only
+  kTasks  ///< the store's devices; what device scopes choose is kept with the variable, for a
+          ///< strategy whose variables live on other tasks (`Variable::requested_device`)
 };
 
 struct VariableStoreOptions {

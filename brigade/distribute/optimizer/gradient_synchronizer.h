@@ -13,6 +13,7 @@
 #include "brigade/comm/communicator.h"
 #include "brigade/comm/cross_device_ops.h"
 #include "brigade/comm/local/local_group.h"
+#include "brigade/device/placement.h"
 #include "brigade/distribute/worker_group.h"
 #include "brigade/optim/optimizer_state.h"
 
@@ -126,6 +127,8 @@ struct SynchronizerContext {
   /// The optimizer's number among the strategy's, which identifies its collectives between
   /// processes.
   int optimizer = 0;
+  /// The strategy's placement log; null: none.
+  std::shared_ptr<device::Placer> placer = nullptr;
 };
 
 /// Makes the synchronizer of an optimizer: a part of a strategy (`StrategyParts::synchronizer`).
