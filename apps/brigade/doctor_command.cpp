@@ -22,6 +22,8 @@ constexpr const char* kDoctorExamples = R"(Examples:
       which cluster the environment describes, whether there is a key, cores and GPUs
   brigade doctor --cluster 'chief=a:2222;worker=b:2222,c:2222' --task worker:0
       the same, and tries every address: which ones listen, which host is unknown or silent
+  brigade doctor --cluster 'ps=a:2222;worker=b:2222,c:2222' --task worker:1
+      a cluster with parameter servers: whether their addresses are ready; nobody connects to workers
   brigade doctor --cluster cluster.json --json
       with the cluster from a file in the format of TF_CONFIG
 
@@ -44,16 +46,43 @@ struct Findings {
   }
 };
 
+constexpr const char* kServers = "ps";
+
+/// Whether the tasks connect to parameter servers, and not to one another.
+bool has_parameter_servers(const cluster::ClusterSpec& cluster) {
+  return cluster.num_tasks(kServers) > 0;
+}
+
+std::string role_of(const cluster::ClusterConfig& config) {
+  if (config.task.job == kServers) return "serves";
+  return config.is_evaluator() ? "evaluates" : "trains";
+}
+
 Json json_of(const cluster::ClusterConfig& config) {
+  const int servers = config.cluster.num_tasks(kServers);
   return {{"source", config.source},
           {"task", to_string(config.task)},
+          {"role", role_of(config)},
           {"rank", config.rank},
           {"world_size", config.world_size},
-          {"rendezvous", config.rendezvous},
+          {"parameter_servers", servers},
+          {"rendezvous", servers == 0 ? config.rendezvous : ""},
           {"generation", config.generation}};
 }
 
+std::string text_of_servers(const cluster::ClusterConfig& config) {
+  const int servers = config.cluster.num_tasks(kServers);
+  const std::string number =
+      base::str_cat("workers: ", config.world_size, ", parameter servers: ", servers);
+  const std::string own = config.task.job == kServers ? "serves"
+                          : config.is_evaluator()     ? "evaluates checkpoints"
+                          : config.is_chief()         ? "trains, and is the chief"
+                                                      : "trains";
+  return base::str_cat(config.task, ", ", own, "; ", number, " (", config.source, ")");
+}
+
 std::string text_of(const cluster::ClusterConfig& config) {
+  if (has_parameter_servers(config.cluster)) return text_of_servers(config);
   if (config.world_size == 1) return base::str_cat("one process alone (", config.source, ")");
   const std::string role = config.rank < 0
                                ? std::string("not part of the training")
@@ -93,6 +122,11 @@ cluster::ClusterSpec look_at_cluster(const Flags& flags, Findings& findings) {
   }
 }
 
+/// Whether tasks of this job listen. In a cluster with parameter servers only those do.
+bool is_connected_to(const cluster::ClusterSpec& cluster, const std::string& job) {
+  return !has_parameter_servers(cluster) || job == kServers;
+}
+
 void look_at_key(const cluster::ClusterSpec& cluster, Findings& findings) {
   std::string state = "none";
   try {
@@ -105,6 +139,7 @@ void look_at_key(const cluster::ClusterSpec& cluster, Findings& findings) {
   findings.line("cluster key", state);
   if (state != "none") return;
   for (const auto& [job, tasks] : cluster.as_map()) {
+    if (!is_connected_to(cluster, job)) continue;
     for (const auto& [index, address] : tasks) {
       if (cluster::is_loopback(cluster::parse_address(address).host)) continue;
       findings.problems.push_back(base::str_cat(
@@ -136,10 +171,12 @@ void try_addresses(const cluster::ClusterSpec& cluster, const Flags& flags, Find
       std::chrono::milliseconds(static_cast<std::int64_t>(flags.timeout_seconds * 1000));
   findings.json["addresses"] = Json::array();
   for (const auto& report : cluster::check_addresses(cluster, timeout)) {
-    findings.json["addresses"].push_back(json_of(report));
+    const bool is_used = is_connected_to(cluster, report.task.job);
+    Json& json = findings.json["addresses"].emplace_back(json_of(report));
+    json["used"] = is_used;
     findings.line("  " + report.task.job + ":" + std::to_string(report.task.index),
-                  text_of(report));
-    if (report.is_good()) continue;
+                  text_of(report) + (is_used ? "" : "; nobody connects to it"));
+    if (report.is_good() || !is_used) continue;
     findings.problems.push_back(base::str_cat(report.task, ": ", text_of(report), "."));
   }
 }

@@ -51,6 +51,23 @@ class Doctor(CommandTest):
         self.assertEqual(found["sources"], ["TF_CONFIG", "torchrun"])
         self.assertEqual([(a["state"], a["port"]) for a in found["addresses"]], [("reachable", "taken"), ("refused", "free")])
 
+    def test_with_parameter_servers_only_these_must_be_reachable(self):
+        server = self.free_port()
+        cluster = {"ps": [f"127.0.0.1:{server}"], "worker": ["no-such-host.invalid:1", "no-such-host.invalid:2"]}
+        for job, index, role in (("ps", 0, "serves"), ("worker", 1, "trains"), ("evaluator", 0, "evaluates")):
+            with self.subTest(job=job):
+                found = self.examine("--timeout", "2", TF_CONFIG=json.dumps({"cluster": cluster, "task": {"type": job, "index": index}}))
+                self.assertEqual((found["cluster"]["role"], found["cluster"]["parameter_servers"]), (role, 1))
+                self.assertEqual((found["cluster"]["world_size"], found["cluster"]["rendezvous"]), (2, ""))
+                self.assertEqual([(a["task"], a["used"]) for a in found["addresses"]],
+                                 [("/job:ps/task:0", True), ("/job:worker/task:0", False), ("/job:worker/task:1", False)])
+                self.assertEqual(found["problems"], [])
+
+    def test_a_server_beyond_this_machine_needs_a_key_and_a_known_host(self):
+        found = self.examine("--cluster", "ps=no-such-host.invalid:1;worker=localhost:2", "--task", "worker:0", "--timeout", "2", status=1)
+        self.assertTrue(any("/job:ps/task:0" in problem for problem in found["problems"]), found["problems"])
+        self.assertTrue(any("needs a cluster key" in problem for problem in found["problems"]), found["problems"])
+
     def test_a_wrong_environment_is_a_finding(self):
         found = self.examine(status=1, TF_CONFIG='{"cluster": ')
         self.assertIn("TF_CONFIG: it is not JSON: line 1, column 13", found["problems"][0])
