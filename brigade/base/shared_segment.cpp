@@ -1,4 +1,4 @@
-#include "brigade/comm/shared_memory/shared_segment.h"
+#include "brigade/base/shared_segment.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
-namespace brigade::comm {
+namespace brigade::base {
 
 namespace {
 
@@ -26,11 +26,14 @@ std::size_t total_of(std::size_t bytes) {
   return nonce_at(bytes) + sizeof(SegmentHandle::Nonce);
 }
 
+// Nobody may change the size, or these seals.
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
 SegmentHandle::Nonce random_nonce() {
   SegmentHandle::Nonce nonce = {};
   if (::getrandom(nonce.data(), sizeof nonce, 0) != static_cast<ssize_t>(sizeof nonce)) {
     throw Error(ErrorCode::kUnavailable,
-                base::str_cat("The system gives no random numbers: ", std::strerror(errno), "."));
+                str_cat("The system gives no random numbers: ", std::strerror(errno), "."));
   }
   return nonce;
 }
@@ -39,6 +42,8 @@ SegmentHandle::Nonce random_nonce() {
 std::string difference(int descriptor, const SegmentHandle& handle, std::size_t bytes) {
   struct stat status = {};
   if (descriptor < 0 || fstat(descriptor, &status) != 0) return std::strerror(errno);
+  // Also tells it from all other kinds of files: only memory has seals.
+  if (::fcntl(descriptor, F_GET_SEALS) != kSeals) return "no sealed memory";
   if (!S_ISREG(status.st_mode) || static_cast<std::size_t>(status.st_size) != total_of(bytes))
     return "another size";
   SegmentHandle::Nonce found = {};
@@ -48,21 +53,52 @@ std::string difference(int descriptor, const SegmentHandle& handle, std::size_t 
   return is_same ? "" : "another process's memory";
 }
 
+/// The segment's file. Throws kUnavailable for any other one.
+FileDescriptor opened(const SegmentHandle& handle, std::size_t bytes) {
+  const std::string path = str_cat("/proc/", handle.pid, "/fd/", handle.descriptor);
+  // It may be any kind of file: do not block on a pipe.
+  FileDescriptor descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const std::string reason = difference(descriptor.number(), handle, bytes);
+  if (reason.empty()) return descriptor;
+  throw Error(
+      ErrorCode::kUnavailable,
+      str_cat("The shared memory of process ", handle.pid, " cannot be opened (", path, ": ",
+              reason, "); where processes may not see each other, use the transport 'gloo'."));
+}
+
+/// Calls `transfer(offset)`, which moves some bytes beginning at `offset`, until all `bytes` are
+/// moved.
+template <class Transfer>
+void transfer_all(std::string_view what, std::size_t bytes, const Transfer& transfer) {
+  for (std::size_t done = 0; done < bytes;) {
+    const ssize_t moved = transfer(done);
+    if (moved < 0 && errno == EINTR) continue;
+    if (moved <= 0) {
+      throw Error(ErrorCode::kUnavailable,
+                  str_cat("Shared memory of another process cannot be ", what, ": ",
+                          moved == 0 ? "it has ended" : std::strerror(errno), "."));
+    }
+    done += static_cast<std::size_t>(moved);
+  }
+}
+
 }  // namespace
 
 SharedSegment SharedSegment::make(std::size_t bytes) {
   SharedSegment segment;
   segment.nonce_ = random_nonce();
-  segment.descriptor_ = base::FileDescriptor(memfd_create("brigade", MFD_CLOEXEC));
+  segment.descriptor_ = FileDescriptor(memfd_create("brigade", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   // Pages are allocated now, so that a lack of memory is an error here and not a signal later.
-  const int failure =
+  int failure =
       !segment.descriptor_.is_open()
           ? errno
           : posix_fallocate(segment.descriptor_.number(), 0, static_cast<off_t>(total_of(bytes)));
+  if (failure == 0 && ::fcntl(segment.descriptor_.number(), F_ADD_SEALS, kSeals) != 0)
+    failure = errno;
   if (failure != 0) {
     throw Error(ErrorCode::kResourceExhausted,
-                base::str_cat("Shared memory of ", base::human_bytes(bytes),
-                              " cannot be allocated: ", std::strerror(failure), "."));
+                str_cat("Shared memory of ", human_bytes(bytes),
+                        " cannot be allocated: ", std::strerror(failure), "."));
   }
   segment.map(segment.descriptor_.number(), bytes);
   std::memcpy(segment.data() + nonce_at(bytes), segment.nonce_.data(), sizeof segment.nonce_);
@@ -70,18 +106,7 @@ SharedSegment SharedSegment::make(std::size_t bytes) {
 }
 
 SharedSegment SharedSegment::open(const SegmentHandle& handle, std::size_t bytes) {
-  const std::string path = base::str_cat("/proc/", handle.pid, "/fd/", handle.descriptor);
-  // It may be any kind of file: do not block on a pipe.
-  const base::FileDescriptor descriptor(
-      ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  const std::string reason = difference(descriptor.number(), handle, bytes);
-  if (!reason.empty()) {
-    throw Error(ErrorCode::kUnavailable,
-                base::str_cat("The shared memory of process ", handle.pid, " cannot be opened (",
-                              path, ": ", reason,
-                              "); where processes may not see each other, use the transport "
-                              "'gloo'."));
-  }
+  const FileDescriptor descriptor = opened(handle, bytes);
   SharedSegment segment;
   segment.map(descriptor.number(), bytes);
   return segment;
@@ -96,14 +121,37 @@ void SharedSegment::map(int descriptor, std::size_t bytes) {
                              MAP_SHARED | MAP_POPULATE, descriptor, 0);
   if (address == MAP_FAILED) {
     throw Error(ErrorCode::kResourceExhausted,
-                base::str_cat("Shared memory of ", base::human_bytes(bytes),
-                              " cannot be mapped: ", std::strerror(errno), "."));
+                str_cat("Shared memory of ", human_bytes(bytes),
+                        " cannot be mapped: ", std::strerror(errno), "."));
   }
   memory_ = {static_cast<std::byte*>(address), Unmap{total_of(bytes)}};
+  size_ = bytes;
 }
 
 void SharedSegment::Unmap::operator()(std::byte* memory) const {
   munmap(memory, bytes);
 }
 
-}  // namespace brigade::comm
+ForeignSegment::ForeignSegment(const SegmentHandle& handle, std::size_t bytes)
+    : descriptor_(opened(handle, bytes)), size_(bytes) {}
+
+void ForeignSegment::read(std::span<char> to) const {
+  check_argument(to.size() <= size_, str_cat("Shared memory has ", size_, " bytes, fewer than the ",
+                                             to.size(), " that are to be read."));
+  transfer_all("read", to.size(), [&](std::size_t done) {
+    return ::pread(descriptor_.number(), to.data() + done, to.size() - done,
+                   static_cast<off_t>(done));
+  });
+}
+
+void ForeignSegment::write(std::size_t offset, std::string_view bytes) {
+  check_argument(offset <= size_ && bytes.size() <= size_ - offset,
+                 str_cat("Shared memory has ", size_, " bytes, and ", bytes.size(),
+                         " are to be written at ", offset, "."));
+  transfer_all("written", bytes.size(), [&](std::size_t done) {
+    return ::pwrite(descriptor_.number(), bytes.data() + done, bytes.size() - done,
+                    static_cast<off_t>(offset + done));
+  });
+}
+
+}  // namespace brigade::base

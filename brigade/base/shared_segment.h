@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string_view>
 
 #include "brigade/base/handles.h"
 
-namespace brigade::comm {
+namespace brigade::base {
 
 /// What another process needs to open a segment; it is stored in shared memory. `descriptor` is -1
 /// if there is no segment.
@@ -24,6 +26,7 @@ struct SegmentHandle {
 /// Memory that processes of one host share. It has no name in any file system: a process that may
 /// open `/proc/<pid>/fd/<fd>` of its creator can map it, and it is freed with the last process that
 /// maps it, however that process ends. A nonce at its end proves that it is the intended segment.
+/// Its size is sealed: no process can shrink it, and so stop others that read it.
 ///
 /// Thread-safety: a movable value; callers synchronize their accesses to the memory.
 class SharedSegment {
@@ -33,13 +36,14 @@ class SharedSegment {
   /// enough memory.
   static SharedSegment make(std::size_t bytes);
   /// Opens one that another process created. Throws kUnavailable with the system's reason, or if
-  /// the file has another size or nonce; then it is neither mapped nor written to.
+  /// the file has another size or nonce, or no seals; then it is neither mapped nor written to.
   static SharedSegment open(const SegmentHandle& handle, std::size_t bytes);
 
   SharedSegment(SharedSegment&&) = default;
   SharedSegment& operator=(SharedSegment&&) = default;
 
   std::byte* data() const { return memory_.get(); }
+  std::size_t size() const { return size_; }
   /// The handle with which others open it, as long as its creator's descriptor is open.
   SegmentHandle handle() const;
   /// Closes the descriptor: after that no other process can open it.
@@ -54,8 +58,31 @@ class SharedSegment {
   };
 
   std::unique_ptr<std::byte, Unmap> memory_;
-  base::FileDescriptor descriptor_;  // the creator's
+  std::size_t size_ = 0;
+  FileDescriptor descriptor_;  // the creator's
   SegmentHandle::Nonce nonce_ = {};
 };
 
-}  // namespace brigade::comm
+/// Another process's SharedSegment, read and written by system calls: for a process that does not
+/// trust the other one. It is not mapped, so whatever the other process does with its memory, calls
+/// fail at worst.
+///
+/// Thread-safety: one thread at a time.
+class ForeignSegment {
+ public:
+  /// Throws as `SharedSegment::open`.
+  ForeignSegment(const SegmentHandle& handle, std::size_t bytes);
+
+  std::size_t size() const { return size_; }
+  /// Copies the segment's first bytes. Throws kInvalidArgument if it has fewer, kUnavailable with
+  /// the system's reason.
+  void read(std::span<char> to) const;
+  /// Writes `bytes`, beginning at `offset`. Throws as `read`.
+  void write(std::size_t offset, std::string_view bytes);
+
+ private:
+  FileDescriptor descriptor_;
+  std::size_t size_;
+};
+
+}  // namespace brigade::base

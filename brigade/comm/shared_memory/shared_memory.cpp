@@ -8,17 +8,20 @@
 
 #include "brigade/base/copy_bytes.h"
 #include "brigade/base/error.h"
+#include "brigade/base/shared_segment.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/membership.h"
 #include "brigade/comm/local/chunks.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/process_link.h"
 #include "brigade/comm/shared_memory/shared_barrier.h"
-#include "brigade/comm/shared_memory/shared_segment.h"
 
 namespace brigade::comm {
 
 namespace {
+
+using base::SegmentHandle;
+using base::SharedSegment;
 
 /// So that a block stays in a core's own cache together with the parts that are added.
 constexpr std::int64_t kBlock = 32 * 1024;
