@@ -77,6 +77,10 @@ io::StateTree to_state(const JobConfig& job) {
   return state;
 }
 
+bool is_staleness_aware(const io::StateTree& state) {
+  return state.has(kStalenessAware) && state.as_bool(kStalenessAware);
+}
+
 JobConfig job_from_state(const io::StateTree& state) {
   const std::int64_t aggregate = state.as_int64(kAggregate), total = state.as_int64(kTotal);
   check_replicas(aggregate, kAggregate);
@@ -85,7 +89,7 @@ JobConfig job_from_state(const io::StateTree& state) {
           .staleness = state.as_int64(kStaleness),
           .sync = {.replicas_to_aggregate = static_cast<int>(aggregate),
                    .total_replicas = static_cast<int>(total)},
-          .staleness_aware = state.has(kStalenessAware) && state.as_bool(kStalenessAware)};
+          .staleness_aware = is_staleness_aware(state)};
 }
 
 }  // namespace brigade::ps

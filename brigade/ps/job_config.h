@@ -14,5 +14,7 @@ void check_job(const JobConfig& job, int tasks);
 io::StateTree to_state(const JobConfig& job);
 /// The inverse. Throws kInvalidArgument for a state that `to_state` cannot have written.
 JobConfig job_from_state(const io::StateTree& state);
+/// `JobConfig::staleness_aware` of such a state; false for that of a store without a job.
+bool is_staleness_aware(const io::StateTree& state);
 
 }  // namespace brigade::ps

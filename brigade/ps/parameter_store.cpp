@@ -14,6 +14,7 @@
 #include "brigade/optim/rule_config.h"
 #include "brigade/ps/job_config.h"
 #include "brigade/ps/parameter_service.h"
+#include "brigade/ps/rate_divisor.h"
 #include "brigade/ps/record_parts.h"
 #include "brigade/ps/store_records.h"
 #include "brigade/ps/store_snapshot.h"
@@ -337,6 +338,14 @@ StoredStates ParameterStore::states(std::span<const std::string> names) const {
   return states;
 }
 
+/// In the updates of a push, and in its record, which is encoded already.
+void ParameterStore::divide_rates(std::int64_t divisor, const at::Tensor& recorded,
+                                  Updates& updates) {
+  recorded.fill_(divisor);
+  for (Updates::Update& each : updates.updates)
+    each.hyperparameters = divided(each.hyperparameters, divisor);
+}
+
 PushVerdict ParameterStore::push(const coordination::PushId& id,
                                  std::span<const checkpoint::NamedTensor> gradients,
                                  Time deadline) {
@@ -346,10 +355,17 @@ PushVerdict ParameterStore::push(const coordination::PushId& id,
 }
 
 ParameterStore::BegunPush ParameterStore::begin_push(
-    const coordination::PushId& id, std::span<const checkpoint::NamedTensor> gradients) {
+    const coordination::PushId& id, std::span<const checkpoint::NamedTensor> gradients,
+    std::optional<std::int64_t> read_at) {
   for (const checkpoint::NamedTensor& each : gradients) check_recordable(each);
+  if (read_at.value_or(0) < 0)
+    throw PushRefusedError(ErrorCode::kInvalidArgument,
+                           base::str_cat("A push was computed with the values of step ", *read_at,
+                                         "; steps count from 0."));
   const UpdateRecord record = push_record(id, gradients);
-  io::BytePieces bytes = encode_update_in_pieces(record);  // outside of the lock: it may be long
+  UpdateRecord logged = record;
+  const at::Tensor divisor = is_staleness_aware(job()) ? add_rate_divisor(logged) : at::Tensor();
+  io::BytePieces bytes = encode_update_in_pieces(logged);  // outside of the lock: it may be long
   Updates updates;
   BegunPush begun;
   {
@@ -360,8 +376,10 @@ ParameterStore::BegunPush ParameterStore::begin_push(
     begun.verdict = state_.ledger.judge(id);
     if (begun.verdict == PushVerdict::kGap || begun.verdict == PushVerdict::kFenced) return begun;
     if (begun.verdict == PushVerdict::kApply) {
+      begun.staleness = staleness_of(read_at);
       for (const auto& [name, gradient] : record.tensors)
         add_update(name, {gradient}, state_.learning_rate, updates);
+      if (divisor.defined()) divide_rates(rate_divisor_of(begun.staleness), divisor, updates);
       updates.tickets.reserve(updates.updates.size());  // nothing throws once the log has the push
       StoreState next = state_;
       next.count_push(id);
@@ -563,6 +581,13 @@ void ParameterStore::check_offer(int worker, std::int64_t step, int index) const
       base::str_cat("Worker ", worker, " has gradient ", index, " of step ", step,
                     ": a server keeps ", quota, " of each worker (counted from 0) for step ",
                     state_.step, ", which is in progress, and for the next."));
+}
+
+/// A pull may have seen pushes that a crash then undid.
+std::optional<std::int64_t> ParameterStore::staleness_of(
+    std::optional<std::int64_t> read_at) const {
+  if (!read_at) return std::nullopt;
+  return std::max<std::int64_t>(0, state_.step - *read_at);
 }
 
 bool ParameterStore::has_same(std::span<const Creation> variables, const optim::UpdateRule& rule,

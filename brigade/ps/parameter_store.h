@@ -130,11 +130,18 @@ class ParameterStore {
   struct BegunPush {
     coordination::PushVerdict verdict = coordination::PushVerdict::kApply;
     std::int64_t record = 0;  ///< for `wait_committed`
+    /// How many steps of the job came between `read_at` and this push; unset without it, and for
+    /// pushes that were not applied by this call.
+    std::optional<std::int64_t> staleness = std::nullopt;
   };
   /// As `push`, but the disk may not have it yet when this returns: `wait_committed` waits for it,
   /// and nobody may be told of the push before. Until then the gradients must not change.
+  /// `read_at`: the step of the values that the gradients were computed with. In a job that is
+  /// `JobConfig::staleness_aware` the learning rate is divided by the staleness. Also throws
+  /// kInvalidArgument if it is negative.
   BegunPush begin_push(const coordination::PushId& id,
-                       std::span<const checkpoint::NamedTensor> gradients);
+                       std::span<const checkpoint::NamedTensor> gradients,
+                       std::optional<std::int64_t> read_at = std::nullopt);
   /// Waits until a push is on the disk. Throws as `push`.
   void wait_committed(std::int64_t record, Time deadline);
 
@@ -188,6 +195,8 @@ class ParameterStore {
       BRIGADE_REQUIRES(order_);
   void check_assignable(std::span<const NamedState> variables) const BRIGADE_REQUIRES(order_);
   void check_offer(int worker, std::int64_t step, int index) const BRIGADE_REQUIRES(order_);
+  std::optional<std::int64_t> staleness_of(std::optional<std::int64_t> read_at) const
+      BRIGADE_REQUIRES(order_);
   bool has_same(std::span<const Creation> variables, const optim::UpdateRule& rule,
                 const io::StateTree& job) const BRIGADE_REQUIRES(order_);
   std::int64_t log_change(io::BytePieces record) BRIGADE_REQUIRES(order_);
@@ -198,6 +207,7 @@ class ParameterStore {
   void add_update(std::string_view name, std::vector<at::Tensor> gradients, double learning_rate,
                   Updates& updates) const BRIGADE_REQUIRES(order_);
   void draw_tickets(Updates& updates) const BRIGADE_REQUIRES(order_);
+  static void divide_rates(std::int64_t divisor, const at::Tensor& recorded, Updates& updates);
   template <class Function>
   void change_values(const Function& change) BRIGADE_EXCLUDES(order_);
   void run(Updates& updates) BRIGADE_EXCLUDES(order_);

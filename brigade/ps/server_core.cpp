@@ -432,7 +432,7 @@ ParameterStore::BegunPush ServerCore::Impl::take(const Caller& from, const Push&
     begun.verdict = store_.offer(id, push.token->step, push.token->index, push.gradients, deadline);
     if (begun.verdict == PushVerdict::kApply) count_offer(from, *push.token);
   } else {
-    begun = store_.begin_push(id, push.gradients);
+    begun = store_.begin_push(id, push.gradients, push.read_at);
   }
   if (begun.verdict == PushVerdict::kFenced) refuse_replaced(from.holder);
   count(begun.verdict);
@@ -474,6 +474,7 @@ ExchangeReply ServerCore::Impl::exchange(const std::string& token, const Exchang
   if (request.push) {
     begun = take(from, *request.push, deadline);
     reply.verdict = begun.verdict;
+    reply.staleness = begun.staleness;
   }
   // While the disk works. The caller may change its gradients afterwards, whatever happens.
   const auto wait = [&] { store_.wait_committed(begun.record, deadline); };

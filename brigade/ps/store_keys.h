@@ -17,6 +17,9 @@ inline constexpr std::string_view kAdmit = "admit";
 inline constexpr std::string_view kFinish = "finish";
 inline constexpr std::string_view kPush = "push";
 inline constexpr std::string_view kOffer = "offer";
+// With gradients of rows. Kinds of their own, so that an earlier version refuses them.
+inline constexpr std::string_view kPushRows = "push_rows";
+inline constexpr std::string_view kOfferRows = "offer_rows";
 inline constexpr std::string_view kDecision = "decision";
 // Fields.
 inline constexpr std::string_view kRule = "rule";
@@ -33,10 +36,12 @@ inline constexpr std::string_view kUpdates = "updates";
 inline constexpr std::string_view kWorker = "worker";
 inline constexpr std::string_view kIncarnation = "incarnation";
 inline constexpr std::string_view kNumber = "number";
+inline constexpr std::string_view kRateDivisor = "rate_divisor";
 inline constexpr std::string_view kStep = "step";
 inline constexpr std::string_view kIndex = "index";
 inline constexpr std::string_view kLedger = "ledger";
 inline constexpr std::string_view kFinished = "finished";
 inline constexpr std::string_view kOffers = "offers";
+inline constexpr std::string_view kRows = "rows";
 
 }  // namespace brigade::ps::keys

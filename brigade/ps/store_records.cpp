@@ -8,6 +8,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/ps/rate_divisor.h"
 #include "brigade/ps/store_keys.h"
 
 namespace brigade::ps {
@@ -175,9 +176,11 @@ void LogReplay::assign(const UpdateRecord& record) {
   if (record.header.has(keys::kStep)) state_.begin_at(record.header.as_int64(keys::kStep));
 }
 
-void LogReplay::push(const UpdateRecord& record) {
+void LogReplay::push(UpdateRecord record) {
   state_.count_push(push_id_in(record.header));
-  for (const auto& [name, gradient] : record.tensors) update(name, gradient, state_.learning_rate);
+  const std::int64_t divisor = take_rate_divisor(record);
+  for (const auto& [name, gradient] : record.tensors)
+    update(name, gradient, state_.learning_rate, divisor);
 }
 
 void LogReplay::offer(const UpdateRecord& record) {
@@ -196,11 +199,11 @@ void LogReplay::decide(const UpdateRecord& record) {
   state_.finish_step(decision);
 }
 
-void LogReplay::update(const std::string& name, const at::Tensor& gradient,
-                       double learning_rate) const {
+void LogReplay::update(const std::string& name, const at::Tensor& gradient, double learning_rate,
+                       std::int64_t divisor) const {
   Parameter& own = parameter(name);
   own.update(own.order().draw(), *state_.rule, gradient,
-             own.hyperparameters(*state_.rule, learning_rate));
+             divided(own.hyperparameters(*state_.rule, learning_rate), divisor));
 }
 
 }  // namespace brigade::ps

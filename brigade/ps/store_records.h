@@ -46,10 +46,11 @@ class LogReplay {
   Parameter& parameter(const std::string& name) const;
   void create(const UpdateRecord& record);
   void assign(const UpdateRecord& record);
-  void push(const UpdateRecord& record);
+  void push(UpdateRecord record);
   void offer(const UpdateRecord& record);
   void decide(const UpdateRecord& record);
-  void update(const std::string& name, const at::Tensor& gradient, double learning_rate) const;
+  void update(const std::string& name, const at::Tensor& gradient, double learning_rate,
+              std::int64_t divisor = 1) const;
 
   StoreState& state_;
   Parameters& parameters_;
