@@ -28,12 +28,12 @@ class ServedParameters final : public rpc::MessageService {
   }
 
   void admit(const std::string& token, Time deadline) override {
-    with_kinds([&] { service_.renew(token, deadline); });
+    with_error_kinds([&] { service_.renew(token, deadline); });
   }
 
   std::string answer(rpc::MessageCall call) override {
     std::string answer;
-    with_kinds([&] {
+    with_error_kinds([&] {
       check_admitted(call);
       answer = make(call);
     });
@@ -60,19 +60,6 @@ class ServedParameters final : public rpc::MessageService {
                    base::str_cat("Call ", call.method, " of a parameter server is made as a ",
                                  is_large(method) ? "large" : "small", " call."));
     if (!call.is_large && method != ServiceMethod::kJoin) admit(call.token, call.deadline);
-  }
-
-  template <class Call>
-  static void with_kinds(const Call& call) {
-    try {
-      call();
-    } catch (const NotMemberError& error) {
-      throw rpc::MessageError(error.code(), error.what(), std::string(kNotMemberKind));
-    } catch (const ReplacedError& error) {
-      throw rpc::MessageError(error.code(), error.what(), std::string(kReplacedKind));
-    } catch (const PushRefusedError& error) {
-      throw rpc::MessageError(error.code(), error.what(), std::string(kPushRefusedKind));
-    }
   }
 
   /// Takes the message of `call`, so that it is not in memory beside its tensors for longer.

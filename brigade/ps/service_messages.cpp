@@ -190,6 +190,18 @@ StateTree described(const Push& push) {
 
 }  // namespace
 
+void with_error_kinds(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const NotMemberError& error) {
+    throw rpc::MessageError(error.code(), error.what(), std::string(kNotMemberKind));
+  } catch (const ReplacedError& error) {
+    throw rpc::MessageError(error.code(), error.what(), std::string(kReplacedKind));
+  } catch (const PushRefusedError& error) {
+    throw rpc::MessageError(error.code(), error.what(), std::string(kPushRefusedKind));
+  }
+}
+
 void throw_typed(const rpc::MessageError& error) {
   if (error.kind() == kNotMemberKind) throw NotMemberError(error.what());
   if (error.kind() == kReplacedKind) throw ReplacedError(error.what());

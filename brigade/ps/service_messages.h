@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,8 @@ enum class ServiceMethod {
 inline constexpr std::string_view kNotMemberKind = "not-member";
 inline constexpr std::string_view kReplacedKind = "replaced";
 inline constexpr std::string_view kPushRefusedKind = "push-refused";
+/// Calls `call`; its errors of these types become MessageErrors.
+void with_error_kinds(const std::function<void()>& call);
 /// Throws the error that the server threw.
 [[noreturn]] void throw_typed(const rpc::MessageError& error);
 

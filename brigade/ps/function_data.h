@@ -1,0 +1,33 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "brigade/checkpoint/safetensors.h"
+#include "brigade/io/state_tree.h"
+
+namespace brigade::ps {
+
+/// The arguments, or the result, of a function that a ClusterCoordinator schedules: plain values
+/// and tensors.
+///
+/// Thread-safety: a value; copies share the tensors' memory.
+struct FunctionData {
+  io::StateTree values = {};  ///< without arrays: these are tensors
+  std::vector<checkpoint::NamedTensor> tensors = {};
+
+  /// The tensor of this name. Throws kNotFound, naming those that exist.
+  const at::Tensor& tensor(std::string_view name) const;
+};
+
+/// Dense copies of the tensors on the CPU, which share no memory with those of `data`: what is
+/// scheduled does not change with the caller's tensors. Throws kInvalidArgument, naming `what`,
+/// unless a message can have them: values without arrays and of up to `kLongestText`, tensors that
+/// are defined and of the dtypes of files, and together no more than `max_bytes`.
+FunctionData sendable_copy(const FunctionData& data, std::uint64_t max_bytes,
+                           std::string_view what);
+
+}  // namespace brigade::ps
