@@ -62,6 +62,18 @@ std::vector<std::unique_ptr<ParameterService>> connect_all(
   return servers;
 }
 
+/// This task among those that train.
+distribute::WorkerIndex worker_of(const cluster::ClusterConfig& cluster,
+                                  const ParameterServerOptions& options) {
+  if (options.chief == ChiefRole::kTrains)
+    return {.index = cluster.rank, .count = cluster.world_size};
+  check_argument(options.mode == UpdateMode::kAsync,
+                 "With ChiefRole::kCoordinates the workers run a coordinator's functions, each at "
+                 "its own pace: the mode is UpdateMode::kAsync.");
+  if (cluster.is_chief()) return {};
+  return {.index = cluster.rank - 1, .count = cluster.world_size - 1};
+}
+
 distribute::StrategyParts parts_of(const cluster::ClusterConfig& cluster,
                                    std::vector<std::unique_ptr<ParameterService>> servers,
                                    const ParameterServerOptions& options) {
@@ -79,7 +91,7 @@ distribute::StrategyParts parts_of(const cluster::ClusterConfig& cluster,
   if (names.empty() && device::available_gpus(discovery).empty()) names = {"cpu:0"};
   distribute::StrategyParts parts =
       distribute::mirrored_parts("parameter_server", distribute::choose_devices(names, discovery));
-  parts.worker = {.index = cluster.rank, .count = cluster.world_size};
+  parts.worker = worker_of(cluster, options);
   parts.seed = options.seed;
   parts.placement = options.placement;
   parts.servers.count = static_cast<int>(listed);
@@ -123,6 +135,8 @@ ParameterServerStrategy::ParameterServerStrategy(const cluster::ClusterSpec& clu
 ParameterServerStrategy::ParameterServerStrategy(
     const cluster::ClusterConfig& cluster, std::vector<std::unique_ptr<ParameterService>> servers,
     ParameterServerOptions options)
-    : Strategy(parts_of(cluster, std::move(servers), options)) {}
+    : Strategy(parts_of(cluster, std::move(servers), options)),
+      cluster_(cluster),
+      chief_role_(options.chief) {}
 
 }  // namespace brigade::ps

@@ -20,6 +20,12 @@
 
 namespace brigade::ps {
 
+/// What the chief does beside creating, configuring and saving variables.
+enum class ChiefRole {
+  kTrains,      ///< it is one of the workers
+  kCoordinates  ///< it has a ClusterCoordinator, and the workers run its functions; kAsync only
+};
+
 struct ParameterServerOptions {
   /// The devices that run this worker's replicas. Empty: every GPU that the process sees; without a
   /// GPU, one logical CPU.
@@ -31,6 +37,9 @@ struct ParameterServerOptions {
   /// The seed of all randomness of the job; must be equal in all workers. It is not compared: with
   /// different seeds workers would differ in the initial values of variables that are not trained.
   std::uint64_t seed = 0;
+  /// Must be the same in all tasks. With kCoordinates inputs are divided among the workers without
+  /// the chief, and the chief's (an evaluation's) are not divided.
+  ChiefRole chief = ChiefRole::kTrains;
   UpdateMode mode = UpdateMode::kAsync;
   /// kBounded: the steps by which a worker may be ahead of the slowest.
   std::int64_t staleness = 0;
@@ -111,6 +120,14 @@ class ParameterServerStrategy : public distribute::Strategy {
   ParameterServerStrategy(const cluster::ClusterConfig& cluster,
                           std::vector<std::unique_ptr<ParameterService>> servers,
                           ParameterServerOptions options = {});
+
+  /// This process's place in the cluster.
+  const cluster::ClusterConfig& cluster() const { return cluster_; }
+  ChiefRole chief_role() const { return chief_role_; }
+
+ private:
+  cluster::ClusterConfig cluster_;
+  ChiefRole chief_role_;
 };
 
 }  // namespace brigade::ps
