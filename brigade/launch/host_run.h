@@ -12,10 +12,10 @@
 #include "brigade/launch/exit_status.h"
 #include "brigade/launch/generation.h"
 #include "brigade/launch/hosts.h"
+#include "brigade/launch/job_status.h"
 #include "brigade/launch/message.h"
 #include "brigade/launch/process_tree.h"
 #include "brigade/launch/stall_detector.h"
-#include "brigade/launch/status_server.h"
 
 namespace brigade::launch {
 

@@ -20,10 +20,10 @@
 #include "brigade/launch/host_run.h"
 #include "brigade/launch/hosts.h"
 #include "brigade/launch/job_coordinator.h"
+#include "brigade/launch/job_status.h"
 #include "brigade/launch/mailbox.h"
 #include "brigade/launch/rank_environment.h"
 #include "brigade/launch/signal_source.h"
-#include "brigade/launch/status_server.h"
 #include "brigade/rpc/rendezvous.h"
 
 namespace brigade::launch {
@@ -98,7 +98,7 @@ class Job {
         output_(output),
         router_(options.output, output) {
     if (options.status_port) {
-      status_server_.emplace(*options.status_port);
+      status_server_.emplace(open_status_port(*options.status_port));
       base::log_info(base::str_cat("Status: http://127.0.0.1:", status_server_->port(),
                                    "/metrics and /healthz"));
     }
@@ -187,7 +187,7 @@ class Job {
       run_->advance();
       for (const auto& handle : member_events_.take()) handle();
       check_for_gone_hosts();
-      if (status_server_) status_server_->serve([this] { return status(); });
+      if (status_server_) status_server_->serve(status_pages([this] { return status(); }));
       output_.report_dropped();
     }
   }
@@ -385,7 +385,7 @@ class Job {
   SignalSource signals_;
   StandardOutput& output_;
   LineRouter router_;
-  std::optional<StatusServer> status_server_;
+  std::optional<rpc::HttpServer> status_server_;
   // Of the processes' rendezvous, which the launcher of host 0 serves. Every event names its
   // generation, because the next one may have begun before it is handled.
   Mailbox<std::function<void()>> member_events_;

@@ -1,14 +1,10 @@
 #pragma once
 
-#include <poll.h>
-
-#include <chrono>
 #include <functional>
-#include <list>
 #include <string>
 #include <vector>
 
-#include "brigade/base/handles.h"
+#include "brigade/rpc/http_server.h"
 
 namespace brigade::launch {
 
@@ -26,44 +22,11 @@ struct JobStatus {
 /// In Prometheus's text format, version 0.0.4.
 std::string to_metrics(const JobStatus& status);
 
-/// Answers `GET /healthz` (200 while the job runs, 503 while it is being stopped) and `GET
-/// /metrics` (Prometheus) on loopback. It runs in its owner's poll loop: it has no thread and never
-/// blocks. Clients that send nothing, too much or garbage, or that do not read, are disconnected
-/// after a timeout, and earlier if many connections are open: a new one is always accepted.
-///
-/// Thread-safety: one thread at a time.
-class StatusServer {
- public:
-  using Clock = std::chrono::steady_clock;
+/// The pages of the launcher's status port: `/healthz` (200 while the job runs, 503 while it is
+/// being stopped) and `/metrics` (Prometheus). `status` is called when a page needs it.
+rpc::HttpPages status_pages(std::function<JobStatus()> status);
 
-  /// Listens on 127.0.0.1; port 0 takes a free one. Throws kUnavailable, naming the port.
-  explicit StatusServer(int port);
-
-  int port() const { return port_; }
-  void add_to(std::vector<pollfd>& waiting) const;
-  /// Reads requests and sends answers. `status` is called when a request needs it.
-  void serve(const std::function<JobStatus()>& status);
-  /// When the next connection times out; max without one.
-  Clock::time_point next_deadline() const;
-
- private:
-  struct Connection {
-    base::FileDescriptor socket;
-    Clock::time_point deadline;
-    std::string request = {};
-    std::string answer = {};
-  };
-  void accept_some();
-  void cut_off_oldest();
-  /// Whether the connection is over.
-  bool advance(Connection& connection, const std::function<JobStatus()>& status);
-
-  base::FileDescriptor listener_;
-  int port_ = 0;
-  std::list<Connection> connections_;
-};
-
-/// The complete HTTP response to a request's header.
-std::string http_answer(const std::string& head, const std::function<JobStatus()>& status);
+/// Listens on 127.0.0.1; port 0 takes a free one. Throws kUnavailable, naming the port.
+rpc::HttpServer open_status_port(int port);
 
 }  // namespace brigade::launch
