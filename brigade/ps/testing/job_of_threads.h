@@ -224,11 +224,13 @@ inline void restore(Strategy& strategy, const Training& training, const SavedTra
 }
 
 /// The weights with which every worker of a synchronous job ends; they must be equal.
-inline Weights trained_in_sync(int servers, int workers, const Plan& plan) {
+inline Weights trained_in_sync(int servers, int workers, const Plan& plan,
+                               ParameterServerOptions options = {}) {
+  options.mode = UpdateMode::kSync;
   JobOfThreads job(servers, workers);
   std::mutex mutex;
   std::map<int, Weights> all;
-  job.run({.mode = UpdateMode::kSync}, [&](ParameterServerStrategy& strategy) {
+  job.run(options, [&](ParameterServerStrategy& strategy) {
     Weights weights = trained_by(strategy, plan);
     const std::lock_guard lock(mutex);
     all[strategy.worker_index()] = std::move(weights);
@@ -239,9 +241,9 @@ inline Weights trained_in_sync(int servers, int workers, const Plan& plan) {
   return all[0];
 }
 
-inline Weights on_mirrored_workers(int workers, const Plan& plan) {
+inline Weights on_mirrored_workers(int workers, const Plan& plan, int replicas = 1) {
   Weights chiefs;
-  distribute::run_workers(std::vector<int>(static_cast<std::size_t>(workers), 1),
+  distribute::run_workers(std::vector<int>(static_cast<std::size_t>(workers), replicas),
                           [&](distribute::MultiWorkerMirroredStrategy& strategy) {
                             Weights weights = trained_by(strategy, plan);
                             if (strategy.is_chief()) chiefs = std::move(weights);
