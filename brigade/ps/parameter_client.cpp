@@ -159,6 +159,9 @@ class ParameterClient::Impl {
   // Training.
   enum class Pulled { kNothing, kAllValues };
   Values exchange(std::vector<std::optional<Push>> pushes, Pulled pulled);
+  void take_moments(const std::vector<ExchangeReply>& replies, Pulled pulled, Values& values);
+  void note_read(int server, std::int64_t step);
+  std::optional<std::int64_t> read_at(int server) const;
   ServerStates read_states();
   std::uint64_t value_bytes(int server) const;
   void check_count(int server, std::size_t expected, std::size_t got) const;
@@ -180,6 +183,12 @@ class ParameterClient::Impl {
   std::optional<JobConfig> job_;      // unset before `create` and `wait_ready`
   std::optional<WorkerSteps> steps_;  // as job_
   std::vector<TensorForm> forms_;     // of the variables; empty until they are known
+  /// When a server's values were read that this worker has.
+  struct ReadMoment {
+    std::int64_t step = 0;
+    std::int64_t own_pushes = 0;  // of this worker that they contain
+  };
+  std::vector<std::optional<ReadMoment>> reads_;  // [server]; unset: it has none
   std::int64_t step_ = 0;
 
   const concurrency::LinkedToken renewals_end_;
@@ -309,8 +318,9 @@ void ParameterClient::Impl::check_job(const std::vector<ServerStatus>& statuses,
     const ServerStatus& status = statuses[static_cast<std::size_t>(server)];
     check_state(!status.is_created || status.job == job,
                 base::str_cat("The chief has configured the ", server_name(server),
-                              " for another update mode, staleness, or number of replicas than "
-                              "this worker: start all tasks with the same options."));
+                              " for another update mode, staleness, number of replicas, or rate "
+                              "that follows staleness than this worker: start all tasks with the "
+                              "same options."));
   }
 }
 
@@ -325,6 +335,7 @@ void ParameterClient::Impl::use(PlacedVariables variables, const JobConfig& job)
   variables_ = std::move(variables);
   job_ = job;
   steps_.emplace(job.mode);
+  reads_.assign(sessions_.size(), std::nullopt);
 }
 
 void ParameterClient::Impl::check_configured() const {
@@ -434,6 +445,7 @@ ParameterClient::States ParameterClient::Impl::states() {
   for (int server = 0; server < num_servers(); ++server) {
     auto& part = read[static_cast<std::size_t>(server)];
     if (!part) continue;
+    if (!part->variables.empty()) note_read(server, part->step);
     for (std::size_t i = 0; i < part->variables.size(); ++i)
       states.variables[variables_.of_server(server)[i]] = std::move(part->variables[i]);
   }
@@ -470,6 +482,7 @@ ParameterClient::Values ParameterClient::Impl::exchange(std::vector<std::optiona
                                                         Pulled pulled) {
   Values values;
   if (pulled == Pulled::kAllValues) values.values.resize(variables_.size());
+  std::vector<ExchangeReply> replies(sessions_.size());
   for_each_server([&](int server) {
     ExchangeRequest request{.push = std::move(pushes[static_cast<std::size_t>(server)]),
                             .decision = steps_->decision(),
@@ -482,10 +495,40 @@ ParameterClient::Values ParameterClient::Impl::exchange(std::vector<std::optiona
     check_count(server, expected, reply.values.size());
     for (std::size_t i = 0; i < expected; ++i)
       values.values[variables_.of_server(server)[i]] = std::move(reply.values[i]);
-    if (server == 0) values.step = reply.step;
+    replies[static_cast<std::size_t>(server)] = std::move(reply);
   });
+  take_moments(replies, pulled, values);
   step_ = values.step;
   return values;
+}
+
+/// When the values of the replies were read, and how stale the pushes were.
+void ParameterClient::Impl::take_moments(const std::vector<ExchangeReply>& replies, Pulled pulled,
+                                         Values& values) {
+  values.step = values.oldest_step = values.newest_step = replies.front().step;
+  bool is_first = true;
+  for (int server = 0; server < num_servers(); ++server) {
+    if (variables_.of_server(server).empty()) continue;
+    const ExchangeReply& reply = replies[static_cast<std::size_t>(server)];
+    if (reply.staleness) values.staleness = std::max(values.staleness, reply.staleness);
+    if (pulled == Pulled::kNothing) continue;
+    note_read(server, reply.step);
+    values.oldest_step = is_first ? reply.step : std::min(values.oldest_step, reply.step);
+    values.newest_step = is_first ? reply.step : std::max(values.newest_step, reply.step);
+    is_first = false;
+  }
+}
+
+void ParameterClient::Impl::note_read(int server, std::int64_t step) {
+  reads_[static_cast<std::size_t>(server)] = {.step = step,
+                                              .own_pushes = session(server).acknowledged()};
+}
+
+/// For `Push::read_at`. The worker's own pushes since then are no other's.
+std::optional<std::int64_t> ParameterClient::Impl::read_at(int server) const {
+  const auto& read = reads_[static_cast<std::size_t>(server)];
+  if (!read || job_->mode == UpdateMode::kSync) return std::nullopt;
+  return read->step + session(server).acknowledged() - read->own_pushes;
 }
 
 /// Of the server's variables; 0 until they are known.
@@ -552,6 +595,8 @@ std::vector<std::optional<Push>> ParameterClient::Impl::pushes_of(
     std::span<const at::Tensor> gradients) const {
   std::vector<std::optional<Push>> pushes(sessions_.size(),
                                           Push{.token = steps_->token(), .gradients = {}});
+  for (int server = 0; server < num_servers(); ++server)
+    pushes[static_cast<std::size_t>(server)]->read_at = read_at(server);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
     pushes[static_cast<std::size_t>(variables_[i].server)]->gradients.push_back(

@@ -97,8 +97,18 @@ class ParameterClient {
   struct Values {
     std::vector<Parameter::Reading> values;  ///< in the order of the placement
     std::int64_t step = 0;                   ///< of the job, at `ps:0`
+    /// Each server's values are from one moment, after as many updates of the job as it had then;
+    /// these are the least and the most of the servers. Every push goes to all servers, so if they
+    /// differ, the values mix moments between which that many updates came.
+    std::int64_t oldest_step = 0;
+    std::int64_t newest_step = 0;
+    /// Of a push in the kAsync and kBounded modes: how many updates of other workers came between
+    /// the values that its gradients were computed with (those that the latest `pull`, `push` or
+    /// `states` returned) and it; the most of the servers. Unset if no server knows, since its
+    /// first answer was lost.
+    std::optional<std::int64_t> staleness = std::nullopt;
   };
-  /// The values of all variables. Each server's are from one moment.
+  /// The values of all variables. Each server's are from one moment; see `Values::oldest_step`.
   Values pull();
   /// Pushes gradients (undefined: none), in the order of the placement, to their servers, and
   /// returns the values of all variables after it. In kSync mode the gradients are kept for the

@@ -98,7 +98,11 @@ void ServerSession::check_has_variables(const std::string& token, Time deadline)
 }
 
 ExchangeReply ServerSession::exchange(ExchangeRequest request, std::uint64_t reply_bytes) {
-  if (unfinished_) send({.push = unfinished_, .decision = request.decision, .pull = {}}, 0);
+  if (unfinished_) {
+    send({.push = unfinished_, .decision = request.decision, .pull = {}}, 0);
+    // The values of `read_at` do not have that push, and it is no other worker's.
+    if (request.push && request.push->read_at) ++*request.push->read_at;
+  }
   if (request.push && request.push->token && request.push->token == last_token_)
     request.push.reset();
   if (request.push) {

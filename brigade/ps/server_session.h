@@ -78,6 +78,9 @@ class ServerSession {
   /// `reply_bytes`: of the values, as far as they are known.
   ExchangeReply exchange(ExchangeRequest request, std::uint64_t reply_bytes = 0);
 
+  /// How many pushes of this worker the server has acknowledged.
+  std::int64_t acknowledged() const { return next_push_ - 1; }
+
   /// From now on the server has variables: if it returns without, that is kDataLoss.
   void expect_variables() BRIGADE_EXCLUDES(mutex_);
 
