@@ -6,6 +6,7 @@ Exit status: 0 the table was printed (whatever it says), 1 nothing could be meas
 """
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -15,9 +16,10 @@ import signal
 import sys
 import tempfile
 
-from harness import alternating, judge, table
+from harness import accuracy, alternating, judge, table
 from harness.estimate import estimate
-from harness.rows import ALTERNATIONS, BARS, DISK, HEADINGS, MEMORY, PAIRS, PEERS, ROWS, STEP_FRACTIONS, STEPS_PER_BLOCK
+from harness.rows import (ACCURACY_LOSSES, ACCURACY_TRAINING, ALTERNATIONS, BARS, DISK, HEADINGS, MEMORY, PAIRS, PEERS, ROWS,
+                          STEP_FRACTIONS, STEPS_PER_BLOCK)
 from harness.running import RunFailed, run, run_for_json
 from harness.alternating import BlockProgram
 from harness.venv import Venv
@@ -29,10 +31,10 @@ MEMORY_FOLDER = pathlib.Path("/dev/shm")
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="about 15 minutes instead of about an hour, and rougher")
+    parser.add_argument("--quick", action="store_true", help="about 25 minutes instead of about two hours, and rougher")
     parser.add_argument("--rows", help="only these, by id and separated by commas ('tutorial', 'mlp64' and so on for a part "
                         "of the table, 'pairs' for the pairs, 'turns' for what is measured alternating with a peer, 'shares' for "
-                        "parts of a step, 'trade' for loading during training); --list names them")
+                        "parts of a step, 'accuracy' for trainings, 'trade' for loading during training); --list names them")
     parser.add_argument("--list", action="store_true", help="name the rows and stop")
     parser.add_argument("--rounds", type=int, help="rounds over all rows (default: 5, quick: 2)")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "bench" / "results.json")
@@ -40,8 +42,8 @@ def parse_arguments():
     parser.add_argument("--venv", type=pathlib.Path, default=ROOT / ".deps" / "bench-venv")
     parser.add_argument("--no-install", action="store_true", help="leave out peers that are not installed")
     options = parser.parse_args()
-    groups = ["pairs", "turns", "shares", "trade"]
-    known = [row.id for row in ROWS] + [*HEADINGS, *groups, *PAIRS, *ALTERNATIONS, *STEP_FRACTIONS]
+    groups = ["pairs", "turns", "shares", "accuracy", "trade"]
+    known = [row.id for row in ROWS] + [*HEADINGS, *groups, *PAIRS, *ALTERNATIONS, *STEP_FRACTIONS, *ACCURACY_LOSSES]
     options.rows = options.rows.split(",") if options.rows else [row.id for row in ROWS] + groups
     unknown = [id for id in options.rows if id not in known]
     if unknown:
@@ -168,8 +170,12 @@ class Bench:
             self.compare(name, pair.text, lambda: self.run_pair(pair, command))
 
     def run_pair(self, pair, command):
-        with self.scratch(pair.writes) as folder:
-            return run_for_json([*command, *(["--directory", folder] if pair.writes else [])], 300)[-1]
+        with contextlib.ExitStack() as stack:
+            where = []
+            for flag, folder in (("--directory", pair.writes), ("--base-directory", pair.base_writes)):
+                if folder:
+                    where += [flag, stack.enter_context(self.scratch(folder))]
+            return run_for_json([*command, *where], 300)[-1]
 
     def run_turns(self):
         for name, entry in ALTERNATIONS.items():
@@ -199,6 +205,24 @@ class Bench:
             replicas = [replica[fraction.phase] for replica in found["step_shares"]]
             fractions.append(sum(replicas) / len(replicas))
         return estimate(fractions)
+
+    def run_accuracy_losses(self):
+        for name, entry in ACCURACY_LOSSES.items():
+            if "accuracy" in self.options.rows or name in self.options.rows:
+                self.compare(name, entry.text, lambda: self.loss_of_accuracy(entry))
+
+    def loss_of_accuracy(self, entry):
+        brigade = self.binary("brigade")
+        epochs, seeds = entry.quick if self.options.quick else entry.full
+
+        def training(flags, seed):
+            return [brigade, "train", *ACCURACY_TRAINING, *flags, "--epochs", epochs, "--seed", seed, "--log-every", 0, "--json"]
+
+        def launched(seed):
+            # Only the chief, whose process is number 0, reports the accuracy.
+            return [brigade, "launch", *entry.launch, "--prefix", "none", "--show-ranks", 0, "--", *training(entry.ours, seed)]
+
+        return accuracy.loss_of_accuracy(launched, lambda seed: training(entry.base, seed), seeds)
 
     def run_trade(self):
         if "trade" not in self.options.rows:
@@ -251,6 +275,7 @@ def main():
         print("\n".join(f"{name:<22} {pair.text} (in pairs)" for name, pair in PAIRS.items()))
         print("\n".join(f"{name:<22} {entry.text} (alternating)" for name, entry in ALTERNATIONS.items()))
         print("\n".join(f"{name:<22} {fraction.text} (fraction of a step)" for name, fraction in STEP_FRACTIONS.items()))
+        print("\n".join(f"{name:<22} {entry.text} (points of accuracy)" for name, entry in ACCURACY_LOSSES.items()))
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     machine = describe_machine()
@@ -261,6 +286,7 @@ def main():
     bench.run_pairs()
     bench.run_turns()
     bench.run_step_fractions()
+    bench.run_accuracy_losses()
     bench.run_trade()
     results = bench.results(machine)
     options.out.parent.mkdir(parents=True, exist_ok=True)

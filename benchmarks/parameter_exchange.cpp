@@ -1,6 +1,7 @@
 // Pushing 13 MB of gradients to a parameter server and pulling as much, over loopback TCP, beside
-// Gloo's collectives over TCP or copies of as many bytes, alternating within one process. Prints
-// one JSON line. The server keeps its log, as always: --directory says on which disk.
+// Gloo's collectives over TCP, copies of as many bytes, or the same exchange without a key and with
+// its log elsewhere, alternating within one process. Prints one JSON line. The server keeps its
+// log, as always: --directory says on which disk.
 #include <ATen/Parallel.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
@@ -33,8 +34,16 @@ struct Options {
   PairOptions pairs{.pairs = 30, .steps = 10};
   std::string beside = "all_reduce";
   std::string directory = ".";
+  std::string base_directory = ".";
   bool has_key = false;
 };
+
+/// What the other exchange has if one is compared with another.
+Options base_of(Options options) {
+  options.directory = options.base_directory;
+  options.has_key = false;
+  return options;
+}
 
 /// Those of the MNIST CNN.
 std::vector<ps::Creation> make_variables() {
@@ -173,7 +182,9 @@ struct NotedLoop {
   std::vector<double>& milliseconds;
 };
 
-void compare_with(const std::function<void(int steps)>& base, const Options& options) {
+using Loop = std::function<void(int steps)>;
+
+void compare_with(const std::function<Loop()>& make_base, const Options& options) {
   std::vector<double> exchanges, bases;
   const Ratios ratios = compare(
       [&] {
@@ -182,7 +193,7 @@ void compare_with(const std::function<void(int steps)>& base, const Options& opt
             NotedLoop{[exchange](int steps) { exchange->run(steps); }, exchanges});
       },
       [&] {
-        return std::make_unique<NotedLoop>(NotedLoop{base, bases});
+        return std::make_unique<NotedLoop>(NotedLoop{make_base(), bases});
       },
       options.pairs);
   std::cout << "{\"pairs\": " << options.pairs.pairs << ratio_fields(ratios)
@@ -198,16 +209,25 @@ void compare_with_gloo(const Options& options) {
         at::set_num_threads(1);
         Collective collective(communicator, options.beside);
         if (communicator.rank() != 0) return collective.help();
-        compare_with([&](int steps) { collective.run(steps); }, options);
+        compare_with([&] { return Loop([&](int steps) { collective.run(steps); }); }, options);
         collective.finish();
       });
 }
 
 void measure(const Options& options) {
   at::set_num_threads(1);
-  if (options.beside != "copies") return compare_with_gloo(options);
-  Copies copies;
-  compare_with([&](int steps) { copies.run(steps); }, options);
+  if (options.beside == "copies") {
+    Copies copies;
+    return compare_with([&] { return Loop([&](int steps) { copies.run(steps); }); }, options);
+  }
+  if (options.beside != "exchange") return compare_with_gloo(options);
+  const Options base = base_of(options);
+  compare_with(
+      [&] {
+        const auto exchange = std::make_shared<Exchange>(base);
+        return Loop([exchange](int steps) { exchange->run(steps); });
+      },
+      options);
 }
 
 }  // namespace
@@ -217,8 +237,11 @@ int main(int argc, char** argv) {
   brigade::benchmarks::Options options;
   CLI::App app("Push and pull of 13 MB with a parameter server, beside Gloo or copies in memory");
   app.add_option("--beside", options.beside)
-      ->check(CLI::IsMember({"all_reduce", "broadcasts", "copies"}));
+      ->check(CLI::IsMember({"all_reduce", "broadcasts", "copies", "exchange"}));
   app.add_option("--directory", options.directory, "where a folder for the server's log is made")
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--base-directory", options.base_directory,
+                 "of the exchange that --beside exchange compares with")
       ->check(CLI::ExistingDirectory);
   app.add_flag("--key", options.has_key, "client and server have a key, so they use TLS");
   app.add_option("--pairs", options.pairs.pairs)->check(CLI::PositiveNumber);

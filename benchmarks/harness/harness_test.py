@@ -18,7 +18,8 @@ import ranks
 
 from harness.estimate import estimate, order_statistic
 from harness.judge import judge
-from harness.rows import BARS, HEADINGS, PAIRS, ROWS, STEP_FRACTIONS, STEPS_PER_BLOCK, ALTERNATIONS, Bar
+from harness.accuracy import loss_of_accuracy
+from harness.rows import ACCURACY_LOSSES, BARS, HEADINGS, PAIRS, ROWS, STEP_FRACTIONS, STEPS_PER_BLOCK, ALTERNATIONS, Bar
 from harness.running import RunFailed, run, run_for_json
 from harness.alternating import BlockProgram, compare
 
@@ -97,7 +98,8 @@ class Judge(unittest.TestCase):
     def test_bars_name_rows_and_pairs_that_exist(self):
         known = {row.id for row in ROWS}
         for bar in BARS:
-            self.assertTrue(bar.pair in {**PAIRS, **ALTERNATIONS, **STEP_FRACTIONS} if bar.pair else set(bar.rows) <= known, bar.id)
+            pairs = {**PAIRS, **ALTERNATIONS, **STEP_FRACTIONS, **ACCURACY_LOSSES}
+            self.assertTrue(bar.pair in pairs if bar.pair else set(bar.rows) <= known, bar.id)
 
 
 class Running(unittest.TestCase):
@@ -233,6 +235,23 @@ case "$*" in ps*) {server} ;; *worker:1*) {other} ;; *) {chief} ;; esac
                                  ("ps:0", one.replace(":0", ":1"), 0), ("worker:0", "step 3/9", 5)])
         job.wait_until_all_train()
         self.assertEqual([line for _, line, _ in job.output.rest], ["step 3/9"])
+
+
+class Accuracy(unittest.TestCase):
+    @staticmethod
+    def training(accuracy):
+        return ["sh", "-c", f"echo step 1; echo '{{\"eval_accuracy\": {accuracy}}}'"]
+
+    def test_the_loss_is_in_points_seed_by_seed(self):
+        ours = {1: 0.90, 2: 0.91, 3: 0.95}
+        found = loss_of_accuracy(lambda seed: self.training(ours[seed]), lambda seed: self.training(0.92), (1, 2, 3))
+        self.assertAlmostEqual(found["median"], 1)
+        self.assertAlmostEqual(found["low"], -3)
+        self.assertEqual([round(value) for value in found["ours_accuracy"]], [90, 91, 95])
+
+    def test_a_training_without_an_accuracy_fails(self):
+        with self.assertRaisesRegex(RunFailed, "no accuracy"):
+            loss_of_accuracy(lambda _: self.training("null"), lambda _: self.training(0.9), (1,))
 
 
 class Alternation(unittest.TestCase):

@@ -148,8 +148,9 @@ class Pair:
     # Pairs of blocks, and steps (for sums: pieces) a block.
     full: tuple = (30, 10)
     quick: tuple = (20, 5)
-    # Where it writes, if it does.
+    # Where it writes, if it does, and where the other of the two writes, if that is elsewhere.
     writes: str = None
+    base_writes: str = None
 
 
 def _overhead(text, comparison, model="mnist_cnn", **more):
@@ -165,8 +166,12 @@ def _autotune(text, pipeline):
     return Pair(f"kAutotune over the best threads by hand: {text}", ["autotune_pairs", "--pipeline", pipeline], (20, 40), (12, 20))
 
 
-def _exchange(text, beside, *flags, writes=DISK):
-    return Pair(text, ["parameter_exchange", "--beside", beside, *flags], (30, 10), (15, 5), writes)
+def _exchange(text, beside, *flags, writes=DISK, base_writes=None):
+    return Pair(text, ["parameter_exchange", "--beside", beside, *flags], (30, 10), (15, 5), writes, base_writes)
+
+
+def _straggler(text, *flags):
+    return Pair(text, ["straggler_pairs", *flags], (20, 10), (10, 10), DISK)
 
 
 SHORT_STEPS = {"full": (100, 20), "quick": (100, 20)}  # a block costs milliseconds
@@ -200,6 +205,10 @@ PAIRS = {
     "exchange/all_reduce_memory": _exchange("over the all-reduce, the server's log in memory", "all_reduce", writes=MEMORY),
     "exchange/broadcasts_memory": _exchange("over the broadcasts, the server's log in memory", "broadcasts", writes=MEMORY),
     "exchange/key": _exchange("the same with a key (TLS), Gloo without", "broadcasts", "--key", writes=MEMORY),
+    "exchange/tls": _exchange("push and pull with a key (TLS) over without", "exchange", "--key", writes=MEMORY, base_writes=MEMORY),
+    "exchange/log": _exchange("push and pull, the log on the disk over in memory", "exchange", writes=DISK, base_writes=MEMORY),
+    "straggler/backup": _straggler("sync, one backup worker: one of four workers 5 x slower over none"),
+    "straggler/no_backup": _straggler("the same without a backup worker", "--backup-workers", 0),
 }
 
 
@@ -267,8 +276,31 @@ STEP_FRACTIONS = {
 
 
 @dataclasses.dataclass
+class AccuracyLoss:
+    """By how many points of accuracy one training, with flags of `brigade launch` and `train`, stays behind another."""
+
+    text: str
+    launch: list
+    ours: list
+    base: list
+    # Epochs, and seeds.
+    full: tuple = (5, (1, 2, 3, 4))
+    quick: tuple = (2, (1, 2))
+
+
+# Fashion-MNIST, as long as one replica needs for its accuracy. The number of updates is the same for all: that of the epochs.
+ACCURACY_TRAINING = ["--model", "mnist_cnn", "--dataset", "fashion_mnist", "--optimizer", "adam", "--learning-rate", "0.001", "--batch-size", 128]
+
+ACCURACY_LOSSES = {
+    "accuracy/async": AccuracyLoss("async, four workers, behind one replica", ["--ps", 1, "--workers", 4],
+                                   ["--strategy", "parameter_server", "--mode", "async"], ["--strategy", "one_device"]),
+}
+
+
+@dataclasses.dataclass
 class Bar:
-    """A value that must reach a limit: a ratio of two rows' images per second, the ratio of a pair, or a fraction of a step."""
+    """A value that must reach a limit: a ratio of two rows' images per second, the ratio of a pair, a fraction of a step, or a
+    loss of accuracy."""
 
     id: str
     text: str
@@ -321,6 +353,11 @@ BARS = [
     Bar("exchange_memory", "the same, the server's log in memory", 1.3, True, pair="exchange/all_reduce_memory"),
     Bar("exchange_broadcasts", "1.3 x Gloo's broadcasts there and back", 1.3, True, pair="exchange/broadcasts"),
     Bar("exchange_broadcasts_memory", "the same, the server's log in memory", 1.3, True, pair="exchange/broadcasts_memory"),
+    Bar("exchange_tls", "push and pull: with a key (TLS) over without", None, True, pair="exchange/tls"),
+    Bar("exchange_log", "push and pull: the log on the disk over in memory", None, True, pair="exchange/log"),
+    Bar("straggler", "sync: a worker 5 x slower costs at most 10 %", 1.1, True, pair="straggler/backup"),
+    Bar("straggler_no_backup", "the same without a backup worker", None, True, pair="straggler/no_backup"),
+    Bar("accuracy_async", "async, four workers: at most 0.5 points behind one", 0.5, True, pair="accuracy/async"),
     Bar("mlp", "MLP: two replicas' step costs at most 1.3 x one's", 1.3, at_most=True, pair="two_replicas/mlp64"),
     Bar("one_device", "OneDeviceStrategy adds at most 1 % to a bare loop", 1.01, at_most=True,
         pair="one_device/mnist_cnn"),

@@ -49,6 +49,15 @@ def _turns(results):
     return lines if len(lines) > 1 else []
 
 
+def _accuracies(results):
+    lines = ["Accuracy on the test split of Fashion-MNIST, %, by seed"]
+    for pair in results["pairs"].values():
+        if "ours_accuracy" in pair:
+            ours, base = (", ".join(f"{value:.2f}" for value in pair[key]) for key in ("ours_accuracy", "base_accuracy"))
+            lines.append(f"  {pair['text']:<62} {pair['median']:.2f} points [{pair['low']:.2f}, {pair['high']:.2f}]   {ours}; one replica {base}")
+    return lines if len(lines) > 1 else []
+
+
 def _trade(results):
     if not results["trade"]:
         return []
@@ -86,5 +95,5 @@ def render(results):
         head.append(f"The machine was busy before we began (load {machine['load_before']:.1f}): these results are rough.")
     models = {row["model"] for row in results["rows"].values()} | {s["model"] for s in results["skipped"].values()}
     parts = [head] + [_rows(results, model) for model in HEADINGS if model in models]
-    parts += [_pairs(results), _turns(results), _trade(results), _bars(results)]
+    parts += [_pairs(results), _turns(results), _accuracies(results), _trade(results), _bars(results)]
     return "\n\n".join("\n".join(part) for part in parts if part)
