@@ -449,6 +449,21 @@ TEST(ServerCore, ReturnsStatesForACheckpoint) {
   EXPECT_EQ(counters.pulls, 2);
 }
 
+TEST(ServerCore, TellsHowStaleAPushWas) {
+  TwoTasks job;
+  Member chief = ready_chief(job);
+  const auto push_read_at = [&](std::int64_t number, std::optional<std::int64_t> step) {
+    const Push push = {
+        .number = number, .gradients = {{"w", at::full({2}, 1, at::kDouble)}}, .read_at = step};
+    return chief.exchange({.push = push, .pull = {"w"}});
+  };
+  EXPECT_EQ(push_read_at(1, 0).staleness, 0);
+  EXPECT_EQ(push_read_at(2, 0).staleness, 1);
+  EXPECT_EQ(push_read_at(2, 0).staleness, std::nullopt) << "it was applied before";
+  EXPECT_EQ(push_read_at(3, std::nullopt).staleness, std::nullopt);
+  EXPECT_EQ(chief.exchange({.pull = {"w"}}).staleness, std::nullopt);
+}
+
 TEST(ServerCore, WritesASnapshotWhenTheLogHasGrownAndAtTheEnd) {
   for (const bool is_finished : {false, true}) {
     const auto files = std::make_shared<io::MemoryFileSystem>();
