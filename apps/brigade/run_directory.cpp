@@ -58,7 +58,8 @@ void check_same(const io::Path& directory, const Json& was, const Json& is) {
                                                    "threads_per_replica",
                                                    "mode",
                                                    "staleness",
-                                                   "backup_workers"};
+                                                   "backup_workers",
+                                                   "variable_partitioner"};
   for (const auto& [key, value] : is.items()) {
     if (kMayDiffer.contains(key) || !was.contains(key) || was[key] == value) continue;
     throw Error(ErrorCode::kInvalidArgument,

@@ -1,5 +1,6 @@
 #include "apps/brigade/strategy_flags.h"
 
+#include <algorithm>
 #include <map>
 
 #include "apps/brigade/data_flags.h"
@@ -17,6 +18,7 @@
 #include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
+#include "brigade/variables/partitioner.h"
 
 namespace brigade::command {
 namespace {
@@ -86,12 +88,12 @@ std::unique_ptr<distribute::Strategy> make_parameter_server(const StrategyFlags&
                                                             const ServerAccess& access) {
   auto options =
       with_common(ps::ParameterServerOptions{.devices = parse_devices(flags.devices)}, flags);
-  flags.servers.apply_to(options);
   options.key = flags.cluster.key();
   options.cancel = access.cancel;
   options.calls = access.calls;
   options.on_job_in_progress = access.on_job_in_progress;
   const cluster::ClusterConfig cluster = flags.cluster.resolve();
+  flags.servers.apply_to(options, cluster.cluster.num_tasks("ps"));
   const Interrupt interrupt;
   StartWatch watch(interrupt, {.token = access.cancel});
   return watch.guard("the parameter servers", [&] {
@@ -131,6 +133,24 @@ std::optional<std::int64_t> parse_bytes_per_pack(const std::string& text) {
   if (bytes && *bytes >= 0) return bytes;
   throw UsageError(base::str_cat("--bytes-per-pack is ", base::quoted(text),
                                  "; give a number of bytes, at least 0, or auto"));
+}
+
+/// "fixed:2": two parts; "min-size:BYTES": as many as there are servers, but none smaller;
+/// "max-size:BYTES": the fewest such that none is larger.
+variables::Partitioner parse_partitioner(const std::string& text, int servers) {
+  const std::vector<std::string> parts = base::split(text, ':');
+  const auto number = parts.size() == 2 ? base::parse_int(parts[1]) : std::nullopt;
+  if (number && *number >= 1) {
+    if (parts[0] == "fixed") return variables::fixed_size_partitioner(*number);
+    if (parts[0] == "min-size")
+      return variables::min_max_variable_partitioner(
+          {.max_parts = std::max(servers, 1), .min_part_bytes = *number});
+    if (parts[0] == "max-size")
+      return variables::variable_axis_size_partitioner({.max_part_bytes = *number});
+  }
+  throw UsageError(base::str_cat("--variable-partitioner is ", base::quoted(text),
+                                 "; give fixed:PARTS, min-size:BYTES or max-size:BYTES, with a "
+                                 "number of at least 1"));
 }
 
 }  // namespace
@@ -274,6 +294,9 @@ void ServerFlags::add_to(CLI::App& app) {
             "ssp: by how many steps a worker may be ahead of the slowest");
   group.add("--backup-workers", backup_workers,
             "sync: how many workers a step does not wait for (default 0)");
+  group.add("--variable-partitioner", variable_partitioner,
+            "Divides variables into parts on several servers: fixed:PARTS, min-size:BYTES (a part "
+            "for each server, none smaller), max-size:BYTES (default: none is divided)");
   group.add_seconds("--server-timeout", server_timeout_seconds,
                     "How long a parameter server may be away before its workers give up (default "
                     "300)");
@@ -293,6 +316,7 @@ void ServerFlags::check() const {
     throw UsageError(base::str_cat("--backup-workers is for --mode sync, but --mode is ",
                                    mode_name(), "; leave out one of them"));
   }
+  if (variable_partitioner) parse_partitioner(*variable_partitioner, 1);
   if (server_timeout_seconds) to_milliseconds("--server-timeout", *server_timeout_seconds);
 }
 
@@ -300,6 +324,7 @@ void ServerFlags::check_none(const std::string& strategy) const {
   for (const auto& [flag, is_given] :
        {std::pair("--mode", mode.has_value()), std::pair("--staleness", staleness.has_value()),
         std::pair("--backup-workers", backup_workers.has_value()),
+        std::pair("--variable-partitioner", variable_partitioner.has_value()),
         std::pair("--server-timeout", server_timeout_seconds.has_value())}) {
     if (!is_given) continue;
     throw UsageError(base::str_cat("strategy ", strategy, " has no parameter servers; leave out ",
@@ -307,11 +332,13 @@ void ServerFlags::check_none(const std::string& strategy) const {
   }
 }
 
-void ServerFlags::apply_to(ps::ParameterServerOptions& options) const {
+void ServerFlags::apply_to(ps::ParameterServerOptions& options, int servers) const {
   if (mode_name() == "ssp") options.mode = ps::UpdateMode::kBounded;
   if (mode_name() == "sync") options.mode = ps::UpdateMode::kSync;
   options.staleness = staleness.value_or(0);
   options.backup_workers = static_cast<int>(backup_workers.value_or(0));
+  if (variable_partitioner)
+    options.variable_partitioner = parse_partitioner(*variable_partitioner, servers);
   if (server_timeout_seconds)
     options.server_timeout = to_milliseconds("--server-timeout", *server_timeout_seconds);
 }

@@ -46,6 +46,7 @@ struct ServerFlags {
   std::optional<std::string> mode;  ///< default async
   std::optional<std::int64_t> staleness;
   std::optional<std::int64_t> backup_workers;
+  std::optional<std::string> variable_partitioner;
   std::optional<double> server_timeout_seconds;
 
   void add_to(CLI::App& app);
@@ -54,8 +55,8 @@ struct ServerFlags {
   /// Throws UsageError, naming the first flag that was given, which `strategy` has not.
   void check_none(const std::string& strategy) const;
   std::string mode_name() const { return mode.value_or("async"); }
-  /// Sets `options` as the flags say.
-  void apply_to(ps::ParameterServerOptions& options) const;
+  /// Sets `options` as the flags say, for a job with so many servers.
+  void apply_to(ps::ParameterServerOptions& options, int servers) const;
 };
 
 /// What a training gives its strategy, if that has parameter servers.

@@ -100,6 +100,8 @@ void add_servers(Json& json, const StrategyFlags& flags) {
   json["mode"] = flags.servers.mode_name();
   json["staleness"] = number_or_null(flags.servers.staleness);
   json["backup_workers"] = is_sync ? Json(flags.servers.backup_workers.value_or(0)) : Json(nullptr);
+  const auto& partitioner = flags.servers.variable_partitioner;
+  json["variable_partitioner"] = partitioner ? Json(*partitioner) : Json(nullptr);
 }
 
 /// The configuration of the training, with defaults filled in.

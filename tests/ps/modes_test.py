@@ -48,6 +48,20 @@ class Modes(ServersTest):
         self.assertEqual(servers[0]["step"], made)
         self.assertTrue(all(each["pushes"] == made for each in servers), servers)
 
+    def test_variables_in_parts_give_the_same_weights_and_continue_on_one_device(self):
+        run = (*UNEVALUATED, "--steps", "20")
+        _, (whole,) = self.train_job(1, 1, *run)
+        self.state = self.folder / "state-parts"
+        model = self.folder / "parts"
+        _, (parts,) = self.train_job(2, 1, "--variable-partitioner", "fixed:2", "--model-dir", model, *run)
+        self.assertEqual(parts["variable_partitioner"], "fixed:2")
+        self.assertEqual(parts["weights_sha256"], whole["weights_sha256"])
+        longer = ("--strategy", "one_device", *SMALL, *UNEVALUATED, "--steps", "30")
+        wanted = self.alone(*longer)
+        continued = self.alone(*longer, "--model-dir", model)
+        self.assertEqual(continued["first_step"], 20)
+        self.assertEqual(continued["weights_sha256"], wanted["weights_sha256"])
+
     def test_unsharded_input_is_an_option(self):
         _, results = self.train_job(1, 2, *UNEVALUATED, "--steps", "20", "--auto-shard", "off")
         self.assertEqual(results[0]["steps"], 20)
