@@ -249,7 +249,9 @@ void UpdateLog::write(const std::vector<io::BytePieces>& records, std::int64_t l
 
 void UpdateLog::write_and_sync(const std::vector<io::BytePieces>& records, std::int64_t last) {
   write(records, last);
+  const auto begin = std::chrono::steady_clock::now();
   segment_->sync();
+  if (options_.on_sync) options_.on_sync(std::chrono::steady_clock::now() - begin);
   const bool is_full = segment_->bytes() >= options_.segment_bytes;
   if (is_full) {
     segment_->close();

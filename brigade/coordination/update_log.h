@@ -21,6 +21,8 @@ struct UpdateLogOptions {
   std::uint64_t segment_bytes = std::uint64_t{64} << 20;
   /// Longer records are refused.
   std::uint64_t max_record_bytes = std::uint64_t{1} << 30;
+  /// Called after each sync, in the thread that made it, with the time that it took. May be empty.
+  std::function<void(std::chrono::nanoseconds)> on_sync = {};
 };
 
 /// A server's log of the updates since its last snapshot: records, each any bytes, numbered from 1.

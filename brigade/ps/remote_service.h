@@ -2,14 +2,23 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "brigade/cluster/cluster_key.h"
 #include "brigade/ps/parameter_service.h"
+#include "brigade/rpc/message_service.h"
 
 namespace brigade::ps {
+
+/// What a server's network has done since it was started, and what it has in progress.
+struct ServiceLoad {
+  std::int64_t received_bytes = 0;  ///< of the messages of calls
+  std::int64_t sent_bytes = 0;      ///< of the messages of answers
+  rpc::MessageLoad messages = {};
+};
 
 /// A parameter server's network: serves `service` at an address until it is destroyed, to holders
 /// of the cluster's key, or without a key to programs of this machine. Calls run on its own
@@ -19,6 +28,8 @@ class ServiceListener {
   virtual ~ServiceListener() = default;
   /// "host:port", with the port that it has.
   virtual std::string address() const = 0;
+  /// From any thread.
+  virtual ServiceLoad load() const = 0;
 };
 
 struct ServiceListenerOptions {

@@ -13,6 +13,7 @@
 #include "brigade/io/file_system.h"
 #include "brigade/ps/parameter_service.h"
 #include "brigade/ps/parameter_store.h"
+#include "brigade/ps/server_metrics.h"
 
 namespace brigade::ps {
 
@@ -38,15 +39,6 @@ struct ServerCoreOptions {
   /// Called with each change of a membership, in any thread. May be empty; must not call the
   /// server.
   std::function<void(TaskChange, const cluster::Task&, std::int64_t incarnation)> on_change = {};
-};
-
-/// Counters of a server since it was started, for its metrics page and its log.
-struct ServerCounters {
-  std::int64_t pushes = 0;
-  std::int64_t duplicates = 0;
-  std::int64_t stale = 0;  ///< kSync: gradients that their step's decision does not name
-  std::int64_t pulls = 0;
-  std::int64_t refused_calls = 0;  ///< of unknown callers, or not allowed to the caller's role
 };
 
 /// A parameter server without its network: who may call, the order of steps, and the store.
@@ -95,6 +87,7 @@ class ServerCore final : public ParameterService {
   std::optional<std::string> failure() const;
   ServerStatus status() const;
   ServerCounters counters() const;
+  ServerMetrics metrics() const;
   /// Wakes all blocked calls, which then throw kUnavailable; so do later ones.
   void close() override;
 

@@ -33,7 +33,7 @@ class Budget {
     std::size_t amount_;
   };
 
-  explicit Budget(std::size_t total) : left_(total) {}
+  explicit Budget(std::size_t total) : total_(total), left_(total) {}
 
   /// A part of this size, or nothing if less is left.
   std::optional<Part> take(std::size_t amount) BRIGADE_EXCLUDES(mutex_) {
@@ -43,13 +43,20 @@ class Budget {
     return std::optional<Part>(std::in_place, *this, amount);
   }
 
+  /// What all parts have together.
+  std::size_t taken() const BRIGADE_EXCLUDES(mutex_) {
+    const concurrency::MutexLock lock(mutex_);
+    return total_ - left_;
+  }
+
  private:
   void give_back(std::size_t amount) BRIGADE_EXCLUDES(mutex_) {
     const concurrency::MutexLock lock(mutex_);
     left_ += amount;
   }
 
-  concurrency::Mutex mutex_;
+  const std::size_t total_;
+  mutable concurrency::Mutex mutex_;
   std::size_t left_ BRIGADE_GUARDED_BY(mutex_);
 };
 
