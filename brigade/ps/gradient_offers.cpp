@@ -1,12 +1,9 @@
 #include "brigade/ps/gradient_offers.h"
 
-#include <ATen/ops/empty.h>
-
 #include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/local/reduce_kernel.h"
 
 namespace brigade::ps {
 
@@ -15,16 +12,19 @@ void GradientOffers::put(Offer offer) {
   offers_.insert_or_assign(key, std::move(offer));
 }
 
-std::map<std::string, std::vector<at::Tensor>> GradientOffers::gradients_of(
+std::map<std::string, std::vector<VariableGradient>> GradientOffers::gradients_of(
     const coordination::StepDecision& decision) const {
-  std::map<std::string, std::vector<at::Tensor>> gradients;
+  std::map<std::string, std::vector<VariableGradient>> gradients;
   for (const coordination::Contribution& each : decision.contributions) {
     const auto found = offers_.find({decision.step, each});
     check_state(found != offers_.end(),
                 base::str_cat("Step ", decision.step, " was decided with gradient ", each.index,
                               " of worker ", each.worker, ", which this server does not have."));
     for (const auto& [name, gradient] : *found->second.gradients)
-      gradients[name].push_back(gradient);
+      gradients[name].push_back({.values = gradient});
+    if (!found->second.rows) continue;
+    for (const auto& [name, indices, values] : *found->second.rows)
+      gradients[name].push_back({.values = values, .indices = indices});
   }
   return gradients;
 }
@@ -39,8 +39,12 @@ void GradientOffers::drop_before(std::int64_t step) {
 
 std::uint64_t GradientOffers::bytes() const {
   std::uint64_t bytes = 0;
-  for (const auto& [key, offer] : offers_)
+  for (const auto& [key, offer] : offers_) {
     for (const auto& [name, gradient] : *offer.gradients) bytes += gradient.nbytes();
+    if (!offer.rows) continue;
+    for (const RowGradient& each : *offer.rows)
+      bytes += each.indices.nbytes() + each.values.nbytes();
+  }
   return bytes;
 }
 
@@ -48,14 +52,6 @@ std::vector<GradientOffers::Offer> GradientOffers::offers() const {
   std::vector<Offer> offers;
   for (const auto& [key, offer] : offers_) offers.push_back(offer);
   return offers;
-}
-
-at::Tensor sum_in_order(std::span<const at::Tensor> gradients) {
-  const at::Tensor& first = gradients.front();
-  if (gradients.size() == 1) return first;
-  const at::Tensor sum = at::empty({first.numel()}, first.options());
-  comm::add_in_order(gradients, 0, first.numel(), sum, 0);
-  return sum.view(first.sizes());
 }
 
 }  // namespace brigade::ps

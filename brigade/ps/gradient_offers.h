@@ -11,6 +11,7 @@
 
 #include "brigade/checkpoint/safetensors.h"
 #include "brigade/coordination/step_decider.h"
+#include "brigade/ps/row_gradient.h"
 
 namespace brigade::ps {
 
@@ -25,13 +26,14 @@ class GradientOffers {
     std::int64_t step = 0;
     coordination::Contribution from;
     std::shared_ptr<const std::vector<checkpoint::NamedTensor>> gradients;
+    std::shared_ptr<const std::vector<RowGradient>> rows = nullptr;  ///< null: none
   };
 
   /// Keeps `offer`, instead of an earlier one with its step and contribution.
   void put(Offer offer);
   /// The gradients that `decision` names, in its order, for each variable that has any. Throws
   /// kFailedPrecondition, naming the worker, for a contribution that is missing.
-  std::map<std::string, std::vector<at::Tensor>> gradients_of(
+  std::map<std::string, std::vector<VariableGradient>> gradients_of(
       const coordination::StepDecision& decision) const;
   bool has(std::int64_t step, const coordination::Contribution& from) const;
   /// Drops all of steps before `step`.
@@ -45,9 +47,5 @@ class GradientOffers {
  private:
   std::map<std::pair<std::int64_t, coordination::Contribution>, Offer> offers_;
 };
-
-/// The sum of dense gradients of one shape and dtype, in this order; at least one. Half and
-/// bfloat16 are added in float32 and rounded once. A single gradient is returned as it is.
-at::Tensor sum_in_order(std::span<const at::Tensor> gradients);
 
 }  // namespace brigade::ps

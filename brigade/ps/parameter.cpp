@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/optim/row_update.h"
 
 namespace brigade::ps {
 
@@ -43,6 +44,31 @@ void Parameter::update(std::uint64_t ticket, const optim::UpdateRule& rule,
   has_failed_ = false;
 }
 
+void Parameter::update_rows(std::uint64_t ticket, const optim::UpdateRule& rule,
+                            const VariableGradient& gradient,
+                            const optim::Hyperparameters& hyperparameters) {
+  const concurrency::TicketMutex::Hold hold(order_, ticket);
+  check_usable();
+  has_failed_ = true;  // until the update is complete
+  const at::NoGradGuard no_grad;
+  optim::apply_rows(rule,
+                    {.parameter = state_.value,
+                     .slots = state_.slots,
+                     .indices = gradient.indices,
+                     .gradients = gradient.values,
+                     .step = state_.updates + 1},
+                    hyperparameters);
+  ++state_.updates;
+  has_failed_ = false;
+}
+
+void Parameter::update(std::uint64_t ticket, const optim::UpdateRule& rule,
+                       const VariableGradient& gradient,
+                       const optim::Hyperparameters& hyperparameters) {
+  if (gradient.is_of_rows()) return update_rows(ticket, rule, gradient, hyperparameters);
+  update(ticket, rule, gradient.values, hyperparameters);
+}
+
 void Parameter::assign(std::uint64_t ticket, State state) {
   const concurrency::TicketMutex::Hold hold(order_, ticket);
   check_usable();
@@ -53,6 +79,17 @@ Parameter::Reading Parameter::read(std::uint64_t ticket) const {
   const concurrency::TicketMutex::Hold hold(order_, ticket);
   check_usable();
   return {.value = state_.value.clone(), .updates = state_.updates};
+}
+
+at::Tensor Parameter::read_rows(std::uint64_t ticket, const at::Tensor& indices) const {
+  const concurrency::TicketMutex::Hold hold(order_, ticket);
+  check_usable();
+  return state_.value.index_select(0, indices);
+}
+
+std::uint64_t Parameter::row_bytes() const {
+  if (sizes().empty() || sizes().front() == 0) return 0;
+  return bytes_ / static_cast<std::uint64_t>(sizes().front());
 }
 
 Parameter::State Parameter::state(std::uint64_t ticket) const {

@@ -12,6 +12,7 @@
 
 #include "brigade/concurrency/ticket_mutex.h"
 #include "brigade/optim/update_rule.h"
+#include "brigade/ps/row_gradient.h"
 
 namespace brigade::ps {
 
@@ -22,8 +23,8 @@ namespace brigade::ps {
 /// A value whose update failed in the middle is not what the log says, so all later calls throw
 /// kFailedPrecondition.
 ///
-/// Thread-safety: any thread; each call of `update`, `assign`, `read` and `state` takes one
-/// ticket of `order()`.
+/// Thread-safety: any thread; each call of `update`, `update_rows`, `assign`, `read`, `read_rows`
+/// and `state` takes one ticket of `order()`.
 class Parameter {
  public:
   /// What its creation decides.
@@ -56,15 +57,26 @@ class Parameter {
   at::ScalarType dtype() const { return state_.value.scalar_type(); }
   /// Of its value; each slot has as many.
   std::uint64_t bytes() const { return bytes_; }
+  /// Of a row of its value; 0 for a scalar.
+  std::uint64_t row_bytes() const;
   concurrency::TicketMutex& order() const { return order_; }
 
   /// Applies one update of `rule`. `gradient` is contiguous, with the value's shape and dtype.
   void update(std::uint64_t ticket, const optim::UpdateRule& rule, const at::Tensor& gradient,
               const optim::Hyperparameters& hyperparameters);
+  /// Applies one update of `rule` to some rows (`optim::apply_rows`). `gradient` was checked
+  /// (`check_rows`), is of rows, and contiguous.
+  void update_rows(std::uint64_t ticket, const optim::UpdateRule& rule,
+                   const VariableGradient& gradient, const optim::Hyperparameters& hyperparameters);
+  /// One of both.
+  void update(std::uint64_t ticket, const optim::UpdateRule& rule, const VariableGradient& gradient,
+              const optim::Hyperparameters& hyperparameters);
   /// Replaces everything, and owns the tensors of `state`: of the shape and dtype that the value
   /// has, and with all slots.
   void assign(std::uint64_t ticket, State state);
   Reading read(std::uint64_t ticket) const;
+  /// A copy of these rows, which exist.
+  at::Tensor read_rows(std::uint64_t ticket, const at::Tensor& indices) const;
   /// A copy of everything.
   State state(std::uint64_t ticket) const;
 

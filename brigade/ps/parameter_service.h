@@ -16,6 +16,7 @@
 #include "brigade/io/state_tree.h"
 #include "brigade/ps/parameter.h"
 #include "brigade/ps/parameter_store.h"
+#include "brigade/ps/row_gradient.h"
 
 namespace brigade::ps {
 
@@ -98,19 +99,6 @@ struct ServerStatus {
   std::int64_t step = 0;  ///< `ParameterStore::step`
   double learning_rate = 0;
   JobConfig job;
-};
-
-/// The gradient of some rows of a variable; that of all other rows is zero, and they do not change.
-struct RowGradient {
-  std::string name;
-  at::Tensor indices;  ///< int64 [n], ascending, each once
-  at::Tensor values;   ///< [n, ...]: of the variable's dtype
-};
-
-/// Rows of a variable.
-struct RowQuery {
-  std::string name;
-  at::Tensor indices;  ///< int64 [n]; any order, also repeated
 };
 
 /// The gradients of one worker's step for one server.

@@ -68,7 +68,7 @@ struct ParameterStore::Updates {
   struct Update {
     Parameter* parameter = nullptr;
     optim::Hyperparameters hyperparameters;
-    std::vector<at::Tensor> gradients;  // to be added, in this order
+    std::vector<VariableGradient> gradients;  // to be added, in this order
   };
   optim::UpdateRulePtr rule;
   std::vector<Update> updates;
@@ -145,6 +145,11 @@ bool ParameterStore::has_offer(std::int64_t step, const coordination::Contributi
 std::int64_t ParameterStore::incarnation(int worker) const {
   const concurrency::MutexLock lock(order_);
   return state_.ledger.incarnation(worker);
+}
+
+std::int64_t ParameterStore::waiting_records() const {
+  const std::int64_t committed = log_->committed();  // first: it only grows
+  return log_->appended() - committed;
 }
 
 std::uint64_t ParameterStore::log_bytes() const {
@@ -305,17 +310,22 @@ bool ParameterStore::has_finished(int worker) const {
   return state_.finished.contains(worker);
 }
 
-ParameterStore::Pulled ParameterStore::pull(std::span<const std::string> names) const {
+ParameterStore::Pulled ParameterStore::pull(std::span<const std::string> names,
+                                            std::span<const RowQuery> rows) const {
   Pulled pulled;
   ParameterTickets tickets;
   {
     const concurrency::MutexLock lock(order_);
-    draw_tickets(names, Reads::kValues, tickets);
+    draw_tickets(names, Reads::kValues, tickets, rows);
     pulled.step = state_.step;
   }
   for (std::size_t i = 0; i < names.size(); ++i)
     pulled.values.push_back(
         tickets.use([](const Parameter& own, std::uint64_t ticket) { return own.read(ticket); }));
+  for (const RowQuery& query : rows)
+    pulled.rows.push_back(tickets.use([&](const Parameter& own, std::uint64_t ticket) {
+      return own.read_rows(ticket, query.indices);
+    }));
   check_still_usable();
   return pulled;
 }
@@ -348,21 +358,26 @@ void ParameterStore::divide_rates(std::int64_t divisor, const at::Tensor& record
 
 PushVerdict ParameterStore::push(const coordination::PushId& id,
                                  std::span<const checkpoint::NamedTensor> gradients,
-                                 Time deadline) {
-  const BegunPush begun = begin_push(id, gradients);
+                                 std::span<const RowGradient> rows, Time deadline) {
+  const BegunPush begun = begin_push(id, gradients, std::nullopt, rows);
   wait_committed(begun.record, deadline);
   return begun.verdict;
 }
 
 ParameterStore::BegunPush ParameterStore::begin_push(
     const coordination::PushId& id, std::span<const checkpoint::NamedTensor> gradients,
-    std::optional<std::int64_t> read_at) {
+    std::optional<std::int64_t> read_at, std::span<const RowGradient> rows) {
   for (const checkpoint::NamedTensor& each : gradients) check_recordable(each);
+  for (const auto& [name, indices, values] : rows) {
+    check_recordable({name, indices});
+    check_recordable({name, values});
+  }
   if (read_at.value_or(0) < 0)
     throw PushRefusedError(ErrorCode::kInvalidArgument,
                            base::str_cat("A push was computed with the values of step ", *read_at,
                                          "; steps count from 0."));
-  const UpdateRecord record = push_record(id, gradients);
+  const UpdateRecord record = push_record(id, gradients, rows);
+  const RecordedGradients kept = recorded_gradients(record);
   UpdateRecord logged = record;
   const at::Tensor divisor = is_staleness_aware(job()) ? add_rate_divisor(logged) : at::Tensor();
   io::BytePieces bytes = encode_update_in_pieces(logged);  // outside of the lock: it may be long
@@ -372,13 +387,15 @@ ParameterStore::BegunPush ParameterStore::begin_push(
     const concurrency::MutexLock lock(order_);
     check_usable();
     check_created();
-    check_gradients(record.tensors);
+    check_gradients(kept.dense, kept.rows);
     begun.verdict = state_.ledger.judge(id);
     if (begun.verdict == PushVerdict::kGap || begun.verdict == PushVerdict::kFenced) return begun;
     if (begun.verdict == PushVerdict::kApply) {
       begun.staleness = staleness_of(read_at);
-      for (const auto& [name, gradient] : record.tensors)
-        add_update(name, {gradient}, state_.learning_rate, updates);
+      for (const auto& [name, gradient] : kept.dense)
+        add_update(name, {{.values = gradient}}, state_.learning_rate, updates);
+      for (const auto& [name, indices, values] : kept.rows)
+        add_update(name, {{.values = values, .indices = indices}}, state_.learning_rate, updates);
       if (divisor.defined()) divide_rates(rate_divisor_of(begun.staleness), divisor, updates);
       updates.tickets.reserve(updates.updates.size());  // nothing throws once the log has the push
       StoreState next = state_;
@@ -400,17 +417,21 @@ void ParameterStore::wait_committed(std::int64_t record, Time deadline) {
 
 PushVerdict ParameterStore::offer(const coordination::PushId& id, std::int64_t step, int index,
                                   std::span<const checkpoint::NamedTensor> gradients,
-                                  Time deadline) {
+                                  std::span<const RowGradient> rows, Time deadline) {
   {
     const concurrency::MutexLock lock(order_);
     check_usable();
     check_created();
-    check_gradients(gradients);
-    if (step < state_.step) gradients = {};  // neither the log nor anybody else needs them
+    check_gradients(gradients, rows);
+    if (step < state_.step) {  // neither the log nor anybody else needs them
+      gradients = {};
+      rows = {};
+    }
   }
   const auto kept =
       std::make_shared<const std::vector<checkpoint::NamedTensor>>(copies_of(gradients));
-  std::string bytes = encode_update(offer_record(id, step, index, *kept));
+  const auto kept_rows = std::make_shared<const std::vector<RowGradient>>(copies_of(rows));
+  std::string bytes = encode_update(offer_record(id, step, index, *kept, *kept_rows));
   std::int64_t number = 0;
   PushVerdict verdict = PushVerdict::kApply;
   {
@@ -421,8 +442,10 @@ PushVerdict ParameterStore::offer(const coordination::PushId& id, std::int64_t s
     if (verdict == PushVerdict::kApply) {
       check_offer(id.worker, step, index);
       StoreState next = state_;
-      next.keep_offer(
-          id, {.step = step, .from = {.worker = id.worker, .index = index}, .gradients = kept});
+      next.keep_offer(id, {.step = step,
+                           .from = {.worker = id.worker, .index = index},
+                           .gradients = kept,
+                           .rows = kept_rows});
       number = commit(std::move(next), std::move(bytes));
     } else {
       number = log_->appended();
@@ -533,16 +556,23 @@ Parameter& ParameterStore::parameter(std::string_view name) const {
                   : base::str_cat("The server has no variable ", base::quoted(name), "."));
 }
 
-void ParameterStore::check_gradients(std::span<const checkpoint::NamedTensor> gradients) const try {
+void ParameterStore::check_gradients(std::span<const checkpoint::NamedTensor> gradients,
+                                     std::span<const RowGradient> rows) const try {
   std::set<std::string_view> names;
-  for (const auto& [name, gradient] : gradients) {
+  const auto trainable = [&](const std::string& name) -> const Parameter& {
     const Parameter& own = parameter(name);
     check_argument(names.insert(name).second,
                    base::str_cat("A push has two gradients of ", base::quoted(name), "."));
     check_argument(own.is_trainable(),
                    base::str_cat("A push has a gradient of ", base::quoted(name),
                                  ", which is not trainable."));
-    check_like(own, "gradient", name, gradient);
+    return own;
+  };
+  for (const auto& [name, gradient] : gradients)
+    check_like(trainable(name), "gradient", name, gradient);
+  for (const RowGradient& each : rows) {
+    const Parameter& own = trainable(each.name);
+    check_rows(each, own.sizes(), own.dtype());
   }
 } catch (const Error& error) {
   throw PushRefusedError(error.code(), error.what());
@@ -621,8 +651,14 @@ std::int64_t ParameterStore::commit(StoreState next, io::BytePieces record) {
   return number;
 }
 
+Parameter& ParameterStore::parameter_of(const RowQuery& query) const {
+  Parameter& own = parameter(query.name);
+  check_rows(query, own.sizes());
+  return own;
+}
+
 void ParameterStore::draw_tickets(std::span<const std::string> names, Reads what,
-                                  ParameterTickets& tickets) const {
+                                  ParameterTickets& tickets, std::span<const RowQuery> rows) const {
   check_usable();
   std::vector<Parameter*> found;
   std::set<std::string_view> distinct;
@@ -634,15 +670,23 @@ void ParameterStore::draw_tickets(std::span<const std::string> names, Reads what
     const bool has_slots = what == Reads::kStates && found.back()->is_trainable();
     bytes += found.back()->bytes() * (1 + (has_slots ? state_.rule->slots().size() : 0));
   }
+  distinct.clear();
+  for (const RowQuery& query : rows) {
+    check_argument(distinct.insert(query.name).second,
+                   base::str_cat("Rows of variable ", base::quoted(query.name),
+                                 " are read twice in one call."));
+    found.push_back(&parameter_of(query));
+    bytes += found.back()->row_bytes() * static_cast<std::uint64_t>(query.indices.numel());
+  }
   check_argument(bytes <= options_.max_read_bytes,
-                 base::str_cat("These ", names.size(), " variables have ", bytes,
+                 base::str_cat("These ", found.size(), " variables have ", bytes,
                                " bytes, and one call reads at most ", options_.max_read_bytes,
                                ": read them in several calls, or raise the server's limit."));
   tickets.reserve(found.size());
   for (Parameter* each : found) tickets.draw(*each);
 }
 
-void ParameterStore::add_update(std::string_view name, std::vector<at::Tensor> gradients,
+void ParameterStore::add_update(std::string_view name, std::vector<VariableGradient> gradients,
                                 double learning_rate, Updates& updates) const {
   Parameter& own = parameter(name);
   updates.updates.push_back({.parameter = &own,
@@ -670,7 +714,7 @@ void ParameterStore::change_values(const Function& change) {
 void ParameterStore::run(Updates& updates) {
   change_values([&] {
     for (const Updates::Update& each : updates.updates) {
-      const at::Tensor gradient = sum_in_order(each.gradients);  // before its ticket is due
+      const VariableGradient gradient = sum_in_order(each.gradients);  // before its ticket is due
       updates.tickets.use([&](Parameter& own, std::uint64_t ticket) {
         own.update(ticket, *updates.rule, gradient, each.hyperparameters);
       });

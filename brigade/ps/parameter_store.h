@@ -21,6 +21,7 @@
 #include "brigade/ps/model_creation.h"
 #include "brigade/ps/parameter.h"
 #include "brigade/ps/parameter_tickets.h"
+#include "brigade/ps/row_gradient.h"
 #include "brigade/ps/store_state.h"
 
 namespace brigade::ps {
@@ -109,12 +110,16 @@ class ParameterStore {
 
   struct Pulled {
     std::vector<Parameter::Reading> values;
-    std::int64_t step = 0;  ///< at the same moment
+    std::vector<at::Tensor> rows;  ///< [n, ...] for each query
+    std::int64_t step = 0;         ///< at the same moment
   };
   /// The values of these variables, in this order, all from one moment between two changes. Throws
   /// kNotFound naming a variable that the store does not have, kInvalidArgument if one occurs
   /// twice, or if all have more than `ParameterStoreOptions::max_read_bytes`.
-  Pulled pull(std::span<const std::string> names) const;
+  Pulled pull(std::span<const std::string> names) const { return pull(names, {}); }
+  /// The same, and rows of variables, at the same moment. Throws kInvalidArgument as well for
+  /// indices that are not int64 [n] of rows that exist, and for two queries of one variable.
+  Pulled pull(std::span<const std::string> names, std::span<const RowQuery> rows) const;
 
   /// Applies a push: one update of each variable that has a gradient here, maybe of none, and one
   /// step of the job. Returns kApply if it was
@@ -125,7 +130,16 @@ class ParameterStore {
   /// not have, kFailedPrecondition before `create`; kDeadlineExceeded if the disk took longer than
   /// `deadline`: then it may have been applied, and pushing it again gives the answer.
   coordination::PushVerdict push(const coordination::PushId& id,
-                                 std::span<const checkpoint::NamedTensor> gradients, Time deadline);
+                                 std::span<const checkpoint::NamedTensor> gradients,
+                                 Time deadline) {
+    return push(id, gradients, {}, deadline);
+  }
+  /// The same, also with gradients of rows: their variables are updated lazily
+  /// (`optim::apply_rows`), and count one update. Throws kInvalidArgument as well unless they fit
+  /// their variables (`check_rows`), and for a variable that has a dense gradient, too.
+  coordination::PushVerdict push(const coordination::PushId& id,
+                                 std::span<const checkpoint::NamedTensor> gradients,
+                                 std::span<const RowGradient> rows, Time deadline);
 
   struct BegunPush {
     coordination::PushVerdict verdict = coordination::PushVerdict::kApply;
@@ -141,7 +155,8 @@ class ParameterStore {
   /// kInvalidArgument if it is negative.
   BegunPush begin_push(const coordination::PushId& id,
                        std::span<const checkpoint::NamedTensor> gradients,
-                       std::optional<std::int64_t> read_at = std::nullopt);
+                       std::optional<std::int64_t> read_at = std::nullopt,
+                       std::span<const RowGradient> rows = {});
   /// Waits until a push is on the disk. Throws as `push`.
   void wait_committed(std::int64_t record, Time deadline);
 
@@ -153,7 +168,12 @@ class ParameterStore {
   /// a job that is not kSync.
   coordination::PushVerdict offer(const coordination::PushId& id, std::int64_t step, int index,
                                   std::span<const checkpoint::NamedTensor> gradients,
-                                  Time deadline);
+                                  Time deadline) {
+    return offer(id, step, index, gradients, {}, deadline);
+  }
+  coordination::PushVerdict offer(const coordination::PushId& id, std::int64_t step, int index,
+                                  std::span<const checkpoint::NamedTensor> gradients,
+                                  std::span<const RowGradient> rows, Time deadline);
   /// Adds the gradients that `decision` names, in its order (float32 for half and bfloat16, rounded
   /// once), updates each variable that has one once, at the decision's learning rate (unset: the
   /// store's), and drops all other gradients of the step. A
@@ -176,6 +196,8 @@ class ParameterStore {
   StoredStates states(std::span<const std::string> names) const;
   /// The bytes of the log since the last snapshot that was complete.
   std::uint64_t log_bytes() const;
+  /// The records of the log that are not on the disk yet.
+  std::int64_t waiting_records() const;
 
   /// Writes a snapshot of everything, all from one moment, and removes the log before it. Changes
   /// go on meanwhile.
@@ -191,8 +213,8 @@ class ParameterStore {
   void check_still_usable() const BRIGADE_EXCLUDES(order_);
   void check_created() const BRIGADE_REQUIRES(order_);
   Parameter& parameter(std::string_view name) const BRIGADE_REQUIRES(order_);
-  void check_gradients(std::span<const checkpoint::NamedTensor> gradients) const
-      BRIGADE_REQUIRES(order_);
+  void check_gradients(std::span<const checkpoint::NamedTensor> gradients,
+                       std::span<const RowGradient> rows) const BRIGADE_REQUIRES(order_);
   void check_assignable(std::span<const NamedState> variables) const BRIGADE_REQUIRES(order_);
   void check_offer(int worker, std::int64_t step, int index) const BRIGADE_REQUIRES(order_);
   std::optional<std::int64_t> staleness_of(std::optional<std::int64_t> read_at) const
@@ -202,10 +224,11 @@ class ParameterStore {
   std::int64_t log_change(io::BytePieces record) BRIGADE_REQUIRES(order_);
   std::int64_t commit(StoreState next, io::BytePieces record) BRIGADE_REQUIRES(order_);
   enum class Reads { kValues, kStates };
-  void draw_tickets(std::span<const std::string> names, Reads what, ParameterTickets& tickets) const
-      BRIGADE_REQUIRES(order_);
-  void add_update(std::string_view name, std::vector<at::Tensor> gradients, double learning_rate,
-                  Updates& updates) const BRIGADE_REQUIRES(order_);
+  void draw_tickets(std::span<const std::string> names, Reads what, ParameterTickets& tickets,
+                    std::span<const RowQuery> rows = {}) const BRIGADE_REQUIRES(order_);
+  Parameter& parameter_of(const RowQuery& query) const BRIGADE_REQUIRES(order_);
+  void add_update(std::string_view name, std::vector<VariableGradient> gradients,
+                  double learning_rate, Updates& updates) const BRIGADE_REQUIRES(order_);
   void draw_tickets(Updates& updates) const BRIGADE_REQUIRES(order_);
   static void divide_rates(std::int64_t divisor, const at::Tensor& recorded, Updates& updates);
   template <class Function>

@@ -385,7 +385,7 @@ TEST(ParameterStore, APullIsFromOneMoment) {
   });
   std::int64_t updates = 0;
   while (updates < 200) {
-    const auto [pulled, step] = store->pull(std::vector<std::string>{"b", "a"});
+    const auto [pulled, rows, step] = store->pull(std::vector<std::string>{"b", "a"});
     ASSERT_EQ(step, pulled[0].updates);
     ASSERT_TRUE(at::equal(pulled[0].value, pulled[1].value));
     ASSERT_EQ(pulled[0].updates, pulled[1].updates);

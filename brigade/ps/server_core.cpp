@@ -45,6 +45,27 @@ std::vector<std::string> task_names(const std::vector<cluster::Task>& tasks) {
                                     " was replaced: a later one has joined, so this one ends."));
 }
 
+/// The times of the log's syncs go to `latencies`.
+ParameterStoreOptions measured(ParameterStoreOptions options, ServerLatencies& latencies) {
+  options.log.on_sync = [&latencies](std::chrono::nanoseconds time) {
+    latencies.log_syncs.add(time);
+  };
+  return options;
+}
+
+/// Adds the time until its end.
+class MeasuredTime {
+ public:
+  explicit MeasuredTime(concurrency::LatencyHistogram& histogram) : histogram_(histogram) {}
+  ~MeasuredTime() { histogram_.add(std::chrono::steady_clock::now() - begin_); }
+  MeasuredTime(const MeasuredTime&) = delete;
+  MeasuredTime& operator=(const MeasuredTime&) = delete;
+
+ private:
+  concurrency::LatencyHistogram& histogram_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
 }  // namespace
 
 class ServerCore::Impl {
@@ -53,7 +74,7 @@ class ServerCore::Impl {
       : options_(std::move(options)),
         clock_(clock),
         names_(task_names(options_.tasks)),
-        store_(std::move(files), options_.store),
+        store_(std::move(files), measured(options_.store, latencies_)),
         registry_(names_, options_.lease),
         snapshots_(store_, options_.snapshot_after_bytes) {
     const concurrency::MutexLock lock(mutex_);
@@ -94,6 +115,7 @@ class ServerCore::Impl {
   std::optional<std::string> failure() const;
   ServerStatus status() const;
   ServerCounters counters() const;
+  ServerMetrics metrics() const;
   void close();
 
  private:
@@ -145,6 +167,7 @@ class ServerCore::Impl {
   const ServerCoreOptions options_;
   const base::Clock& clock_;
   const std::vector<std::string> names_;  // of the tasks, by rank
+  ServerLatencies latencies_;             // of any thread; store_ uses it
   ParameterStore store_;                  // has its own locks; mutex_ may be held meanwhile
 
   // Never held while the disk is written.
@@ -429,10 +452,11 @@ ParameterStore::BegunPush ServerCore::Impl::take(const Caller& from, const Push&
       .worker = from.rank, .incarnation = from.holder.number, .number = push.number};
   ParameterStore::BegunPush begun;
   if (push.token) {
-    begun.verdict = store_.offer(id, push.token->step, push.token->index, push.gradients, deadline);
+    begun.verdict = store_.offer(id, push.token->step, push.token->index, push.gradients,
+                                 push.rows, deadline);
     if (begun.verdict == PushVerdict::kApply) count_offer(from, *push.token);
   } else {
-    begun = store_.begin_push(id, push.gradients, push.read_at);
+    begun = store_.begin_push(id, push.gradients, push.read_at, push.rows);
   }
   if (begun.verdict == PushVerdict::kFenced) refuse_replaced(from.holder);
   count(begun.verdict);
@@ -471,7 +495,9 @@ ExchangeReply ServerCore::Impl::exchange(const std::string& token, const Exchang
   if (request.decision) apply_known(*request.decision, deadline);
   ExchangeReply reply;
   ParameterStore::BegunPush begun;
+  std::optional<MeasuredTime> measured_push;
   if (request.push) {
+    measured_push.emplace(latencies_.pushes);
     begun = take(from, *request.push, deadline);
     reply.verdict = begun.verdict;
     reply.staleness = begun.staleness;
@@ -485,17 +511,20 @@ ExchangeReply ServerCore::Impl::exchange(const std::string& token, const Exchang
     throw;
   }
   wait();
+  measured_push.reset();
   if (request.push || request.decision) snapshots_.consider();
   return reply;
 }
 
 void ServerCore::Impl::read_values(const ExchangeRequest& request, ExchangeReply& reply) {
-  if (request.pull.empty()) {
+  if (request.pull.empty() && request.pull_rows.empty()) {
     reply.step = store_.step();
     return;
   }
-  ParameterStore::Pulled pulled = store_.pull(request.pull);
+  const MeasuredTime measured_pull(latencies_.pulls);
+  ParameterStore::Pulled pulled = store_.pull(request.pull, request.pull_rows);
   reply.values = std::move(pulled.values);
+  reply.rows = std::move(pulled.rows);
   reply.step = pulled.step;
   const concurrency::MutexLock lock(mutex_);
   ++counters_.pulls;
@@ -592,6 +621,7 @@ void ServerCore::Impl::tick() {
     const concurrency::MutexLock lock(mutex_);
     for (Incarnation& lost : registry_.expire(clock_.now())) {
       if (gate_) gate_->leave(registry_.rank(lost.task));
+      ++counters_.lost_leases;
       changes.push_back({TaskChange::kLost, std::move(lost)});
     }
     changed_.notify_all();  // waits end by clock_, too
@@ -636,6 +666,19 @@ ServerStatus ServerCore::Impl::status() const {
 ServerCounters ServerCore::Impl::counters() const {
   const concurrency::MutexLock lock(mutex_);
   return counters_;
+}
+
+ServerMetrics ServerCore::Impl::metrics() const {
+  ServerMetrics metrics = {.status = status(),
+                           .waiting_records = store_.waiting_records(),
+                           .log_bytes = store_.log_bytes(),
+                           .pushes = latencies_.pushes.counts(),
+                           .pulls = latencies_.pulls.counts(),
+                           .log_syncs = latencies_.log_syncs.counts()};
+  const concurrency::MutexLock lock(mutex_);
+  metrics.counters = counters_;
+  metrics.members = static_cast<std::int64_t>(registry_.holders().size());
+  return metrics;
 }
 
 void ServerCore::Impl::close() {
@@ -705,6 +748,9 @@ ServerStatus ServerCore::status() const {
 }
 ServerCounters ServerCore::counters() const {
   return impl_->counters();
+}
+ServerMetrics ServerCore::metrics() const {
+  return impl_->metrics();
 }
 void ServerCore::close() {
   impl_->close();

@@ -22,13 +22,20 @@ UpdateRecord record_of_kind(std::string_view kind) {
 }
 
 UpdateRecord record_of_push(std::string_view kind, const coordination::PushId& id,
-                            std::span<const checkpoint::NamedTensor> gradients) {
+                            std::span<const checkpoint::NamedTensor> gradients,
+                            std::span<const RowGradient> rows) {
   UpdateRecord record = record_of_kind(kind);
   record.header[keys::kWorker] = id.worker;
   record.header[keys::kIncarnation] = id.incarnation;
   record.header[keys::kNumber] = id.number;
   for (const auto& [name, gradient] : gradients)
     record.tensors.push_back({name, gradient.contiguous()});
+  if (rows.empty()) return record;
+  record.header[keys::kRows] = rows.size();
+  for (const auto& [name, indices, values] : rows) {
+    record.tensors.push_back({name, indices.contiguous()});
+    record.tensors.push_back({name, values.contiguous()});
+  }
   return record;
 }
 
@@ -49,16 +56,38 @@ coordination::PushId push_id_in(const io::StateTree& header) {
 }  // namespace
 
 UpdateRecord push_record(const coordination::PushId& id,
-                         std::span<const checkpoint::NamedTensor> gradients) {
-  return record_of_push(keys::kPush, id, gradients);
+                         std::span<const checkpoint::NamedTensor> gradients,
+                         std::span<const RowGradient> rows) {
+  return record_of_push(rows.empty() ? keys::kPush : keys::kPushRows, id, gradients, rows);
 }
 
 UpdateRecord offer_record(const coordination::PushId& id, std::int64_t step, int index,
-                          std::span<const checkpoint::NamedTensor> gradients) {
-  UpdateRecord record = record_of_push(keys::kOffer, id, gradients);
+                          std::span<const checkpoint::NamedTensor> gradients,
+                          std::span<const RowGradient> rows) {
+  UpdateRecord record =
+      record_of_push(rows.empty() ? keys::kOffer : keys::kOfferRows, id, gradients, rows);
   record.header[keys::kStep] = step;
   record.header[keys::kIndex] = index;
   return record;
+}
+
+RecordedGradients recorded_gradients(const UpdateRecord& record) {
+  const std::size_t count = record.tensors.size();
+  const std::uint64_t rows =
+      record.header.has(keys::kRows) ? record.header.as_uint64(keys::kRows) : 0;
+  if (rows > count / 2)
+    throw Error(ErrorCode::kDataLoss, base::str_cat("A record of a server's log has ", count,
+                                                    " tensors, too few for the ", rows,
+                                                    " gradients of rows that it should have."));
+  const std::size_t dense = count - 2 * rows;
+  RecordedGradients gradients;
+  gradients.dense.assign(record.tensors.begin(),
+                         record.tensors.begin() + static_cast<std::ptrdiff_t>(dense));
+  for (std::size_t i = dense; i < count; i += 2)
+    gradients.rows.push_back({.name = record.tensors[i].name,
+                              .indices = record.tensors[i].tensor,
+                              .values = record.tensors[i + 1].tensor});
+  return gradients;
 }
 
 UpdateRecord decision_record(const coordination::StepDecision& decision) {
@@ -129,8 +158,8 @@ std::vector<NamedState> assigned_states(const UpdateRecord& record) {
 void LogReplay::apply(const UpdateRecord& record) {
   const io::StateTree& header = record.header;
   const std::string& kind = header.as_string(keys::kKind);
-  if (kind == keys::kPush) return push(record);
-  if (kind == keys::kOffer) return offer(record);
+  if (kind == keys::kPush || kind == keys::kPushRows) return push(record);
+  if (kind == keys::kOffer || kind == keys::kOfferRows) return offer(record);
   if (kind == keys::kDecision) return decide(record);
   if (kind == keys::kAssign) return assign(record);
   if (kind == keys::kVariables || kind == keys::kCreate) return create(record);
@@ -179,17 +208,22 @@ void LogReplay::assign(const UpdateRecord& record) {
 void LogReplay::push(UpdateRecord record) {
   state_.count_push(push_id_in(record.header));
   const std::int64_t divisor = take_rate_divisor(record);
-  for (const auto& [name, gradient] : record.tensors)
-    update(name, gradient, state_.learning_rate, divisor);
+  const auto [dense, rows] = recorded_gradients(record);
+  for (const auto& [name, gradient] : dense)
+    update(name, {.values = gradient}, state_.learning_rate, divisor);
+  for (const auto& [name, indices, values] : rows)
+    update(name, {.values = values, .indices = indices}, state_.learning_rate, divisor);
 }
 
 void LogReplay::offer(const UpdateRecord& record) {
   const coordination::PushId id = push_id_in(record.header);
+  auto [dense, rows] = recorded_gradients(record);
   state_.keep_offer(
       id,
       {.step = record.header.as_int64(keys::kStep),
        .from = {.worker = id.worker, .index = small_number_in(record.header, keys::kIndex)},
-       .gradients = std::make_shared<const std::vector<checkpoint::NamedTensor>>(record.tensors)});
+       .gradients = std::make_shared<const std::vector<checkpoint::NamedTensor>>(std::move(dense)),
+       .rows = std::make_shared<const std::vector<RowGradient>>(std::move(rows))});
 }
 
 void LogReplay::decide(const UpdateRecord& record) {
@@ -199,11 +233,12 @@ void LogReplay::decide(const UpdateRecord& record) {
   state_.finish_step(decision);
 }
 
-void LogReplay::update(const std::string& name, const at::Tensor& gradient, double learning_rate,
-                       std::int64_t divisor) const {
+void LogReplay::update(const std::string& name, const VariableGradient& gradient,
+                       double learning_rate, std::int64_t divisor) const {
   Parameter& own = parameter(name);
-  own.update(own.order().draw(), *state_.rule, gradient,
-             divided(own.hyperparameters(*state_.rule, learning_rate), divisor));
+  const optim::Hyperparameters rates =
+      divided(own.hyperparameters(*state_.rule, learning_rate), divisor);
+  own.update(own.order().draw(), *state_.rule, gradient, rates);
 }
 
 }  // namespace brigade::ps

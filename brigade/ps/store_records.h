@@ -10,6 +10,7 @@
 #include "brigade/coordination/step_decider.h"
 #include "brigade/ps/model_creation.h"
 #include "brigade/ps/parameter.h"
+#include "brigade/ps/row_gradient.h"
 #include "brigade/ps/store_state.h"
 #include "brigade/ps/update_record.h"
 
@@ -19,9 +20,21 @@ namespace brigade::ps {
 // "Updates").
 
 UpdateRecord push_record(const coordination::PushId& id,
-                         std::span<const checkpoint::NamedTensor> gradients);
+                         std::span<const checkpoint::NamedTensor> gradients,
+                         std::span<const RowGradient> rows = {});
 UpdateRecord offer_record(const coordination::PushId& id, std::int64_t step, int index,
-                          std::span<const checkpoint::NamedTensor> gradients);
+                          std::span<const checkpoint::NamedTensor> gradients,
+                          std::span<const RowGradient> rows = {});
+
+/// The gradients of a `push_record`, without the divisor of its learning rate, or of an
+/// `offer_record`. They share its tensors, which are contiguous.
+struct RecordedGradients {
+  std::vector<checkpoint::NamedTensor> dense;
+  std::vector<RowGradient> rows;
+};
+/// Throws kDataLoss if the record has fewer tensors than its gradients of rows need.
+RecordedGradients recorded_gradients(const UpdateRecord& record);
+
 UpdateRecord decision_record(const coordination::StepDecision& decision);
 UpdateRecord learning_rate_record(double rate);
 UpdateRecord admit_record(int worker, std::int64_t incarnation);
@@ -49,7 +62,7 @@ class LogReplay {
   void push(UpdateRecord record);
   void offer(const UpdateRecord& record);
   void decide(const UpdateRecord& record);
-  void update(const std::string& name, const at::Tensor& gradient, double learning_rate,
+  void update(const std::string& name, const VariableGradient& gradient, double learning_rate,
               std::int64_t divisor = 1) const;
 
   StoreState& state_;

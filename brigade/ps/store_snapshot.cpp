@@ -25,6 +25,13 @@ std::string offer_name(std::size_t offer, std::string_view variable) {
   return base::str_cat("offer/", offer, "/", variable);
 }
 
+std::string row_indices_name(std::size_t offer, std::string_view variable) {
+  return base::str_cat("offer_indices/", offer, "/", variable);
+}
+std::string row_values_name(std::size_t offer, std::string_view variable) {
+  return base::str_cat("offer_rows/", offer, "/", variable);
+}
+
 /// The tensors of a snapshot by name.
 class SnapshotTensors {
  public:
@@ -69,6 +76,16 @@ std::unique_ptr<Parameter> load_variable(const std::string& name, const io::Stat
   return std::make_unique<Parameter>(std::move(own), settings, rule);
 }
 
+void save_rows(const std::vector<RowGradient>& rows, std::size_t offer, io::StateTree& tree,
+               checkpoint::Contents& contents) {
+  tree[keys::kRows] = io::StateTree::list();
+  for (const auto& [name, indices, values] : rows) {
+    tree[keys::kRows].push_back(name);
+    contents.tensors.push_back({row_indices_name(offer, name), indices});
+    contents.tensors.push_back({row_values_name(offer, name), values});
+  }
+}
+
 void save_offers(const GradientOffers& offers, checkpoint::Contents& contents) {
   io::StateTree& saved = contents.state[keys::kOffers] = io::StateTree::list();
   for (const GradientOffers::Offer& each : offers.offers()) {
@@ -81,8 +98,21 @@ void save_offers(const GradientOffers& offers, checkpoint::Contents& contents) {
       tree[keys::kVariables].push_back(name);
       contents.tensors.push_back({offer_name(saved.size(), name), gradient});
     }
+    if (each.rows && !each.rows->empty()) save_rows(*each.rows, saved.size(), tree, contents);
     saved.push_back(std::move(tree));
   }
+}
+
+/// Snapshots of earlier versions have none.
+std::vector<RowGradient> load_rows(const io::StateTree& offer, std::size_t index,
+                                   const SnapshotTensors& tensors) {
+  std::vector<RowGradient> rows;
+  if (!offer.has(keys::kRows)) return rows;
+  for (const io::StateTree& name : offer.as_list(keys::kRows))
+    rows.push_back({.name = name.as_string(),
+                    .indices = tensors.at(row_indices_name(index, name.as_string())),
+                    .values = tensors.at(row_values_name(index, name.as_string()))});
+  return rows;
 }
 
 GradientOffers load_offers(const io::StateTree& state, const SnapshotTensors& tensors) {
@@ -97,7 +127,9 @@ GradientOffers load_offers(const io::StateTree& state, const SnapshotTensors& te
                 .from = {.worker = static_cast<int>(saved.as_int64(keys::kWorker)),
                          .index = static_cast<int>(saved.as_int64(keys::kIndex))},
                 .gradients = std::make_shared<const std::vector<checkpoint::NamedTensor>>(
-                    std::move(gradients))});
+                    std::move(gradients)),
+                .rows = std::make_shared<const std::vector<RowGradient>>(
+                    load_rows(saved, index, tensors))});
     ++index;
   }
   return offers;

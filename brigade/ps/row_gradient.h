@@ -1,0 +1,49 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "brigade/checkpoint/safetensors.h"
+
+namespace brigade::ps {
+
+/// The gradient of some rows of a variable; that of all other rows is zero, and they do not change.
+struct RowGradient {
+  std::string name;
+  at::Tensor indices;  ///< int64 [n], ascending, each once
+  at::Tensor values;   ///< [n, ...]: of the variable's dtype
+};
+
+/// Rows of a variable.
+struct RowQuery {
+  std::string name;
+  at::Tensor indices;  ///< int64 [n]; any order, also repeated
+};
+
+/// A gradient of one variable, of all rows or of some.
+struct VariableGradient {
+  at::Tensor values;
+  at::Tensor indices = {};  ///< as RowGradient's; undefined: `values` has the variable's shape
+
+  bool is_of_rows() const { return indices.defined(); }
+};
+
+/// The sum of gradients of one variable, in this order; at least one. Half and bfloat16 are added
+/// in float32 and rounded once. If all are of rows, so is the sum; a single gradient is returned as
+/// it is.
+VariableGradient sum_in_order(std::span<const VariableGradient> gradients);
+
+/// Throws kInvalidArgument, saying what is wrong, unless `gradient` is one of rows of a variable of
+/// this shape and dtype: its indices int64 [n], ascending, each once, of rows that exist; its
+/// values dense, on the CPU, and one row for each.
+void check_rows(const RowGradient& gradient, at::IntArrayRef sizes, at::ScalarType dtype);
+/// Throws kInvalidArgument unless these are rows of a variable of this shape.
+void check_rows(const RowQuery& query, at::IntArrayRef sizes);
+
+/// Copies that nobody else changes.
+std::vector<RowGradient> copies_of(std::span<const RowGradient> gradients);
+
+}  // namespace brigade::ps
