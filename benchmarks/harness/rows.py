@@ -207,6 +207,7 @@ PAIRS = {
     "exchange/key": _exchange("the same with a key (TLS), Gloo without", "broadcasts", "--key", writes=MEMORY),
     "exchange/tls": _exchange("push and pull with a key (TLS) over without", "exchange", "--key", writes=MEMORY, base_writes=MEMORY),
     "exchange/log": _exchange("push and pull, the log on the disk over in memory", "exchange", writes=DISK, base_writes=MEMORY),
+    "embedding/servers": Pair("rows of an embedding of 1 million: one server's time over two's", ["embedding_servers"], (20, 10), (10, 10), MEMORY),
     "straggler/backup": _straggler("sync, one backup worker: one of four workers 5 x slower over none"),
     "straggler/no_backup": _straggler("the same without a backup worker", "--backup-workers", 0),
 }
@@ -355,6 +356,7 @@ BARS = [
     Bar("exchange_broadcasts_memory", "the same, the server's log in memory", 1.3, True, pair="exchange/broadcasts_memory"),
     Bar("exchange_tls", "push and pull: with a key (TLS) over without", None, True, pair="exchange/tls"),
     Bar("exchange_log", "push and pull: the log on the disk over in memory", None, True, pair="exchange/log"),
+    Bar("ps_embedding", "embedding of 1 million rows: two servers 1.5 x one", 1.5, pair="embedding/servers"),
     Bar("straggler", "sync: a worker 5 x slower costs at most 10 %", 1.1, True, pair="straggler/backup"),
     Bar("straggler_no_backup", "the same without a backup worker", None, True, pair="straggler/no_backup"),
     Bar("accuracy_async", "async, four workers: at most 0.5 points behind one", 0.5, True, pair="accuracy/async"),
