@@ -2,7 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -23,11 +22,9 @@ struct FunctionData {
   const at::Tensor& tensor(std::string_view name) const;
 };
 
-/// Dense copies of the tensors on the CPU, which share no memory with those of `data`: what is
-/// scheduled does not change with the caller's tensors. Throws kInvalidArgument, naming `what`,
-/// unless a message can have them: values without arrays and of up to `kLongestText`, tensors that
-/// are defined and of the dtypes of files, and together no more than `max_bytes`.
-FunctionData sendable_copy(const FunctionData& data, std::uint64_t max_bytes,
-                           std::string_view what);
+/// With copies of the tensors on the CPU, which share no memory with those of `data`: what is
+/// scheduled does not change with the caller's tensors. Throws kInvalidArgument, naming the tensor
+/// and `what`, for one that is undefined, not dense, or of a dtype that files do not have.
+FunctionData sendable_copy(const FunctionData& data, std::string_view what);
 
 }  // namespace brigade::ps
