@@ -128,7 +128,7 @@ struct ExchangeReply {
   /// Of the push: kApply or kDuplicate, once it is on the disk, or kGap.
   std::optional<coordination::PushVerdict> verdict = std::nullopt;
   std::vector<Parameter::Reading> values;  ///< in the order of `ExchangeRequest::pull`
-  std::vector<at::Tensor> rows;            ///< [n, ...] for each of `ExchangeRequest::pull_rows`
+  std::vector<at::Tensor> rows = {};       ///< [n, ...] for each of `ExchangeRequest::pull_rows`
   std::int64_t step = 0;                   ///< of the job, at the moment of the values
   /// Of a push with `read_at` that this call applied: how many updates of other workers came
   /// between the values that its gradients were computed with and it.

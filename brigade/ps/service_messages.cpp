@@ -132,6 +132,14 @@ class MessageTensors {
     if (next_ == tensors_.size()) refuse_message("a tensor is missing.");
     return std::move(tensors_[next_++]);
   }
+  /// Those before the last, which are `pairs` pairs and `singles` more.
+  std::vector<checkpoint::NamedTensor> next_before_last(std::int64_t pairs, std::int64_t singles) {
+    const auto left = static_cast<std::int64_t>(tensors_.size() - next_);
+    if (pairs > left / 2 || singles > left - 2 * pairs) refuse_message("a tensor is missing.");
+    std::vector<checkpoint::NamedTensor> first;
+    for (std::int64_t i = left - 2 * pairs - singles; i > 0; --i) first.push_back(next());
+    return first;
+  }
   void check_none_left() const {
     if (next_ != tensors_.size()) refuse_message("it has too many tensors.");
   }
@@ -172,6 +180,13 @@ std::vector<NamedState> take_states(const UpdateRecord& message) {
   return variables;
 }
 
+RowGradient take_rows(MessageTensors& tensors) {
+  checkpoint::NamedTensor indices = tensors.next();
+  return {.name = std::move(indices.name),
+          .indices = std::move(indices.tensor),
+          .values = tensors.next().tensor};
+}
+
 StateTree described(const Creation& creation) {
   StateTree tree;
   tree["is_trainable"] = creation.is_trainable;
@@ -185,6 +200,7 @@ StateTree described(const Push& push) {
   tree["number"] = push.number;
   if (push.token) tree["token"] = described(*push.token);
   if (push.read_at) tree["read_at"] = *push.read_at;
+  if (!push.rows.empty()) tree["rows"] = static_cast<std::int64_t>(push.rows.size());
   return tree;
 }
 
@@ -401,7 +417,14 @@ UpdateRecord to_message(const ExchangeRequest& request) {
   if (request.push) {
     message.header["push"] = described(*request.push);
     message.tensors = request.push->gradients;
+    for (const auto& [name, indices, values] : request.push->rows) {
+      message.tensors.push_back({name, indices});
+      message.tensors.push_back({name, values});
+    }
   }
+  if (!request.pull_rows.empty())
+    message.header["pull_rows"] = static_cast<std::int64_t>(request.pull_rows.size());
+  for (const auto& [name, indices] : request.pull_rows) message.tensors.push_back({name, indices});
   return message;
 }
 
@@ -410,15 +433,23 @@ ExchangeRequest exchange_request_of(UpdateRecord message) {
     ExchangeRequest request{.push = std::nullopt,
                             .decision = decision_at(message.header, "decision"),
                             .pull = texts_at(message.header, "pull")};
+    const std::int64_t queries = count_at(message.header, "pull_rows").value_or(0);
+    MessageTensors tensors(std::move(message.tensors));
     if (message.header.has("push")) {
       const StateTree& push = message.header.at("push");
+      const std::int64_t rows = count_at(push, "rows").value_or(0);
       request.push = Push{.number = push.as_int64("number"),
                           .token = token_at(push, "token"),
-                          .gradients = std::move(message.tensors),
+                          .gradients = tensors.next_before_last(rows, queries),
                           .read_at = count_at(push, "read_at")};
-    } else {
-      MessageTensors(std::move(message.tensors)).check_none_left();
+      for (std::int64_t i = 0; i < rows; ++i) request.push->rows.push_back(take_rows(tensors));
     }
+    for (std::int64_t i = 0; i < queries; ++i) {
+      checkpoint::NamedTensor indices = tensors.next();
+      request.pull_rows.push_back(
+          {.name = std::move(indices.name), .indices = std::move(indices.tensor)});
+    }
+    tensors.check_none_left();
     return request;
   });
 }
@@ -433,6 +464,8 @@ UpdateRecord to_message(const ExchangeReply& reply) {
     message.header["updates"].push_back(each.updates);
     message.tensors.push_back({"", each.value});
   }
+  for (const at::Tensor& rows : reply.rows) message.tensors.push_back({"", rows});
+  if (!reply.rows.empty()) message.header["rows"] = static_cast<std::int64_t>(reply.rows.size());
   return message;
 }
 
@@ -446,6 +479,8 @@ ExchangeReply exchange_reply_of(UpdateRecord message) {
     MessageTensors tensors(std::move(message.tensors));
     for (const StateTree& updates : message.header.as_list("updates"))
       reply.values.push_back({.value = tensors.next().tensor, .updates = updates.as_int64()});
+    for (std::int64_t i = count_at(message.header, "rows").value_or(0); i > 0; --i)
+      reply.rows.push_back(tensors.next().tensor);
     tensors.check_none_left();
     return reply;
   });

@@ -19,7 +19,7 @@
 namespace brigade::ps {
 
 /// Changes with the messages. A client of another version cannot join.
-inline constexpr std::int64_t kServiceProtocol = 1;
+inline constexpr std::int64_t kServiceProtocol = 2;
 
 /// The calls, as numbers of `rpc::MessageCall`.
 enum class ServiceMethod {

@@ -148,6 +148,57 @@ TEST(ServiceMessages, ExchangesSurviveWithAndWithoutTheirOptionalParts) {
   EXPECT_EQ(reply.staleness, 2);
 }
 
+TEST(ServiceMessages, RowsSurviveBesideWholeVariables) {
+  const at::Tensor indices = at::ones({2}, at::kLong).cumsum(0);
+  const ExchangeRequest request{.push = Push{.number = 3,
+                                             .gradients = {{"a", at::ones({3})}},
+                                             .rows = {{"table", indices, at::ones({2, 4})},
+                                                      {"empty", indices, at::ones({0})}}},
+                                .pull = {"a"},
+                                .pull_rows = {{"table", indices * 2}, {"other", indices}}};
+  const ExchangeRequest arrived = exchange_request_of(sent(to_message(request)));
+  ASSERT_EQ(arrived.push->gradients.size(), 1u);
+  EXPECT_EQ(arrived.push->gradients[0].name, "a");
+  ASSERT_EQ(arrived.push->rows.size(), 2u);
+  EXPECT_EQ(arrived.push->rows[0].name, "table");
+  EXPECT_TRUE(is_same(arrived.push->rows[0].indices, indices));
+  EXPECT_TRUE(is_same(arrived.push->rows[0].values, at::ones({2, 4})));
+  EXPECT_EQ(arrived.push->rows[1].name, "empty");
+  ASSERT_EQ(arrived.pull_rows.size(), 2u);
+  EXPECT_EQ(arrived.pull_rows[1].name, "other");
+  EXPECT_TRUE(is_same(arrived.pull_rows[0].indices, indices * 2));
+
+  const ExchangeRequest only_rows = exchange_request_of(
+      sent(to_message(ExchangeRequest{.pull = {}, .pull_rows = {{"table", indices}}})));
+  EXPECT_FALSE(only_rows.push);
+  EXPECT_EQ(only_rows.pull_rows.size(), 1u);
+
+  const ExchangeReply reply = exchange_reply_of(sent(to_message(ExchangeReply{
+      .values = {{at::ones({2}), 5}}, .rows = {at::ones({2, 4}), at::ones({0, 4})}})));
+  ASSERT_EQ(reply.values.size(), 1u);
+  ASSERT_EQ(reply.rows.size(), 2u);
+  EXPECT_TRUE(is_same(reply.rows[0], at::ones({2, 4})));
+}
+
+TEST(ServiceMessages, NumbersOfRowsThatTheTensorsDoNotHaveAreRefused) {
+  const at::Tensor indices = at::ones({1}, at::kLong);
+  const UpdateRecord message = to_message(
+      ExchangeRequest{.push = Push{.number = 3, .rows = {{"table", indices, at::ones({1, 4})}}},
+                      .pull = {},
+                      .pull_rows = {{"table", indices}}});
+  for (const std::int64_t rows : {std::int64_t{-1}, std::int64_t{2}, std::int64_t{1} << 62}) {
+    UpdateRecord damaged = message;
+    damaged.header["push"]["rows"] = rows;
+    expect_damaged([&] { exchange_request_of(damaged); });
+    damaged = message;
+    damaged.header["pull_rows"] = rows;
+    expect_damaged([&] { exchange_request_of(damaged); });
+    UpdateRecord reply = to_message(ExchangeReply{.values = {}, .rows = {at::ones({1, 4})}});
+    reply.header["rows"] = rows;
+    expect_damaged([&] { exchange_reply_of(reply); });
+  }
+}
+
 TEST(ServiceMessages, CreationsAndStatesSurvive) {
   CreateRequest create;
   create.variables = {{"a", at::ones({2, 2})}, {"b", at::ones({}, at::kLong), false, 0.5, 0.25}};
