@@ -122,6 +122,12 @@ std::optional<std::int64_t> Strategy::global_step() const {
   }
   return std::nullopt;
 }
+std::optional<UpdateStaleness> Strategy::staleness() const {
+  check_not_running("staleness");
+  for (const auto& synchronizer : engine_->living_synchronizers())
+    if (const UpdateStaleness* staleness = synchronizer->staleness()) return *staleness;
+  return std::nullopt;
+}
 void Strategy::set_global_step(std::int64_t step) {
   check_argument(step >= 0, base::str_cat("The global step is ", step, "; it must be 0 or more."));
   for (const auto& synchronizer : engine_->living_synchronizers())

@@ -25,6 +25,7 @@
 #include "brigade/distribute/replicated.h"
 #include "brigade/distribute/step_times.h"
 #include "brigade/distribute/strategy_parts.h"
+#include "brigade/distribute/update_staleness.h"
 #include "brigade/variables/variable_store.h"
 
 namespace brigade::distribute {
@@ -35,11 +36,21 @@ template <class T>
 concept ModulePointer = std::is_convertible_v<T, std::shared_ptr<torch::nn::Module>> &&
     std::is_base_of_v<torch::nn::Module, typename T::element_type>;
 
+class Strategy;
+
 struct CreateOptions {
   /// `name.` precedes the names of the variables of a module; the variables of a function of layers
   /// are in a variable scope with this name.
   std::string name = {};
 };
+
+/// The update rule of options such as `optim::Sgd{}`, and of `ps::SyncReplicasOptimizer`, which
+/// first checks whether `strategy` trains as it says.
+template <class Rule>
+optim::UpdateRulePtr rule_for(const Strategy& strategy, const Rule& rule) {
+  if constexpr (requires { rule.check(strategy); }) rule.check(strategy);
+  return rule.rule();
+}
 
 /// What `Strategy::create` takes as a function that makes a model.
 template <class T>
@@ -101,6 +112,9 @@ class Strategy {
   /// servers); unset otherwise, and before the first optimizer was made. Of several optimizers the
   /// oldest that counts decides. Outside of `run`.
   std::optional<std::int64_t> global_step() const;
+  /// How stale the updates of this worker were since its optimizer was made, if other workers make
+  /// updates at any time (parameter servers); unset otherwise. Throws kFailedPrecondition in `run`.
+  std::optional<UpdateStaleness> staleness() const;
   /// The number that the next `store_state` stores. Does nothing in other strategies. Throws
   /// kInvalidArgument below 0.
   void set_global_step(std::int64_t step);
@@ -193,7 +207,7 @@ class Strategy {
   /// changed after it was created.
   template <class Model, class Rule>
   Optimizer optimizer(const Model& model, const Rule& rule, const OptimizerOptions& options = {}) {
-    return make_optimizer(model.variables(), rule.rule(), options);
+    return make_optimizer(model.variables(), rule_for(*this, rule), options);
   }
   Optimizer make_optimizer(std::span<const variables::Variable> variables,
                            optim::UpdateRulePtr rule, const OptimizerOptions& options = {});

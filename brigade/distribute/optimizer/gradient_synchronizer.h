@@ -14,6 +14,7 @@
 #include "brigade/comm/cross_device_ops.h"
 #include "brigade/comm/local/local_group.h"
 #include "brigade/device/placement.h"
+#include "brigade/distribute/update_staleness.h"
 #include "brigade/distribute/worker_group.h"
 #include "brigade/optim/optimizer_state.h"
 
@@ -98,6 +99,9 @@ class GradientSynchronizer {
   /// worker's latest `apply`, `begin_step`, `fetch_state` or `store_state`, which stores it as
   /// well. Replicas call it after `apply`, and all get the same number.
   virtual std::optional<std::int64_t> global_step() const { return std::nullopt; }
+  /// How stale this worker's updates were since this was made; null if updates are never stale.
+  /// Outside of runs.
+  virtual const UpdateStaleness* staleness() const { return nullptr; }
   /// The number that the next `store_state` stores.
   virtual void set_global_step(std::int64_t /*step*/) {}
   /// The optimizer's learning rate was set, or restored: this is what it is now. Called also if it

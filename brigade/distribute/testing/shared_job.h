@@ -37,6 +37,7 @@ struct SharedJob {
   bool is_running = false;  ///< the chief has started it: its values are not stored any more
   int begun_steps = 0;
   std::function<void()> on_begin_step = {};  ///< called first in each
+  std::int64_t updates_of_others = 0;        ///< come before each update, and change no values
   std::vector<double> learning_rates = {};   ///< of all calls of `set_learning_rate`
 };
 
@@ -111,6 +112,7 @@ class SharedJobSynchronizer final : public GradientSynchronizer {
   void set_global_step(std::int64_t step) override {
     if (is_chief_ && !job_.is_running) step_ = step;
   }
+  const UpdateStaleness* staleness() const override { return &staleness_; }
   void set_learning_rate(double rate) override { job_.learning_rates.push_back(rate); }
 
  private:
@@ -120,6 +122,8 @@ class SharedJobSynchronizer final : public GradientSynchronizer {
       if (sums[i].defined())
         job_.states.at(variable.name()).value.sub_(sums[i].view(variable.shape()), job_.rate);
     }
+    job_.step += job_.updates_of_others;
+    staleness_.count(job_.step - step_);
     ++job_.step;
     read();
   }
@@ -145,6 +149,7 @@ class SharedJobSynchronizer final : public GradientSynchronizer {
   SharedJob& job_;
   const bool is_chief_;
   std::int64_t step_ = 0;  // of the job, when its values were read
+  UpdateStaleness staleness_;
 };
 
 /// For tests: worker `worker.index` of a `SharedJob`, with `replicas` logical CPUs. The job must

@@ -5,14 +5,39 @@
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/distribute/strategy.h"
+#include "brigade/summary/histogram.h"
 #include "brigade/summary/summary_writer.h"
 #include "brigade/train/graph/model_graph.h"
 #include "brigade/train/session/session_context.h"
 #include "brigade/train/session/step_values.h"
+#include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
 
 namespace {
+
+/// Writes the staleness of updates since it was written last.
+class StalenessWriter {
+ public:
+  /// `all`: of all updates of this worker.
+  void write(summary::SummaryWriter& summaries, const distribute::UpdateStaleness& all,
+             std::int64_t step) {
+    const distribute::UpdateStaleness recent = all.since(written_);
+    if (recent.total() == 0) return;
+    summary::HistogramCounter counter;
+    for (const auto& [staleness, count] : recent.updates) {
+      const std::vector<double> equal(static_cast<std::size_t>(count),
+                                      static_cast<double>(staleness));
+      counter.add(equal);
+    }
+    summaries.histogram(kStalenessTag, counter.histogram(), step);
+    written_ = all;
+  }
+
+ private:
+  distribute::UpdateStaleness written_;
+};
 
 class SummarySaver final : public SessionRunHook {
  public:
@@ -34,6 +59,7 @@ class SummarySaver final : public SessionRunHook {
     graph_.after_step(*context.summaries(), context.state());
     if (!timer_->is_due(context.global_step())) return;
     options_.summaries(*context.summaries(), context.global_step(), values);
+    if (options_.write_staleness) write_staleness(context);
     timer_->mark(context.global_step());
   }
 
@@ -43,9 +69,15 @@ class SummarySaver final : public SessionRunHook {
   }
 
  private:
+  void write_staleness(SessionContext& context) {
+    if (const auto staleness = context.state().strategy().staleness())
+      staleness_.write(*context.summaries(), *staleness, context.global_step());
+  }
+
   SummarySaverHook options_;
   std::optional<StepTimer> timer_;
   GraphWriter graph_;
+  StalenessWriter staleness_;
 };
 
 class SummaryAtEnd final : public SessionRunHook {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "brigade/io/file_system.h"
 #include "brigade/train/hooks/hook.h"
@@ -21,6 +22,9 @@ using SummaryFunction =
 /// A SummaryFunction that writes each scalar of `values` under its name.
 void write_numbers(summary::SummaryWriter& summaries, std::int64_t step, const StepValues& values);
 
+/// The summary of the staleness of updates.
+inline constexpr std::string_view kStalenessTag = "parameter_server/staleness";
+
 /// Writes summaries of steps into the session's event file. Use two hooks to write two kinds of
 /// summaries at different rates. The session throws kFailedPrecondition if it writes no summaries.
 struct SummarySaverHook {
@@ -31,6 +35,10 @@ struct SummarySaverHook {
   /// Whether to write the model's graph. Only one hook of a session should; the session's built-in
   /// hook does.
   bool write_graph = false;
+  /// Whether to write how stale this worker's updates were since the last summary, as the histogram
+  /// `kStalenessTag`. Nothing is written if they cannot be stale (`Strategy::staleness`), or if
+  /// none was made. Only one hook of a session should; the session's built-in hook does.
+  bool write_staleness = false;
 
   std::shared_ptr<SessionRunHook> hook() const;
 };

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,10 +23,13 @@
 #include "brigade/input/synthetic.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/optim/sgd.h"
+#include "brigade/summary/event.h"
+#include "brigade/summary/event_file_reader.h"
 #include "brigade/train/hooks/checkpoint_saver_hook.h"
 #include "brigade/train/hooks/global_step_waiter_hook.h"
 #include "brigade/train/hooks/profiler_hook.h"
 #include "brigade/train/hooks/stop_hooks.h"
+#include "brigade/train/hooks/summary_hooks.h"
 #include "brigade/train/model/evaluate.h"
 #include "brigade/train/session/session.h"
 #include "brigade/train/testing/small_session.h"
@@ -358,6 +362,50 @@ TEST(IndependentWorkersSession, TheChiefAloneProfilesAndMissesNoRange) {
   chiefs->close();
   EXPECT_EQ(chief.files->list("/profile"), (std::vector<std::string>{"timeline-6.json"}));
   EXPECT_FALSE(other.files->exists("/profile"));
+}
+
+/// [step]: the histogram of how stale the updates were, of all event files in a folder.
+std::map<std::int64_t, summary::Histogram> staleness_in(const io::FileSystem& files,
+                                                        const io::Path& folder) {
+  std::map<std::int64_t, summary::Histogram> found;
+  for (const io::Path& path : summary::event_files(files, folder)) {
+    summary::EventFileReader reader(files, path);
+    while (const auto event = reader.next()) {
+      const auto* written = std::get_if<summary::Summary>(&event->content);
+      if (written == nullptr) continue;
+      for (const summary::TaggedValue& each : written->values)
+        if (each.tag == kStalenessTag)
+          found[event->step] = std::get<summary::Histogram>(each.value);
+    }
+  }
+  return found;
+}
+
+TEST(IndependentWorkersSession, HowStaleUpdatesWereIsAHistogramInTheChiefsSummaries) {
+  SharedJob job;
+  job.updates_of_others = 3;
+  JobWorker chief(job, kChiefsIndex);
+  EXPECT_EQ(chief.strategy.staleness(), distribute::UpdateStaleness());
+  MonitoredTrainingSession session(
+      chief.state,
+      {.save_summaries = {.steps = 8}, .log_step_count = {}, .summary_dir = "/summaries"},
+      chief.environment());
+  chief.run(session);
+  job.updates_of_others = 0;
+  chief.run(session);
+  job.updates_of_others = 6;
+  chief.run(session);
+  session.close();
+  const auto histograms = staleness_in(*chief.files, "/summaries");
+  ASSERT_EQ(histograms.size(), 2U);
+  EXPECT_EQ(histograms.at(4).count, 1) << "the first step";
+  EXPECT_EQ(histograms.at(4).max, 3);
+  const summary::Histogram& later = histograms.at(12);
+  EXPECT_EQ(later.count, 2) << "those since then";
+  EXPECT_EQ(later.min, 0);
+  EXPECT_EQ(later.max, 6);
+  EXPECT_EQ(later.sum, 6);
+  EXPECT_EQ(chief.strategy.staleness()->mean(), 3);
 }
 
 TEST(IndependentWorkersSession, AWorkerWaitsForTheStepOfTheJob) {

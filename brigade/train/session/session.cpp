@@ -137,7 +137,8 @@ void MonitoredTrainingSession::make_hooks() {
     if (summaries_ && !options_.save_summaries.is_never()) {
       hooks_.push_back(SummarySaverHook{.every = options_.save_summaries,
                                         .summaries = options_.scaffold.summaries,
-                                        .write_graph = true});
+                                        .write_graph = true,
+                                        .write_staleness = true});
     }
   }
   // All workers read the state that is saved; the chief writes it.
