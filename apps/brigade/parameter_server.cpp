@@ -97,7 +97,10 @@ int run_parameter_server(const ParameterServerRun& run) {
   auto server = set_up([&] {
     return std::make_unique<ps::Server>(
         run.cluster.cluster, kServers, index,
-        ps::ServerOptions{.folder = folder, .key = run.key, .cancel = watch.token()});
+        ps::ServerOptions{.folder = folder,
+                          .key = run.key,
+                          .metrics_port = run.metrics_port,
+                          .cancel = watch.token()});
   });
   server->join();
   const auto signal = interrupt.received();

@@ -24,6 +24,7 @@ struct ParameterServerRun {
   io::Path folder = {};
   std::optional<cluster::ClusterKey> key = std::nullopt;
   EarlierState earlier = EarlierState::kRestore;
+  std::optional<int> metrics_port = std::nullopt;  ///< `ps::ServerOptions::metrics_port`
   OutputFlag output = {};
 };
 

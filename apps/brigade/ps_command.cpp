@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 #include "apps/brigade/commands.h"
@@ -40,6 +41,9 @@ class PsCommand final : public Command {
               "restart. Without it they are lost if it dies");
     state.add_switch("--overwrite", overwrite_,
                      "Remove variables that are in the folder: a new training begins");
+    FlagGroup load(parser_, "Load");
+    load.add("--metrics-port", metrics_port_,
+             "Serve /metrics (Prometheus) on 127.0.0.1; 0 takes a free port");
     output_.add_to(parser_);
     parser_.footer(kPsExamples);
   }
@@ -52,6 +56,7 @@ class PsCommand final : public Command {
           .key = key_file_.empty() ? cluster::ClusterKey::from_environment()
                                    : cluster::ClusterKey::read(key_file_),
           .earlier = overwrite_ ? EarlierState::kRemove : EarlierState::kRestore,
+          .metrics_port = metrics_port_,
           .output = output_};
     }));
   }
@@ -61,6 +66,7 @@ class PsCommand final : public Command {
   std::string key_file_;
   std::string folder_;
   bool overwrite_ = false;
+  std::optional<int> metrics_port_;
   OutputFlag output_;
 };
 

@@ -10,6 +10,7 @@
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/concurrency/mutex.h"
+#include "brigade/ps/metrics_page.h"
 #include "brigade/ps/remote_service.h"
 #include "brigade/ps/server_folder.h"
 
@@ -58,6 +59,8 @@ class Server::Impl {
                                  .tasks = count_tasks(cluster),
                                  .max_message_bytes = options.max_message_bytes,
                                  .max_buffered_bytes = options.max_buffered_bytes})) {
+    if (options.metrics_port)
+      metrics_page_.emplace(*options.metrics_port, [this] { return metrics(); });
     log_start();
     ticker_ = std::jthread([this] { watch(); });
     cancellation_ = options.cancel.on_cancel([this] { shutdown(); });
@@ -79,6 +82,10 @@ class Server::Impl {
   Impl& operator=(const Impl&) = delete;
 
   std::string address() const { return listener_->address(); }
+  std::optional<int> metrics_port() const {
+    return metrics_page_ ? std::optional(metrics_page_->port()) : std::nullopt;
+  }
+  std::string metrics() const { return to_metrics(core_.metrics(), listener_->load()); }
   const ServerCore& core() const { return core_; }
 
   void join() {
@@ -113,6 +120,9 @@ class Server::Impl {
   void log_start() const {
     base::log_info(base::str_cat("Parameter server ", name_, " listens at ", address(),
                                  " and keeps its variables in ", folder_.path(), "."));
+    if (metrics_page_)
+      base::log_info(base::str_cat("Metrics of parameter server ", name_,
+                                   ": http://127.0.0.1:", metrics_page_->port(), "/metrics"));
     if (!folder_.is_temporary()) return;
     base::log_warning(base::str_cat(
         "Parameter server ", name_,
@@ -180,6 +190,7 @@ class Server::Impl {
   const ServerFolder folder_;
   ServerCore core_;                               // calls wake()
   std::unique_ptr<ServiceListener> listener_;     // calls core_
+  std::optional<MetricsPage> metrics_page_;       // reads core_ and listener_
   std::jthread ticker_;                           // runs watch()
   concurrency::CancelRegistration cancellation_;  // calls shutdown()
 };
@@ -192,6 +203,9 @@ Server::~Server() = default;
 std::string Server::target() const {
   return base::str_cat("grpc://", impl_->address());
 }
+std::optional<int> Server::metrics_port() const {
+  return impl_->metrics_port();
+}
 void Server::join() {
   impl_->join();
 }
@@ -203,6 +217,9 @@ ServerStatus Server::status() const {
 }
 ServerCounters Server::counters() const {
   return impl_->core().counters();
+}
+std::string Server::metrics() const {
+  return impl_->metrics();
 }
 
 }  // namespace brigade::ps

@@ -29,6 +29,9 @@ struct ServerOptions {
   std::size_t max_buffered_bytes = std::size_t{2} << 30;
   /// `ServerCoreOptions::snapshot_after_bytes`.
   std::uint64_t snapshot_after_bytes = std::uint64_t{256} << 20;
+  /// Serves http://127.0.0.1:<port>/metrics, in Prometheus's text format; 0: any free port. Unset:
+  /// nothing is served.
+  std::optional<int> metrics_port = std::nullopt;
   /// Ends `join`, as a shutdown.
   concurrency::CancelToken cancel = {};
 };
@@ -49,7 +52,8 @@ class Server {
  public:
   /// Throws kInvalidArgument for a job other than "ps" (the training tasks need no server object:
   /// they connect as clients), kNotFound for a task that the cluster does not have;
-  /// kFailedPrecondition if another server uses the folder; as `ParameterStore` and `listen`.
+  /// kFailedPrecondition if another server uses the folder; as `ParameterStore`, `listen` and
+  /// `MetricsPage`.
   Server(const cluster::ClusterSpec& cluster, const std::string& job, int task,
          ServerOptions options = {});
   ~Server();
@@ -58,6 +62,8 @@ class Server {
 
   /// "grpc://host:port", for messages: sessions run in the workers' own processes.
   std::string target() const;
+  /// The port of the metrics, if they are served.
+  std::optional<int> metrics_port() const;
   /// Returns when the training has ended, or `shutdown` is called, or `ServerOptions::cancel` is
   /// cancelled. Throws kDataLoss if the disk has failed, or memory ran out in the middle of an
   /// update: a server that is started again in the same folder has all that was acknowledged.
@@ -66,6 +72,8 @@ class Server {
 
   ServerStatus status() const;
   ServerCounters counters() const;
+  /// The text of its page of metrics.
+  std::string metrics() const;
 
  private:
   class Impl;
