@@ -5,14 +5,21 @@
 //   example_parameter_server --job_name=worker --task_index=0
 //   example_parameter_server --job_name=worker --task_index=1
 //
+// or all of them from one, by the launcher, whose TF_CONFIG says which task a process is:
+//
+//   brigade launch --ps 1 --workers 2 -- example_parameter_server --train_dir=/tmp/train
+//
 // Further flags: --ps_hosts and --worker_hosts (addresses with commas between them), --data_dir,
-// --train_dir (the chief saves there and continues from it), --steps (of both workers together).
+// --train_dir (the chief saves there and continues from it), --steps (of all workers together) or
+// --epochs (of each worker's batches), --mode=sync (the gradients of all workers make one update),
+// --auto_shard=off (each worker trains on all of the data, as in the tutorial).
 #include <brigade/brigade.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <iostream>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -36,11 +43,46 @@ Flags parse_flags(int argc, char** argv, Flags flags) {
   return flags;
 }
 
-std::vector<std::string> addresses(const std::string& text) {
-  std::vector<std::string> all;
-  std::istringstream stream(text);
-  for (std::string each; std::getline(stream, each, ',');) all.push_back(each);
-  return all;
+/// The addresses of all tasks, and which of them this process is.
+bg::cluster::ClusterConfig cluster_of(const Flags& flags) {
+  if (flags.at("job_name").empty()) return bg::cluster::resolve_cluster();  // TF_CONFIG
+  return bg::cluster::resolve_cluster(
+      bg::cluster::process_environment(),
+      {.cluster = "ps=" + flags.at("ps_hosts") + ";worker=" + flags.at("worker_hosts"),
+       .task = flags.at("job_name") + ":" + flags.at("task_index")});
+}
+
+bool is_one_of(const std::string& value, const std::vector<std::string>& values) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+void check(const Flags& flags) {
+  if (!is_one_of(flags.at("mode"), {"async", "sync"}) ||
+      !is_one_of(flags.at("auto_shard"), {"auto", "off"}))
+    throw bg::Error(bg::ErrorCode::kInvalidArgument,
+                    "--mode is async or sync, and --auto_shard is auto or off");
+}
+
+bg::ParameterServerOptions strategy_options(const Flags& flags) {
+  if (flags.at("mode") == "sync") return {.mode = bg::UpdateMode::kSync};
+  return {};
+}
+
+bg::InputOptions input_options(const Flags& flags) {
+  if (flags.at("auto_shard") == "off") return {.auto_shard = bg::AutoShardPolicy::kOff};
+  return {};
+}
+
+/// Images and labels, until --epochs or else --steps end the training.
+bg::data::Dataset<bg::LabeledBatch> training_dataset(const Flags& flags) {
+  const auto examples = bg::fashion_mnist(flags.at("data_dir"));
+  const std::int64_t epochs = std::stoll(flags.at("epochs"));
+  return (epochs > 0 ? examples.repeat(epochs) : examples.repeat()).shuffle(10'000).batch(128);
+}
+
+std::vector<bg::train::HookPtr> hooks_of(const Flags& flags) {
+  if (std::stoll(flags.at("epochs")) > 0) return {};
+  return {bg::StopAtStepHook{.last_step = std::stoll(flags.at("steps"))}};
 }
 
 /// A simple model to classify 28x28 gray images: the logits [N, 10].
@@ -57,21 +99,19 @@ at::Tensor core_model(const at::Tensor& input_img) {
 }
 
 /// It doesn't even know about the model.
-void start_parameter_server(const bg::cluster::ClusterSpec& cluster, int task_index) {
-  bg::Server server(cluster, "ps", task_index);
+void start_parameter_server(const bg::cluster::ClusterConfig& config) {
+  bg::Server server(config.cluster, config.task.job, config.task.index);
   std::cout << "Listening at " << server.target() << std::endl;
   server.join();  // returns when the training has ended
 }
 
-void start_worker(const bg::cluster::ClusterSpec& cluster, int task_index, const Flags& flags) {
-  bg::ParameterServerStrategy strategy(cluster, "worker", task_index);
-  const auto dataset = bg::fashion_mnist(flags.at("data_dir")).repeat().shuffle(10'000).batch(128);
-  auto batches = strategy.distribute(dataset).iterator();  // this worker's batches
+void start_worker(const bg::cluster::ClusterConfig& config, const Flags& flags) {
+  bg::ParameterServerStrategy strategy(config, strategy_options(flags));
+  auto batches = strategy.distribute(training_dataset(flags), input_options(flags)).iterator();
   const auto model = strategy.create(core_model, at::zeros({1, 1, 28, 28}));
   const auto adam = strategy.optimizer(model, bg::optim::Adam{.learning_rate = 1e-3});
   bg::MonitoredTrainingSession session(
-      strategy, {.checkpoint_dir = flags.at("train_dir"),
-                 .hooks = {bg::StopAtStepHook{.last_step = std::stoll(flags.at("steps"))}}});
+      strategy, {.checkpoint_dir = flags.at("train_dir"), .hooks = hooks_of(flags)});
   std::optional<double> first;
   double last = 0;
   while (!session.should_stop()) {
@@ -87,7 +127,7 @@ void start_worker(const bg::cluster::ClusterSpec& cluster, int task_index, const
   }
   const std::int64_t step = session.state().global_step();
   session.close();
-  std::cout << "Worker " << task_index << ": step " << step << ", loss " << first.value_or(0)
+  std::cout << "Worker " << config.task.index << ": step " << step << ", loss " << first.value_or(0)
             << " to " << last << std::endl;
 }
 
@@ -96,20 +136,22 @@ void start_worker(const bg::cluster::ClusterSpec& cluster, int task_index, const
 int main(int argc, char** argv) {
   return bg::run_main([&] {
     const Flags flags = parse_flags(argc, argv,
-                                    {{"job_name", "worker"},
+                                    {{"job_name", ""},
                                      {"task_index", "0"},
                                      {"ps_hosts", "localhost:2222"},
                                      {"worker_hosts", "localhost:2223,localhost:2224"},
                                      {"data_dir", bg::kFashionMnistDirectory},
                                      {"train_dir", ""},
-                                     {"steps", "200"}});
-    const bg::cluster::ClusterSpec cluster(
-        {{"ps", addresses(flags.at("ps_hosts"))}, {"worker", addresses(flags.at("worker_hosts"))}});
-    const int task_index = std::stoi(flags.at("task_index"));
-    if (flags.at("job_name") == "ps") {
-      start_parameter_server(cluster, task_index);
+                                     {"steps", "200"},
+                                     {"epochs", "0"},
+                                     {"mode", "async"},
+                                     {"auto_shard", "auto"}});
+    check(flags);
+    const bg::cluster::ClusterConfig config = cluster_of(flags);
+    if (config.task.job == "ps") {
+      start_parameter_server(config);
     } else {
-      start_worker(cluster, task_index, flags);
+      start_worker(config, flags);
     }
     return 0;
   });

@@ -1,8 +1,9 @@
 """The tutorial's program, examples/parameter_server.cpp, as the tutorial runs it: one parameter server and two workers."""
+import json
 import re
 import unittest
 
-from workers import ClusterTest, free_ports
+from workers import ClusterTest, environment, free_ports
 
 DATA = "/usr/share/datasets/fashion-mnist"
 STEPS = 60
@@ -12,6 +13,7 @@ class ParameterServerExample(ClusterTest):
     def setUp(self):
         super().setUp()
         server, *workers = (f"localhost:{port}" for port in free_ports(3))
+        self.cluster = {"ps": [server], "worker": workers}
         self.hosts = (f"--ps_hosts={server}", f"--worker_hosts={','.join(workers)}")
 
     def task(self, job, index, *flags):
@@ -37,6 +39,20 @@ class ParameterServerExample(ClusterTest):
         self.assertEqual(server.wait(), 0, server.lines())
         saved = sorted(path.name for path in (self.folder / "train").glob("ckpt-*"))
         self.assertTrue(saved, "the chief saves")
+
+    def test_tf_config_says_which_task_a_process_is(self):
+        # As launchers and schedulers start it; synchronous, and every worker on all of the data.
+        tasks = [self.start_process(f"--data_dir={DATA}", "--steps=20", "--mode=sync", "--auto_shard=off",
+                                    environment=environment(TF_CONFIG=json.dumps({"cluster": self.cluster, "task": {"type": job, "index": index}})))
+                 for job, index in (("ps", 0), ("worker", 0), ("worker", 1))]
+        self.assertEqual([self.step_and_losses(worker)[0] for worker in tasks[1:]], [20, 20])
+        self.assertEqual(tasks[0].wait(), 0, tasks[0].lines())
+
+    def test_a_training_may_end_with_its_data(self):
+        server, chief = self.task("ps", 0), self.task("worker", 0, "--epochs=1", "--auto_shard=off")
+        # It is the only one of two workers, and has all batches: 60,000 images by 128.
+        self.assertEqual(self.step_and_losses(chief)[0], 469)
+        self.assertEqual(server.wait(), 0, server.lines())
 
     def test_a_later_job_continues_from_the_chiefs_checkpoint(self):
         for steps in (20, 30):
