@@ -44,7 +44,12 @@ JobConfig job_of(const ParameterServerOptions& options, int workers) {
       base::str_cat("ParameterServerOptions::backup_workers is ", options.backup_workers,
                     ": with UpdateMode::kSync and ", workers, " workers it is 0 to ", workers - 1,
                     ", and 0 in other modes."));
-  JobConfig job{.mode = options.mode, .staleness = options.staleness};
+  check_argument(!options.staleness_aware || !is_sync,
+                 "ParameterServerOptions::staleness_aware is for UpdateMode::kAsync and kBounded: "
+                 "with kSync no update is stale.");
+  JobConfig job{.mode = options.mode,
+                .staleness = options.staleness,
+                .staleness_aware = options.staleness_aware};
   if (is_sync)
     job.sync = {.replicas_to_aggregate = workers - options.backup_workers,
                 .total_replicas = workers};
@@ -52,12 +57,12 @@ JobConfig job_of(const ParameterServerOptions& options, int workers) {
 }
 
 std::vector<std::unique_ptr<ParameterService>> connect_all(
-    const cluster::ClusterConfig& cluster, const std::optional<cluster::ClusterKey>& key) {
+    const cluster::ClusterConfig& cluster, const ParameterServerOptions& options) {
   check_cluster(cluster);
   std::vector<std::unique_ptr<ParameterService>> servers;
   for (const int index : cluster.cluster.task_indices(kServers)) {
-    servers.push_back(
-        connect(cluster.cluster.task_address({.job = kServers, .index = index}), key));
+    servers.push_back(connect(cluster.cluster.task_address({.job = kServers, .index = index}),
+                              options.key, {.shared_memory = options.shared_memory}));
   }
   return servers;
 }
@@ -122,7 +127,7 @@ ParameterServerStrategy::ParameterServerStrategy(ParameterServerOptions options)
 
 ParameterServerStrategy::ParameterServerStrategy(const cluster::ClusterConfig& cluster,
                                                  ParameterServerOptions options)
-    : ParameterServerStrategy(cluster, connect_all(cluster, options.key), options) {}
+    : ParameterServerStrategy(cluster, connect_all(cluster, options), options) {}
 
 ParameterServerStrategy::ParameterServerStrategy(const cluster::ClusterSpec& cluster,
                                                  const std::string& job, int task,

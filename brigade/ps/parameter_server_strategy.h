@@ -43,6 +43,12 @@ struct ParameterServerOptions {
   UpdateMode mode = UpdateMode::kAsync;
   /// kBounded: the steps by which a worker may be ahead of the slowest.
   std::int64_t staleness = 0;
+  /// kAsync and kBounded: an update is made with the learning rate divided by its staleness (how
+  /// many updates of other workers came after the values that its gradients were computed with), if
+  /// that is more than 1. Use it if many workers make asynchronous training unstable (Zhang et al.,
+  /// "Staleness-aware Async-SGD for distributed deep learning", 2016). Refused with kSync, whose
+  /// updates are never stale.
+  bool staleness_aware = false;
   /// kSync: the workers whose gradients a step does not wait for. A step adds the gradients of the
   /// others, each weighted by 1 / (workers - backup_workers), so their batches should be equally
   /// large.
@@ -64,6 +70,8 @@ struct ParameterServerOptions {
   /// How long a server may be away.
   std::chrono::milliseconds server_timeout = std::chrono::minutes(5);
   std::optional<cluster::ClusterKey> key = cluster::ClusterKey::from_environment();
+  /// Whether gradients and values travel in shared memory to and from servers on this host.
+  bool shared_memory = true;
   concurrency::CancelToken cancel = {};
   /// Runs while this worker waits for servers, or through them for other workers; for whoever
   /// cancels waits that take too long.

@@ -151,6 +151,10 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
     if (has_own_values()) step_ = step;
   }
 
+  const distribute::UpdateStaleness* staleness() const override {
+    return job_.mode == UpdateMode::kSync ? nullptr : &staleness_;
+  }
+
   void set_learning_rate(double rate) override {
     const bool may_be_older = is_in_progress_ && !servers_rate_;  // a restored one
     if (!is_chief_ || may_be_older || servers_rate_ == rate) return;
@@ -194,6 +198,7 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
     may_push_ = false;
     const ParameterClient::Values after = client_->push(parts_of_all(gradients));
     if (job_.mode == UpdateMode::kSync) return await_permission();
+    if (after.staleness) staleness_.count(*after.staleness);
     write(after);
   }
 
@@ -317,6 +322,7 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
   bool may_push_ = false;               // this worker has permission for a step
   std::int64_t step_ = 0;               // of the job, when the copy was written
   std::optional<double> servers_rate_;  // in the chief; unset: not known
+  distribute::UpdateStaleness staleness_;
 };
 
 }  // namespace
