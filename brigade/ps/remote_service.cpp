@@ -10,8 +10,11 @@ namespace {
 
 class RemoteService final : public ParameterService {
  public:
-  RemoteService(std::string address, const std::optional<cluster::ClusterKey>& key)
-      : address_(std::move(address)), client_(rpc::make_message_client(address_, key)) {}
+  RemoteService(std::string address, const std::optional<cluster::ClusterKey>& key,
+                const ConnectionOptions& options)
+      : address_(std::move(address)),
+        client_(rpc::make_message_client(address_, key, {.shared_memory = options.shared_memory})) {
+  }
 
   Grant join(const JoinRequest& request, Time deadline) override {
     return grant_of(
@@ -93,8 +96,9 @@ class RemoteService final : public ParameterService {
 }  // namespace
 
 std::unique_ptr<ParameterService> connect(const std::string& address,
-                                          const std::optional<cluster::ClusterKey>& key) {
-  return std::make_unique<RemoteService>(address, key);
+                                          const std::optional<cluster::ClusterKey>& key,
+                                          const ConnectionOptions& options) {
+  return std::make_unique<RemoteService>(address, key, options);
 }
 
 }  // namespace brigade::ps

@@ -40,14 +40,15 @@ struct ServiceListenerOptions {
   int tasks = 1;
   /// The largest message, a push's or a pull's, that is taken.
   std::size_t max_message_bytes = std::size_t{1} << 30;
-  /// All messages together that are being received or sent. Their tensors take as much again while
-  /// a thread works on them.
+  /// All messages together that are being received or sent; most tensors share their memory.
   std::size_t max_buffered_bytes = std::size_t{2} << 30;
   /// A message whose next part, up to 1 MiB, does not come or is not taken for this long is given
   /// up.
   std::chrono::milliseconds silence = std::chrono::seconds(10);
   /// Threads that compute and wait for the disk.
   int threads = 4;
+  /// Whether tasks on this host may pass gradients and values in shared memory.
+  bool shared_memory = true;
 };
 
 /// Throws kUnimplemented without gRPC, kPermissionDenied beyond loopback without a key, and as
@@ -55,9 +56,15 @@ struct ServiceListenerOptions {
 std::unique_ptr<ServiceListener> listen(ParameterService& service,
                                         const ServiceListenerOptions& options);
 
+struct ConnectionOptions {
+  /// Whether gradients and values travel in shared memory if the server is on this host.
+  bool shared_memory = true;
+};
+
 /// A connection to the server at `address`, made at the first call and again after it was lost.
 /// Throws kUnimplemented without gRPC, kPermissionDenied beyond loopback without a key.
 std::unique_ptr<ParameterService> connect(const std::string& address,
-                                          const std::optional<cluster::ClusterKey>& key);
+                                          const std::optional<cluster::ClusterKey>& key,
+                                          const ConnectionOptions& options = {});
 
 }  // namespace brigade::ps

@@ -315,7 +315,8 @@ TEST(RemoteService, ACallOfTheWrongSizeIsRefused) {
     }
     return ErrorCode::kInternal;  // it succeeded
   };
-  const std::string states = encode_message({.header = to_state(std::vector<std::string>{"a"})});
+  const std::string states =
+      encode_message({.header = to_state(std::vector<std::string>{"a"})}).joined();
   EXPECT_EQ(code([&] {
               client->call(static_cast<int>(ServiceMethod::kStates), kToken, states, in_time());
             }),

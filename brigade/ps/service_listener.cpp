@@ -1,3 +1,5 @@
+#include <atomic>
+#include <cstdint>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -31,14 +33,19 @@ class ServedParameters final : public rpc::MessageService {
     with_error_kinds([&] { service_.renew(token, deadline); });
   }
 
-  std::string answer(rpc::MessageCall call) override {
-    std::string answer;
+  io::BytePieces answer(rpc::MessageCall call) override {
+    io::BytePieces answer;
     with_error_kinds([&] {
       check_admitted(call);
+      received_bytes_ += static_cast<std::int64_t>(call.message.bytes.size());
       answer = make(call);
     });
+    sent_bytes_ += static_cast<std::int64_t>(answer.size());
     return answer;
   }
+
+  std::int64_t received_bytes() const { return received_bytes_; }
+  std::int64_t sent_bytes() const { return sent_bytes_; }
 
  private:
   static ServiceMethod method_of(int number) {
@@ -62,17 +69,16 @@ class ServedParameters final : public rpc::MessageService {
     if (!call.is_large && method != ServiceMethod::kJoin) admit(call.token, call.deadline);
   }
 
-  /// Takes the message of `call`, so that it is not in memory beside its tensors for longer.
+  /// Takes the message of `call`, so that it is in memory no longer than its tensors.
   static UpdateRecord take_message(rpc::MessageCall& call) {
-    const std::string bytes = std::exchange(call.message, {});
-    return decode_message(bytes);
+    return decode_message(std::exchange(call.message, {}));
   }
 
-  std::string make(rpc::MessageCall& call) {
+  io::BytePieces make(rpc::MessageCall& call) {
     const std::string& token = call.token;
     switch (method_of(call.method)) {
       case ServiceMethod::kJoin: {
-        const JoinRequest request = join_request_of(decode_state(call.message));
+        const JoinRequest request = join_request_of(decode_state(call.message.bytes));
         return encode_state(to_state(service_.join(request, call.deadline)));
       }
       case ServiceMethod::kRenew:
@@ -94,7 +100,7 @@ class ServedParameters final : public rpc::MessageService {
         service_.set_ready(token, call.deadline);
         return {};
       case ServiceMethod::kSetLearningRate:
-        service_.set_learning_rate(token, learning_rate_of(decode_state(call.message)),
+        service_.set_learning_rate(token, learning_rate_of(decode_state(call.message.bytes)),
                                    call.deadline);
         return {};
       case ServiceMethod::kExchange: {
@@ -106,7 +112,7 @@ class ServedParameters final : public rpc::MessageService {
         return encode_message(to_message(service_.states(token, names, call.deadline)));
       }
       case ServiceMethod::kBeginStep: {
-        const BeginStepRequest request = begin_step_request_of(decode_state(call.message));
+        const BeginStepRequest request = begin_step_request_of(decode_state(call.message.bytes));
         return encode_state(to_state(waits_.run(token, request, call.deadline, call.check)));
       }
     }
@@ -115,6 +121,8 @@ class ServedParameters final : public rpc::MessageService {
 
   ParameterService& service_;
   StepWaits waits_;
+  std::atomic<std::int64_t> received_bytes_{0};
+  std::atomic<std::int64_t> sent_bytes_{0};
 };
 
 class MessageServiceListener final : public ServiceListener {
@@ -128,9 +136,15 @@ class MessageServiceListener final : public ServiceListener {
                                                .max_message_bytes = options.max_message_bytes,
                                                .max_buffered_bytes = options.max_buffered_bytes,
                                                .threads = static_cast<std::size_t>(options.threads),
-                                               .silence = options.silence})) {}
+                                               .silence = options.silence,
+                                               .shared_memory = options.shared_memory})) {}
 
   std::string address() const override { return listener_->address(); }
+  ServiceLoad load() const override {
+    return {.received_bytes = served_.received_bytes(),
+            .sent_bytes = served_.sent_bytes(),
+            .messages = listener_->load()};
+  }
 
  private:
   ServedParameters served_;

@@ -31,6 +31,13 @@ void check_text_size(std::size_t size) {
     refuse_message(base::str_cat("its text has ", size, " bytes; ", kLongestText, " are allowed."));
 }
 
+/// Of the text that a message begins with; 0 if it is no message.
+std::uint64_t text_length(std::string_view bytes) {
+  std::uint64_t length = 0;
+  if (bytes.size() >= sizeof length) std::memcpy(&length, bytes.data(), sizeof length);
+  return length;
+}
+
 /// Calls `read`; whatever it cannot read is a damaged message.
 template <class Read>
 auto reading(const Read& read) {
@@ -238,18 +245,14 @@ StateTree decode_state(std::string_view text) {
   return reading([&] { return io::from_json(text); });
 }
 
-std::string encode_message(const UpdateRecord& message) {
-  std::string bytes = encode_update(message);
-  std::uint64_t text = 0;
-  std::memcpy(&text, bytes.data(), sizeof text);
-  check_text_size(text);
+io::BytePieces encode_message(const UpdateRecord& message) {
+  io::BytePieces bytes = encode_update_in_pieces(message);
+  check_text_size(text_length(bytes.pieces().front().bytes));
   return bytes;
 }
 
-UpdateRecord decode_message(std::string_view bytes) {
-  std::uint64_t text = 0;
-  if (bytes.size() >= sizeof text) std::memcpy(&text, bytes.data(), sizeof text);
-  check_text_size(text);
+UpdateRecord decode_message(const io::SharedBytes& bytes) {
+  check_text_size(text_length(bytes.bytes));
   return reading([&] { return decode_update(bytes); });
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "brigade/io/byte_pieces.h"
 #include "brigade/io/state_tree.h"
 #include "brigade/ps/parameter_service.h"
 #include "brigade/ps/update_record.h"
@@ -52,10 +53,11 @@ inline constexpr std::size_t kLongestText = std::size_t{4} << 20;
 std::string encode_state(const io::StateTree& state);
 io::StateTree decode_state(std::string_view text);
 
-/// The bytes of a message with tensors: `encode_update`'s. Throws kInvalidArgument if the text is
-/// too long.
-std::string encode_message(const UpdateRecord& message);
-UpdateRecord decode_message(std::string_view bytes);
+/// The bytes of a message with tensors, whose memory they share: `encode_update_in_pieces`'s. Throws
+/// kInvalidArgument if the text is too long.
+io::BytePieces encode_message(const UpdateRecord& message);
+/// The tensors share the memory of `bytes`, as with `decode_update`.
+UpdateRecord decode_message(const io::SharedBytes& bytes);
 
 /// The arguments of `assign`.
 struct AssignRequest {

@@ -30,7 +30,7 @@ io::StateTree sent(const io::StateTree& state) {
   return decode_state(encode_state(state));
 }
 UpdateRecord sent(const UpdateRecord& message) {
-  return decode_message(encode_message(message));
+  return decode_message(io::shared_bytes(encode_message(message).joined()));
 }
 
 bool is_same(const at::Tensor& one, const at::Tensor& other) {
@@ -252,13 +252,15 @@ TEST(ServiceMessages, AnotherVersionOfTheProtocolIsNamed) {
 }
 
 TEST(ServiceMessages, DamagedBytesAreRefused) {
-  const std::string whole = encode_message(
-      to_message(ExchangeRequest{.push = Push{.number = 1, .gradients = {{"a", at::ones({3})}}}}));
+  const std::string whole =
+      encode_message(to_message(ExchangeRequest{
+                         .push = Push{.number = 1, .gradients = {{"a", at::ones({3})}}}}))
+          .joined();
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    expect_damaged([&] { exchange_request_of(decode_message(whole.substr(0, size))); });
+    expect_damaged([&] { exchange_request_of(decode_message(io::shared_bytes(whole.substr(0, size)))); });
   }
-  expect_damaged([&] { decode_message(whole + "x"); });
-  expect_damaged([&] { decode_message(std::string(64, '\xff')); });  // a huge length
+  expect_damaged([&] { decode_message(io::shared_bytes(whole + "x")); });
+  expect_damaged([&] { decode_message(io::shared_bytes(std::string(64, '\xff'))); });  // a huge length
   expect_damaged([] { decode_state("{"); });
   expect_damaged([] { decode_state(std::string(kLongestText + 1, ' ')); });
 }

@@ -24,6 +24,7 @@ CallEnvironment::CallEnvironment(MessageService& of, const MessageListenerOption
     : service(of),
       max_message_bytes(options.max_message_bytes),
       max_buffered_bytes(options.max_buffered_bytes),
+      takes_shared_memory(options.shared_memory),
       message_bytes(options.max_buffered_bytes),
       arrivals(kArrivals),
       calls(kSpareCalls + kCallsOfACaller * options.callers),

@@ -38,6 +38,7 @@ struct CallEnvironment {
   MessageService& service;
   const std::size_t max_message_bytes;
   const std::size_t max_buffered_bytes;
+  const bool takes_shared_memory;
   Budget message_bytes;  // of all messages, in both directions
   Budget arrivals;
   Budget calls;

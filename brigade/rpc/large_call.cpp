@@ -15,6 +15,11 @@ constexpr std::chrono::seconds kAdmitAgain{1};
 // A caller sends the header when it makes the call.
 constexpr std::chrono::milliseconds kArrivalTime{5000};
 
+/// Refuses a caller's shared memory before anything was done: it then sends its message.
+[[noreturn]] void refuse_memory(const std::string& why) {
+  throw MessageError(ErrorCode::kFailedPrecondition, why, std::string(kNoSharedMemoryKind));
+}
+
 }  // namespace
 
 LargeCall::LargeCall(CallEnvironment& environment, grpc::CallbackServerContext& context)
@@ -68,22 +73,36 @@ void LargeCall::OnReadDone(bool ok) {
 }
 
 void LargeCall::take_frame() {
-  if (!request_) return begin_message();
-  check_argument(incoming_.has_bytes(), "After its header a message has nothing but bytes.");
-  request_->append(incoming_.bytes());
+  const ReceivedFrame frame(incoming_);
+  incoming_.Clear();
+  if (!request_) {
+    check_argument(frame.is_header(), "A message begins with its header.");
+    return begin_message(frame.header());
+  }
+  check_argument(!frame.is_header(), "After its header a message has nothing but bytes.");
+  frame.copy_to(request_->next(frame.size()));
   enter(Phase::kReceiving);
   admit_again();
   if (!request_->is_complete()) return read_next();
-  enter(Phase::kWorking);
-  environment_.threads_of(method_).submit([self = shared_from_this()] { self->answer(); });
+  work();
 }
 
-void LargeCall::begin_message() {
-  check_argument(incoming_.has_header(), "A message begins with its header.");
-  check_token_size(incoming_.header().token().size());
-  method_ = incoming_.header().method();
-  token_ = incoming_.header().token();
-  request_.emplace(incoming_.header().bytes(), environment_.max_message_bytes);
+void LargeCall::begin_message(const proto::FrameHeader& header) {
+  check_token_size(header.token().size());
+  method_ = header.method();
+  token_ = header.token();
+  request_.emplace(header.bytes(), environment_.max_message_bytes);
+  if (header.has_memory()) {
+    const proto::SharedMemory& memory = header.memory();
+    check_argument(
+        memory.bytes() >= header.bytes() && memory.bytes() <= 2 * environment_.max_buffered_bytes,
+        base::str_cat("A message of ", header.bytes(), " bytes is in shared memory of ",
+                      memory.bytes(), "."));
+    memory_ = {.handle = {.pid = memory.pid(),
+                          .descriptor = memory.file(),
+                          .nonce = {memory.first_nonce(), memory.second_nonce()}},
+               .bytes = static_cast<std::size_t>(memory.bytes())};
+  }
   enter(Phase::kWorking);
   environment_.quick.submit([self = shared_from_this()] { self->admit(); });
 }
@@ -98,8 +117,14 @@ void LargeCall::admit() {
   });
   if (!status.ok()) return finish(status);
   admitted_ = std::chrono::steady_clock::now();
+  if (memory_) return work();
   enter(Phase::kReceiving);
   read_next();
+}
+
+void LargeCall::work() {
+  enter(Phase::kWorking);
+  environment_.threads_of(method_).submit([self = shared_from_this()] { self->answer(); });
 }
 
 void LargeCall::admit_again() {
@@ -113,10 +138,27 @@ void LargeCall::admit_again() {
 }
 
 void LargeCall::answer() {
-  const grpc::Status status = status_after([&] { make_reply(); });
+  const grpc::Status status = status_after([&] {
+    make_reply();
+    outgoing_ = header_frame(reply_header_);
+  });
   if (!status.ok()) return finish(status);
-  outgoing_.mutable_header()->set_bytes(reply_.size());
   write_next();
+}
+
+/// The whole request, which nobody can change.
+io::SharedBytes LargeCall::take_request() {
+  if (!memory_) return request_->take();
+  if (!environment_.takes_shared_memory) refuse_memory("The server takes no shared memory.");
+  try {
+    segment_.emplace(memory_->handle, memory_->bytes);
+  } catch (const Error& error) {
+    refuse_memory(error.what());
+  }
+  const std::size_t size = request_->announced();
+  std::shared_ptr<char> copy = message_memory(size);
+  segment_->read({copy.get(), size});
+  return {.bytes = {copy.get(), size}, .owner = std::move(copy)};
 }
 
 void LargeCall::make_reply() {
@@ -125,27 +167,44 @@ void LargeCall::make_reply() {
     if (is_cancelled_) throw Error(ErrorCode::kCancelled, "The caller is gone.");
   };
   check();
-  reply_ = environment_.service.answer({.method = method_,
-                                        .token = token_,
-                                        .message = request_->take(),
-                                        .deadline = deadline_,
-                                        .check = check,
-                                        .is_large = true});
-  check_argument(reply_.size() <= environment_.max_message_bytes,
-                 base::str_cat("The answer has ", reply_.size(), " bytes, more than the ",
+  io::BytePieces reply = environment_.service.answer({.method = method_,
+                                                      .token = token_,
+                                                      .message = take_request(),
+                                                      .deadline = deadline_,
+                                                      .check = check,
+                                                      .is_large = true});
+  check_argument(reply.size() <= environment_.max_message_bytes,
+                 base::str_cat("The answer has ", reply.size(), " bytes, more than the ",
                                environment_.max_message_bytes,
                                " of a message (max_message_bytes): ask for less."));
   request_bytes_.reset();
-  reply_bytes_ = environment_.reserve_message(reply_.size());
+  reply_bytes_ = environment_.reserve_message(reply.size());
+  place_reply(std::move(reply));
+}
+
+/// Into the caller's memory if there is room, else into frames.
+void LargeCall::place_reply(io::BytePieces reply) {
+  reply_header_.set_bytes(reply.size());
+  if (!segment_ || reply.size() > segment_->size()) {
+    reply_.emplace(std::move(reply));
+    return;
+  }
+  std::size_t offset = 0;
+  for (const io::SharedBytes& piece : reply.pieces()) {
+    segment_->write(offset, piece.bytes);
+    offset += piece.bytes.size();
+  }
+  segment_.reset();
+  reply_header_.set_is_in_memory(true);
+  reply_.emplace(io::BytePieces());
 }
 
 void LargeCall::OnWriteDone(bool ok) {
   if (!ok) return finish(to_status(Error(ErrorCode::kCancelled, "The caller is gone.")));
-  if (sent_ == reply_.size()) return finish(grpc::Status::OK);
+  if (reply_->is_done()) return finish(grpc::Status::OK);
   admit_again();
-  const std::string_view piece = frame_at(reply_, sent_);
-  outgoing_.set_bytes(std::string(piece));
-  sent_ += piece.size();
+  const grpc::Status status = status_after([&] { outgoing_ = shared_frame(reply_->next()); });
+  if (!status.ok()) return finish(status);
   write_next();
 }
 

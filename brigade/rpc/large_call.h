@@ -1,5 +1,6 @@
 #pragma once
 
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <atomic>
@@ -9,22 +10,24 @@
 #include <optional>
 #include <string>
 
+#include "brigade/base/shared_segment.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/rpc/call_environment.h"
 #include "brigade/rpc/message_buffer.h"
-#include "brigade/rpc/proto/message_service.pb.h"
+#include "brigade/rpc/message_frame.h"
 
 namespace brigade::rpc {
 
 /// The server side of one call with large messages: receives the request in frames, has it worked
-/// on by a thread of the environment, and sends the answer in frames.
+/// on by a thread of the environment, and sends the answer in frames. A caller on this host may
+/// have both in its shared memory instead: the request is copied before anything is read of it.
 ///
 /// The token of the first frame is checked before anything else is received, and no memory is taken
 /// for what the frame announces before it has come.
 ///
 /// gRPC calls the On... functions; the object lives until the last of them (OnDone), or as long as
 /// someone holds it.
-class LargeCall final : public grpc::ServerBidiReactor<proto::Frame, proto::Frame>,
+class LargeCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                         public std::enable_shared_from_this<LargeCall> {
  public:
   using Time = MessageService::Time;
@@ -50,11 +53,14 @@ class LargeCall final : public grpc::ServerBidiReactor<proto::Frame, proto::Fram
   void OnDone() override;
 
   void take_frame();
-  void begin_message();
+  void begin_message(const proto::FrameHeader& header);
   void admit();
+  void work();
   void admit_again();
   void answer();
+  io::SharedBytes take_request();
   void make_reply();
+  void place_reply(io::BytePieces reply);
   void write_next();
   void read_next();
 
@@ -74,14 +80,20 @@ class LargeCall final : public grpc::ServerBidiReactor<proto::Frame, proto::Fram
   std::optional<Budget::Part> place_;
   std::optional<Budget::Part> request_bytes_;
   std::optional<Budget::Part> reply_bytes_;
-  proto::Frame incoming_;
+  grpc::ByteBuffer incoming_;
   int method_ = 0;
   std::string token_;
   Time admitted_;
+  struct CallersMemory {
+    base::SegmentHandle handle;
+    std::size_t bytes = 0;
+  };
+  std::optional<CallersMemory> memory_;  // the request is there; unset: in frames
+  std::optional<base::ForeignSegment> segment_;
   std::optional<MessageBuffer> request_;
-  std::string reply_;
-  std::size_t sent_ = 0;
-  proto::Frame outgoing_;
+  proto::FrameHeader reply_header_;
+  std::optional<MessageFrames> reply_;  // what is still to be sent
+  grpc::ByteBuffer outgoing_;
 
   concurrency::Mutex mutex_;
   Phase phase_ BRIGADE_GUARDED_BY(mutex_) = Phase::kArriving;

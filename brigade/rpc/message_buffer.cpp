@@ -1,15 +1,40 @@
 #include "brigade/rpc/message_buffer.h"
 
 #include <algorithm>
+#include <cstring>
+#include <new>
 #include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::rpc {
+namespace {
 
-std::string_view frame_at(std::string_view message, std::size_t offset) {
-  return message.substr(offset, kFrameBytes);
+constexpr std::align_val_t kAlignment{64};
+// What is not written takes addresses alone, and most messages need not be moved as they arrive.
+constexpr std::size_t kFirstBytes = std::size_t{64} << 20;
+
+}  // namespace
+
+std::shared_ptr<char> message_memory(std::size_t bytes) {
+  const auto free = [](char* memory) { ::operator delete(memory, kAlignment); };
+  return {static_cast<char*>(::operator new(bytes, kAlignment)), free};
+}
+
+std::vector<io::SharedBytes> MessageFrames::next() {
+  std::vector<io::SharedBytes> frame;
+  for (std::size_t left = kFrameBytes; left > 0 && !is_done();) {
+    const io::SharedBytes& piece = message_.pieces()[piece_];
+    const std::string_view bytes = piece.bytes.substr(offset_, left);
+    frame.push_back({.bytes = bytes, .owner = piece.owner});
+    left -= bytes.size();
+    offset_ += bytes.size();
+    if (offset_ < piece.bytes.size()) continue;
+    ++piece_;
+    offset_ = 0;
+  }
+  return frame;
 }
 
 MessageBuffer::MessageBuffer(std::uint64_t announced, std::size_t most)
@@ -19,19 +44,28 @@ MessageBuffer::MessageBuffer(std::uint64_t announced, std::size_t most)
                                announced, "."));
 }
 
-void MessageBuffer::append(std::string_view piece) {
-  const std::size_t expected = std::min(kFrameBytes, announced_ - bytes_.size());
-  check_argument(!is_complete() && piece.size() == expected,
-                 base::str_cat("After ", bytes_.size(), " of a message's ", announced_,
-                               " bytes come ", expected, " in one piece, not ", piece.size(), "."));
-  if (bytes_.capacity() < bytes_.size() + piece.size()) {
-    bytes_.reserve(std::min(announced_, std::max(2 * bytes_.size(), bytes_.size() + piece.size())));
-  }
-  bytes_ += piece;
+std::span<char> MessageBuffer::next(std::size_t size) {
+  const std::size_t expected = std::min(kFrameBytes, announced_ - size_);
+  check_argument(!is_complete() && size == expected,
+                 base::str_cat("After ", size_, " of a message's ", announced_, " bytes come ",
+                               expected, " in one piece, not ", size, "."));
+  if (capacity_ < size_ + size) grow(std::min(announced_, std::max(kFirstBytes, 2 * size_)));
+  const std::span<char> room(memory_.get() + size_, size);
+  size_ += size;
+  return room;
 }
 
-std::string MessageBuffer::take() {
-  return std::exchange(bytes_, {});
+void MessageBuffer::grow(std::size_t size) {
+  std::shared_ptr<char> larger = message_memory(size);
+  if (size_ > 0) std::memcpy(larger.get(), memory_.get(), size_);
+  memory_ = std::move(larger);
+  capacity_ = size;
+}
+
+io::SharedBytes MessageBuffer::take() {
+  const std::string_view bytes(memory_.get(), std::exchange(size_, 0));
+  capacity_ = 0;
+  return {.bytes = bytes, .owner = std::exchange(memory_, nullptr)};
 }
 
 }  // namespace brigade::rpc

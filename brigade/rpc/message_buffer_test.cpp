@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <string>
@@ -20,21 +22,63 @@ void expect_invalid(const std::function<void()>& call) {
   }
 }
 
+std::string joined(const std::vector<io::SharedBytes>& pieces) {
+  std::string bytes;
+  for (const io::SharedBytes& piece : pieces) bytes += piece.bytes;
+  return bytes;
+}
+
+void append(MessageBuffer& buffer, const std::string& piece) {
+  std::ranges::copy(piece, buffer.next(piece.size()).begin());
+}
+
 TEST(MessageBuffer, PutsTheFramesOfAMessageTogether) {
   for (const std::size_t size :
        {std::size_t{1}, kFrameBytes - 1, kFrameBytes, kFrameBytes + 1, 3 * kFrameBytes + 17}) {
     std::string message(size, 'a');
     message.back() = 'z';
     MessageBuffer buffer(size, size);
-    for (std::size_t sent = 0; sent < size;) {
+    for (MessageFrames frames(message); !frames.is_done();) {
       EXPECT_FALSE(buffer.is_complete());
-      const auto piece = frame_at(message, sent);
-      buffer.append(piece);
-      sent += piece.size();
+      append(buffer, joined(frames.next()));
     }
     ASSERT_TRUE(buffer.is_complete());
-    EXPECT_EQ(buffer.take(), message);
+    const io::SharedBytes taken = buffer.take();
+    EXPECT_TRUE(taken.bytes == message);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(taken.bytes.data()) % 64, 0u) << "for tensors";
   }
+}
+
+TEST(MessageBuffer, GrowsPastItsFirstMemory) {
+  const std::size_t size = (std::size_t{64} << 20) + 3 * kFrameBytes + 5;
+  MessageBuffer buffer(size, size);
+  for (std::size_t sent = 0; sent < size;) {
+    const std::span<char> room = buffer.next(std::min(kFrameBytes, size - sent));
+    std::ranges::fill(room, static_cast<char>(sent >> 20));
+    sent += room.size();
+  }
+  const io::SharedBytes taken = buffer.take();
+  ASSERT_EQ(taken.bytes.size(), size);
+  for (std::size_t i = 0; i < size; i += 100'003)
+    ASSERT_EQ(taken.bytes[i], static_cast<char>(i >> 20)) << i;
+}
+
+TEST(MessageFrames, ShareTheMessageWhateverItsPiecesAre) {
+  io::BytePieces message("head");
+  const std::string large(2 * kFrameBytes + 9, 'b');
+  message.append(large);
+  message.append(std::string("tail"));
+  const char* const begin = message.pieces()[1].bytes.data();
+  MessageFrames frames(message);
+  const auto first = frames.next();
+  ASSERT_EQ(first.size(), 2u);
+  EXPECT_EQ(first[0].bytes, "head");
+  EXPECT_EQ(first[1].bytes.data(), begin) << "it is no copy";
+  EXPECT_EQ(first[0].bytes.size() + first[1].bytes.size(), kFrameBytes);
+  EXPECT_EQ(joined(frames.next()).size(), kFrameBytes);
+  EXPECT_EQ(joined(frames.next()), std::string(13, 'b') + "tail");
+  EXPECT_TRUE(frames.is_done());
+  EXPECT_TRUE(MessageFrames({}).is_done());
 }
 
 TEST(MessageBuffer, RefusesSizesBeforeItTakesMemory) {
@@ -44,20 +88,18 @@ TEST(MessageBuffer, RefusesSizesBeforeItTakesMemory) {
   }
   // A test that took what is announced here would not end.
   MessageBuffer huge(std::uint64_t{1} << 60, std::size_t{1} << 60);
-  huge.append(std::string(kFrameBytes, 'a'));
+  append(huge, std::string(kFrameBytes, 'a'));
   EXPECT_FALSE(huge.is_complete());
 }
 
 TEST(MessageBuffer, RefusesPiecesOfAnotherSize) {
   MessageBuffer buffer(kFrameBytes + 5, 2 * kFrameBytes);
-  expect_invalid([&] { buffer.append(""); });
-  expect_invalid([&] { buffer.append("ab"); });
-  expect_invalid([&] { buffer.append(std::string(kFrameBytes + 5, 'a')); });
-  buffer.append(std::string(kFrameBytes, 'a'));
-  expect_invalid([&] { buffer.append("abcdef"); });
-  expect_invalid([&] { buffer.append("abcd"); });
-  buffer.append("abcde");
-  expect_invalid([&] { buffer.append(""); });
+  for (const std::size_t size : {std::size_t{0}, std::size_t{2}, kFrameBytes + 5})
+    expect_invalid([&] { buffer.next(size); });
+  append(buffer, std::string(kFrameBytes, 'a'));
+  for (const std::size_t size : {6, 4}) expect_invalid([&] { buffer.next(size); });
+  append(buffer, "abcde");
+  expect_invalid([&] { buffer.next(0); });
   EXPECT_TRUE(buffer.is_complete());
 }
 

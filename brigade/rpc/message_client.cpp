@@ -1,14 +1,24 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/generic/generic_stub.h>
 
 #include <algorithm>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/shared_segment.h"
 #include "brigade/base/strings.h"
 #include "brigade/concurrency/cancel_token.h"
+#include "brigade/concurrency/mutex.h"
 #include "brigade/rpc/grpc_threads.h"
 #include "brigade/rpc/message_buffer.h"
+#include "brigade/rpc/message_frame.h"
+#include "brigade/rpc/message_segments.h"
 #include "brigade/rpc/message_service.h"
 #include "brigade/rpc/proto/message_service.grpc.pb.h"
 #include "brigade/rpc/server_connection.h"
@@ -16,10 +26,17 @@
 namespace brigade::rpc {
 namespace {
 
-using FrameStream = grpc::ClientReaderWriter<proto::Frame, proto::Frame>;
-
 // What a server may answer.
 constexpr std::size_t kLargestAnswer = std::size_t{1} << 30;
+
+// Of a client's shared memory.
+constexpr std::size_t kMostSharedBytes = std::size_t{1} << 30;
+// Shorter messages, both ways, are sent: shared memory would not be faster.
+constexpr std::size_t kShortMessage = 128 << 10;
+
+[[noreturn]] void refuse_answer() {
+  throw Error(ErrorCode::kInternal, "An answer is a header and then its bytes.");
+}
 
 void set_call_deadline(grpc::ClientContext& context, MessageClient::Time deadline) {
   constexpr std::chrono::hours kLongest{24};
@@ -28,43 +45,103 @@ void set_call_deadline(grpc::ClientContext& context, MessageClient::Time deadlin
                        std::min<std::chrono::steady_clock::duration>(left, kLongest));
 }
 
-/// Returns when the request was sent, or the call has ended.
-void send_message(FrameStream& stream, int method, const std::string& token,
-                  const std::string& message) {
-  proto::Frame frame;
-  frame.mutable_header()->set_method(method);
-  frame.mutable_header()->set_token(token);
-  frame.mutable_header()->set_bytes(message.size());
-  bool is_open = stream.Write(frame);
-  for (std::size_t sent = 0; is_open && sent < message.size();) {
-    const std::string_view piece = frame_at(message, sent);
-    frame.set_bytes(std::string(piece));
-    sent += piece.size();
-    is_open = stream.Write(frame);
+/// One call of `Large`, whose frames are written and read without protobuf.
+///
+/// Thread-safety: one thread. All functions return when the call's deadline has passed.
+class FrameStream {
+ public:
+  FrameStream(const std::shared_ptr<grpc::Channel>& channel, grpc::ClientContext& context)
+      : stub_(channel), call_(stub_.PrepareCall(&context, kLargeMethod, &queue_)) {
+    call_->StartCall(this);
+    await();
   }
-  if (is_open) stream.WritesDone();
-}
-
-/// The answer, or nothing if the call ends before it is complete.
-std::optional<std::string> receive_message(FrameStream& stream) {
-  std::optional<MessageBuffer> answer;
-  for (proto::Frame frame; stream.Read(&frame);) {
-    check_argument(answer ? frame.has_bytes() : frame.has_header(),
-                   "An answer is a header and then bytes.");
-    if (answer) {
-      answer->append(frame.bytes());
-    } else {
-      answer.emplace(frame.header().bytes(), kLargestAnswer);
+  ~FrameStream() {
+    queue_.Shutdown();
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_.Next(&tag, &ok)) {
     }
   }
-  if (!answer || !answer->is_complete()) return std::nullopt;
-  return answer->take();
+  FrameStream(const FrameStream&) = delete;
+  FrameStream& operator=(const FrameStream&) = delete;
+
+  /// Returns whether the call goes on.
+  bool write(const grpc::ByteBuffer& frame) {
+    call_->Write(frame, this);
+    return await();
+  }
+  void end_writes() {
+    call_->WritesDone(this);
+    await();
+  }
+  bool read(grpc::ByteBuffer& frame) {
+    frame.Clear();
+    call_->Read(&frame, this);
+    return await();
+  }
+  grpc::Status finish() {
+    grpc::Status status;
+    call_->Finish(&status, this);
+    await();
+    return status;
+  }
+
+ private:
+  static constexpr const char* kLargeMethod = "/brigade.rpc.proto.Messages/Large";
+
+  /// Whether the operation that was started succeeded.
+  bool await() {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue_.Next(&tag, &ok) && ok;
+  }
+
+  grpc::CompletionQueue queue_;
+  grpc::GenericStub stub_;
+  const std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+};
+
+/// Returns whether the call goes on.
+bool send_frames(FrameStream& stream, io::BytePieces message) {
+  // Copied: gRPC may have frames of a call that has ended, and their bytes may change then.
+  for (MessageFrames frames(std::move(message)); !frames.is_done();)
+    if (!stream.write(copied_frame(frames.next()))) return false;
+  return true;
+}
+
+/// The answer, or nothing if the call ends before it is complete. `memory`: of the request, or
+/// null; its user afterwards is the answer.
+std::optional<io::SharedBytes> receive_answer(FrameStream& stream, MessageSegments& segments,
+                                              std::unique_ptr<MessageSegments::Loan> memory) {
+  grpc::ByteBuffer bytes;
+  if (!stream.read(bytes)) return std::nullopt;
+  const ReceivedFrame first(bytes);
+  check_argument(first.is_header(), "An answer begins with its header.");
+  if (first.header().is_in_memory()) {
+    const std::uint64_t size = first.header().bytes();
+    check_argument(memory && size >= 1 && size <= memory->segment().size(),
+                   "An answer is in shared memory that does not have it.");
+    if (stream.read(bytes)) refuse_answer();
+    const auto* const data = reinterpret_cast<const char*>(memory->segment().data());
+    return io::SharedBytes{.bytes = {data, static_cast<std::size_t>(size)},
+                           .owner = segments.keep(std::move(memory))};
+  }
+  MessageBuffer answer(first.header().bytes(), kLargestAnswer);
+  while (stream.read(bytes)) {
+    const ReceivedFrame frame(bytes);
+    if (frame.is_header()) refuse_answer();
+    frame.copy_to(answer.next(frame.size()));
+  }
+  if (!answer.is_complete()) return std::nullopt;
+  if (memory) segments.keep(std::move(memory));
+  return answer.take();
 }
 
 class GrpcMessageClient final : public MessageClient {
  public:
-  GrpcMessageClient(const std::string& address, const std::optional<cluster::ClusterKey>& key)
-      : connection_(address, key) {}
+  GrpcMessageClient(const std::string& address, const std::optional<cluster::ClusterKey>& key,
+                    const MessageClientOptions& options)
+      : connection_(address, key), has_shared_memory_(options.shared_memory) {}
 
   std::string call(int method, const std::string& token, std::string message,
                    Time deadline) override {
@@ -87,29 +164,17 @@ class GrpcMessageClient final : public MessageClient {
     return std::move(*answer.mutable_message());
   }
 
-  std::string large_call(int method, const std::string& token, const std::string& message,
-                         Time deadline) override {
-    const auto used = channel(deadline);
-    const auto stub = proto::Messages::NewStub(used);
-    grpc::ClientContext context;
-    set_call_deadline(context, deadline);
-    const auto registration = closed_.on_cancel([&context] { context.TryCancel(); });
-    const auto stream = stub->Large(&context);
-    send_message(*stream, method, token, message);
-    std::optional<std::string> answer;
+  io::SharedBytes large_call(int method, const std::string& token, const io::BytePieces& message,
+                             Time deadline) override {
+    auto memory = memory_for(method, message);
+    if (!memory) return transfer(method, token, message, nullptr, deadline);
     try {
-      answer = receive_message(*stream);
-    } catch (...) {
-      context.TryCancel();
-      stream->Finish();
-      throw;
+      return transfer(method, token, message, std::move(memory), deadline);
+    } catch (const MessageError& error) {
+      if (error.kind() != kNoSharedMemoryKind) throw;
+      has_shared_memory_ = false;  // the server is on another host, or in another container
     }
-    const grpc::Status status = stream->Finish();
-    if (!status.ok()) fail(used, status, deadline);
-    connection_.note_answer();
-    if (!answer)
-      throw Error(ErrorCode::kInternal, "A server's answer ended before it was complete.");
-    return std::move(*answer);
+    return transfer(method, token, message, nullptr, deadline);
   }
 
   void close() override { closed_.cancel(); }
@@ -137,15 +202,78 @@ class GrpcMessageClient final : public MessageClient {
     return connection_.channel(deadline);
   }
 
+  /// Shared memory for a call, or nothing if it is made without.
+  std::unique_ptr<MessageSegments::Loan> memory_for(int method, const io::BytePieces& message) {
+    if (!has_shared_memory_) return nullptr;
+    std::size_t bytes = message.size();
+    {
+      const concurrency::MutexLock lock(mutex_);
+      bytes = std::max(bytes, largest_answers_[method]);
+    }
+    return bytes > kShortMessage ? segments_.take(bytes) : nullptr;
+  }
+
+  /// One call: with the message in `memory`, or without memory in frames.
+  io::SharedBytes transfer(int method, const std::string& token, const io::BytePieces& message,
+                           std::unique_ptr<MessageSegments::Loan> memory, Time deadline) {
+    const auto used = channel(deadline);
+    grpc::ClientContext context;
+    set_call_deadline(context, deadline);
+    const auto registration = closed_.on_cancel([&context] { context.TryCancel(); });
+    FrameStream stream(used, context);
+    proto::FrameHeader header;
+    header.set_method(method);
+    header.set_token(token);
+    header.set_bytes(message.size());
+    if (memory) put(message, memory->segment(), header);
+    std::optional<io::SharedBytes> answer;
+    try {
+      if (stream.write(header_frame(header)) && (memory || send_frames(stream, message)))
+        stream.end_writes();
+      answer = receive_answer(stream, segments_, std::move(memory));
+    } catch (...) {
+      context.TryCancel();
+      stream.finish();
+      throw;
+    }
+    const grpc::Status status = stream.finish();
+    if (!status.ok()) fail(used, status, deadline);
+    connection_.note_answer();
+    if (!answer)
+      throw Error(ErrorCode::kInternal, "A server's answer ended before it was complete.");
+    const concurrency::MutexLock lock(mutex_);
+    std::size_t& largest = largest_answers_[method];
+    largest = std::max(largest, answer->bytes.size());
+    return std::move(*answer);
+  }
+
+  static void put(const io::BytePieces& message, base::SharedSegment& segment,
+                  proto::FrameHeader& header) {
+    message.copy_to(reinterpret_cast<char*>(segment.data()));
+    const base::SegmentHandle handle = segment.handle();
+    proto::SharedMemory& memory = *header.mutable_memory();
+    memory.set_pid(handle.pid);
+    memory.set_file(handle.descriptor);
+    memory.set_first_nonce(handle.nonce[0]);
+    memory.set_second_nonce(handle.nonce[1]);
+    memory.set_bytes(segment.size());
+  }
+
   ServerConnection connection_;
   const concurrency::CancelToken closed_;
+  std::atomic<bool> has_shared_memory_;
+  MessageSegments segments_{kMostSharedBytes};
+  concurrency::Mutex mutex_;
+  std::map<int, std::size_t> largest_answers_ BRIGADE_GUARDED_BY(mutex_);  // bytes, by method
 };
 
 }  // namespace
 
 std::unique_ptr<MessageClient> make_message_client(const std::string& address,
-                                                   const std::optional<cluster::ClusterKey>& key) {
-  return with_grpc_threads([&] { return std::make_unique<GrpcMessageClient>(address, key); });
+                                                   const std::optional<cluster::ClusterKey>& key,
+                                                   const MessageClientOptions& options) {
+  return with_grpc_threads(
+      [&] { return std::make_unique<GrpcMessageClient>(address, key, options); });
 }
 
 }  // namespace brigade::rpc

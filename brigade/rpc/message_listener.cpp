@@ -57,7 +57,11 @@ struct Places {
   std::optional<Budget::Part> wait;
 };
 
-class GrpcMessages final : public proto::Messages::CallbackService {
+/// Frames are read and written without protobuf.
+using MessagesOfBytes = proto::Messages::WithCallbackMethod_Small<
+    proto::Messages::WithRawCallbackMethod_Large<proto::Messages::Service>>;
+
+class GrpcMessages final : public MessagesOfBytes {
  public:
   explicit GrpcMessages(CallEnvironment& environment) : environment_(environment) {}
 
@@ -82,7 +86,7 @@ class GrpcMessages final : public proto::Messages::CallbackService {
     return reactor;
   }
 
-  grpc::ServerBidiReactor<proto::Frame, proto::Frame>* Large(
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Large(
       grpc::CallbackServerContext* context) override {
     const auto call = LargeCall::open(environment_, *context);
     large_calls_.add(call);  // first, so that a listener that ends finds it
@@ -106,13 +110,14 @@ class GrpcMessages final : public proto::Messages::CallbackService {
       if (context.IsCancelled()) throw Error(ErrorCode::kCancelled, "The caller is gone.");
     };
     check();
-    std::string message = environment_.service.answer({.method = call.method(),
-                                                       .token = call.token(),
-                                                       .message = call.message(),
-                                                       .deadline = deadline_of(context),
-                                                       .check = check});
+    const io::BytePieces message =
+        environment_.service.answer({.method = call.method(),
+                                     .token = call.token(),
+                                     .message = io::shared_bytes(call.message()),
+                                     .deadline = deadline_of(context),
+                                     .check = check});
     check_argument(message.size() <= kFrameBytes, "The answer is too large for a small call.");
-    answer.set_message(std::move(message));
+    answer.set_message(message.joined());
   }
 
   CallEnvironment& environment_;
@@ -148,6 +153,12 @@ class GrpcMessageListener final : public MessageListener {
   }
 
   std::string address() const override { return cluster::to_string(host_.address()); }
+  MessageLoad load() const override {
+    return {.buffered_bytes = environment_.message_bytes.taken(),
+            .max_buffered_bytes = environment_.max_buffered_bytes,
+            .calls = environment_.calls.taken(),
+            .waits = environment_.waits.taken()};
+  }
 
  private:
   /// Ends calls whose messages do not come or are not taken.

@@ -10,6 +10,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/cluster/cluster_key.h"
+#include "brigade/io/byte_pieces.h"
 
 /// Calls whose arguments and results are messages of bytes, of any size, from one process to
 /// another. Who calls is proved by a token, which the service gives out and checks.
@@ -30,6 +31,10 @@ class MessageError : public Error {
 /// the moment: the same call succeeds later.
 inline constexpr std::string_view kBusyKind = "busy";
 
+/// The kind of a MessageError, kFailedPrecondition, of a listener that cannot use the shared memory
+/// of a caller: nothing was done, and the client sends the message itself.
+inline constexpr std::string_view kNoSharedMemoryKind = "no-shared-memory";
+
 /// Which threads make a call.
 enum class CallThreads {
   kQuick,   ///< it takes a lock at most
@@ -40,7 +45,7 @@ enum class CallThreads {
 struct MessageCall {
   int method = 0;
   std::string token;
-  std::string message;
+  io::SharedBytes message;  ///< of a large call aligned for tensors; nobody else has it
   std::chrono::steady_clock::time_point deadline;
   /// Throws once the caller is gone or the listener ends. A call that waits calls it repeatedly.
   std::function<void()> check;
@@ -61,9 +66,9 @@ class MessageService {
   /// answer, arrive. Throws if the caller may not send one; only the first call counts. May take a
   /// lock, and nothing longer.
   virtual void admit(const std::string& token, Time deadline) = 0;
-  /// Returns the answer. What it throws is thrown to the caller: an Error with its code, a
-  /// MessageError with its kind.
-  virtual std::string answer(MessageCall call) = 0;
+  /// Returns the answer, whose bytes must not change any more. What it throws is thrown to the
+  /// caller: an Error with its code, a MessageError with its kind.
+  virtual io::BytePieces answer(MessageCall call) = 0;
 };
 
 struct MessageListenerOptions {
@@ -82,6 +87,17 @@ struct MessageListenerOptions {
   /// A message whose next part, up to 1 MiB, does not come or is not taken for this long is given
   /// up.
   std::chrono::milliseconds silence = std::chrono::seconds(10);
+  /// Whether callers on this host may pass large messages in shared memory. The listener copies
+  /// them before it looks at them, and maps no memory of a caller.
+  bool shared_memory = true;
+};
+
+/// What a listener has in progress.
+struct MessageLoad {
+  std::size_t buffered_bytes = 0;      ///< of messages that are being received or sent
+  std::size_t max_buffered_bytes = 0;  ///< `MessageListenerOptions::max_buffered_bytes`
+  std::size_t calls = 0;
+  std::size_t waits = 0;  ///< those of `calls` that wait for other callers
 };
 
 /// Serves a MessageService at an address until it is destroyed. The destructor ends the calls; it
@@ -91,6 +107,8 @@ class MessageListener {
   virtual ~MessageListener() = default;
   /// "host:port", with the port that it has.
   virtual std::string address() const = 0;
+  /// At this moment. From any thread.
+  virtual MessageLoad load() const = 0;
 };
 
 /// `service` must outlive the listener. Throws kInvalidArgument for options out of range,
@@ -114,15 +132,23 @@ class MessageClient {
   /// For messages of less than 1 MiB, both ways.
   virtual std::string call(int method, const std::string& token, std::string message,
                            Time deadline) = 0;
-  virtual std::string large_call(int method, const std::string& token, const std::string& message,
-                                 Time deadline) = 0;
+  /// To a listener on this host the message travels in shared memory, if that is allowed and it is
+  /// long, and the answer, too. The message's bytes may change once the call has ended.
+  virtual io::SharedBytes large_call(int method, const std::string& token,
+                                     const io::BytePieces& message, Time deadline) = 0;
   /// Ends the calls in progress, which then throw kUnavailable; so do later ones.
   virtual void close() = 0;
+};
+
+struct MessageClientOptions {
+  /// Whether large messages to a listener on this host travel in shared memory.
+  bool shared_memory = true;
 };
 
 /// Throws kPermissionDenied beyond loopback without a key, kResourceExhausted if there are too few
 /// threads, kUnimplemented without gRPC.
 std::unique_ptr<MessageClient> make_message_client(const std::string& address,
-                                                   const std::optional<cluster::ClusterKey>& key);
+                                                   const std::optional<cluster::ClusterKey>& key,
+                                                   const MessageClientOptions& options = {});
 
 }  // namespace brigade::rpc

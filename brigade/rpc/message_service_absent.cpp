@@ -19,7 +19,8 @@ std::unique_ptr<MessageListener> listen_for_messages(MessageService&,
 }
 
 std::unique_ptr<MessageClient> make_message_client(const std::string&,
-                                                   const std::optional<cluster::ClusterKey>&) {
+                                                   const std::optional<cluster::ClusterKey>&,
+                                                   const MessageClientOptions&) {
   refuse_messages();
 }
 

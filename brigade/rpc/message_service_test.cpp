@@ -7,10 +7,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <future>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "brigade/base/shared_segment.h"
 #include "brigade/cluster/address.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/rpc/acceptor.h"
@@ -28,7 +31,7 @@ using std::chrono::seconds;
 using ::testing::HasSubstr;
 using MessageTime = MessageService::Time;
 
-enum Method { kEcho = 1, kFail, kFailWithKind, kHang, kWait };
+enum Method { kEcho = 1, kFail, kFailWithKind, kHang, kWait, kLengthen };
 
 MessageTime within(milliseconds time) {
   return std::chrono::steady_clock::now() + time;
@@ -38,7 +41,7 @@ MessageTime within(milliseconds time) {
 class EchoService final : public MessageService {
  public:
   CallThreads threads_of(int method) const override {
-    check_argument(method >= kEcho && method <= kWait, "There is no such method.");
+    check_argument(method >= kEcho && method <= kLengthen, "There is no such method.");
     return method == kWait ? CallThreads::kWaiting : CallThreads::kWork;
   }
 
@@ -48,13 +51,16 @@ class EchoService final : public MessageService {
       throw MessageError(ErrorCode::kUnavailable, "Who are you?", "not-member");
   }
 
-  std::string answer(MessageCall call) override {
+  io::BytePieces answer(MessageCall call) override {
     ++calls;
     if (call.method == kFail) throw Error(ErrorCode::kAlreadyExists, std::string(20000, 'x'));
     if (call.method == kFailWithKind)
       throw MessageError(ErrorCode::kUnavailable, "Join again.", "a-kind");
     if (call.method == kHang || call.method == kWait) wait(call);
-    return std::move(call.message);
+    if (call.method == kLengthen) return std::string(3 * kFrameBytes, 'l');
+    io::BytePieces answer;
+    answer.append(std::move(call.message));
+    return answer;
   }
 
   /// Lets kHang and kWait end.
@@ -91,6 +97,11 @@ Error error_of_call(const std::function<void()>& call) {
   return Error(ErrorCode::kInternal, "the call succeeded");
 }
 
+/// The answer of kEcho to a large call of a member.
+std::string large(MessageClient& client, const std::string& message) {
+  return std::string(client.large_call(kEcho, "member", message, within(seconds(60))).bytes);
+}
+
 std::string pattern(std::size_t size) {
   std::string text(size, '\0');
   for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>(i * 31 + i / 4096);
@@ -116,6 +127,7 @@ class RawCall {
     frame.mutable_header()->set_bytes(bytes);
     return stream_->Write(frame);
   }
+  bool frame(const proto::Frame& frame) { return stream_->Write(frame); }
   bool bytes(const std::string& piece) {
     proto::Frame frame;
     frame.set_bytes(piece);
@@ -151,9 +163,132 @@ TEST(MessageService, MessagesOfEverySizeArrive) {
   for (const std::size_t size :
        {std::size_t{1}, kFrameBytes, kFrameBytes + 1, std::size_t{40} << 20}) {
     const std::string message = pattern(size);
-    EXPECT_TRUE(client->large_call(kEcho, "member", message, within(seconds(60))) == message)
-        << size;
+    EXPECT_TRUE(large(*client, message) == message) << size;
   }
+}
+
+/// How many segments of shared memory this process has open.
+std::size_t open_segments() {
+  std::size_t count = 0;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const auto target = std::filesystem::read_symlink(each.path(), gone);
+    if (!gone && target.string().starts_with("/memfd:brigade")) ++count;
+  }
+  return count;
+}
+
+TEST(MessageService, LargeMessagesTravelInSharedMemoryOrInFrames) {
+  for (const bool is_taken : {true, false}) {
+    for (const bool is_offered : {true, false}) {
+      EchoService service;
+      const auto listener = listen_for_messages(service, {.shared_memory = is_taken});
+      const auto client =
+          make_message_client(listener->address(), std::nullopt, {.shared_memory = is_offered});
+      for (const std::size_t size : {std::size_t{3} << 20, std::size_t{100}, std::size_t{9} << 20,
+                                     (std::size_t{9} << 20) - 1, std::size_t{20} << 20}) {
+        const std::string message = pattern(size);
+        EXPECT_TRUE(large(*client, message) == message) << size;
+      }
+      const bool is_used = is_taken && is_offered;
+      EXPECT_EQ(open_segments() > 0, is_used) << is_taken << is_offered;
+      EXPECT_EQ(service.calls, 5);
+    }
+    EXPECT_EQ(open_segments(), 0u) << "the client has freed its memory";
+  }
+}
+
+TEST(MessageService, AnAnswerStaysWhileItsReaderHasIt) {
+  EchoService service;
+  const auto listener = listen_for_messages(service, {});
+  const auto client = make_message_client(listener->address(), std::nullopt);
+  const std::string first = pattern(5 << 20), second(5 << 20, 'b');
+  const io::SharedBytes answer = client->large_call(kEcho, "member", first, within(seconds(60)));
+  EXPECT_TRUE(large(*client, second) == second);
+  EXPECT_TRUE(answer.bytes == first);
+}
+
+TEST(MessageService, AnAnswerThatIsLongerThanTheSharedMemoryIsSent) {
+  EchoService service;
+  const auto listener = listen_for_messages(service, {});
+  const auto client = make_message_client(listener->address(), std::nullopt);
+  for (int i = 0; i < 3; ++i) {  // later ones are in shared memory: its size follows the answers
+    for (const std::string& message : {pattern(200'000), std::string("short")}) {
+      const auto answer = client->large_call(kLengthen, "member", message, within(seconds(60)));
+      EXPECT_TRUE(answer.bytes == std::string(3 * kFrameBytes, 'l'));
+    }
+  }
+}
+
+TEST(MessageService, ACallThatFailsInSharedMemoryLeavesNothingToTheNext) {
+  EchoService service;
+  const auto listener = listen_for_messages(service, {});
+  const auto client = make_message_client(listener->address(), std::nullopt);
+  const std::string first(2 << 20, 'a'), second(2 << 20, 'b');
+  EXPECT_EQ(error_of_call([&] {
+              client->large_call(kHang, "member", first, within(milliseconds(300)));
+            }).code(),
+            ErrorCode::kDeadlineExceeded);
+  service.release();  // the first call may now answer into its memory
+  EXPECT_TRUE(large(*client, second) == second);
+  EXPECT_EQ(error_of_call([&] {
+              client->large_call(kFail, "member", first, within(seconds(20)));
+            }).code(),
+            ErrorCode::kAlreadyExists);
+  EXPECT_TRUE(large(*client, second) == second);
+}
+
+/// A header that names this memory, whoever has it.
+proto::Frame header_with_memory(std::uint64_t bytes, const base::SegmentHandle& handle,
+                                std::uint64_t size) {
+  proto::Frame frame;
+  proto::FrameHeader& header = *frame.mutable_header();
+  header.set_method(kEcho);
+  header.set_token("member");
+  header.set_bytes(bytes);
+  header.mutable_memory()->set_pid(handle.pid);
+  header.mutable_memory()->set_file(handle.descriptor);
+  header.mutable_memory()->set_first_nonce(handle.nonce[0]);
+  header.mutable_memory()->set_second_nonce(handle.nonce[1]);
+  header.mutable_memory()->set_bytes(size);
+  return frame;
+}
+
+TEST(MessageService, SharedMemoryThatIsNotTheCallersIsRefusedBeforeItIsRead) {
+  EchoService service;
+  const auto listener = listen_for_messages(service, {.max_message_bytes = 4 << 20});
+  const auto segment = base::SharedSegment::make(1 << 20);
+  base::SegmentHandle forged = segment.handle();
+  ++forged.nonce[0];
+  base::SegmentHandle closed = segment.handle();
+  closed.descriptor = 1'000'000;
+  const std::vector<std::pair<proto::Frame, ErrorCode>> wrong = {
+      {header_with_memory(100, forged, 1 << 20), ErrorCode::kFailedPrecondition},
+      {header_with_memory(100, closed, 1 << 20), ErrorCode::kFailedPrecondition},
+      {header_with_memory(100, segment.handle(), 2 << 20), ErrorCode::kFailedPrecondition},
+      {header_with_memory(100, {.pid = 1, .descriptor = 0}, 1 << 20),
+       ErrorCode::kFailedPrecondition},
+      {header_with_memory(2 << 20, segment.handle(), 1 << 20), ErrorCode::kInvalidArgument},
+      {header_with_memory(5 << 20, segment.handle(), 8 << 20), ErrorCode::kInvalidArgument},
+      {header_with_memory(0, segment.handle(), 1 << 20), ErrorCode::kInvalidArgument}};
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    RawCall call(listener->address());
+    call.frame(wrong[i].first);
+    EXPECT_EQ(call.error().code(), wrong[i].second) << i;
+  }
+  EXPECT_EQ(service.calls, 0);
+}
+
+TEST(MessageService, AStrangersSharedMemoryIsNotOpened) {
+  EchoService service;
+  const auto listener = listen_for_messages(service, {});
+  const auto segment = base::SharedSegment::make(1 << 20);
+  proto::Frame frame = header_with_memory(100, segment.handle(), 1 << 20);
+  frame.mutable_header()->set_token("stranger");
+  RawCall call(listener->address());
+  call.frame(frame);
+  EXPECT_EQ(call.error().code(), ErrorCode::kUnavailable);
+  EXPECT_EQ(service.calls, 0);
 }
 
 TEST(MessageService, ErrorsKeepTheirCodeAndKind) {
@@ -213,7 +348,7 @@ TEST(MessageService, MessagesInAnotherFormEndTheirCallAlone) {
   }
   EXPECT_EQ(service.calls, 0);
   const auto client = make_message_client(listener->address(), std::nullopt);
-  EXPECT_EQ(client->large_call(kEcho, "member", "abc", within(seconds(20))), "abc");
+  EXPECT_EQ(large(*client, "abc"), "abc");
 }
 
 TEST(MessageService, AllMessagesTogetherHaveALimitThatIsGivenBack) {
@@ -225,9 +360,7 @@ TEST(MessageService, AllMessagesTogetherHaveALimitThatIsGivenBack) {
   first->bytes(std::string(kFrameBytes, 'a'));
   ASSERT_TRUE(testing::eventually([&] { return service.admissions == 1; }));
   const auto client = make_message_client(listener->address(), std::nullopt);
-  const auto send = [&] {
-    return client->large_call(kEcho, "member", std::string(7 << 20, 'b'), within(seconds(20)));
-  };
+  const auto send = [&] { return large(*client, std::string(7 << 20, 'b')); };
   EXPECT_TRUE(testing::eventually([&] {
     try {
       send();
@@ -266,8 +399,7 @@ TEST(MessageService, StrangersTakeNoPlacesOfMembers) {
     strangers.back()->stream = stub->Large(&strangers.back()->context);
   }
   const auto client = make_message_client(listener->address(), std::nullopt);
-  for (int i = 0; i < 50; ++i)
-    EXPECT_EQ(client->large_call(kEcho, "member", "a", within(seconds(20))), "a");
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(large(*client, "a"), "a");
   for (const auto& each : strangers) each->context.TryCancel();
 }
 
@@ -276,8 +408,9 @@ TEST(MessageService, ACallerWhoseMessageTakesLongIsAdmittedAgain) {
   const auto listener = listen_for_messages(service, {});
   RawCall slow(listener->address());
   slow.header(1 << 28);
+  int polls = 0;
   EXPECT_TRUE(testing::eventually([&] {
-    slow.bytes("a");
+    if (++polls % 50 == 0) slow.bytes(std::string(kFrameBytes, 'a'));
     return service.admissions >= 2;
   }));
 }
@@ -396,9 +529,7 @@ TEST(MessageService, TwoHundredClientsCallAtTheSameTime) {
       threads.emplace_back([&, first] {
         for (int i = first; i < first + 10; ++i) {
           const std::string message = "client " + std::to_string(i);
-          if (clients[static_cast<std::size_t>(i)]->large_call(kEcho, "member", message,
-                                                               within(seconds(60))) == message)
-            ++succeeded;
+          if (large(*clients[static_cast<std::size_t>(i)], message) == message) ++succeeded;
         }
       });
     }

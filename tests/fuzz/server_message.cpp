@@ -6,6 +6,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace brigade;
   if (size == 0) return 0;
   const auto bytes = fuzz::text_of(data + 1, size - 1);
+  const auto message = [&] { return ps::decode_message(io::shared_bytes(std::string(bytes))); };
   fuzz::accepts([&] {
     switch (data[0] % 10) {
       case 0:
@@ -19,15 +20,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       case 4:
         return (void)ps::begin_step_reply_of(ps::decode_state(bytes));
       case 5:
-        return (void)ps::create_request_of(ps::decode_message(bytes));
+        return (void)ps::create_request_of(message());
       case 6:
-        return (void)ps::assign_request_of(ps::decode_message(bytes));
+        return (void)ps::assign_request_of(message());
       case 7:
-        return (void)ps::exchange_request_of(ps::decode_message(bytes));
+        return (void)ps::exchange_request_of(message());
       case 8:
-        return (void)ps::exchange_reply_of(ps::decode_message(bytes));
+        return (void)ps::exchange_reply_of(message());
       default:
-        return (void)ps::names_of(ps::decode_message(bytes).header);
+        return (void)ps::names_of(message().header);
     }
   });
   return 0;
