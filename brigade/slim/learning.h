@@ -67,8 +67,11 @@ struct TrainOptions {
   /// whose workers share collectives; must be 0 with parameter servers in UpdateMode::kSync, as
   /// with `sync_optimizer`. Slim: startup_delay_steps.
   std::int64_t startup_delay_steps = 0;
-  /// Whether the optimizer waits for the gradients of all workers before it applies them. Such
-  /// workers must start together: `startup_delay_steps` must be 0. Add its hook to `hooks`.
+  /// Whether the optimizer waits for the gradients of all workers before it applies them, as
+  /// TF-Slim must be told; the strategy makes it so (`ps::UpdateMode::kSync`,
+  /// `ps::SyncReplicasOptimizer`), and one that applies each worker's gradients when they arrive is
+  /// refused. Such workers must start together: `startup_delay_steps` must be 0. No hook is needed.
+  /// Slim: sync_optimizer.
   bool sync_optimizer = false;
   /// How often a step is retried after a retryable error (`train::is_retryable`) before the error
   /// is thrown: from the last checkpoint if checkpoints are saved, else with the same batch. (Slim

@@ -1,5 +1,7 @@
 #include "brigade/slim/model_deploy.h"
 
+#include <string_view>
+
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/device.h"
@@ -12,6 +14,7 @@ namespace brigade::slim::model_deploy {
 namespace {
 
 constexpr const char* kCpu = "/device:CPU:0";
+constexpr const char* kServers = "/job:ps";
 
 void check(const DeploymentOptions& options) {
   check_argument(options.num_clones >= 1,
@@ -36,19 +39,41 @@ void check(const DeploymentOptions& options) {
                                options.replica_id, " and ", options.num_replicas, "."));
 }
 
-void check_is_local(const DeploymentConfig& config) {
-  if (config.num_ps_tasks() == 0) return;
-  throw Error(
-      ErrorCode::kUnimplemented,
-      base::str_cat("This deployment has variables on ", config.num_ps_tasks(), " tasks of ",
-                    config.ps_device(),
-                    ": devices of other tasks have names, but running on them is not implemented "
-                    "yet. Deploy with num_ps_tasks = 0 and num_replicas = 1."));
+void check_same(std::string_view option, int configured, std::string_view what, int actual) {
+  check_argument(configured == actual,
+                 base::str_cat("DeploymentConfig: ", option, " is ", configured, ", and ", what,
+                               " of the open ParameterServerStrategy is ", actual,
+                               ": give both the same cluster, task and devices."));
 }
 
+/// The strategy whose scope is open, if it is the one that the config describes.
+distribute::Strategy& strategy_with_servers(const DeploymentConfig& config) {
+  distribute::Strategy* open = distribute::current_strategy();
+  check_state(open != nullptr && open->servers().count > 0,
+              base::str_cat("This deployment has variables on ", config.num_ps_tasks(),
+                            " tasks of ", config.ps_device(),
+                            ": deploy it in the scope of a ParameterServerStrategy, which knows "
+                            "the cluster (`auto scope = strategy.scope();`), or with num_ps_tasks "
+                            "= 0 and num_replicas = 1."));
+  check_argument(config.ps_device() == kServers,
+                 base::str_cat("DeploymentConfig: ps_job_name names the job ", config.ps_device(),
+                               ", and the parameter servers of a ParameterServerStrategy are ",
+                               kServers, "."));
+  check_same("num_ps_tasks", config.num_ps_tasks(), "the number of servers", open->servers().count);
+  check_same("num_replicas", config.num_replicas(), "the number of workers", open->num_workers());
+  check_same("replica_id", config.replica_id(), "the worker's index", open->worker_index());
+  check_same("num_clones", config.num_clones(), "the number of devices",
+             open->num_local_replicas());
+  check_argument(!config.clone_on_cpu() || open->devices().front().is_cpu(),
+                 "DeploymentConfig: clone_on_cpu is set, and the open ParameterServerStrategy runs "
+                 "on GPUs: give it CPUs (ParameterServerOptions::devices).");
+  return *open;
+}
+
+/// Null if the open one is used.
 std::unique_ptr<distribute::Strategy> make_strategy(const DeploymentConfig& config,
                                                     const CloneOptions& options) {
-  check_is_local(config);
+  if (config.num_ps_tasks() > 0) return nullptr;
   const bool on_cpu = config.clone_on_cpu() || device::available_gpus().empty();
   std::vector<std::string> names;
   for (int i = 0; i < config.num_clones(); ++i)
@@ -118,7 +143,9 @@ device::DeviceFunction DeploymentConfig::variables_device() const {
 CloneSet::CloneSet(const DeploymentConfig& config, const CloneOptions& options)
     : options_(options),
       defaults_(layers::current_arg_scope()),
-      strategy_(make_strategy(config, options)) {
+      own_strategy_(make_strategy(config, options)),
+      strategy_(own_strategy_ ? own_strategy_.get() : &strategy_with_servers(config)) {
+  if (config.num_ps_tasks() > 0) variables_device_ = config.variables_device();
   for (int i = 0; i < config.num_clones(); ++i) {
     const std::string scope = config.clone_scope(i);
     clones_.push_back(
@@ -133,6 +160,7 @@ void CloneSet::run_in_scopes(const std::function<void()>& pass) const {
   const Clone& clone = clones_[context == nullptr ? 0 : static_cast<std::size_t>(context->id)];
   const auto names = variables::name_scope(clone.scope);
   const auto device = device::with_device(clone.placed);
+  const auto variables_device = device::with_device(variables_device_);
   const auto defaults = layers::arg_scope(defaults_);
   pass();
 }
@@ -155,6 +183,11 @@ at::Tensor CloneSet::total_loss(const std::function<void()>& pass) const {
   for (const at::Tensor& regularization : losses::get_regularization_losses())
     total = total + regularization;
   return total;
+}
+
+double CloneSet::weight_of_worker() const {
+  const int workers = strategy_->servers().replicas_to_aggregate;
+  return workers > 0 ? 1.0 / workers : 1.0;
 }
 
 double CloneSet::weight(const distribute::ReplicaContext* context) const {

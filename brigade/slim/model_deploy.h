@@ -30,7 +30,8 @@ struct DeploymentOptions {
   /// The index of this process among the processes of the training.
   int replica_id = 0;
   int num_replicas = 1;
-  /// The number of tasks that hold variables; 0: they are in this process.
+  /// The number of tasks that hold variables: the parameter servers of the
+  /// `ParameterServerStrategy` under which the model is deployed. 0: variables are in this process.
   int num_ps_tasks = 0;
   std::string worker_job_name = "worker";
   std::string ps_job_name = "ps";
@@ -113,11 +114,13 @@ using CloneFunction = std::function<void(const B& batch)>;
 /// The devices of the clones under one strategy, and the scopes of each clone's pass. It is
 /// independent of the batch type; programs use it through `Clones` and `DeployedModel`.
 ///
+/// With parameter server tasks the strategy is the one whose scope is open, which must outlive it:
+/// its devices run the clones. Otherwise it makes its own.
+///
 /// Thread-safety: `total_loss` is called on the clones' threads, everything else outside of them.
 class CloneSet {
  public:
-  /// Throws kUnimplemented for a config that spans several tasks, kNotFound if there are GPUs, but
-  /// fewer than clones.
+  /// Throws as `create_clones`; kNotFound if there are GPUs, but fewer than clones.
   CloneSet(const DeploymentConfig& config, const CloneOptions& options);
 
   /// Calls `pass` in the scopes of the calling clone; outside of clones, in those of the first
@@ -130,12 +133,17 @@ class CloneSet {
 
   const std::vector<Clone>& clones() const { return clones_; }
   distribute::Strategy& strategy() const { return *strategy_; }
+  /// The part that this worker's loss has in an update: 1 / the workers whose gradients are added
+  /// in a synchronous training with parameter servers, else 1.
+  double weight_of_worker() const;
 
  private:
   double weight(const distribute::ReplicaContext* context) const;
   CloneOptions options_;
-  layers::CapturedArgScope defaults_;  // of layers, where the clones were created
-  std::unique_ptr<distribute::Strategy> strategy_;
+  layers::CapturedArgScope defaults_;                   // of layers, where the clones were created
+  std::unique_ptr<distribute::Strategy> own_strategy_;  // null with parameter server tasks
+  distribute::Strategy* strategy_;
+  device::DeviceFunction variables_device_;  // empty: the strategy places variables
   std::vector<Clone> clones_;
 };
 
@@ -169,8 +177,19 @@ struct DeployedModel {
 /// share cores. The clones train on one pass over the dataset. TensorFlow:
 /// model_deploy.create_clones.
 ///
-/// Throws kUnimplemented if the config spans several tasks (`num_ps_tasks`, `num_replicas`): device
-/// names are computed, but nothing runs on other tasks; kOutOfRange for an empty dataset; the
+/// With `num_ps_tasks` (and `num_replicas` processes that run the same program) the scope of a
+/// `ParameterServerStrategy` must be open, which must outlive the model: it knows the cluster, the
+/// clones run on its devices, and of `options` only `input`, `weight` and `regularization` count.
+/// Its servers keep the variables, as `variables_device` of the config places them:
+///
+///   bg::ParameterServerStrategy strategy(cluster, "worker", task);  // devices, mode
+///   const auto scope = strategy.scope();
+///   auto model = deploy(DeploymentConfig({.replica_id = task, .num_replicas = 2,
+///                                         .num_ps_tasks = 2}), model_fn, dataset, rule);
+///
+/// Throws kFailedPrecondition for `num_ps_tasks` without such a scope; kInvalidArgument, naming
+/// both, if config and strategy disagree about the numbers of servers, replicas or clones, the
+/// replica's index, or the name of the servers' job ("ps"); kOutOfRange for an empty dataset; the
 /// errors of `model_fn`.
 template <class B>
 Clones<B> create_clones(const DeploymentConfig& config,
@@ -190,7 +209,8 @@ Clones<B> create_clones(const DeploymentConfig& config,
 /// Trains the clones with `rule`: each clone's loss is divided by the number of clones, their
 /// gradients are summed on the optimizer's device and applied once. Regularization is added to the
 /// first clone only, and only the first clone's update ops run: all clones have the moving
-/// statistics of the first. A clone without a batch at the end of the data contributes nothing.
+/// statistics of the first. A clone without a batch at the end of the data contributes nothing. In
+/// a synchronous training with parameter servers the update is the mean of the workers' gradients.
 ///
 /// `options.loss_scale` is ignored, and `update_ops` kRun means the first clone's. TensorFlow:
 /// model_deploy.optimize_clones. Throws as `create_train_op`.
@@ -198,7 +218,9 @@ template <class B, class Rule>
 DeployedModel optimize_clones(Clones<B> clones, const Rule& rule, TrainOpOptions options = {}) {
   options.loss_scale = distribute::LossScale::kAlreadyScaled;
   if (options.update_ops == UpdateOps::kRun) options.update_ops = UpdateOps::kRunInFirstReplica;
-  auto step = std::make_shared<const TrainStep>(clones.strategy(), rule.rule(), std::move(options));
+  options.gradient_weight *= clones.set->weight_of_worker();
+  auto step = std::make_shared<const TrainStep>(
+      clones.strategy(), distribute::rule_for(clones.strategy(), rule), std::move(options));
   auto op = make_train_op<B>(
       std::move(step),
       [set = clones.set, model_fn = std::move(clones.model_fn)](const B& batch) {

@@ -277,12 +277,13 @@ ErrorCode refusal(const DeploymentConfig& config, const CloneFunction<at::Tensor
   return ErrorCode::kInternal;
 }
 
-TEST(ModelDeploy, RefusesOtherTasksAndModelsWithoutALoss) {
+TEST(ModelDeploy, RefusesServersWithoutAStrategyAndModelsWithoutALoss) {
+  // Without a strategy that has them.
   EXPECT_EQ(refusal(DeploymentConfig({.num_ps_tasks = 1}), linear_model),
-            ErrorCode::kUnimplemented);
+            ErrorCode::kFailedPrecondition);
   EXPECT_EQ(refusal(DeploymentConfig({.replica_id = 1, .num_replicas = 2, .num_ps_tasks = 1}),
                     linear_model),
-            ErrorCode::kUnimplemented);
+            ErrorCode::kFailedPrecondition);
   EXPECT_EQ(refusal(clones(1), [](const at::Tensor&) { get_variable("w", {{3}}); }),
             ErrorCode::kFailedPrecondition);
 }

@@ -57,6 +57,9 @@ void check(const TrainOpOptions& options, const std::vector<Variable>& trained) 
   check_argument(options.clip_gradient_norm >= 0.0 && std::isfinite(options.clip_gradient_norm),
                  base::str_cat("clip_gradient_norm is ", options.clip_gradient_norm,
                                " and must be 0 (no limit) or a positive number."));
+  check_argument(std::isfinite(options.gradient_weight),
+                 base::str_cat("gradient_weight is ", options.gradient_weight,
+                               " and must be a finite number."));
   for (const auto& [name, factor] : options.gradient_multipliers) {
     const auto has_name = [&name = name](const Variable& v) { return v.name() == name; };
     check_argument(
@@ -99,7 +102,8 @@ std::string number_text(double value) {
 comm::Facts facts_of(const TrainOpOptions& options) {
   comm::Facts facts = {{"clip_gradient_norm", number_text(options.clip_gradient_norm)},
                        {"update_ops", base::str_cat(static_cast<int>(options.update_ops))},
-                       {"loss_scale", base::str_cat(static_cast<int>(options.loss_scale))}};
+                       {"loss_scale", base::str_cat(static_cast<int>(options.loss_scale))},
+                       {"gradient_weight", number_text(options.gradient_weight)}};
   for (const auto& [name, factor] : options.gradient_multipliers)
     facts.push_back({base::str_cat("gradient multiplier of ", name), number_text(factor)});
   return facts;
@@ -150,8 +154,10 @@ at::Tensor TrainStep::run(const distribute::ReplicaContext& context,
   const bool skips = options_.update_ops == UpdateOps::kSkip ||
                      (options_.update_ops == UpdateOps::kRunInFirstReplica && context.id > 0);
   if (skips) graph.drop_update_ops();
+  const at::Tensor weighted =
+      options_.gradient_weight == 1.0 ? loss : loss * options_.gradient_weight;
   optimizer_.apply_gradients(
-      transform_gradients(optimizer_.compute_gradients(loss, options_.loss_scale)));
+      transform_gradients(optimizer_.compute_gradients(weighted, options_.loss_scale)));
   return loss.detach();
 }
 

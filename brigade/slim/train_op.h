@@ -61,6 +61,8 @@ struct TrainOpOptions {
   bool count_steps = true;
   /// Groups of variables with separate learning rates; see distribute::OptimizerOptions.
   std::vector<optim::ParameterGroup> groups = {};
+  /// Multiplies the total loss whose gradients are computed, not the one that is returned.
+  double gradient_weight = 1.0;
 };
 
 /// Functions that save and restore the position in the data (see data::Iterator). Both are empty if
@@ -319,7 +321,8 @@ TrainOp create_train_op(distribute::Strategy& strategy,
                         TrainOpOptions options = {}) {
   const B& first = queue->first_replica_batch();
   run_first_pass(strategy, [&] { total_loss(first); });
-  auto step = std::make_shared<const TrainStep>(strategy, rule.rule(), std::move(options));
+  auto step = std::make_shared<const TrainStep>(strategy, distribute::rule_for(strategy, rule),
+                                                std::move(options));
   return make_train_op<B>(std::move(step), std::move(total_loss), std::move(queue));
 }
 
