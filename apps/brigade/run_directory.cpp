@@ -58,6 +58,7 @@ void check_same(const io::Path& directory, const Json& was, const Json& is) {
                                                    "threads_per_replica",
                                                    "mode",
                                                    "staleness",
+                                                   "staleness_aware_rate",
                                                    "backup_workers",
                                                    "variable_partitioner"};
   for (const auto& [key, value] : is.items()) {

@@ -292,6 +292,9 @@ void ServerFlags::add_to(CLI::App& app) {
             "workers together) (default async)");
   group.add("--staleness", staleness,
             "ssp: by how many steps a worker may be ahead of the slowest");
+  group.add_switch("--staleness-aware-rate", staleness_aware_rate,
+                   "async, ssp: divides the learning rate of an update by the number of other "
+                   "workers' updates that its gradients do not know");
   group.add("--backup-workers", backup_workers,
             "sync: how many workers a step does not wait for (default 0)");
   group.add("--variable-partitioner", variable_partitioner,
@@ -312,6 +315,10 @@ void ServerFlags::check() const {
   }
   if (!staleness && mode_name() == "ssp")
     throw UsageError("--mode ssp needs --staleness, such as --staleness 4");
+  if (staleness_aware_rate && mode_name() == "sync")
+    throw UsageError(
+        "--staleness-aware-rate is for --mode async and ssp, but --mode is sync, "
+        "whose updates are never stale; leave out one of them");
   if (backup_workers && mode_name() != "sync") {
     throw UsageError(base::str_cat("--backup-workers is for --mode sync, but --mode is ",
                                    mode_name(), "; leave out one of them"));
@@ -323,6 +330,7 @@ void ServerFlags::check() const {
 void ServerFlags::check_none(const std::string& strategy) const {
   for (const auto& [flag, is_given] :
        {std::pair("--mode", mode.has_value()), std::pair("--staleness", staleness.has_value()),
+        std::pair("--staleness-aware-rate", staleness_aware_rate),
         std::pair("--backup-workers", backup_workers.has_value()),
         std::pair("--variable-partitioner", variable_partitioner.has_value()),
         std::pair("--server-timeout", server_timeout_seconds.has_value())}) {
@@ -336,6 +344,7 @@ void ServerFlags::apply_to(ps::ParameterServerOptions& options, int servers) con
   if (mode_name() == "ssp") options.mode = ps::UpdateMode::kBounded;
   if (mode_name() == "sync") options.mode = ps::UpdateMode::kSync;
   options.staleness = staleness.value_or(0);
+  options.staleness_aware = staleness_aware_rate;
   options.backup_workers = static_cast<int>(backup_workers.value_or(0));
   if (variable_partitioner)
     options.variable_partitioner = parse_partitioner(*variable_partitioner, servers);

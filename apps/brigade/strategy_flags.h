@@ -45,6 +45,7 @@ struct ClusterFlags {
 struct ServerFlags {
   std::optional<std::string> mode;  ///< default async
   std::optional<std::int64_t> staleness;
+  bool staleness_aware_rate = false;
   std::optional<std::int64_t> backup_workers;
   std::optional<std::string> variable_partitioner;
   std::optional<double> server_timeout_seconds;

@@ -99,9 +99,16 @@ void add_servers(Json& json, const StrategyFlags& flags) {
   const bool is_sync = flags.servers.mode_name() == "sync";
   json["mode"] = flags.servers.mode_name();
   json["staleness"] = number_or_null(flags.servers.staleness);
+  json["staleness_aware_rate"] = is_sync ? Json(nullptr) : Json(flags.servers.staleness_aware_rate);
   json["backup_workers"] = is_sync ? Json(flags.servers.backup_workers.value_or(0)) : Json(nullptr);
   const auto& partitioner = flags.servers.variable_partitioner;
   json["variable_partitioner"] = partitioner ? Json(*partitioner) : Json(nullptr);
+}
+
+/// How stale this worker's updates were; null if they cannot be.
+Json staleness_json(const std::optional<distribute::UpdateStaleness>& staleness) {
+  if (!staleness) return nullptr;
+  return {{"updates", staleness->total()}, {"mean", staleness->mean()}, {"max", staleness->max()}};
 }
 
 /// The configuration of the training, with defaults filled in.
@@ -389,6 +396,7 @@ class TrainCommand final : public Command {
     report["task"] = cluster::to_string(flags_.strategy.cluster.resolve().task);
     report["global_step"] = result.steps;
     report["worker_steps"] = result.own_steps;
+    report["update_staleness"] = staleness_json(result.staleness);
     if (!prepared.strategy->is_chief()) report["weights_sha256"] = nullptr;
   }
 

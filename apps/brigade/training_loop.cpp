@@ -195,6 +195,7 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
   strategy.measure_steps(distribute::StepMeasuring::kOff);
   TrainingResult result = meter.result();
   result.step_times = strategy.step_times();
+  result.staleness = strategy.staleness();
   result.first_step = first_step;
   result.own_steps = result.steps;
   result.steps = state.global_step();

@@ -11,6 +11,7 @@
 #include "apps/brigade/training_step.h"
 #include "brigade/data/dataset.h"
 #include "brigade/distribute/step_times.h"
+#include "brigade/distribute/update_staleness.h"
 #include "brigade/input/labeled_example.h"
 #include "brigade/ps/call_clock.h"
 #include "brigade/train/callbacks/progress.h"
@@ -55,6 +56,8 @@ struct TrainingResult {
   std::optional<int> signal;         ///< what ended it early
   /// [replica]: how the steps after the warm-up spent their time.
   std::vector<distribute::StepTimes> step_times;
+  /// Of this process's updates; unset if they cannot be stale.
+  std::optional<distribute::UpdateStaleness> staleness;
 };
 
 /// Trains from the newest complete checkpoint, if there is one. Ends at the end of the data, at the

@@ -62,6 +62,15 @@ class Modes(ServersTest):
         self.assertEqual(continued["first_step"], 20)
         self.assertEqual(continued["weights_sha256"], wanted["weights_sha256"])
 
+    def test_updates_of_one_worker_are_never_stale(self):
+        run = (*UNEVALUATED, "--steps", "20")
+        _, (wanted,) = self.train_job(1, 1, *run)
+        self.state = self.folder / "state-aware"
+        _, (aware,) = self.train_job(2, 1, "--staleness-aware-rate", *run)
+        self.assertTrue(aware["staleness_aware_rate"])
+        self.assertEqual(aware["update_staleness"], {"updates": 20, "mean": 0, "max": 0})
+        self.assertEqual(aware["weights_sha256"], wanted["weights_sha256"])
+
     def test_unsharded_input_is_an_option(self):
         _, results = self.train_job(1, 2, *UNEVALUATED, "--steps", "20", "--auto-shard", "off")
         self.assertEqual(results[0]["steps"], 20)
@@ -70,6 +79,7 @@ class Modes(ServersTest):
         servers, results = self.train_job(1, 3, *UNEVALUATED, "--mode", "sync", "--backup-workers", "1", "--steps", "30")
         self.assertEqual(results[0]["global_step"], 30)
         self.assertEqual(servers[0]["step"], 30)
+        self.assertIsNone(results[0]["update_staleness"])
 
 
 class Watching(ServersTest):
@@ -102,6 +112,11 @@ class Reports(ServersTest):
         for index, each in enumerate((chief, worker)):
             self.assertEqual((each["strategy"], each["mode"], each["staleness"], each["task"], each["workers"]),
                              ("parameter_server", "ssp", 4, f"/job:worker/task:{index}", 2))
+            self.assertFalse(each["staleness_aware_rate"])
+            staleness = each["update_staleness"]
+            self.assertEqual(staleness["updates"], each["worker_steps"])
+            self.assertLessEqual(0, staleness["mean"])
+            self.assertLessEqual(staleness["mean"], staleness["max"])
         self.assertIsNotNone(chief["weights_sha256"])
         self.assertIsNone(worker["weights_sha256"])
         self.assertTrue((self.model_dir / "weights.safetensors").exists())

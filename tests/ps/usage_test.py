@@ -20,6 +20,7 @@ class Usage(ServersTest):
                  ("--mode", "sync", "--staleness", "3"): ["--staleness", "sync"],
                  ("--mode", "ssp"): ["--staleness"],
                  ("--mode", "ssp", "--staleness", "-1"): ["--staleness", "-1"],
+                 ("--mode", "sync", "--staleness-aware-rate"): ["--staleness-aware-rate", "sync"],
                  ("--backup-workers", "1"): ["--backup-workers", "async"],
                  ("--mode", "sync", "--backup-workers", "1"): ["backup_workers", "1"],
                  ("--server-timeout", "0"): ["--server-timeout"],
@@ -39,7 +40,7 @@ class Usage(ServersTest):
         self.assertFalse(self.model_dir.exists())
 
     def test_flags_of_servers_need_the_strategy(self):
-        for flags in (("--mode", "async"), ("--staleness", "1"), ("--backup-workers", "1"), ("--variable-partitioner", "fixed:2"), ("--server-timeout", "9")):
+        for flags in (("--mode", "async"), ("--staleness", "1"), ("--staleness-aware-rate",), ("--backup-workers", "1"), ("--variable-partitioner", "fixed:2"), ("--server-timeout", "9")):
             with self.subTest(flags=flags):
                 self.refuse("train", *SMALL, *flags, saying=[flags[0], "one_device", "--strategy parameter_server"])
 
