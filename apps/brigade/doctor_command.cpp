@@ -122,9 +122,10 @@ cluster::ClusterSpec look_at_cluster(const Flags& flags, Findings& findings) {
   }
 }
 
-/// Whether tasks of this job listen. In a cluster with parameter servers only those do.
+/// Whether tasks of this job may listen. In a cluster with parameter servers only those do, and a
+/// chief that coordinates the workers.
 bool is_connected_to(const cluster::ClusterSpec& cluster, const std::string& job) {
-  return !has_parameter_servers(cluster) || job == kServers;
+  return !has_parameter_servers(cluster) || job == kServers || job == "chief";
 }
 
 void look_at_key(const cluster::ClusterSpec& cluster, Findings& findings) {

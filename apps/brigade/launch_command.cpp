@@ -90,6 +90,7 @@ struct LaunchFlags {
   std::optional<int> servers;
   std::optional<int> workers;
   bool evaluator = false;
+  bool chief = false;
   std::string server_folder;
   std::string prefix = "rank";
   std::string output_dir;
@@ -140,9 +141,10 @@ int number_of_processes(const std::optional<int>& given, std::size_t lines) {
 /// The roles of the processes, if there are parameter servers.
 std::optional<launch::Roles> roles_of(const LaunchFlags& flags) {
   if (!flags.servers) {
-    for (const auto& [flag, is_given] : {std::pair("--workers", flags.workers.has_value()),
-                                         std::pair("--evaluator", flags.evaluator),
-                                         std::pair("--ps-folder", !flags.server_folder.empty())}) {
+    for (const auto& [flag, is_given] :
+         {std::pair("--workers", flags.workers.has_value()),
+          std::pair("--evaluator", flags.evaluator), std::pair("--chief", flags.chief),
+          std::pair("--ps-folder", !flags.server_folder.empty())}) {
       if (!is_given) continue;
       throw UsageError(base::str_cat(
           flag, " is for a job with parameter servers (--ps); without them give --nproc"));
@@ -164,6 +166,7 @@ std::optional<launch::Roles> roles_of(const LaunchFlags& flags) {
   return launch::Roles{.servers = *flags.servers,
                        .workers = flags.workers.value_or(1),
                        .has_evaluator = flags.evaluator,
+                       .has_chief = flags.chief,
                        .hosts = flags.job.hosts.count,
                        .folder = flags.server_folder.empty()
                                      ? io::Path()
@@ -218,9 +221,13 @@ void LaunchFlags::add_to(CLI::App& app) {
   flags.add_switch("--new-key", new_key, "Write a new cluster key to standard output and exit");
   FlagGroup servers_group(app, "Parameter servers (each task is restarted alone, on its host)");
   servers_group.add("--ps", servers, "Parameter servers, on all hosts together");
-  servers_group.add("--workers", workers,
-                    "Workers, on all hosts together; the first is the chief (default 1)");
+  servers_group.add(
+      "--workers", workers,
+      "Workers, on all hosts together; without --chief the first is the chief (default 1)");
   servers_group.add_switch("--evaluator", evaluator, "Also start an evaluator");
+  servers_group.add_switch("--chief", chief,
+                           "Also start a chief, which then is none of the workers: one that "
+                           "coordinates them, or trains");
   servers_group.add("--ps-folder", server_folder,
                     "Where servers keep their variables while the job runs (default: a temporary "
                     "folder)");

@@ -200,6 +200,7 @@ Json terms_of(const JobOptions& options) {
   return {{"--max-restarts", options.max_restarts},
           {"--ps", roles.servers},
           {"--workers", roles.workers},
+          {"--chief", roles.has_chief},
           {"--evaluator", roles.has_evaluator}};
 }
 

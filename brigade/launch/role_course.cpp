@@ -26,7 +26,7 @@ void RoleCourse::record_end(int process, bool is_success, Time now) {
   } else if (is_worker(roles_, process)) {
     if (is_chief(roles_, process) && is_success) is_chief_done_ = true;
     ended_workers_.insert(process);
-    const bool is_last = static_cast<int>(ended_workers_.size()) == roles_.workers;
+    const bool is_last = static_cast<int>(ended_workers_.size()) == num_workers(roles_);
     if (is_last && !workers_ended_) workers_ended_ = now;
   }
   const bool is_served = static_cast<int>(succeeded_servers_.size()) < roles_.servers;

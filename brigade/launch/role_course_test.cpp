@@ -85,6 +85,16 @@ TEST_F(RoleCourseTest, TheTrainingHasNotEndedWithAChiefOrAServerThatFailed) {
   EXPECT_EQ(other.order_for_workers(now_ + seconds(100)), Order::kNone);
 }
 
+TEST_F(RoleCourseTest, AChiefThatIsNoWorkerCountsAsTheLastOfThem) {
+  RoleCourse course({.servers = 1, .workers = 1, .has_chief = true}, seconds(10));
+  course.record_end(1, true, now_);  // worker:0
+  EXPECT_FALSE(course.is_chief_done());
+  EXPECT_EQ(course.next_deadline(), RoleCourse::Time::max());
+  course.record_end(0, true, now_);
+  EXPECT_TRUE(course.is_chief_done());
+  EXPECT_EQ(course.order_for_servers(now_ + seconds(10)), Order::kSignal);
+}
+
 TEST_F(RoleCourseTest, WorkersThatEndByThemselvesGetNoOrder) {
   course_.record_end(kServer, true, now_);
   course_.record_end(kChief, true, now_);

@@ -56,8 +56,12 @@ int dealt_to(int host, int hosts, int count) {
 
 }  // namespace
 
+int num_workers(const Roles& roles) {
+  return roles.workers + (roles.has_chief ? 1 : 0);
+}
+
 int num_processes(const Roles& roles) {
-  return roles.servers + roles.workers + (roles.has_evaluator ? 1 : 0);
+  return roles.servers + num_workers(roles) + (roles.has_evaluator ? 1 : 0);
 }
 
 int num_processes_on(const Roles& roles, int host) {
@@ -77,8 +81,9 @@ cluster::Task task_of(const Roles& roles, int process) {
   const int turn = local < clients ? servers + local : local - clients;
   const int dealt = host + turn * roles.hosts;
   if (dealt < roles.servers) return {.job = "ps", .index = dealt};
-  const int client = dealt - roles.servers;
-  if (client < roles.workers) return {.job = "worker", .index = client};
+  const int worker = dealt - roles.servers - (roles.has_chief ? 1 : 0);
+  if (worker < 0) return {.job = "chief", .index = 0};
+  if (worker < roles.workers) return {.job = "worker", .index = worker};
   return {.job = "evaluator", .index = 0};
 }
 
@@ -92,11 +97,12 @@ bool is_server(const Roles& roles, int process) {
 }
 
 bool is_worker(const Roles& roles, int process) {
-  return task_of(roles, process).job == "worker";
+  return task_of(roles, process).job == "worker" || is_chief(roles, process);
 }
 
 bool is_chief(const Roles& roles, int process) {
-  return task_of(roles, process) == cluster::Task{.job = "worker", .index = 0};
+  return task_of(roles, process) ==
+         cluster::Task{.job = roles.has_chief ? "chief" : "worker", .index = 0};
 }
 
 std::vector<std::string> free_addresses(const Roles& roles, int host, const std::string& name) {

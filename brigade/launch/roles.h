@@ -11,10 +11,10 @@ namespace brigade::launch {
 
 /// The tasks of a job with parameter servers, and the hosts on which they run.
 ///
-/// Tasks are dealt to the hosts in turn, the servers first, then the workers, then the evaluator:
-/// so servers are spread over the hosts, and hosts differ by one process at most. Processes are
-/// numbered host by host; those of a host are its workers, then the evaluator, then its servers.
-/// Worker 0 is the chief.
+/// Tasks are dealt to the hosts in turn, the servers first, then the chief, the workers, and the
+/// evaluator: so servers are spread over the hosts, and hosts differ by one process at most.
+/// Processes are numbered host by host; those of a host are in the same order, but its servers
+/// last.
 ///
 /// Each process is restarted alone, on its host. The job ends when all processes have ended;
 /// servers that still run some time after the last worker are asked to end, and so are workers that
@@ -25,6 +25,8 @@ struct Roles {
   int servers = 1;
   int workers = 1;
   bool has_evaluator = false;
+  /// There is a task chief:0, which coordinates or trains. Otherwise worker 0 is the chief.
+  bool has_chief = false;
   int hosts = 1;
   /// Where servers keep their variables over restarts. Empty: a temporary folder, removed at the
   /// end.
@@ -41,7 +43,9 @@ cluster::Task task_of(const Roles& roles, int process);
 /// "worker:1".
 std::string label_of(const Roles& roles, int process);
 bool is_server(const Roles& roles, int process);
+/// The chief is one, whatever it is called.
 bool is_worker(const Roles& roles, int process);
+int num_workers(const Roles& roles);
 bool is_chief(const Roles& roles, int process);
 
 /// Addresses for the processes of one of `hosts` hosts, whose name or IP address is `name`. The

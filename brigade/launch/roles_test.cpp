@@ -51,6 +51,18 @@ TEST(Roles, TasksAreDealtToTheHostsInTurnTheServersFirst) {
             (std::vector<Labels>{{"worker:1", "ps:0", "ps:2"}, {"worker:0", "ps:1"}}));
 }
 
+TEST(Roles, AChiefThatIsNoWorkerComesBeforeTheWorkers) {
+  const Roles roles{
+      .servers = 1, .workers = 2, .has_evaluator = true, .has_chief = true, .hosts = 2};
+  EXPECT_EQ(labels_by_host(roles),
+            (std::vector<Labels>{{"worker:0", "evaluator:0", "ps:0"}, {"chief:0", "worker:1"}}));
+  EXPECT_TRUE(is_chief(roles, 3) && is_worker(roles, 3));
+  EXPECT_TRUE(is_worker(roles, 0) && !is_chief(roles, 0));
+  EXPECT_EQ(num_workers(roles), 3);
+  const Roles alone{.servers = 1, .workers = 1, .has_chief = true};
+  EXPECT_EQ(labels_by_host(alone), (std::vector<Labels>{{"chief:0", "worker:0", "ps:0"}}));
+}
+
 TEST(Roles, EachTaskHasItsAddressThatNoOtherHostAndNoConnectionGets) {
   const Roles roles{.servers = 2, .workers = 2, .has_evaluator = true, .hosts = 2};
   std::vector<std::string> addresses;

@@ -32,6 +32,20 @@ class Roles(LaunchTest):
         labels = ["evaluator:0", "ps:0", "ps:1", "worker:0", "worker:1"]
         self.assertEqual(sorted(job.output), [f"[{label}] {label} False False" for label in labels])
 
+    def test_a_chief_may_be_none_of_the_workers(self):
+        job = self.run_job(["--ps", 1, "--workers", 2, "--chief", "--grace", 0.3], self.program("""
+print(me, len(config["cluster"]["chief"]), len(config["cluster"]["worker"]), flush=True)
+if me == "chief:0":
+    wait_for("worker")
+if me == "worker:1":
+    (folder / "worker").touch()
+if me == "ps:0":
+    time.sleep(1000)
+"""))
+        labels = ["chief:0", "ps:0", "worker:0", "worker:1"]
+        self.assertEqual(sorted(line for line in job.output), [f"[{label}] {label} 1 2" for label in labels])
+        self.assert_nothing_is_left()
+
     def test_all_have_the_same_addresses_and_servers_a_folder_that_is_removed(self):
         job = self.run_job(TWO, self.program("print(json.dumps(config['cluster']), os.environ.get('BRIGADE_SERVER_FOLDER'))"))
         lines = {line.split("] ")[0].strip("["): line.split("] ", 1)[1] for line in job.output}
@@ -168,7 +182,7 @@ time.sleep(1000)
     def test_flags_that_exclude_each_other_are_named(self):
         lines = self.folder / "lines"
         lines.write_text("a\n")
-        cases = [(["--workers", 2], "--workers"), (["--evaluator"], "--evaluator"), (["--ps", 0], "--ps"),
+        cases = [(["--workers", 2], "--workers"), (["--evaluator"], "--evaluator"), (["--chief"], "--chief"), (["--ps", 0], "--ps"),
                  (["--ps", 1, "--workers", 0], "--workers"), (["--ps", 1, "--nproc", 2], "--nproc"),
                  (["--ps", 1, "--independent"], "--independent"), (["--ps", 1, "--elastic", "1:2"], "--elastic"),
                  (["--ps", 1, "--per-rank", lines], "--per-rank"),
