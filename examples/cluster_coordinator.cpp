@@ -44,11 +44,11 @@ struct Trainer {
                    const bg::concurrency::CancelToken& cancel = {})
       : strategy(cluster, {.chief = bg::ChiefRole::kCoordinates, .cancel = cancel}),
         model(strategy.create<bg::models::Mlp>()),
-        sgd(strategy.optimizer(model, bg::optim::Sgd{.learning_rate = 0.05})) {}
+        adam(strategy.optimizer(model, bg::optim::Adam{.learning_rate = 1e-3})) {}
 
   bg::ParameterServerStrategy strategy;
   bg::Replicated<bg::models::Mlp> model;
-  bg::Optimizer sgd;
+  bg::Optimizer adam;
 };
 
 using Batches = bg::distribute::DistributedIterator<bg::LabeledBatch>;
@@ -67,7 +67,7 @@ bg::FunctionData train_step(Trainer& trainer, const bg::FunctionCall& call) {
       [&](const bg::LabeledBatch& batch) {
         const at::Tensor loss =
             bg::losses::sparse_softmax_cross_entropy(trainer.model(batch.features), batch.labels);
-        trainer.sgd.minimize(loss);
+        trainer.adam.minimize(loss);
         return loss.detach();
       },
       call.per_worker<Batches>().next().value());
