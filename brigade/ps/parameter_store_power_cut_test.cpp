@@ -90,6 +90,104 @@ Script sync_script() {
   return script;
 }
 
+/// Workers finish, and one of them has a successor.
+Script ending_script() {
+  Script script;
+  add_beginning(script, async_job());
+  const auto add_push = [&](int worker, std::int64_t incarnation, std::int64_t number) {
+    script.push_back([=](ParameterStore& store) {
+      store.push({worker, incarnation, number}, power_cut_gradients(0.1 * worker + 1), soon());
+    });
+  };
+  const auto add_finish = [&](int worker, std::int64_t incarnation) {
+    script.push_back([=](ParameterStore& store) { store.finish(worker, incarnation, soon()); });
+  };
+  add_push(0, 1, 1);
+  add_finish(0, 1);
+  add_snapshot(script);
+  add_push(1, 1, 1);
+  script.push_back([](ParameterStore& store) { store.admit(0, 2, soon()); });
+  add_push(0, 2, 1);
+  add_finish(1, 1);
+  add_finish(0, 1);  // of the one that was replaced: changes nothing
+  add_push(0, 2, 2);
+  add_finish(0, 2);
+  return script;
+}
+
+/// Decisions have rates of their own; gradients come too late, and from a successor in place of
+/// those of a worker that has died.
+Script decided_rates_script() {
+  Script script;
+  add_beginning(script, sync_job(2, 3));
+  script.push_back([](ParameterStore& store) { store.admit(2, 1, soon()); });
+  const auto add_offer = [&](const coordination::PushId& id, std::int64_t step) {
+    script.push_back([=](ParameterStore& store) {
+      store.offer(id, step, 0,
+                  power_cut_gradients(id.worker + 0.1 * static_cast<double>(id.number)), soon());
+    });
+  };
+  for (std::int64_t step = 10; step < 13; ++step) {
+    const double rate = 0.2 / static_cast<double>(step);
+    add_offer({0, 1, step - 9}, step);
+    add_offer(step < 12 ? coordination::PushId{1, 1, step - 9} : coordination::PushId{1, 2, 2},
+              step);
+    if (step == 11) {
+      script.push_back([](ParameterStore& store) { store.admit(1, 2, soon()); });
+      add_snapshot(script);
+      add_offer({1, 2, 1}, step);
+    }
+    script.push_back([rate](ParameterStore& store) { store.set_learning_rate(rate / 2, soon()); });
+    script.push_back([=](ParameterStore& store) {
+      store.apply({step, {{0, 0}, {1, 0}}, rate}, soon());
+    });
+    add_offer({2, 1, step - 9}, step);
+  }
+  return script;
+}
+
+std::vector<RowGradient> power_cut_rows(std::int64_t first) {
+  return {{.name = "w1",
+           .indices = at::arange(first, first + 12, 4, at::kLong),
+           .values = at::full({3}, 0.5 * static_cast<double>(first), at::kDouble)}};
+}
+
+/// Updates of rows; the learning rate of each follows its staleness.
+Script rows_script() {
+  Script script;
+  add_beginning(script, to_state(JobConfig{.staleness_aware = true}));
+  for (std::int64_t i = 1; i <= 4; ++i) {
+    for (const int worker : {1, 0})
+      script.push_back([worker, i](ParameterStore& store) {
+        const auto rows = power_cut_rows(worker + i);
+        const auto begun = store.begin_push({worker, 1, i}, power_cut_gradients(worker + 1),
+                                            /*read_at=*/10, rows);
+        store.wait_committed(begun.record, soon());
+      });
+    if (i == 2) add_snapshot(script);
+  }
+  return script;
+}
+
+/// The same in synchronous steps.
+Script synchronous_rows_script() {
+  Script script;
+  add_beginning(script, sync_job(2, 2));
+  for (std::int64_t step = 10; step < 13; ++step) {
+    for (const int worker : {0, 1}) {
+      script.push_back([worker, step](ParameterStore& store) {
+        store.offer({worker, 1, step - 9}, step, 0, power_cut_gradients(worker + 1),
+                    power_cut_rows(worker + step), soon());
+      });
+      if (step == 11) add_snapshot(script);
+    }
+    script.push_back([step](ParameterStore& store) {
+      store.apply({step, {{0, 0}, {1, 0}}}, soon());
+    });
+  }
+  return script;
+}
+
 /// Makes the calls from `first` on. Returns how many have returned, counted from the first of all.
 std::size_t make_calls(ParameterStore& store, const Script& script, std::size_t first) {
   for (std::size_t i = first; i < script.size(); ++i) {
@@ -140,6 +238,22 @@ TEST(ParameterStorePowerCut, NoAcknowledgedPushIsLostOrDoubled) {
 
 TEST(ParameterStorePowerCut, NoGradientOrDecisionOfAStepIsLostOrDoubled) {
   expect_survival(sync_script());
+}
+
+TEST(ParameterStorePowerCut, WhoHasFinishedAndWhoWasReplacedIsKept) {
+  expect_survival(ending_script());
+}
+
+TEST(ParameterStorePowerCut, ADecisionIsAppliedAtItsRateWithTheSuccessorsGradient) {
+  expect_survival(decided_rates_script());
+}
+
+TEST(ParameterStorePowerCut, NoUpdateOfRowsIsLostOrDoubled) {
+  expect_survival(rows_script());
+}
+
+TEST(ParameterStorePowerCut, NoUpdateOfRowsOfAStepIsLostOrDoubled) {
+  expect_survival(synchronous_rows_script());
 }
 
 }  // namespace
