@@ -13,6 +13,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/local/row_sums.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/ps/lease_renewal.h"
 #include "brigade/ps/placed_variables.h"
@@ -55,6 +56,11 @@ TensorForm form_of(const at::Tensor& tensor) {
 std::uint64_t bytes_of(const TensorForm& form) {
   return static_cast<std::uint64_t>(c10::multiply_integers(form.sizes)) *
          c10::elementSize(form.dtype);
+}
+
+std::uint64_t row_bytes_of(const TensorForm& form) {
+  const bool has_rows = !form.sizes.empty() && form.sizes.front() > 0;
+  return has_rows ? bytes_of(form) / static_cast<std::uint64_t>(form.sizes.front()) : 0;
 }
 
 std::uint64_t bytes_of(const std::vector<NamedState>& variables) {
@@ -131,6 +137,8 @@ class ParameterClient::Impl {
   double learning_rate();
   States states();
   Values pull();
+  void pull_by_rows(std::size_t variable) { is_by_rows_.at(variable) = true; }
+  std::vector<at::Tensor> pull_rows(std::span<const at::Tensor> indices);
   Values push(std::span<const at::Tensor> gradients);
   void begin_step();
 
@@ -163,7 +171,8 @@ class ParameterClient::Impl {
   void note_read(int server, std::int64_t step);
   std::optional<std::int64_t> read_at(int server) const;
   ServerStates read_states();
-  std::uint64_t value_bytes(int server) const;
+  std::vector<std::size_t> wholes_of(int server) const;
+  std::uint64_t value_bytes(const std::vector<std::size_t>& variables) const;
   void check_count(int server, std::size_t expected, std::size_t got) const;
   void check_gradients(std::span<const at::Tensor> gradients) const;
   std::vector<std::optional<Push>> pushes_of(std::span<const at::Tensor> gradients) const;
@@ -183,6 +192,7 @@ class ParameterClient::Impl {
   std::optional<JobConfig> job_;      // unset before `create` and `wait_ready`
   std::optional<WorkerSteps> steps_;  // as job_
   std::vector<TensorForm> forms_;     // of the variables; empty until they are known
+  std::vector<bool> is_by_rows_;      // of the variables: not pulled as wholes
   /// When a server's values were read that this worker has.
   struct ReadMoment {
     std::int64_t step = 0;
@@ -333,6 +343,7 @@ std::string ParameterClient::Impl::not_ready(const std::vector<ServerStatus>& st
 
 void ParameterClient::Impl::use(PlacedVariables variables, const JobConfig& job) {
   variables_ = std::move(variables);
+  is_by_rows_.assign(variables_.size(), false);
   job_ = job;
   steps_.emplace(job.mode);
   reads_.assign(sessions_.size(), std::nullopt);
@@ -468,7 +479,7 @@ ServerStates ParameterClient::Impl::read_states() {
     StoredStates part =
         session(server).call([&](ParameterService& service, const std::string& token,
                                  Time deadline) { return service.states(token, names, deadline); },
-                             (1 + kCommonSlots) * value_bytes(server));
+                             (1 + kCommonSlots) * value_bytes(variables_.of_server(server)));
     check_count(server, names.size(), part.variables.size());
     states[static_cast<std::size_t>(server)] = std::move(part);
   });
@@ -487,14 +498,16 @@ ParameterClient::Values ParameterClient::Impl::exchange(std::vector<std::optiona
     ExchangeRequest request{.push = std::move(pushes[static_cast<std::size_t>(server)]),
                             .decision = steps_->decision(),
                             .pull = {}};
-    if (pulled == Pulled::kAllValues) request.pull = variables_.names_of_server(server);
-    if (server > 0 && !request.push && request.pull.empty()) return;
-    const std::size_t expected = request.pull.size();
-    const std::uint64_t reply_bytes = expected > 0 ? value_bytes(server) : 0;
-    ExchangeReply reply = session(server).exchange(std::move(request), reply_bytes);
-    check_count(server, expected, reply.values.size());
-    for (std::size_t i = 0; i < expected; ++i)
-      values.values[variables_.of_server(server)[i]] = std::move(reply.values[i]);
+    const std::vector<std::size_t> wanted =
+        pulled == Pulled::kAllValues ? wholes_of(server) : std::vector<std::size_t>();
+    for (const std::size_t i : wanted) request.pull.push_back(variables_[i].name);
+    // A server of which only rows are pulled says its step.
+    const bool has_nothing = pulled == Pulled::kNothing || variables_.of_server(server).empty();
+    if (server > 0 && !request.push && has_nothing) return;
+    ExchangeReply reply = session(server).exchange(std::move(request), value_bytes(wanted));
+    check_count(server, wanted.size(), reply.values.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      values.values[wanted[i]] = std::move(reply.values[i]);
     replies[static_cast<std::size_t>(server)] = std::move(reply);
   });
   take_moments(replies, pulled, values);
@@ -531,11 +544,19 @@ std::optional<std::int64_t> ParameterClient::Impl::read_at(int server) const {
   return read->step + session(server).acknowledged() - read->own_pushes;
 }
 
-/// Of the server's variables; 0 until they are known.
-std::uint64_t ParameterClient::Impl::value_bytes(int server) const {
+/// The variables of a server that are pulled as wholes: all before their shapes are known.
+std::vector<std::size_t> ParameterClient::Impl::wholes_of(int server) const {
+  std::vector<std::size_t> wholes;
+  for (const std::size_t i : variables_.of_server(server))
+    if (forms_.empty() || !is_by_rows_[i]) wholes.push_back(i);
+  return wholes;
+}
+
+/// 0 until the variables are known.
+std::uint64_t ParameterClient::Impl::value_bytes(const std::vector<std::size_t>& variables) const {
   std::uint64_t bytes = 0;
   if (forms_.empty()) return bytes;
-  for (const std::size_t i : variables_.of_server(server)) bytes += bytes_of(forms_[i]);
+  for (const std::size_t i : variables) bytes += bytes_of(forms_[i]);
   return bytes;
 }
 
@@ -548,9 +569,36 @@ void ParameterClient::Impl::check_count(int server, std::size_t expected, std::s
 ParameterClient::Values ParameterClient::Impl::pull() {
   check_configured();
   Values values = exchange(std::vector<std::optional<Push>>(sessions_.size()), Pulled::kAllValues);
-  forms_.clear();
-  for (const Parameter::Reading& each : values.values) forms_.push_back(form_of(each.value));
+  forms_.resize(values.values.size());
+  for (std::size_t i = 0; i < forms_.size(); ++i)
+    if (values.values[i].value.defined()) forms_[i] = form_of(values.values[i].value);
   return values;
+}
+
+std::vector<at::Tensor> ParameterClient::Impl::pull_rows(std::span<const at::Tensor> indices) {
+  check_configured();
+  check_argument(
+      indices.size() == variables_.size(),
+      base::str_cat("Rows of ", indices.size(), " variables are pulled, and the job has ",
+                    variables_.size(), " variables: pass indices for each, undefined for none."));
+  std::vector<at::Tensor> rows(indices.size());
+  for_each_server([&](int server) {
+    ExchangeRequest request{.decision = steps_->decision(), .pull = {}};
+    std::vector<std::size_t> wanted;
+    std::uint64_t bytes = 0;
+    for (const std::size_t i : variables_.of_server(server)) {
+      if (!indices[i].defined()) continue;
+      wanted.push_back(i);
+      request.pull_rows.push_back({.name = variables_[i].name, .indices = indices[i].contiguous()});
+      if (!forms_.empty())
+        bytes += row_bytes_of(forms_[i]) * static_cast<std::uint64_t>(indices[i].numel());
+    }
+    if (wanted.empty()) return;
+    ExchangeReply reply = session(server).exchange(std::move(request), bytes);
+    check_count(server, wanted.size(), reply.rows.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) rows[wanted[i]] = std::move(reply.rows[i]);
+  });
+  return rows;
 }
 
 ParameterClient::Values ParameterClient::Impl::push(std::span<const at::Tensor> gradients) {
@@ -580,9 +628,12 @@ void ParameterClient::Impl::check_gradients(std::span<const at::Tensor> gradient
     check_argument(variables_[i].is_trainable,
                    base::str_cat("A push has a gradient of ", name, ", which is not trainable."));
     check_argument(
-        gradient.device().is_cpu() && gradient.layout() == at::kStrided,
-        base::str_cat("The gradient of ", name, " is on ", gradient.device().str(), " with layout ",
-                      gradient.layout(), ": it has to be a dense tensor on the CPU."));
+        gradient.device().is_cpu() &&
+            (gradient.layout() == at::kStrided || comm::has_rows(gradient)),
+        base::str_cat(
+            "The gradient of ", name, " is on ", gradient.device().str(), " with layout ",
+            gradient.layout(),
+            ": it has to be on the CPU, and dense, or sparse along its first dimension."));
     const TensorForm form = form_of(gradient);
     check_argument(form == forms_[i],
                    base::str_cat("The gradient of ", name, " is ", text_of(form),
@@ -599,8 +650,15 @@ std::vector<std::optional<Push>> ParameterClient::Impl::pushes_of(
     pushes[static_cast<std::size_t>(server)]->read_at = read_at(server);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
-    pushes[static_cast<std::size_t>(variables_[i].server)]->gradients.push_back(
-        {.name = variables_[i].name, .tensor = gradients[i].detach().contiguous()});
+    const std::string& name = variables_[i].name;
+    Push& push = *pushes[static_cast<std::size_t>(variables_[i].server)];
+    if (comm::has_rows(gradients[i])) {
+      comm::Rows rows = comm::rows_of(gradients[i].detach());
+      push.rows.push_back(
+          {.name = name, .indices = std::move(rows.indices), .values = std::move(rows.values)});
+    } else {
+      push.gradients.push_back({.name = name, .tensor = gradients[i].detach().contiguous()});
+    }
   }
   return pushes;
 }
@@ -689,6 +747,14 @@ ParameterClient::States ParameterClient::states() {
 
 ParameterClient::Values ParameterClient::pull() {
   return impl_->guarded([&] { return impl_->pull(); });
+}
+
+void ParameterClient::pull_by_rows(std::size_t variable) {
+  impl_->pull_by_rows(variable);
+}
+
+std::vector<at::Tensor> ParameterClient::pull_rows(std::span<const at::Tensor> indices) {
+  return impl_->guarded([&] { return impl_->pull_rows(indices); });
 }
 
 ParameterClient::Values ParameterClient::push(std::span<const at::Tensor> gradients) {

@@ -110,14 +110,23 @@ class ParameterClient {
   };
   /// The values of all variables. Each server's are from one moment; see `Values::oldest_step`.
   Values pull();
+  /// From now on `pull` and `push` return no value of this variable of the placement (an undefined
+  /// tensor): the caller pulls rows of it.
+  void pull_by_rows(std::size_t variable);
+  /// Rows of variables, in the order of the placement: their indices, int64 [n] in any order on the
+  /// CPU; undefined: none. Returns [n, ...] for each, undefined where `indices` is. All servers are
+  /// asked at the same time; each server's rows are from one moment, with kSync after the latest
+  /// decision that this worker knows. Throws kInvalidArgument for rows that do not exist.
+  std::vector<at::Tensor> pull_rows(std::span<const at::Tensor> indices);
   /// Pushes gradients (undefined: none), in the order of the placement, to their servers, and
   /// returns the values of all variables after it. In kSync mode the gradients are kept for the
   /// token of `begin_step`, and no values are returned: they change with the step's decision, which
   /// the next `begin_step` awaits and the next `pull` applies.
   ///
   /// Throws kInvalidArgument, before anything is sent, unless there is one entry for each variable,
-  /// and every gradient is a dense tensor on the CPU with its variable's shape and dtype, of a
-  /// variable that is trainable; kFailedPrecondition without `begin_step`, except in kAsync mode.
+  /// and every gradient is a tensor on the CPU with its variable's shape and dtype, dense or sparse
+  /// along its rows (`comm::to_sparse`), of which the rows alone are sent, of a variable that is
+  /// trainable; kFailedPrecondition without `begin_step`, except in kAsync mode.
   ///
   /// A push that failed otherwise may have been applied on some servers. Where that is not known it
   /// is completed by the next call that reaches the server, before that call's own gradients are

@@ -114,9 +114,12 @@ ExchangeReply ServerSession::exchange(ExchangeRequest request, std::uint64_t rep
 
 ExchangeReply ServerSession::send(const ExchangeRequest& request, std::uint64_t reply_bytes) {
   std::uint64_t bytes = reply_bytes;
-  if (request.push)
+  if (request.push) {
     for (const checkpoint::NamedTensor& each : request.push->gradients)
       bytes += each.tensor.nbytes();
+    for (const RowGradient& each : request.push->rows)
+      bytes += each.indices.nbytes() + each.values.nbytes();
+  }
   try {
     ExchangeReply reply =
         call([&](ParameterService& service, const std::string& token,
@@ -156,6 +159,7 @@ void ServerSession::keep_unfinished_push() {
   if (!unfinished_) return;
   for (checkpoint::NamedTensor& gradient : unfinished_->gradients)
     gradient.tensor = gradient.tensor.clone();
+  unfinished_->rows = copies_of(unfinished_->rows);
 }
 
 bool ServerSession::renew(Time deadline) {
