@@ -1,7 +1,7 @@
-// Pushing 13 MB of gradients to a parameter server and pulling as much, over loopback TCP, beside
-// Gloo's collectives over TCP, copies of as many bytes, or the same exchange without a key and with
-// its log elsewhere, alternating within one process. Prints one JSON line. The server keeps its
-// log, as always: --directory says on which disk.
+// Pushing 13 MB of gradients to a parameter server and pulling as much, over loopback TCP or in
+// shared memory, beside Gloo's collectives over TCP, copies of as many bytes, or the same exchange
+// without a key and with its log elsewhere, alternating within one process. Prints one JSON line.
+// The server keeps its log, as always: --directory says on which disk.
 #include <ATen/Parallel.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
@@ -36,12 +36,14 @@ struct Options {
   std::string directory = ".";
   std::string base_directory = ".";
   bool has_key = false;
+  std::string transport = "tcp";
 };
 
 /// What the other exchange has if one is compared with another.
 Options base_of(Options options) {
   options.directory = options.base_directory;
   options.has_key = false;
+  options.transport = "tcp";
   return options;
 }
 
@@ -71,9 +73,10 @@ class Exchange {
               {.tasks = {kWorker}, .store = {.folder = folder_.path() / "ps-0"}}, clock_) {
     std::optional<cluster::ClusterKey> key;
     if (options.has_key) key = cluster::ClusterKey::generate();
-    listener_ = ps::listen(core_, {.key = key});
+    const bool shared_memory = options.transport == "shared_memory";
+    listener_ = ps::listen(core_, {.key = key, .shared_memory = shared_memory});
     std::vector<std::unique_ptr<ps::ParameterService>> servers;
-    servers.push_back(ps::connect(listener_->address(), key));
+    servers.push_back(ps::connect(listener_->address(), key, {.shared_memory = shared_memory}));
     client_ = std::make_unique<ps::ParameterClient>(kWorker, std::move(servers));
     create();
   }
@@ -240,6 +243,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"all_reduce", "broadcasts", "copies", "exchange"}));
   app.add_option("--directory", options.directory, "where a folder for the server's log is made")
       ->check(CLI::ExistingDirectory);
+  app.add_option("--transport", options.transport)->check(CLI::IsMember({"tcp", "shared_memory"}));
   app.add_option("--base-directory", options.base_directory,
                  "of the exchange that --beside exchange compares with")
       ->check(CLI::ExistingDirectory);
