@@ -101,6 +101,8 @@
 #include "brigade/ps/coordinated_worker.h"
 #include "brigade/ps/parameter_server_strategy.h"
 #include "brigade/ps/server.h"
+#include "brigade/ps/server_placement.h"
+#include "brigade/ps/sync_replicas_optimizer.h"
 #include "brigade/slim/assign_from_checkpoint.h"
 #include "brigade/slim/evaluation.h"
 #include "brigade/slim/layers.h"
@@ -130,6 +132,7 @@
 #include "brigade/variables/get_variable.h"
 #include "brigade/variables/graph.h"
 #include "brigade/variables/layer_value.h"
+#include "brigade/variables/partitioner.h"
 #include "brigade/variables/variable_scope.h"
 
 namespace brigade {
@@ -360,13 +363,17 @@ using ps::CoordinatedWorkerOptions;
 using ps::FunctionCall;
 using ps::FunctionData;
 using ps::FunctionRegistry;
+using ps::greedy_by_bytes;
 using ps::ParameterServerOptions;
 using ps::ParameterServerStrategy;
 using ps::PerWorkerValues;
 using ps::RemoteValue;
 using ps::RemoteValueState;
+using ps::replica_device_setter;
 using ps::Server;
 using ps::ServerOptions;
+using ps::SyncReplicasOptimizer;
+using ps::SyncReplicasOptions;
 using ps::UpdateMode;
 using ps::WorkerContext;
 using train::AtStop;
@@ -411,18 +418,21 @@ using train::TerminateOnNaN;
 using train::TrainingState;
 using variables::Aggregation;
 using variables::colocate_with;
+using variables::fixed_size_partitioner;
 using variables::get_or_create_global_step;
 using variables::get_variable;
 using variables::get_variable_scope;
 using variables::global_variables;
 using variables::Graph;
 using variables::make_variable;
+using variables::min_max_variable_partitioner;
 using variables::Mode;
 using variables::name_scope;
 using variables::Reuse;
 using variables::Synchronization;
 using variables::trainable_variables;
 using variables::Variable;
+using variables::variable_axis_size_partitioner;
 using variables::variable_scope;
 
 }  // namespace brigade
