@@ -327,6 +327,8 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
                             .communicator = engine.communicators[replica].get()},
                            *this, engine.parts.devices[replica], step, *engine.group);
     const base::AmbientScope<const comm::Replica> replica_scope(comm::kReplicaSlot, &context);
+    Engine::ReplicaRowSource rows(engine, replica);
+    const base::AmbientScope<variables::RowSource> row_scope(variables::kRowSourceSlot, &rows);
     variables::Graph graph(engine.store,
                            {.reuse = variables::Reuse::kYes, .placer = engine.placer});
     const auto graph_scope = graph.as_default();

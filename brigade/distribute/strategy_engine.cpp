@@ -174,6 +174,13 @@ void Strategy::Engine::begin_step() const {
   }
 }
 
+/// Optimizers are neither made nor forgotten while replicas run.
+void Strategy::Engine::ReplicaRowSource::fetch(std::span<const variables::WantedRows> wanted) {
+  for (const auto& synchronizer : engine_.synchronizers) {
+    if (const auto alive = synchronizer.lock()) alive->fetch_rows(replica_, wanted);
+  }
+}
+
 void Strategy::Engine::check_idle(std::string_view call) const {
   check_state(in_cross_replica_context() && !running,
               base::str_cat("Strategy::", call,

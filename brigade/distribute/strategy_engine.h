@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "brigade/distribute/replica_failure.h"
 #include "brigade/distribute/replica_runner.h"
 #include "brigade/distribute/strategy.h"
+#include "brigade/variables/row_source.h"
 
 namespace brigade::distribute {
 
@@ -42,6 +44,17 @@ struct Strategy::Engine {
     Engine& engine_;
     const ReplicaFailure& failure_;
     const int exceptions_;
+  };
+
+  /// Where the layers of one replica fetch rows from: the synchronizers.
+  class ReplicaRowSource final : public variables::RowSource {
+   public:
+    ReplicaRowSource(const Engine& engine, int replica) : engine_(engine), replica_(replica) {}
+    void fetch(std::span<const variables::WantedRows> wanted) override;
+
+   private:
+    const Engine& engine_;
+    const int replica_;
   };
 
   /// The models that are still referenced by a handle.

@@ -6,11 +6,16 @@
 #include <map>
 
 #include "brigade/comm/local/reduce_kernel.h"
+#include "brigade/comm/local/row_sums.h"
+#include "brigade/distribute/optimizer/row_gradients.h"
 
 namespace brigade::distribute {
 
 GradientAccumulator::GradientAccumulator(const optim::OptimizerState& state, int replica)
-    : state_(state), replica_(replica), present_(state.variables().size(), false) {}
+    : state_(state),
+      replica_(replica),
+      rows_(state.variables().size()),
+      present_(state.variables().size(), false) {}
 
 void GradientAccumulator::reserve() {
   sums_.resize(state_.variables().size());
@@ -39,6 +44,10 @@ void GradientAccumulator::add(std::span<const at::Tensor> gradients,
   if (sums_.empty()) reserve();
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
+    if (comm::has_rows(gradients[i])) {
+      add_rows(i, gradients[i]);
+      continue;
+    }
     if (present_[i]) {
       sums_[i].add_(gradients[i]);
     } else {
@@ -54,17 +63,31 @@ void GradientAccumulator::add(std::span<const at::Tensor> gradients,
   }
 }
 
+void GradientAccumulator::add_rows(std::size_t variable, const at::Tensor& gradient) {
+  at::Tensor& sum = rows_[variable];
+  const at::Tensor wide = gradient.to(comm::accumulation_dtype(gradient.scalar_type()));
+  const std::vector<at::Tensor> parts = {sum, wide};
+  sum = sum.defined() ? sum_of_replicas(parts) : wide;
+}
+
 std::vector<at::Tensor> GradientAccumulator::divided(double divisor) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> sums(state_.variables().size());
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    if (present_[i]) sums[i] = divisor == 1.0 ? sums_[i] : sums_[i].div_(divisor);
+    if (present_[i]) {
+      if (rows_[i].defined()) sums_[i].add_(rows_[i]);
+      rows_[i].reset();
+      sums[i] = divisor == 1.0 ? sums_[i] : sums_[i].div_(divisor);
+    } else if (rows_[i].defined()) {
+      sums[i] = divisor == 1.0 ? rows_[i] : rows_[i].div(divisor);
+    }
   }
   return sums;
 }
 
 void GradientAccumulator::clear() {
   present_.assign(present_.size(), false);
+  rows_.assign(rows_.size(), at::Tensor());
   micro_batches_ = 0;
   global_ = 0;
   local_.reset();

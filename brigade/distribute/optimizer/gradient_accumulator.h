@@ -13,7 +13,7 @@ namespace brigade::distribute {
 
 /// Sums the gradients of several micro-batches in one replica, until they are applied together. It
 /// keeps one buffer of the size of all parameters that are not frozen, on the replica's device.
-/// Gradients of half and bfloat16 are added in float32.
+/// Gradients of half and bfloat16 are added in float32. Gradients of rows stay so.
 ///
 /// Thread-safety: its replica's thread in a run, the caller's outside.
 class GradientAccumulator {
@@ -45,9 +45,12 @@ class GradientAccumulator {
 
   const optim::OptimizerState& state_;
   const int replica_;
+  void add_rows(std::size_t variable, const at::Tensor& gradient);
+
   std::vector<at::Tensor> memory_;  // flat, one per dtype
   std::vector<at::Tensor> sums_;    // [variable], parts of memory_; undefined for frozen ones
-  std::vector<bool> present_;       // [variable]
+  std::vector<at::Tensor> rows_;    // [variable], sparse; defined: added to what sums_ has
+  std::vector<bool> present_;       // [variable]: sums_ has a sum
   int micro_batches_ = 0;
   std::int64_t global_ = 0;
   std::optional<std::int64_t> local_;

@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "brigade/base/error.h"
+#include "brigade/comm/local/row_sums.h"
 
 namespace brigade::distribute {
 
@@ -17,8 +18,12 @@ constexpr int kNoPass = -1;
 
 }  // namespace
 
-at::Tensor in_parameter_layout(const at::Tensor& gradient) {
+at::Tensor in_parameter_layout(const at::Tensor& gradient, SparseGradients sparse) {
   if (!gradient.defined()) return gradient;
+  if (comm::has_rows(gradient)) {
+    const at::Tensor rows = comm::to_sparse(comm::rows_of(gradient.detach()), gradient.sizes());
+    return sparse == SparseGradients::kKeepRows ? rows : rows.to_dense().contiguous();
+  }
   if (gradient.layout() != at::kStrided) return gradient.to_dense().contiguous();
   return gradient.contiguous();
 }
@@ -36,13 +41,20 @@ struct GradientHooks::OfReplica {
 /// Autograd calls it with the complete gradient of the parameter.
 class GradientHooks::Hook final : public torch::autograd::FunctionPreHook {
  public:
-  Hook(GradientReadyListener& listener, OfReplica& replica, std::size_t index, std::size_t variable)
-      : listener_(listener), replica_(replica), index_(index), variable_(variable) {}
+  Hook(GradientReadyListener& listener, SparseGradients sparse, OfReplica& replica,
+       std::size_t index, std::size_t variable)
+      : listener_(listener),
+        sparse_(sparse),
+        replica_(replica),
+        index_(index),
+        variable_(variable) {}
 
   torch::autograd::variable_list operator()(const torch::autograd::variable_list& grads) override {
     const bool is_watched =
         replica_.pass != kNoPass && replica_.pass == torch::autograd::get_current_graph_task_id();
-    if (is_watched && grads.front().defined()) {
+    const bool stays_sparse =
+        sparse_ == SparseGradients::kKeepRows && comm::has_rows(grads.front());
+    if (is_watched && grads.front().defined() && !stays_sparse) {
       OfReplica::Reported& reported = replica_.reported[index_];
       reported = {.gradient = grads.front().unsafeGetTensorImpl(),
                   .values = in_parameter_layout(grads.front())};
@@ -53,14 +65,16 @@ class GradientHooks::Hook final : public torch::autograd::FunctionPreHook {
 
  private:
   GradientReadyListener& listener_;
+  const SparseGradients sparse_;
   OfReplica& replica_;
   const std::size_t index_;
   const std::size_t variable_;
 };
 
 GradientHooks::GradientHooks(GradientReadyListener& listener,
-                             std::vector<std::vector<HookedParameter>> parameters)
-    : listener_(listener) {
+                             std::vector<std::vector<HookedParameter>> parameters,
+                             SparseGradients sparse)
+    : listener_(listener), sparse_(sparse) {
   for (const auto& of_replica : parameters) {
     const auto replica = static_cast<int>(replicas_.size());
     replicas_.push_back(std::make_unique<OfReplica>());
@@ -79,8 +93,8 @@ void GradientHooks::add_hook(int replica, std::size_t index, const HookedParamet
   std::size_t key = 1;
   while (node->retains_grad_hooks().contains(key)) ++key;
   node->add_retains_grad_hook(
-      std::make_unique<Hook>(listener_, *replicas_[static_cast<std::size_t>(replica)], index,
-                             parameter.variable),
+      std::make_unique<Hook>(listener_, sparse_, *replicas_[static_cast<std::size_t>(replica)],
+                             index, parameter.variable),
       key);
   registered_.push_back({.node = std::move(node), .key = key});
 }

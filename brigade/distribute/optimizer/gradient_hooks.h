@@ -14,9 +14,18 @@ struct Node;
 
 namespace brigade::distribute {
 
+/// What becomes of sparse gradients.
+enum class SparseGradients {
+  kMakeDense,
+  kKeepRows  ///< those of rows stay sparse (`GradientSynchronizer::takes_rows`); others become
+             ///< dense
+};
+
 /// `gradient` dense and contiguous like its parameter, so that replicas can add gradients element
-/// by element. An undefined one stays so.
-at::Tensor in_parameter_layout(const at::Tensor& gradient);
+/// by element; or its rows, coalesced. An undefined one stays so. The sums of rows that occur
+/// several times have the same bits either way.
+at::Tensor in_parameter_layout(const at::Tensor& gradient,
+                               SparseGradients sparse = SparseGradients::kMakeDense);
 
 /// A parameter whose gradient is reported, in one replica.
 struct HookedParameter {
@@ -26,6 +35,7 @@ struct HookedParameter {
 
 /// Autograd hooks that notify a `GradientReadyListener` of each gradient as soon as it is complete,
 /// during backward. They run after all other hooks of a parameter, and do not change gradients.
+/// Gradients of rows that stay sparse are not reported.
 /// Outside a `Watch` they do nothing.
 ///
 /// Thread-safety: each replica's watch from its own thread; created and destroyed while no backward
@@ -34,7 +44,8 @@ class GradientHooks {
  public:
   /// `parameters` by replica. `listener` outlives this.
   GradientHooks(GradientReadyListener& listener,
-                std::vector<std::vector<HookedParameter>> parameters);
+                std::vector<std::vector<HookedParameter>> parameters,
+                SparseGradients sparse = SparseGradients::kMakeDense);
   ~GradientHooks();
   GradientHooks(const GradientHooks&) = delete;
   GradientHooks& operator=(const GradientHooks&) = delete;
@@ -73,6 +84,7 @@ class GradientHooks {
   void add_hook(int replica, std::size_t index, const HookedParameter& parameter);
 
   GradientReadyListener& listener_;
+  const SparseGradients sparse_;
   std::vector<std::unique_ptr<OfReplica>> replicas_;
   std::vector<Registered> registered_;
 };

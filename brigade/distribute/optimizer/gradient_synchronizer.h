@@ -17,6 +17,7 @@
 #include "brigade/distribute/update_staleness.h"
 #include "brigade/distribute/worker_group.h"
 #include "brigade/optim/optimizer_state.h"
+#include "brigade/variables/row_source.h"
 
 namespace brigade::distribute {
 
@@ -62,12 +63,20 @@ class GradientSynchronizer {
   virtual ~GradientSynchronizer() = default;
 
   /// Updates the parameters with the sum of the replicas' gradients (kLocal), or with `gradients`
-  /// themselves, which must then be equal in every replica (kAggregated). Gradients are contiguous,
-  /// in the order of `OptimizerState::variables`.
+  /// themselves, which must then be equal in every replica (kAggregated). Gradients are contiguous
+  /// or of rows (`takes_rows`), in the order of `OptimizerState::variables`.
   virtual void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) = 0;
 
   /// Returns the sums of all replicas' gradients, in every replica.
   virtual std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) = 0;
+
+  /// Whether `apply`, `apply_outside` and `aggregate` take gradients of some rows of a variable
+  /// (`comm::has_rows`, coalesced). For others sparse gradients are made dense.
+  virtual bool takes_rows() const { return false; }
+  /// For variables whose true values are elsewhere: when it returns, replica `replica`'s components
+  /// have the current values of these rows (see `variables::RowSource`). Called by the replica's
+  /// thread, in a run; not a collective. Ignores tables that are not among its variables.
+  virtual void fetch_rows(int /*replica*/, std::span<const variables::WantedRows> /*wanted*/) {}
 
   /// The communicator of the processes whose gradients are reduced; null for a single process.
   virtual comm::ProcessCommunicator* workers() const { return nullptr; }

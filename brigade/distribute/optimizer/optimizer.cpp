@@ -14,6 +14,7 @@
 #include "brigade/comm/small_collectives.h"
 #include "brigade/distribute/optimizer/gradient_accumulator.h"
 #include "brigade/distribute/optimizer/gradient_hooks.h"
+#include "brigade/distribute/optimizer/row_gradients.h"
 #include "brigade/variables/graph.h"
 
 namespace brigade::distribute {
@@ -22,10 +23,10 @@ namespace {
 
 constexpr int kUndeclared = -1;
 
-std::vector<at::Tensor> in_parameter_layout(const Gradients& gradients) {
+std::vector<at::Tensor> in_parameter_layout(const Gradients& gradients, SparseGradients sparse) {
   std::vector<at::Tensor> values;
   for (const at::Tensor& value : gradients.values())
-    values.push_back(distribute::in_parameter_layout(value));
+    values.push_back(distribute::in_parameter_layout(value, sparse));
   return values;
 }
 
@@ -83,6 +84,8 @@ struct Optimizer::Shared {
          const OptimizerOptions& options, StrategyRef maker)
       : owner(std::move(maker)),
         synchronizer(std::move(how)),
+        sparse(synchronizer->takes_rows() ? SparseGradients::kKeepRows
+                                          : SparseGradients::kMakeDense),
         accumulate(options.accumulate),
         global_step(options.global_step) {
     for (std::size_t i = 0; i < state.variables().size(); ++i) {
@@ -104,7 +107,8 @@ struct Optimizer::Shared {
       for (std::size_t k = 0; k < of_replica.size(); ++k)
         row.push_back({.parameter = of_replica[k], .variable = active[k]});
     }
-    hooks = std::make_unique<GradientHooks>(*synchronizer->ready_listener(), std::move(parameters));
+    hooks = std::make_unique<GradientHooks>(*synchronizer->ready_listener(), std::move(parameters),
+                                            sparse);
   }
 
   /// The calling replica's context. The replica must belong to the strategy that made this.
@@ -212,6 +216,7 @@ struct Optimizer::Shared {
 
   const StrategyRef owner;
   const std::shared_ptr<GradientSynchronizer> synchronizer;
+  const SparseGradients sparse;
   std::unique_ptr<GradientHooks> hooks;  // if the synchronizer reduces during backward
   const int accumulate;
   const std::optional<variables::Variable> global_step;
@@ -283,7 +288,8 @@ std::vector<at::Tensor> Optimizer::backward(int replica, const at::Tensor& loss,
   const auto gradients = shared_->differentiate(replica, loss, weight);
   for (std::size_t k = 0; k < gradients.size(); ++k) {
     const at::Tensor reported = watch ? watch->reported(k, gradients[k]) : at::Tensor();
-    values[shared_->active[k]] = reported.defined() ? reported : in_parameter_layout(gradients[k]);
+    values[shared_->active[k]] =
+        reported.defined() ? reported : in_parameter_layout(gradients[k], shared_->sparse);
   }
   schedule_updates_of_pass();
   return values;
@@ -296,7 +302,7 @@ Gradients Optimizer::aggregate(const Gradients& gradients) const {
   const int replica = shared_->replica_context().local_id;
   check_gradients(state_->variables(), gradients.values(), replica);
   std::vector<at::Tensor> sums =
-      shared_->synchronizer->aggregate(replica, in_parameter_layout(gradients));
+      shared_->synchronizer->aggregate(replica, in_parameter_layout(gradients, shared_->sparse));
   return {state_->variables(), std::move(sums), GradientState::kAggregated, gradients.step()};
 }
 
@@ -304,7 +310,7 @@ void Optimizer::apply_gradients(const Gradients& gradients) const {
   check_own(gradients);
   if (in_cross_replica_context()) {
     check_gradients(state_->variables(), gradients.values());
-    return apply_outside(gradients.state(), in_parameter_layout(gradients));
+    return apply_outside(gradients.state(), in_parameter_layout(gradients, shared_->sparse));
   }
   const ReplicaContext& context = shared_->replica_context();
   check_gradients(state_->variables(), gradients.values(), context.local_id);
@@ -314,7 +320,7 @@ void Optimizer::apply_gradients(const Gradients& gradients) const {
         base::str_cat("These gradients are of step ", gradients.step(), " and this is step ",
                       context.step(), ": apply gradients in the step that computed them."));
   }
-  apply_in(context.local_id, in_parameter_layout(gradients), gradients.state());
+  apply_in(context.local_id, in_parameter_layout(gradients, shared_->sparse), gradients.state());
 }
 
 void Optimizer::check_own(const Gradients& gradients) const {
@@ -392,7 +398,7 @@ void Optimizer::apply_all_accumulated() const {
   }
   std::vector<at::Tensor> sums(parts.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (!parts[i].empty()) sums[i] = comm::combine_in_order(parts[i], comm::ReduceOp::kSum);
+    if (!parts[i].empty()) sums[i] = sum_of_replicas(parts[i]);
   }
   if (workers) add_over(*workers, *state_, sums);
   apply_outside(GradientState::kAggregated, rounded(*state_, std::move(sums)));
