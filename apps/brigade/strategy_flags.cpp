@@ -300,6 +300,9 @@ void ServerFlags::add_to(CLI::App& app) {
   group.add("--variable-partitioner", variable_partitioner,
             "Divides variables into parts on several servers: fixed:PARTS, min-size:BYTES (a part "
             "for each server, none smaller), max-size:BYTES (default: none is divided)");
+  group.add("--push-dtype", push_dtype,
+            "bfloat16: rounds gradients before they are sent, which halves what pushes and the "
+            "servers' logs take (default full: as they are)");
   group.add_seconds("--server-timeout", server_timeout_seconds,
                     "How long a parameter server may be away before its workers give up (default "
                     "300)");
@@ -324,6 +327,7 @@ void ServerFlags::check() const {
                                    mode_name(), "; leave out one of them"));
   }
   if (variable_partitioner) parse_partitioner(*variable_partitioner, 1);
+  if (push_dtype) check_choice("value of --push-dtype", *push_dtype, {"full", "bfloat16"});
   if (server_timeout_seconds) to_milliseconds("--server-timeout", *server_timeout_seconds);
 }
 
@@ -333,6 +337,7 @@ void ServerFlags::check_none(const std::string& strategy) const {
         std::pair("--staleness-aware-rate", staleness_aware_rate),
         std::pair("--backup-workers", backup_workers.has_value()),
         std::pair("--variable-partitioner", variable_partitioner.has_value()),
+        std::pair("--push-dtype", push_dtype.has_value()),
         std::pair("--server-timeout", server_timeout_seconds.has_value())}) {
     if (!is_given) continue;
     throw UsageError(base::str_cat("strategy ", strategy, " has no parameter servers; leave out ",
@@ -348,6 +353,7 @@ void ServerFlags::apply_to(ps::ParameterServerOptions& options, int servers) con
   options.backup_workers = static_cast<int>(backup_workers.value_or(0));
   if (variable_partitioner)
     options.variable_partitioner = parse_partitioner(*variable_partitioner, servers);
+  if (push_dtype == "bfloat16") options.push_dtype = at::kBFloat16;
   if (server_timeout_seconds)
     options.server_timeout = to_milliseconds("--server-timeout", *server_timeout_seconds);
 }

@@ -48,6 +48,7 @@ struct ServerFlags {
   bool staleness_aware_rate = false;
   std::optional<std::int64_t> backup_workers;
   std::optional<std::string> variable_partitioner;
+  std::optional<std::string> push_dtype;
   std::optional<double> server_timeout_seconds;
 
   void add_to(CLI::App& app);

@@ -82,6 +82,13 @@ void check_services(const std::vector<std::unique_ptr<ParameterService>>& servic
     check_argument(service != nullptr, "A connection to a parameter server is null.");
 }
 
+void check_push_dtype(const ParameterClientOptions& options) {
+  if (!options.push_dtype) return;
+  check_argument(*options.push_dtype == at::kBFloat16,
+                 base::str_cat("Gradients cannot be pushed as ", c10::toString(*options.push_dtype),
+                               ": push_dtype is bfloat16, or unset."));
+}
+
 void check_timeouts(const ParameterClientOptions& options) {
   for (const milliseconds time : {options.server_timeout, options.attempt_timeout})
     check_argument(time.count() > 0, base::str_cat("A parameter client's timeout is ", time.count(),
@@ -175,6 +182,7 @@ class ParameterClient::Impl {
   std::uint64_t value_bytes(const std::vector<std::size_t>& variables) const;
   void check_count(int server, std::size_t expected, std::size_t got) const;
   void check_gradients(std::span<const at::Tensor> gradients) const;
+  at::Tensor to_push(const at::Tensor& values) const;
   std::vector<std::optional<Push>> pushes_of(std::span<const at::Tensor> gradients) const;
 
   const ParameterClientOptions options_;
@@ -641,6 +649,13 @@ void ParameterClient::Impl::check_gradients(std::span<const at::Tensor> gradient
   }
 }
 
+/// Contiguous, and of the dtype in which it travels.
+at::Tensor ParameterClient::Impl::to_push(const at::Tensor& values) const {
+  const at::Tensor own = values.detach();
+  const at::ScalarType dtype = options_.push_dtype.value_or(own.scalar_type());
+  return (may_push(dtype, own.scalar_type()) ? own.to(dtype) : own).contiguous();
+}
+
 /// [server]: every server gets a push, so that their numbers agree.
 std::vector<std::optional<Push>> ParameterClient::Impl::pushes_of(
     std::span<const at::Tensor> gradients) const {
@@ -655,9 +670,9 @@ std::vector<std::optional<Push>> ParameterClient::Impl::pushes_of(
     if (comm::has_rows(gradients[i])) {
       comm::Rows rows = comm::rows_of(gradients[i].detach());
       push.rows.push_back(
-          {.name = name, .indices = std::move(rows.indices), .values = std::move(rows.values)});
+          {.name = name, .indices = std::move(rows.indices), .values = to_push(rows.values)});
     } else {
-      push.gradients.push_back({.name = name, .tensor = gradients[i].detach().contiguous()});
+      push.gradients.push_back({.name = name, .tensor = to_push(gradients[i])});
     }
   }
   return pushes;
@@ -690,6 +705,7 @@ ParameterClient::ParameterClient(cluster::Task task,
                                  ParameterClientOptions options)
     : exceptions_(std::uncaught_exceptions()) {
   check_timeouts(options);
+  check_push_dtype(options);
   check_services(servers);
   impl_ = std::make_unique<Impl>(task, std::move(servers), options);
 }

@@ -27,6 +27,9 @@ struct ParameterClientOptions {
   /// A call that is not answered for this long, beside a second for each megabyte that it
   /// transfers, is made again, with twice the time.
   std::chrono::milliseconds attempt_timeout = std::chrono::seconds(30);
+  /// kBFloat16: gradients of float32 and float64 are rounded to it before they are sent, so that
+  /// pushes and the servers' logs are half as long, or less. Others, and unset: as they are.
+  std::optional<at::ScalarType> push_dtype = std::nullopt;
   /// Ends all waits.
   concurrency::CancelToken cancel = {};
   /// Runs during calls of the client, for whoever cancels those that take too long.

@@ -124,6 +124,26 @@ TEST(ParameterClient, AsyncPushesAreAppliedOnceWhateverIsLostAndRestarted) {
   EXPECT_EQ(chief->step(), 1 + 2 * kSteps);
 }
 
+TEST(ParameterClient, GradientsAreRoundedToThePushDtype) {
+  for (const JobConfig& job : {kAsyncJob, kSyncJob}) {
+    LocalServers servers = make_servers(2);
+    const Client chief = make_chief(servers, job, {.push_dtype = at::kBFloat16});
+    const Client worker = make_worker(servers, kWorker0, job);
+    chief->begin_step();
+    worker->begin_step();
+    chief->push(small_gradients(257));  // 256 in bfloat16
+    worker->push(small_gradients(257));
+    auto next = start([&] { worker->begin_step(); });
+    chief->begin_step();
+    result_of(next);
+    const bool is_sync = job.mode == UpdateMode::kSync;
+    expect_all(chief->pull(), -(256 + 257), is_sync ? 1 : 2);
+  }
+  LocalServers servers = make_servers(1);
+  EXPECT_EQ(code_of([&] { make_client(servers, kChief, {.push_dtype = at::kHalf}); }),
+            ErrorCode::kInvalidArgument);
+}
+
 TEST(ParameterClient, AServerThatDoesNotReturnIsNamedAndOneThatDoesIsUsedAgain) {
   LocalServers servers = make_servers(3);
   const Client chief = make_chief(servers, kAsyncJob, {.server_timeout = kImpatient});

@@ -106,6 +106,7 @@ distribute::StrategyParts parts_of(const cluster::ClusterConfig& cluster,
   auto client = std::make_shared<ParameterClient>(
       cluster.task, std::move(servers),
       ParameterClientOptions{.server_timeout = options.server_timeout,
+                             .push_dtype = options.push_dtype,
                              .cancel = options.cancel,
                              .calls = options.calls});
   if (cluster.is_chief() && options.on_job_in_progress && client->is_in_progress())

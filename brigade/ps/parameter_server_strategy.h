@@ -70,6 +70,10 @@ struct ParameterServerOptions {
   /// How long a server may be away.
   std::chrono::milliseconds server_timeout = std::chrono::minutes(5);
   std::optional<cluster::ClusterKey> key = cluster::ClusterKey::from_environment();
+  /// kBFloat16: gradients are rounded to it before they are sent, which halves what is sent and
+  /// what the servers' logs take; the servers widen them before they add or use them. Unset: they
+  /// are sent as they are.
+  std::optional<at::ScalarType> push_dtype = std::nullopt;
   /// Whether gradients and values travel in shared memory to and from servers on this host.
   bool shared_memory = true;
   concurrency::CancelToken cancel = {};

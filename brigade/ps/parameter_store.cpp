@@ -568,8 +568,12 @@ void ParameterStore::check_gradients(std::span<const checkpoint::NamedTensor> gr
                                  ", which is not trainable."));
     return own;
   };
-  for (const auto& [name, gradient] : gradients)
-    check_like(trainable(name), "gradient", name, gradient);
+  for (const auto& [name, gradient] : gradients) {
+    const Parameter& own = trainable(name);
+    check_recordable({.name = name, .tensor = gradient});
+    if (may_push(gradient.scalar_type(), own.dtype()) && own.sizes() == gradient.sizes()) continue;
+    check_like(own, "gradient", name, gradient);
+  }
   for (const RowGradient& each : rows) {
     const Parameter& own = trainable(each.name);
     check_rows(each, own.sizes(), own.dtype());
@@ -714,7 +718,8 @@ void ParameterStore::change_values(const Function& change) {
 void ParameterStore::run(Updates& updates) {
   change_values([&] {
     for (const Updates::Update& each : updates.updates) {
-      const VariableGradient gradient = sum_in_order(each.gradients);  // before its ticket is due
+      // Before its ticket is due.
+      const VariableGradient gradient = sum_in_order(each.gradients, each.parameter->dtype());
       updates.tickets.use([&](Parameter& own, std::uint64_t ticket) {
         own.update(ticket, *updates.rule, gradient, each.hyperparameters);
       });

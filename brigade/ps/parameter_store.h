@@ -125,8 +125,8 @@ class ParameterStore {
   /// step of the job. Returns kApply if it was
   /// applied, and kDuplicate if it had been; both only once it is on the disk. kGap and kFenced
   /// change nothing. Throws kInvalidArgument, before anything is changed, for a gradient that is
-  /// undefined, sparse or not on the CPU, whose shape or dtype differs from its variable's, that
-  /// occurs twice, or whose variable is not trainable; kNotFound for a variable that the store does
+  /// undefined, sparse or not on the CPU, whose shape differs from its variable's, or dtype
+  /// (`may_push`: bfloat16 is widened before it is used), that occurs twice, or whose variable is not trainable; kNotFound for a variable that the store does
   /// not have, kFailedPrecondition before `create`; kDeadlineExceeded if the disk took longer than
   /// `deadline`: then it may have been applied, and pushing it again gives the answer.
   coordination::PushVerdict push(const coordination::PushId& id,

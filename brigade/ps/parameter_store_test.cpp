@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "brigade/base/testing/error_code.h"
+#include "brigade/io/testing/crashing_file_system.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
@@ -160,6 +161,52 @@ TEST(ParameterStore, OpenedAgainItHasTheSameBitsAndKnowsWhatWasApplied) {
     EXPECT_EQ(opened.push({1, 4, 1}, gradients(-2), soon()), PushVerdict::kDuplicate);
     expect_same_state(opened, *unbroken);
   }
+}
+
+TEST(ParameterStore, Bfloat16GradientsAreKeptNarrowAndWidenedBeforeTheyAreUsed) {
+  const auto rule = optim::Adam{.learning_rate = 0.1}.rule();
+  const auto narrow = [](int i) {
+    Gradients pushed = gradients(0.1 * i);  // not a bfloat16
+    for (auto& [name, gradient] : pushed) gradient = gradient.to(at::kBFloat16);
+    return pushed;
+  };
+  const auto files = new_disk();
+  const auto wide = make_store(new_disk(), rule);
+  {
+    const auto store = make_store(files, rule);
+    for (int i = 1; i <= 3; ++i) {
+      store->push({0, 0, i}, narrow(i), soon());
+      Gradients same = narrow(i);
+      for (auto& [name, gradient] : same) gradient = gradient.to(at::kDouble);
+      wide->push({0, 0, i}, same, soon());
+    }
+    expect_same_state(*store, *wide);
+    const io::Path log = "/server/log";
+    const std::string written = files->read(log / files->list(log).front());
+    EXPECT_NE(written.find("BF16"), std::string::npos);
+  }
+  expect_same_state(ParameterStore(files, store_options()), *wide);
+}
+
+TEST(ParameterStore, APushThatHasBegunIsReadBeforeTheDiskHasIt) {
+  const auto disk = std::make_shared<io::CrashingFileSystem>();
+  const auto rule = optim::Sgd{.learning_rate = 1}.rule();
+  const auto store = make_store(disk, rule);
+  const Gradients pushed = {{"bias", at::ones({3}, at::kDouble)}};
+  const auto bias_after_crash = [&] {
+    const auto survivors = disk->crash({});
+    return value_of(ParameterStore(survivors, store_options()), "bias");
+  };
+  const ParameterStore::BegunPush begun = store->begin_push({0, 0, 1}, pushed);
+  EXPECT_EQ(begun.verdict, PushVerdict::kApply);
+  EXPECT_TRUE(at::equal(value_of(*store, "bias"), at::full({3}, -1, at::kDouble)));
+  EXPECT_TRUE(at::equal(bias_after_crash(), at::zeros({3}, at::kDouble)));
+  store->wait_committed(begun.record, soon());
+  EXPECT_TRUE(at::equal(bias_after_crash(), at::full({3}, -1, at::kDouble)));
+  const ParameterStore::BegunPush again = store->begin_push({0, 0, 1}, pushed);
+  EXPECT_EQ(again.verdict, PushVerdict::kDuplicate);
+  store->wait_committed(again.record, soon());
+  EXPECT_EQ(store->begin_push({0, 0, 5}, pushed).verdict, PushVerdict::kGap);
 }
 
 TEST(ParameterStore, AVariableOfAGroupHasItsRates) {

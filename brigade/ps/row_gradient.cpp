@@ -62,8 +62,16 @@ bool ascends(const at::Tensor& indices) {
 
 }  // namespace
 
-VariableGradient sum_in_order(std::span<const VariableGradient> gradients) {
-  if (gradients.size() == 1) return gradients.front();
+bool may_push(at::ScalarType dtype, at::ScalarType variable) {
+  const bool is_wider = variable == at::kFloat || variable == at::kDouble;
+  return dtype == variable || (dtype == at::kBFloat16 && is_wider);
+}
+
+VariableGradient sum_in_order(std::span<const VariableGradient> narrow, at::ScalarType dtype) {
+  std::vector<VariableGradient> gradients;
+  for (const VariableGradient& each : narrow)  // `to` copies none that has the dtype
+    gradients.push_back({.values = each.values.to(dtype), .indices = each.indices});
+  if (gradients.size() == 1) return std::move(gradients.front());
   const auto dense = std::ranges::find(gradients, false, &VariableGradient::is_of_rows);
   if (dense != gradients.end()) return {.values = dense_sum(gradients, dense->values.sizes())};
   std::vector<comm::Rows> parts;
@@ -83,7 +91,7 @@ void check_rows(const RowGradient& gradient, at::IntArrayRef sizes, at::ScalarTy
   std::vector<std::int64_t> wanted = sizes.vec();
   wanted.front() = gradient.indices.numel();
   check_argument(
-      gradient.values.sizes() == wanted && gradient.values.scalar_type() == dtype,
+      gradient.values.sizes() == wanted && may_push(gradient.values.scalar_type(), dtype),
       base::str_cat("A gradient of ", gradient.indices.numel(), " rows of ", variable, " is ",
                     c10::toString(gradient.values.scalar_type()), gradient.values.sizes(),
                     ", and must be ", c10::toString(dtype), at::IntArrayRef(wanted), "."));
