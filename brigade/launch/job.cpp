@@ -179,8 +179,7 @@ class Job {
       coordinator_->begin(next_generation_, so_far());
     }
     for (;;) {
-      while (handle_messages()) {
-      }
+      while (handle_messages()) run_->advance();  // what was ordered may be due immediately
       if (is_finished_ || (gone_ && !run_->is_running())) return;
       wait();
       handle_signals();
@@ -325,6 +324,7 @@ class Job {
     result_.exit_code = gone.exit_code;
     gone_ = std::move(gone);
     run_->stop_without_orders(SIGTERM);
+    run_->advance();  // all may have ended, and only wait for orders
   }
 
   void wait() {
