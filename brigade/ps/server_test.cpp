@@ -135,6 +135,7 @@ TEST(Server, IsATaskOfTheServersJob) {
 
 TEST_F(ServerTest, ServesUntilTheTrainingHasEnded) {
   start_server(with_folder());
+  EXPECT_FALSE(server_->metrics_port());
   EXPECT_EQ(server_->target(),
             base::str_cat("grpc://", cluster_.task_address({.job = "ps", .index = 0})));
   Member chief = chief_of_ready_server();
@@ -155,6 +156,46 @@ TEST_F(ServerTest, ServesUntilTheTrainingHasEnded) {
   EXPECT_TRUE(log_.has("/job:worker/task:1 has finished"));
   EXPECT_TRUE(log_.has("has finished: 1 pushes"));
   EXPECT_FALSE(log_.has("temporary"));
+}
+
+TEST_F(ServerTest, IsConfiguredByTheChiefAlone) {
+  start_server(with_folder());
+  Member worker = member(kTrainingWorker);
+  ParameterService& service = worker.service();
+  const auto refused = [&](const auto& call) {
+    return code_of(call) == ErrorCode::kPermissionDenied;
+  };
+  EXPECT_TRUE(refused([&] { worker.create({}); }));
+  EXPECT_TRUE(refused([&] { worker.set_ready(); }));
+  EXPECT_TRUE(refused([&] { service.assign(worker.token(), {}, 100, Member::deadline()); }));
+  EXPECT_TRUE(refused([&] { service.set_learning_rate(worker.token(), 9, Member::deadline()); }));
+  EXPECT_EQ(server_->counters().refused_calls, 4);
+  EXPECT_FALSE(server_->status().is_created);
+  EXPECT_EQ(server_->status().step, 0);
+}
+
+TEST_F(ServerTest, TellsItsLoad) {
+  ServerOptions options = with_folder();
+  options.metrics_port = 0;
+  start_server(options);
+  ASSERT_TRUE(server_->metrics_port());
+  EXPECT_TRUE(log_.has(base::str_cat("http://127.0.0.1:", *server_->metrics_port(), "/metrics")));
+  Member chief = chief_of_ready_server();
+  Member worker = member(kTrainingWorker);
+  worker.push(1, 2);
+  const std::string text = server_->metrics();
+  const auto has = [&](const char* line) {
+    return text.find(base::str_cat("\n", line, "\n")) != std::string::npos;
+  };
+  EXPECT_TRUE(has("brigade_ps_pushes_total 1")) << text;
+  EXPECT_TRUE(has("brigade_ps_push_seconds_count 1")) << text;
+  EXPECT_TRUE(has("brigade_ps_pull_seconds_count 1")) << text;
+  EXPECT_TRUE(has("brigade_ps_step 1")) << text;
+  EXPECT_TRUE(has("brigade_ps_members 2")) << text;
+  EXPECT_TRUE(has("brigade_ps_log_waiting_records 0")) << text;
+  EXPECT_FALSE(has("brigade_ps_log_sync_seconds_count 0")) << text;
+  EXPECT_FALSE(has("brigade_ps_received_bytes_total 0")) << text;
+  EXPECT_FALSE(has("brigade_ps_sent_bytes_total 0")) << text;
 }
 
 TEST_F(ServerTest, NoticesALostTaskItself) {
