@@ -8,7 +8,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "launch"))
-from launcher import COMMAND, LIMIT, LaunchTest, processes_with
+from launcher import COMMAND, LIMIT, LaunchTest, free_port, processes_with
 
 SMALL = ("--model", "mlp", "--hidden", "16", "--dataset", "synthetic", "--train-examples", "256", "--batch-size", "16",
          "--threads-per-replica", "1", "--allow-oversubscription", "--log-every", "0")
@@ -71,6 +71,21 @@ class Launched(LaunchTest):
 
     def test_a_killed_server_is_restarted_alone(self):
         self.killed_in_the_middle("ps", 0, "--overwrite")  # not again
+
+    def test_tasks_on_two_hosts_train_together_and_a_killed_server_is_restarted_there(self):
+        # On each host, which here is a launcher on this machine, a server and a worker.
+        address = f"127.0.0.1:{free_port()}"
+        hosts = [self.start(["--nnodes", 2, "--node-rank", index, "--rendezvous", address, "--ps", 2, "--workers", 2, "--max-restarts", 3, "--json"],
+                            self.program("--mode", "sync", "--steps", "500", "--eval", "none")) for index in range(2)]
+        hosts[0].line("[worker:0] step ")
+        os.kill(self.process_of("ps", 1), signal.SIGKILL)
+        hosts[1].line("[warning] ps:1 is restarted")
+        for host in hosts:
+            self.assertEqual(host.end(), 0, host.errors_text()[-4000:])
+            self.assertEqual(host.result()["restarts"], 1)
+        self.assertEqual([failure["task"] for host in hosts for failure in host.result()["failures"]], ["ps:1"])
+        self.assert_nothing_is_left()
+        self.assertTrue((self.model_dir / "weights.safetensors").exists(), "the chief did not save")
 
     def test_a_killed_worker_is_restarted_alone(self):
         self.killed_in_the_middle("worker", 1, "--resume", "never")
