@@ -469,7 +469,8 @@ TEST(ParameterServerStrategy, OptionsThatDoNotSuitTheModeAreRefused) {
       {{.mode = UpdateMode::kBounded, .staleness = -1}, "staleness is -1"},
       {{.mode = UpdateMode::kAsync, .backup_workers = 1}, "backup_workers is 1"},
       {{.mode = UpdateMode::kSync, .backup_workers = -1}, "backup_workers is -1"},
-      {{.mode = UpdateMode::kSync, .backup_workers = 2}, "0 to 1"}};
+      {{.mode = UpdateMode::kSync, .backup_workers = 2}, "0 to 1"},
+      {{.mode = UpdateMode::kSync, .staleness_aware = true}, "staleness_aware"}};
   for (const auto& [options, text] : cases) {
     const Error error = error_from([&, &given = options] { job.join(0, given); });
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << text;
