@@ -247,6 +247,7 @@ TakeReply CoordinatorCore::Impl::take(const std::string& token, const TakeReques
           base::str_cat("The lease of ", worker->task, " has ended while it waited."));
     if (is_done_) return {.is_done = true};
     if (const auto id = queue_.next(*worker)) {
+      changed_.notify_all();  // the queue has room
       const ScheduledFunction& function = open_.at(*id).function;
       return {.work = FunctionWork{.coordinator = id_,
                                    .id = *id,

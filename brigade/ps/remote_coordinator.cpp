@@ -36,8 +36,8 @@ class ServedCoordinator final : public rpc::MessageService {
     with_error_kinds([&] { service_.renew(token, 0, deadline); });
   }
 
-  std::string answer(rpc::MessageCall call) override {
-    std::string answer;
+  io::BytePieces answer(rpc::MessageCall call) override {
+    io::BytePieces answer;
     with_error_kinds([&] {
       check_admitted(call);
       answer = make(call);
@@ -64,15 +64,15 @@ class ServedCoordinator final : public rpc::MessageService {
     if (!is_large && method != CoordinatorMethod::kJoin) admit(call.token, call.deadline);
   }
 
-  std::string make(rpc::MessageCall& call) {
+  io::BytePieces make(rpc::MessageCall& call) {
     const std::string& token = call.token;
     switch (method_of(call.method)) {
       case CoordinatorMethod::kJoin:
-        return encode_state(
-            to_state(service_.join(worker_join_of(decode_state(call.message)), call.deadline)));
+        return encode_state(to_state(
+            service_.join(worker_join_of(decode_state(call.message.bytes)), call.deadline)));
       case CoordinatorMethod::kRenew:
-        return encode_state(
-            to_state(service_.renew(token, running_of(decode_state(call.message)), call.deadline)));
+        return encode_state(to_state(
+            service_.renew(token, running_of(decode_state(call.message.bytes)), call.deadline)));
       case CoordinatorMethod::kLeave:
         service_.leave(token, call.deadline);
         return {};
@@ -82,8 +82,10 @@ class ServedCoordinator final : public rpc::MessageService {
         return encode_message(to_message(service_.take(token, request, call.deadline)));
       }
       case CoordinatorMethod::kFinish: {
-        const std::string bytes = std::exchange(call.message, {});
-        service_.finish(token, function_report_of(decode_message(bytes)), call.deadline);
+        // Its tensors keep the message in memory.
+        const FunctionReport report =
+            function_report_of(decode_message(std::exchange(call.message, {})));
+        service_.finish(token, report, call.deadline);
         return encode_message({});
       }
     }

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "brigade/base/clock.h"
+#include "brigade/base/error.h"
+#include "brigade/concurrency/mutex.h"
+#include "brigade/ps/coordinator_core.h"
+
+/// A coordinator in the test's process, with the faults of a network and of a machine.
+namespace brigade::ps::testing {
+
+/// The functions of `CoordinatorService`.
+enum class CoordinatorCall { kJoin, kRenew, kTake, kFinish, kLeave };
+
+/// A `CoordinatorCore` to which tests connect as if over a network: replies can be lost, and the
+/// coordinator can go down and be started again, without what it knew. Leases end only in
+/// `core()->tick()`, which the test calls.
+///
+/// Thread-safety: all functions from any thread.
+class LocalCoordinator {
+ public:
+  explicit LocalCoordinator(CoordinatorCoreOptions options) : options_(std::move(options)) {
+    start();
+  }
+
+  /// A connection. The coordinator must outlive it, but may be down meanwhile: then calls throw
+  /// kUnavailable.
+  std::unique_ptr<CoordinatorService> connect();
+
+  /// The one that runs. Throws kUnavailable while it is down.
+  std::shared_ptr<CoordinatorCore> core() const {
+    const concurrency::MutexLock lock(mutex_);
+    if (!core_) throw Error(ErrorCode::kUnavailable, "The test's coordinator is down.");
+    return core_;
+  }
+  void stop() {
+    std::shared_ptr<CoordinatorCore> stopped;
+    {
+      const concurrency::MutexLock lock(mutex_);
+      stopped = std::exchange(core_, nullptr);
+    }
+    if (stopped) stopped->close();
+  }
+  void start() {
+    auto started = std::make_shared<CoordinatorCore>(options_, clock_);
+    const concurrency::MutexLock lock(mutex_);
+    core_ = std::move(started);
+  }
+
+  /// The next `count` calls of this kind are done, but their callers get kUnavailable.
+  void lose_replies(CoordinatorCall call, int count = 1) {
+    const concurrency::MutexLock lock(mutex_);
+    lost_replies_[call] = count;
+  }
+  /// Calls of this kind so far that the coordinator has answered.
+  int calls(CoordinatorCall call) const {
+    const concurrency::MutexLock lock(mutex_);
+    const auto found = calls_.find(call);
+    return found == calls_.end() ? 0 : found->second;
+  }
+
+ private:
+  friend class LocalCoordinatorService;
+
+  void note(CoordinatorCall call) {
+    const concurrency::MutexLock lock(mutex_);
+    ++calls_[call];
+    const auto lost = lost_replies_.find(call);
+    if (lost == lost_replies_.end() || lost->second == 0) return;
+    --lost->second;
+    throw Error(ErrorCode::kUnavailable, "The test loses this reply.");
+  }
+
+  const CoordinatorCoreOptions options_;
+  const base::SystemClock clock_;
+  mutable concurrency::Mutex mutex_;
+  std::shared_ptr<CoordinatorCore> core_ BRIGADE_GUARDED_BY(mutex_);
+  std::map<CoordinatorCall, int> lost_replies_ BRIGADE_GUARDED_BY(mutex_);
+  std::map<CoordinatorCall, int> calls_ BRIGADE_GUARDED_BY(mutex_);
+};
+
+class LocalCoordinatorService final : public CoordinatorService {
+ private:
+  template <class Call>
+  auto noted(CoordinatorCall call, const Call& make) {
+    const std::shared_ptr<CoordinatorCore> core = coordinator_.core();
+    auto reply = make(*core);
+    coordinator_.note(call);
+    return reply;
+  }
+
+ public:
+  explicit LocalCoordinatorService(LocalCoordinator& coordinator) : coordinator_(coordinator) {}
+
+  WorkerGrant join(const WorkerJoin& request, Time deadline) override {
+    return noted(CoordinatorCall::kJoin,
+                 [&](CoordinatorCore& core) { return core.join(request, deadline); });
+  }
+  WorkerStatus renew(const std::string& token, std::int64_t running, Time deadline) override {
+    return noted(CoordinatorCall::kRenew,
+                 [&](CoordinatorCore& core) { return core.renew(token, running, deadline); });
+  }
+  TakeReply take(const std::string& token, const TakeRequest& request, Time deadline) override {
+    return noted(CoordinatorCall::kTake,
+                 [&](CoordinatorCore& core) { return core.take(token, request, deadline); });
+  }
+  void finish(const std::string& token, const FunctionReport& report, Time deadline) override {
+    noted(CoordinatorCall::kFinish, [&](CoordinatorCore& core) {
+      core.finish(token, report, deadline);
+      return true;
+    });
+  }
+  void leave(const std::string& token, Time deadline) override {
+    noted(CoordinatorCall::kLeave, [&](CoordinatorCore& core) {
+      core.leave(token, deadline);
+      return true;
+    });
+  }
+
+ private:
+  LocalCoordinator& coordinator_;
+};
+
+inline std::unique_ptr<CoordinatorService> LocalCoordinator::connect() {
+  return std::make_unique<LocalCoordinatorService>(*this);
+}
+
+}  // namespace brigade::ps::testing
