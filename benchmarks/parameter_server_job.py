@@ -40,6 +40,7 @@ def parse_arguments():
     parser.add_argument("--servers", type=int, default=1)
     parser.add_argument("--mode", choices=["async", "sync"], default="async")
     parser.add_argument("--key", action="store_true", help="the tasks have a key, so they use TLS")
+    parser.add_argument("--transport", choices=["auto", "tcp"], default="auto", help="between workers and servers")
     parser.add_argument("--pin", action="store_true", help="one core a worker")
     parser.add_argument("--batch", type=int, default=128, help="examples a replica and step")
     parser.add_argument("--seconds", type=float, default=6)
@@ -70,7 +71,7 @@ def commands(options, folder):
         cluster += ["--key-file", write_key(folder / "key")]
     serve = [options.brigade, "ps", *cluster, "--folder", folder]
     tasks = {f"ps:{i}": [*serve, "--task", f"ps:{i}"] for i in range(options.servers)}
-    train += [*cluster, "--mode", options.mode]
+    train += [*cluster, "--mode", options.mode, "--server-transport", options.transport]
     return tasks | {f"worker:{i}": [*train, "--task", f"worker:{i}"] for i in range(options.replicas)}
 
 

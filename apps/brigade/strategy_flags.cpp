@@ -303,6 +303,9 @@ void ServerFlags::add_to(CLI::App& app) {
   group.add("--push-dtype", push_dtype,
             "bfloat16: rounds gradients before they are sent, which halves what pushes and the "
             "servers' logs take (default full: as they are)");
+  group.add("--server-transport", transport,
+            "How gradients and values travel: auto (shared memory to servers on this host), or tcp "
+            "(default auto)");
   group.add_seconds("--server-timeout", server_timeout_seconds,
                     "How long a parameter server may be away before its workers give up (default "
                     "300)");
@@ -328,6 +331,7 @@ void ServerFlags::check() const {
   }
   if (variable_partitioner) parse_partitioner(*variable_partitioner, 1);
   if (push_dtype) check_choice("value of --push-dtype", *push_dtype, {"full", "bfloat16"});
+  if (transport) check_choice("value of --server-transport", *transport, {"auto", "tcp"});
   if (server_timeout_seconds) to_milliseconds("--server-timeout", *server_timeout_seconds);
 }
 
@@ -338,6 +342,7 @@ void ServerFlags::check_none(const std::string& strategy) const {
         std::pair("--backup-workers", backup_workers.has_value()),
         std::pair("--variable-partitioner", variable_partitioner.has_value()),
         std::pair("--push-dtype", push_dtype.has_value()),
+        std::pair("--server-transport", transport.has_value()),
         std::pair("--server-timeout", server_timeout_seconds.has_value())}) {
     if (!is_given) continue;
     throw UsageError(base::str_cat("strategy ", strategy, " has no parameter servers; leave out ",
@@ -354,6 +359,7 @@ void ServerFlags::apply_to(ps::ParameterServerOptions& options, int servers) con
   if (variable_partitioner)
     options.variable_partitioner = parse_partitioner(*variable_partitioner, servers);
   if (push_dtype == "bfloat16") options.push_dtype = at::kBFloat16;
+  options.shared_memory = transport != "tcp";
   if (server_timeout_seconds)
     options.server_timeout = to_milliseconds("--server-timeout", *server_timeout_seconds);
 }

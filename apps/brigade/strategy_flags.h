@@ -49,6 +49,7 @@ struct ServerFlags {
   std::optional<std::int64_t> backup_workers;
   std::optional<std::string> variable_partitioner;
   std::optional<std::string> push_dtype;
+  std::optional<std::string> transport;  ///< default auto
   std::optional<double> server_timeout_seconds;
 
   void add_to(CLI::App& app);

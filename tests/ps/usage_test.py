@@ -25,6 +25,7 @@ class Usage(ServersTest):
                  ("--mode", "sync", "--backup-workers", "1"): ["backup_workers", "1"],
                  ("--push-dtype", "float8"): ["--push-dtype", "bfloat16"],
                  ("--server-timeout", "0"): ["--server-timeout"],
+                 ("--server-transport", "gloo"): ["--server-transport", "tcp"],
                  ("--variable-partitioner", "fixed"): ["--variable-partitioner", "fixed:PARTS", "min-size:BYTES"],
                  ("--variable-partitioner", "fixed:0"): ["--variable-partitioner", "fixed:0"],
                  ("--variable-partitioner", "halves:2"): ["--variable-partitioner", "halves:2"],
@@ -41,7 +42,7 @@ class Usage(ServersTest):
         self.assertFalse(self.model_dir.exists())
 
     def test_flags_of_servers_need_the_strategy(self):
-        for flags in (("--mode", "async"), ("--staleness", "1"), ("--staleness-aware-rate",), ("--backup-workers", "1"), ("--variable-partitioner", "fixed:2"), ("--push-dtype", "bfloat16"), ("--server-timeout", "9")):
+        for flags in (("--mode", "async"), ("--staleness", "1"), ("--staleness-aware-rate",), ("--backup-workers", "1"), ("--variable-partitioner", "fixed:2"), ("--push-dtype", "bfloat16"), ("--server-timeout", "9"), ("--server-transport", "tcp")):
             with self.subTest(flags=flags):
                 self.refuse("train", *SMALL, *flags, saying=[flags[0], "one_device", "--strategy parameter_server"])
 
