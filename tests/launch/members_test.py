@@ -12,8 +12,8 @@ SLACK = 8.0 * SLOWNESS  # for a busy machine
 
 
 class Members(LaunchTest):
-    def begin(self, *flags, count=3):
-        self.job = self.start(["--nproc", count, "--peer-timeout", PEER_TIMEOUT, *flags], [MEMBER])
+    def begin(self, *flags, count=3, does=()):
+        self.job = self.start(["--nproc", count, "--peer-timeout", PEER_TIMEOUT, *flags], [MEMBER, *does])
         return self.joined(count)
 
     def joined(self, count, generation=0):
@@ -68,7 +68,7 @@ class Members(LaunchTest):
         self.assert_nothing_is_left()
 
     def test_the_next_generation_joins_again(self):
-        programs = self.begin("--max-restarts", 1)
+        programs = self.begin("--max-restarts", 1, does=["stay"])
         begin = time.monotonic()
         os.kill(programs[0], signal.SIGKILL)
         self.joined(3, generation=1)
@@ -77,7 +77,7 @@ class Members(LaunchTest):
         self.assertEqual(self.job.end(), 75)
 
     def test_an_elastic_job_goes_on_without_one_that_stands_still(self):
-        programs = self.begin("--elastic", "2:3", "--json")
+        programs = self.begin("--elastic", "2:3", "--json", does=["stay"])
         os.kill(programs[1], signal.SIGSTOP)
         self.joined(2, generation=1)
         self.job.send(signal.SIGTERM)

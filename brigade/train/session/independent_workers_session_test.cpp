@@ -1,5 +1,6 @@
 // Sessions of workers that share no collectives: strategies of one process that share variables in
 // memory, and whose steps alternate.
+#include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +23,7 @@
 #include "brigade/checkpoint/saver.h"
 #include "brigade/distribute/testing/shared_job.h"
 #include "brigade/input/synthetic.h"
+#include "brigade/input/tensor_slices.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/summary/event.h"
@@ -264,6 +267,57 @@ TEST(IndependentWorkersSession, AChiefThatIsRestartedContinuesWithTheJob) {
   session->close();
 }
 
+/// A worker whose steps read batches of the numbers from 0, 4 each.
+struct ReadingWorker : JobWorker {
+  ReadingWorker(
+      SharedJob& job, int index,
+      std::shared_ptr<io::FileSystem> its_files = std::make_shared<io::MemoryFileSystem>())
+      : JobWorker(job, index, std::move(its_files)),
+        batches(
+            strategy.distribute(input::from_tensor_slices(at::arange(400)).batch(4)).iterator()) {
+    state.add_iterator("train", batches);
+  }
+  /// Makes a step. Returns the number of its batch.
+  std::int64_t read(MonitoredTrainingSession& session) {
+    std::int64_t number = -1;
+    session.run([&]() -> std::optional<StepValues> {
+      const auto batch = batches.next();
+      if (!batch) return std::nullopt;
+      number = batch->values().front()[0].item<std::int64_t>() / 4;
+      return step();
+    });
+    return number;
+  }
+  /// Begins a session, and makes `steps` steps in it, whose batches it returns. Then the process is
+  /// killed: nothing is saved any more.
+  std::vector<std::int64_t> read_and_die(int steps) {
+    std::vector<std::int64_t> numbers;
+    try {
+      const auto session = this->session(until_step(1000));
+      for (int i = 0; i < steps; ++i) numbers.push_back(read(*session));
+      throw std::runtime_error("killed");
+    } catch (const std::runtime_error&) {
+      return numbers;
+    }
+  }
+
+  distribute::DistributedIterator<at::Tensor> batches;
+};
+
+/// Of the chief also, but from its checkpoint.
+TEST(IndependentWorkersSession, AWorkerThatIsRestartedReadsItsShareOfTheDataFromTheBeginning) {
+  using Numbers = std::vector<std::int64_t>;
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  SharedJob job;
+  EXPECT_EQ(ReadingWorker(job, kChiefsIndex, files).read_and_die(6), Numbers({0, 2, 4, 6, 8, 10}))
+      << "a checkpoint was saved at step 4, of 4 batches of each worker";
+  EXPECT_EQ(ReadingWorker(job, kOthersIndex).read_and_die(3), Numbers({1, 3, 5}));
+  EXPECT_EQ(ReadingWorker(job, kOthersIndex).read_and_die(2), Numbers({1, 3}))
+      << "nobody else read them, and its successor does not know what it had read";
+  EXPECT_EQ(ReadingWorker(job, kChiefsIndex, files).read_and_die(2), Numbers({8, 10}));
+  EXPECT_EQ(job.step, 13) << "the values of all steps count";
+}
+
 TEST(IndependentWorkersSession, ARestartedChiefSavesTheLastStepIfOnlyOthersMadeIt) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   SharedJob job;
@@ -351,10 +405,12 @@ TEST(IndependentWorkersSession, TheChiefAloneProfilesAndMissesNoRange) {
   SharedJob job;
   JobWorker chief(job, kChiefsIndex);
   JobWorker other(job, kOthersIndex);
-  const SessionOptions options{
-      .hooks = {ProfilerHook{.directory = "/profile", .steps = StepRange{3, 3}}}};
-  const auto chiefs = chief.session(options);
-  const auto others = other.session(options);
+  const auto options = [] {  // each worker has a hook of its own
+    return SessionOptions{
+        .hooks = {ProfilerHook{.directory = "/profile", .steps = StepRange{3, 3}}}};
+  };
+  const auto chiefs = chief.session(options());
+  const auto others = other.session(options());
   chief.run(*chiefs);
   for (int i = 0; i < 3; ++i) other.run(*others);
   for (int i = 0; i < 3; ++i) chief.run(*chiefs);  // steps 5, 6 and 7
