@@ -119,7 +119,7 @@ class Strangers(ServersTest):
                 continue  # it was shown out
         chief.wait_for(STEP, since=time.monotonic())
         self.assertTrue(chief.is_running(), "it had ended before the strangers were measured")
-        self.assertLess(self.most_memory(server) - before, 200)
+        self.assertLess(self.most_memory(server) - before, 64)
         self.assertEqual(chief.result()["steps"], 3000)
         self.assertEqual(server.wait(), 0, server.lines()[-8:])
 
