@@ -1,9 +1,11 @@
 #include "brigade/ps/variable_parts.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include "brigade/base/error.h"
+#include "brigade/comm/local/row_sums.h"
 #include "brigade/variables/get_variable.h"
 #include "brigade/variables/variable_store.h"
 
@@ -67,6 +69,43 @@ TEST_F(VariableParts, MayBeAlongAnotherAxisOrOfLargeVariablesOnly) {
       variables_, variables::min_max_variable_partitioner({.max_parts = 3, .min_part_bytes = 16}));
   EXPECT_EQ(part_names(large),
             (std::vector<std::string>{"w/part_0", "w/part_1", "w/part_2", "b", "s"}));
+}
+
+at::Tensor numbers_of(std::vector<std::int64_t> values) {
+  return at::tensor(values, at::kLong);
+}
+
+TEST_F(VariableParts, HaveTheirRowsOfAGradientOfRows) {
+  const at::Tensor values = at::arange(12, at::kFloat).view({3, 4});
+  const at::Tensor gradient =
+      comm::to_sparse({.indices = numbers_of({0, 3, 4}), .values = values}, {5, 4});
+  const auto halves = parts_of(variables_, variables::fixed_size_partitioner(2));
+  for (const std::size_t i : {0u, 1u}) {
+    const at::Tensor part = halves[i].of(gradient);
+    ASSERT_TRUE(comm::has_rows(part) && part.is_coalesced());
+    EXPECT_TRUE(part.to_dense().equal(halves[i].of(gradient.to_dense())));
+  }
+  EXPECT_TRUE(comm::rows_of(halves[1].of(gradient)).indices.equal(numbers_of({0, 1})));
+
+  const at::Tensor first_row =
+      comm::to_sparse({.indices = numbers_of({0}), .values = values.narrow(0, 0, 1)}, {5, 4});
+  EXPECT_EQ(comm::rows_of(halves[1].of(first_row)).values.sizes(), at::IntArrayRef({0, 4}));
+
+  const variables::Partitioner columns = [](at::IntArrayRef shape, at::ScalarType) {
+    return shape.size() == 2 ? std::vector<std::int64_t>{1, 2} : std::vector<std::int64_t>{1};
+  };
+  const auto pieces = parts_of(variables_, columns);
+  EXPECT_TRUE(pieces[1].of(gradient).to_dense().equal(pieces[1].of(gradient.to_dense())));
+}
+
+TEST_F(VariableParts, KnowWhichOfAListOfRowsTheyHave) {
+  const auto halves = parts_of(variables_, variables::fixed_size_partitioner(2));
+  const VariablePart::OwnRows own = halves[1].own_rows(numbers_of({4, 0, 3, 4}));
+  EXPECT_TRUE(own.positions.equal(numbers_of({0, 2, 3})));
+  EXPECT_TRUE(own.rows.equal(numbers_of({1, 0, 1})));
+  const VariablePart::OwnRows all = parts_of(variables_, {})[0].own_rows(numbers_of({4, 0}));
+  EXPECT_TRUE(all.positions.equal(numbers_of({0, 1})));
+  EXPECT_TRUE(all.rows.equal(numbers_of({4, 0})));
 }
 
 TEST_F(VariableParts, PartitionsOfTheProgramAreNotDividedAgain) {
