@@ -13,8 +13,10 @@
 #include "brigade/base/log.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/local/reduce_kernel.h"
+#include "brigade/comm/local/row_sums.h"
 #include "brigade/distribute/cross_replica_call.h"
+#include "brigade/distribute/optimizer/row_gradients.h"
+#include "brigade/ps/row_copies.h"
 #include "brigade/ps/variable_parts.h"
 
 namespace brigade::ps {
@@ -77,6 +79,7 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
         placement_(placement_of(parts_, *state_, client_->num_servers(), options)),
         replicas_(context.group->world_size()),
         call_(context.group, devices_of_replicas(*state_), {}),
+        rows_(*state_, parts_, *client_),
         local_(distribute::make_replica_synchronizer(context)) {
     const at::NoGradGuard no_grad;
     if (context.placer) log_placement(placement_, options.tasks, *context.placer);
@@ -102,7 +105,25 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
   }
 
   std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) override {
-    return local_->aggregate(replica, gradients);
+    const at::NoGradGuard no_grad;
+    std::vector<at::Tensor> dense(gradients.begin(), gradients.end());
+    for (at::Tensor& gradient : dense)
+      if (comm::has_rows(gradient)) gradient.reset();
+    std::vector<at::Tensor> sums = local_->aggregate(replica, dense);
+    call_.run(replica, {.name = "aggregate (rows)"}, gradients,
+              [&] { row_sums_ = sums_of_replicas(Summed::kRows); });
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      if (!row_sums_[i].defined()) continue;
+      const at::Tensor rows = row_sums_[i].to(state_->variables()[i].component(replica).device());
+      sums[i] =
+          sums[i].defined() ? sums[i].add_(rows) : rows.clone();  // replicas may change theirs
+    }
+    return sums;
+  }
+
+  bool takes_rows() const override { return true; }
+  void fetch_rows(int replica, std::span<const variables::WantedRows> wanted) override {
+    rows_.fetch(replica, wanted);
   }
 
   double loss_weight() const override {
@@ -111,6 +132,7 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
 
   void begin_step() override {
     const at::NoGradGuard no_grad;
+    rows_.forget();
     start();
     if (may_push_) return;
     await_permission();
@@ -195,6 +217,8 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
   }
 
   void push(const std::vector<at::Tensor>& gradients) {
+    rows_.check_gradients(gradients);
+    rows_.forget();
     may_push_ = false;
     const ParameterClient::Values after = client_->push(parts_of_all(gradients));
     if (job_.mode == UpdateMode::kSync) return await_permission();
@@ -205,21 +229,26 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
   /// In the order of the placement.
   std::vector<at::Tensor> parts_of_all(const std::vector<at::Tensor>& gradients) const {
     std::vector<at::Tensor> divided;
-    for (const VariablePart& part : parts_) divided.push_back(part.of(gradients[part.variable]));
+    for (const VariablePart& part : parts_) {
+      const at::Tensor& gradient = gradients[part.variable];
+      divided.push_back(comm::has_rows(gradient) ? rows_of_part(part, gradient)
+                                                 : part.of(gradient));
+    }
     return divided;
   }
 
-  std::vector<at::Tensor> sums_of_replicas() const {
+  enum class Summed { kAll, kRows };
+  std::vector<at::Tensor> sums_of_replicas(Summed which = Summed::kAll) const {
     std::vector<at::Tensor> sums(state_->variables().size());
     for (std::size_t i = 0; i < sums.size(); ++i) {
       if (state_->is_frozen(i)) continue;
       std::vector<at::Tensor> parts;
       for (int replica = 0; replica < replicas_; ++replica) {
         const at::Tensor& part = call_.published(replica)[i];
-        if (part.defined()) parts.push_back(part.to(at::kCPU));
+        if (part.defined() && (which == Summed::kAll || comm::has_rows(part)))
+          parts.push_back(part.to(at::kCPU));
       }
-      if (parts.size() == 1) sums[i] = parts.front();
-      if (parts.size() > 1) sums[i] = comm::combine_in_order(parts, comm::ReduceOp::kSum);
+      if (!parts.empty()) sums[i] = distribute::sum_of_replicas(parts);
     }
     return sums;
   }
@@ -234,7 +263,8 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
 
   void write(const ParameterClient::Values& values) {
     for (std::size_t i = 0; i < values.values.size(); ++i)
-      write(parts_[i], values.values[i].value, values.values[i].updates);
+      if (values.values[i].value.defined())  // not of those that are pulled by rows
+        write(parts_[i], values.values[i].value, values.values[i].updates);
     step_ = values.step;
   }
 
@@ -316,6 +346,8 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
   const std::vector<PlacedVariable> placement_;  // of the parts
   const int replicas_;
   distribute::CrossReplicaCall call_;
+  RowCopies rows_;
+  std::vector<at::Tensor> row_sums_;  // of `aggregate`, written by replica 0 in the call
   const std::unique_ptr<distribute::GradientSynchronizer> local_;  // only its `aggregate` is used
   bool is_in_progress_ = false;         // the job: this chief or an earlier one has started it
   bool has_started_ = false;            // the copy has values of the servers

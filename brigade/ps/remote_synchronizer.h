@@ -36,6 +36,10 @@ struct RemoteSynchronizerOptions {
 /// that was restarted while the job was in progress: what it restored from a checkpoint, also the
 /// learning rate, is older. Afterwards its `set_learning_rate` counts again.
 ///
+/// Gradients of rows are pushed as rows. A variable of which layers fetch rows (`Embedding`) is
+/// pulled by rows from then on; only `fetch_state` brings it as a whole. Its dense gradient is
+/// refused with kFailedPrecondition.
+///
 /// The factory uses `client` for one optimizer, and throws kUnimplemented for a second. A step that
 /// gets values of another shape or dtype throws kFailedPrecondition, naming the variable: the job's
 /// model is another one.
