@@ -7,6 +7,8 @@
 //
 // FOLDER has the servers' variables in state/, and a history of each process that is not a server
 // in history/. Exit codes: as the command's, and 3 for a task that was replaced.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/zeros.h>
 #include <unistd.h>
 
@@ -32,9 +34,11 @@ using ps::history::kIncarnations;
 using ps::history::kSums;
 
 constexpr std::chrono::milliseconds kLease{1500};
-constexpr std::uint64_t kSnapshotAfterBytes = 256 << 10;  // many, so that kills meet them
+constexpr std::uint64_t kSnapshotAfterBytes = 1 << 20;  // many, so that kills meet them
 constexpr std::int64_t kStaleness = 8;
 constexpr int kReplaced = 3;
+// So long that values travel in shared memory.
+constexpr std::int64_t kConstants = 64 << 10;
 
 ps::JobConfig job_of(const std::string& mode, int workers) {
   if (mode == "async") return {.mode = ps::UpdateMode::kAsync};
@@ -46,6 +50,15 @@ ps::JobConfig job_of(const std::string& mode, int workers) {
 
 std::string counts_of(int server) {
   return base::str_cat("counts-", server);
+}
+
+std::string constants_of(int server) {
+  return base::str_cat("constants-", server);
+}
+
+/// What a server's values have to be whenever they are read.
+at::Tensor constants() {
+  return at::arange(kConstants, at::kInt);
 }
 
 at::Tensor zeros(int workers) {
@@ -70,7 +83,9 @@ class Trainer {
     }
     std::vector<ps::Creation> variables;
     for (const ps::PlacedVariable& each : placement())
-      variables.push_back({.name = each.name, .value = zeros(cluster_.world_size)});
+      variables.push_back({.name = each.name,
+                           .value = each.is_trainable ? zeros(cluster_.world_size) : constants(),
+                           .is_trainable = each.is_trainable});
     const auto rule = optim::Sgd{.learning_rate = 1}.rule();
     if (!client_.create(variables, placement(), *rule, job_)) client_.set_ready();
   }
@@ -78,14 +93,14 @@ class Trainer {
   void train() {
     for (std::int64_t number = 1;; ++number) {
       client_.begin_step();
-      if (job_.mode != ps::UpdateMode::kAsync) client_.pull();
+      if (job_.mode != ps::UpdateMode::kAsync) check(client_.pull());
       if (client_.step() >= target()) return;
       compute();
-      client_.push(gradients(number));
+      check(client_.push(gradients(number)));
     }
   }
 
-  void read() { client_.pull(); }
+  void read() { check(client_.pull()); }
 
  private:
   int servers() const { return cluster_.cluster.num_tasks("ps"); }
@@ -103,6 +118,8 @@ class Trainer {
     std::vector<ps::PlacedVariable> placed;
     for (int server = 0; server < servers(); ++server)
       placed.push_back({.name = counts_of(server), .server = server});
+    for (int server = 0; server < servers(); ++server)
+      placed.push_back({.name = constants_of(server), .server = server, .is_trainable = false});
     return placed;
   }
 
@@ -114,7 +131,17 @@ class Trainer {
     sums[0] = -1;
     sums[1] = -n;
     sums[2] = -n * n;
-    return std::vector<at::Tensor>(static_cast<std::size_t>(servers()), gradient);
+    const auto count = static_cast<std::size_t>(servers());
+    std::vector<at::Tensor> gradients(count, gradient);
+    gradients.resize(2 * count);  // none of the constants
+    return gradients;
+  }
+
+  void check(const ps::ParameterClient::Values& values) const {
+    for (std::size_t i = static_cast<std::size_t>(servers()); i < values.values.size(); ++i)
+      check_state(at::equal(values.values[i].value, constants_),
+                  base::str_cat("The constants of server ", i - static_cast<std::size_t>(servers()),
+                                " have changed."));
   }
 
   /// Takes the time of a small model, so that the processes of a job share a small machine.
@@ -130,6 +157,7 @@ class Trainer {
   const cluster::ClusterConfig cluster_;
   const std::filesystem::path folder_;
   const ps::JobConfig job_;
+  const at::Tensor constants_ = constants();
   History history_;
   ps::ParameterClient client_;  // uses history_
 };
