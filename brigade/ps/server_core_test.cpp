@@ -452,15 +452,15 @@ TEST(ServerCore, ReturnsStatesForACheckpoint) {
 TEST(ServerCore, TellsHowStaleAPushWas) {
   TwoTasks job;
   Member chief = ready_chief(job);
-  const auto push_read_at = [&](std::int64_t number, std::optional<std::int64_t> step) {
+  const auto pushed_at_step = [&](std::int64_t number, std::optional<std::int64_t> step) {
     const Push push = {
         .number = number, .gradients = {{"w", at::full({2}, 1, at::kDouble)}}, .read_at = step};
     return chief.exchange({.push = push, .pull = {"w"}});
   };
-  EXPECT_EQ(push_read_at(1, 0).staleness, 0);
-  EXPECT_EQ(push_read_at(2, 0).staleness, 1);
-  EXPECT_EQ(push_read_at(2, 0).staleness, std::nullopt) << "it was applied before";
-  EXPECT_EQ(push_read_at(3, std::nullopt).staleness, std::nullopt);
+  EXPECT_EQ(pushed_at_step(1, 0).staleness, 0);
+  EXPECT_EQ(pushed_at_step(2, 0).staleness, 1);
+  EXPECT_EQ(pushed_at_step(2, 0).staleness, std::nullopt) << "it was applied before";
+  EXPECT_EQ(pushed_at_step(3, std::nullopt).staleness, std::nullopt);
   EXPECT_EQ(chief.exchange({.pull = {"w"}}).staleness, std::nullopt);
 }
 

@@ -134,8 +134,9 @@ struct PartlyUsed : torch::nn::Module {
   at::Tensor shared, chiefs, unused;
 };
 
-const optim::UpdateRulePtr kDecaying =
-    optim::Adam{.learning_rate = 0.1, .weight_decay = 0.1}.rule();
+optim::UpdateRulePtr decaying_rule() {
+  return optim::Adam{.learning_rate = 0.1, .weight_decay = 0.1}.rule();
+}
 
 TEST(UpdateModes, VariablesWithoutAGradientDoNotChangeAndTheGlobalStepCountsUpdates) {
   constexpr std::int64_t kSteps = 4;
@@ -143,7 +144,7 @@ TEST(UpdateModes, VariablesWithoutAGradientDoNotChangeAndTheGlobalStepCountsUpda
     JobOfThreads job(2, 2);
     job.run({.mode = mode}, [&](ParameterServerStrategy& strategy) {
       const auto model = strategy.create<PartlyUsed>();
-      const auto adam = strategy.make_optimizer(model.variables(), kDecaying, {});
+      const auto adam = strategy.make_optimizer(model.variables(), decaying_rule(), {});
       for (std::int64_t step = 0; step < kSteps; ++step) {
         strategy.run([&] {
           at::Tensor loss = model->shared.sum();
@@ -158,7 +159,7 @@ TEST(UpdateModes, VariablesWithoutAGradientDoNotChangeAndTheGlobalStepCountsUpda
     // A chief that is started again gets all that the servers have.
     const auto again = job.join(0, {.mode = mode});
     const auto model = again->create<PartlyUsed>();
-    const auto adam = again->make_optimizer(model.variables(), kDecaying, {});
+    const auto adam = again->make_optimizer(model.variables(), decaying_rule(), {});
     again->fetch_state();
     const optim::OptimizerState& state = adam.state();
     std::map<std::string, std::int64_t> updates;

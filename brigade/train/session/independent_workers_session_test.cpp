@@ -292,8 +292,10 @@ struct ReadingWorker : JobWorker {
   /// killed: nothing is saved any more.
   std::vector<std::int64_t> read_and_die(int steps) {
     std::vector<std::int64_t> numbers;
+    SessionOptions options = until_step(1000);
+    options.scaffold.saver.writing = checkpoint::Writing::kForeground;
     try {
-      const auto session = this->session(until_step(1000));
+      const auto session = this->session(std::move(options));
       for (int i = 0; i < steps; ++i) numbers.push_back(read(*session));
       throw std::runtime_error("killed");
     } catch (const std::runtime_error&) {
