@@ -38,13 +38,18 @@ DeviceName local_name(const std::string& name) {
 
 Placer::Placer(PlacementOptions options) : Placer(std::move(options), available_devices()) {}
 
-Placer::Placer(PlacementOptions options, std::vector<Device> devices)
-    : options_(std::move(options)), devices_(with_first_cpu(std::move(devices))) {}
+Placer::Placer(PlacementOptions options, std::vector<Device> devices,
+               NameWithoutDevice without_device)
+    : options_(std::move(options)),
+      devices_(with_first_cpu(std::move(devices))),
+      without_device_(without_device) {}
 
 std::optional<Device> Placer::place(const PlacementRequest& request) {
   if (!device_scope_is_open()) return std::nullopt;
   const std::string name = requested_device(request);
   if (name.empty()) return std::nullopt;
+  const bool has_device = machine::DeviceSpec::parse(name).type.has_value();
+  if (!has_device && without_device_ == NameWithoutDevice::kNoChoice) return std::nullopt;
   const Device& device = find_or_fall_back(
       name, base::str_cat(", where the ", request.kind, " ", request.name, " was to go"));
   record(request.kind, request.name, device.name.to_string());

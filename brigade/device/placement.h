@@ -31,6 +31,12 @@ struct PlacementOptions {
   std::function<void(std::string_view line)> sink = {};
 };
 
+/// What a chosen name without a device ("/job:worker/task:0") means.
+enum class NameWithoutDevice {
+  kFirstCpu,  ///< the first CPU
+  kNoChoice,  ///< nothing: in a replica of a strategy, which computes on its own device
+};
+
 /// Maps the names chosen by device scopes to existing devices, and logs placements.
 ///
 /// Thread-safety: all members may be called from any thread; towers share one.
@@ -39,13 +45,14 @@ class Placer {
   /// On this machine's devices.
   explicit Placer(PlacementOptions options = {});
   /// On these devices, and the first CPU: every process has that one.
-  Placer(PlacementOptions options, std::vector<Device> devices);
+  Placer(PlacementOptions options, std::vector<Device> devices,
+         NameWithoutDevice without_device = NameWithoutDevice::kFirstCpu);
 
   /// The device that the open scopes choose for `request`, or null if no scope chooses one; writes
-  /// the log line. A name without a device ("/job:worker") means the first CPU, one without an
-  /// index ("gpu") the first device of its type; tasks of a cluster are treated as this process.
-  /// Throws kNotFound by the options, and kInvalidArgument if a device function gives a malformed
-  /// name.
+  /// the log line. A name without a device ("/job:worker") means what the constructor was told, one
+  /// without an index ("gpu") the first device of its type; tasks of a cluster are treated as this
+  /// process. Throws kNotFound by the options, and kInvalidArgument if a device function gives a
+  /// malformed name.
   std::optional<Device> place(const PlacementRequest& request);
 
   /// The device of this name by the same rules; only a fallback is logged. The empty name means the
@@ -66,6 +73,7 @@ class Placer {
 
   const PlacementOptions options_;
   const std::vector<Device> devices_;
+  const NameWithoutDevice without_device_;
   mutable concurrency::Mutex mutex_;
   std::set<std::pair<PlacedKind, std::string>> recorded_ BRIGADE_GUARDED_BY(mutex_);
   std::set<std::string> fallen_back_ BRIGADE_GUARDED_BY(mutex_);

@@ -78,6 +78,14 @@ TEST(Placer, CompletesPartialNames) {
   EXPECT_EQ(placed(placer), "cpu:0");
 }
 
+TEST(Placer, ATaskAloneMayChooseNothing) {
+  Placer in_replicas({}, two_cpus_and_two_gpus(), NameWithoutDevice::kNoChoice);
+  const auto task = with_device("/job:worker/task:1");
+  EXPECT_EQ(in_replicas.place(kConvolution), std::nullopt);
+  const auto device = with_device("gpu:1");
+  EXPECT_EQ(in_replicas.place(kConvolution)->name.to_string(), "gpu:1");
+}
+
 TEST(Placer, RefusesMalformedNames) {
   Placer placer({}, two_cpus_and_two_gpus());
   EXPECT_THROW(placer.resolve("tpu:0"), Error);

@@ -54,7 +54,8 @@ std::shared_ptr<const variables::Peers> peers_of(const StrategyParts& parts) {
 std::shared_ptr<device::Placer> make_placer(const StrategyParts& parts) {
   std::vector<device::Device> devices = parts.devices;
   if (const auto controller = parts.storage->controller()) devices.push_back(*controller);
-  return std::make_shared<device::Placer>(parts.placement, std::move(devices));
+  return std::make_shared<device::Placer>(parts.placement, std::move(devices),
+                                          device::NameWithoutDevice::kNoChoice);
 }
 
 /// NCCL if it is built in and every replica has its own card, which NCCL requires.
