@@ -1,9 +1,11 @@
 #include "brigade/base/shared_segment.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -44,6 +46,10 @@ std::string difference(int descriptor, const SegmentHandle& handle, std::size_t 
   if (descriptor < 0 || fstat(descriptor, &status) != 0) return std::strerror(errno);
   // Also tells it from all other kinds of files: only memory has seals.
   if (::fcntl(descriptor, F_GET_SEALS) != kSeals) return "no sealed memory";
+  // Huge pages may be used up when they are written, which is a signal.
+  struct statfs file_system = {};
+  if (::fstatfs(descriptor, &file_system) != 0) return std::strerror(errno);
+  if (file_system.f_type != TMPFS_MAGIC) return "no ordinary memory";
   if (!S_ISREG(status.st_mode) || static_cast<std::size_t>(status.st_size) != total_of(bytes))
     return "another size";
   SegmentHandle::Nonce found = {};
@@ -64,22 +70,6 @@ FileDescriptor opened(const SegmentHandle& handle, std::size_t bytes) {
       ErrorCode::kUnavailable,
       str_cat("The shared memory of process ", handle.pid, " cannot be opened (", path, ": ",
               reason, "); where processes may not see each other, use the transport 'gloo'."));
-}
-
-/// Calls `transfer(offset)`, which moves some bytes beginning at `offset`, until all `bytes` are
-/// moved.
-template <class Transfer>
-void transfer_all(std::string_view what, std::size_t bytes, const Transfer& transfer) {
-  for (std::size_t done = 0; done < bytes;) {
-    const ssize_t moved = transfer(done);
-    if (moved < 0 && errno == EINTR) continue;
-    if (moved <= 0) {
-      throw Error(ErrorCode::kUnavailable,
-                  str_cat("Shared memory of another process cannot be ", what, ": ",
-                          moved == 0 ? "it has ended" : std::strerror(errno), "."));
-    }
-    done += static_cast<std::size_t>(moved);
-  }
 }
 
 }  // namespace
@@ -130,28 +120,6 @@ void SharedSegment::map(int descriptor, std::size_t bytes) {
 
 void SharedSegment::Unmap::operator()(std::byte* memory) const {
   munmap(memory, bytes);
-}
-
-ForeignSegment::ForeignSegment(const SegmentHandle& handle, std::size_t bytes)
-    : descriptor_(opened(handle, bytes)), size_(bytes) {}
-
-void ForeignSegment::read(std::span<char> to) const {
-  check_argument(to.size() <= size_, str_cat("Shared memory has ", size_, " bytes, fewer than the ",
-                                             to.size(), " that are to be read."));
-  transfer_all("read", to.size(), [&](std::size_t done) {
-    return ::pread(descriptor_.number(), to.data() + done, to.size() - done,
-                   static_cast<off_t>(done));
-  });
-}
-
-void ForeignSegment::write(std::size_t offset, std::string_view bytes) {
-  check_argument(offset <= size_ && bytes.size() <= size_ - offset,
-                 str_cat("Shared memory has ", size_, " bytes, and ", bytes.size(),
-                         " are to be written at ", offset, "."));
-  transfer_all("written", bytes.size(), [&](std::size_t done) {
-    return ::pwrite(descriptor_.number(), bytes.data() + done, bytes.size() - done,
-                    static_cast<off_t>(offset + done));
-  });
 }
 
 }  // namespace brigade::base

@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <string_view>
 
 #include "brigade/base/handles.h"
 
@@ -26,7 +24,8 @@ struct SegmentHandle {
 /// Memory that processes of one host share. It has no name in any file system: a process that may
 /// open `/proc/<pid>/fd/<fd>` of its creator can map it, and it is freed with the last process that
 /// maps it, however that process ends. A nonce at its end proves that it is the intended segment.
-/// Its size is sealed: no process can shrink it, and so stop others that read it.
+/// Its size is sealed, and it is ordinary memory: whatever another process does with it, those that
+/// read it are not stopped.
 ///
 /// Thread-safety: a movable value; callers synchronize their accesses to the memory.
 class SharedSegment {
@@ -36,7 +35,8 @@ class SharedSegment {
   /// enough memory.
   static SharedSegment make(std::size_t bytes);
   /// Opens one that another process created. Throws kUnavailable with the system's reason, or if
-  /// the file has another size or nonce, or no seals; then it is neither mapped nor written to.
+  /// the file has another size or nonce, no seals, or is no ordinary memory; then it is neither
+  /// mapped nor written to.
   static SharedSegment open(const SegmentHandle& handle, std::size_t bytes);
 
   SharedSegment(SharedSegment&&) = default;
@@ -61,28 +61,6 @@ class SharedSegment {
   std::size_t size_ = 0;
   FileDescriptor descriptor_;  // the creator's
   SegmentHandle::Nonce nonce_ = {};
-};
-
-/// Another process's SharedSegment, read and written by system calls: for a process that does not
-/// trust the other one. It is not mapped, so whatever the other process does with its memory, calls
-/// fail at worst.
-///
-/// Thread-safety: one thread at a time.
-class ForeignSegment {
- public:
-  /// Throws as `SharedSegment::open`.
-  ForeignSegment(const SegmentHandle& handle, std::size_t bytes);
-
-  std::size_t size() const { return size_; }
-  /// Copies the segment's first bytes. Throws kInvalidArgument if it has fewer, kUnavailable with
-  /// the system's reason.
-  void read(std::span<char> to) const;
-  /// Writes `bytes`, beginning at `offset`. Throws as `read`.
-  void write(std::size_t offset, std::string_view bytes);
-
- private:
-  FileDescriptor descriptor_;
-  std::size_t size_;
 };
 
 }  // namespace brigade::base

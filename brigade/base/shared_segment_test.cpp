@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <string>
 
 #include "brigade/base/error.h"
 
@@ -88,41 +87,6 @@ TEST(SharedSegment, MemoryOfTheSameContentWithoutSealsIsRefused) {
   EXPECT_EQ(code_of_opening(handle, 100), ErrorCode::kUnavailable);
   ASSERT_EQ(::fcntl(other.number(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
   EXPECT_EQ(code_of_opening(handle, 100), ErrorCode::kInternal) << "opened: it proves the nonce";
-}
-
-TEST(ForeignSegment, IsReadAndWrittenWithoutBeingMapped) {
-  const SharedSegment made = SharedSegment::make(10'000);
-  std::fill_n(made.data(), 10'000, std::byte{'a'});
-  ForeignSegment foreign(made.handle(), 10'000);
-  EXPECT_EQ(foreign.size(), 10'000u);
-  std::string read(9'000, '?');
-  foreign.read(read);
-  EXPECT_EQ(read, std::string(9'000, 'a'));
-  foreign.write(9'997, "xyz");
-  EXPECT_EQ(made.data()[9'996], std::byte{'a'});
-  EXPECT_EQ(made.data()[9'997], std::byte{'x'});
-  EXPECT_EQ(made.data()[9'999], std::byte{'z'});
-}
-
-TEST(ForeignSegment, RefusesWhatIsOutsideOfIt) {
-  const SharedSegment made = SharedSegment::make(100);
-  ForeignSegment foreign(made.handle(), 100);
-  std::string more(101, '?');
-  EXPECT_THROW(foreign.read(more), Error);
-  EXPECT_THROW(foreign.write(98, "abc"), Error);
-  EXPECT_THROW(foreign.write(101, ""), Error);
-  EXPECT_NO_THROW(foreign.write(97, "abc"));
-  EXPECT_THROW(ForeignSegment(made.handle(), 101), Error) << "its size is another";
-}
-
-TEST(ForeignSegment, StaysUsableAfterItsCreatorHasClosedIt) {
-  SharedSegment made = SharedSegment::make(100);
-  made.data()[0] = std::byte{'a'};
-  const ForeignSegment foreign(made.handle(), 100);
-  made = SharedSegment();
-  std::string read(1, '?');
-  foreign.read(read);
-  EXPECT_EQ(read, "a");
 }
 
 TEST(SharedSegment, MovesItsMemory) {

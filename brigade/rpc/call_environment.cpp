@@ -29,6 +29,7 @@ CallEnvironment::CallEnvironment(MessageService& of, const MessageListenerOption
       arrivals(kArrivals),
       calls(kSpareCalls + kCallsOfACaller * options.callers),
       waits(kWaitsOfACaller * options.callers),
+      segments(options.max_buffered_bytes),
       quick({.threads = kQuickThreads, .name = "rpc quick"}),
       workers({.threads = options.threads, .name = "rpc work"}),
       waiters({.threads = options.callers, .name = "rpc wait"}) {}

@@ -10,6 +10,7 @@
 #include "brigade/base/error.h"
 #include "brigade/concurrency/thread_pool.h"
 #include "brigade/rpc/budget.h"
+#include "brigade/rpc/caller_segments.h"
 #include "brigade/rpc/message_service.h"
 
 namespace brigade::rpc {
@@ -43,6 +44,7 @@ struct CallEnvironment {
   Budget arrivals;
   Budget calls;
   Budget waits;  // the calls that wait for other callers
+  CallerSegments segments;
   std::atomic<bool> is_closing{false};
   concurrency::ThreadPool quick;
   concurrency::ThreadPool workers;

@@ -1,6 +1,7 @@
 #include "brigade/rpc/large_call.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -151,13 +152,13 @@ io::SharedBytes LargeCall::take_request() {
   if (!memory_) return request_->take();
   if (!environment_.takes_shared_memory) refuse_memory("The server takes no shared memory.");
   try {
-    segment_.emplace(memory_->handle, memory_->bytes);
+    segment_ = environment_.segments.open(memory_->handle, memory_->bytes);
   } catch (const Error& error) {
     refuse_memory(error.what());
   }
   const std::size_t size = request_->announced();
   std::shared_ptr<char> copy = message_memory(size);
-  segment_->read({copy.get(), size});
+  std::memcpy(copy.get(), segment_->data(), size);
   return {.bytes = {copy.get(), size}, .owner = std::move(copy)};
 }
 
@@ -189,11 +190,7 @@ void LargeCall::place_reply(io::BytePieces reply) {
     reply_.emplace(std::move(reply));
     return;
   }
-  std::size_t offset = 0;
-  for (const io::SharedBytes& piece : reply.pieces()) {
-    segment_->write(offset, piece.bytes);
-    offset += piece.bytes.size();
-  }
+  reply.copy_to(reinterpret_cast<char*>(segment_->data()));
   segment_.reset();
   reply_header_.set_is_in_memory(true);
   reply_.emplace(io::BytePieces());

@@ -89,7 +89,7 @@ class LargeCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::B
     std::size_t bytes = 0;
   };
   std::optional<CallersMemory> memory_;  // the request is there; unset: in frames
-  std::optional<base::ForeignSegment> segment_;
+  std::shared_ptr<base::SharedSegment> segment_;
   std::optional<MessageBuffer> request_;
   proto::FrameHeader reply_header_;
   std::optional<MessageFrames> reply_;  // what is still to be sent

@@ -25,6 +25,8 @@ constexpr int kLargestFrame = static_cast<int>(kFrameBytes) + (64 << 10);
 // Callers renew their leases far more often, so a connection without a call is no caller's.
 constexpr std::chrono::seconds kIdleTimeout{60};
 constexpr std::chrono::seconds kHandshakeTimeout{5};
+// Callers that are there use their memory with each step.
+constexpr std::chrono::seconds kForgetMemory{10};
 
 /// The large calls in progress.
 ///
@@ -161,7 +163,8 @@ class GrpcMessageListener final : public MessageListener {
   }
 
  private:
-  /// Ends calls whose messages do not come or are not taken.
+  /// Ends calls whose messages do not come or are not taken, and frees memory of callers that are
+  /// gone.
   void watch() {
     constexpr std::chrono::milliseconds kShortestPause{10};
     for (;;) {
@@ -175,6 +178,7 @@ class GrpcMessageListener final : public MessageListener {
       }
       for (const auto& call : calls_.large_calls().all())
         call->end_if_silent(std::chrono::steady_clock::now(), silence_);
+      environment_.segments.forget_unused(std::chrono::steady_clock::now() - kForgetMemory);
     }
   }
 

@@ -88,7 +88,8 @@ struct MessageListenerOptions {
   /// up.
   std::chrono::milliseconds silence = std::chrono::seconds(10);
   /// Whether callers on this host may pass large messages in shared memory. The listener copies
-  /// them before it looks at them, and maps no memory of a caller.
+  /// them before it looks at them. It keeps callers' memory mapped, at most `max_buffered_bytes`,
+  /// until they have not used it for about 10 seconds.
   bool shared_memory = true;
 };
 
