@@ -176,6 +176,7 @@ class ParameterClient::Impl {
   Values exchange(std::vector<std::optional<Push>> pushes, Pulled pulled);
   void take_moments(const std::vector<ExchangeReply>& replies, Pulled pulled, Values& values);
   void note_read(int server, std::int64_t step);
+  void note_rows_read(int server, std::int64_t step);
   std::optional<std::int64_t> read_at(int server) const;
   ServerStates read_states();
   std::vector<std::size_t> wholes_of(int server) const;
@@ -205,6 +206,7 @@ class ParameterClient::Impl {
   struct ReadMoment {
     std::int64_t step = 0;
     std::int64_t own_pushes = 0;  // of this worker that they contain
+    bool are_rows = false;        // of a server of which this worker has rows alone
   };
   std::vector<std::optional<ReadMoment>> reads_;  // [server]; unset: it has none
   std::int64_t step_ = 0;
@@ -545,6 +547,14 @@ void ParameterClient::Impl::note_read(int server, std::int64_t step) {
                                               .own_pushes = session(server).acknowledged()};
 }
 
+/// Whole variables, and rows that were read first, are older.
+void ParameterClient::Impl::note_rows_read(int server, std::int64_t step) {
+  auto& read = reads_[static_cast<std::size_t>(server)];
+  if (!wholes_of(server).empty() || (read && read->are_rows)) return;
+  note_read(server, step);
+  read->are_rows = true;
+}
+
 /// For `Push::read_at`. The worker's own pushes since then are no other's.
 std::optional<std::int64_t> ParameterClient::Impl::read_at(int server) const {
   const auto& read = reads_[static_cast<std::size_t>(server)];
@@ -604,6 +614,7 @@ std::vector<at::Tensor> ParameterClient::Impl::pull_rows(std::span<const at::Ten
     if (wanted.empty()) return;
     ExchangeReply reply = session(server).exchange(std::move(request), bytes);
     check_count(server, wanted.size(), reply.rows.size());
+    note_rows_read(server, reply.step);
     for (std::size_t i = 0; i < wanted.size(); ++i) rows[wanted[i]] = std::move(reply.rows[i]);
   });
   return rows;

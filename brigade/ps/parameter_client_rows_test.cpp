@@ -76,6 +76,20 @@ TEST(ParameterClientRows, AreOfAServerThatHasOnlyRowsAtItsStep) {
   EXPECT_EQ(again.oldest_step, 1) << "not the 0 of a server that was not asked";
 }
 
+TEST(ParameterClientRows, AreNotStaleOnAServerOfWhichTheyWereJustRead) {
+  const JobConfig job = {.staleness_aware = true};
+  LocalServers servers({.servers = 5, .tasks = testing::kTasks});  // "weights" has one for itself
+  const auto chief = testing::make_chief(servers, job);
+  const auto worker = testing::make_worker(servers, kWorker0, job);
+  chief->pull_by_rows(kWeights);
+  chief->pull();
+  for (int i = 0; i < 3; ++i) worker->push(testing::small_gradients(1));
+  chief->pull_rows(row_indices({0}));
+  EXPECT_EQ(chief->push(gradients_with(weights_row(0, 6))).staleness, 3) << "of the others";
+  const at::Tensor rows = chief->pull_rows(row_indices({0}))[kWeights];
+  EXPECT_TRUE(at::equal(rows, at::full({1, 3}, -9.0, at::kDouble))) << rows << " at the full rate";
+}
+
 TEST(ParameterClientRows, APushOfRowsThatFailedIsCompletedWithTheRowsOfThen) {
   LocalServers servers({.servers = 2, .tasks = testing::kTasks});
   const auto chief =
