@@ -431,7 +431,7 @@ PushVerdict ParameterStore::offer(const coordination::PushId& id, std::int64_t s
   const auto kept =
       std::make_shared<const std::vector<checkpoint::NamedTensor>>(copies_of(gradients));
   const auto kept_rows = std::make_shared<const std::vector<RowGradient>>(copies_of(rows));
-  std::string bytes = encode_update(offer_record(id, step, index, *kept, *kept_rows));
+  io::BytePieces bytes = encode_update_in_pieces(offer_record(id, step, index, *kept, *kept_rows));
   std::int64_t number = 0;
   PushVerdict verdict = PushVerdict::kApply;
   {
