@@ -88,7 +88,13 @@ def main():
           assign=b"\6" + message(b'{"header":{"step":3,"variables":[{"slots":1,"updates":2}]},"tensors":[' + tensor + b"," + tensor + b"]}",
                                  bytes(16)),
           slots=b"\6" + message(b'{"header":{"step":3,"variables":[{"slots":1000000000,"updates":2}]},"tensors":[' + tensor + b"]}", bytes(8)),
+          rows=b"\7" + message(b'{"header":{"pull":["a"],"pull_rows":1,"push":{"number":1,"read_at":3,"rows":1}},"tensors":['
+                              b'{"dtype":"I64","name":"a","shape":[2]},' + tensor + b',{"dtype":"I64","name":"b","shape":[1]}]}',
+                              struct.pack("<qqffq", 0, 5, 1, 2, 7)),
           huge=b"\7" + struct.pack("<Q", 1 << 62))
+    header = b"\x08\x08\x12\x04" + b"name" + b"\x18\x80\x80\x40"
+    write("message_frame", header=b"\3\x0a" + bytes([len(header)]) + header, bytes=b"\1\x12\x05hello",
+          long=b"\xc8\x12\xac\x02" + b"x" * 300, empty=b"\0\x12\x00", huge=b"\2\x12\xff\xff\xff\xff\x7f")
 
 
 if __name__ == "__main__":
