@@ -17,6 +17,7 @@
 #include "brigade/concurrency/mutex.h"
 #include "brigade/ps/lease_renewal.h"
 #include "brigade/ps/placed_variables.h"
+#include "brigade/ps/read_moments.h"
 #include "brigade/ps/server_session.h"
 #include "brigade/ps/server_threads.h"
 #include "brigade/ps/states_of_step.h"
@@ -176,8 +177,6 @@ class ParameterClient::Impl {
   Values exchange(std::vector<std::optional<Push>> pushes, Pulled pulled);
   void take_moments(const std::vector<ExchangeReply>& replies, Pulled pulled, Values& values);
   void note_read(int server, std::int64_t step);
-  void note_rows_read(int server, std::int64_t step);
-  std::optional<std::int64_t> read_at(int server) const;
   ServerStates read_states();
   std::vector<std::size_t> wholes_of(int server) const;
   std::uint64_t value_bytes(const std::vector<std::size_t>& variables) const;
@@ -202,13 +201,7 @@ class ParameterClient::Impl {
   std::optional<WorkerSteps> steps_;  // as job_
   std::vector<TensorForm> forms_;     // of the variables; empty until they are known
   std::vector<bool> is_by_rows_;      // of the variables: not pulled as wholes
-  /// When a server's values were read that this worker has.
-  struct ReadMoment {
-    std::int64_t step = 0;
-    std::int64_t own_pushes = 0;  // of this worker that they contain
-    bool are_rows = false;        // of a server of which this worker has rows alone
-  };
-  std::vector<std::optional<ReadMoment>> reads_;  // [server]; unset: it has none
+  ReadMoments reads_;                 // of the values that this worker has
   std::int64_t step_ = 0;
 
   const concurrency::LinkedToken renewals_end_;
@@ -356,7 +349,7 @@ void ParameterClient::Impl::use(PlacedVariables variables, const JobConfig& job)
   is_by_rows_.assign(variables_.size(), false);
   job_ = job;
   steps_.emplace(job.mode);
-  reads_.assign(sessions_.size(), std::nullopt);
+  reads_ = ReadMoments(num_servers());
 }
 
 void ParameterClient::Impl::check_configured() const {
@@ -543,23 +536,7 @@ void ParameterClient::Impl::take_moments(const std::vector<ExchangeReply>& repli
 }
 
 void ParameterClient::Impl::note_read(int server, std::int64_t step) {
-  reads_[static_cast<std::size_t>(server)] = {.step = step,
-                                              .own_pushes = session(server).acknowledged()};
-}
-
-/// Whole variables, and rows that were read first, are older.
-void ParameterClient::Impl::note_rows_read(int server, std::int64_t step) {
-  auto& read = reads_[static_cast<std::size_t>(server)];
-  if (!wholes_of(server).empty() || (read && read->are_rows)) return;
-  note_read(server, step);
-  read->are_rows = true;
-}
-
-/// For `Push::read_at`. The worker's own pushes since then are no other's.
-std::optional<std::int64_t> ParameterClient::Impl::read_at(int server) const {
-  const auto& read = reads_[static_cast<std::size_t>(server)];
-  if (!read || job_->mode == UpdateMode::kSync) return std::nullopt;
-  return read->step + session(server).acknowledged() - read->own_pushes;
+  reads_.note(server, step, session(server).acknowledged());
 }
 
 /// The variables of a server that are pulled as wholes: all before their shapes are known.
@@ -614,7 +591,8 @@ std::vector<at::Tensor> ParameterClient::Impl::pull_rows(std::span<const at::Ten
     if (wanted.empty()) return;
     ExchangeReply reply = session(server).exchange(std::move(request), bytes);
     check_count(server, wanted.size(), reply.rows.size());
-    note_rows_read(server, reply.step);
+    if (wholes_of(server).empty())
+      reads_.note_rows(server, reply.step, session(server).acknowledged());
     for (std::size_t i = 0; i < wanted.size(); ++i) rows[wanted[i]] = std::move(reply.rows[i]);
   });
   return rows;
@@ -672,8 +650,10 @@ std::vector<std::optional<Push>> ParameterClient::Impl::pushes_of(
     std::span<const at::Tensor> gradients) const {
   std::vector<std::optional<Push>> pushes(sessions_.size(),
                                           Push{.token = steps_->token(), .gradients = {}});
-  for (int server = 0; server < num_servers(); ++server)
-    pushes[static_cast<std::size_t>(server)]->read_at = read_at(server);
+  // No synchronous gradient is stale: it counts for its token or not at all.
+  for (int server = 0; server < num_servers() && job_->mode != UpdateMode::kSync; ++server)
+    pushes[static_cast<std::size_t>(server)]->read_at =
+        reads_.read_at(server, session(server).acknowledged());
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
     const std::string& name = variables_[i].name;
