@@ -2,16 +2,20 @@
 
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
+#include <torch/nn/module.h>
 
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/base/testing/error_code.h"
 #include "brigade/comm/replica.h"
+#include "brigade/device/device_scope.h"
 
 namespace brigade::variables {
 namespace {
@@ -172,6 +176,37 @@ TEST(VariableStore, AcceptsADeviceOnlyWithDeviceScopes) {
               VariableStore({.devices = devices_of(2), .placement = StorePlacement::kDeviceScopes});
             }),
             ErrorCode::kInvalidArgument);
+}
+
+struct OneWeight : torch::nn::Module {
+  OneWeight() { register_parameter("w", at::full({2, 3}, 4.0F)); }
+};
+
+TEST(VariableStore, KeepsTheTaskThatDeviceScopesChooseIfVariablesLiveOnTasks) {
+  std::vector<std::int64_t> bytes;
+  const auto setter = [&](const device::PlacementRequest& request) {
+    bytes.push_back(request.bytes.value_or(0));
+    return base::str_cat("/job:ps/task:", bytes.size());
+  };
+  for (const StorePlacement placement : {StorePlacement::kTasks, StorePlacement::kDevices}) {
+    bytes.clear();
+    VariableStore store({.devices = devices_of(2), .placement = placement});
+    EXPECT_EQ(store.create(named("without")).requested_device(), "");
+    const auto scope = device::with_device(setter);
+    const Variable a = store.create(named("a"));
+    const std::vector<std::shared_ptr<torch::nn::Module>> modules = {std::make_shared<OneWeight>(),
+                                                                     std::make_shared<OneWeight>()};
+    const std::vector<Variable> adopted = store.adopt(modules, "model");
+    EXPECT_EQ(a.num_components(), 2);
+    if (placement == StorePlacement::kDevices) {
+      EXPECT_TRUE(bytes.empty()) << "device scopes are ignored";
+      EXPECT_EQ(a.requested_device(), "");
+      continue;
+    }
+    EXPECT_EQ(a.requested_device(), "/job:ps/task:1");
+    EXPECT_EQ(adopted.front().requested_device(), "/job:ps/task:2");
+    EXPECT_EQ(bytes, (std::vector<std::int64_t>{24, 24})) << "once for each variable";
+  }
 }
 
 TEST(MakeVariable, UsesTheOpenStoreOrCreatesOneComponent) {
