@@ -1,5 +1,6 @@
 """The tutorial's program, examples/parameter_server.cpp, as the tutorial runs it: one parameter server and two workers."""
 import json
+import os
 import pathlib
 import re
 import sys
@@ -7,7 +8,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 import idx_files
-from workers import ClusterTest, environment, free_ports
+from workers import COMMAND, ClusterTest, environment, free_ports
 
 DATA = "/usr/share/datasets/fashion-mnist"
 STEPS = 60
@@ -51,6 +52,12 @@ class ParameterServerExample(ClusterTest):
                  for job, index in (("ps", 0), ("worker", 0), ("worker", 1))]
         self.assertEqual([self.step_and_losses(worker)[0] for worker in tasks[1:]], [20, 20])
         self.assertEqual(tasks[0].wait(), 0, tasks[0].lines())
+
+    def test_the_launcher_starts_all_tasks(self):
+        launcher = self.start_process("launch", "--ps", 1, "--workers", 2, "--grace", 2, "--", COMMAND, f"--data_dir={DATA}", "--steps=20",
+                                      program=(os.environ["BRIGADE_LAUNCHER"],))
+        self.assertEqual(launcher.wait(), 0, launcher.lines())
+        self.assertRegex(launcher.output(), r"\[worker:0\] Worker 0: step 2[01], loss")
 
     def test_a_training_may_end_with_its_data(self):
         data = idx_files.write(self.folder / "data", train=300)
