@@ -1,12 +1,9 @@
 #include "brigade/ps/server.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -18,13 +15,13 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/base/handles.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/base/testing/error_code.h"
 #include "brigade/concurrency/testing/waiting.h"
 #include "brigade/ps/remote_service.h"
 #include "brigade/ps/testing/member.h"
+#include "brigade/ps/testing/unused_port.h"
 #include "brigade/rpc/rendezvous.h"
 
 namespace brigade::ps {
@@ -33,23 +30,10 @@ namespace {
 using base::testing::code_of;
 using concurrency::testing::kLong;
 using testing::Member;
+using testing::unused_port;
 
 const cluster::Task kTrainingChief = {.job = "worker", .index = 0};
 const cluster::Task kTrainingWorker = {.job = "worker", .index = 1};
-
-/// A TCP port on 127.0.0.1 that was free a moment ago.
-int unused_port() {
-  const base::FileDescriptor descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* bound = reinterpret_cast<sockaddr*>(&address);
-  check_state(::bind(descriptor.number(), bound, size) == 0 &&
-                  ::getsockname(descriptor.number(), bound, &size) == 0,
-              "The test found no free port.");
-  return ntohs(address.sin_port);
-}
 
 /// One server and two workers.
 cluster::ClusterSpec small_cluster(int port) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -106,8 +107,11 @@ class LocalCoordinatorService final : public CoordinatorService {
                  [&](CoordinatorCore& core) { return core.renew(token, running, deadline); });
   }
   TakeReply take(const std::string& token, const TakeRequest& request, Time deadline) override {
+    // A short wait, so that a worker that is cancelled ends soon.
+    TakeRequest part = request;
+    part.wait = std::min(part.wait, std::chrono::milliseconds(50));
     return noted(CoordinatorCall::kTake,
-                 [&](CoordinatorCore& core) { return core.take(token, request, deadline); });
+                 [&](CoordinatorCore& core) { return core.take(token, part, deadline); });
   }
   void finish(const std::string& token, const FunctionReport& report, Time deadline) override {
     noted(CoordinatorCall::kFinish, [&](CoordinatorCore& core) {
