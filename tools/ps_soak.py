@@ -38,7 +38,7 @@ LEASE = 1.5  # of ps_member
 PAUSE, STOP = 0.5, 2 * LEASE
 REPLACED = 3  # the exit code
 FAULTS_OF_A_JOB = 8
-LAST_STEPS = 30  # after the last fault
+LAST_STEPS = 100  # after the last fault: more than are made while the target is written
 DEADLINE = 90.0  # seconds in which nothing happens are a hang
 PORTS = range(15000, 30000)  # the system gives these to nobody by itself
 
@@ -190,6 +190,7 @@ class Job:
 
     def finish(self):
         """Ends the training, and returns what is wrong with its histories."""
+        self.poll()
         target = self.folder / "target"
         target.with_suffix(".new").write_text(str(self.step + LAST_STEPS))
         target.with_suffix(".new").replace(target)
