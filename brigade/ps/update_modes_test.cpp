@@ -9,6 +9,8 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/batchnorm.h>
 
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -175,6 +177,40 @@ TEST(UpdateModes, VariablesWithoutAGradientDoNotChangeAndTheGlobalStepCountsUpda
     }
     EXPECT_TRUE(weights_of(model.variables()).at("unused").eq(1).all().item<bool>()) << name;
   }
+}
+
+/// All variables that the loss depends on were updated as often as the job.
+void expect_one_step(const Training& training, std::int64_t step) {
+  const optim::OptimizerState& state = training.optimizer().state();
+  for (std::size_t i = 0; i < state.variables().size(); ++i) {
+    const std::string& name = state.variables()[i].name();
+    EXPECT_EQ(state.step(i), name == "unused" ? 0 : step) << name;
+  }
+}
+
+TEST(UpdateModes, ASynchronousCheckpointIsOfOneStepWhileOthersGoOnWithoutTheChief) {
+  constexpr int kCheckpoints = 20;
+  JobOfThreads job(3, 2);
+  std::atomic<bool> is_saving{true};
+  job.run({.mode = UpdateMode::kSync, .backup_workers = 1}, [&](ParameterServerStrategy& strategy) {
+    Training training(strategy, {});
+    if (!strategy.is_chief()) {
+      for (std::int64_t number = 0; is_saving; ++number) training.step(number);
+      return;
+    }
+    strategy.start_job();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    std::int64_t last = 0;
+    for (int saved = 0; saved < kCheckpoints || last < kCheckpoints; ++saved) {
+      if (std::chrono::steady_clock::now() > deadline) break;
+      strategy.fetch_state();
+      expect_one_step(training, strategy.global_step().value());
+      EXPECT_GE(strategy.global_step().value(), last);
+      last = strategy.global_step().value();
+    }
+    EXPECT_GE(last, kCheckpoints) << "the other makes no steps";
+    is_saving = false;
+  });
 }
 
 // Statistics, and what replicas reduce.
