@@ -1,9 +1,6 @@
 #include "brigade/ps/variable_parts.h"
 
-#include <ATen/ops/arange.h>
-
 #include "brigade/base/strings.h"
-#include "brigade/comm/local/row_sums.h"
 #include "brigade/variables/get_variable.h"
 
 namespace brigade::ps {
@@ -34,21 +31,7 @@ void add_parts(const variables::Variable& variable, std::size_t index,
 
 at::Tensor VariablePart::of(const at::Tensor& whole) const {
   if (is_whole || !whole.defined()) return whole;
-  if (comm::has_rows(whole)) {
-    const comm::Rows all = comm::rows_of(whole);
-    const OwnRows own = own_rows(all.indices);
-    at::Tensor values = all.values.index_select(0, own.positions);
-    if (axis > 0) values = values.narrow(axis, begin, shape[static_cast<std::size_t>(axis)]);
-    return comm::to_sparse({.indices = own.rows, .values = values.contiguous()}, shape);
-  }
   return whole.narrow(axis, begin, shape[static_cast<std::size_t>(axis)]);
-}
-
-VariablePart::OwnRows VariablePart::own_rows(const at::Tensor& list) const {
-  if (is_whole || axis > 0) return {.positions = at::arange(list.numel(), at::kLong), .rows = list};
-  const at::Tensor is_own = list.ge(begin).logical_and(list.lt(begin + shape.front()));
-  const at::Tensor positions = is_own.nonzero().view(-1);
-  return {.positions = positions, .rows = list.index_select(0, positions) - begin};
 }
 
 std::vector<VariablePart> parts_of(std::span<const variables::Variable> variables,

@@ -27,18 +27,9 @@ struct VariablePart {
   bool is_whole = true;
 
   bool is_first() const { return begin == 0; }
-  /// This part of a tensor of the variable's shape: an alias of a dense one; the rows that are in
-  /// it of one that has rows (`comm::has_rows`), perhaps none. Undefined for an undefined tensor.
+  /// This part of a dense tensor of the variable's shape: an alias. Undefined for an undefined
+  /// tensor. Of a gradient of rows: `rows_of_part`.
   at::Tensor of(const at::Tensor& whole) const;
-
-  /// Rows of the variable that are in this part.
-  struct OwnRows {
-    at::Tensor positions;  ///< int64 [m]: where they are in the list
-    at::Tensor rows;       ///< int64 [m]: counted from the part's first row
-  };
-  /// Of a list of rows, int64 [n] in any order. All, if the variable is split along another axis:
-  /// then the part has a piece of each, `of` a tensor with the list's rows.
-  OwnRows own_rows(const at::Tensor& list) const;
 };
 
 /// The parts of all variables, in their order. An empty partitioner divides none, and partitions

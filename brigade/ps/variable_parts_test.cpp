@@ -6,6 +6,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/comm/local/row_sums.h"
+#include "brigade/ps/row_copies.h"
 #include "brigade/variables/get_variable.h"
 #include "brigade/variables/variable_store.h"
 
@@ -81,31 +82,23 @@ TEST_F(VariableParts, HaveTheirRowsOfAGradientOfRows) {
       comm::to_sparse({.indices = numbers_of({0, 3, 4}), .values = values}, {5, 4});
   const auto halves = parts_of(variables_, variables::fixed_size_partitioner(2));
   for (const std::size_t i : {0u, 1u}) {
-    const at::Tensor part = halves[i].of(gradient);
+    const at::Tensor part = rows_of_part(halves[i], gradient);
     ASSERT_TRUE(comm::has_rows(part) && part.is_coalesced());
     EXPECT_TRUE(part.to_dense().equal(halves[i].of(gradient.to_dense())));
   }
-  EXPECT_TRUE(comm::rows_of(halves[1].of(gradient)).indices.equal(numbers_of({0, 1})));
+  EXPECT_TRUE(comm::rows_of(rows_of_part(halves[1], gradient)).indices.equal(numbers_of({0, 1})));
 
   const at::Tensor first_row =
       comm::to_sparse({.indices = numbers_of({0}), .values = values.narrow(0, 0, 1)}, {5, 4});
-  EXPECT_EQ(comm::rows_of(halves[1].of(first_row)).values.sizes(), at::IntArrayRef({0, 4}));
+  EXPECT_EQ(comm::rows_of(rows_of_part(halves[1], first_row)).values.sizes(),
+            at::IntArrayRef({0, 4}));
 
   const variables::Partitioner columns = [](at::IntArrayRef shape, at::ScalarType) {
     return shape.size() == 2 ? std::vector<std::int64_t>{1, 2} : std::vector<std::int64_t>{1};
   };
   const auto pieces = parts_of(variables_, columns);
-  EXPECT_TRUE(pieces[1].of(gradient).to_dense().equal(pieces[1].of(gradient.to_dense())));
-}
-
-TEST_F(VariableParts, KnowWhichOfAListOfRowsTheyHave) {
-  const auto halves = parts_of(variables_, variables::fixed_size_partitioner(2));
-  const VariablePart::OwnRows own = halves[1].own_rows(numbers_of({4, 0, 3, 4}));
-  EXPECT_TRUE(own.positions.equal(numbers_of({0, 2, 3})));
-  EXPECT_TRUE(own.rows.equal(numbers_of({1, 0, 1})));
-  const VariablePart::OwnRows all = parts_of(variables_, {})[0].own_rows(numbers_of({4, 0}));
-  EXPECT_TRUE(all.positions.equal(numbers_of({0, 1})));
-  EXPECT_TRUE(all.rows.equal(numbers_of({4, 0})));
+  EXPECT_TRUE(
+      rows_of_part(pieces[1], gradient).to_dense().equal(pieces[1].of(gradient.to_dense())));
 }
 
 TEST_F(VariableParts, PartitionsOfTheProgramAreNotDividedAgain) {
