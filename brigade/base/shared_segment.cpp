@@ -42,6 +42,8 @@ SegmentHandle::Nonce random_nonce() {
 
 /// Why the file that was opened is not the segment; empty: it is.
 std::string difference(int descriptor, const SegmentHandle& handle, std::size_t bytes) {
+  constexpr std::size_t kLargest = std::size_t{1} << 48;  // so that sums do not overflow
+  if (bytes > kLargest) return "another size";
   struct stat status = {};
   if (descriptor < 0 || fstat(descriptor, &status) != 0) return std::strerror(errno);
   // Also tells it from all other kinds of files: only memory has seals.

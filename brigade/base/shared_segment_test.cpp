@@ -34,6 +34,7 @@ TEST(SharedSegment, StaysMappedAndCannotBeOpenedOnceItsDescriptorIsClosed) {
 TEST(SharedSegment, OfAnotherSizeIsRefused) {
   const SharedSegment made = SharedSegment::make(100);
   EXPECT_THROW(SharedSegment::open(made.handle(), 1000), Error);
+  EXPECT_THROW(SharedSegment::open(made.handle(), ~std::size_t{0} - 62), Error);
 }
 
 ErrorCode code_of_opening(const SegmentHandle& handle, std::size_t bytes) {

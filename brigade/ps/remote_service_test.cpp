@@ -176,14 +176,38 @@ TEST(RemoteService, EveryCallReachesTheServiceAndReturnsItsResult) {
 }
 
 TEST(RemoteService, LargeTensorsComeBackWithTheSameBits) {
+  for (const bool shared_memory : {true, false}) {
+    FakeService service;
+    const auto listener = listen(service, {});
+    const auto remote =
+        connect(listener->address(), std::nullopt, {.shared_memory = shared_memory});
+    for (const std::int64_t size : {10 << 20, 1 << 20}) {
+      // The second is not aligned, the third is narrow.
+      const std::vector<at::Tensor> gradients = {at::arange(size, at::kFloat),
+                                                 at::ones({3}, at::kDouble),
+                                                 at::arange(size, at::kFloat).to(at::kBFloat16)};
+      ExchangeRequest request{.push = Push{.number = 1, .gradients = {}}};
+      for (const at::Tensor& each : gradients) request.push->gradients.push_back({"w", each});
+      const ExchangeReply reply = remote->exchange(kToken, request, in_time(seconds(60)));
+      EXPECT_EQ(reply.verdict, coordination::PushVerdict::kApply);
+      ASSERT_EQ(reply.values.size(), gradients.size());
+      for (std::size_t i = 0; i < gradients.size(); ++i) {
+        EXPECT_EQ(reply.values[i].value.dtype(), gradients[i].dtype()) << i;
+        EXPECT_TRUE(at::equal(reply.values[i].value, gradients[i])) << i;
+      }
+    }
+  }
+}
+
+TEST(RemoteService, ValuesStayAsTheyAreWhileLaterCallsAreMade) {
   FakeService service;
   const auto listener = listen(service, {});
   const auto remote = connect(listener->address(), std::nullopt);
-  const at::Tensor gradient = at::arange(10 << 20, at::kFloat);  // 40 MiB
-  const ExchangeReply reply = remote->exchange(kToken, push_of(gradient), in_time(seconds(60)));
-  ASSERT_EQ(reply.values.size(), 1u);
-  EXPECT_TRUE(at::equal(reply.values[0].value, gradient));
-  EXPECT_EQ(reply.verdict, coordination::PushVerdict::kApply);
+  const at::Tensor first = at::arange(1 << 20, at::kFloat);
+  const ExchangeReply kept = remote->exchange(kToken, push_of(first), in_time(seconds(60)));
+  for (int i = 0; i < 3; ++i)
+    remote->exchange(kToken, push_of(at::ones({1 << 20})), in_time(seconds(60)));
+  EXPECT_TRUE(at::equal(kept.values[0].value, first));
 }
 
 TEST(RemoteService, ErrorsKeepTheirTypes) {

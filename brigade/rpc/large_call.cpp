@@ -95,10 +95,9 @@ void LargeCall::begin_message(const proto::FrameHeader& header) {
   request_.emplace(header.bytes(), environment_.max_message_bytes);
   if (header.has_memory()) {
     const proto::SharedMemory& memory = header.memory();
-    check_argument(
-        memory.bytes() >= header.bytes() && memory.bytes() <= 2 * environment_.max_buffered_bytes,
-        base::str_cat("A message of ", header.bytes(), " bytes is in shared memory of ",
-                      memory.bytes(), "."));
+    check_argument(memory.bytes() >= header.bytes(),
+                   base::str_cat("A message of ", header.bytes(), " bytes is in shared memory of ",
+                                 memory.bytes(), "."));
     memory_ = {.handle = {.pid = memory.pid(),
                           .descriptor = memory.file(),
                           .nonce = {memory.first_nonce(), memory.second_nonce()}},

@@ -270,6 +270,8 @@ TEST(MessageService, SharedMemoryThatIsNotTheCallersIsRefusedBeforeItIsRead) {
        ErrorCode::kFailedPrecondition},
       {header_with_memory(2 << 20, segment.handle(), 1 << 20), ErrorCode::kInvalidArgument},
       {header_with_memory(5 << 20, segment.handle(), 8 << 20), ErrorCode::kInvalidArgument},
+      {header_with_memory(100, segment.handle(), ~std::uint64_t{0}),
+       ErrorCode::kFailedPrecondition},
       {header_with_memory(0, segment.handle(), 1 << 20), ErrorCode::kInvalidArgument}};
   for (std::size_t i = 0; i < wrong.size(); ++i) {
     RawCall call(listener->address());
