@@ -92,6 +92,14 @@ def main():
                               b'{"dtype":"I64","name":"a","shape":[2]},' + tensor + b',{"dtype":"I64","name":"b","shape":[1]}]}',
                               struct.pack("<qqffq", 0, 5, 1, 2, 7)),
           huge=b"\7" + struct.pack("<Q", 1 << 62))
+    write("coordinator_message",
+          join=b'\0{"coordinator":"00ff","incarnation":1,"job":"worker","protocol":1,"task":2}',
+          status=b'\2{"is_done":false,"is_wanted":true}', running=b'\3{"running":7}', take=b"\4" + message(b'{"header":{"wait_ms":5},"tensors":[]}'),
+          work=b"\5" + message(b'{"header":{"is_done":false,"work":{"coordinator":"00ff","function":"step","id":3,"per_worker":[{"arguments":null,'
+                               b'"function":"batches","id":1}],"values":{"rate":0.5}}},"tensors":[' + tensor + b"]}", bytes(8)),
+          report=b"\6" + message(b'{"header":{"coordinator":"00ff","id":3,"values":null},"tensors":[' + tensor + b"]}", bytes(8)),
+          error=b"\6" + message(b'{"header":{"coordinator":"00ff","error":{"code":4,"message":"why"},"id":3},"tensors":[]}'),
+          huge=b"\6" + struct.pack("<Q", 1 << 62))
     header = b"\x08\x08\x12\x04" + b"name" + b"\x18\x80\x80\x40"
     write("message_frame", header=b"\3\x0a" + bytes([len(header)]) + header, bytes=b"\1\x12\x05hello",
           long=b"\xc8\x12\xac\x02" + b"x" * 300, empty=b"\0\x12\x00", huge=b"\2\x12\xff\xff\xff\xff\x7f")
