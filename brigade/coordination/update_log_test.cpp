@@ -75,6 +75,20 @@ TEST(UpdateLog, ReplaysWhatWasCommittedAndContinuesItsNumbers) {
   EXPECT_EQ(replay(files, 1), (Records{{2, ""}, {3, "three"}})) << "only what the snapshot lacks";
 }
 
+TEST(UpdateLog, SaysHowLongEachSyncTook) {
+  MemoryFileSystem files;
+  int syncs = 0;
+  UpdateLog log(files, kFolder, 0, ignore, {.on_sync = [&](std::chrono::nanoseconds time) {
+                  EXPECT_GE(time.count(), 0);
+                  ++syncs;
+                }});
+  commit(log, "one");
+  EXPECT_EQ(syncs, 1);
+  log.append("two");
+  commit(log, "three");
+  EXPECT_EQ(syncs, 2) << "two records share a sync";
+}
+
 TEST(UpdateLog, ARecordIsOnTheDiskOnlyOnceItWasWaitedFor) {
   MemoryFileSystem files;
   {

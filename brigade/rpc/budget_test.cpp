@@ -16,7 +16,9 @@ TEST(Budget, GivesNoMoreThanItHasUntilPartsAreGivenBack) {
   std::optional<Budget::Part> second = budget.take(4);
   ASSERT_TRUE(second);
   EXPECT_FALSE(budget.take(1));
+  EXPECT_EQ(budget.taken(), 10U);
   first.reset();
+  EXPECT_EQ(budget.taken(), 4U);
   EXPECT_TRUE(budget.take(6));
 }
 
