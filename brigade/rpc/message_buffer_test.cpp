@@ -22,7 +22,7 @@ void expect_invalid(const std::function<void()>& call) {
   }
 }
 
-std::string joined(const std::vector<io::SharedBytes>& pieces) {
+std::string joined_frame(const std::vector<io::SharedBytes>& pieces) {
   std::string bytes;
   for (const io::SharedBytes& piece : pieces) bytes += piece.bytes;
   return bytes;
@@ -40,7 +40,7 @@ TEST(MessageBuffer, PutsTheFramesOfAMessageTogether) {
     MessageBuffer buffer(size, size);
     for (MessageFrames frames(message); !frames.is_done();) {
       EXPECT_FALSE(buffer.is_complete());
-      append(buffer, joined(frames.next()));
+      append(buffer, joined_frame(frames.next()));
     }
     ASSERT_TRUE(buffer.is_complete());
     const io::SharedBytes taken = buffer.take();
@@ -75,8 +75,8 @@ TEST(MessageFrames, ShareTheMessageWhateverItsPiecesAre) {
   EXPECT_EQ(first[0].bytes, "head");
   EXPECT_EQ(first[1].bytes.data(), begin) << "it is no copy";
   EXPECT_EQ(first[0].bytes.size() + first[1].bytes.size(), kFrameBytes);
-  EXPECT_EQ(joined(frames.next()).size(), kFrameBytes);
-  EXPECT_EQ(joined(frames.next()), std::string(13, 'b') + "tail");
+  EXPECT_EQ(joined_frame(frames.next()).size(), kFrameBytes);
+  EXPECT_EQ(joined_frame(frames.next()), std::string(13, 'b') + "tail");
   EXPECT_TRUE(frames.is_done());
   EXPECT_TRUE(MessageFrames({}).is_done());
 }
