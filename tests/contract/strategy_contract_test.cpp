@@ -356,6 +356,10 @@ std::vector<Kind> kinds() {
                    return std::make_unique<testing::LocalParameterServerStrategy>(
                        2, ps::UpdateMode::kSync);
                  }});
+  all.push_back({"ParameterServerInParts", 2, [] {
+                   return std::make_unique<testing::LocalParameterServerStrategy>(
+                       2, ps::UpdateMode::kAsync, variables::fixed_size_partitioner(2));
+                 }});
   for (const auto& [name, ops] : cross_device_ops()) {
     all.push_back({"MirroredBy" + name, 3, [ops] {
                      MirroredOptions options = cpus(3);
