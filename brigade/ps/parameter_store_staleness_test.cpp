@@ -83,6 +83,25 @@ TEST(ParameterStoreStaleness, DividesTheRatesOfGroups) {
   EXPECT_EQ(bias_of(store), -10);
 }
 
+TEST(ParameterStoreStaleness, DividesTheRatesOfRows) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  at::Tensor weights;
+  {
+    const auto store = make_store(files, optim::Sgd{.learning_rate = 1}.rule(), aware_job());
+    for (const int worker : {0, 1}) push_read_at(*store, worker, 1, std::nullopt);
+    weights = value_of(*store, "weights");
+    const std::vector<RowGradient> rows = {{.name = "weights",
+                                            .indices = at::full({1}, 1, at::kLong),
+                                            .values = at::full({1, 3}, 16, at::kDouble)}};
+    const auto begun = store->begin_push({.worker = 2, .incarnation = 0, .number = 1}, {}, 0, rows);
+    store->wait_committed(begun.record, soon());
+    EXPECT_EQ(begun.staleness, 2);
+    weights[1] -= 8;
+    EXPECT_TRUE(at::equal(value_of(*store, "weights"), weights)) << "half the rate";
+  }
+  EXPECT_TRUE(at::equal(value_of(ParameterStore(files, store_options()), "weights"), weights));
+}
+
 /// Adam, whose slots do not depend on the rate, with rates that are not exact.
 TEST(ParameterStoreStaleness, ARestartGivesTheSameBits) {
   const auto rule = optim::Adam{.learning_rate = 0.1}.rule();
