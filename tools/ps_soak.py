@@ -4,8 +4,8 @@
 A job has two servers, a chief and three workers, each a process (tests/ps/ps_member.cpp). Faults come one after another, at
 random moments: SIGKILL, and the process is started again; SIGSTOP for less than a lease ("pause") and for longer ("stop"), and
 SIGCONT; SIGSTOP, a successor, and SIGCONT ("replace": the old process has to end); cut connections ("cut"). The modes come in
-turn. After each fault the others have to train on within the limit: until the next push that a server acknowledges to another
-worker, for a server until it, or its successor, acknowledges one. When a job has ended, its servers are started once more, and
+turn. From each fault on, until all workers push again, no longer than the limit may pass without a push of another worker that is
+acknowledged, and for a server (if it was stopped, from SIGCONT on) without one that it, or its successor, acknowledges. When a job has ended, its servers are started once more, and
 what they have on their disks is compared with the histories of all processes (tools/push_history.py).
 
 Prints each fault, and a report as JSON in the last line. Exit codes: 0 success, 1 failure."""
@@ -48,7 +48,7 @@ class Fault:
 
     def __init__(self, kind, victim, delay):
         self.kind, self.victim, self.delay = kind, victim, delay
-        self.recovered = None  # seconds until the training went on
+        self.recovered = None  # the longest time, in seconds, in which the training did not go on
 
     def is_of_server(self):
         return self.victim in SERVERS
@@ -180,13 +180,13 @@ class Job:
 
     def wait_at_work(self):
         """Until every worker has pushed to every server, from now on."""
-        since = time.monotonic_ns()
+        moment = self.now()
         wanted = set(itertools.product(TRAINERS, SERVERS))
-        self.wait_until(lambda: wanted <= {(each.trainer, each.server) for each in self.acks_since(since)}, "a push of each worker")
+        self.wait_until(lambda: wanted <= {(each.trainer, each.server) for each in moment.acks()}, "a push of each worker")
 
-    def acks_since(self, when):
-        """The latest ones."""
-        return itertools.takewhile(lambda each: each.at >= when, reversed(self.acks))
+    def now(self):
+        self.poll()
+        return Moment(self)
 
     def finish(self):
         """Ends the training, and returns what is wrong with its histories."""
@@ -215,8 +215,20 @@ class Job:
         self.poll()
 
 
+class Moment:
+    """In the course of a job, and what was acknowledged since."""
+
+    def __init__(self, job):
+        self._acks, self._first = job.acks, len(job.acks)
+        self.at = time.monotonic_ns()
+
+    def acks(self):
+        """Of pushes that were sent since."""
+        return [each for each in self._acks[self._first:] if each.sent >= self.at]
+
+
 class Strike:
-    """A fault of a running job: does it, and measures until the training goes on."""
+    """A fault of a running job: does it, and measures for how long the training stands still."""
 
     def __init__(self, job, fault):
         self._job, self._fault = job, fault
@@ -224,7 +236,7 @@ class Strike:
 
     def run(self):
         time.sleep(self._fault.delay)
-        self._since = time.monotonic_ns()
+        self._begin = self._job.now()
         getattr(self, "_" + self._fault.kind)()
 
     def _kill(self):
@@ -249,7 +261,7 @@ class Strike:
         finally:
             self._victim.signal(signal.SIGCONT)
         if self._fault.is_of_server():
-            self._since = time.monotonic_ns()
+            self._begin = self._job.now()
         self._wait_recovered()
 
     def _replace(self):
@@ -257,8 +269,6 @@ class Strike:
         self._victim.signal(signal.SIGSTOP)
         self._job.start(self._fault.victim)
         self._wait_recovered()
-        self._job.wait_until(lambda: any(each.trainer == self._fault.victim for each in self._job.acks_since(self._since)),
-                             f"a push of the successor of {self._fault.victim}")
         self._victim.signal(signal.SIGCONT)
         self._job.wait_until(lambda: self._victim.code() is not None, f"the end of the old {self._fault.victim}")
         if self._victim.code() != REPLACED:
@@ -270,17 +280,12 @@ class Strike:
         self._wait_recovered()
 
     def _wait_recovered(self):
-        ack = self._job.wait_until(self._next_ack, f"the first push after {self._fault}")
-        self._fault.recovered = (ack.at - self._since) / 1e9
-
-    def _next_ack(self):
-        """The first push that proves that the training went on."""
-        after = [each for each in self._job.acks_since(self._since) if self._proves(each)]
-        return min(after, key=lambda each: each.at, default=None)
+        self._job.wait_at_work()
+        times = [self._begin.at, *sorted(each.at for each in self._begin.acks() if self._proves(each))]
+        self._fault.recovered = max(after - before for before, after in itertools.pairwise(times)) / 1e9
 
     def _proves(self, ack):
-        if ack.sent < self._since:
-            return False
+        """That the training went on."""
         return ack.server == self._fault.victim if self._fault.is_of_server() else ack.trainer != self._fault.victim
 
 
@@ -306,8 +311,8 @@ class Soak:
     def _run_job(self, number, mode, planned):
         folder = self._folder / f"job-{number}"
         with Job(self._options.member, folder, mode) as job:
+            job.wait_at_work()
             for fault in planned:
-                job.wait_at_work()
                 self._strike(job, fault)
             job.wait_at_work()
             found = job.finish()
@@ -325,8 +330,8 @@ class Soak:
         self.done.append((job.mode, fault))
         is_late = fault.recovered > self._options.limit
         if is_late:
-            self.problems.append(f"{fault} in {job.mode}: the training went on only after {fault.recovered:.2f} s")
-        print(f"  {len(self.done):3} {fault} in {job.mode:5}  went on after {fault.recovered:5.2f} s{'  LATE' if is_late else ''}",
+            self.problems.append(f"{fault} in {job.mode}: the training stood still for {fault.recovered:.2f} s")
+        print(f"  {len(self.done):3} {fault} in {job.mode:5}  stood still for {fault.recovered:5.2f} s{'  LATE' if is_late else ''}",
               flush=True)
 
     def report(self, seconds):
@@ -341,7 +346,7 @@ class Soak:
                     for kind in kinds for role, is_of in roles.items()}
         return {"seed": self._options.seed, "seconds": round(seconds, 1),
                 "kills": sum(fault.kind == "kill" for _, fault in self.done), "faults": len(self.done), "acknowledged": self.pushes,
-                "seconds_until_the_next_push": {name: value for name, value in recovery.items() if value["count"]},
+                "seconds_without_a_push": {name: value for name, value in recovery.items() if value["count"]},
                 "problems": self.problems}
 
 
@@ -351,7 +356,7 @@ def parse(words):
     parser.add_argument("--stops", type=int, help="faults of other kinds (default: half as many)")
     parser.add_argument("--mode", choices=("all", *MODES), default="all", help="of the trainings (default: in turn)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31), help="draws the same faults again")
-    parser.add_argument("--limit", type=float, default=5.0, help="seconds until a training has to go on (default 5)")
+    parser.add_argument("--limit", type=float, default=5.0, help="seconds for which a training may stand still (default 5)")
     parser.add_argument("--member", default="build/release/bin/ps_member", help=argparse.SUPPRESS)
     options = parser.parse_args(words)
     options.member = str(pathlib.Path(options.member).resolve())
