@@ -56,6 +56,7 @@ class CoordinatedWorker::Impl {
   milliseconds renew_lease();
   void note_replaced(const std::exception_ptr& error);
   void throw_if_stopped() const;
+  bool coordinator_has_ended() const;
 
   FunctionReport run(const FunctionWork& work, const concurrency::CancelToken& cancel);
   void report(const FunctionReport& report);
@@ -77,6 +78,7 @@ class CoordinatedWorker::Impl {
   mutable concurrency::Mutex mutex_;
   std::optional<Running> running_ BRIGADE_GUARDED_BY(mutex_);
   std::exception_ptr replaced_ BRIGADE_GUARDED_BY(mutex_);
+  bool has_ended_ BRIGADE_GUARDED_BY(mutex_) = false;  // the coordinator, as a renewal said
 };
 
 void CoordinatedWorker::Impl::join() {
@@ -112,6 +114,7 @@ void CoordinatedWorker::Impl::serve() {
       running_.reset();
     }
     throw_if_stopped();  // then it may have ended because of that, and is run by another worker
+    if (coordinator_has_ended()) return;  // nobody may be there to be told
     report(done);
   }
 }
@@ -138,6 +141,7 @@ milliseconds CoordinatedWorker::Impl::renew_lease() {
   try {
     const auto status = session_.renew(asked, std::chrono::steady_clock::now() + interval);
     const concurrency::MutexLock lock(mutex_);
+    if (status && status->is_done) has_ended_ = true;
     const bool is_unwanted = status && (status->is_done || !status->is_wanted);
     if (is_unwanted && running_ && running_->id == asked) running_->cancel.cancel();
   } catch (const ReplacedError&) {
@@ -164,6 +168,11 @@ void CoordinatedWorker::Impl::throw_if_stopped() const {
   stop_.token().throw_if_cancelled("running functions of a coordinator");
 }
 
+bool CoordinatedWorker::Impl::coordinator_has_ended() const {
+  const concurrency::MutexLock lock(mutex_);
+  return has_ended_;
+}
+
 FunctionReport CoordinatedWorker::Impl::run(const FunctionWork& work,
                                             const concurrency::CancelToken& cancel) {
   FunctionReport report{.coordinator = work.coordinator, .id = work.id};
@@ -174,8 +183,11 @@ FunctionReport CoordinatedWorker::Impl::run(const FunctionWork& work,
   } catch (const Error& error) {
     report.error = {.code = error.code(), .message = base::printable(error.what())};
   } catch (const std::exception& error) {
-    report.error = {.code = ErrorCode::kInternal,
+    report.error = {.code = ErrorCode::kAborted,
                     .message = base::printable(base::without_stack_trace(error.what()))};
+  } catch (...) {
+    report.error = {.code = ErrorCode::kAborted,
+                    .message = "it threw an object that is no std::exception."};
   }
   return report;
 }

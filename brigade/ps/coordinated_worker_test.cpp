@@ -170,7 +170,7 @@ TEST_F(CoordinatedWorkerTest, AnErrorIsReportedAndTheWorkerGoesOn) {
   const auto worker = start(kFunctionRunner0);
   const std::vector<std::pair<std::string, ErrorCode>> cases = {
       {"refuse", ErrorCode::kOutOfRange},
-      {"break", ErrorCode::kInternal},
+      {"break", ErrorCode::kAborted},
       {"undefined", ErrorCode::kInvalidArgument},
       {"next", ErrorCode::kInvalidArgument},  // without a per-worker value
       {"unknown", ErrorCode::kNotFound}};
@@ -234,6 +234,15 @@ TEST_F(CoordinatedWorkerTest, AFunctionThatNobodyWantsIsCancelled) {
   for (int i = 0; i < 4; ++i) values.push_back(schedule("square", with_number(i)));
   join_all();
   EXPECT_EQ(number_in(values[3]), 9);
+}
+
+TEST_F(CoordinatedWorkerTest, AWorkerEndsWhoseCoordinatorHasEndedWhileItRan) {
+  const auto worker = start(kFunctionRunner0);
+  schedule("wait");
+  ASSERT_EQ(observed.is_running.get_future().wait_for(kLong), std::future_status::ready);
+  coordinator.core()->end();
+  EXPECT_EQ(worker->end(), nullptr);
+  EXPECT_EQ(coordinator.calls(CoordinatorCall::kFinish), 0);
 }
 
 TEST_F(CoordinatedWorkerTest, AWorkerThatIsCancelledGivesItsFunctionBack) {

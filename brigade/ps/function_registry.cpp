@@ -30,6 +30,12 @@ void FunctionTable::check_dataset(const std::string& name) const {
   function_named(datasets_, name, "dataset function");
 }
 
+std::shared_ptr<void> FunctionTable::set_up(const WorkerContext& worker) const {
+  std::shared_ptr<void> state = set_up_(worker);
+  check_argument(state != nullptr, "The setup function of a FunctionRegistry has returned null.");
+  return state;
+}
+
 FunctionData FunctionTable::call(const std::string& name, void* state,
                                  const FunctionCall& call) const {
   return function_named(functions_, name, "function")(state, call);

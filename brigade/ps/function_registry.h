@@ -63,7 +63,8 @@ class FunctionTable {
   void check_function(const std::string& name) const;
   void check_dataset(const std::string& name) const;
 
-  std::shared_ptr<void> set_up(const WorkerContext& worker) const { return set_up_(worker); }
+  /// Throws what the setup function throws, and kInvalidArgument if it returns null.
+  std::shared_ptr<void> set_up(const WorkerContext& worker) const;
   /// `state` is what `set_up` has returned. Throw as `check_function`, and what the function
   /// throws.
   FunctionData call(const std::string& name, void* state, const FunctionCall& call) const;
