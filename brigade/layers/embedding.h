@@ -15,9 +15,10 @@ struct EmbeddingOptions {
   std::int64_t vocabulary_size = 0;
   /// The number of values of each row. Must be set.
   std::int64_t embedding_dim = 0;
-  /// Into how many variables the table is divided, by ranges of ids: at least the number of
-  /// parameter servers, so that each serves a part of every batch's rows. The initial values do not
-  /// depend on it; the names in checkpoints do.
+  /// Into how many variables the table is divided, by ranges of ids. The initial values do not
+  /// depend on it; the names in checkpoints do. To share one variable among parameter servers, so
+  /// that each serves a part of every batch's rows, `ParameterServerOptions::variable_partitioner`
+  /// is better: it changes no names.
   int partitions = 1;
   /// Default: uniform in [-0.05, 0.05), as in Keras. Its seed is drawn from the default generator.
   variables::Initializer initializer = {};
@@ -29,8 +30,7 @@ struct EmbeddingOptions {
 ///   struct Recommender : torch::nn::Module {
 ///     Recommender() {
 ///       users = register_module("users", std::make_shared<bg::layers::Embedding>(
-///           bg::layers::EmbeddingOptions{.vocabulary_size = 1'000'000, .embedding_dim = 64,
-///                                        .partitions = 2}));
+///           bg::layers::EmbeddingOptions{.vocabulary_size = 1'000'000, .embedding_dim = 64}));
 ///     }
 ///     at::Tensor forward(const at::Tensor& ids) { return users->forward(ids).sum(-1); }
 ///     std::shared_ptr<bg::layers::Embedding> users;
