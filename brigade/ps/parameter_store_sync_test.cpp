@@ -108,8 +108,9 @@ TEST(ParameterStoreSync, AStepIsOneUpdateOfWhatHasAGradient) {
   EXPECT_EQ(store->step(), 0);
   expect_same_tensor(value_of(*store, "bias"), model()[0].value, "before the decision");
   store->apply({0, {{0, 0}, {1, 0}}}, soon());
-  const auto [values, step] = store->pull(std::vector<std::string>{"bias", "weights"});
-  EXPECT_EQ(step, 1);
+  const ParameterStore::Pulled pulled = store->pull(std::vector<std::string>{"bias", "weights"});
+  EXPECT_EQ(pulled.step, 1);
+  const auto& values = pulled.values;
   expect_same_tensor(values[0].value, at::full({3}, -1, at::kDouble), "worker 1 has none: zero");
   expect_same_tensor(values[1].value, model()[2].value - 5, "the sum");
   EXPECT_EQ(values[0].updates, 1);
