@@ -13,7 +13,6 @@
 namespace brigade::coordination {
 namespace {
 
-using base::testing::code_of;
 using FunctionId = FunctionQueue::Id;
 using Settlement = FunctionQueue::Settlement;
 
@@ -87,7 +86,7 @@ TEST(FunctionQueue, AnErrorCancelsTheOthersAndIsTakenOnce) {
   EXPECT_EQ(queue.finish(kSecondWorker, 2, kFailed),
             (Settlement{.failed = 2, .cancelled = {1, 3, 4}}));
   EXPECT_TRUE(queue.has_error());
-  EXPECT_EQ(code_of([&] { queue.add(); }), ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(base::testing::code_of([&] { queue.add(); }), ErrorCode::kFailedPrecondition);
   EXPECT_EQ(queue.next(kSecondWorker), std::nullopt);
   EXPECT_FALSE(queue.is_wanted(kFirstWorker, 1));
   EXPECT_FALSE(queue.is_idle()) << "a worker still runs one of them";
@@ -129,7 +128,7 @@ TEST(FunctionQueue, AFunctionThatEndsItsWorkersFails) {
 TEST(FunctionQueue, AFullQueueTakesNoMore) {
   FunctionQueue queue = queue_of(2, {.capacity = 2});
   EXPECT_FALSE(queue.has_room());
-  EXPECT_EQ(code_of([&] { queue.add(); }), ErrorCode::kResourceExhausted);
+  EXPECT_EQ(base::testing::code_of([&] { queue.add(); }), ErrorCode::kResourceExhausted);
   queue.next(kFirstWorker);
   EXPECT_EQ(queue.add(), 3);
   queue.lose(kFirstWorker);
@@ -137,8 +136,10 @@ TEST(FunctionQueue, AFullQueueTakesNoMore) {
 }
 
 TEST(FunctionQueue, NumbersMustBePositive) {
-  EXPECT_EQ(code_of([] { FunctionQueue({.capacity = 0}); }), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(code_of([] { FunctionQueue({.max_losses = 0}); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(base::testing::code_of([] { FunctionQueue({.capacity = 0}); }),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(base::testing::code_of([] { FunctionQueue({.max_losses = 0}); }),
+            ErrorCode::kInvalidArgument);
 }
 
 /// Everything that can happen, in every order up to a depth: whatever it is, a function that was

@@ -20,6 +20,7 @@ using coordination::FunctionOutcome;
 using coordination::FunctionQueue;
 using coordination::Incarnation;
 using coordination::TaskRegistry;
+using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 // How soon a call that waits notices that its caller is gone.
@@ -133,7 +134,7 @@ RemoteValue CoordinatorCore::Impl::schedule(ScheduledFunction function, Time dea
     check_not_cancelled();
     throw_error();
     if (queue_.has_room()) break;
-    if (std::chrono::steady_clock::now() >= deadline)
+    if (Clock::now() >= deadline)
       throw Error(
           ErrorCode::kDeadlineExceeded,
           base::str_cat("Function ", base::quoted(function.function),
@@ -152,7 +153,7 @@ void CoordinatorCore::Impl::join_functions(Time deadline) {
   while (true) {
     check_not_cancelled();
     if (queue_.is_idle()) return throw_error();
-    if (std::chrono::steady_clock::now() >= deadline)
+    if (Clock::now() >= deadline)
       throw Error(
           ErrorCode::kDeadlineExceeded,
           base::str_cat(queue_.queued(), " functions still wait, and ", queue_.running(), " run; ",
@@ -232,7 +233,6 @@ WorkerStatus CoordinatorCore::Impl::renew(const std::string& token, std::int64_t
 
 TakeReply CoordinatorCore::Impl::take(const std::string& token, const TakeRequest& request,
                                       Time deadline) {
-  using Clock = std::chrono::steady_clock;
   const Time end =
       std::min(deadline, Clock::now() + std::clamp(request.wait, milliseconds(0), kLongestTake));
   std::optional<Incarnation> worker;

@@ -28,11 +28,11 @@ int task_index_of(std::int64_t value) {
   return static_cast<int>(value);
 }
 
-std::chrono::milliseconds time_of(std::int64_t milliseconds) {
+std::chrono::milliseconds time_of(std::int64_t count) {
   constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
-  check_argument(milliseconds >= 0 && milliseconds <= kLongest.count(),
-                 base::str_cat("A message of a coordinator has a time of ", milliseconds, " ms."));
-  return std::chrono::milliseconds(milliseconds);
+  check_argument(count >= 0 && count <= kLongest.count(),
+                 base::str_cat("A message of a coordinator has a time of ", count, " ms."));
+  return std::chrono::milliseconds(count);
 }
 
 ErrorCode error_code_of(std::int64_t number) {

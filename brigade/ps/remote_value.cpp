@@ -8,6 +8,11 @@
 #include "brigade/concurrency/mutex.h"
 
 namespace brigade::ps {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
 
 struct RemoteValue::Slot {
   concurrency::Mutex mutex;
@@ -23,7 +28,6 @@ RemoteValueState RemoteValue::state() const {
 }
 
 FunctionData RemoteValue::get(std::optional<std::chrono::milliseconds> timeout) const {
-  using Clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
   const Clock::time_point end = Clock::now() + std::min(timeout.value_or(kLongest), kLongest);
   const concurrency::MutexLock lock(slot_->mutex);

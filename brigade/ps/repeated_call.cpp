@@ -9,6 +9,7 @@
 namespace brigade::ps {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 /// The first attempt after a failure is made without a pause: most often a connection was lost.
@@ -38,7 +39,6 @@ bool may_call_again(const Error& error) {
 void repeat_call(
     const RepeatedCallOptions& options,
     const std::function<void(std::chrono::steady_clock::time_point deadline)>& attempt) {
-  using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   milliseconds allowed = options.attempt_timeout;
   milliseconds pause{0};
