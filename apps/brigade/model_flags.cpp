@@ -12,6 +12,7 @@
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/distribute/function_module.h"
+#include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
 
@@ -44,6 +45,7 @@ optim::UpdateRulePtr chosen_rule(const OptimizerFlags& flags) {
     return with_rates(optim::Sgd{.momentum = flags.momentum.value_or(0.0)}, flags);
   }
   if (flags.optimizer == "adamw") return with_rates(optim::AdamW{}, flags);
+  if (flags.optimizer == "adagrad") return with_rates(optim::Adagrad{}, flags);
   return with_rates(optim::Adam{}, flags);
 }
 
@@ -101,16 +103,17 @@ distribute::Replicated<models::Classifier> ModelFlags::create(
 
 void OptimizerFlags::add_to(CLI::App& app) {
   FlagGroup group(app, "Optimizer");
-  group.add("--optimizer", optimizer, "adam, adamw, sgd");
-  group.add("--learning-rate", learning_rate, "Default: adam and adamw 0.001, sgd 0.01");
+  group.add("--optimizer", optimizer, "adagrad, adam, adamw, sgd");
+  group.add("--learning-rate", learning_rate, "Default: adam and adamw 0.001, others 0.01");
   group.add("--momentum", momentum, "sgd only; default 0");
-  group.add("--weight-decay", weight_decay, "Default: adam and sgd 0, adamw 0.01");
+  group.add("--weight-decay", weight_decay, "Default: adamw 0.01, others 0");
 }
 
 optim::UpdateRulePtr OptimizerFlags::rule() const {
-  check_choice("optimizer", optimizer, {"adam", "adamw", "sgd"});
+  check_choice("optimizer", optimizer, {"adagrad", "adam", "adamw", "sgd"});
   if (momentum && optimizer != "sgd") {
-    throw UsageError(base::str_cat("--momentum is for sgd; ", optimizer, " has its own"));
+    throw UsageError(base::str_cat("--momentum is for sgd; ", optimizer,
+                                   optimizer == "adagrad" ? " has none" : " has its own"));
   }
   return set_up([&] { return chosen_rule(*this); });
 }

@@ -36,7 +36,7 @@ class Words(CommandTest):
         self.refuse_training("--strategy", "mirorred", saying=["unknown strategy 'mirorred'", "did you mean 'mirrored'?"])
 
     def test_unknown_optimizer(self):
-        self.refuse_training("--optimizer", "rmsprop", saying=["unknown optimizer 'rmsprop'", "adam, adamw, sgd"])
+        self.refuse_training("--optimizer", "rmsprop", saying=["unknown optimizer 'rmsprop'", "adagrad, adam, adamw, sgd"])
 
 
 class Devices(CommandTest):

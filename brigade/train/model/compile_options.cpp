@@ -1,13 +1,17 @@
 #include "brigade/train/model/compile_options.h"
 
 #include "brigade/base/unknown_name.h"
+#include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
 
 namespace brigade::train {
 
 OptimizerChoice::OptimizerChoice(const std::string& name) {
-  if (name == "adam" || name == "Adam") {
+  if (name == "adagrad" || name == "Adagrad") {
+    rule_ = optim::Adagrad{.learning_rate = 1e-3, .initial_accumulator_value = 0.1, .epsilon = 1e-7}
+                .rule();
+  } else if (name == "adam" || name == "Adam") {
     rule_ = optim::Adam{.epsilon = 1e-7}.rule();
   } else if (name == "adamw" || name == "AdamW") {
     rule_ = optim::AdamW{.epsilon = 1e-7, .weight_decay = 4e-3}.rule();
@@ -19,7 +23,7 @@ OptimizerChoice::OptimizerChoice(const std::string& name) {
 }
 
 std::vector<std::string> optimizer_names() {
-  return {"adam", "adamw", "sgd"};
+  return {"adagrad", "adam", "adamw", "sgd"};
 }
 
 }  // namespace brigade::train
