@@ -15,6 +15,7 @@
 #include "brigade/cluster/environment_variables.h"
 #include "brigade/io/lock_file.h"
 #include "brigade/ps/server.h"
+#include "brigade/tuning/freed_memory.h"
 
 namespace brigade::command {
 namespace {
@@ -87,6 +88,7 @@ Json report_of(const ParameterServerRun& run, const ps::Server& server, double s
 
 int run_parameter_server(const ParameterServerRun& run) {
   check_task(run.cluster);
+  tuning::return_freed_memory();
   const io::Path folder = folder_of(run);
   const int index = run.cluster.task.index;
   if (run.earlier == EarlierState::kRemove && !is_restarted_by_launcher())
@@ -95,12 +97,11 @@ int run_parameter_server(const ParameterServerRun& run) {
   const Interrupt interrupt;
   StartWatch watch(interrupt);
   auto server = set_up([&] {
-    return std::make_unique<ps::Server>(
-        run.cluster.cluster, kServers, index,
-        ps::ServerOptions{.folder = folder,
-                          .key = run.key,
-                          .metrics_port = run.metrics_port,
-                          .cancel = watch.token()});
+    return std::make_unique<ps::Server>(run.cluster.cluster, kServers, index,
+                                        ps::ServerOptions{.folder = folder,
+                                                          .key = run.key,
+                                                          .metrics_port = run.metrics_port,
+                                                          .cancel = watch.token()});
   });
   server->join();
   const auto signal = interrupt.received();

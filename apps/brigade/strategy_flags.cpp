@@ -18,6 +18,7 @@
 #include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
+#include "brigade/tuning/freed_memory.h"
 #include "brigade/variables/partitioner.h"
 
 namespace brigade::command {
@@ -93,6 +94,7 @@ std::unique_ptr<distribute::Strategy> make_parameter_server(const StrategyFlags&
   options.calls = access.calls;
   options.on_job_in_progress = access.on_job_in_progress;
   const cluster::ClusterConfig cluster = flags.cluster.resolve();
+  tuning::return_freed_memory();
   flags.servers.apply_to(options, cluster.cluster.num_tasks("ps"));
   const Interrupt interrupt;
   StartWatch watch(interrupt, {.token = access.cancel});

@@ -1,5 +1,6 @@
 #include <malloc.h>
 
+#include "brigade/tuning/freed_memory.h"
 #include "brigade/tuning/internal.h"
 
 namespace brigade::tuning {
@@ -29,6 +30,15 @@ __attribute__((constructor)) void tune_at_start() {
 
 const char* tuned_allocator() {
   return keep_freed_memory() ? "glibc" : "";
+}
+
+// The settings, as glibc has them at the start; a threshold that is set does not grow.
+void return_freed_memory() {
+  constexpr int kKibibyte = 1 << 10;
+  mallopt(M_MMAP_MAX, 65536);
+  mallopt(M_MMAP_THRESHOLD, 1024 * kKibibyte);
+  mallopt(M_TRIM_THRESHOLD, 128 * kKibibyte);
+  mallopt(M_TOP_PAD, 128 * kKibibyte);
 }
 
 }  // namespace brigade::tuning

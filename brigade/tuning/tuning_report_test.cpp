@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstddef>
+#include <cstdlib>
+#include <fstream>
 #include <thread>
 
+#include "brigade/tuning/freed_memory.h"
 #include "brigade/tuning/testing/refaults.h"
 
 extern "C" int fake_mkl_asks();
@@ -43,6 +47,33 @@ TEST(Tuning, KeepsVeryLargeBlocksOnOtherThreadsWithJemalloc) {
   long large = -1;
   std::thread([&] { large = testing::refaults(100 * kMebibyte); }).join();
   EXPECT_LT(large, 64);
+}
+
+std::size_t resident_bytes() {
+  std::size_t total = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> total >> resident;
+  return resident * 4096;
+}
+
+/// Whether memory that is freed leaves the process within ten seconds.
+bool is_returned(std::size_t bytes) {
+  testing::refaults(bytes);
+  const std::size_t most = resident_bytes();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (resident_bytes() > most - bytes / 2) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    testing::refaults(1024);  // allocators look at their clock when they are used
+  }
+  return true;
+}
+
+// In processes of their own, since it is for the rest of a process.
+TEST(FreedMemory, IsReturnedOnRequest) {
+  const auto is_returned_after_request = [] {
+    return_freed_memory();
+    std::_Exit(is_returned(48 * kMebibyte) ? 0 : 1);
+  };
+  EXPECT_EXIT(is_returned_after_request(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(TuningReport, DescribesTheActiveParts) {
