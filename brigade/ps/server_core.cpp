@@ -53,19 +53,6 @@ ParameterStoreOptions measured(ParameterStoreOptions options, ServerLatencies& l
   return options;
 }
 
-/// Adds the time until its end.
-class MeasuredTime {
- public:
-  explicit MeasuredTime(concurrency::LatencyHistogram& histogram) : histogram_(histogram) {}
-  ~MeasuredTime() { histogram_.add(std::chrono::steady_clock::now() - begin_); }
-  MeasuredTime(const MeasuredTime&) = delete;
-  MeasuredTime& operator=(const MeasuredTime&) = delete;
-
- private:
-  concurrency::LatencyHistogram& histogram_;
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
-
 }  // namespace
 
 class ServerCore::Impl {
@@ -495,9 +482,8 @@ ExchangeReply ServerCore::Impl::exchange(const std::string& token, const Exchang
   if (request.decision) apply_known(*request.decision, deadline);
   ExchangeReply reply;
   ParameterStore::BegunPush begun;
-  std::optional<MeasuredTime> measured_push;
+  const auto begin = std::chrono::steady_clock::now();
   if (request.push) {
-    measured_push.emplace(latencies_.pushes);
     begun = take(from, *request.push, deadline);
     reply.verdict = begun.verdict;
     reply.staleness = begun.staleness;
@@ -511,7 +497,7 @@ ExchangeReply ServerCore::Impl::exchange(const std::string& token, const Exchang
     throw;
   }
   wait();
-  measured_push.reset();
+  if (request.push) latencies_.pushes.add(std::chrono::steady_clock::now() - begin);
   if (request.push || request.decision) snapshots_.consider();
   return reply;
 }
@@ -521,8 +507,9 @@ void ServerCore::Impl::read_values(const ExchangeRequest& request, ExchangeReply
     reply.step = store_.step();
     return;
   }
-  const MeasuredTime measured_pull(latencies_.pulls);
+  const auto begin = std::chrono::steady_clock::now();
   ParameterStore::Pulled pulled = store_.pull(request.pull, request.pull_rows);
+  latencies_.pulls.add(std::chrono::steady_clock::now() - begin);
   reply.values = std::move(pulled.values);
   reply.rows = std::move(pulled.rows);
   reply.step = pulled.step;
