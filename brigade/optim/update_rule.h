@@ -61,7 +61,8 @@ class UpdateRule {
   /// The default rates, for parameter groups without their own.
   virtual Hyperparameters defaults() const = 0;
   virtual RowUpdates row_updates() const { return RowUpdates::kLazy; }
-  /// Updates parameters and slots in place. The calling thread must not record gradients.
+  /// Updates parameters and slots in place, and only reads the gradients, which others may read at
+  /// the same time. The calling thread must not record gradients.
   virtual void apply(const UpdateArguments& arguments,
                      const Hyperparameters& hyperparameters) const = 0;
   /// The configuration as data, for manifests and logs.

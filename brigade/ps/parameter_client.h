@@ -98,7 +98,9 @@ class ParameterClient {
   States states();
 
   struct Values {
-    std::vector<Parameter::Reading> values;  ///< in the order of the placement
+    /// In the order of the placement. Those of a server may share one block of memory, which is
+    /// kept as long as any of them: copy what you keep for long.
+    std::vector<Parameter::Reading> values;
     std::int64_t step = 0;                   ///< of the job, at `ps:0`
     /// Each server's values are from one moment, after as many updates of the job as it had then;
     /// these are the least and the most of the servers. Every push goes to all servers, so if they
