@@ -8,13 +8,15 @@
 //   example_cluster_coordinator --task=chief
 //
 // A worker that is killed costs nothing but its time: start it again, or leave it. Further flags:
-// --cluster (the addresses of all tasks), --data_dir, --epochs, --steps_per_epoch, and --bad_steps
-// (steps that fail, at the beginning, to see what becomes of an error).
+// --cluster (the addresses of all tasks), --data_dir, --train_dir (the chief saves there and
+// continues from it), --epochs, --steps_per_epoch, and --bad_steps (steps that fail, at the
+// beginning, to see what becomes of an error).
 #include <brigade/brigade.h>
 
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -95,8 +97,24 @@ void schedule_bad_steps(bg::ClusterCoordinator& coordinator, int count) {
   }
 }
 
+/// One epoch of all workers together. Its value is the mean loss of the steps.
+bg::StepValues run_epoch(bg::ClusterCoordinator& coordinator, const bg::PerWorkerValues& batches,
+                         int steps) {
+  std::vector<bg::RemoteValue> losses;
+  for (int step = 0; step < steps; ++step)
+    losses.push_back(coordinator.schedule("train_step", {}, {batches}));
+  coordinator.join();
+  double sum = 0;
+  for (const auto& each : coordinator.fetch(losses)) sum += each.tensor("loss").item<double>();
+  bg::StepValues values;
+  values.set("loss", sum / steps);
+  return values;
+}
+
 void coordinate(const bg::cluster::ClusterConfig& cluster, const Flags& flags) {
   Trainer trainer(cluster);
+  // Restores, saves, and calls hooks. A step of it is an epoch here.
+  bg::MonitoredTrainingSession session(trainer.strategy, {.checkpoint_dir = flags.at("train_dir")});
   const auto functions = program_functions();
   bg::ClusterCoordinator coordinator(trainer.strategy, functions);
   schedule_bad_steps(coordinator, std::stoi(flags.at("bad_steps")));
@@ -105,18 +123,17 @@ void coordinate(const bg::cluster::ClusterConfig& cluster, const Flags& flags) {
   const auto batches = coordinator.create_per_worker_dataset("batches", data);
   const auto test = bg::fashion_mnist(flags.at("data_dir"), bg::Split::kTest).batch(500);
   for (int epoch = 1; epoch <= std::stoi(flags.at("epochs")); ++epoch) {
-    std::vector<bg::RemoteValue> losses;
-    for (int step = 0; step < std::stoi(flags.at("steps_per_epoch")); ++step)
-      losses.push_back(coordinator.schedule("train_step", {}, {batches}));
-    coordinator.join();
-    double sum = 0;
-    for (const auto& each : coordinator.fetch(losses)) sum += each.tensor("loss").item<double>();
-    trainer.strategy.fetch_state();  // the servers' values
+    const auto values = session.run([&]() -> std::optional<bg::StepValues> {
+      auto of_epoch = run_epoch(coordinator, batches, std::stoi(flags.at("steps_per_epoch")));
+      trainer.strategy.fetch_state();  // the servers' values, to be evaluated and saved
+      return of_epoch;
+    });
+    if (!values) break;
     const auto result = bg::train::evaluate(trainer.strategy, trainer.model, test);
-    std::cout << "Epoch " << epoch << ": step " << *trainer.strategy.global_step() << ", loss "
-              << sum / static_cast<double>(losses.size()) << ", test accuracy " << result.accuracy
-              << std::endl;
+    std::cout << "Epoch " << epoch << ": step " << session.state().global_step() << ", loss "
+              << values->number("loss") << ", test accuracy " << result.accuracy << std::endl;
   }
+  session.close();
 }
 
 }  // namespace
@@ -128,6 +145,7 @@ int main(int argc, char** argv) {
         {{"cluster", "chief=localhost:2221;ps=localhost:2222;worker=localhost:2223,localhost:2224"},
          {"task", "chief"},
          {"data_dir", bg::kFashionMnistDirectory},
+         {"train_dir", ""},
          {"epochs", "3"},
          {"steps_per_epoch", "300"},
          {"bad_steps", "0"}});

@@ -92,6 +92,13 @@ class ClusterCoordinatorExample(ClusterTest):
         self.assertGreaterEqual(epochs[1][0], epochs[0][0] + STEPS)
         self.assert_ends_well(*workers, server)
 
+    def test_a_later_job_continues_from_the_chiefs_checkpoint(self):
+        for job in (1, 2):  # the servers' folders are new ones
+            chief, workers, server = self.start_all(f"--train_dir={self.folder / 'train'}", epochs=1)
+            self.assertEqual([step for step, _, _ in self.epochs(chief)], [job * STEPS])
+            self.assert_ends_well(*workers, server)
+        self.assertTrue((self.folder / "train" / f"ckpt-{2 * STEPS}").exists())
+
 
 if __name__ == "__main__":
     unittest.main()
