@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 
 #include "brigade/base/error.h"
 
@@ -88,6 +90,38 @@ TEST(SharedSegment, MemoryOfTheSameContentWithoutSealsIsRefused) {
   EXPECT_EQ(code_of_opening(handle, 100), ErrorCode::kUnavailable);
   ASSERT_EQ(::fcntl(other.number(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
   EXPECT_EQ(code_of_opening(handle, 100), ErrorCode::kInternal) << "opened: it proves the nonce";
+}
+
+/// Makes a segment, tells its handle, and waits for its end.
+[[noreturn]] void make_and_wait(int to_parent) {
+  ::alarm(20);  // whatever becomes of the test
+  try {
+    const SharedSegment made = SharedSegment::make(10'000);
+    std::fill_n(made.data(), 10'000, std::byte{5});
+    const SegmentHandle handle = made.handle();
+    if (::write(to_parent, &handle, sizeof handle) == static_cast<ssize_t>(sizeof handle))
+      ::pause();
+  } catch (const Error&) {
+  }
+  ::_exit(1);
+}
+
+TEST(SharedSegment, OutlivesItsKilledCreatorForWhoeverHasItAndNobodyElse) {
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  const pid_t child = ::fork();
+  if (child == 0) make_and_wait(pipe[1]);
+  ::close(pipe[1]);
+  SegmentHandle handle;
+  ASSERT_EQ(::read(pipe[0], &handle, sizeof handle), static_cast<ssize_t>(sizeof handle));
+  ::close(pipe[0]);
+  EXPECT_EQ(handle.pid, child);
+  const SharedSegment opened = SharedSegment::open(handle, 10'000);
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(opened.data()[9'999], std::byte{5});
+  EXPECT_EQ(code_of_opening(handle, 10'000), ErrorCode::kUnavailable) << "it has no name";
 }
 
 TEST(SharedSegment, MovesItsMemory) {
