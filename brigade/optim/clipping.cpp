@@ -11,6 +11,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/local/row_sums.h"
 
 namespace brigade::optim {
 
@@ -104,6 +105,16 @@ at::Tensor scaled(const at::Tensor& tensor, double factor) {
   return tensor.mul(factor);
 }
 
+/// Rows stay rows if the others, which are zero, stay zero.
+at::Tensor clamped(const at::Tensor& tensor, double low, double high) {
+  if (comm::has_rows(tensor) && low <= 0 && high >= 0) {
+    comm::Rows rows = comm::rows_of(tensor.detach());
+    rows.values = at::clamp(rows.values, low, high);
+    return comm::to_sparse(rows, tensor.sizes());
+  }
+  return at::clamp(tensor.is_sparse() ? tensor.to_dense() : tensor, low, high);
+}
+
 }  // namespace
 
 std::vector<at::Tensor> clip_by_value(std::span<const at::Tensor> tensors, double low,
@@ -118,8 +129,7 @@ std::vector<at::Tensor> clip_by_value(std::span<const at::Tensor> tensors, doubl
       clipped.emplace_back();
       continue;
     }
-    const at::Tensor dense = tensor.is_sparse() ? tensor.to_dense() : tensor;
-    clipped.push_back(at::clamp(dense, low, high));
+    clipped.push_back(clamped(tensor, low, high));
   }
   return clipped;
 }

@@ -13,7 +13,8 @@ namespace brigade::optim {
 // would give results that depend on the number of replicas. Undefined tensors, the gradients of
 // parameters that the loss does not depend on, stay undefined and are ignored. Tensors that need no
 // change are returned unchanged; no tensor is modified in place. Norms are accumulated in double in
-// a fixed order, so on CPU their bits do not depend on the number of threads.
+// a fixed order, so on CPU their bits do not depend on the number of threads. Gradients of rows
+// (`comm::has_rows`) stay so, unless zero is not between the bounds of `clip_by_value`.
 
 /// Clamps each element to [low, high]; NaN stays NaN. TensorFlow: tf.clip_by_value. Throws
 /// kInvalidArgument if low > high or one is NaN.

@@ -1,6 +1,7 @@
 #include "brigade/optim/clipping.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
@@ -12,6 +13,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/testing/error_code.h"
+#include "brigade/comm/local/row_sums.h"
 
 namespace brigade::optim {
 namespace {
@@ -126,6 +128,22 @@ TEST(Clipping, RefusesImpossibleArguments) {
                 clip_by_global_norm(std::vector<at::Tensor>{at::tensor({1, 2})}, 1);
               }),
               HasSubstr("tensor 0 has dtype"));
+}
+
+TEST(Clipping, GradientsOfRowsStayRows) {
+  const at::Tensor rows = comm::to_sparse(
+      {.indices = at::tensor({1, 3}, at::kLong), .values = at::full({2, 2}, 3.0, at::kFloat)},
+      {5, 2});
+  const std::vector<at::Tensor> gradients = {rows};
+  const at::Tensor by_value = clip_by_value(gradients, -1, 2).front();
+  ASSERT_TRUE(comm::has_rows(by_value));
+  EXPECT_TRUE(by_value.to_dense().equal(rows.to_dense().clamp(-1, 2)));
+  const at::Tensor raised = clip_by_value(gradients, 1, 2).front();
+  EXPECT_TRUE(raised.equal(rows.to_dense().clamp(1, 2))) << "the other rows are not zero";
+  const auto [by_norm, norm] = clip_by_global_norm(gradients, 3);
+  EXPECT_DOUBLE_EQ(norm, 6);
+  ASSERT_TRUE(comm::has_rows(by_norm.front()));
+  EXPECT_TRUE(by_norm.front().to_dense().equal(rows.to_dense() * 0.5));
 }
 
 }  // namespace
