@@ -8,10 +8,12 @@
 namespace brigade::ps {
 namespace {
 
-const cluster::Task kCoordinatorTask = {.job = "chief", .index = 0};
+cluster::Task coordinator_task() {
+  return {.job = "chief", .index = 0};
+}
 
 void check_has_coordinator(const cluster::ClusterConfig& cluster) {
-  check_argument(cluster.cluster.has(kCoordinatorTask) && cluster.cluster.num_tasks("worker") > 0,
+  check_argument(cluster.cluster.has(coordinator_task()) && cluster.cluster.num_tasks("worker") > 0,
                  base::str_cat("The cluster (", cluster.source,
                                ") has no task chief:0 with an address, or no worker: the chief "
                                "coordinates, and the workers run its functions."));
@@ -21,19 +23,19 @@ void check_has_coordinator(const cluster::ClusterConfig& cluster) {
 
 std::string coordinator_address(const cluster::ClusterConfig& cluster) {
   check_has_coordinator(cluster);
-  return cluster.cluster.task_address(kCoordinatorTask);
+  return cluster.cluster.task_address(coordinator_task());
 }
 
 std::vector<cluster::Task> coordinated_workers(const cluster::ClusterConfig& cluster) {
   check_has_coordinator(cluster);
   std::vector<cluster::Task> workers = cluster.cluster.training_tasks();
-  std::erase(workers, kCoordinatorTask);
+  std::erase(workers, coordinator_task());
   return workers;
 }
 
 void check_is_coordinator(const cluster::ClusterConfig& cluster) {
   check_has_coordinator(cluster);
-  check_argument(cluster.task == kCoordinatorTask,
+  check_argument(cluster.task == coordinator_task(),
                  base::str_cat("This process is ", cluster.task,
                                ", and a ClusterCoordinator is for the chief: a worker has a "
                                "CoordinatedWorker, a parameter server a Server."));
