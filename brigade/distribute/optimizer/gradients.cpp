@@ -2,10 +2,14 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/communicator.h"
 #include "brigade/comm/local/reduce_kernel.h"
+#include "brigade/comm/local/row_sums.h"
+#include "brigade/distribute/optimizer/row_gradients.h"
 
 namespace brigade::distribute {
 
@@ -60,10 +64,14 @@ at::Tensor mean_of(const PerReplica<Gradients>& towers, std::size_t variable, c1
   for (const Gradients& tower : towers.values()) {
     if (!tower[variable].defined()) continue;
     const at::Tensor gradient = tower[variable].detach();
-    const bool strided = gradient.layout() == at::kStrided;
-    present.push_back((strided ? gradient : gradient.to_dense()).to(device));
+    const bool stays = gradient.layout() == at::kStrided || comm::has_rows(gradient);
+    present.push_back((stays ? gradient : gradient.to_dense()).to(device));
   }
   if (present.empty()) return {};
+  if (std::ranges::all_of(present, comm::has_rows))
+    return sum_of_replicas(present).div(static_cast<double>(present.size()));
+  for (at::Tensor& gradient : present)
+    if (comm::has_rows(gradient)) gradient = gradient.to_dense();
   return comm::combine_in_order(present, comm::ReduceOp::kMean);
 }
 

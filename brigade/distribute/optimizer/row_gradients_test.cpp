@@ -68,6 +68,25 @@ TEST(RowGradients, MicroBatchesOfRowsAreAddedAsRows) {
                         at::tensor({1.0, 1.0, 1.0, 2.0}, at::kFloat)));
 }
 
+TEST(RowGradients, TheAverageOfTowersRowsHasRows) {
+  OneDeviceStrategy strategy("cpu:0");
+  const auto model = strategy.create<EmbeddingTable>();
+  const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 1});
+  const auto& variables = sgd.state().variables();
+  const auto tower = [&](std::vector<std::int64_t> rows, double value) {
+    return Gradients(variables, {rows_gradient(std::move(rows), value)}, GradientState::kLocal, 0);
+  };
+  const PerReplica<Gradients> towers({tower({0, 1}, 2), tower({1}, 4)});
+  const Gradients mean = average_gradients(towers);
+  ASSERT_TRUE(comm::has_rows(mean[0]));
+  EXPECT_TRUE(
+      at::equal(mean[0].to_dense().select(1, 0), at::tensor({1.0, 3.0, 0.0, 0.0}, at::kFloat)));
+  sgd.apply_gradients(mean);
+  EXPECT_TRUE(at::equal(model.variables()[0].read().select(1, 0),
+                        at::tensor({-1.0, -3.0, 0.0, 0.0}, at::kFloat)))
+      << "made dense where it is applied";
+}
+
 /// Takes rows, and notes what it is asked for.
 class RowSynchronizer final : public GradientSynchronizer {
  public:
