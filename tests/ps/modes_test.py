@@ -53,8 +53,8 @@ class Modes(ServersTest):
         _, (whole,) = self.train_job(1, 1, *run)
         self.state = self.folder / "state-parts"
         model = self.folder / "parts"
-        _, (parts,) = self.train_job(2, 1, "--variable-partitioner", "fixed:2", "--model-dir", model, *run)
-        self.assertEqual(parts["variable_partitioner"], "fixed:2")
+        _, (parts,) = self.train_job(2, 1, "--variable-partitioner", "min-size:1024", "--model-dir", model, *run)
+        self.assertEqual(parts["variable_partitioner"], "min-size:1024")
         self.assertEqual(parts["weights_sha256"], whole["weights_sha256"])
         longer = ("--strategy", "one_device", *SMALL, *UNEVALUATED, "--steps", "30")
         wanted = self.alone(*longer)
