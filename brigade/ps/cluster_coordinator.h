@@ -96,7 +96,7 @@ class ClusterCoordinator {
                      ClusterCoordinatorOptions options = {});
   /// Cancels the functions that wait or run, and tells the workers that the coordinator has ended;
   /// waits up to 15 seconds until they have left. If an exception is in flight, workers are not
-  /// told, and wait for the coordinator to be started again.
+  /// told, and wait for the coordinator to be started again; so does a worker that joins later.
   ~ClusterCoordinator();
   ClusterCoordinator(const ClusterCoordinator&) = delete;
   ClusterCoordinator& operator=(const ClusterCoordinator&) = delete;

@@ -20,10 +20,12 @@ class ClusterCoordinatorExample(ClusterTest):
         return self.start_process(f"--cluster={self.cluster}", f"--task={name}", f"--data_dir={DATA}", *flags)
 
     def start_all(self, *flags, epochs=EPOCHS):
-        """The chief, its workers and its server."""
+        """The chief, its workers and its server. A worker that comes when the chief has ended waits for the next one, so the chief
+        is first, and all have to do with the data before the first step."""
         server = self.task("ps:0")
-        workers = [self.task(f"worker:{index}") for index in range(2)]
-        return self.task("chief", f"--epochs={epochs}", f"--steps_per_epoch={STEPS}", *flags), workers, server
+        chief = self.task("chief", f"--epochs={epochs}", f"--steps_per_epoch={STEPS}", *flags)
+        chief.wait_for("Coordinator .* listens at")
+        return chief, [self.task(f"worker:{index}") for index in range(2)], server
 
     def epochs(self, chief):
         """[(step, loss, accuracy)] of a chief that has ended well."""
@@ -94,10 +96,11 @@ class ClusterCoordinatorExample(ClusterTest):
 
     def test_a_later_job_continues_from_the_chiefs_checkpoint(self):
         for job in (1, 2):  # the servers' folders are new ones
-            chief, workers, server = self.start_all(f"--train_dir={self.folder / 'train'}", epochs=1)
-            self.assertEqual([step for step, _, _ in self.epochs(chief)], [job * STEPS])
+            chief, workers, server = self.start_all(f"--train_dir={self.folder / 'train'}")
+            first = (job - 1) * EPOCHS * STEPS
+            self.assertEqual([step for step, _, _ in self.epochs(chief)], [first + STEPS * epoch for epoch in range(1, EPOCHS + 1)])
             self.assert_ends_well(*workers, server)
-        self.assertTrue((self.folder / "train" / f"ckpt-{2 * STEPS}").exists())
+        self.assertTrue((self.folder / "train" / f"ckpt-{2 * EPOCHS * STEPS}").exists())
 
 
 if __name__ == "__main__":
