@@ -16,6 +16,8 @@
 #include "brigade/optim/sgd.h"
 #include "brigade/ps/parameter_service.h"
 #include "brigade/ps/parameter_store.h"
+#include "brigade/ps/store_records.h"
+#include "brigade/ps/store_snapshot.h"
 #include "brigade/ps/testing/store_samples.h"
 
 namespace brigade::ps {
@@ -226,6 +228,41 @@ TEST(ParameterStoreRows, AStepMayAddRowsToAWholeGradient) {
   at::Tensor expected = before - 1;
   expected[3] -= 2;
   EXPECT_TRUE(at::equal(table_of(*store), expected));
+}
+
+/// So servers read the logs and snapshots of earlier versions, and those read ours.
+TEST(ParameterStoreRows, WithoutThemRecordsAndSnapshotsAreThoseOfEarlierVersions) {
+  const coordination::PushId id = {.worker = 0, .incarnation = 1, .number = 1};
+  const testing::Gradients gradients = {{"bias", at::ones({2})}};
+  for (const UpdateRecord& record :
+       {push_record(id, gradients), offer_record(id, 3, 0, gradients)}) {
+    const std::string& kind = record.header.as_string("kind");
+    EXPECT_TRUE(kind == "push" || kind == "offer") << kind;
+    EXPECT_FALSE(record.header.has("rows"));
+    EXPECT_EQ(recorded_gradients(record).dense.size(), 1u);
+    EXPECT_TRUE(recorded_gradients(record).rows.empty());
+  }
+  StoreState state;
+  state.rule = optim::Sgd{}.rule();
+  state.offers.put(
+      {.step = 3,
+       .from = {.worker = 0, .index = 0},
+       .gradients = std::make_shared<const std::vector<checkpoint::NamedTensor>>(gradients)});
+  const checkpoint::Contents contents = snapshot_contents(state, {});
+  ASSERT_EQ(contents.state.as_list("offers").size(), 1u);
+  EXPECT_FALSE(contents.state.as_list("offers").front().has("rows"));
+}
+
+TEST(ParameterStoreRows, ARecordThatLacksTheirTensorsIsDamaged) {
+  const std::vector<RowGradient> rows = {table_rows({1}, 1)};
+  UpdateRecord record = push_record({.worker = 0, .incarnation = 1, .number = 1}, {}, rows);
+  EXPECT_EQ(record.header.as_string("kind"), "push_rows") << "which earlier versions refuse";
+  ASSERT_EQ(recorded_gradients(record).rows.size(), 1u);
+  EXPECT_TRUE(at::equal(recorded_gradients(record).rows[0].indices, rows[0].indices));
+  for (const std::uint64_t count : {std::uint64_t{2}, std::uint64_t{1} << 63}) {
+    record.header["rows"] = count;
+    EXPECT_THROW(recorded_gradients(record), Error) << count;
+  }
 }
 
 }  // namespace
