@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "brigade/base/error.h"
@@ -73,39 +74,49 @@ at::Tensor flat_ids(const at::Tensor& ids, std::int64_t rows, c10::Device device
   return flat;
 }
 
-at::Tensor looked_up(const at::Tensor& table, const at::Tensor& flat) {
-  const std::vector<variables::WantedRows> wanted = {{.table = table, .ids = flat}};
-  variables::fetch_rows(wanted);
-  return RowLookup::apply(table, flat);
-}
+/// A lookup in a table in parts.
+struct DividedLookup {
+  std::vector<variables::WantedRows> parts;
+  std::vector<at::Tensor> positions;  // [part]: which of the ids are in it
+};
 
-at::Tensor looked_up(std::span<const at::Tensor> parts, const at::Tensor& flat) {
-  std::vector<variables::WantedRows> wanted;
-  std::vector<at::Tensor> positions;
+DividedLookup divided(std::span<const at::Tensor> parts, const at::Tensor& flat) {
+  if (parts.size() == 1) return {.parts = {{.table = parts.front(), .ids = flat}}, .positions = {}};
+  DividedLookup lookup;
   std::int64_t begin = 0;
   for (const at::Tensor& part : parts) {
     const std::int64_t end = begin + part.size(0);
-    positions.push_back(at::nonzero(flat.ge(begin).logical_and(flat.lt(end))).reshape({-1}));
-    wanted.push_back({.table = part, .ids = flat.index_select(0, positions.back()).sub(begin)});
+    const at::Tensor is_in_part = flat.ge(begin).logical_and(flat.lt(end));
+    lookup.positions.push_back(at::nonzero(is_in_part).reshape({-1}));
+    lookup.parts.push_back(
+        {.table = part, .ids = flat.index_select(0, lookup.positions.back()).sub(begin)});
     begin = end;
   }
-  variables::fetch_rows(wanted);
+  return lookup;
+}
+
+DividedLookup divided_lookup(std::span<const at::Tensor> parts, const at::Tensor& ids) {
+  const std::int64_t rows = rows_in(parts);
+  return divided(parts, flat_ids(ids, rows, parts.front().device()));
+}
+
+at::Tensor looked_up(const DividedLookup& lookup) {
   // All parts are looked up, those without ids as well: whether a variable counts an update must
   // not depend on how the table is divided.
   std::vector<at::Tensor> rows;
-  for (const auto& [table, ids] : wanted) rows.push_back(RowLookup::apply(table, ids));
-  return at::cat(rows).index_select(0, at::argsort(at::cat(positions)));
+  for (const auto& [table, ids] : lookup.parts) rows.push_back(RowLookup::apply(table, ids));
+  if (rows.size() == 1) return rows.front();
+  return at::cat(rows).index_select(0, at::argsort(at::cat(lookup.positions)));
 }
 
 }  // namespace
 
 at::Tensor embedding_lookup(std::span<const at::Tensor> parts, const at::Tensor& ids) {
-  const std::int64_t count = rows_in(parts);
-  const at::Tensor& first = parts.front();
-  const at::Tensor flat = flat_ids(ids, count, first.device());
+  const DividedLookup lookup = divided_lookup(parts, ids);
+  variables::fetch_rows(lookup.parts);
   std::vector<std::int64_t> sizes = ids.sizes().vec();
-  for (const std::int64_t size : row_sizes(first)) sizes.push_back(size);
-  return (parts.size() == 1 ? looked_up(first, flat) : looked_up(parts, flat)).view(sizes);
+  for (const std::int64_t size : row_sizes(parts.front())) sizes.push_back(size);
+  return looked_up(lookup).view(sizes);
 }
 
 at::Tensor embedding_lookup(const at::Tensor& table, const at::Tensor& ids) {
@@ -120,6 +131,15 @@ at::Tensor embedding_lookup(const variables::PartitionedVariable& table, const a
   std::vector<at::Tensor> parts;
   for (const variables::Variable& part : table.parts()) parts.push_back(part.local());
   return embedding_lookup(parts, ids);
+}
+
+void prefetch_rows(const std::vector<PlannedLookup>& lookups) {
+  std::vector<variables::WantedRows> wanted;
+  for (const auto& [parts, ids] : lookups) {
+    DividedLookup lookup = divided_lookup(parts, ids);
+    for (variables::WantedRows& rows : lookup.parts) wanted.push_back(std::move(rows));
+  }
+  variables::fetch_rows(wanted);
 }
 
 }  // namespace brigade::layers

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <span>
+#include <vector>
 
 #include "brigade/variables/get_variable.h"
 
@@ -35,5 +36,18 @@ at::Tensor embedding_lookup(std::span<const at::Tensor> parts, const at::Tensor&
 ///
 /// Throws kInvalidArgument if it is partitioned along another axis than the first.
 at::Tensor embedding_lookup(const variables::PartitionedVariable& table, const at::Tensor& ids);
+
+/// A lookup that is going to be made.
+struct PlannedLookup {
+  std::span<const at::Tensor> parts;  ///< of the table, as `Embedding::parts`
+  at::Tensor ids;
+};
+
+/// Fetches the rows of several lookups at the same time: with parameter servers a step then has one
+/// round trip for all of its tables, instead of one for each. Optional; the results are the same.
+///
+///   prefetch_rows({{users->parts(), user_ids}, {items->parts(), item_ids}});
+///   return users->forward(user_ids) * items->forward(item_ids);
+void prefetch_rows(const std::vector<PlannedLookup>& lookups);
 
 }  // namespace brigade::layers

@@ -115,6 +115,18 @@ TEST(EmbeddingLookup, FetchesTheRowsThatItReadsAllPartsInOneCall) {
   EXPECT_EQ(parts[0][0].item<float>(), 0) << "no other row is fetched";
 }
 
+TEST(EmbeddingLookup, SeveralLookupsAreFetchedInOneCall) {
+  NumberingSource source;
+  const base::AmbientScope<variables::RowSource> scope(variables::kRowSourceSlot, &source);
+  const std::vector<at::Tensor> divided = {at::zeros({3, 1}), at::zeros({3, 1})};
+  const std::vector<at::Tensor> whole = {at::zeros({6, 1})};
+  prefetch_rows({{divided, id_list({4, 2})}, {whole, id_list({5})}});
+  EXPECT_EQ(source.calls, 1);
+  EXPECT_EQ(divided[1][1].item<float>(), 1);
+  EXPECT_EQ(whole[0][5].item<float>(), 5);
+  EXPECT_THROW(prefetch_rows({{whole, id_list({6})}}), Error);
+}
+
 TEST(EmbeddingLookup, TakesVariablesByNamePartitionedOrNot) {
   variables::Graph graph;
   const auto opened = graph.as_default();

@@ -36,6 +36,7 @@ namespace {
 using distribute::Strategy;
 using testing::expect_equal_bits;
 using testing::JobOfThreads;
+using testing::ServiceCall;
 using testing::Weights;
 using testing::weights_of;
 
@@ -46,6 +47,7 @@ struct RecommenderOptions {
   std::int64_t items = 30;
   std::int64_t dim = 16;  // 16: rows fill whole vectors of the kernels
   int partitions = 1;
+  bool prefetches = false;
 };
 
 /// How much users like items.
@@ -53,7 +55,8 @@ struct Recommender : torch::nn::Module {
   explicit Recommender(const RecommenderOptions& options)
       : users(register_module("users", table_of(options.users, options))),
         items(register_module("items", table_of(options.items, options))),
-        scale(register_parameter("scale", testing::waves(1, options.dim, 0.3)[0])) {}
+        scale(register_parameter("scale", testing::waves(1, options.dim, 0.3)[0])),
+        prefetches(options.prefetches) {}
   static std::shared_ptr<layers::Embedding> table_of(std::int64_t rows,
                                                      const RecommenderOptions& options) {
     return std::make_shared<layers::Embedding>(
@@ -63,10 +66,12 @@ struct Recommender : torch::nn::Module {
                                  .initializer = variables::random_uniform_initializer(-1, 1)});
   }
   at::Tensor forward(const at::Tensor& user_ids, const at::Tensor& item_ids) const {
+    if (prefetches) layers::prefetch_rows({{users->parts(), user_ids}, {items->parts(), item_ids}});
     return (users->forward(user_ids) * items->forward(item_ids) * scale).sum(1);
   }
   std::shared_ptr<layers::Embedding> users, items;
   at::Tensor scale;
+  bool prefetches;
 };
 
 /// Made-up ids, some of which occur twice in a batch.
@@ -140,6 +145,23 @@ TEST(EmbeddingTraining, EachModeAndAccumulationGiveOneWorkerTheSameBits) {
       expect_equal_bits(trained_recommender(*strategy, plan), expected,
                         base::str_cat("mode ", static_cast<int>(mode), ", ", accumulate));
     }
+  }
+}
+
+TEST(EmbeddingTraining, PrefetchedRowsGiveTheSameBitsInOneRoundTripAStep) {
+  const Weights expected = recommender_on_one_device({});
+  for (const bool prefetches : {false, true}) {
+    JobOfThreads job(1, 1);
+    std::atomic<int> exchanges = 0;
+    job.servers()[0].before_calls([&exchanges](ServiceCall call) {
+      if (call == ServiceCall::kExchange) ++exchanges;
+    });
+    const auto strategy = job.join(0);
+    const RecommenderPlan plan{.model = {.prefetches = prefetches}};
+    expect_equal_bits(trained_recommender(*strategy, plan), expected, "prefetched");
+    // One at the start; in each step those of the rows, and the push.
+    EXPECT_EQ(exchanges, 1 + plan.steps * (prefetches ? 2 : 3));
+    job.servers()[0].before_calls({});
   }
 }
 
