@@ -4,6 +4,7 @@
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 
 #include "brigade/base/error.h"
