@@ -44,7 +44,7 @@ class CoordinatedWorker::Impl {
   void join();
 
  private:
-  /// The function that runs, for the thread that renews the lease.
+  /// One run of a function, for the thread that renews the lease.
   struct Running {
     std::int64_t id = 0;
     concurrency::CancelToken cancel;
@@ -133,17 +133,21 @@ milliseconds CoordinatedWorker::Impl::renewal_interval() const {
 
 milliseconds CoordinatedWorker::Impl::renew_lease() {
   const milliseconds interval = renewal_interval();
-  std::int64_t asked = 0;
+  std::optional<Running> asked;
   {
     const concurrency::MutexLock lock(mutex_);
-    if (running_) asked = running_->id;
+    asked = running_;
   }
   try {
-    const auto status = session_.renew(asked, std::chrono::steady_clock::now() + interval);
-    const concurrency::MutexLock lock(mutex_);
-    if (status && status->is_done) has_ended_ = true;
-    const bool is_unwanted = status && (status->is_done || !status->is_wanted);
-    if (is_unwanted && running_ && running_->id == asked) running_->cancel.cancel();
+    const auto status =
+        session_.renew(asked ? asked->id : 0, std::chrono::steady_clock::now() + interval);
+    if (!status) return interval;
+    if (status->is_done) {
+      const concurrency::MutexLock lock(mutex_);
+      has_ended_ = true;
+    }
+    // The run that was asked about: meanwhile this worker may have been given the function again.
+    if (asked && (status->is_done || !status->is_wanted)) asked->cancel.cancel();
   } catch (const ReplacedError&) {
     note_replaced(std::current_exception());
   } catch (const std::exception&) {

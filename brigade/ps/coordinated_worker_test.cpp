@@ -40,6 +40,8 @@ struct Observed {
   std::atomic<int> datasets = 0;
   std::atomic<int> runs = 0;
   std::promise<void> is_running;  // set by the first run of "wait"
+  std::promise<void> attends[2];  // set by the runs of "attend", which end with the tokens
+  concurrency::CancelToken may_end[2];
 };
 
 /// The state of a worker.
@@ -83,6 +85,15 @@ FunctionRegistry<Bench> bench_functions(Observed& observed) {
       concurrency::interruptible_wait(kLong, call.cancel);
     }
     return with_number(bench.worker.index);
+  });
+  functions.add("attend", [](Bench& bench, const FunctionCall& call) {
+    const int run = bench.observed.runs++;
+    if (run > 1) throw Error(ErrorCode::kInternal, "It runs more often than the test expects.");
+    bench.observed.attends[run].set_value();
+    while (!bench.observed.may_end[run].is_cancelled() && !call.cancel.is_cancelled())
+      concurrency::interruptible_wait(std::chrono::milliseconds(1), call.cancel);
+    call.cancel.throw_if_cancelled("a function");
+    return with_number(run);
   });
   functions.add("next", [](Bench&, const FunctionCall& call) {
     return with_number(call.per_worker<std::int64_t>()++);
@@ -244,6 +255,31 @@ TEST_F(CoordinatedWorkerTest, AWorkerEndsWhoseCoordinatorHasEndedWhileItRan) {
   coordinator.core()->end();
   EXPECT_EQ(worker->end(), nullptr);
   EXPECT_EQ(coordinator.calls(CoordinatorCall::kFinish), 0);
+}
+
+TEST_F(CoordinatedWorkerTest, AnAnswerAboutAnEarlierFunctionDoesNotCancelTheNextOfItsNumber) {
+  const auto worker = start(kFunctionRunner0);
+  schedule("attend");
+  ASSERT_EQ(observed.attends[0].get_future().wait_for(kLong), std::future_status::ready);
+  coordinator.stop();
+  coordinator.hold_replies(CoordinatorCall::kRenew);
+  const int before = coordinator.calls(CoordinatorCall::kRenew);
+  const auto wait_for_renewals = [&](int count) {
+    const auto end = std::chrono::steady_clock::now() + kLong;
+    while (coordinator.calls(CoordinatorCall::kRenew) < before + count) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
+  coordinator.start();
+  wait_for_renewals(1);  // the new coordinator does not want the function of the earlier one
+  const RemoteValue value = schedule("attend");  // has the same number
+  observed.may_end[0].cancel();
+  ASSERT_EQ(observed.attends[1].get_future().wait_for(kLong), std::future_status::ready);
+  coordinator.release_replies();
+  wait_for_renewals(2);  // so the worker has read the first answer
+  observed.may_end[1].cancel();
+  EXPECT_EQ(number_in(value), 1);
 }
 
 TEST_F(CoordinatedWorkerTest, AWorkerThatIsCancelledGivesItsFunctionBack) {

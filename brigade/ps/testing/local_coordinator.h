@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -58,6 +59,16 @@ class LocalCoordinator {
     const concurrency::MutexLock lock(mutex_);
     lost_replies_[call] = count;
   }
+  /// Later calls of this kind are done, and their callers wait until `release_replies`.
+  void hold_replies(CoordinatorCall call) {
+    const concurrency::MutexLock lock(mutex_);
+    held_ = call;
+  }
+  void release_replies() {
+    const concurrency::MutexLock lock(mutex_);
+    held_.reset();
+    released_.notify_all();
+  }
   /// Calls of this kind so far that the coordinator has answered.
   int calls(CoordinatorCall call) const {
     const concurrency::MutexLock lock(mutex_);
@@ -69,8 +80,11 @@ class LocalCoordinator {
   friend class LocalCoordinatorService;
 
   void note(CoordinatorCall call) {
+    const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     const concurrency::MutexLock lock(mutex_);
     ++calls_[call];
+    while (held_ == call && std::chrono::steady_clock::now() < latest)
+      released_.wait_until(mutex_, latest);
     const auto lost = lost_replies_.find(call);
     if (lost == lost_replies_.end() || lost->second == 0) return;
     --lost->second;
@@ -81,6 +95,8 @@ class LocalCoordinator {
   const base::SystemClock clock_;
   mutable concurrency::Mutex mutex_;
   std::shared_ptr<CoordinatorCore> core_ BRIGADE_GUARDED_BY(mutex_);
+  concurrency::Condition released_;
+  std::optional<CoordinatorCall> held_ BRIGADE_GUARDED_BY(mutex_);
   std::map<CoordinatorCall, int> lost_replies_ BRIGADE_GUARDED_BY(mutex_);
   std::map<CoordinatorCall, int> calls_ BRIGADE_GUARDED_BY(mutex_);
 };
