@@ -406,7 +406,12 @@ ParameterStore::BegunPush ParameterStore::begin_push(
       begun.record = log_->appended();  // its record is among these, perhaps not yet on the disk
     }
   }
-  log_->write_pending();  // the disk works while the updates are made
+  try {
+    log_->write_pending();  // the disk works while the updates are made
+  } catch (...) {
+    run(updates);  // a snapshot has the state, which counts the push
+    throw;
+  }
   run(updates);
   return begun;
 }

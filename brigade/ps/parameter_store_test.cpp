@@ -12,6 +12,7 @@
 
 #include "brigade/base/testing/error_code.h"
 #include "brigade/io/testing/crashing_file_system.h"
+#include "brigade/io/testing/faulty_file_system.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
@@ -207,6 +208,26 @@ TEST(ParameterStore, APushThatHasBegunIsReadBeforeTheDiskHasIt) {
   EXPECT_EQ(again.verdict, PushVerdict::kDuplicate);
   store->wait_committed(again.record, soon());
   EXPECT_EQ(store->begin_push({0, 0, 5}, pushed).verdict, PushVerdict::kGap);
+}
+
+/// The state counts it, so a snapshot without its update would lose it: its worker pushes it again.
+TEST(ParameterStore, ASnapshotHasTheUpdateOfAPushWhoseWriteFailed) {
+  const auto files = std::make_shared<io::FaultyFileSystem>(new_disk());
+  // So long that it is written before its sync.
+  const Gradients pushed = {{"long", at::ones({20'000}, at::kDouble)}};
+  {
+    ParameterStore store(files, store_options());
+    store.create(std::vector<Creation>{{"long", at::zeros({20'000}, at::kDouble)}},
+                 optim::Sgd{.learning_rate = 1}.rule(), async_job(), soon());
+    files->inject({});
+    EXPECT_EQ(code_of([&] { store.begin_push({0, 0, 1}, pushed); }),
+              ErrorCode::kResourceExhausted);
+    EXPECT_TRUE(store.has_failed());
+    store.snapshot();
+  }
+  ParameterStore opened(files, store_options());
+  opened.push({0, 0, 1}, pushed, soon());
+  EXPECT_TRUE(at::equal(value_of(opened, "long"), at::full({20'000}, -1, at::kDouble)));
 }
 
 TEST(ParameterStore, AVariableOfAGroupHasItsRates) {
