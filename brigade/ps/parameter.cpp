@@ -18,7 +18,11 @@ std::vector<at::Tensor> initial_slots(const at::Tensor& value, const optim::Upda
 }
 
 Parameter::Parameter(State state, Settings settings, const optim::UpdateRule& rule)
-    : settings_(settings), state_(std::move(state)), bytes_(state_.value.nbytes()) {
+    : settings_(settings),
+      state_(std::move(state)),
+      sizes_(state_.value.sizes().vec()),
+      dtype_(state_.value.scalar_type()),
+      bytes_(state_.value.nbytes()) {
   if (is_trainable() && state_.slots.empty()) state_.slots = initial_slots(state_.value, rule);
 }
 

@@ -53,8 +53,9 @@ class Parameter {
   bool is_trainable() const { return settings_.is_trainable; }
   /// Of its next update: its own, or those of the rule at this learning rate.
   optim::Hyperparameters hyperparameters(const optim::UpdateRule& rule, double learning_rate) const;
-  at::IntArrayRef sizes() const { return state_.value.sizes(); }
-  at::ScalarType dtype() const { return state_.value.scalar_type(); }
+  /// Needs no ticket, nor do the next two: an assignment does not change them.
+  at::IntArrayRef sizes() const { return sizes_; }
+  at::ScalarType dtype() const { return dtype_; }
   /// Of its value; each slot has as many.
   std::uint64_t bytes() const { return bytes_; }
   /// Of a row of its value; 0 for a scalar.
@@ -85,7 +86,10 @@ class Parameter {
 
   const Settings settings_;
   mutable concurrency::TicketMutex order_;
-  State state_;  // guarded by order_; sizes and dtype never change
+  State state_;  // guarded by order_
+  // Of its value. An assignment replaces the tensor while others look at these.
+  const std::vector<std::int64_t> sizes_;
+  const at::ScalarType dtype_;
   const std::uint64_t bytes_;
   bool has_failed_ = false;  // guarded by order_
 };

@@ -68,6 +68,16 @@ TEST(Parameter, AnAssignedStateReplacesEverything) {
   EXPECT_EQ(state.updates, 10);
 }
 
+TEST(Parameter, AnAssignmentLeavesTheShapeThatOthersLookAt) {
+  const auto rule = optim::Sgd{}.rule();
+  Parameter parameter({.value = at::zeros({2, 3}, at::kDouble)}, {}, *rule);
+  const at::IntArrayRef sizes = parameter.sizes();
+  parameter.assign(parameter.order().draw(), {.value = at::ones({2, 3}, at::kDouble)});
+  EXPECT_EQ(parameter.sizes().data(), sizes.data()) << "it is read without a ticket";
+  EXPECT_EQ(sizes, at::IntArrayRef({2, 3}));
+  EXPECT_EQ(parameter.dtype(), at::kDouble);
+}
+
 TEST(Parameter, AfterAFailedUpdateItIsNeitherReadNorSavedNorUpdated) {
   const FailingRule rule;
   Parameter parameter({.value = at::zeros({3}, at::kDouble)}, {}, rule);
