@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
@@ -297,12 +298,13 @@ class Job {
     const IndependentResult& independent = run_->independent();
     result_.restarts = summary.restarts + independent.restarts;
     result_.membership_changes = summary.membership_changes + independent.membership_changes;
+    adopt(independent.failures);
     if (summary.reports_failure && run_->failure()) report(*run_->failure());
-    if (options_.coupling == Coupling::kIndependent || options_.roles) {
-      const auto& own = independent.failures;
-      result_.failures.insert(result_.failures.begin(), own.begin(), own.end());
-    }
     if (!summary.note.empty()) base::log_info(summary.note);
+  }
+
+  void adopt(const std::vector<RankFailure>& failures) {
+    result_.failures.insert(result_.failures.end(), failures.begin(), failures.end());
   }
 
   void report(const RankFailure& failure) {
@@ -319,6 +321,7 @@ class Job {
   void give_up(GoneHost gone) {
     base::log_error(base::str_cat(
         gone.reason, run_->is_running() ? "\n  The processes of this host are stopped." : ""));
+    adopt(run_->independent().failures);  // no summary of this generation will come
     result_.failures.push_back(
         {.rank = -1, .reason = gone.reason, .generation = run_->status().generation});
     result_.exit_code = gone.exit_code;

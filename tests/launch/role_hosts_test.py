@@ -143,6 +143,28 @@ wait_for("enough")
         self.assertEqual([job.result()["restarts"] for job in jobs], [1, 1])
         self.assert_nothing_is_left()
 
+    def test_what_was_restarted_before_a_launcher_was_lost_is_in_the_result(self):
+        script = """
+if me == "worker:1" and starts() == 1:
+    sys.exit(3)
+print("ready", flush=True)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+wait_for("enough")
+"""
+        flags = [*TWO, "--max-restarts", 2, "--grace", 1, "--start-timeout", LIMIT]
+        jobs = self.start_roles(flags, script)
+        jobs[0].line("[worker:1] ready")
+        jobs[1].line("[worker:0] ready")
+        jobs[1].send(signal.SIGKILL)
+        jobs[1] = self.start_host(1, self.program(script), *flags)
+        jobs[1].line("[worker:0] ready")
+        (self.folder / "enough").touch()
+        self.assert_ends(jobs, 0)
+        failures = jobs[0].result()["failures"]
+        self.assertEqual([failure["task"] for failure in failures], ["worker:1", None])
+        self.assertIn("The launcher of host 1 (", failures[1]["reason"])
+        self.assertEqual([job.result()["restarts"] for job in jobs], [2, 2])
+
     def test_disagreeing_launchers_name_the_difference(self):
         jobs = [self.start_host(index, ["/bin/true"], "--ps", 1, "--workers", 2 + index) for index in range(2)]
         self.assert_ends(jobs, 2)
