@@ -80,8 +80,10 @@ void check_shown_ranks(const JobOptions& options, int world_size) {
 
 void check(const JobOptions& options) {
   check_argument(!options.command.empty(), "There is no program to launch.");
-  check_argument(options.processes >= 1, base::str_cat("A job of ", options.processes,
-                                                       " processes was asked for; at least 1."));
+  // With roles their number follows from the tasks: `check_roles`.
+  check_argument(
+      options.processes >= 1 || options.roles,
+      base::str_cat("A job of ", options.processes, " processes was asked for; at least 1."));
   check_argument(options.max_restarts >= 0,
                  base::str_cat("The number of restarts is ", options.max_restarts, "; 0 or more."));
   const std::size_t lines = options.arguments_by_rank.size();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
 #include "brigade/cluster/membership.h"
@@ -183,15 +184,18 @@ class RemoteHosts final : public Hosts {
   std::jthread writer_;
 };
 
+[[noreturn]] void fail_to_read(const cluster::Member& member, const std::string& why) {
+  throw Error(ErrorCode::kDataLoss,
+              base::str_cat("What the launcher of host ", member.rank, " (", member.host,
+                            ") says of its job cannot be read (", base::shortened(why),
+                            "): run the same build of Brigade on all hosts."));
+}
+
 /// What the launcher of `member` says about its job.
 Json parse(const std::string& text, const cluster::Member& member) {
   constexpr std::size_t kDeepest = 32;
-  return io::parse_strict_json(text, kDeepest, [&](const std::string& why) {
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat("What the launcher of host ", member.rank, " (", member.host,
-                              ") says of its job cannot be read (", why,
-                              "): run the same build of Brigade on all hosts."));
-  });
+  return io::parse_strict_json(text, kDeepest,
+                               [&](const std::string& why) { fail_to_read(member, why); });
 }
 
 /// The options that all launchers must have in common.
@@ -216,10 +220,7 @@ std::vector<std::string> addresses_of(const Json& said, std::size_t count,
                                       const cluster::Member& member) {
   auto addresses = said.at("addresses").get<std::vector<std::string>>();
   if (addresses.size() == count) return addresses;
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat("The launcher of host ", member.rank, " (", member.host, ") names ",
-                            addresses.size(), " addresses for its ", count,
-                            " tasks: run the same build of Brigade on all hosts."));
+  fail_to_read(member, base::str_cat(addresses.size(), " addresses for ", count, " tasks"));
 }
 
 void check_equal(const Json& own, const Json& other, const cluster::Member& member) {
@@ -231,6 +232,14 @@ void check_equal(const Json& own, const Json& other, const cluster::Member& memb
                               member.host, ") has ", flag, " ", others.dump(), " and this one ",
                               value.dump(), "; give all launchers the same value."));
   }
+}
+
+void add_share(Shares& shares, const Json& said, bool has_roles, const cluster::Member& member) {
+  const int processes = said.at("processes").get<int>();
+  shares.processes.push_back(processes);
+  if (!has_roles) return;
+  for (std::string& address : addresses_of(said, static_cast<std::size_t>(processes), member))
+    shares.addresses.push_back(std::move(address));
 }
 
 /// Exchanges the numbers of processes with which the hosts begin, and the addresses of tasks.
@@ -254,12 +263,12 @@ Shares exchange(cluster::Membership& membership, const JobOptions& options) {
   Shares shares;
   for (const cluster::Member& member : membership.members()) {
     const Json& other = said[static_cast<std::size_t>(member.rank)];
-    check_equal(terms, other.at("terms"), member);
-    shares.processes.push_back(other.at("processes").get<int>());
-    if (!options.roles) continue;
-    for (std::string& address :
-         addresses_of(other, static_cast<std::size_t>(shares.processes.back()), member))
-      shares.addresses.push_back(std::move(address));
+    try {
+      check_equal(terms, other.at("terms"), member);
+      add_share(shares, other, options.roles.has_value(), member);
+    } catch (const Json::exception& error) {  // another build may say other things
+      fail_to_read(member, error.what());
+    }
   }
   return shares;
 }

@@ -111,10 +111,15 @@ TEST(JobOptions, InconsistentRolesAreNamed) {
   expect_refused({.command = command, .processes = 2, .hosts = two, .roles = on_two},
                  "are 1 processes on host 1");
   expect_refused({.command = command, .processes = 3, .hosts = two, .roles = roles}, "are on 1");
-  const HostOptions four{.count = 4, .index = 1, .rendezvous = "a:1"};
-  expect_refused(
-      {.command = command, .hosts = four, .roles = Roles{.servers = 1, .workers = 2, .hosts = 4}},
-      "3 processes for 4 hosts");
+  const Roles on_four{.servers = 1, .workers = 2, .hosts = 4};
+  for (const int index : {1, 3}) {
+    const HostOptions four{.count = 4, .index = index, .rendezvous = "a:1"};
+    expect_refused({.command = command,
+                    .processes = num_processes_on(on_four, index),
+                    .hosts = four,
+                    .roles = on_four},
+                   "3 processes for 4 hosts");
+  }
   expect_refused(
       {.command = command, .processes = 3, .coupling = Coupling::kIndependent, .roles = roles},
       "neither elastic nor independent");
