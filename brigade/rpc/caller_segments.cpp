@@ -20,6 +20,11 @@ bool is_same(const base::SegmentHandle& one, const base::SegmentHandle& other) {
 std::shared_ptr<base::SharedSegment> CallerSegments::open(const base::SegmentHandle& handle,
                                                           std::size_t bytes) {
   if (auto known = find(handle, bytes)) return known;
+  if (bytes > most_bytes_)
+    throw Error(ErrorCode::kUnavailable,
+                base::str_cat("A caller's shared memory has ", base::human_bytes(bytes),
+                              ", and that of all together has ", base::human_bytes(most_bytes_),
+                              " at most (max_buffered_bytes)."));
   auto part = budget_.take(bytes);
   if (!part) {
     forget_unused(std::chrono::steady_clock::now());

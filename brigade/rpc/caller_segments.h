@@ -19,10 +19,10 @@ class CallerSegments {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  explicit CallerSegments(std::size_t most_bytes) : budget_(most_bytes) {}
+  explicit CallerSegments(std::size_t most_bytes) : most_bytes_(most_bytes), budget_(most_bytes) {}
 
-  /// Throws as `base::SharedSegment::open`; kResourceExhausted if those that calls use have too
-  /// many bytes together.
+  /// Throws as `base::SharedSegment::open`; kResourceExhausted if those that calls use at the
+  /// moment have too many bytes beside it; kUnavailable if it has too many alone.
   std::shared_ptr<base::SharedSegment> open(const base::SegmentHandle& handle, std::size_t bytes)
       BRIGADE_EXCLUDES(mutex_);
   /// Frees those that no call uses or has opened since `time`.
@@ -41,7 +41,8 @@ class CallerSegments {
   std::shared_ptr<base::SharedSegment> find(const base::SegmentHandle& handle, std::size_t bytes)
       BRIGADE_EXCLUDES(mutex_);
 
-  Budget budget_;  // first: the entries have parts of it
+  const std::size_t most_bytes_;
+  Budget budget_;  // before the entries, which have parts of it
   mutable concurrency::Mutex mutex_;
   Entries entries_ BRIGADE_GUARDED_BY(mutex_);
 };

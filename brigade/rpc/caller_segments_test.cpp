@@ -6,9 +6,12 @@
 #include <cstddef>
 
 #include "brigade/base/error.h"
+#include "brigade/base/testing/error_code.h"
 
 namespace brigade::rpc {
 namespace {
+
+using base::testing::code_of;
 
 constexpr std::size_t kBytes = 100'000;
 
@@ -49,12 +52,15 @@ TEST(CallerSegments, WhatIsNotTheCallersIsNotFound) {
 
 TEST(CallerSegments, TogetherHaveALimit) {
   CallerSegments segments(2 * kBytes);
-  const base::SharedSegment made[] = {base::SharedSegment::make(kBytes),
-                                      base::SharedSegment::make(kBytes),
-                                      base::SharedSegment::make(kBytes)};
+  const base::SharedSegment made[] = {
+      base::SharedSegment::make(kBytes), base::SharedSegment::make(kBytes),
+      base::SharedSegment::make(kBytes), base::SharedSegment::make(3 * kBytes)};
   auto first = segments.open(made[0].handle(), kBytes);
   const auto second = segments.open(made[1].handle(), kBytes);
-  EXPECT_THROW(segments.open(made[2].handle(), kBytes), Error);
+  EXPECT_EQ(code_of([&] { segments.open(made[2].handle(), kBytes); }),
+            ErrorCode::kResourceExhausted);
+  EXPECT_EQ(code_of([&] { segments.open(made[3].handle(), 3 * kBytes); }), ErrorCode::kUnavailable)
+      << "there will never be room for it";
   first.reset();
   EXPECT_NO_THROW(segments.open(made[2].handle(), kBytes)) << "the first makes room";
   EXPECT_EQ(segments.size(), 2u);

@@ -17,8 +17,10 @@ constexpr std::chrono::seconds kAdmitAgain{1};
 constexpr std::chrono::milliseconds kArrivalTime{5000};
 
 /// Refuses a caller's shared memory before anything was done: it then sends its message.
-[[noreturn]] void refuse_memory(const std::string& why) {
-  throw MessageError(ErrorCode::kFailedPrecondition, why, std::string(kNoSharedMemoryKind));
+[[noreturn]] void refuse_memory(const Error& why) {
+  const bool is_full = why.code() == ErrorCode::kResourceExhausted;
+  throw MessageError(is_full ? ErrorCode::kResourceExhausted : ErrorCode::kFailedPrecondition,
+                     why.what(), std::string(kNoSharedMemoryKind));
 }
 
 }  // namespace
@@ -149,11 +151,12 @@ void LargeCall::answer() {
 /// The whole request, which nobody can change.
 io::SharedBytes LargeCall::take_request() {
   if (!memory_) return request_->take();
-  if (!environment_.takes_shared_memory) refuse_memory("The server takes no shared memory.");
+  if (!environment_.takes_shared_memory)
+    refuse_memory(Error(ErrorCode::kUnavailable, "The server takes no shared memory."));
   try {
     segment_ = environment_.segments.open(memory_->handle, memory_->bytes);
   } catch (const Error& error) {
-    refuse_memory(error.what());
+    refuse_memory(error);
   }
   const std::size_t size = request_->announced();
   std::shared_ptr<char> copy = message_memory(size);

@@ -172,7 +172,8 @@ class GrpcMessageClient final : public MessageClient {
       return transfer(method, token, message, std::move(memory), deadline);
     } catch (const MessageError& error) {
       if (error.kind() != kNoSharedMemoryKind) throw;
-      has_shared_memory_ = false;  // the server is on another host, or in another container
+      if (error.code() != ErrorCode::kResourceExhausted)
+        has_shared_memory_ = false;  // the server is on another host, or in another container
     }
     return transfer(method, token, message, nullptr, deadline);
   }

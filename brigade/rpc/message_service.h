@@ -31,8 +31,9 @@ class MessageError : public Error {
 /// the moment: the same call succeeds later.
 inline constexpr std::string_view kBusyKind = "busy";
 
-/// The kind of a MessageError, kFailedPrecondition, of a listener that cannot use the shared memory
-/// of a caller: nothing was done, and the client sends the message itself.
+/// The kind of a MessageError of a listener that cannot use the shared memory of a caller: nothing
+/// was done, and the client sends the message itself. kFailedPrecondition, or kResourceExhausted if
+/// it has no room for it at the moment, but may have for the next call.
 inline constexpr std::string_view kNoSharedMemoryKind = "no-shared-memory";
 
 /// Which threads make a call.

@@ -220,6 +220,34 @@ TEST(MessageService, AnAnswerThatIsLongerThanTheSharedMemoryIsSent) {
   }
 }
 
+TEST(MessageService, AClientUsesSharedMemoryAgainOnceItsListenerHasRoom) {
+  EchoService service;
+  const auto listener =
+      listen_for_messages(service, {.callers = 2, .max_buffered_bytes = 12 << 20, .threads = 2});
+  const auto holder = make_message_client(listener->address(), std::nullopt);
+  const auto client = make_message_client(listener->address(), std::nullopt);
+  const auto lengthen = [&] {
+    client->large_call(kLengthen, "member", std::string("short"), within(seconds(20)));
+  };
+  const auto await_bytes = [&](std::size_t bytes) {
+    return testing::eventually([&] { return listener->load().buffered_bytes == bytes; });
+  };
+  lengthen();  // now it knows how long the answers are
+  const std::string message = pattern(7'500'000);
+  auto held = std::async(std::launch::async, [&] {
+    return holder->large_call(kHang, "member", message, within(seconds(60))).bytes.size();
+  });
+  ASSERT_TRUE(testing::eventually([&] { return service.calls == 2; }));
+  ASSERT_TRUE(await_bytes(message.size()));
+  lengthen();  // in frames: there is no room for 4 MiB beside 9
+  EXPECT_EQ(open_segments(), 1u) << "the other client's";
+  service.release();
+  EXPECT_EQ(held.get(), message.size());
+  ASSERT_TRUE(await_bytes(0));
+  lengthen();
+  EXPECT_EQ(open_segments(), 2u);
+}
+
 TEST(MessageService, ACallThatFailsInSharedMemoryLeavesNothingToTheNext) {
   EchoService service;
   const auto listener = listen_for_messages(service, {});
