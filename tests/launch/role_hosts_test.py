@@ -90,12 +90,15 @@ time.sleep(1000)
     def test_after_the_chief_no_worker_of_another_host_is_restarted(self):
         jobs = self.run_roles([*TWO, "--max-restarts", 3, "--grace", 0.3], """
 if me == "worker:0":
-    (folder / "done").touch()
+    (folder / "pid").write_text(str(os.getpid()))
+    (folder / "pid").rename(folder / "done")
     sys.exit(0)
 if me == "ps:0":
     time.sleep(1000)
 wait_for("done")
-time.sleep(0.7)
+while pathlib.Path("/proc", (folder / "done").read_text()).exists():
+    time.sleep(0.01)
+time.sleep(0.7)  # in which the launchers hear of its end
 sys.exit(5)
 """, code=5)
         self.assertEqual([job.result()["restarts"] for job in jobs], [0, 0])
