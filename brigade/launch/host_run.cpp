@@ -365,8 +365,10 @@ void HostRun::report_end() {
   is_end_reported_ = true;
   stall_detector_.end();
   if (failure_) add_endings(*failure_, *generation_);
-  const bool all_done = std::ranges::all_of(
-      generation_->processes(), [](const RankProcess& each) { return each.ended()->is_success(); });
+  // One that was restarted counts as its last process ended.
+  const bool all_done = std::ranges::all_of(generation_->processes(), [&](const RankProcess& each) {
+    return generation_->find(each.rank())->ended()->is_success();
+  });
   hosts_.send(HostFinished{hosts_.self(), order_.generation, all_done, independent_.code});
 }
 

@@ -174,6 +174,21 @@ time.sleep(1000)
         self.assertEqual(job.end(), 75, job.errors_text())
         self.assert_nothing_is_left()
 
+    def test_sigterm_to_tasks_that_then_are_done_is_0_also_after_a_restart(self):
+        job = self.start([*TWO, "--max-restarts", 1], self.program("""
+if me == "worker:1" and starts() == 1:
+    sys.exit(3)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+print("ready", flush=True)
+time.sleep(1000)
+"""))
+        ready = 0
+        while ready < 3:
+            ready += job.line("[").endswith("ready")
+        job.send(signal.SIGTERM)
+        self.assertEqual(job.end(), 0, job.errors_text())
+        self.assert_nothing_is_left()
+
     def test_output_files_have_the_names_of_tasks(self):
         self.run_job([*TWO, "--output-dir", self.folder / "logs"], self.program("print(me)"))
         names = sorted(path.name for path in (self.folder / "logs").glob("*.out"))
