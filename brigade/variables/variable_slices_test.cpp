@@ -73,7 +73,8 @@ TEST_F(VariableSlices, AGetterThatRenamesAPartitionMakesItAVariableByItself) {
         renamed.name = "other/" + request.name;
         return getter(renamed);
       }});
-  for (const Variable& part : numbers(2, 0).parts()) EXPECT_FALSE(part.slice().has_value());
+  const auto renamed = numbers(2, 0);
+  for (const Variable& part : renamed.parts()) EXPECT_FALSE(part.slice().has_value());
 }
 
 }  // namespace
