@@ -25,8 +25,8 @@
 #include "brigade/base/strings.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/optim/adam.h"
-#include "brigade/ps/remote_service.h"
-#include "brigade/ps/server_core.h"
+#include "brigade/ps/client/remote_service.h"
+#include "brigade/ps/server/server_core.h"
 
 namespace brigade::benchmarks {
 namespace {

@@ -23,9 +23,9 @@
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/optim/sgd.h"
-#include "brigade/ps/parameter_client.h"
-#include "brigade/ps/remote_service.h"
-#include "brigade/ps/server_core.h"
+#include "brigade/ps/client/parameter_client.h"
+#include "brigade/ps/client/remote_service.h"
+#include "brigade/ps/server/server_core.h"
 
 namespace brigade::benchmarks {
 namespace {

@@ -13,7 +13,7 @@
 #include "brigade/distribute/step_times.h"
 #include "brigade/distribute/update_staleness.h"
 #include "brigade/input/labeled_example.h"
-#include "brigade/ps/call_clock.h"
+#include "brigade/ps/client/call_clock.h"
 #include "brigade/train/callbacks/progress.h"
 #include "brigade/train/session/session.h"
 

@@ -6,7 +6,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/cluster/rank_assignment.h"
 #include "brigade/cluster/resolver.h"
-#include "brigade/ps/remote_service.h"
+#include "brigade/ps/client/remote_service.h"
 #include "brigade/ps/remote_synchronizer.h"
 
 namespace brigade::ps {
@@ -56,8 +56,8 @@ JobConfig job_of(const ParameterServerOptions& options, int workers) {
   return job;
 }
 
-std::vector<std::unique_ptr<ParameterService>> connect_all(
-    const cluster::ClusterConfig& cluster, const ParameterServerOptions& options) {
+std::vector<std::unique_ptr<ParameterService>> connect_all(const cluster::ClusterConfig& cluster,
+                                                           const ParameterServerOptions& options) {
   check_cluster(cluster);
   std::vector<std::unique_ptr<ParameterService>> servers;
   for (const int index : cluster.cluster.task_indices(kServers)) {

@@ -14,7 +14,7 @@
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/device/placement.h"
 #include "brigade/distribute/strategy.h"
-#include "brigade/ps/parameter_client.h"
+#include "brigade/ps/client/parameter_client.h"
 #include "brigade/ps/parameter_service.h"
 #include "brigade/ps/server_placement.h"
 

@@ -14,9 +14,9 @@
 #include "brigade/coordination/push_ledger.h"
 #include "brigade/coordination/step_decider.h"
 #include "brigade/io/state_tree.h"
-#include "brigade/ps/parameter.h"
-#include "brigade/ps/parameter_store.h"
-#include "brigade/ps/row_gradient.h"
+#include "brigade/ps/store/parameter.h"
+#include "brigade/ps/store/parameter_store.h"
+#include "brigade/ps/store/row_gradient.h"
 
 namespace brigade::ps {
 

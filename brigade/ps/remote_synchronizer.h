@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
-#include "brigade/ps/parameter_client.h"
+#include "brigade/ps/client/parameter_client.h"
 #include "brigade/ps/parameter_service.h"
 #include "brigade/ps/server_placement.h"
 #include "brigade/variables/partitioner.h"

@@ -10,9 +10,9 @@
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/concurrency/mutex.h"
-#include "brigade/ps/metrics_page.h"
-#include "brigade/ps/remote_service.h"
-#include "brigade/ps/server_folder.h"
+#include "brigade/ps/client/remote_service.h"
+#include "brigade/ps/server/metrics_page.h"
+#include "brigade/ps/server/server_folder.h"
 
 namespace brigade::ps {
 namespace {

@@ -14,7 +14,7 @@
 #include "brigade/cluster/environment_variables.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/io/file_system.h"
-#include "brigade/ps/server_core.h"
+#include "brigade/ps/server/server_core.h"
 
 namespace brigade::ps {
 

@@ -19,7 +19,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/base/testing/error_code.h"
 #include "brigade/concurrency/testing/waiting.h"
-#include "brigade/ps/remote_service.h"
+#include "brigade/ps/client/remote_service.h"
 #include "brigade/ps/testing/member.h"
 #include "brigade/ps/testing/unused_port.h"
 #include "brigade/rpc/rendezvous.h"

@@ -12,7 +12,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/io/state_json.h"
-#include "brigade/ps/job_config.h"
+#include "brigade/ps/server/job_config.h"
 
 namespace brigade::ps {
 namespace {

@@ -10,7 +10,7 @@
 #include "brigade/io/byte_pieces.h"
 #include "brigade/io/state_tree.h"
 #include "brigade/ps/parameter_service.h"
-#include "brigade/ps/update_record.h"
+#include "brigade/ps/store/update_record.h"
 #include "brigade/rpc/message_service.h"
 
 /// The arguments and results of ParameterService's calls as data: what a client and a
@@ -53,8 +53,8 @@ inline constexpr std::size_t kLongestText = std::size_t{4} << 20;
 std::string encode_state(const io::StateTree& state);
 io::StateTree decode_state(std::string_view text);
 
-/// The bytes of a message with tensors, whose memory they share: `encode_update_in_pieces`'s. Throws
-/// kInvalidArgument if the text is too long.
+/// The bytes of a message with tensors, whose memory they share: `encode_update_in_pieces`'s.
+/// Throws kInvalidArgument if the text is too long.
 io::BytePieces encode_message(const UpdateRecord& message);
 /// The tensors share the memory of `bytes`, as with `decode_update`.
 UpdateRecord decode_message(const io::SharedBytes& bytes);

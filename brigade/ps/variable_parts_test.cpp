@@ -6,7 +6,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/comm/local/row_sums.h"
-#include "brigade/ps/row_copies.h"
+#include "brigade/ps/client/row_copies.h"
 #include "brigade/variables/get_variable.h"
 #include "brigade/variables/variable_store.h"
 

@@ -1,4 +1,4 @@
-#include "brigade/ps/coordinator_messages.h"
+#include "brigade/ps/coordinator/coordinator_messages.h"
 #include "brigade/ps/service_messages.h"
 #include "tests/fuzz/target.h"
 

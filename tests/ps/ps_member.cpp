@@ -21,8 +21,8 @@
 #include "brigade/base/run_main.h"
 #include "brigade/cluster/resolver.h"
 #include "brigade/optim/sgd.h"
-#include "brigade/ps/parameter_client.h"
-#include "brigade/ps/remote_service.h"
+#include "brigade/ps/client/parameter_client.h"
+#include "brigade/ps/client/remote_service.h"
 #include "brigade/ps/server.h"
 #include "tests/ps/push_history.h"
 

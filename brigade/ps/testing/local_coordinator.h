@@ -11,7 +11,7 @@
 #include "brigade/base/clock.h"
 #include "brigade/base/error.h"
 #include "brigade/concurrency/mutex.h"
-#include "brigade/ps/coordinator_core.h"
+#include "brigade/ps/coordinator/coordinator_core.h"
 
 /// A coordinator in the test's process, with the faults of a network and of a machine.
 namespace brigade::ps::testing {

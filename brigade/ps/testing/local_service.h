@@ -16,7 +16,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/io/testing/memory_file_system.h"
-#include "brigade/ps/server_core.h"
+#include "brigade/ps/server/server_core.h"
 
 /// Parameter servers in the test's process, with the faults of a network and of a machine.
 namespace brigade::ps::testing {

@@ -10,7 +10,7 @@
 
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/optim/sgd.h"
-#include "brigade/ps/parameter_client.h"
+#include "brigade/ps/client/parameter_client.h"
 #include "brigade/ps/testing/local_service.h"
 
 /// A job with a small model whose updates are exact: stochastic gradient descent with a rate of 1

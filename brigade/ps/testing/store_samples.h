@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "brigade/io/file_system.h"
-#include "brigade/ps/job_config.h"
-#include "brigade/ps/parameter_store.h"
+#include "brigade/ps/server/job_config.h"
+#include "brigade/ps/store/parameter_store.h"
 
 namespace brigade::ps::testing {
 

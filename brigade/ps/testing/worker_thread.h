@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "brigade/cluster/cluster_config.h"
-#include "brigade/ps/coordinated_worker.h"
+#include "brigade/ps/coordinator/coordinated_worker.h"
 
 namespace brigade::ps::testing {
 

@@ -1,0 +1,104 @@
+#include "brigade/ps/client/remote_service.h"
+
+#include <utility>
+
+#include "brigade/ps/service_messages.h"
+#include "brigade/rpc/message_service.h"
+
+namespace brigade::ps {
+namespace {
+
+class RemoteService final : public ParameterService {
+ public:
+  RemoteService(std::string address, const std::optional<cluster::ClusterKey>& key,
+                const ConnectionOptions& options)
+      : address_(std::move(address)),
+        client_(rpc::make_message_client(address_, key, {.shared_memory = options.shared_memory})) {
+  }
+
+  Grant join(const JoinRequest& request, Time deadline) override {
+    return grant_of(
+        decode_state(call(ServiceMethod::kJoin, "", encode_state(to_state(request)), deadline)));
+  }
+
+  ServerStatus renew(const std::string& token, Time deadline) override {
+    return status_of(decode_state(call(ServiceMethod::kRenew, token, "", deadline)));
+  }
+
+  void leave(const std::string& token, Time deadline) override {
+    call(ServiceMethod::kLeave, token, "", deadline);
+  }
+
+  ServerStatus create(const std::string& token, const CreateRequest& request,
+                      Time deadline) override {
+    return status_of(transfer(ServiceMethod::kCreate, token, to_message(request), deadline).header);
+  }
+
+  void assign(const std::string& token, const std::vector<NamedState>& variables, std::int64_t step,
+              Time deadline) override {
+    const AssignRequest request{.variables = variables, .step = step};
+    transfer(ServiceMethod::kAssign, token, to_message(request), deadline);
+  }
+
+  void set_ready(const std::string& token, Time deadline) override {
+    call(ServiceMethod::kSetReady, token, "", deadline);
+  }
+
+  void set_learning_rate(const std::string& token, double rate, Time deadline) override {
+    call(ServiceMethod::kSetLearningRate, token, encode_state(to_state(rate)), deadline);
+  }
+
+  ExchangeReply exchange(const std::string& token, const ExchangeRequest& request,
+                         Time deadline) override {
+    return exchange_reply_of(
+        transfer(ServiceMethod::kExchange, token, to_message(request), deadline));
+  }
+
+  StoredStates states(const std::string& token, const std::vector<std::string>& names,
+                      Time deadline) override {
+    const UpdateRecord request{.header = to_state(names), .tensors = {}};
+    return states_of(transfer(ServiceMethod::kStates, token, request, deadline));
+  }
+
+  BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
+                            Time deadline) override {
+    return begin_step_reply_of(decode_state(
+        call(ServiceMethod::kBeginStep, token, encode_state(to_state(request)), deadline)));
+  }
+
+  std::string name() const override { return address_; }
+  void close() override { client_->close(); }
+
+ private:
+  std::string call(ServiceMethod method, const std::string& token, std::string message,
+                   Time deadline) {
+    try {
+      return client_->call(static_cast<int>(method), token, std::move(message), deadline);
+    } catch (const rpc::MessageError& error) {
+      throw_typed(error);
+    }
+  }
+
+  UpdateRecord transfer(ServiceMethod method, const std::string& token, const UpdateRecord& request,
+                        Time deadline) {
+    try {
+      return decode_message(
+          client_->large_call(static_cast<int>(method), token, encode_message(request), deadline));
+    } catch (const rpc::MessageError& error) {
+      throw_typed(error);
+    }
+  }
+
+  const std::string address_;
+  std::unique_ptr<rpc::MessageClient> client_;
+};
+
+}  // namespace
+
+std::unique_ptr<ParameterService> connect(const std::string& address,
+                                          const std::optional<cluster::ClusterKey>& key,
+                                          const ConnectionOptions& options) {
+  return std::make_unique<RemoteService>(address, key, options);
+}
+
+}  // namespace brigade::ps

@@ -1,0 +1,200 @@
+#include "brigade/ps/client/server_session.h"
+
+#include <algorithm>
+
+#include "brigade/base/strings.h"
+
+namespace brigade::ps {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A thread that joins holds up the other one, which renews leases.
+constexpr std::chrono::seconds kJoinTimeout{5};
+
+}  // namespace
+
+ServerSession::ServerSession(std::unique_ptr<ParameterService> service,
+                             ServerSessionOptions options)
+    : service_(std::move(service)), options_(std::move(options)) {}
+
+std::string ServerSession::name() const {
+  const std::string address = service_->name();
+  return base::str_cat("parameter server ", options_.server,
+                       address.empty() ? std::string() : base::str_cat(" (", address, ")"));
+}
+
+std::int64_t ServerSession::join(std::int64_t incarnation) {
+  {
+    const concurrency::MutexLock lock(mutex_);
+    incarnation_ = incarnation;
+  }
+  tell([](ParameterService&, const std::string&, Time) {});  // `repeat` joins
+  const concurrency::MutexLock lock(mutex_);
+  return incarnation_;
+}
+
+std::chrono::milliseconds ServerSession::lease() const {
+  const concurrency::MutexLock lock(mutex_);
+  return lease_;
+}
+
+void ServerSession::expect_variables() {
+  const concurrency::MutexLock lock(mutex_);
+  expects_variables_ = true;
+}
+
+void ServerSession::repeat(const Attempt& attempt, Time end, std::uint64_t bytes) {
+  repeat_call({.callee = name(),
+               .caller = cluster::to_string(options_.task),
+               .end = end + transfer_time(bytes),
+               .attempt_timeout = options_.attempt_timeout + transfer_time(bytes),
+               .cancel = options_.cancel},
+              [&](Time deadline) {
+                const std::string token = member_token(deadline);
+                try {
+                  attempt(*service_, token, deadline);
+                } catch (const NotMemberError&) {
+                  forget(token);
+                  throw;
+                }
+              });
+}
+
+std::string ServerSession::member_token(Time deadline) {
+  const concurrency::MutexLock joining(joins_);
+  JoinRequest request{.task = options_.task};
+  {
+    const concurrency::MutexLock lock(mutex_);
+    if (!token_.empty()) return token_;
+    request.incarnation = incarnation_;
+  }
+  deadline = std::min<Time>(deadline, Clock::now() + kJoinTimeout);
+  Grant grant = service_->join(request, deadline);
+  check_has_variables(grant.token, deadline);
+  const concurrency::MutexLock lock(mutex_);
+  token_ = std::move(grant.token);
+  incarnation_ = grant.incarnation;
+  lease_ = grant.lease;
+  return token_;
+}
+
+void ServerSession::forget(const std::string& token) {
+  const concurrency::MutexLock lock(mutex_);
+  if (token_ == token) token_.clear();
+}
+
+void ServerSession::check_has_variables(const std::string& token, Time deadline) {
+  {
+    const concurrency::MutexLock lock(mutex_);
+    if (!expects_variables_) return;
+  }
+  if (service_->renew(token, deadline).is_created) return;
+  throw Error(ErrorCode::kDataLoss,
+              base::str_cat("The ", name(),
+                            " came back without its variables: its folder was lost. Give it the "
+                            "folder, or empty the folders of all servers and start from a "
+                            "checkpoint."));
+}
+
+ExchangeReply ServerSession::exchange(ExchangeRequest request, std::uint64_t reply_bytes) {
+  if (unfinished_) {
+    send({.push = unfinished_, .decision = request.decision, .pull = {}}, 0);
+    // The values of `read_at` do not have that push, and it is no other worker's.
+    if (request.push && request.push->read_at) ++*request.push->read_at;
+  }
+  if (request.push && request.push->token && request.push->token == last_token_)
+    request.push.reset();
+  if (request.push) {
+    request.push->number = next_push_;
+    unfinished_ = request.push;
+  }
+  return send(request, reply_bytes);
+}
+
+ExchangeReply ServerSession::send(const ExchangeRequest& request, std::uint64_t reply_bytes) {
+  std::uint64_t bytes = reply_bytes;
+  if (request.push) {
+    for (const checkpoint::NamedTensor& each : request.push->gradients)
+      bytes += each.tensor.nbytes();
+    for (const RowGradient& each : request.push->rows)
+      bytes += each.indices.nbytes() + each.values.nbytes();
+  }
+  try {
+    ExchangeReply reply =
+        call([&](ParameterService& service, const std::string& token,
+                 Time deadline) { return service.exchange(token, request, deadline); },
+             bytes);
+    if (request.push) acknowledge(reply);
+    return reply;
+  } catch (const PushRefusedError&) {
+    unfinished_.reset();
+    throw;
+  } catch (...) {
+    keep_unfinished_push();
+    throw;
+  }
+}
+
+void ServerSession::acknowledge(const ExchangeReply& reply) {
+  using coordination::PushVerdict;
+  if (reply.verdict == PushVerdict::kFenced)
+    throw ReplacedError(base::str_cat("A later life of ", cluster::to_string(options_.task),
+                                      " pushes to the ", name(), ": this one has to end."));
+  if (reply.verdict == PushVerdict::kGap)
+    throw Error(ErrorCode::kDataLoss,
+                base::str_cat("The ", name(), " does not have the pushes of ",
+                              cluster::to_string(options_.task), " before number ",
+                              unfinished_->number, ", which it acknowledged: it lost updates."));
+  if (!reply.verdict)
+    throw Error(ErrorCode::kInternal,
+                base::str_cat("The ", name(), " did not say what became of a push."));
+  last_token_ = unfinished_->token;
+  unfinished_.reset();
+  ++next_push_;
+}
+
+/// The caller may write to its gradients again once a call has ended.
+void ServerSession::keep_unfinished_push() {
+  if (!unfinished_) return;
+  for (checkpoint::NamedTensor& gradient : unfinished_->gradients)
+    gradient.tensor = gradient.tensor.clone();
+  unfinished_->rows = copies_of(unfinished_->rows);
+}
+
+bool ServerSession::renew(Time deadline) {
+  {
+    const concurrency::MutexLock lock(mutex_);
+    if (incarnation_ == 0) return false;
+  }
+  std::string token;
+  try {
+    token = member_token(deadline);
+    service_->renew(token, deadline);
+    return true;
+  } catch (const NotMemberError&) {
+    forget(token);
+  } catch (const Error& error) {
+    if (!may_call_again(error)) throw;
+    return false;
+  }
+  try {
+    member_token(deadline);
+    return true;
+  } catch (const Error& error) {
+    if (!may_call_again(error)) throw;
+    return false;
+  }
+}
+
+void ServerSession::leave(Time deadline) noexcept {
+  try {
+    repeat([](ParameterService& service, const std::string& token,
+              Time end) { service.leave(token, end); },
+           deadline);
+  } catch (const std::exception&) {
+    // Then its lease runs out.
+  }
+}
+
+}  // namespace brigade::ps

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/cluster/task.h"
+#include "brigade/concurrency/cancel_token.h"
+#include "brigade/concurrency/mutex.h"
+#include "brigade/ps/client/repeated_call.h"
+#include "brigade/ps/parameter_service.h"
+
+namespace brigade::ps {
+
+struct ServerSessionOptions {
+  cluster::Task task;  ///< who calls
+  int server = 0;      ///< the server's index
+  /// A call fails when the server could not be reached for this long.
+  std::chrono::milliseconds server_timeout = std::chrono::minutes(5);
+  /// A call that takes longer, beside a second for each megabyte of its messages, is made again,
+  /// with twice the time.
+  std::chrono::milliseconds attempt_timeout = std::chrono::seconds(30);
+  /// Ends the pauses between attempts.
+  concurrency::CancelToken cancel = {};
+};
+
+/// One parameter server as its client keeps it: the membership, the number of the next push, and
+/// calls that are made again until they are answered.
+///
+/// Thread-safety: `renew`, `close`, `lease` and `name` from any thread; the others by one thread at
+/// a time.
+class ServerSession {
+ public:
+  using Time = ParameterService::Time;
+
+  ServerSession(std::unique_ptr<ParameterService> service, ServerSessionOptions options);
+
+  /// "parameter server 1 (host:port)".
+  std::string name() const;
+
+  /// Joins and returns the incarnation: the one given, or for 0 a new one. Waits for the server as
+  /// `call` does.
+  std::int64_t join(std::int64_t incarnation) BRIGADE_EXCLUDES(joins_, mutex_);
+  /// How long the membership lasts unless it is renewed; 0 before the first join.
+  std::chrono::milliseconds lease() const BRIGADE_EXCLUDES(mutex_);
+
+  /// Calls `make(service, token, deadline)` until it is answered, and returns what it returns.
+  /// Joins first if it is no member. Throws what it throws, but kUnavailable, naming the server and
+  /// the last reason, if the server did not answer within the timeout; kCancelled. `bytes`: of the
+  /// request and of the reply, as far as they are known.
+  template <class Make>
+  auto call(const Make& make, std::uint64_t bytes = 0) {
+    using Reply = std::invoke_result_t<Make, ParameterService&, const std::string&, Time>;
+    std::optional<Reply> reply;
+    repeat([&](ParameterService& service, const std::string& token,
+               Time deadline) { reply.emplace(make(service, token, deadline)); },
+           std::chrono::steady_clock::now() + options_.server_timeout, bytes);
+    return std::move(*reply);
+  }
+  /// The same for calls without a result.
+  template <class Make>
+  void tell(const Make& make, std::uint64_t bytes = 0) {
+    repeat(make, std::chrono::steady_clock::now() + options_.server_timeout, bytes);
+  }
+
+  /// An exchange whose push, if it has one, gets the next number. A push whose outcome is not known
+  /// (the server did not come back in time) is kept, and the next exchange completes it first. In
+  /// kSync mode a push for a token that the server has gradients for is left out.
+  ///
+  /// Throws kDataLoss if the server has lost earlier pushes. After PushRefusedError the push was
+  /// not applied, and its number is used again; after any other error it is kept.
+  /// `reply_bytes`: of the values, as far as they are known.
+  ExchangeReply exchange(ExchangeRequest request, std::uint64_t reply_bytes = 0);
+
+  /// How many pushes of this worker the server has acknowledged.
+  std::int64_t acknowledged() const { return next_push_ - 1; }
+
+  /// From now on the server has variables: if it returns without, that is kDataLoss.
+  void expect_variables() BRIGADE_EXCLUDES(mutex_);
+
+  /// Renews the membership once, and joins again if it has ended. Returns false if the server did
+  /// not answer by `deadline`, and before the first `join`. Throws other errors.
+  bool renew(Time deadline) BRIGADE_EXCLUDES(joins_, mutex_);
+  /// Leaves as finished, if the server answers by `deadline`; else the lease will run out.
+  void leave(Time deadline) noexcept;
+  /// Ends a call in progress, and later ones.
+  void close() { service_->close(); }
+
+ private:
+  using Attempt = std::function<void(ParameterService&, const std::string& token, Time deadline)>;
+
+  /// One call, made again until `end`, and the time for its bytes.
+  void repeat(const Attempt& attempt, Time end, std::uint64_t bytes = 0);
+  /// The token of the membership; joins if there is none.
+  std::string member_token(Time deadline) BRIGADE_EXCLUDES(joins_, mutex_);
+  /// The server does not know this token any longer.
+  void forget(const std::string& token) BRIGADE_EXCLUDES(mutex_);
+  void check_has_variables(const std::string& token, Time deadline);
+  ExchangeReply send(const ExchangeRequest& request, std::uint64_t reply_bytes);
+  void acknowledge(const ExchangeReply& reply);
+  void keep_unfinished_push();
+
+  const std::unique_ptr<ParameterService> service_;
+  const ServerSessionOptions options_;
+
+  // Held while joining, so that two threads do not void each other's tokens.
+  concurrency::Mutex joins_;
+  mutable concurrency::Mutex mutex_;
+  std::string token_ BRIGADE_GUARDED_BY(mutex_);  // empty: no member
+  std::int64_t incarnation_ BRIGADE_GUARDED_BY(mutex_) = 0;
+  std::chrono::milliseconds lease_ BRIGADE_GUARDED_BY(mutex_){0};
+  bool expects_variables_ BRIGADE_GUARDED_BY(mutex_) = false;
+
+  // Of the calling thread.
+  std::int64_t next_push_ = 1;
+  std::optional<Push> unfinished_;                              // sent, and not acknowledged
+  std::optional<coordination::StepDecider::Token> last_token_;  // kSync: the server has gradients
+};
+
+}  // namespace brigade::ps

@@ -1,0 +1,257 @@
+#include "brigade/ps/coordinator/coordinated_worker.h"
+
+#include <algorithm>
+#include <any>
+#include <exception>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/printable.h"
+#include "brigade/base/strings.h"
+#include "brigade/concurrency/mutex.h"
+#include "brigade/ps/client/lease_renewal.h"
+#include "brigade/ps/coordinator/coordinator_cluster.h"
+#include "brigade/ps/coordinator/coordinator_session.h"
+#include "brigade/ps/coordinator/remote_coordinator.h"
+#include "brigade/ps/parameter_service.h"
+
+namespace brigade::ps {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kWorkerLeaveTime{1000};
+constexpr milliseconds kShortestRenewal{1};
+
+}  // namespace
+
+class CoordinatedWorker::Impl {
+ public:
+  Impl(const cluster::ClusterConfig& cluster, const FunctionTable& functions,
+       std::unique_ptr<CoordinatorService> coordinator, const CoordinatedWorkerOptions& options)
+      : functions_(functions),
+        stop_(options.cancel),
+        context_(context_of_worker(cluster, stop_.token())),
+        session_(std::move(coordinator), {.task = cluster.task,
+                                          .coordinator_timeout = options.coordinator_timeout,
+                                          .attempt_timeout = options.attempt_timeout,
+                                          .cancel = stop_.token()}) {}
+
+  void join();
+
+ private:
+  /// One run of a function, for the thread that renews the lease.
+  struct Running {
+    std::int64_t id = 0;
+    concurrency::CancelToken cancel;
+  };
+
+  void serve();
+  void end();
+  milliseconds renewal_interval() const;
+  milliseconds renew_lease();
+  void note_replaced(const std::exception_ptr& error);
+  void throw_if_stopped() const;
+  bool coordinator_has_ended() const;
+
+  FunctionReport run(const FunctionWork& work, const concurrency::CancelToken& cancel);
+  void report(const FunctionReport& report);
+  FunctionData call(const FunctionWork& work, const concurrency::CancelToken& cancel);
+  const std::any& value_of(const PerWorkerCreation& creation,
+                           const concurrency::CancelToken& cancel);
+
+  const FunctionTable& functions_;
+  const concurrency::LinkedToken stop_;  // cancelled by the user, or when this task was replaced
+  const WorkerContext context_;
+  CoordinatorSession session_;
+  std::optional<LeaseRenewal> renewal_;  // in `join`
+
+  // Of the thread that runs functions.
+  std::shared_ptr<void> state_;              // null until the first function
+  std::string coordinator_;                  // whose values these are
+  std::map<std::int64_t, std::any> values_;  // by id; gone before state_
+
+  mutable concurrency::Mutex mutex_;
+  std::optional<Running> running_ BRIGADE_GUARDED_BY(mutex_);
+  std::exception_ptr replaced_ BRIGADE_GUARDED_BY(mutex_);
+  bool has_ended_ BRIGADE_GUARDED_BY(mutex_) = false;  // the coordinator, as a renewal said
+};
+
+void CoordinatedWorker::Impl::join() {
+  try {
+    session_.join();
+    base::log_info(
+        base::str_cat(context_.cluster.task, " runs functions of the ", session_.name(), "."));
+    renewal_.emplace(
+        renew_lease(), [this] { return renew_lease(); }, stop_.token());
+    serve();
+  } catch (...) {
+    end();
+    throw_if_stopped();  // another error may be a consequence
+    throw;
+  }
+  end();
+}
+
+void CoordinatedWorker::Impl::serve() {
+  while (true) {
+    throw_if_stopped();
+    const TakeReply reply = session_.take();
+    if (reply.is_done) return;
+    if (!reply.work) continue;
+    const concurrency::LinkedToken cancel(stop_.token());
+    {
+      const concurrency::MutexLock lock(mutex_);
+      running_ = Running{.id = reply.work->id, .cancel = cancel.token()};
+    }
+    const FunctionReport done = run(*reply.work, cancel.token());
+    {
+      const concurrency::MutexLock lock(mutex_);
+      running_.reset();
+    }
+    throw_if_stopped();  // then it may have ended because of that, and is run by another worker
+    if (coordinator_has_ended()) return;  // nobody may be there to be told
+    report(done);
+  }
+}
+
+/// The membership ends first, so that a function that this worker has not ended is run again soon.
+void CoordinatedWorker::Impl::end() {
+  renewal_.reset();  // else it would join again
+  session_.leave(std::chrono::steady_clock::now() + kWorkerLeaveTime);
+  values_.clear();
+  state_.reset();
+}
+
+milliseconds CoordinatedWorker::Impl::renewal_interval() const {
+  return std::max(session_.lease() / 3, kShortestRenewal);
+}
+
+milliseconds CoordinatedWorker::Impl::renew_lease() {
+  const milliseconds interval = renewal_interval();
+  std::optional<Running> asked;
+  {
+    const concurrency::MutexLock lock(mutex_);
+    asked = running_;
+  }
+  try {
+    const auto status =
+        session_.renew(asked ? asked->id : 0, std::chrono::steady_clock::now() + interval);
+    if (!status) return interval;
+    if (status->is_done) {
+      const concurrency::MutexLock lock(mutex_);
+      has_ended_ = true;
+    }
+    // The run that was asked about: meanwhile this worker may have been given the function again.
+    if (asked && (status->is_done || !status->is_wanted)) asked->cancel.cancel();
+  } catch (const ReplacedError&) {
+    note_replaced(std::current_exception());
+  } catch (const std::exception&) {
+    // The next call of the thread that runs functions has the same error, and throws it.
+  }
+  return interval;
+}
+
+void CoordinatedWorker::Impl::note_replaced(const std::exception_ptr& error) {
+  {
+    const concurrency::MutexLock lock(mutex_);
+    if (!replaced_) replaced_ = error;
+  }
+  stop_.cancel();
+}
+
+void CoordinatedWorker::Impl::throw_if_stopped() const {
+  {
+    const concurrency::MutexLock lock(mutex_);
+    if (replaced_) std::rethrow_exception(replaced_);
+  }
+  stop_.token().throw_if_cancelled("running functions of a coordinator");
+}
+
+bool CoordinatedWorker::Impl::coordinator_has_ended() const {
+  const concurrency::MutexLock lock(mutex_);
+  return has_ended_;
+}
+
+FunctionReport CoordinatedWorker::Impl::run(const FunctionWork& work,
+                                            const concurrency::CancelToken& cancel) {
+  FunctionReport report{.coordinator = work.coordinator, .id = work.id};
+  try {
+    report.result = call(work, cancel);
+  } catch (const ReplacedError&) {
+    throw;
+  } catch (const Error& error) {
+    report.error = {.code = error.code(), .message = base::printable(error.what())};
+  } catch (const std::exception& error) {
+    report.error = {.code = ErrorCode::kAborted,
+                    .message = base::printable(base::without_stack_trace(error.what()))};
+  } catch (...) {
+    report.error = {.code = ErrorCode::kAborted,
+                    .message = "it threw an object that is no std::exception."};
+  }
+  return report;
+}
+
+/// A result that cannot be sent, or that the coordinator refuses because it is too large for it, is
+/// the function's error.
+void CoordinatedWorker::Impl::report(const FunctionReport& report) {
+  try {
+    session_.finish(report);
+  } catch (const Error& error) {
+    const bool is_refused = error.code() == ErrorCode::kInvalidArgument ||
+                            error.code() == ErrorCode::kResourceExhausted;
+    if (report.error || !is_refused) throw;
+    session_.finish({.coordinator = report.coordinator,
+                     .id = report.id,
+                     .error = FunctionError{.code = error.code(), .message = error.what()}});
+  }
+}
+
+FunctionData CoordinatedWorker::Impl::call(const FunctionWork& work,
+                                           const concurrency::CancelToken& cancel) {
+  if (!state_) state_ = functions_.set_up(context_);
+  if (work.coordinator != coordinator_) {
+    values_.clear();
+    coordinator_ = work.coordinator;
+  }
+  FunctionCall call{.worker = context_, .arguments = work.arguments, .cancel = cancel};
+  for (const PerWorkerCreation& each : work.per_worker)
+    call.per_worker_values.push_back(&value_of(each, cancel));
+  return sendable_copy(functions_.call(work.function, state_.get(), call), "its result");
+}
+
+const std::any& CoordinatedWorker::Impl::value_of(const PerWorkerCreation& creation,
+                                                  const concurrency::CancelToken& cancel) {
+  const auto found = values_.find(creation.id);
+  if (found != values_.end()) return found->second;
+  const FunctionCall call{
+      .worker = context_, .arguments = {.values = creation.arguments}, .cancel = cancel};
+  return values_
+      .emplace(creation.id, functions_.make_dataset(creation.function, state_.get(), call))
+      .first->second;
+}
+
+CoordinatedWorker::CoordinatedWorker(const cluster::ClusterConfig& cluster,
+                                     const FunctionTable& functions,
+                                     CoordinatedWorkerOptions options)
+    : CoordinatedWorker(cluster, functions,
+                        connect_to_coordinator(coordinator_address(cluster), options.key),
+                        options) {}
+
+CoordinatedWorker::CoordinatedWorker(const cluster::ClusterConfig& cluster,
+                                     const FunctionTable& functions,
+                                     std::unique_ptr<CoordinatorService> coordinator,
+                                     CoordinatedWorkerOptions options)
+    : impl_(std::make_unique<Impl>(cluster, functions, std::move(coordinator), options)) {}
+
+CoordinatedWorker::~CoordinatedWorker() = default;
+
+void CoordinatedWorker::join() {
+  impl_->join();
+}
+
+}  // namespace brigade::ps

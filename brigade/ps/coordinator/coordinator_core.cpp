@@ -1,0 +1,435 @@
+#include "brigade/ps/coordinator/coordinator_core.h"
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/printable.h"
+#include "brigade/base/strings.h"
+#include "brigade/concurrency/mutex.h"
+#include "brigade/coordination/task_registry.h"
+#include "brigade/rpc/token.h"
+
+namespace brigade::ps {
+namespace {
+
+using coordination::FunctionOutcome;
+using coordination::FunctionQueue;
+using coordination::Incarnation;
+using coordination::TaskRegistry;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// How soon a call that waits notices that its caller is gone.
+constexpr milliseconds kCheckCallers{200};
+// Bounds what a caller may ask for, so that sums with times do not overflow.
+constexpr milliseconds kLongestTake = std::chrono::minutes(1);
+
+std::vector<std::string> worker_names(const std::vector<cluster::Task>& workers) {
+  std::vector<std::string> names;
+  for (const cluster::Task& each : workers) names.push_back(cluster::to_string(each));
+  return names;
+}
+
+std::string new_id() {
+  const std::string random = rpc::make_token();
+  return base::to_hex(std::as_bytes(std::span(random)));
+}
+
+Error failure_of(const std::string& function, const std::string& worker,
+                 const FunctionError& error) {
+  return Error(error.code, base::str_cat("Function ", base::quoted(function), " failed on ", worker,
+                                         ": ", error.message));
+}
+
+}  // namespace
+
+class CoordinatorCore::Impl {
+ public:
+  Impl(CoordinatorCoreOptions options, const base::Clock& clock)
+      : options_(std::move(options)),
+        clock_(clock),
+        names_(worker_names(options_.workers)),
+        id_(new_id()),
+        registry_(names_, options_.lease),
+        queue_(options_.queue) {}
+
+  RemoteValue schedule(ScheduledFunction function, Time deadline) BRIGADE_EXCLUDES(mutex_);
+  void join_functions(Time deadline) BRIGADE_EXCLUDES(mutex_);
+  bool is_idle() const BRIGADE_EXCLUDES(mutex_);
+  std::int64_t new_value_id() BRIGADE_EXCLUDES(mutex_);
+
+  WorkerGrant join(const WorkerJoin& request) BRIGADE_EXCLUDES(mutex_);
+  WorkerStatus renew(const std::string& token, std::int64_t running) BRIGADE_EXCLUDES(mutex_);
+  TakeReply take(const std::string& token, const TakeRequest& request, Time deadline)
+      BRIGADE_EXCLUDES(mutex_);
+  void finish(const std::string& token, const FunctionReport& report) BRIGADE_EXCLUDES(mutex_);
+  void leave(const std::string& token) BRIGADE_EXCLUDES(mutex_);
+
+  void tick() BRIGADE_EXCLUDES(mutex_);
+  std::optional<Time> next_expiry() const BRIGADE_EXCLUDES(mutex_);
+  int num_present() const BRIGADE_EXCLUDES(mutex_);
+  void cancel(const std::string& reason) BRIGADE_EXCLUDES(mutex_);
+  void end() BRIGADE_EXCLUDES(mutex_);
+  void close() BRIGADE_EXCLUDES(mutex_);
+
+ private:
+  /// A function that waits or runs.
+  struct Open {
+    ScheduledFunction function;
+    RemoteResult result;
+  };
+  struct Change {
+    TaskChange kind;
+    Incarnation holder;
+  };
+
+  void check_not_cancelled() const BRIGADE_REQUIRES(mutex_);
+  void throw_error() BRIGADE_REQUIRES(mutex_);
+  Incarnation authenticate(const std::string& token) BRIGADE_REQUIRES(mutex_);
+  std::optional<Incarnation> holder_of(const std::string& task) const BRIGADE_REQUIRES(mutex_);
+  void lose(const Incarnation& worker) BRIGADE_REQUIRES(mutex_);
+  void fail(FunctionQueue::Id failed, const Error& error) BRIGADE_REQUIRES(mutex_);
+  void cancel_functions(const std::vector<FunctionQueue::Id>& functions, const std::string& reason)
+      BRIGADE_REQUIRES(mutex_);
+  void cancel_all(const std::string& reason) BRIGADE_REQUIRES(mutex_);
+  void report(const std::vector<Change>& changes) const;
+
+  const CoordinatorCoreOptions options_;
+  const base::Clock& clock_;
+  const std::vector<std::string> names_;  // of the workers
+  const std::string id_;                  // of this life of the coordinator
+
+  mutable concurrency::Mutex mutex_;
+  concurrency::Condition changed_;  // any of what follows
+  TaskRegistry registry_ BRIGADE_GUARDED_BY(mutex_);
+  FunctionQueue queue_ BRIGADE_GUARDED_BY(mutex_);
+  std::map<FunctionQueue::Id, Open> open_ BRIGADE_GUARDED_BY(mutex_);
+  std::exception_ptr error_ BRIGADE_GUARDED_BY(mutex_);  // set while queue_ has an error
+  std::int64_t last_value_ BRIGADE_GUARDED_BY(mutex_) = 0;
+  std::optional<std::string> cancelled_ BRIGADE_GUARDED_BY(mutex_);  // why
+  bool is_done_ BRIGADE_GUARDED_BY(mutex_) = false;
+  bool is_closed_ BRIGADE_GUARDED_BY(mutex_) = false;
+};
+
+void CoordinatorCore::Impl::check_not_cancelled() const {
+  if (cancelled_)
+    throw Error(ErrorCode::kCancelled,
+                base::str_cat("The coordinator runs no functions, because ", *cancelled_, "."));
+}
+
+void CoordinatorCore::Impl::throw_error() {
+  if (!queue_.has_error()) return;
+  queue_.take_error();
+  changed_.notify_all();
+  std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+RemoteValue CoordinatorCore::Impl::schedule(ScheduledFunction function, Time deadline) {
+  const concurrency::MutexLock lock(mutex_);
+  while (true) {
+    check_not_cancelled();
+    throw_error();
+    if (queue_.has_room()) break;
+    if (Clock::now() >= deadline)
+      throw Error(
+          ErrorCode::kDeadlineExceeded,
+          base::str_cat("Function ", base::quoted(function.function),
+                        " was not scheduled: ", queue_.queued(), " others wait for a worker, and ",
+                        registry_.holders().size(), " of ", names_.size(), " workers are there."));
+    changed_.wait_until(mutex_, deadline);
+  }
+  const FunctionQueue::Id id = queue_.add();
+  const auto added = open_.emplace(id, Open{.function = std::move(function), .result = {}});
+  changed_.notify_all();
+  return added.first->second.result.value();
+}
+
+void CoordinatorCore::Impl::join_functions(Time deadline) {
+  const concurrency::MutexLock lock(mutex_);
+  while (true) {
+    check_not_cancelled();
+    if (queue_.is_idle()) return throw_error();
+    if (Clock::now() >= deadline)
+      throw Error(
+          ErrorCode::kDeadlineExceeded,
+          base::str_cat(queue_.queued(), " functions still wait, and ", queue_.running(), " run; ",
+                        registry_.holders().size(), " of ", names_.size(), " workers are there."));
+    changed_.wait_until(mutex_, deadline);
+  }
+}
+
+bool CoordinatorCore::Impl::is_idle() const {
+  const concurrency::MutexLock lock(mutex_);
+  return queue_.is_idle();
+}
+
+std::int64_t CoordinatorCore::Impl::new_value_id() {
+  const concurrency::MutexLock lock(mutex_);
+  return ++last_value_;
+}
+
+Incarnation CoordinatorCore::Impl::authenticate(const std::string& token) {
+  if (is_closed_) throw Error(ErrorCode::kUnavailable, "The coordinator is ending.");
+  auto holder = registry_.authenticate(token, clock_.now());
+  if (!holder)
+    throw NotMemberError(
+        "The caller is no worker of the coordinator: its lease has ended, the coordinator was "
+        "restarted, or another incarnation of its task has joined. It joins again.");
+  return std::move(*holder);
+}
+
+std::optional<Incarnation> CoordinatorCore::Impl::holder_of(const std::string& task) const {
+  for (Incarnation& each : registry_.holders())
+    if (each.task == task) return std::move(each);
+  return std::nullopt;
+}
+
+WorkerGrant CoordinatorCore::Impl::join(const WorkerJoin& request) {
+  const std::string token = rpc::make_token();
+  const std::string task = cluster::to_string(request.task);
+  std::vector<Change> changes;
+  TaskRegistry::Joined joined;
+  {
+    const concurrency::MutexLock lock(mutex_);
+    if (is_closed_) throw Error(ErrorCode::kUnavailable, "The coordinator is ending.");
+    const auto before = holder_of(task);
+    // Another coordinator's incarnations say nothing about the order of lives here.
+    const std::int64_t known = request.coordinator == id_ ? request.incarnation : 0;
+    joined = registry_.join(task, known, token, clock_.now());
+    if (joined.verdict == TaskRegistry::JoinVerdict::kUnknownTask)
+      throw Error(
+          ErrorCode::kNotFound,
+          base::str_cat(base::quoted(task), " is none of the coordinator's workers: ",
+                        base::listed(names_, ", "), ". Give all processes the same cluster."));
+    if (joined.verdict == TaskRegistry::JoinVerdict::kReplaced)
+      throw ReplacedError(base::str_cat("Incarnation ", request.incarnation, " of ", task,
+                                        " was replaced: a later one has joined the coordinator, "
+                                        "so this one ends."));
+    if (before != joined.holder) {
+      if (before) {
+        lose(*before);
+        changes.push_back({TaskChange::kReplaced, *before});
+      }
+      changes.push_back({TaskChange::kJoined, joined.holder});
+    }
+    changed_.notify_all();
+  }
+  report(changes);
+  return {.token = token,
+          .coordinator = id_,
+          .incarnation = joined.holder.number,
+          .lease = options_.lease};
+}
+
+WorkerStatus CoordinatorCore::Impl::renew(const std::string& token, std::int64_t running) {
+  const concurrency::MutexLock lock(mutex_);
+  const Incarnation worker = authenticate(token);
+  return {.is_done = is_done_, .is_wanted = queue_.is_wanted(worker, running)};
+}
+
+TakeReply CoordinatorCore::Impl::take(const std::string& token, const TakeRequest& request,
+                                      Time deadline) {
+  const Time end =
+      std::min(deadline, Clock::now() + std::clamp(request.wait, milliseconds(0), kLongestTake));
+  std::optional<Incarnation> worker;
+  while (true) {
+    if (request.check) request.check();
+    const concurrency::MutexLock lock(mutex_);
+    // Only the call itself renews the lease: its caller may be gone while it waits.
+    if (!worker) worker = authenticate(token);
+    if (is_closed_) throw Error(ErrorCode::kUnavailable, "The coordinator is ending.");
+    if (holder_of(worker->task) != worker)
+      throw NotMemberError(
+          base::str_cat("The lease of ", worker->task, " has ended while it waited."));
+    if (is_done_) return {.is_done = true};
+    if (const auto id = queue_.next(*worker)) {
+      changed_.notify_all();  // the queue has room
+      const ScheduledFunction& function = open_.at(*id).function;
+      return {.work = FunctionWork{.coordinator = id_,
+                                   .id = *id,
+                                   .function = function.function,
+                                   .arguments = function.arguments,
+                                   .per_worker = function.per_worker}};
+    }
+    const Time now = Clock::now();
+    if (now >= end) return {};
+    changed_.wait_until(mutex_, std::min(end, now + kCheckCallers));
+  }
+}
+
+void CoordinatorCore::Impl::finish(const std::string& token, const FunctionReport& report) {
+  const concurrency::MutexLock lock(mutex_);
+  const Incarnation worker = authenticate(token);
+  if (report.coordinator != id_) return;  // an earlier coordinator's
+  const auto settlement = queue_.finish(
+      worker, report.id, report.error ? FunctionOutcome::kFailed : FunctionOutcome::kSucceeded);
+  if (settlement.succeeded) {
+    const auto done = open_.find(*settlement.succeeded);
+    done->second.result.set(report.result);
+    open_.erase(done);
+  }
+  if (settlement.failed) {
+    const std::string& function = open_.at(*settlement.failed).function.function;
+    fail(*settlement.failed, failure_of(function, worker.task, *report.error));
+    cancel_functions(settlement.cancelled, "another one has failed");
+  }
+  changed_.notify_all();
+}
+
+void CoordinatorCore::Impl::fail(FunctionQueue::Id failed, const Error& error) {
+  error_ = std::make_exception_ptr(error);
+  const auto function = open_.find(failed);
+  function->second.result.abort(error_);
+  open_.erase(function);
+}
+
+void CoordinatorCore::Impl::cancel_functions(const std::vector<FunctionQueue::Id>& functions,
+                                             const std::string& reason) {
+  for (const FunctionQueue::Id each : functions) {
+    const auto found = open_.find(each);
+    found->second.result.abort(std::make_exception_ptr(
+        Error(ErrorCode::kCancelled,
+              base::str_cat("Function ", base::quoted(found->second.function.function),
+                            " was cancelled, because ", reason, "."))));
+    open_.erase(found);
+  }
+}
+
+void CoordinatorCore::Impl::lose(const Incarnation& worker) {
+  const auto settlement = queue_.lose(worker);
+  if (settlement.failed) {
+    const std::string& function = open_.at(*settlement.failed).function.function;
+    fail(*settlement.failed,
+         failure_of(function, worker.task,
+                    {.code = ErrorCode::kAborted,
+                     .message = base::str_cat("its worker was lost ", options_.queue.max_losses,
+                                              " times while it ran, so it is not run again. Look "
+                                              "at the workers' output.")}));
+    cancel_functions(settlement.cancelled, "another one has failed");
+  }
+  changed_.notify_all();
+}
+
+void CoordinatorCore::Impl::leave(const std::string& token) {
+  std::vector<Change> changes;
+  {
+    const concurrency::MutexLock lock(mutex_);
+    const Incarnation worker = authenticate(token);
+    registry_.leave(token, clock_.now());
+    lose(worker);
+    changes.push_back({TaskChange::kFinished, worker});
+  }
+  report(changes);
+}
+
+void CoordinatorCore::Impl::tick() {
+  std::vector<Change> changes;
+  {
+    const concurrency::MutexLock lock(mutex_);
+    for (Incarnation& lost : registry_.expire(clock_.now())) {
+      lose(lost);
+      changes.push_back({TaskChange::kLost, std::move(lost)});
+    }
+  }
+  report(changes);
+}
+
+std::optional<CoordinatorCore::Time> CoordinatorCore::Impl::next_expiry() const {
+  const concurrency::MutexLock lock(mutex_);
+  return registry_.next_expiry();
+}
+
+int CoordinatorCore::Impl::num_present() const {
+  const concurrency::MutexLock lock(mutex_);
+  return static_cast<int>(registry_.holders().size());
+}
+
+void CoordinatorCore::Impl::cancel_all(const std::string& reason) {
+  cancel_functions(queue_.cancel().cancelled, reason);
+  if (!cancelled_) cancelled_ = reason;
+  changed_.notify_all();
+}
+
+void CoordinatorCore::Impl::cancel(const std::string& reason) {
+  const concurrency::MutexLock lock(mutex_);
+  cancel_all(reason);
+}
+
+void CoordinatorCore::Impl::end() {
+  const concurrency::MutexLock lock(mutex_);
+  cancel_all("it has ended");
+  is_done_ = true;
+}
+
+void CoordinatorCore::Impl::close() {
+  const concurrency::MutexLock lock(mutex_);
+  is_closed_ = true;
+  changed_.notify_all();
+}
+
+void CoordinatorCore::Impl::report(const std::vector<Change>& changes) const {
+  if (!options_.on_change) return;
+  for (const Change& each : changes)
+    options_.on_change(each.kind, cluster::parse_task(each.holder.task), each.holder.number);
+}
+
+CoordinatorCore::CoordinatorCore(CoordinatorCoreOptions options, const base::Clock& clock)
+    : impl_(std::make_unique<Impl>(std::move(options), clock)) {}
+CoordinatorCore::~CoordinatorCore() {
+  impl_->cancel("it was destroyed");
+}
+
+RemoteValue CoordinatorCore::schedule(ScheduledFunction function, Time deadline) {
+  return impl_->schedule(std::move(function), deadline);
+}
+void CoordinatorCore::join_functions(Time deadline) {
+  impl_->join_functions(deadline);
+}
+bool CoordinatorCore::is_idle() const {
+  return impl_->is_idle();
+}
+std::int64_t CoordinatorCore::new_value_id() {
+  return impl_->new_value_id();
+}
+
+WorkerGrant CoordinatorCore::join(const WorkerJoin& request, Time) {
+  return impl_->join(request);
+}
+WorkerStatus CoordinatorCore::renew(const std::string& token, std::int64_t running, Time) {
+  return impl_->renew(token, running);
+}
+TakeReply CoordinatorCore::take(const std::string& token, const TakeRequest& request,
+                                Time deadline) {
+  return impl_->take(token, request, deadline);
+}
+void CoordinatorCore::finish(const std::string& token, const FunctionReport& report, Time) {
+  impl_->finish(token, report);
+}
+void CoordinatorCore::leave(const std::string& token, Time) {
+  impl_->leave(token);
+}
+
+void CoordinatorCore::tick() {
+  impl_->tick();
+}
+std::optional<CoordinatorCore::Time> CoordinatorCore::next_expiry() const {
+  return impl_->next_expiry();
+}
+int CoordinatorCore::num_present() const {
+  return impl_->num_present();
+}
+void CoordinatorCore::cancel(const std::string& reason) {
+  impl_->cancel(reason);
+}
+void CoordinatorCore::end() {
+  impl_->end();
+}
+void CoordinatorCore::close() {
+  impl_->close();
+}
+
+}  // namespace brigade::ps

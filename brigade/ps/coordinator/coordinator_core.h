@@ -1,0 +1,83 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "brigade/base/clock.h"
+#include "brigade/cluster/task.h"
+#include "brigade/coordination/function_queue.h"
+#include "brigade/ps/coordinator/coordinator_service.h"
+#include "brigade/ps/coordinator/remote_value.h"
+#include "brigade/ps/server/server_core.h"
+
+namespace brigade::ps {
+
+struct CoordinatorCoreOptions {
+  /// The tasks that run functions.
+  std::vector<cluster::Task> workers;
+  /// A worker that is silent for this long is lost.
+  std::chrono::milliseconds lease = std::chrono::seconds(8);
+  coordination::FunctionQueueOptions queue = {};
+  /// Called with each change of a membership, in any thread. May be empty; must not call the core.
+  std::function<void(TaskChange, const cluster::Task&, std::int64_t incarnation)> on_change = {};
+};
+
+/// What a coordinator schedules: `FunctionWork` without what the core decides.
+struct ScheduledFunction {
+  std::string function;
+  FunctionData arguments = {};  ///< which nobody changes from now on
+  std::vector<PerWorkerCreation> per_worker = {};
+};
+
+/// A coordinator without its network: who may call, which worker runs what, and the values of
+/// functions.
+///
+/// Thread-safety: all functions from any thread. No threads of its own. `schedule`, `join` and
+/// `take` block their threads, by the machine's clock; `clock` decides about leases.
+class CoordinatorCore final : public CoordinatorService {
+ public:
+  /// `clock` must outlive this. Throws as TaskRegistry and FunctionQueue.
+  CoordinatorCore(CoordinatorCoreOptions options, const base::Clock& clock);
+  /// As `cancel`. No thread may be in a call.
+  ~CoordinatorCore() override;
+
+  /// Adds a function; waits while the queue is full. Throws the error of a function that has
+  /// failed, and takes it; kDeadlineExceeded at `deadline`, kCancelled after `cancel` and `end`.
+  RemoteValue schedule(ScheduledFunction function, Time deadline);
+  /// Waits until no function waits or runs. Throws as `schedule`.
+  void join_functions(Time deadline);
+  /// Whether no function waits or runs.
+  bool is_idle() const;
+  /// An id for a value of each worker.
+  std::int64_t new_value_id();
+
+  WorkerGrant join(const WorkerJoin& request, Time deadline) override;
+  WorkerStatus renew(const std::string& token, std::int64_t running, Time deadline) override;
+  TakeReply take(const std::string& token, const TakeRequest& request, Time deadline) override;
+  void finish(const std::string& token, const FunctionReport& report, Time deadline) override;
+  void leave(const std::string& token, Time deadline) override;
+
+  /// Ends leases that have run out. Call it when `next_expiry` has come, and at least every second.
+  void tick();
+  std::optional<Time> next_expiry() const;
+  /// How many workers hold leases.
+  int num_present() const;
+
+  /// Cancels all functions, and refuses later ones with kCancelled. `reason` completes "because".
+  void cancel(const std::string& reason);
+  /// As `cancel`, and tells the workers that the coordinator has ended.
+  void end();
+  /// Wakes all calls of workers that wait, which then throw kUnavailable; so do later ones.
+  void close();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace brigade::ps

@@ -1,0 +1,382 @@
+#include "brigade/ps/coordinator/coordinator_core.h"
+
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/base/testing/error_code.h"
+#include "brigade/base/testing/manual_clock.h"
+#include "brigade/concurrency/testing/waiting.h"
+#include "brigade/ps/parameter_service.h"
+
+namespace brigade::ps {
+namespace {
+
+using base::testing::code_of;
+using concurrency::testing::kLong;
+using concurrency::testing::result_of;
+using concurrency::testing::start;
+using concurrency::testing::still_waits;
+
+constexpr std::chrono::seconds kTerm{8};
+const cluster::Task kRunner0 = {.job = "worker", .index = 0};
+const cluster::Task kRunner1 = {.job = "worker", .index = 1};
+
+CoordinatorService::Time far_away() {
+  return std::chrono::steady_clock::now() + kLong;
+}
+
+io::StateTree number_tree(std::int64_t number) {
+  io::StateTree tree;
+  tree["number"] = number;
+  return tree;
+}
+
+FunctionData number_data(std::int64_t number) {
+  return {.values = number_tree(number)};
+}
+
+std::int64_t number_of(const FunctionData& data) {
+  return data.values.as_int64("number");
+}
+
+/// A worker that makes single calls.
+class Runner {
+ public:
+  Runner(CoordinatorCore& core, cluster::Task task) : core_(core), task_(std::move(task)) {
+    join(0);
+  }
+  void join(std::int64_t incarnation, const std::string& coordinator = "") {
+    grant = core_.join({.task = task_, .incarnation = incarnation, .coordinator = coordinator},
+                       far_away());
+  }
+  void join_again() { join(grant.incarnation, grant.coordinator); }
+  std::optional<FunctionWork> take() { return core_.take(grant.token, {}, far_away()).work; }
+  void finish(const FunctionWork& work, std::int64_t number) {
+    core_.finish(grant.token,
+                 {.coordinator = work.coordinator, .id = work.id, .result = number_data(number)},
+                 far_away());
+  }
+  void fail(const FunctionWork& work, ErrorCode code, const std::string& message) {
+    core_.finish(grant.token,
+                 {.coordinator = work.coordinator,
+                  .id = work.id,
+                  .error = FunctionError{.code = code, .message = message}},
+                 far_away());
+  }
+  WorkerStatus renew(std::int64_t running = 0) {
+    return core_.renew(grant.token, running, far_away());
+  }
+
+  WorkerGrant grant;
+
+ private:
+  CoordinatorCore& core_;
+  cluster::Task task_;
+};
+
+class CoordinatorCoreTest : public ::testing::Test {
+ protected:
+  explicit CoordinatorCoreTest(coordination::FunctionQueueOptions queue = {})
+      : core(
+            CoordinatorCoreOptions{.workers = {kRunner0, kRunner1}, .lease = kTerm, .queue = queue},
+            clock) {}
+
+  RemoteValue schedule(const std::string& function) {
+    return core.schedule({.function = function}, far_away());
+  }
+
+  base::ManualClock clock;
+  CoordinatorCore core;
+};
+
+TEST_F(CoordinatorCoreTest, AWorkerGetsAFunctionAndItsResultIsTheValue) {
+  Runner runner(core, kRunner0);
+  EXPECT_EQ(runner.take(), std::nullopt);
+  const RemoteValue value =
+      core.schedule({.function = "double",
+                     .arguments = {.values = number_tree(4), .tensors = {{"ones", at::ones({2})}}},
+                     .per_worker = {{.id = 3, .function = "batches", .arguments = number_tree(5)}}},
+                    far_away());
+  EXPECT_EQ(value.state(), RemoteValueState::kPending);
+  const auto work = runner.take();
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->function, "double");
+  EXPECT_EQ(number_of(work->arguments), 4);
+  EXPECT_EQ(work->arguments.tensor("ones").numel(), 2);
+  ASSERT_EQ(work->per_worker.size(), 1u);
+  EXPECT_EQ(work->per_worker[0].function, "batches");
+  EXPECT_FALSE(core.is_idle());
+  runner.finish(*work, 8);
+  EXPECT_EQ(value.state(), RemoteValueState::kAvailable);
+  EXPECT_EQ(number_of(value.get()), 8);
+  core.join_functions(far_away());
+}
+
+TEST_F(CoordinatorCoreTest, ALostWorkersFunctionIsRunByAnother) {
+  Runner lost(core, kRunner0), other(core, kRunner1);
+  const RemoteValue value = schedule("step");
+  const auto work = lost.take();
+  EXPECT_EQ(other.take(), std::nullopt);
+  clock.advance(kTerm / 2);
+  other.renew();
+  clock.advance(kTerm / 2);
+  core.tick();
+  EXPECT_EQ(core.num_present(), 1);
+  const auto again = other.take();
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->id, work->id);
+
+  EXPECT_THROW(lost.finish(*work, 1), NotMemberError);
+  lost.join_again();  // it was only slow
+  EXPECT_FALSE(lost.renew(work->id).is_wanted);
+  lost.finish(*work, 1);
+  EXPECT_EQ(value.state(), RemoteValueState::kPending) << "it is the other's to give";
+  other.finish(*again, 2);
+  EXPECT_EQ(number_of(value.get()), 2);
+}
+
+TEST_F(CoordinatorCoreTest, AWorkerThatRenewsKeepsALongFunction) {
+  Runner runner(core, kRunner0);
+  schedule("step");
+  const auto work = runner.take();
+  for (int i = 0; i < 5; ++i) {
+    clock.advance(kTerm / 2);
+    EXPECT_TRUE(runner.renew(work->id).is_wanted);
+    core.tick();
+  }
+  EXPECT_EQ(core.num_present(), 1);
+}
+
+TEST_F(CoordinatorCoreTest, AReplacedWorkerIsFencedAndItsFunctionRunAgain) {
+  Runner earlier(core, kRunner0);
+  const RemoteValue value = schedule("step");
+  const auto work = earlier.take();
+  Runner later(core, kRunner0);
+  EXPECT_EQ(later.grant.incarnation, earlier.grant.incarnation + 1);
+  EXPECT_THROW(earlier.finish(*work, 1), NotMemberError);
+  EXPECT_THROW(earlier.join_again(), ReplacedError);
+  const auto again = later.take();
+  ASSERT_TRUE(again);
+  later.finish(*again, 2);
+  EXPECT_EQ(number_of(value.get()), 2);
+}
+
+TEST_F(CoordinatorCoreTest, AWorkerThatLeavesGivesItsFunctionBack) {
+  Runner leaver(core, kRunner0), other(core, kRunner1);
+  schedule("step");
+  leaver.take();
+  core.leave(leaver.grant.token, far_away());
+  EXPECT_TRUE(other.take());
+  EXPECT_EQ(core.num_present(), 1);
+}
+
+TEST_F(CoordinatorCoreTest, TheFirstErrorIsThrownOnceAndCancelsTheOthers) {
+  Runner one(core, kRunner0), two(core, kRunner1);
+  const RemoteValue running = schedule("slow");
+  const RemoteValue failing = schedule("bad");
+  const RemoteValue queued = schedule("later");
+  const auto slow = one.take(), bad = two.take();
+  two.fail(*bad, ErrorCode::kOutOfRange, "too far");
+
+  for (const RemoteValue& each : {running, queued}) {
+    EXPECT_EQ(each.state(), RemoteValueState::kAborted);
+    EXPECT_EQ(code_of([&] { each.get(); }), ErrorCode::kCancelled);
+  }
+  EXPECT_EQ(code_of([&] { failing.get(); }), ErrorCode::kOutOfRange);
+  EXPECT_EQ(two.take(), std::nullopt);
+  EXPECT_FALSE(one.renew(slow->id).is_wanted);
+  one.fail(*slow, ErrorCode::kInternal, "of a function that was cancelled");
+
+  try {
+    core.join_functions(far_away());
+    ADD_FAILURE() << "it did not throw";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kOutOfRange);
+    for (const char* words : {"bad", "/job:worker/task:1", "too far"})
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  }
+  core.join_functions(far_away());  // once
+  const RemoteValue value = schedule("again");
+  const auto again = one.take();
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->function, "again");
+  one.finish(*again, 1);
+  EXPECT_EQ(number_of(value.get()), 1);
+}
+
+TEST_F(CoordinatorCoreTest, ScheduleThrowsAnErrorInsteadOfScheduling) {
+  Runner runner(core, kRunner0);
+  schedule("bad");
+  runner.fail(*runner.take(), ErrorCode::kNotFound, "nothing there");
+  EXPECT_EQ(code_of([&] { schedule("next"); }), ErrorCode::kNotFound);
+  EXPECT_TRUE(core.is_idle()) << "the function was not scheduled";
+  schedule("next");
+  EXPECT_FALSE(core.is_idle());
+}
+
+TEST_F(CoordinatorCoreTest, JoinWaitsForFunctionsThatWereCancelledWhileTheyRan) {
+  Runner one(core, kRunner0), two(core, kRunner1);
+  schedule("slow");
+  schedule("bad");
+  const auto slow = one.take(), bad = two.take();
+  two.fail(*bad, ErrorCode::kOutOfRange, "too far");
+  auto joined = start([&] {
+    try {
+      core.join_functions(far_away());
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ErrorCode::kInternal;
+  });
+  EXPECT_TRUE(still_waits(joined));
+  one.finish(*slow, 1);
+  EXPECT_EQ(result_of(joined), ErrorCode::kOutOfRange);
+}
+
+TEST_F(CoordinatorCoreTest, ALifeAtAnotherCoordinatorSaysNothingHere) {
+  Runner runner(core, kRunner0);
+  runner.join(7, "another coordinator");
+  EXPECT_EQ(runner.grant.incarnation, 2) << "a new life here";
+  schedule("step");
+  auto work = runner.take();
+  ASSERT_TRUE(work);
+  const FunctionWork foreign{.coordinator = "another coordinator", .id = work->id};
+  runner.finish(foreign, 1);
+  EXPECT_TRUE(runner.renew(work->id).is_wanted) << "a report to another coordinator counts not";
+}
+
+TEST_F(CoordinatorCoreTest, AStrangerIsNoWorker) {
+  EXPECT_EQ(code_of([&] { core.join({.task = {.job = "worker", .index = 2}}, far_away()); }),
+            ErrorCode::kNotFound);
+  EXPECT_EQ(code_of([&] { core.join({.task = {.job = "chief", .index = 0}}, far_away()); }),
+            ErrorCode::kNotFound);
+  schedule("step");
+  EXPECT_THROW(core.take("a stranger's", {}, far_away()), NotMemberError);
+  EXPECT_THROW(core.finish("a stranger's", {.id = 1}, far_away()), NotMemberError);
+  EXPECT_THROW(core.renew("a stranger's", 1, far_away()), NotMemberError);
+  EXPECT_THROW(core.leave("a stranger's", far_away()), NotMemberError);
+}
+
+TEST_F(CoordinatorCoreTest, AWorkerWaitsForAFunction) {
+  Runner runner(core, kRunner0);
+  auto taken = start(
+      [&] { return core.take(runner.grant.token, {.wait = kLong}, far_away()).work.has_value(); });
+  EXPECT_TRUE(still_waits(taken));
+  schedule("step");
+  EXPECT_TRUE(result_of(taken));
+}
+
+TEST_F(CoordinatorCoreTest, ACallWhoseCallerIsGoneTakesNothingAndKeepsNoLease) {
+  Runner runner(core, kRunner0);
+  std::atomic<bool> is_gone = false;
+  auto taken = start([&] {
+    return code_of([&] {
+      core.take(runner.grant.token,
+                {.wait = kLong,
+                 .check =
+                     [&] {
+                       if (is_gone) throw Error(ErrorCode::kCancelled, "The caller is gone.");
+                     }},
+                far_away());
+    });
+  });
+  EXPECT_TRUE(still_waits(taken));
+  is_gone = true;
+  EXPECT_EQ(result_of(taken), ErrorCode::kCancelled);
+
+  auto waiting = start(
+      [&] { return code_of([&] { core.take(runner.grant.token, {.wait = kLong}, far_away()); }); });
+  EXPECT_TRUE(still_waits(waiting));
+  clock.advance(kTerm);
+  core.tick();
+  EXPECT_EQ(result_of(waiting), ErrorCode::kUnavailable);
+  EXPECT_EQ(core.num_present(), 0);
+}
+
+TEST_F(CoordinatorCoreTest, TheEndIsToldToWorkersAndAbortsValues) {
+  Runner runner(core, kRunner0);
+  const RemoteValue running = schedule("slow"), queued = schedule("later");
+  const auto work = runner.take();
+  auto waiting = start([&] { return code_of([&] { running.get(); }); });
+  core.end();
+  EXPECT_EQ(result_of(waiting), ErrorCode::kCancelled);
+  EXPECT_EQ(queued.state(), RemoteValueState::kAborted);
+  EXPECT_TRUE(runner.renew(work->id).is_done);
+  EXPECT_TRUE(core.take(runner.grant.token, {}, far_away()).is_done);
+  EXPECT_EQ(code_of([&] { schedule("more"); }), ErrorCode::kCancelled);
+}
+
+TEST_F(CoordinatorCoreTest, CancelEndsEveryWait) {
+  schedule("step");
+  auto joined = start([&] { return code_of([&] { core.join_functions(far_away()); }); });
+  EXPECT_TRUE(still_waits(joined));
+  core.cancel("the test says so");
+  EXPECT_EQ(result_of(joined), ErrorCode::kCancelled);
+  EXPECT_EQ(code_of([&] { schedule("more"); }), ErrorCode::kCancelled);
+}
+
+TEST_F(CoordinatorCoreTest, AWaitThatTakesTooLongIsAnError) {
+  const RemoteValue value = schedule("step");
+  EXPECT_EQ(code_of([&] { core.join_functions(std::chrono::steady_clock::now()); }),
+            ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(code_of([&] { value.get(std::chrono::milliseconds(1)); }),
+            ErrorCode::kDeadlineExceeded);
+}
+
+TEST_F(CoordinatorCoreTest, AValueOutlivesItsCoordinator) {
+  std::optional<RemoteValue> value;
+  {
+    CoordinatorCore other({.workers = {kRunner0}}, clock);
+    value = other.schedule({.function = "step"}, far_away());
+  }
+  EXPECT_EQ(value->state(), RemoteValueState::kAborted);
+  EXPECT_EQ(code_of([&] { value->get(); }), ErrorCode::kCancelled);
+}
+
+class SmallCoordinatorTest : public CoordinatorCoreTest {
+ protected:
+  SmallCoordinatorTest() : CoordinatorCoreTest({.capacity = 1, .max_losses = 2}) {}
+};
+
+TEST_F(SmallCoordinatorTest, AFullQueueMakesScheduleWait) {
+  Runner runner(core, kRunner0);
+  schedule("first");
+  EXPECT_EQ(
+      code_of([&] { core.schedule({.function = "second"}, std::chrono::steady_clock::now()); }),
+      ErrorCode::kDeadlineExceeded);
+  auto scheduled = start([&] { return schedule("second").state(); });
+  EXPECT_TRUE(still_waits(scheduled));
+  EXPECT_EQ(runner.take()->function, "first");
+  EXPECT_EQ(result_of(scheduled), RemoteValueState::kPending);
+}
+
+TEST_F(SmallCoordinatorTest, AnErrorEndsTheWaitForAPlaceInTheQueue) {
+  Runner runner(core, kRunner0);
+  schedule("bad");
+  const auto bad = runner.take();
+  schedule("waits");
+  auto scheduled = start([&] { return code_of([&] { schedule("third"); }); });
+  EXPECT_TRUE(still_waits(scheduled));
+  runner.fail(*bad, ErrorCode::kDataLoss, "gone");
+  EXPECT_EQ(result_of(scheduled), ErrorCode::kDataLoss);
+}
+
+TEST_F(SmallCoordinatorTest, AFunctionThatEndsItsWorkersIsAnError) {
+  const RemoteValue value = schedule("crash");
+  for (int life = 0; life < 2; ++life) {
+    Runner runner(core, kRunner0);
+    EXPECT_TRUE(runner.take());
+    core.leave(runner.grant.token, far_away());
+  }
+  EXPECT_EQ(code_of([&] { value.get(); }), ErrorCode::kAborted);
+  EXPECT_EQ(code_of([&] { core.join_functions(far_away()); }), ErrorCode::kAborted);
+}
+
+}  // namespace
+}  // namespace brigade::ps

@@ -1,0 +1,40 @@
+#include "brigade/ps/coordinator/function_data.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <string>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/base/printable.h"
+#include "brigade/base/strings.h"
+#include "brigade/ps/store/update_record.h"
+
+namespace brigade::ps {
+const at::Tensor& FunctionData::tensor(std::string_view name) const {
+  std::vector<std::string> names;
+  for (const checkpoint::NamedTensor& each : tensors) {
+    if (each.name == name) return each.tensor;
+    names.push_back(each.name);
+  }
+  throw Error(ErrorCode::kNotFound, base::str_cat("There is no tensor ", base::quoted(name),
+                                                  " among [", base::listed(names, ", "), "]."));
+}
+
+FunctionData sendable_copy(const FunctionData& data, std::string_view what) {
+  const at::NoGradGuard no_grad;
+  FunctionData copy{.values = data.values, .tensors = {}};
+  for (const checkpoint::NamedTensor& each : data.tensors) {
+    check_argument(each.tensor.defined() && each.tensor.layout() == at::kStrided,
+                   base::str_cat("Tensor ", base::quoted(each.name), " of ", what,
+                                 " is undefined or not dense: pass dense tensors."));
+    copy.tensors.push_back({each.name, each.tensor.detach()
+                                           .to(at::TensorOptions(at::kCPU), /*non_blocking=*/false,
+                                               /*copy=*/true)
+                                           .contiguous()});
+    check_recordable(copy.tensors.back());
+  }
+  return copy;
+}
+
+}  // namespace brigade::ps
