@@ -238,8 +238,28 @@ void add_share(Shares& shares, const Json& said, bool has_roles, const cluster::
   const int processes = said.at("processes").get<int>();
   shares.processes.push_back(processes);
   if (!has_roles) return;
+  if (said.contains("failure")) {
+    throw Error(ErrorCode::kResourceExhausted,
+                base::str_cat("The launcher of host ", member.rank, " (", member.host,
+                              ") cannot start its tasks: ", said.at("failure").get<std::string>()));
+  }
   for (std::string& address : addresses_of(said, static_cast<std::size_t>(processes), member))
     shares.addresses.push_back(std::move(address));
+}
+
+/// What this launcher says about its job. If it has no addresses for its tasks, the others must
+/// know: they would wait for what it says.
+Json own_share(const cluster::Membership& membership, const JobOptions& options,
+               const Json& terms) {
+  Json share{{"processes", options.processes}, {"terms", terms}};
+  if (!options.roles) return share;
+  try {
+    share["addresses"] = free_addresses(*options.roles, options.hosts.index,
+                                        address_of_tasks(membership, options.hosts));
+  } catch (const Error& error) {
+    share["failure"] = error.what();
+  }
+  return share;
 }
 
 /// Exchanges the numbers of processes with which the hosts begin, and the addresses of tasks.
@@ -247,14 +267,7 @@ Shares exchange(cluster::Membership& membership, const JobOptions& options) {
   const auto key = [](int host) { return base::str_cat("host/", host); };
   const milliseconds patience = options.hosts.start_timeout;
   const Json terms = terms_of(options);
-  std::vector<std::string> own;
-  if (options.roles) {
-    own = free_addresses(*options.roles, options.hosts.index,
-                         address_of_tasks(membership, options.hosts));
-  }
-  membership.set(
-      key(membership.self().rank),
-      Json{{"processes", options.processes}, {"terms", terms}, {"addresses", own}}.dump());
+  membership.set(key(membership.self().rank), own_share(membership, options, terms).dump());
   std::vector<Json> said;
   for (const cluster::Member& member : membership.members())
     said.push_back(parse(membership.get(key(member.rank), patience), member));

@@ -173,6 +173,16 @@ wait_for("enough")
         self.assert_ends(jobs, 2)
         self.assertIn("has --workers 3 and this one 2", jobs[0].errors_text())
 
+    def test_too_few_ports_on_one_host_are_told_to_all(self):
+        # Each host has half of 15000 ports.
+        for servers, code, saying in (((1, 20001), 2, "has --ps 20001 and this one 1"),
+                                      ((20001, 20001), 1, "The launcher of host 0 (")):
+            with self.subTest(servers=servers):
+                jobs = [self.start_host(index, ["/bin/true"], "--ps", count) for index, count in enumerate(servers)]
+                self.assert_ends(jobs, code)
+                self.assertIn(saying, jobs[0].errors_text())
+                self.assertRegex(jobs[1].errors_text(), "disagree" if code == 2 else "cannot start its tasks: .* free ports")
+
 
 if __name__ == "__main__":
     unittest.main()
