@@ -381,6 +381,7 @@ ParameterStore::BegunPush ParameterStore::begin_push(
   UpdateRecord logged = record;
   const at::Tensor divisor = is_staleness_aware(job()) ? add_rate_divisor(logged) : at::Tensor();
   io::BytePieces bytes = encode_update_in_pieces(logged);  // outside of the lock: it may be long
+  check_fits(bytes.size());
   Updates updates;
   BegunPush begun;
   {
@@ -437,6 +438,7 @@ PushVerdict ParameterStore::offer(const coordination::PushId& id, std::int64_t s
       std::make_shared<const std::vector<checkpoint::NamedTensor>>(copies_of(gradients));
   const auto kept_rows = std::make_shared<const std::vector<RowGradient>>(copies_of(rows));
   io::BytePieces bytes = encode_update_in_pieces(offer_record(id, step, index, *kept, *kept_rows));
+  check_fits(bytes.size());
   std::int64_t number = 0;
   PushVerdict verdict = PushVerdict::kApply;
   {
@@ -585,6 +587,18 @@ void ParameterStore::check_gradients(std::span<const checkpoint::NamedTensor> gr
   }
 } catch (const Error& error) {
   throw PushRefusedError(error.code(), error.what());
+}
+
+/// A push that the log cannot take is refused before it is counted, so that its number is free.
+void ParameterStore::check_fits(std::size_t record_bytes) const {
+  if (record_bytes <= options_.log.max_record_bytes) return;
+  throw PushRefusedError(
+      ErrorCode::kInvalidArgument,
+      base::str_cat("The gradients of a push have ", record_bytes,
+                    " bytes, and the log of this server takes records of ",
+                    options_.log.max_record_bytes,
+                    " (UpdateLogOptions::max_record_bytes): use more servers, or divide variables "
+                    "(variable_partitioner)."));
 }
 
 void ParameterStore::check_assignable(std::span<const NamedState> variables) const {

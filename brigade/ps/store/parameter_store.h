@@ -216,6 +216,7 @@ class ParameterStore {
   Parameter& parameter(std::string_view name) const BRIGADE_REQUIRES(order_);
   void check_gradients(std::span<const checkpoint::NamedTensor> gradients,
                        std::span<const RowGradient> rows) const BRIGADE_REQUIRES(order_);
+  void check_fits(std::size_t record_bytes) const;
   void check_assignable(std::span<const NamedState> variables) const BRIGADE_REQUIRES(order_);
   void check_offer(int worker, std::int64_t step, int index) const BRIGADE_REQUIRES(order_);
   std::optional<std::int64_t> staleness_of(std::optional<std::int64_t> read_at) const

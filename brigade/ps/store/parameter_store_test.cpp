@@ -343,6 +343,24 @@ TEST(ParameterStore, ABadAssignmentChangesNothing) {
   EXPECT_EQ(code({bias}), ErrorCode::kFailedPrecondition);
 }
 
+TEST(ParameterStore, APushThatTheLogCannotTakeLeavesItsNumberFree) {
+  ParameterStore store(new_disk(), {.folder = "/server", .log = {.max_record_bytes = 4096}});
+  std::vector<Creation> variables;
+  std::vector<checkpoint::NamedTensor> gradients;
+  for (int i = 0; i < 9; ++i) {
+    const std::string name = "w" + std::to_string(i);
+    variables.push_back({name, at::zeros({100}, at::kDouble)});
+    gradients.push_back({name, at::ones({100}, at::kDouble)});
+  }
+  store.create(variables, optim::Sgd{.learning_rate = 1}.rule(), async_job(), soon());
+  store.set_ready(soon());
+  store.admit(1, 1, soon());
+  EXPECT_THROW(store.push({1, 1, 1}, gradients, soon()), PushRefusedError);
+  gradients.resize(1);
+  EXPECT_EQ(store.push({1, 1, 1}, gradients, soon()), PushVerdict::kApply);
+  EXPECT_EQ(store.step(), 1);
+}
+
 /// Its creation and assignment are several records, of which the last one counts.
 TEST(ParameterStore, AModelMayBeLongerThanARecord) {
   const ParameterStoreOptions options = {.folder = "/server", .log = {.max_record_bytes = 4096}};
