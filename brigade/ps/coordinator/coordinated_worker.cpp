@@ -26,6 +26,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kWorkerLeaveTime{1000};
 constexpr milliseconds kShortestRenewal{1};
+// A renewal also says that the function is unwanted or the coordinator ends, which waits 15 s.
+constexpr milliseconds kLongestRenewal{3000};
 
 }  // namespace
 
@@ -128,7 +130,7 @@ void CoordinatedWorker::Impl::end() {
 }
 
 milliseconds CoordinatedWorker::Impl::renewal_interval() const {
-  return std::max(session_.lease() / 3, kShortestRenewal);
+  return std::clamp(session_.lease() / 3, kShortestRenewal, kLongestRenewal);
 }
 
 milliseconds CoordinatedWorker::Impl::renew_lease() {

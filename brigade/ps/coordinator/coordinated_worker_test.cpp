@@ -258,6 +258,20 @@ TEST_F(CoordinatedWorkerTest, AWorkerEndsWhoseCoordinatorHasEndedWhileItRan) {
   EXPECT_EQ(coordinator.calls(CoordinatorCall::kFinish), 0);
 }
 
+TEST_F(CoordinatedWorkerTest, TheEndOfACoordinatorWithALongLeaseIsNoticedSoon) {
+  LocalCoordinator patient({.workers = {kFunctionRunner0}, .lease = std::chrono::hours(1)});
+  const concurrency::CancelToken cancel;
+  WorkerThread worker(std::make_unique<CoordinatedWorker>(
+                          coordinated_config(kFunctionRunner0), functions, patient.connect(),
+                          CoordinatedWorkerOptions{.cancel = cancel}),
+                      cancel);
+  patient.core()->schedule({.function = "wait"}, std::chrono::steady_clock::now() + kLong);
+  ASSERT_EQ(observed.is_running.get_future().wait_for(kLong), std::future_status::ready);
+  patient.core()->end();
+  EXPECT_EQ(worker.end(), nullptr);
+  EXPECT_EQ(patient.calls(CoordinatorCall::kFinish), 0) << "the function was not cancelled";
+}
+
 TEST_F(CoordinatedWorkerTest, AnAnswerAboutAnEarlierFunctionDoesNotCancelTheNextOfItsNumber) {
   const auto worker = start(kFunctionRunner0);
   schedule("attend");
