@@ -79,9 +79,9 @@ distribute::WorkerIndex worker_of(const cluster::ClusterConfig& cluster,
   return {.index = cluster.rank - 1, .count = cluster.world_size - 1};
 }
 
-distribute::StrategyParts parts_of(const cluster::ClusterConfig& cluster,
-                                   std::vector<std::unique_ptr<ParameterService>> servers,
-                                   const ParameterServerOptions& options) {
+distribute::StrategyParts strategy_parts(const cluster::ClusterConfig& cluster,
+                                         std::vector<std::unique_ptr<ParameterService>> servers,
+                                         const ParameterServerOptions& options) {
   check_cluster(cluster);
   const auto listed = static_cast<std::size_t>(cluster.cluster.num_tasks(kServers));
   check_argument(servers.size() == listed,
@@ -141,7 +141,7 @@ ParameterServerStrategy::ParameterServerStrategy(const cluster::ClusterSpec& clu
 ParameterServerStrategy::ParameterServerStrategy(
     const cluster::ClusterConfig& cluster, std::vector<std::unique_ptr<ParameterService>> servers,
     ParameterServerOptions options)
-    : Strategy(parts_of(cluster, std::move(servers), options)),
+    : Strategy(strategy_parts(cluster, std::move(servers), options)),
       cluster_(cluster),
       chief_role_(options.chief) {}
 
