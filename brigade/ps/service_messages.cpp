@@ -109,20 +109,6 @@ StateTree described(const std::vector<std::string>& texts) {
   return tree;
 }
 
-/// The inverse of `base::to_hex`.
-std::string bytes_of_hex(std::string_view digits) {
-  std::string bytes;
-  for (std::size_t i = 0; i < digits.size(); i += 2) {
-    const std::string_view pair = digits.substr(i, 2);
-    unsigned value = 0;
-    const auto [end, error] = std::from_chars(pair.data(), pair.data() + pair.size(), value, 16);
-    if (pair.size() != 2 || error != std::errc() || end != pair.data() + pair.size())
-      refuse_message("a token is not hexadecimal.");
-    bytes.push_back(static_cast<char>(value));
-  }
-  return bytes;
-}
-
 std::vector<std::string> texts_at(const StateTree& tree, std::string_view key) {
   std::vector<std::string> texts;
   for (const StateTree& text : tree.as_list(key)) texts.push_back(text.as_string());
@@ -231,6 +217,19 @@ void throw_typed(const rpc::MessageError& error) {
   if (error.kind() == rpc::kBusyKind) throw ServerBusyError(error.what());
   if (error.kind() == kPushRefusedKind) throw PushRefusedError(error.code(), error.what());
   throw Error(error);
+}
+
+std::string bytes_of_hex(std::string_view digits) {
+  std::string bytes;
+  for (std::size_t i = 0; i < digits.size(); i += 2) {
+    const std::string_view pair = digits.substr(i, 2);
+    unsigned value = 0;
+    const auto [end, error] = std::from_chars(pair.data(), pair.data() + pair.size(), value, 16);
+    if (pair.size() != 2 || error != std::errc() || end != pair.data() + pair.size())
+      refuse_message("a token is not hexadecimal.");
+    bytes.push_back(static_cast<char>(value));
+  }
+  return bytes;
 }
 
 std::string encode_state(const StateTree& state) {

@@ -112,8 +112,8 @@ TEST(UpdateModes, ASynchronousWorkerClipsItsPartOfTheSum) {
     all[strategy.worker_index()] = std::move(weights);
   });
   const SmallNet initial(13);
-  const at::NoGradGuard no_grad;
   const auto first = clipped_part(0), second = clipped_part(1);
+  const at::NoGradGuard no_grad;
   for (const auto& item : initial.named_parameters()) {
     at::Tensor expected = item.value().detach().clone();
     if (first.contains(item.key())) expected.sub_(first.at(item.key()) + second.at(item.key()));

@@ -1,5 +1,7 @@
 #include <jemalloc/jemalloc.h>
 
+#include <iterator>
+
 #include "brigade/tuning/freed_memory.h"
 #include "brigade/tuning/internal.h"
 
@@ -21,11 +23,16 @@ bool is_kept(const char* option) {
   return mallctl(option, &decay, &size, nullptr, 0) == 0 && decay == -1;
 }
 
-// Of the arenas that exist, and of those that come.
-void set_decay(const char* of_all, const char* of_new) {
+// Of the arenas that come, and of those that exist: their decay can be set for one at a time only.
+void set_decay(const char* of_new, const char* of_first) {
   ssize_t decay = 1000;  // milliseconds: several steps of most trainings
-  mallctl(of_all, nullptr, nullptr, &decay, sizeof decay);
   mallctl(of_new, nullptr, nullptr, &decay, sizeof decay);
+  unsigned arenas = 0;
+  size_t size = sizeof arenas, name[3], length = std::size(name);
+  if (mallctl("arenas.narenas", &arenas, &size, nullptr, 0) != 0) return;
+  if (mallctlnametomib(of_first, name, &length) != 0) return;
+  for (name[1] = 0; name[1] < arenas; ++name[1])  // one that does not exist yet is an error
+    mallctlbymib(name, length, nullptr, nullptr, &decay, sizeof decay);
 }
 
 }  // namespace
@@ -35,11 +42,8 @@ const char* tuned_allocator() {
 }
 
 void return_freed_memory() {
-  static_assert(MALLCTL_ARENAS_ALL == 4096);
-  if (is_kept("opt.dirty_decay_ms"))
-    set_decay("arena.4096.dirty_decay_ms", "arenas.dirty_decay_ms");
-  if (is_kept("opt.muzzy_decay_ms"))
-    set_decay("arena.4096.muzzy_decay_ms", "arenas.muzzy_decay_ms");
+  if (is_kept("opt.dirty_decay_ms")) set_decay("arenas.dirty_decay_ms", "arena.0.dirty_decay_ms");
+  if (is_kept("opt.muzzy_decay_ms")) set_decay("arenas.muzzy_decay_ms", "arena.0.muzzy_decay_ms");
 }
 
 }  // namespace brigade::tuning

@@ -59,7 +59,7 @@ TEST(RowSums, HaveTheBitsOfDenseSums) {
 
 TEST(RowSums, NarrowTypesAreRoundedOnce) {
   // In bfloat16 256 + 1 is 256, so adding one by one would stay there.
-  const at::Tensor values = at::tensor({256.0, 1.0, 1.0}, at::kBFloat16).view({3, 1});
+  const at::Tensor values = at::tensor({256.0, 1.0, 1.0}).to(at::kBFloat16).view({3, 1});
   const Rows sums = sum_by_index(index_list({3, 3, 3}), values);
   EXPECT_EQ(sums.values.item<double>(), 258);
 }

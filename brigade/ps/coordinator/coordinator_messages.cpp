@@ -7,20 +7,12 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/ps/service_messages.h"
 
 namespace brigade::ps {
 namespace {
 
 using io::StateTree;
-
-StateTree bytes_tree(const std::string& text) {
-  const auto bytes = std::as_bytes(std::span(text));
-  return StateTree::Bytes(bytes.begin(), bytes.end());
-}
-
-std::string text_of_bytes(const StateTree::Bytes& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 int task_index_of(std::int64_t value) {
   check_argument(std::in_range<int>(value),
@@ -80,7 +72,7 @@ WorkerJoin worker_join_of(const StateTree& state) {
 
 StateTree to_state(const WorkerGrant& grant) {
   StateTree tree;
-  tree["token"] = bytes_tree(grant.token);
+  tree["token"] = base::to_hex(std::as_bytes(std::span(grant.token)));
   tree["coordinator"] = grant.coordinator;
   tree["incarnation"] = grant.incarnation;
   tree["lease_ms"] = static_cast<std::int64_t>(grant.lease.count());
@@ -88,7 +80,7 @@ StateTree to_state(const WorkerGrant& grant) {
 }
 
 WorkerGrant worker_grant_of(const StateTree& state) {
-  return {.token = text_of_bytes(state.as_bytes("token")),
+  return {.token = bytes_of_hex(state.as_string("token")),
           .coordinator = state.as_string("coordinator"),
           .incarnation = state.as_int64("incarnation"),
           .lease = time_of(state.as_int64("lease_ms"))};
