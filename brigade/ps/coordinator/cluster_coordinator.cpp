@@ -245,6 +245,21 @@ PerWorkerValues ClusterCoordinator::create_per_worker_dataset(const std::string&
                                 .owner = impl_.get()}));
 }
 
+std::optional<std::size_t> ClusterCoordinator::wait_any(const std::vector<RemoteValue>& values,
+                                                        std::chrono::milliseconds timeout) const {
+  return impl_->core().wait_any(values, Clock::now() + std::min(timeout, kForever));
+}
+std::int64_t ClusterCoordinator::begin_phase() {
+  return impl_->core().begin_phase();
+}
+void ClusterCoordinator::end_phase(const io::StateTree& outcome) {
+  encode_state(outcome);  // throws if no worker could get it
+  impl_->core().end_phase(outcome);
+}
+void ClusterCoordinator::drop_functions() {
+  impl_->core().drop_functions("nobody wants its result");
+}
+
 std::string ClusterCoordinator::address() const {
   return impl_->address();
 }

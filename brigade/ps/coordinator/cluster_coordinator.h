@@ -56,15 +56,15 @@ class PerWorkerValues {
 /// is saved.
 ///
 ///   ParameterServerStrategy strategy({.chief = ChiefRole::kCoordinates});
-///   const auto model = strategy.create<Net>();                   // the chief creates the
-///   variables const auto sgd = strategy.optimizer(model, optim::Sgd{}); ClusterCoordinator
-///   coordinator(strategy, functions);         // FunctionRegistry const auto batches =
-///   coordinator.create_per_worker_dataset("batches"); for (int epoch = 0; epoch < epochs; ++epoch)
-///   {
+///   const auto model = strategy.create<Net>();
+///   const auto sgd = strategy.optimizer(model, optim::Sgd{});  // creates variables on the servers
+///   ClusterCoordinator coordinator(strategy, functions);       // a FunctionRegistry
+///   const auto batches = coordinator.create_per_worker_dataset("batches");
+///   for (int epoch = 0; epoch < epochs; ++epoch) {
 ///     for (int step = 0; step < steps; ++step)
 ///       loss = coordinator.schedule("train_step", {}, {batches});
 ///     coordinator.join();
-///     strategy.fetch_state();                                    // the servers' values
+///     strategy.fetch_state();                                  // the servers' values
 ///     evaluate(strategy, model, test);
 ///   }
 ///
@@ -125,6 +125,23 @@ class ClusterCoordinator {
   /// registered.
   PerWorkerValues create_per_worker_dataset(const std::string& function,
                                             const io::StateTree& arguments = {});
+
+  /// The position of a value of this coordinator that is no longer pending; the first of several.
+  /// Waits for one; unset after `timeout`, and if `values` is empty.
+  std::optional<std::size_t> wait_any(const std::vector<RemoteValue>& values,
+                                      std::chrono::milliseconds timeout) const;
+
+  /// For programs whose workers make the same calls as the coordinator, one phase of functions
+  /// after another (`Model::fit`): what is scheduled from now on is run by workers that are in
+  /// `CoordinatedWorker::serve_phase` with the number that this returns: 1, 2, ... A phase that was
+  /// not ended has failed. Throws kCancelled after the coordinator was cancelled.
+  std::int64_t begin_phase();
+  /// Ends the phase. Its workers, also those that come later, get `outcome` (without arrays). Its
+  /// functions that wait or run are cancelled. Throws kFailedPrecondition if there is none.
+  void end_phase(const io::StateTree& outcome);
+  /// Cancels the functions that wait or run, and forgets the error of one that has failed. Waits
+  /// for nothing: `join` waits until those that run have ended.
+  void drop_functions();
 
   /// "host:port".
   std::string address() const;

@@ -60,6 +60,11 @@ class CoordinatorCore::Impl {
   RemoteValue schedule(ScheduledFunction function, Time deadline) BRIGADE_EXCLUDES(mutex_);
   void join_functions(Time deadline) BRIGADE_EXCLUDES(mutex_);
   bool is_idle() const BRIGADE_EXCLUDES(mutex_);
+  std::optional<std::size_t> wait_any(std::span<const RemoteValue> values, Time deadline)
+      BRIGADE_EXCLUDES(mutex_);
+  std::int64_t begin_phase() BRIGADE_EXCLUDES(mutex_);
+  void end_phase(io::StateTree outcome) BRIGADE_EXCLUDES(mutex_);
+  void drop_functions(const std::string& reason) BRIGADE_EXCLUDES(mutex_);
   std::int64_t new_value_id() BRIGADE_EXCLUDES(mutex_);
 
   WorkerGrant join(const WorkerJoin& request) BRIGADE_EXCLUDES(mutex_);
@@ -96,6 +101,8 @@ class CoordinatorCore::Impl {
   void cancel_functions(const std::vector<FunctionQueue::Id>& functions, const std::string& reason)
       BRIGADE_REQUIRES(mutex_);
   void cancel_all(const std::string& reason) BRIGADE_REQUIRES(mutex_);
+  void drop_all(const std::string& reason) BRIGADE_REQUIRES(mutex_);
+  bool has_open_phase() const BRIGADE_REQUIRES(mutex_);
   void report(const std::vector<Change>& changes) const;
 
   const CoordinatorCoreOptions options_;
@@ -110,6 +117,8 @@ class CoordinatorCore::Impl {
   std::map<FunctionQueue::Id, Open> open_ BRIGADE_GUARDED_BY(mutex_);
   std::exception_ptr error_ BRIGADE_GUARDED_BY(mutex_);  // set while queue_ has an error
   std::int64_t last_value_ BRIGADE_GUARDED_BY(mutex_) = 0;
+  std::int64_t phase_ BRIGADE_GUARDED_BY(mutex_) = 0;  // the last that was begun
+  std::map<std::int64_t, PhaseEnd> ended_phases_ BRIGADE_GUARDED_BY(mutex_);
   std::optional<std::string> cancelled_ BRIGADE_GUARDED_BY(mutex_);  // why
   bool is_done_ BRIGADE_GUARDED_BY(mutex_) = false;
   bool is_closed_ BRIGADE_GUARDED_BY(mutex_) = false;
@@ -165,6 +174,51 @@ void CoordinatorCore::Impl::join_functions(Time deadline) {
 bool CoordinatorCore::Impl::is_idle() const {
   const concurrency::MutexLock lock(mutex_);
   return queue_.is_idle();
+}
+
+std::optional<std::size_t> CoordinatorCore::Impl::wait_any(std::span<const RemoteValue> values,
+                                                           Time deadline) {
+  const concurrency::MutexLock lock(mutex_);  // under which values are settled
+  while (true) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (values[i].state() != RemoteValueState::kPending) return i;
+    if (values.empty() || Clock::now() >= deadline) return std::nullopt;
+    changed_.wait_until(mutex_, deadline);
+  }
+}
+
+bool CoordinatorCore::Impl::has_open_phase() const {
+  return phase_ > 0 && !ended_phases_.contains(phase_);
+}
+
+std::int64_t CoordinatorCore::Impl::begin_phase() {
+  const concurrency::MutexLock lock(mutex_);
+  check_not_cancelled();
+  if (has_open_phase())
+    ended_phases_[phase_] = {
+        .error = FunctionError{.code = ErrorCode::kAborted,
+                               .message = "it has ended with an error in the coordinator."}};
+  drop_all("a new phase has begun");
+  return ++phase_;
+}
+
+void CoordinatorCore::Impl::end_phase(io::StateTree outcome) {
+  const concurrency::MutexLock lock(mutex_);
+  check_state(has_open_phase(), "A coordinator ends a phase, and none is open.");
+  ended_phases_[phase_] = {.outcome = std::move(outcome)};
+  drop_all("its phase has ended");
+}
+
+void CoordinatorCore::Impl::drop_functions(const std::string& reason) {
+  const concurrency::MutexLock lock(mutex_);
+  drop_all(reason);
+}
+
+void CoordinatorCore::Impl::drop_all(const std::string& reason) {
+  cancel_functions(queue_.cancel().cancelled, reason);
+  queue_.take_error();
+  error_ = nullptr;
+  changed_.notify_all();
 }
 
 std::int64_t CoordinatorCore::Impl::new_value_id() {
@@ -245,8 +299,11 @@ TakeReply CoordinatorCore::Impl::take(const std::string& token, const TakeReques
     if (holder_of(worker->task) != worker)
       throw NotMemberError(
           base::str_cat("The lease of ", worker->task, " has ended while it waited."));
+    const auto ended = ended_phases_.find(request.phase);
+    if (ended != ended_phases_.end()) return {.phase_end = ended->second};
     if (is_done_) return {.is_done = true};
-    if (const auto id = queue_.next(*worker)) {
+    const auto id = request.phase == phase_ ? queue_.next(*worker) : std::nullopt;
+    if (id) {
       changed_.notify_all();  // the queue has room
       const ScheduledFunction& function = open_.at(*id).function;
       return {.work = FunctionWork{.coordinator = id_,
@@ -391,6 +448,19 @@ void CoordinatorCore::join_functions(Time deadline) {
 }
 bool CoordinatorCore::is_idle() const {
   return impl_->is_idle();
+}
+std::optional<std::size_t> CoordinatorCore::wait_any(std::span<const RemoteValue> values,
+                                                     Time deadline) {
+  return impl_->wait_any(values, deadline);
+}
+std::int64_t CoordinatorCore::begin_phase() {
+  return impl_->begin_phase();
+}
+void CoordinatorCore::end_phase(io::StateTree outcome) {
+  impl_->end_phase(std::move(outcome));
+}
+void CoordinatorCore::drop_functions(const std::string& reason) {
+  impl_->drop_functions(reason);
 }
 std::int64_t CoordinatorCore::new_value_id() {
   return impl_->new_value_id();

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,8 +39,8 @@ struct ScheduledFunction {
 /// A coordinator without its network: who may call, which worker runs what, and the values of
 /// functions.
 ///
-/// Thread-safety: all functions from any thread. No threads of its own. `schedule`, `join` and
-/// `take` block their threads, by the machine's clock; `clock` decides about leases.
+/// Thread-safety: all functions from any thread. No threads of its own. `schedule`, `join`,
+/// `wait_any` and `take` block their threads, by the machine's clock; `clock` decides about leases.
 class CoordinatorCore final : public CoordinatorService {
  public:
   /// `clock` must outlive this. Throws as TaskRegistry and FunctionQueue.
@@ -53,6 +55,21 @@ class CoordinatorCore final : public CoordinatorService {
   void join_functions(Time deadline);
   /// Whether no function waits or runs.
   bool is_idle() const;
+  /// The position of a value that is no longer pending; the first of several. Waits for one of the
+  /// functions of this core; unset at `deadline`, and if `values` is empty.
+  std::optional<std::size_t> wait_any(std::span<const RemoteValue> values, Time deadline);
+
+  /// A program may divide its functions into phases, which coordinator and workers number alike,
+  /// from 1: a worker that has registered the functions of one phase takes no others, and learns
+  /// how an earlier one has ended, also if it was not there. Functions that are scheduled from now
+  /// on belong to the new phase, whose number is returned. An earlier one that has not ended has
+  /// failed. Throws kCancelled after `cancel` and `end`.
+  std::int64_t begin_phase();
+  /// Ends the phase that was begun last, for its workers with this outcome (without arrays), and
+  /// cancels its functions. Throws kFailedPrecondition if none is open.
+  void end_phase(io::StateTree outcome);
+  /// Cancels the functions that wait and run, and takes the error of one that has failed.
+  void drop_functions(const std::string& reason);
   /// An id for a value of each worker.
   std::int64_t new_value_id();
 

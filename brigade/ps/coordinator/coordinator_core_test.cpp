@@ -57,6 +57,9 @@ class Runner {
   }
   void join_again() { join(grant.incarnation, grant.coordinator); }
   std::optional<FunctionWork> take() { return core_.take(grant.token, {}, far_away()).work; }
+  TakeReply take_of_phase(std::int64_t phase) {
+    return core_.take(grant.token, {.phase = phase}, far_away());
+  }
   void finish(const FunctionWork& work, std::int64_t number) {
     core_.finish(grant.token,
                  {.coordinator = work.coordinator, .id = work.id, .result = number_data(number)},
@@ -337,6 +340,79 @@ TEST_F(CoordinatorCoreTest, AValueOutlivesItsCoordinator) {
   }
   EXPECT_EQ(value->state(), RemoteValueState::kAborted);
   EXPECT_EQ(code_of([&] { value->get(); }), ErrorCode::kCancelled);
+}
+
+TEST_F(CoordinatorCoreTest, WorkersTakeTheFunctionsOfTheirPhaseAndLearnHowItHasEnded) {
+  Runner early(core, kRunner0), late(core, kRunner1);
+  EXPECT_EQ(core.begin_phase(), 1);
+  schedule("step");
+  EXPECT_EQ(early.take_of_phase(2).work, std::nullopt) << "it is ahead";
+  EXPECT_EQ(early.take(), std::nullopt);
+  const TakeReply first = early.take_of_phase(1);
+  ASSERT_TRUE(first.work);
+  early.finish(*first.work, 1);
+  core.join_functions(far_away());
+  core.end_phase("one");
+  EXPECT_EQ(core.begin_phase(), 2);
+  schedule("step");
+  const TakeReply ended = late.take_of_phase(1);
+  EXPECT_FALSE(ended.work);
+  ASSERT_TRUE(ended.phase_end);
+  EXPECT_FALSE(ended.phase_end->error);
+  EXPECT_EQ(ended.phase_end->outcome.as_string(), "one");
+  EXPECT_TRUE(late.take_of_phase(2).work);
+}
+
+TEST_F(CoordinatorCoreTest, APhaseThatWasNotEndedHasFailed) {
+  Runner runner(core, kRunner0);
+  EXPECT_EQ(code_of([&] { core.end_phase({}); }), ErrorCode::kFailedPrecondition);
+  core.begin_phase();
+  const RemoteValue value = schedule("step");
+  EXPECT_EQ(core.begin_phase(), 2);
+  EXPECT_EQ(code_of([&] { value.get(); }), ErrorCode::kCancelled);
+  const TakeReply first = runner.take_of_phase(1);
+  ASSERT_TRUE(first.phase_end && first.phase_end->error);
+  EXPECT_EQ(first.phase_end->error->code, ErrorCode::kAborted);
+  core.end_phase("two");
+  EXPECT_EQ(code_of([&] { core.end_phase("again"); }), ErrorCode::kFailedPrecondition);
+  core.end();
+  const TakeReply second = runner.take_of_phase(2);
+  ASSERT_TRUE(second.phase_end) << "the outcome comes before the end";
+  EXPECT_EQ(second.phase_end->outcome.as_string(), "two");
+  EXPECT_TRUE(runner.take_of_phase(3).is_done);
+}
+
+TEST_F(CoordinatorCoreTest, DroppedFunctionsLeaveNoError) {
+  Runner runner(core, kRunner0);
+  schedule("bad");
+  const auto bad = runner.take();
+  runner.fail(*bad, ErrorCode::kOutOfRange, "no");
+  core.drop_functions("the test says so");
+  core.join_functions(far_away());
+  const RemoteValue dropped = schedule("step");
+  core.drop_functions("the test says so");
+  EXPECT_EQ(code_of([&] { dropped.get(); }), ErrorCode::kCancelled);
+  const RemoteValue later = schedule("step");
+  const auto work = runner.take();
+  ASSERT_TRUE(work);
+  runner.finish(*work, 5);
+  EXPECT_EQ(number_of(later.get()), 5);
+}
+
+TEST_F(CoordinatorCoreTest, AnyOfSeveralValuesEndsAWait) {
+  Runner runner(core, kRunner0), other(core, kRunner1);
+  const std::vector<RemoteValue> values = {schedule("slow"), schedule("quick")};
+  const auto slow = runner.take();
+  const auto quick = other.take();
+  EXPECT_EQ(core.wait_any({}, far_away()), std::nullopt);
+  EXPECT_EQ(core.wait_any(values, std::chrono::steady_clock::now()), std::nullopt);
+  auto waiting = start([&] { return core.wait_any(values, far_away()); });
+  EXPECT_TRUE(still_waits(waiting));
+  other.finish(*quick, 1);
+  EXPECT_EQ(result_of(waiting), std::optional<std::size_t>(1));
+  runner.fail(*slow, ErrorCode::kOutOfRange, "no");
+  EXPECT_EQ(core.wait_any(values, far_away()), std::optional<std::size_t>(0))
+      << "a failed one has ended, too";
 }
 
 class SmallCoordinatorTest : public CoordinatorCoreTest {
