@@ -9,6 +9,7 @@
 
 #include "brigade/device/device.h"
 #include "brigade/device/placement.h"
+#include "brigade/distribute/coordination.h"
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/distribute/replica_runner.h"
 #include "brigade/distribute/worker_group.h"
@@ -72,6 +73,8 @@ struct StrategyParts {
   /// With servers, device scopes choose the task of a variable (`Variable::requested_device`), and
   /// the synchronizer writes the placement log of trainable variables.
   ServerLayout servers = {};
+  /// How the chief directs the other workers; null: it does not.
+  std::shared_ptr<Coordination> coordination = nullptr;
 };
 
 /// The devices with these names; without names every visible GPU, and without a GPU a logical CPU

@@ -7,6 +7,7 @@
 #include "brigade/cluster/rank_assignment.h"
 #include "brigade/cluster/resolver.h"
 #include "brigade/ps/client/remote_service.h"
+#include "brigade/ps/coordinator/phase_coordination.h"
 #include "brigade/ps/remote_synchronizer.h"
 
 namespace brigade::ps {
@@ -103,6 +104,11 @@ distribute::StrategyParts strategy_parts(const cluster::ClusterConfig& cluster,
   if (job.mode == UpdateMode::kSync)
     parts.servers.replicas_to_aggregate = job.sync.replicas_to_aggregate;
   parts.timeout = options.timeout;
+  if (options.chief == ChiefRole::kCoordinates)
+    parts.coordination =
+        make_phase_coordination(cluster, {.key = options.key,
+                                          .coordinator_timeout = options.server_timeout,
+                                          .cancel = options.cancel});
   auto client = std::make_shared<ParameterClient>(
       cluster.task, std::move(servers),
       ParameterClientOptions{.server_timeout = options.server_timeout,

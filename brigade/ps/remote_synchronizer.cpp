@@ -3,6 +3,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -171,6 +172,9 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
   std::optional<std::int64_t> global_step() const override { return step_; }
   void set_global_step(std::int64_t step) override {
     if (has_own_values()) step_ = step;
+  }
+  void follow_global_step(std::int64_t step) override {
+    if (!has_own_values()) step_ = std::max(step_, step);
   }
 
   const distribute::UpdateStaleness* staleness() const override {
