@@ -183,7 +183,7 @@ void ParameterStore::create(std::span<const Creation> variables, const optim::Up
                                 "folder, or start the job with the model and optimizer it had."));
     number = log_->appended();
   }
-  if (!is_new) return log_->wait_committed(number, deadline);
+  if (!is_new) return wait_committed(number, deadline);
   const CreationRecords records(variables, *rule, job, options_.log.max_record_bytes);
   ModelCreation creation;
   for (std::size_t i = 0; i < records.size(); ++i) {
@@ -203,7 +203,7 @@ void ParameterStore::create(std::span<const Creation> variables, const optim::Up
         number = log_change(std::move(bytes));
       }
     }
-    log_->wait_committed(number, deadline);
+    wait_committed(number, deadline);
   }
 }
 
@@ -247,7 +247,7 @@ void ParameterStore::assign_part(std::span<const NamedState> variables,
       tickets.use(
           [&](Parameter& own, std::uint64_t ticket) { own.assign(ticket, std::move(each.state)); });
   });
-  log_->wait_committed(number, deadline);
+  wait_committed(number, deadline);
 }
 
 void ParameterStore::set_ready(Time deadline) {
@@ -260,7 +260,7 @@ void ParameterStore::set_ready(Time deadline) {
     next.is_ready = true;
     number = state_.is_ready ? log_->appended() : commit(std::move(next), std::move(bytes));
   }
-  log_->wait_committed(number, deadline);
+  wait_committed(number, deadline);
 }
 
 void ParameterStore::set_learning_rate(double rate, Time deadline) {
@@ -275,7 +275,7 @@ void ParameterStore::set_learning_rate(double rate, Time deadline) {
     next.learning_rate = rate;
     number = commit(std::move(next), std::move(bytes));
   }
-  log_->wait_committed(number, deadline);
+  wait_committed(number, deadline);
 }
 
 void ParameterStore::admit(int worker, std::int64_t incarnation, Time deadline) {
@@ -289,7 +289,7 @@ void ParameterStore::admit(int worker, std::int64_t incarnation, Time deadline) 
                           next.finished == state_.finished;
     number = is_known ? log_->appended() : commit(std::move(next), std::move(bytes));
   }
-  log_->wait_committed(number, deadline);
+  wait_committed(number, deadline);
 }
 
 void ParameterStore::finish(int worker, std::int64_t incarnation, Time deadline) {
@@ -302,7 +302,7 @@ void ParameterStore::finish(int worker, std::int64_t incarnation, Time deadline)
     const bool is_known = next.finished == state_.finished;
     number = is_known ? log_->appended() : commit(std::move(next), std::move(bytes));
   }
-  log_->wait_committed(number, deadline);
+  wait_committed(number, deadline);
 }
 
 bool ParameterStore::has_finished(int worker) const {
@@ -337,7 +337,7 @@ StoredStates ParameterStore::states(std::span<const std::string> names) const {
     const concurrency::MutexLock lock(order_);
     draw_tickets(names, Reads::kStates, tickets);
     states.step = state_.step;
-    if (decision_record_ <= log_->committed()) states.decision = state_.last_decision;
+    if (is_durable(decision_record_)) states.decision = state_.last_decision;
   }
   for (const std::string& name : names)
     states.variables.push_back(
@@ -419,6 +419,7 @@ ParameterStore::BegunPush ParameterStore::begin_push(
 
 void ParameterStore::wait_committed(std::int64_t record, Time deadline) {
   log_->wait_committed(record, deadline);
+  if (options_.feed) options_.feed->wait_replicated(record, deadline);
 }
 
 PushVerdict ParameterStore::offer(const coordination::PushId& id, std::int64_t step, int index,
@@ -458,7 +459,7 @@ PushVerdict ParameterStore::offer(const coordination::PushId& id, std::int64_t s
       number = log_->appended();
     }
   }
-  log_->wait_committed(number, deadline);
+  wait_committed(number, deadline);
   return verdict;
 }
 
@@ -495,35 +496,45 @@ void ParameterStore::apply(const coordination::StepDecision& decision, Time dead
     number = decision_record_;  // of an earlier decision: its record is at most that
   }
   run(updates);
-  log_->wait_committed(number, deadline);
+  wait_committed(number, deadline);
 }
 
 void ParameterStore::snapshot() {
   const concurrency::MutexLock one_at_a_time(snapshots_);
+  {
+    const concurrency::MutexLock lock(order_);
+    check_created();
+  }
+  const StoreMoment saved = collect({});
+  write_snapshot(saved.covered, saved.contents);
+  const concurrency::MutexLock lock(order_);
+  log_bytes_ -= saved.log_bytes;
+}
+
+/// Everything, all from one moment between two changes.
+StoreMoment ParameterStore::collect(const std::function<void(std::int64_t)>& begin) {
   StoreState state;
   std::vector<SavedVariable> variables;
   ParameterTickets tickets;
-  std::int64_t covered = 0;
-  std::uint64_t covered_bytes = 0;
+  StoreMoment collected;
   {
     const concurrency::MutexLock lock(order_);
     check_usable();
-    check_created();
     state = state_;
-    covered = log_->appended();
-    covered_bytes = log_bytes_;
+    collected.covered = log_->appended();
+    collected.log_bytes = log_bytes_;
     for (const auto& [name, each] : parameters_)
       variables.push_back({.name = name, .settings = each->settings(), .state = {}});
     tickets.reserve(parameters_.size());
+    if (begin) begin(collected.covered);
     for (const auto& [name, each] : parameters_) tickets.draw(*each);
   }
   for (SavedVariable& variable : variables)
     variable.state =
         tickets.use([](const Parameter& own, std::uint64_t ticket) { return own.state(ticket); });
   check_still_usable();
-  write_snapshot(covered, snapshot_contents(state, variables));
-  const concurrency::MutexLock lock(order_);
-  log_bytes_ -= covered_bytes;
+  collected.contents = snapshot_contents(state, variables);
+  return collected;
 }
 
 void ParameterStore::write_snapshot(std::int64_t covered, const checkpoint::Contents& contents) {
@@ -662,8 +673,10 @@ bool ParameterStore::has_same(std::span<const Creation> variables, const optim::
 /// Puts a record into the log. If it throws, nothing has changed.
 std::int64_t ParameterStore::log_change(io::BytePieces record) {
   const std::uint64_t bytes = record.size();
+  const io::BytePieces fed = options_.feed ? record : io::BytePieces();
   const std::int64_t number = log_->append(std::move(record));
   log_bytes_ += bytes;
+  if (options_.feed) options_.feed->append(number, fed);
   return number;
 }
 
