@@ -12,7 +12,6 @@
 #include "brigade/coordination/task_registry.h"
 #include "brigade/optim/rule_config.h"
 #include "brigade/ps/server/job_config.h"
-#include "brigade/ps/server/snapshot_thread.h"
 #include "brigade/ps/server/step_gate.h"
 #include "brigade/rpc/token.h"
 
@@ -45,25 +44,19 @@ std::vector<std::string> task_names(const std::vector<cluster::Task>& tasks) {
                                     " was replaced: a later one has joined, so this one ends."));
 }
 
-/// The times of the log's syncs go to `latencies`.
-ParameterStoreOptions measured(ParameterStoreOptions options, ServerLatencies& latencies) {
-  options.log.on_sync = [&latencies](std::chrono::nanoseconds time) {
-    latencies.log_syncs.add(time);
-  };
-  return options;
-}
-
 }  // namespace
 
 class ServerCore::Impl {
  public:
-  Impl(std::shared_ptr<io::FileSystem> files, ServerCoreOptions options, const base::Clock& clock)
+  Impl(OpenStore store, ServerCoreOptions options, const base::Clock& clock)
       : options_(std::move(options)),
         clock_(clock),
         names_(task_names(options_.tasks)),
-        store_(std::move(files), measured(options_.store, latencies_)),
-        registry_(names_, options_.lease),
-        snapshots_(store_, options_.snapshot_after_bytes) {
+        open_(std::move(store)),
+        store_(*open_.store),
+        latencies_(*open_.latencies),
+        snapshots_(*open_.snapshots),
+        registry_(names_, options_.lease) {
     const concurrency::MutexLock lock(mutex_);
     if (store_.is_created()) job_ = job_from_state(store_.job());
     restore_registry();
@@ -104,6 +97,7 @@ class ServerCore::Impl {
   ServerCounters counters() const;
   ServerMetrics metrics() const;
   void close();
+  OpenStore release() { return std::move(open_); }
 
  private:
   /// Who calls: an incarnation of a task that holds a lease.
@@ -154,8 +148,10 @@ class ServerCore::Impl {
   const ServerCoreOptions options_;
   const base::Clock& clock_;
   const std::vector<std::string> names_;  // of the tasks, by rank
-  ServerLatencies latencies_;             // of any thread; store_ uses it
-  ParameterStore store_;                  // has its own locks; mutex_ may be held meanwhile
+  OpenStore open_;
+  ParameterStore& store_;  // has its own locks; mutex_ may be held meanwhile
+  ServerLatencies& latencies_;
+  SnapshotThread& snapshots_;
 
   // Never held while the disk is written.
   mutable concurrency::Mutex mutex_;
@@ -170,8 +166,6 @@ class ServerCore::Impl {
   ServerCounters counters_ BRIGADE_GUARDED_BY(mutex_);
   // kSync: gradients of steps that are not decided, to count those that are dropped.
   std::set<std::pair<std::int64_t, Contribution>> offered_ BRIGADE_GUARDED_BY(mutex_);
-
-  SnapshotThread snapshots_;  // last: it uses the store
 };
 
 void ServerCore::Impl::restore_registry() {
@@ -674,10 +668,18 @@ void ServerCore::Impl::close() {
   changed_.notify_all();
 }
 
-ServerCore::ServerCore(std::shared_ptr<io::FileSystem> files, ServerCoreOptions options,
+ServerCore::ServerCore(std::shared_ptr<io::FileSystem> files, const ServerCoreOptions& options,
                        const base::Clock& clock)
-    : impl_(std::make_unique<Impl>(std::move(files), std::move(options), clock)) {}
+    : ServerCore(open_store(std::move(files), options.store, options.snapshot_after_bytes), options,
+                 clock) {}
+ServerCore::ServerCore(OpenStore store, ServerCoreOptions options, const base::Clock& clock)
+    : impl_(std::make_unique<Impl>(std::move(store), std::move(options), clock)) {}
 ServerCore::~ServerCore() = default;
+
+OpenStore ServerCore::release(std::unique_ptr<ServerCore> core) {
+  core->close();
+  return core->impl_->release();
+}
 
 Grant ServerCore::join(const JoinRequest& request, Time deadline) {
   return impl_->serve([&] { return impl_->join(request, deadline); });
