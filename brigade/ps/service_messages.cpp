@@ -109,20 +109,6 @@ StateTree described(const std::vector<std::string>& texts) {
   return tree;
 }
 
-/// The inverse of `base::to_hex`.
-std::string bytes_of_hex(std::string_view digits) {
-  std::string bytes;
-  for (std::size_t i = 0; i < digits.size(); i += 2) {
-    const std::string_view pair = digits.substr(i, 2);
-    unsigned value = 0;
-    const auto [end, error] = std::from_chars(pair.data(), pair.data() + pair.size(), value, 16);
-    if (pair.size() != 2 || error != std::errc() || end != pair.data() + pair.size())
-      refuse_message("a token is not hexadecimal.");
-    bytes.push_back(static_cast<char>(value));
-  }
-  return bytes;
-}
-
 std::vector<std::string> texts_at(const StateTree& tree, std::string_view key) {
   std::vector<std::string> texts;
   for (const StateTree& text : tree.as_list(key)) texts.push_back(text.as_string());
@@ -256,6 +242,19 @@ UpdateRecord decode_message(const io::SharedBytes& bytes) {
   return reading([&] { return decode_update(bytes); });
 }
 
+std::string token_of_hex(std::string_view digits) {
+  std::string bytes;
+  for (std::size_t i = 0; i < digits.size(); i += 2) {
+    const std::string_view pair = digits.substr(i, 2);
+    unsigned value = 0;
+    const auto [end, error] = std::from_chars(pair.data(), pair.data() + pair.size(), value, 16);
+    if (pair.size() != 2 || error != std::errc() || end != pair.data() + pair.size())
+      refuse_message("a token is not hexadecimal.");
+    bytes.push_back(static_cast<char>(value));
+  }
+  return bytes;
+}
+
 StateTree to_state(const JoinRequest& request) {
   StateTree tree;
   tree["protocol"] = kServiceProtocol;
@@ -287,7 +286,7 @@ StateTree to_state(const Grant& grant) {
 
 Grant grant_of(const StateTree& state) {
   return reading([&] {
-    return Grant{.token = bytes_of_hex(state.as_string("token")),
+    return Grant{.token = token_of_hex(state.as_string("token")),
                  .incarnation = state.as_int64("incarnation"),
                  .lease = milliseconds_at(state, "lease_ms")};
   });

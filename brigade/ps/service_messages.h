@@ -33,7 +33,11 @@ enum class ServiceMethod {
   kSetLearningRate,
   kExchange,
   kStates,
-  kBeginStep
+  kBeginStep,
+  // Of a replicated server (paired_service.h).
+  kRole,
+  kVote,
+  kFollow
 };
 
 /// The kinds of `rpc::MessageError` that NotMemberError, ReplacedError and PushRefusedError are.
@@ -52,6 +56,9 @@ inline constexpr std::size_t kLongestText = std::size_t{4} << 20;
 /// The text of a small message, and back.
 std::string encode_state(const io::StateTree& state);
 io::StateTree decode_state(std::string_view text);
+
+/// The token whose bytes are these hexadecimal digits: the inverse of `base::to_hex`.
+std::string token_of_hex(std::string_view digits);
 
 /// The bytes of a message with tensors, whose memory they share: `encode_update_in_pieces`'s.
 /// Throws kInvalidArgument if the text is too long.

@@ -2,13 +2,14 @@
 
 #include <utility>
 
+#include "brigade/ps/pair_messages.h"
 #include "brigade/ps/service_messages.h"
 #include "brigade/rpc/message_service.h"
 
 namespace brigade::ps {
 namespace {
 
-class RemoteService final : public ParameterService {
+class RemoteService final : public PairedService {
  public:
   RemoteService(std::string address, const std::optional<cluster::ClusterKey>& key,
                 const ConnectionOptions& options)
@@ -66,6 +67,20 @@ class RemoteService final : public ParameterService {
         call(ServiceMethod::kBeginStep, token, encode_state(to_state(request)), deadline)));
   }
 
+  RoleReply role(Time deadline) override {
+    return role_reply_of(decode_state(call(ServiceMethod::kRole, "", "", deadline)));
+  }
+
+  coordination::PairStatus vote(const Vote& vote, Time deadline) override {
+    return pair_status_of(
+        decode_state(call(ServiceMethod::kVote, "", encode_state(to_state(vote)), deadline)));
+  }
+
+  FollowReply follow(const std::string& token, const FollowRequest& request,
+                     Time deadline) override {
+    return follow_reply_of(transfer(ServiceMethod::kFollow, token, to_message(request), deadline));
+  }
+
   std::string name() const override { return address_; }
   void close() override { client_->close(); }
 
@@ -98,6 +113,12 @@ class RemoteService final : public ParameterService {
 std::unique_ptr<ParameterService> connect(const std::string& address,
                                           const std::optional<cluster::ClusterKey>& key,
                                           const ConnectionOptions& options) {
+  return std::make_unique<RemoteService>(address, key, options);
+}
+
+std::unique_ptr<PairedService> connect_to_pair(const std::string& address,
+                                               const std::optional<cluster::ClusterKey>& key,
+                                               const ConnectionOptions& options) {
   return std::make_unique<RemoteService>(address, key, options);
 }
 
