@@ -98,6 +98,7 @@ class ServerCore::Impl {
   ServerMetrics metrics() const;
   void close();
   OpenStore release() { return std::move(open_); }
+  ParameterStore& store() { return store_; }
 
  private:
   /// Who calls: an incarnation of a task that holds a lease.
@@ -715,6 +716,10 @@ StoredStates ServerCore::states(const std::string& token, const std::vector<std:
 BeginStepReply ServerCore::begin_step(const std::string& token, const BeginStepRequest& request,
                                       Time deadline) {
   return impl_->serve([&] { return impl_->begin_step(token, request, deadline); });
+}
+
+StoreMoment ServerCore::moment(const std::function<void(std::int64_t covered)>& begin) {
+  return impl_->serve([&] { return impl_->store().moment(begin); });
 }
 
 void ServerCore::tick() {

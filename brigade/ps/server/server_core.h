@@ -78,6 +78,9 @@ class ServerCore final : public ParameterService {
   BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
                             Time deadline) override;
 
+  /// `ParameterStore::moment`, for a replica.
+  StoreMoment moment(const std::function<void(std::int64_t covered)>& begin);
+
   /// Ends leases that have run out. Call it when `next_expiry` has come, and at least every second.
   void tick();
   std::optional<Time> next_expiry() const;
