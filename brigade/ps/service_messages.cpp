@@ -237,6 +237,12 @@ io::BytePieces encode_message(const UpdateRecord& message) {
   return bytes;
 }
 
+std::string encode_message_text(const UpdateRecord& message) {
+  std::string text = encode_update_text(message);
+  check_text_size(text_length(text));
+  return text;
+}
+
 UpdateRecord decode_message(const io::SharedBytes& bytes) {
   check_text_size(text_length(bytes.bytes));
   return reading([&] { return decode_update(bytes); });

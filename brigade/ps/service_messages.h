@@ -63,6 +63,9 @@ std::string token_of_hex(std::string_view digits);
 /// The bytes of a message with tensors, whose memory they share: `encode_update_in_pieces`'s.
 /// Throws kInvalidArgument if the text is too long.
 io::BytePieces encode_message(const UpdateRecord& message);
+/// What these bytes begin with, before those of the tensors, whose elements are not read. Throws as
+/// `encode_message`.
+std::string encode_message_text(const UpdateRecord& message);
 /// The tensors share the memory of `bytes`, as with `decode_update`.
 UpdateRecord decode_message(const io::SharedBytes& bytes);
 

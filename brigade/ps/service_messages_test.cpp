@@ -257,10 +257,12 @@ TEST(ServiceMessages, DamagedBytesAreRefused) {
                          .push = Push{.number = 1, .gradients = {{"a", at::ones({3})}}}}))
           .joined();
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    expect_damaged([&] { exchange_request_of(decode_message(io::shared_bytes(whole.substr(0, size)))); });
+    expect_damaged(
+        [&] { exchange_request_of(decode_message(io::shared_bytes(whole.substr(0, size)))); });
   }
   expect_damaged([&] { decode_message(io::shared_bytes(whole + "x")); });
-  expect_damaged([&] { decode_message(io::shared_bytes(std::string(64, '\xff'))); });  // a huge length
+  expect_damaged(
+      [&] { decode_message(io::shared_bytes(std::string(64, '\xff'))); });  // a huge length
   expect_damaged([] { decode_state("{"); });
   expect_damaged([] { decode_state(std::string(kLongestText + 1, ' ')); });
 }

@@ -1,5 +1,7 @@
 #include "brigade/ps/client/gradient_push.h"
 
+#include <ATen/ops/zeros.h>
+
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -8,6 +10,14 @@
 #include "brigade/comm/local/row_sums.h"
 
 namespace brigade::ps {
+namespace {
+
+/// In which values of a variable of dtype `own` travel.
+at::ScalarType dtype_to_push(at::ScalarType own, std::optional<at::ScalarType> push_dtype) {
+  return push_dtype && may_push(*push_dtype, own) ? *push_dtype : own;
+}
+
+}  // namespace
 
 void check_pushable(const WorkerVariables& variables, std::span<const at::Tensor> gradients) {
   check_argument(gradients.size() == variables.size(),
@@ -37,8 +47,7 @@ void check_pushable(const WorkerVariables& variables, std::span<const at::Tensor
 
 at::Tensor to_push(const at::Tensor& values, std::optional<at::ScalarType> push_dtype) {
   const at::Tensor own = values.detach();
-  const at::ScalarType dtype = push_dtype.value_or(own.scalar_type());
-  return (may_push(dtype, own.scalar_type()) ? own.to(dtype) : own).contiguous();
+  return own.to(dtype_to_push(own.scalar_type(), push_dtype)).contiguous();
 }
 
 std::vector<Push> divide_gradients(const WorkerVariables& variables,
@@ -57,6 +66,33 @@ std::vector<Push> divide_gradients(const WorkerVariables& variables,
     } else {
       push.gradients.push_back({.name = name, .tensor = to_push(gradients[i], push_dtype)});
     }
+  }
+  return pushes;
+}
+
+std::vector<Push> divide_gradients(const WorkerVariables& variables,
+                                   std::span<const at::Tensor> gradients, int servers,
+                                   std::optional<at::ScalarType> push_dtype,
+                                   const EarlyPush& early) {
+  std::vector<Push> pushes(static_cast<std::size_t>(servers), Push{.gradients = {}});
+  for (std::size_t k = 0; k < early.order().size(); ++k) {
+    const std::size_t i = early.order()[k];
+    at::Tensor sent = early.sent(k);
+    pushes[static_cast<std::size_t>(variables[i].server)].gradients.push_back(
+        {.name = variables[i].name,
+         .tensor = sent.defined() ? std::move(sent) : to_push(gradients[i], push_dtype)});
+  }
+  return pushes;
+}
+
+std::vector<Push> announce_gradients(const WorkerVariables& variables, const EarlyPush& early,
+                                     int servers, std::optional<at::ScalarType> push_dtype) {
+  std::vector<Push> pushes(static_cast<std::size_t>(servers), Push{.gradients = {}});
+  for (const std::size_t i : early.order()) {
+    const TensorForm& form = variables.form(i);
+    pushes[static_cast<std::size_t>(variables[i].server)].gradients.push_back(
+        {.name = variables[i].name,
+         .tensor = at::zeros({}, dtype_to_push(form.dtype, push_dtype)).expand(form.sizes)});
   }
   return pushes;
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "brigade/ps/client/early_push.h"
 #include "brigade/ps/client/worker_variables.h"
 #include "brigade/ps/parameter_service.h"
 
@@ -25,5 +26,14 @@ at::Tensor to_push(const at::Tensor& values, std::optional<at::ScalarType> push_
 std::vector<Push> divide_gradients(const WorkerVariables& variables,
                                    std::span<const at::Tensor> gradients, int servers,
                                    std::optional<at::ScalarType> push_dtype);
+/// The same pushes, in the order of `early`, which begins them, and with what it has sent.
+std::vector<Push> divide_gradients(const WorkerVariables& variables,
+                                   std::span<const at::Tensor> gradients, int servers,
+                                   std::optional<at::ScalarType> push_dtype,
+                                   const EarlyPush& early);
+/// The same before the gradients are known: each is a tensor of its shape and dtype, whose elements
+/// mean nothing.
+std::vector<Push> announce_gradients(const WorkerVariables& variables, const EarlyPush& early,
+                                     int servers, std::optional<at::ScalarType> push_dtype);
 
 }  // namespace brigade::ps

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/ps/client/early_push.h"
 #include "brigade/ps/client/gradient_push.h"
 #include "brigade/ps/client/job_membership.h"
 #include "brigade/ps/client/placed_variables.h"
@@ -118,6 +120,9 @@ class ParameterClient::Impl {
   void pull_by_rows(std::size_t variable) { variables_.pull_by_rows(variable); }
   std::vector<at::Tensor> pull_rows(std::span<const at::Tensor> indices);
   Values push(std::span<const at::Tensor> gradients);
+  void begin_early(std::vector<std::size_t> variables);
+  void send_early(const at::Tensor& gradient);
+  void drop_early() noexcept;
   void begin_step();
 
  private:
@@ -135,7 +140,9 @@ class ParameterClient::Impl {
 
   // Training.
   Values take(Values values);
-  std::vector<std::optional<Push>> pushes_of(std::span<const at::Tensor> gradients) const;
+  Pulled pulled_with_push() const;
+  std::vector<Push> pushes_of(std::span<const at::Tensor> gradients);
+  std::vector<Push> with_step(std::vector<Push> pushes) const;
 
   const ParameterClientOptions options_;
   JobMembership membership_;
@@ -146,6 +153,7 @@ class ParameterClient::Impl {
   std::optional<JobConfig> job_;           // unset before `create` and `wait_ready`
   std::optional<WorkerSteps> steps_;       // as job_
   std::optional<ValueExchange> exchange_;  // as job_
+  std::optional<EarlyPush> early_;         // the next push, of which a part was sent
   std::int64_t step_ = 0;
 };
 
@@ -295,23 +303,63 @@ ParameterClient::Values ParameterClient::Impl::push(std::span<const at::Tensor> 
               "begin_step first.");
   if (!variables_.has_forms()) pull();
   check_pushable(variables_, gradients);
-  const bool has_values = job_->mode != UpdateMode::kSync;
-  Values values = take(exchange_->exchange(pushes_of(gradients),
-                                           has_values ? Pulled::kAllValues : Pulled::kNothing));
+  std::vector<Push> pushes = with_step(pushes_of(gradients));
+  early_.reset();
+  Values values = take(exchange_->exchange(
+      {std::make_move_iterator(pushes.begin()), std::make_move_iterator(pushes.end())},
+      pulled_with_push()));
   steps_->finish();
   return values;
 }
 
+void ParameterClient::Impl::begin_early(std::vector<std::size_t> variables) {
+  drop_early();
+  if (!job_ || !steps_->may_push() || !variables_.has_forms() || variables.empty()) return;
+  for (const std::size_t i : variables)
+    check_argument(i < variables_.size() && variables_[i].is_trainable,
+                   base::str_cat("Variable ", i, " of ", variables_.size(),
+                                 " is to be pushed, and is not trainable."));
+  early_.emplace(std::move(variables));
+  exchange_->begin_early(
+      with_step(announce_gradients(variables_, *early_, num_servers(), options_.push_dtype)),
+      pulled_with_push());
+}
+
+void ParameterClient::Impl::send_early(const at::Tensor& gradient) {
+  if (!early_ || early_->is_done()) return;
+  const std::size_t i = early_->next();
+  if (gradient.layout() != at::kStrided || form_of(gradient) != variables_.form(i))
+    return drop_early();  // `push` says what is wrong
+  at::Tensor sent = to_push(gradient, options_.push_dtype);
+  session(variables_[i].server).send_early(sent);
+  early_->add(gradient, std::move(sent));
+}
+
+void ParameterClient::Impl::drop_early() noexcept {
+  early_.reset();
+  for (int server = 0; server < num_servers(); ++server) session(server).drop_early();
+}
+
+/// No values come with a synchronous push: they change with the step's decision.
+ValueExchange::Pulled ParameterClient::Impl::pulled_with_push() const {
+  return job_->mode == UpdateMode::kSync ? Pulled::kNothing : Pulled::kAllValues;
+}
+
 /// [server]: every server gets a push.
-std::vector<std::optional<Push>> ParameterClient::Impl::pushes_of(
-    std::span<const at::Tensor> gradients) const {
-  std::vector<std::optional<Push>> pushes;
-  for (Push& push : divide_gradients(variables_, gradients, num_servers(), options_.push_dtype)) {
-    const auto server = static_cast<int>(pushes.size());
+std::vector<Push> ParameterClient::Impl::pushes_of(std::span<const at::Tensor> gradients) {
+  if (early_ && early_->begins(gradients))
+    return divide_gradients(variables_, gradients, num_servers(), options_.push_dtype, *early_);
+  drop_early();
+  return divide_gradients(variables_, gradients, num_servers(), options_.push_dtype);
+}
+
+/// [server]: for the step that this worker may push.
+std::vector<Push> ParameterClient::Impl::with_step(std::vector<Push> pushes) const {
+  for (int server = 0; server < num_servers(); ++server) {
+    Push& push = pushes[static_cast<std::size_t>(server)];
     push.token = steps_->token();
     // No synchronous gradient is stale: it counts for its token or not at all.
     if (job_->mode != UpdateMode::kSync) push.read_at = exchange_->read_at(server);
-    pushes.emplace_back(std::move(push));
   }
   return pushes;
 }
@@ -413,6 +461,18 @@ std::vector<at::Tensor> ParameterClient::pull_rows(std::span<const at::Tensor> i
 
 ParameterClient::Values ParameterClient::push(std::span<const at::Tensor> gradients) {
   return impl_->guarded([&] { return impl_->push(gradients); });
+}
+
+void ParameterClient::begin_early(std::vector<std::size_t> variables) {
+  impl_->begin_early(std::move(variables));
+}
+
+void ParameterClient::send_early(const at::Tensor& gradient) {
+  impl_->send_early(gradient);
+}
+
+void ParameterClient::drop_early() noexcept {
+  impl_->drop_early();
 }
 
 void ParameterClient::begin_step() {

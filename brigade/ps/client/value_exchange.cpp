@@ -70,12 +70,9 @@ ParameterClient::Values ValueExchange::exchange(std::vector<std::optional<Push>>
   if (pulled == Pulled::kAllValues) values.values.resize(variables_.size());
   std::vector<ExchangeReply> replies(static_cast<std::size_t>(membership_.num_servers()));
   membership_.for_each_server([&](int server) {
-    ExchangeRequest request{.push = std::move(pushes[static_cast<std::size_t>(server)]),
-                            .decision = steps_.decision(),
-                            .pull = {}};
-    const std::vector<std::size_t> wanted =
-        pulled == Pulled::kAllValues ? variables_.wholes_of(server) : std::vector<std::size_t>();
-    for (const std::size_t i : wanted) request.pull.push_back(variables_[i].name);
+    ExchangeRequest request =
+        request_to(server, std::move(pushes[static_cast<std::size_t>(server)]), pulled);
+    const std::vector<std::size_t> wanted = wanted_of(server, pulled);
     // A server of which only rows are pulled says its step.
     const bool has_nothing =
         pulled == Pulled::kNothing || variables_.placed().of_server(server).empty();
@@ -89,6 +86,26 @@ ParameterClient::Values ValueExchange::exchange(std::vector<std::optional<Push>>
   });
   take_moments(replies, pulled, values);
   return values;
+}
+
+void ValueExchange::begin_early(std::vector<Push> announced, Pulled pulled) {
+  for (int server = 0; server < membership_.num_servers(); ++server) {
+    Push& push = announced[static_cast<std::size_t>(server)];
+    if (push.gradients.empty()) continue;
+    session(server).begin_early(request_to(server, std::move(push), pulled),
+                                variables_.value_bytes(wanted_of(server, pulled)));
+  }
+}
+
+ExchangeRequest ValueExchange::request_to(int server, std::optional<Push> push,
+                                          Pulled pulled) const {
+  ExchangeRequest request{.push = std::move(push), .decision = steps_.decision(), .pull = {}};
+  for (const std::size_t i : wanted_of(server, pulled)) request.pull.push_back(variables_[i].name);
+  return request;
+}
+
+std::vector<std::size_t> ValueExchange::wanted_of(int server, Pulled pulled) const {
+  return pulled == Pulled::kAllValues ? variables_.wholes_of(server) : std::vector<std::size_t>();
 }
 
 /// When the values of the replies were read, and how stale the pushes were.

@@ -30,6 +30,8 @@ class ValueExchange {
   enum class Pulled { kNothing, kAllValues };
   /// One exchange with every server that has something to do. `pushes`: [server], or unset.
   ParameterClient::Values exchange(std::vector<std::optional<Push>> pushes, Pulled pulled);
+  /// Begins to send the pushes of the next `exchange` to the servers that have gradients.
+  void begin_early(std::vector<Push> announced, Pulled pulled);
   /// As `ParameterClient::pull_rows`.
   std::vector<at::Tensor> pull_rows(std::span<const at::Tensor> indices);
   /// Variables with their slots, once from each server that has variables, and from `ps:0`, after
@@ -43,6 +45,8 @@ class ValueExchange {
 
  private:
   ServerSession& session(int server) const { return membership_.session(server); }
+  ExchangeRequest request_to(int server, std::optional<Push> push, Pulled pulled) const;
+  std::vector<std::size_t> wanted_of(int server, Pulled pulled) const;
   void take_moments(const std::vector<ExchangeReply>& replies, Pulled pulled,
                     ParameterClient::Values& values);
   void note_read(int server, std::int64_t step);
