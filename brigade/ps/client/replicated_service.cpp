@@ -24,6 +24,30 @@ using Connect = std::function<std::unique_ptr<PairedService>()>;
 // For a process to say what it does. One that is stopped, or whose host is gone, does not.
 constexpr std::chrono::milliseconds kAnswerTime{1000};
 
+/// An exchange with the process that acted when it began.
+class ReplicatedExchange final : public OpenExchange {
+ public:
+  /// `doubt` is called with what `finish` throws. `service` is kept.
+  ReplicatedExchange(std::shared_ptr<PairedService> service, std::unique_ptr<OpenExchange> exchange,
+                     std::function<void(const Error&)> doubt)
+      : service_(std::move(service)), exchange_(std::move(exchange)), doubt_(std::move(doubt)) {}
+
+  void add(const at::Tensor& gradient) override { exchange_->add(gradient); }
+  ExchangeReply finish() override {
+    try {
+      return exchange_->finish();
+    } catch (const Error& error) {
+      doubt_(error);
+      throw;
+    }
+  }
+
+ private:
+  const std::shared_ptr<PairedService> service_;
+  const std::unique_ptr<OpenExchange> exchange_;
+  const std::function<void(const Error&)> doubt_;
+};
+
 class ReplicatedService final : public ParameterService {
  private:
   struct Used {
@@ -37,14 +61,14 @@ class ReplicatedService final : public ParameterService {
     try {
       return function(*used.service);
     } catch (const Error& error) {
-      if (may_call_again(error)) doubt(used, error);
+      doubt(used, error);
       throw;
     }
   }
 
   /// A process that is busy, or does not know the caller, acts.
   void doubt(const Used& used, const Error& error) BRIGADE_EXCLUDES(mutex_) {
-    if (dynamic_cast<const NotMemberError*>(&error) != nullptr ||
+    if (!may_call_again(error) || dynamic_cast<const NotMemberError*>(&error) != nullptr ||
         dynamic_cast<const ServerBusyError*>(&error) != nullptr)
       return;
     const concurrency::MutexLock lock(mutex_);
@@ -87,6 +111,17 @@ class ReplicatedService final : public ParameterService {
                          Time deadline) override {
     return call(deadline,
                 [&](PairedService& used) { return used.exchange(token, request, deadline); });
+  }
+  std::unique_ptr<OpenExchange> begin_exchange(const std::string& token,
+                                               const ExchangeRequest& request,
+                                               Time deadline) override {
+    const auto used = known();
+    if (!used) return nullptr;  // the exchange itself looks for the one that acts
+    auto exchange = used->service->begin_exchange(token, request, deadline);
+    if (!exchange) return nullptr;
+    return std::make_unique<ReplicatedExchange>(
+        used->service, std::move(exchange),
+        [this, used = *used](const Error& error) { doubt(used, error); });
   }
   StoredStates states(const std::string& token, const std::vector<std::string>& names,
                       Time deadline) override {
