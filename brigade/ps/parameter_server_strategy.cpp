@@ -8,6 +8,7 @@
 #include "brigade/cluster/resolver.h"
 #include "brigade/ps/coordinator/phase_coordination.h"
 #include "brigade/ps/remote_synchronizer.h"
+#include "brigade/ps/server.h"
 #include "brigade/ps/server_tasks.h"
 
 namespace brigade::ps {

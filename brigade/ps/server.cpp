@@ -20,6 +20,7 @@ namespace brigade::ps {
 namespace {
 
 constexpr const char* kServerJob = "ps";
+constexpr const char* kReplicaJob = "ps_replica";
 // A replica acts sooner than clients are lost.
 constexpr int kTermsOfLease = 2;
 
@@ -50,6 +51,10 @@ std::string lease_text(std::chrono::milliseconds lease) {
 }
 
 }  // namespace
+
+bool is_server_task(const cluster::Task& task) {
+  return task.job == kServerJob || task.job == kReplicaJob;
+}
 
 class Server::Impl {
   /// Calls `function` with the server, replicated or not.

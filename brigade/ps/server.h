@@ -12,11 +12,15 @@
 #include "brigade/cluster/cluster_key.h"
 #include "brigade/cluster/cluster_spec.h"
 #include "brigade/cluster/environment_variables.h"
+#include "brigade/cluster/task.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/io/file_system.h"
 #include "brigade/ps/server/server_core.h"
 
 namespace brigade::ps {
+
+/// Whether the task is one of a `Server`: of the job "ps", or "ps_replica".
+bool is_server_task(const cluster::Task& task);
 
 struct ServerOptions {
   /// Where the server keeps its log and snapshots; "ps-<index>" in it, of a

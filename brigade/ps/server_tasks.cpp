@@ -15,10 +15,6 @@ constexpr const char* kReplica = "ps_replica";
 
 }  // namespace
 
-bool is_server_task(const cluster::Task& task) {
-  return task.job == kServer || task.job == kReplica;
-}
-
 void check_replicas(const cluster::ClusterSpec& cluster) {
   if (cluster.num_tasks(kReplica) == 0) return;
   for (const int index : cluster.task_indices(kReplica))

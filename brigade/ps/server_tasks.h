@@ -14,9 +14,6 @@
 /// one, is the second process of the server "ps:N".
 namespace brigade::ps {
 
-/// Whether the task runs a `Server`: of the job "ps" or "ps_replica".
-bool is_server_task(const cluster::Task& task);
-
 /// Throws kInvalidArgument for a replica whose server the cluster does not have.
 void check_replicas(const cluster::ClusterSpec& cluster);
 
