@@ -106,12 +106,16 @@ class ClusterCoordinator::Impl {
     return {.workers = workers_,
             .lease = options_.lease,
             .queue = {.capacity = options_.queue_capacity, .max_losses = options_.max_losses},
-            .on_change = [this](TaskChange change, const cluster::Task& worker,
-                                std::int64_t incarnation) {
-              log_change(change, worker, incarnation);
-              const concurrency::MutexLock lock(mutex_);
-              changed_.notify_all();
-            }};
+            .on_change =
+                [this](TaskChange change, const cluster::Task& worker, std::int64_t incarnation) {
+                  log_change(change, worker, incarnation);
+                  const concurrency::MutexLock lock(mutex_);
+                  changed_.notify_all();
+                },
+            .check_complete =
+                [this](const ScheduledFunction& function) {
+                  check_sendable(function, options_.max_message_bytes);
+                }};
   }
 
   Clock::time_point deadline() const {
@@ -206,11 +210,13 @@ ClusterCoordinator::ClusterCoordinator(const cluster::ClusterConfig& cluster,
 ClusterCoordinator::~ClusterCoordinator() = default;
 
 RemoteValue ClusterCoordinator::schedule(const std::string& function, const FunctionData& arguments,
-                                         const std::vector<PerWorkerValues>& per_worker) {
+                                         const std::vector<PerWorkerValues>& per_worker,
+                                         const std::vector<RemoteInput>& inputs) {
   ScheduledFunction scheduled{
       .function = function,
       .arguments = sendable_copy(
-          arguments, base::str_cat("the arguments of function ", base::quoted(function)))};
+          arguments, base::str_cat("the arguments of function ", base::quoted(function))),
+      .inputs = inputs};
   for (const PerWorkerValues& each : per_worker) {
     check_argument(each.creation_->owner == impl_.get(),
                    base::str_cat("Function ", base::quoted(function),

@@ -105,11 +105,20 @@ class ClusterCoordinator {
   /// full. Copies the arguments. The first call lets the workers begin to use the variables
   /// (`Strategy::start_job`), so initialize or restore them before.
   ///
+  /// `inputs` are results of earlier functions: `schedule("join", {}, {}, {{"left", value}})`. The
+  /// function waits for them, and is run then, after others that were scheduled since. Of an input
+  /// "left" the values are `call.arguments.values.at("left")`, and a tensor "x" is
+  /// `call.arguments.tensor("left/x")`. They come from the coordinator, so the worker that has made
+  /// them may be another one, or lost. TensorFlow refuses RemoteValues as arguments.
+  ///
   /// Throws kNotFound for a function that is not registered, kInvalidArgument for arguments that no
-  /// message can have, both before anything is scheduled; the error of a function that has failed,
-  /// and then this one is not scheduled; kDeadlineExceeded, kCancelled.
+  /// message can have, for inputs whose names are no new ones, and for those of another
+  /// coordinator, all before anything is scheduled; the error of a function that has failed, and
+  /// then this one is not scheduled; what an input was aborted with; kDeadlineExceeded, kCancelled.
+  /// A function whose inputs are too large for a message fails.
   RemoteValue schedule(const std::string& function, const FunctionData& arguments = {},
-                       const std::vector<PerWorkerValues>& per_worker = {});
+                       const std::vector<PerWorkerValues>& per_worker = {},
+                       const std::vector<RemoteInput>& inputs = {});
   /// Waits until all functions have ended, also those that were cancelled while they ran. Throws
   /// the error of one that has failed; kDeadlineExceeded, kCancelled.
   void join();

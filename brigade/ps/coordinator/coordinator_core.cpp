@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <list>
 #include <map>
 #include <span>
 #include <utility>
@@ -27,6 +28,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kCheckCallers{200};
 // Bounds what a caller may ask for, so that sums with times do not overflow.
 constexpr milliseconds kLongestTake = std::chrono::minutes(1);
+constexpr const char* kAnotherFailed = "another one has failed";
 
 std::vector<std::string> worker_names(const std::vector<cluster::Task>& workers) {
   std::vector<std::string> names;
@@ -82,7 +84,7 @@ class CoordinatorCore::Impl {
   void close() BRIGADE_EXCLUDES(mutex_);
 
  private:
-  /// A function that waits or runs.
+  /// A function that waits, for its inputs or a worker, or runs.
   struct Open {
     ScheduledFunction function;
     RemoteResult result;
@@ -93,6 +95,14 @@ class CoordinatorCore::Impl {
   };
 
   void check_not_cancelled() const BRIGADE_REQUIRES(mutex_);
+  void check_inputs(const ScheduledFunction& function) const;
+  bool has_room() const BRIGADE_REQUIRES(mutex_);
+  bool has_none() const BRIGADE_REQUIRES(mutex_);
+  void release_ready() BRIGADE_REQUIRES(mutex_);
+  void fail_at_release(const Open& function, const std::exception_ptr& error)
+      BRIGADE_REQUIRES(mutex_);
+  void abort(const Open& function, const std::string& reason) const;
+  void cancel_held(const std::string& reason) BRIGADE_REQUIRES(mutex_);
   void throw_error() BRIGADE_REQUIRES(mutex_);
   Incarnation authenticate(const std::string& token) BRIGADE_REQUIRES(mutex_);
   std::optional<Incarnation> holder_of(const std::string& task) const BRIGADE_REQUIRES(mutex_);
@@ -115,7 +125,8 @@ class CoordinatorCore::Impl {
   TaskRegistry registry_ BRIGADE_GUARDED_BY(mutex_);
   FunctionQueue queue_ BRIGADE_GUARDED_BY(mutex_);
   std::map<FunctionQueue::Id, Open> open_ BRIGADE_GUARDED_BY(mutex_);
-  std::exception_ptr error_ BRIGADE_GUARDED_BY(mutex_);  // set while queue_ has an error
+  std::list<Open> held_ BRIGADE_GUARDED_BY(mutex_);      // not in queue_: their inputs are pending
+  std::exception_ptr error_ BRIGADE_GUARDED_BY(mutex_);  // the first, which was not thrown yet
   std::int64_t last_value_ BRIGADE_GUARDED_BY(mutex_) = 0;
   std::int64_t phase_ BRIGADE_GUARDED_BY(mutex_) = 0;  // the last that was begun
   std::map<std::int64_t, PhaseEnd> ended_phases_ BRIGADE_GUARDED_BY(mutex_);
@@ -131,49 +142,104 @@ void CoordinatorCore::Impl::check_not_cancelled() const {
 }
 
 void CoordinatorCore::Impl::throw_error() {
-  if (!queue_.has_error()) return;
+  if (!error_) return;
   queue_.take_error();
   changed_.notify_all();
   std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
+void CoordinatorCore::Impl::check_inputs(const ScheduledFunction& function) const {
+  FunctionData named{.values = function.arguments.values};
+  for (const RemoteInput& each : function.inputs) {
+    add_input(named, each.name, {});
+    check_argument(
+        RemoteResult::owner_of(each.value) == this,
+        base::str_cat("Input ", base::quoted(each.name), " of function ",
+                      base::quoted(function.function), " is a value of another coordinator."));
+  }
+}
+
+bool CoordinatorCore::Impl::has_room() const {
+  return queue_.has_room() && queue_.queued() + held_.size() < options_.queue.capacity;
+}
+
+bool CoordinatorCore::Impl::has_none() const {
+  return queue_.is_idle() && held_.empty();
+}
+
 RemoteValue CoordinatorCore::Impl::schedule(ScheduledFunction function, Time deadline) {
+  check_inputs(function);
   const concurrency::MutexLock lock(mutex_);
   while (true) {
     check_not_cancelled();
     throw_error();
-    if (queue_.has_room()) break;
+    if (has_room()) break;
     if (Clock::now() >= deadline)
-      throw Error(
-          ErrorCode::kDeadlineExceeded,
-          base::str_cat("Function ", base::quoted(function.function),
-                        " was not scheduled: ", queue_.queued(), " others wait for a worker, and ",
-                        registry_.holders().size(), " of ", names_.size(), " workers are there."));
+      throw Error(ErrorCode::kDeadlineExceeded,
+                  base::str_cat("Function ", base::quoted(function.function),
+                                " was not scheduled: ", queue_.queued() + held_.size(),
+                                " others wait for a worker, and ", registry_.holders().size(),
+                                " of ", names_.size(), " workers are there."));
     changed_.wait_until(mutex_, deadline);
   }
-  const FunctionQueue::Id id = queue_.add();
-  const auto added = open_.emplace(id, Open{.function = std::move(function), .result = {}});
+  for (const RemoteInput& each : function.inputs)
+    if (each.value.state() == RemoteValueState::kAborted) each.value.get();  // throws its error
+  held_.push_back(Open{.function = std::move(function), .result = RemoteResult(this)});
+  const RemoteValue value = held_.back().result.value();
+  release_ready();
   changed_.notify_all();
-  return added.first->second.result.value();
+  return value;
+}
+
+/// Gives the queue what its inputs allow, and it has room for.
+void CoordinatorCore::Impl::release_ready() {
+  for (auto each = held_.begin(); each != held_.end() && queue_.has_room();) {
+    const bool is_ready = std::ranges::all_of(each->function.inputs, [](const RemoteInput& input) {
+      return input.value.state() == RemoteValueState::kAvailable;
+    });
+    if (!is_ready) {
+      ++each;
+      continue;
+    }
+    Open ready = std::move(*each);
+    each = held_.erase(each);
+    try {
+      for (const RemoteInput& input : ready.function.inputs)
+        add_input(ready.function.arguments, input.name, input.value.get());
+      if (options_.check_complete && !ready.function.inputs.empty())
+        options_.check_complete(ready.function);
+    } catch (const std::exception&) {
+      return fail_at_release(ready, std::current_exception());
+    }
+    ready.function.inputs.clear();
+    open_.emplace(queue_.add(), std::move(ready));
+  }
+}
+
+void CoordinatorCore::Impl::fail_at_release(const Open& function, const std::exception_ptr& error) {
+  function.result.abort(error);
+  cancel_functions(queue_.cancel().cancelled, kAnotherFailed);
+  cancel_held(kAnotherFailed);
+  error_ = error;
 }
 
 void CoordinatorCore::Impl::join_functions(Time deadline) {
   const concurrency::MutexLock lock(mutex_);
   while (true) {
     check_not_cancelled();
-    if (queue_.is_idle()) return throw_error();
+    if (has_none()) return throw_error();
     if (Clock::now() >= deadline)
-      throw Error(
-          ErrorCode::kDeadlineExceeded,
-          base::str_cat(queue_.queued(), " functions still wait, and ", queue_.running(), " run; ",
-                        registry_.holders().size(), " of ", names_.size(), " workers are there."));
+      throw Error(ErrorCode::kDeadlineExceeded,
+                  base::str_cat(queue_.queued() + held_.size(), " functions still wait, and ",
+                                queue_.running(), " run; ", registry_.holders().size(), " of ",
+                                names_.size(), " workers are there."));
     changed_.wait_until(mutex_, deadline);
   }
 }
 
 bool CoordinatorCore::Impl::is_idle() const {
   const concurrency::MutexLock lock(mutex_);
-  return queue_.is_idle();
+  return has_none();
 }
 
 std::optional<std::size_t> CoordinatorCore::Impl::wait_any(std::span<const RemoteValue> values,
@@ -216,6 +282,7 @@ void CoordinatorCore::Impl::drop_functions(const std::string& reason) {
 
 void CoordinatorCore::Impl::drop_all(const std::string& reason) {
   cancel_functions(queue_.cancel().cancelled, reason);
+  cancel_held(reason);
   queue_.take_error();
   error_ = nullptr;
   changed_.notify_all();
@@ -304,7 +371,8 @@ TakeReply CoordinatorCore::Impl::take(const std::string& token, const TakeReques
     if (is_done_) return {.is_done = true};
     const auto id = request.phase == phase_ ? queue_.next(*worker) : std::nullopt;
     if (id) {
-      changed_.notify_all();  // the queue has room
+      release_ready();  // the queue has room
+      changed_.notify_all();
       const ScheduledFunction& function = open_.at(*id).function;
       return {.work = FunctionWork{.coordinator = id_,
                                    .id = *id,
@@ -328,11 +396,13 @@ void CoordinatorCore::Impl::finish(const std::string& token, const FunctionRepor
     const auto done = open_.find(*settlement.succeeded);
     done->second.result.set(report.result);
     open_.erase(done);
+    release_ready();
   }
   if (settlement.failed) {
     const std::string& function = open_.at(*settlement.failed).function.function;
     fail(*settlement.failed, failure_of(function, worker.task, *report.error));
-    cancel_functions(settlement.cancelled, "another one has failed");
+    cancel_functions(settlement.cancelled, kAnotherFailed);
+    cancel_held(kAnotherFailed);
   }
   changed_.notify_all();
 }
@@ -348,12 +418,20 @@ void CoordinatorCore::Impl::cancel_functions(const std::vector<FunctionQueue::Id
                                              const std::string& reason) {
   for (const FunctionQueue::Id each : functions) {
     const auto found = open_.find(each);
-    found->second.result.abort(std::make_exception_ptr(
-        Error(ErrorCode::kCancelled,
-              base::str_cat("Function ", base::quoted(found->second.function.function),
-                            " was cancelled, because ", reason, "."))));
+    abort(found->second, reason);
     open_.erase(found);
   }
+}
+
+void CoordinatorCore::Impl::abort(const Open& function, const std::string& reason) const {
+  function.result.abort(std::make_exception_ptr(Error(
+      ErrorCode::kCancelled, base::str_cat("Function ", base::quoted(function.function.function),
+                                           " was cancelled, because ", reason, "."))));
+}
+
+void CoordinatorCore::Impl::cancel_held(const std::string& reason) {
+  for (const Open& each : held_) abort(each, reason);
+  held_.clear();
 }
 
 void CoordinatorCore::Impl::lose(const Incarnation& worker) {
@@ -366,7 +444,8 @@ void CoordinatorCore::Impl::lose(const Incarnation& worker) {
                      .message = base::str_cat("its worker was lost ", options_.queue.max_losses,
                                               " times while it ran, so it is not run again. Look "
                                               "at the workers' output.")}));
-    cancel_functions(settlement.cancelled, "another one has failed");
+    cancel_functions(settlement.cancelled, kAnotherFailed);
+    cancel_held(kAnotherFailed);
   }
   changed_.notify_all();
 }
@@ -407,6 +486,7 @@ int CoordinatorCore::Impl::num_present() const {
 
 void CoordinatorCore::Impl::cancel_all(const std::string& reason) {
   cancel_functions(queue_.cancel().cancelled, reason);
+  cancel_held(reason);
   if (!cancelled_) cancelled_ = reason;
   changed_.notify_all();
 }

@@ -19,6 +19,15 @@
 
 namespace brigade::ps {
 
+/// What a coordinator schedules: `FunctionWork` without what the core decides.
+struct ScheduledFunction {
+  std::string function;
+  FunctionData arguments = {};  ///< which nobody changes from now on
+  std::vector<PerWorkerCreation> per_worker = {};
+  /// Values of this core that become arguments (`add_input`). The function waits for them.
+  std::vector<RemoteInput> inputs = {};
+};
+
 struct CoordinatorCoreOptions {
   /// The tasks that run functions.
   std::vector<cluster::Task> workers;
@@ -27,13 +36,9 @@ struct CoordinatorCoreOptions {
   coordination::FunctionQueueOptions queue = {};
   /// Called with each change of a membership, in any thread. May be empty; must not call the core.
   std::function<void(TaskChange, const cluster::Task&, std::int64_t incarnation)> on_change = {};
-};
-
-/// What a coordinator schedules: `FunctionWork` without what the core decides.
-struct ScheduledFunction {
-  std::string function;
-  FunctionData arguments = {};  ///< which nobody changes from now on
-  std::vector<PerWorkerCreation> per_worker = {};
+  /// Called with a function whose inputs have become arguments; throws what it then fails with. May
+  /// be empty; must not call the core.
+  std::function<void(const ScheduledFunction&)> check_complete = {};
 };
 
 /// A coordinator without its network: who may call, which worker runs what, and the values of
@@ -49,7 +54,9 @@ class CoordinatorCore final : public CoordinatorService {
   ~CoordinatorCore() override;
 
   /// Adds a function; waits while the queue is full. Throws the error of a function that has
-  /// failed, and takes it; kDeadlineExceeded at `deadline`, kCancelled after `cancel` and `end`.
+  /// failed, and takes it; kDeadlineExceeded at `deadline`, kCancelled after `cancel` and `end`;
+  /// kInvalidArgument for inputs that have no names of their own, or are values of another core;
+  /// what has aborted an input.
   RemoteValue schedule(ScheduledFunction function, Time deadline);
   /// Waits until no function waits or runs. Throws as `schedule`.
   void join_functions(Time deadline);

@@ -382,6 +382,113 @@ TEST_F(CoordinatorCoreTest, APhaseThatWasNotEndedHasFailed) {
   EXPECT_TRUE(runner.take_of_phase(3).is_done);
 }
 
+TEST_F(CoordinatorCoreTest, AFunctionWaitsForItsInputsAndGetsThem) {
+  Runner runner(core, kRunner0), other(core, kRunner1);
+  const RemoteValue first = schedule("first");
+  const RemoteValue joined = core.schedule({.function = "join",
+                                            .arguments = number_data(1),
+                                            .inputs = {{"left", first}, {"again", first}}},
+                                           far_away());
+  const RemoteValue third =
+      core.schedule({.function = "third", .inputs = {{"joined", joined}}}, far_away());
+  const auto work = runner.take();
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->function, "first");
+  EXPECT_EQ(other.take(), std::nullopt) << "its input is pending";
+  core.leave(runner.grant.token, far_away());
+  const auto again = other.take();  // the first worker is lost, and with it nothing
+  ASSERT_TRUE(again);
+  core.finish(other.grant.token,
+              {.coordinator = again->coordinator,
+               .id = again->id,
+               .result = {.values = number_tree(7), .tensors = {{"x", at::ones({2})}}}},
+              far_away());
+  EXPECT_FALSE(core.is_idle());
+  const auto second = other.take();
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->function, "join");
+  EXPECT_EQ(number_of(second->arguments), 1);
+  EXPECT_EQ(second->arguments.values.as_int64("left", "number"), 7);
+  EXPECT_EQ(second->arguments.values.as_int64("again", "number"), 7);
+  EXPECT_EQ(second->arguments.tensor("left/x").numel(), 2);
+  other.finish(*second, 8);
+  const auto last = other.take();
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->arguments.values.as_int64("joined", "number"), 8);
+  other.finish(*last, 9);
+  core.join_functions(far_away());
+  EXPECT_EQ(number_of(third.get()), 9);
+  // Of a value that is there nothing is waited for.
+  core.schedule({.function = "late", .inputs = {{"x", third}}}, far_away());
+  const auto late = other.take();
+  ASSERT_TRUE(late);
+  EXPECT_EQ(late->arguments.values.as_int64("x", "number"), 9);
+}
+
+TEST_F(CoordinatorCoreTest, AFunctionWhoseInputFailsIsCancelled) {
+  Runner runner(core, kRunner0);
+  const RemoteValue bad = schedule("bad");
+  const RemoteValue value =
+      core.schedule({.function = "waits", .inputs = {{"bad", bad}}}, far_away());
+  runner.fail(*runner.take(), ErrorCode::kOutOfRange, "no");
+  EXPECT_EQ(code_of([&] { value.get(); }), ErrorCode::kCancelled);
+  EXPECT_EQ(code_of([&] { core.join_functions(far_away()); }), ErrorCode::kOutOfRange);
+  core.join_functions(far_away());
+  const auto schedule_with = [&](const RemoteValue& input) {
+    return code_of([&] {
+      core.schedule({.function = "waits", .inputs = {{"bad", input}}}, far_away());
+    });
+  };
+  EXPECT_EQ(schedule_with(bad), ErrorCode::kOutOfRange);
+  EXPECT_TRUE(core.is_idle());
+  const RemoteValue pending = schedule("first");
+  const RemoteValue held =
+      core.schedule({.function = "waits", .inputs = {{"first", pending}}}, far_away());
+  core.cancel("the test says so");
+  EXPECT_EQ(code_of([&] { held.get(); }), ErrorCode::kCancelled);
+}
+
+TEST_F(CoordinatorCoreTest, InputsThatCannotBeAreRefused) {
+  CoordinatorCore stranger({.workers = {kRunner0}}, clock);
+  const RemoteValue own = schedule("first");
+  const RemoteValue strange = stranger.schedule({.function = "first"}, far_away());
+  const auto refused = [&](std::vector<RemoteInput> inputs) {
+    return code_of([&] {
+             core.schedule(
+                 {.function = "join", .arguments = number_data(1), .inputs = std::move(inputs)},
+                 far_away());
+           }) == ErrorCode::kInvalidArgument;
+  };
+  EXPECT_TRUE(refused({{"x", strange}}));
+  EXPECT_TRUE(refused({{"", own}}));
+  EXPECT_TRUE(refused({{"x", own}, {"x", own}}));
+  EXPECT_TRUE(refused({{"number", own}})) << "a value has this name";
+}
+
+TEST(CoordinatorCore, AFunctionWhoseInputsAreTooLargeFails) {
+  base::ManualClock clock;
+  CoordinatorCore core({.workers = {kRunner0},
+                        .check_complete =
+                            [](const ScheduledFunction& function) {
+                              check_argument(
+                                  number_of({.values = function.arguments.values.at("x")}) < 5,
+                                  "Too large.");
+                            }},
+                       clock);
+  Runner runner(core, kRunner0);
+  const RemoteValue input = core.schedule({.function = "first"}, far_away());
+  const RemoteValue value =
+      core.schedule({.function = "join", .inputs = {{"x", input}}}, far_away());
+  const RemoteValue other = core.schedule({.function = "other"}, far_away());
+  runner.finish(*runner.take(), 5);
+  EXPECT_EQ(number_of(input.get()), 5);
+  EXPECT_EQ(code_of([&] { value.get(); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { other.get(); }), ErrorCode::kCancelled);
+  EXPECT_EQ(code_of([&] { core.join_functions(far_away()); }), ErrorCode::kInvalidArgument);
+  core.schedule({.function = "other"}, far_away());
+  EXPECT_TRUE(runner.take());
+}
+
 TEST_F(CoordinatorCoreTest, DroppedFunctionsLeaveNoError) {
   Runner runner(core, kRunner0);
   schedule("bad");
