@@ -27,6 +27,8 @@ constexpr std::chrono::seconds kLongestTick{1};
 // So that a lease that ends in this moment does not keep a core busy.
 constexpr std::chrono::milliseconds kShortestTick{10};
 constexpr std::chrono::seconds kTimeToLeave{15};
+// Whether workers are awaited depends on time, too.
+constexpr std::chrono::milliseconds kCheckWorkers{100};
 constexpr std::chrono::seconds kReportIdleJob{10};
 // A wait without a timeout; sums with times must not overflow.
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
@@ -141,11 +143,17 @@ class ClusterCoordinator::Impl {
     }
   }
 
-  /// Until all have left, or were lost.
+  /// Until all have left that may come.
   void await_workers() {
     const Clock::time_point end = Clock::now() + kTimeToLeave;
+    const auto latecomers = clock_.now() + options_.wait_for_latecomers;
     const concurrency::MutexLock lock(mutex_);
-    while (core_.num_present() > 0 && Clock::now() < end) changed_.wait_until(mutex_, end);
+    while (are_awaited(latecomers) && Clock::now() < end)
+      changed_.wait_until(mutex_, std::min(end, Clock::now() + kCheckWorkers));
+  }
+  bool are_awaited(Clock::time_point latecomers) const {
+    return options_.cancel.is_cancelled() ? core_.num_present() > 0
+                                          : core_.expects_workers(latecomers);
   }
 
   Clock::time_point next_tick() const {

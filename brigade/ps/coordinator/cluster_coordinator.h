@@ -26,6 +26,9 @@ struct ClusterCoordinatorOptions {
   int max_losses = 8;
   /// A worker that is silent for this long is lost, and its function is run by another.
   std::chrono::milliseconds lease = std::chrono::seconds(8);
+  /// How long the destructor waits for workers of the cluster that have never joined: of use where
+  /// a worker that finds no coordinator fails.
+  std::chrono::milliseconds wait_for_latecomers{0};
   /// `schedule`, `join` and `fetch` throw kDeadlineExceeded after this time. Unset: they wait until
   /// `cancel`.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
@@ -95,7 +98,8 @@ class ClusterCoordinator {
   ClusterCoordinator(const cluster::ClusterConfig& cluster, const FunctionTable& functions,
                      ClusterCoordinatorOptions options = {});
   /// Cancels the functions that wait or run, and tells the workers that the coordinator has ended;
-  /// waits up to 15 seconds until they have left. If an exception is in flight, workers are not
+  /// waits up to 15 seconds until they have left, and for those that were lost in the last three
+  /// leases, which may be started again. If an exception is in flight, workers are not
   /// told, and wait for the coordinator to be started again; so does a worker that joins later.
   ~ClusterCoordinator();
   ClusterCoordinator(const ClusterCoordinator&) = delete;

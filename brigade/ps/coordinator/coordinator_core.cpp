@@ -4,6 +4,7 @@
 #include <exception>
 #include <list>
 #include <map>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -28,6 +29,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kCheckCallers{200};
 // Bounds what a caller may ask for, so that sums with times do not overflow.
 constexpr milliseconds kLongestTake = std::chrono::minutes(1);
+// As at a parameter server: a lost worker may only have been slow, or is started again.
+constexpr int kTermsToReturn = 3;
 constexpr const char* kAnotherFailed = "another one has failed";
 
 std::vector<std::string> worker_names(const std::vector<cluster::Task>& workers) {
@@ -79,6 +82,7 @@ class CoordinatorCore::Impl {
   void tick() BRIGADE_EXCLUDES(mutex_);
   std::optional<Time> next_expiry() const BRIGADE_EXCLUDES(mutex_);
   int num_present() const BRIGADE_EXCLUDES(mutex_);
+  bool expects_workers(Time latecomers) const BRIGADE_EXCLUDES(mutex_);
   void cancel(const std::string& reason) BRIGADE_EXCLUDES(mutex_);
   void end() BRIGADE_EXCLUDES(mutex_);
   void close() BRIGADE_EXCLUDES(mutex_);
@@ -123,6 +127,8 @@ class CoordinatorCore::Impl {
   mutable concurrency::Mutex mutex_;
   concurrency::Condition changed_;  // any of what follows
   TaskRegistry registry_ BRIGADE_GUARDED_BY(mutex_);
+  std::set<std::string> seen_ BRIGADE_GUARDED_BY(mutex_);           // tasks that have joined
+  std::map<std::string, Time> lost_at_ BRIGADE_GUARDED_BY(mutex_);  // and have not come again
   FunctionQueue queue_ BRIGADE_GUARDED_BY(mutex_);
   std::map<FunctionQueue::Id, Open> open_ BRIGADE_GUARDED_BY(mutex_);
   std::list<Open> held_ BRIGADE_GUARDED_BY(mutex_);      // not in queue_: their inputs are pending
@@ -330,6 +336,8 @@ WorkerGrant CoordinatorCore::Impl::join(const WorkerJoin& request) {
       throw ReplacedError(base::str_cat("Incarnation ", request.incarnation, " of ", task,
                                         " was replaced: a later one has joined the coordinator, "
                                         "so this one ends."));
+    seen_.insert(task);
+    lost_at_.erase(task);
     if (before != joined.holder) {
       if (before) {
         lose(*before);
@@ -468,6 +476,7 @@ void CoordinatorCore::Impl::tick() {
     const concurrency::MutexLock lock(mutex_);
     for (Incarnation& lost : registry_.expire(clock_.now())) {
       lose(lost);
+      lost_at_[lost.task] = clock_.now();
       changes.push_back({TaskChange::kLost, std::move(lost)});
     }
   }
@@ -482,6 +491,16 @@ std::optional<CoordinatorCore::Time> CoordinatorCore::Impl::next_expiry() const 
 int CoordinatorCore::Impl::num_present() const {
   const concurrency::MutexLock lock(mutex_);
   return static_cast<int>(registry_.holders().size());
+}
+
+bool CoordinatorCore::Impl::expects_workers(Time latecomers) const {
+  const concurrency::MutexLock lock(mutex_);
+  const Time now = clock_.now();
+  const bool may_return = std::ranges::any_of(lost_at_, [&](const auto& each) {
+    return now < each.second + kTermsToReturn * options_.lease;
+  });
+  return !registry_.holders().empty() || may_return ||
+         (now < latecomers && seen_.size() < names_.size());
 }
 
 void CoordinatorCore::Impl::cancel_all(const std::string& reason) {
@@ -571,6 +590,9 @@ std::optional<CoordinatorCore::Time> CoordinatorCore::next_expiry() const {
 }
 int CoordinatorCore::num_present() const {
   return impl_->num_present();
+}
+bool CoordinatorCore::expects_workers(Time latecomers) const {
+  return impl_->expects_workers(latecomers);
 }
 void CoordinatorCore::cancel(const std::string& reason) {
   impl_->cancel(reason);

@@ -91,6 +91,9 @@ class CoordinatorCore final : public CoordinatorService {
   std::optional<Time> next_expiry() const;
   /// How many workers hold leases.
   int num_present() const;
+  /// Whether a coordinator that has ended should wait: a worker holds a lease; one was lost in the
+  /// last three terms, and may come again; or, before `latecomers`, one has never joined.
+  bool expects_workers(Time latecomers) const;
 
   /// Cancels all functions, and refuses later ones with kCancelled. `reason` completes "because".
   void cancel(const std::string& reason);

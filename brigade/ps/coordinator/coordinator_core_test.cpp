@@ -382,6 +382,27 @@ TEST_F(CoordinatorCoreTest, APhaseThatWasNotEndedHasFailed) {
   EXPECT_TRUE(runner.take_of_phase(3).is_done);
 }
 
+TEST_F(CoordinatorCoreTest, WorkersAreExpectedThatMayCome) {
+  const auto is_expected = [&](std::chrono::seconds latecomers) {
+    return core.expects_workers(clock.now() + latecomers);
+  };
+  EXPECT_TRUE(is_expected(kTerm)) << "none has come yet";
+  EXPECT_FALSE(is_expected(std::chrono::seconds(0)));
+  Runner first(core, kRunner0), second(core, kRunner1);
+  EXPECT_TRUE(is_expected(std::chrono::seconds(0)));
+  core.leave(first.grant.token, far_away());
+  EXPECT_TRUE(is_expected(std::chrono::seconds(0))) << "the other one";
+  clock.advance(kTerm);
+  core.tick();
+  EXPECT_EQ(core.num_present(), 0);
+  EXPECT_TRUE(is_expected(std::chrono::seconds(0))) << "it was lost";
+  clock.advance(3 * kTerm);
+  EXPECT_FALSE(is_expected(kTerm)) << "it does not come again, and each was there";
+  Runner again(core, kRunner1);
+  core.leave(again.grant.token, far_away());
+  EXPECT_FALSE(is_expected(kTerm));
+}
+
 TEST_F(CoordinatorCoreTest, AFunctionWaitsForItsInputsAndGetsThem) {
   Runner runner(core, kRunner0), other(core, kRunner1);
   const RemoteValue first = schedule("first");

@@ -142,10 +142,11 @@ class ChiefsPhases final : public distribute::Coordination {
 
   std::unique_ptr<distribute::CoordinatedPhase> begin_phase() override {
     if (!coordinator_)
-      coordinator_.emplace(
-          cluster_, functions_,
-          ClusterCoordinatorOptions{
-              .lease = options_.lease, .key = options_.key, .cancel = options_.cancel});
+      coordinator_.emplace(cluster_, functions_,
+                           ClusterCoordinatorOptions{.lease = options_.lease,
+                                                     .wait_for_latecomers = options_.lease,
+                                                     .key = options_.key,
+                                                     .cancel = options_.cancel});
     return std::make_unique<ScheduledPhase>(*coordinator_);
   }
 

@@ -62,13 +62,15 @@ class PhaseCoordinationTest : public ::testing::Test {
   ~PhaseCoordinationTest() override { cancel.cancel(); }
 
   std::shared_ptr<Coordination> join(const std::string& job, int index) const {
-    return make_phase_coordination(
-        {.cluster = spec,
-         .task = {.job = job, .index = index},
-         .rank = job == "chief" ? 0 : index + 1,
-         .world_size = 3,
-         .source = "this test"},
-        {.key = std::nullopt, .coordinator_timeout = std::chrono::seconds(30), .cancel = cancel});
+    return make_phase_coordination({.cluster = spec,
+                                    .task = {.job = job, .index = index},
+                                    .rank = job == "chief" ? 0 : index + 1,
+                                    .world_size = 3,
+                                    .source = "this test"},
+                                   {.key = std::nullopt,
+                                    .lease = std::chrono::seconds(2),
+                                    .coordinator_timeout = std::chrono::seconds(30),
+                                    .cancel = cancel});
   }
   /// Serves phases in a thread, until one was not there, and returns their outcomes.
   std::future<std::vector<std::string>> serve(int index) const {
