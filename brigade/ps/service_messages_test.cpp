@@ -148,6 +148,18 @@ TEST(ServiceMessages, ExchangesSurviveWithAndWithoutTheirOptionalParts) {
   EXPECT_EQ(reply.staleness, 2);
 }
 
+TEST(ServiceMessages, TheTextOfAMessageDoesNotNeedTheElementsOfItsTensors) {
+  const auto request_with = [](const at::Tensor& gradient) {
+    return to_message(
+        ExchangeRequest{.push = Push{.number = 3, .gradients = {{"a", gradient}}, .read_at = 7},
+                        .pull = {"a", "b"}});
+  };
+  const at::Tensor gradient = at::ones({2, 3});
+  const std::string text = encode_message_text(request_with(at::ones({}).expand({2, 3})));
+  const std::string whole = encode_message(request_with(gradient)).joined();
+  EXPECT_EQ(text + std::string(static_cast<const char*>(gradient.const_data_ptr()), 24), whole);
+}
+
 TEST(ServiceMessages, RowsSurviveBesideWholeVariables) {
   const at::Tensor indices = at::ones({2}, at::kLong).cumsum(0);
   const ExchangeRequest request{.push = Push{.number = 3,
