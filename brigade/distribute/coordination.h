@@ -71,7 +71,7 @@ class Coordination {
   /// How many tasks run functions, whether they are there or not.
   virtual int num_workers() const = 0;
 
-  /// In the chief, the next phase; at most one exists. Throws kFailedPrecondition in a worker.
+  /// In the chief, the next phase. Throws kFailedPrecondition in a worker, and while one exists.
   virtual std::unique_ptr<CoordinatedPhase> begin_phase() = 0;
 
   /// In a worker, the next phase: runs these functions when the chief wants them, on this thread,

@@ -75,10 +75,14 @@ FunctionRegistry<ServedPhaseReference> functions_of_phases(const ServedPhase& ph
 /// A phase in the chief.
 class ScheduledPhase final : public distribute::CoordinatedPhase {
  public:
-  explicit ScheduledPhase(ClusterCoordinator& coordinator) : coordinator_(coordinator) {
+  /// `is_open` says whether one exists, and outlives this.
+  ScheduledPhase(ClusterCoordinator& coordinator, bool& is_open)
+      : coordinator_(coordinator), is_open_(is_open) {
     coordinator_.begin_phase();
+    is_open_ = true;
   }
   ~ScheduledPhase() override {
+    is_open_ = false;
     if (has_ended_) return;
     try {
       coordinator_.drop_functions();
@@ -126,6 +130,7 @@ class ScheduledPhase final : public distribute::CoordinatedPhase {
 
  private:
   ClusterCoordinator& coordinator_;
+  bool& is_open_;
   std::vector<RemoteValue> pending_;  // in the order in which they were scheduled
   bool has_ended_ = false;
 };
@@ -141,13 +146,16 @@ class ChiefsPhases final : public distribute::Coordination {
   }
 
   std::unique_ptr<distribute::CoordinatedPhase> begin_phase() override {
+    check_state(!is_open_,
+                "A phase of the chief begins in another one, which its workers serve: call fit and "
+                "evaluate one after another, and not in callbacks.");
     if (!coordinator_)
       coordinator_.emplace(cluster_, functions_,
                            ClusterCoordinatorOptions{.lease = options_.lease,
                                                      .wait_for_latecomers = options_.lease,
                                                      .key = options_.key,
                                                      .cancel = options_.cancel});
-    return std::make_unique<ScheduledPhase>(*coordinator_);
+    return std::make_unique<ScheduledPhase>(*coordinator_, is_open_);
   }
 
   std::optional<io::StateTree> serve_phase(const std::vector<RemoteFunction>&) override {
@@ -161,6 +169,7 @@ class ChiefsPhases final : public distribute::Coordination {
   const ServedPhase none_;
   const FunctionRegistry<ServedPhaseReference> functions_ = functions_of_phases(none_);
   std::optional<ClusterCoordinator> coordinator_;
+  bool is_open_ = false;  // a phase exists
 };
 
 class WorkersPhases final : public distribute::Coordination {

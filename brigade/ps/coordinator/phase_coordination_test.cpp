@@ -155,6 +155,8 @@ TEST_F(PhaseCoordinationTest, WhatIsDroppedHasNoResult) {
   const auto chief = join("chief", 0);
   const auto phase = chief->begin_phase();
   for (std::int64_t i = 0; i < 20; ++i) phase->schedule("refuse", {});
+  EXPECT_EQ(code_of([&] { chief->begin_phase(); }), ErrorCode::kFailedPrecondition)
+      << "within the other one";
   phase->drop();
   EXPECT_EQ(phase->unfinished(), 0u);
   worker = serve(0);
