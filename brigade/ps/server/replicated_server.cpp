@@ -92,7 +92,7 @@ class ReplicatedServer::Impl {
   std::optional<std::string> failure() const BRIGADE_EXCLUDES(mutex_);
   bool is_paired() const BRIGADE_EXCLUDES(mutex_) {
     const concurrency::MutexLock lock(mutex_);
-    return pair_.is_paired();
+    return serving_ != nullptr && pair_.role() == PairRole::kActing && follower_.is_complete;
   }
   void close() BRIGADE_EXCLUDES(mutex_);
 
@@ -123,6 +123,7 @@ class ReplicatedServer::Impl {
     std::string life;
     std::int64_t number = 0;  // of its last call
     Time heard;
+    bool is_complete = false;  // and knows it
     std::shared_ptr<const StateTransfer> state;
     std::optional<Time> told_the_end;
   };
@@ -237,6 +238,7 @@ FollowReply ReplicatedServer::Impl::follow(const std::string& token, const Follo
     reply.is_finished = is_finished;
     if (is_finished && !follower_.told_the_end) follower_.told_the_end = clock_.now();
     own = {.life = reply.status.life, .epoch = reply.status.epoch};
+    follower_.is_complete = request.source == own && request.from.epoch == own.epoch;
   }
   // One that still counts as complete first writes to its disk that it no longer is.
   const bool is_complete = request.from.epoch >= own.epoch;

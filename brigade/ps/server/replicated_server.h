@@ -78,7 +78,8 @@ class ReplicatedServer final : public PairedService {
   bool is_finished() const;
   /// As ServerCore's; also while it follows.
   std::optional<std::string> failure() const;
-  /// Whether it acts with a replica for which acknowledgments wait.
+  /// Whether it acts with a replica that could act in its place: that has all that it acknowledged,
+  /// and knows it.
   bool is_paired() const;
 
  private:

@@ -16,14 +16,14 @@ using base::testing::code_of;
 using concurrency::testing::kLong;
 using concurrency::testing::kShort;
 
-constexpr std::uint64_t kPlenty = 1 << 20;
+constexpr std::uint64_t kFeedLimit = 1 << 20;
 
 RecordFeed::Time feed_deadline() {
   return std::chrono::steady_clock::now() + kLong;
 }
 void unchecked() {}
-std::vector<std::string> taken(RecordFeed& feed, std::int64_t after,
-                               std::uint64_t bytes = kPlenty) {
+std::vector<std::string> fed_after(RecordFeed& feed, std::int64_t after,
+                                   std::uint64_t bytes = kFeedLimit) {
   std::vector<std::string> texts;
   for (const io::BytePieces& each : feed.take(after, bytes, RecordFeed::Time(), unchecked))
     texts.push_back(each.joined());
@@ -31,24 +31,24 @@ std::vector<std::string> taken(RecordFeed& feed, std::int64_t after,
 }
 
 TEST(RecordFeed, HasTheRecordsSinceTheReplicaBegan) {
-  RecordFeed feed(kPlenty);
+  RecordFeed feed(kFeedLimit);
   feed.append(1, "before");
   EXPECT_FALSE(feed.acknowledge(1)) << "there is no replica";
   feed.begin(1);
   feed.append(2, "two");
   feed.append(3, "three");
-  EXPECT_EQ(taken(feed, 1), (std::vector<std::string>{"two", "three"}));
-  EXPECT_EQ(taken(feed, 1, 1), std::vector<std::string>{"two"}) << "at least one";
-  EXPECT_EQ(taken(feed, 2), std::vector<std::string>{"three"});
-  EXPECT_EQ(taken(feed, 3), std::vector<std::string>{});
+  EXPECT_EQ(fed_after(feed, 1), (std::vector<std::string>{"two", "three"}));
+  EXPECT_EQ(fed_after(feed, 1, 1), std::vector<std::string>{"two"}) << "at least one";
+  EXPECT_EQ(fed_after(feed, 2), std::vector<std::string>{"three"});
+  EXPECT_EQ(fed_after(feed, 3), std::vector<std::string>{});
   EXPECT_EQ(feed.acknowledge(2), false);
-  EXPECT_EQ(code_of([&] { taken(feed, 1); }), ErrorCode::kInvalidArgument) << "it had that";
+  EXPECT_EQ(code_of([&] { fed_after(feed, 1); }), ErrorCode::kInvalidArgument) << "it had that";
   EXPECT_EQ(feed.acknowledge(3), true);
   EXPECT_EQ(code_of([&] { feed.acknowledge(4); }), ErrorCode::kInvalidArgument);
 }
 
 TEST(RecordFeed, ARecordWaitsForACompleteReplica) {
-  RecordFeed feed(kPlenty);
+  RecordFeed feed(kFeedLimit);
   feed.begin(0);
   feed.wait_replicated(0, feed_deadline());
   ASSERT_EQ(feed.acknowledge(0), true);
@@ -63,7 +63,7 @@ TEST(RecordFeed, ARecordWaitsForACompleteReplica) {
 }
 
 TEST(RecordFeed, ARecordDoesNotWaitForAReplicaThatIsGone) {
-  RecordFeed feed(kPlenty);
+  RecordFeed feed(kFeedLimit);
   feed.begin(0);
   feed.acknowledge(0);
   feed.append(1, "one");
@@ -75,7 +75,7 @@ TEST(RecordFeed, ARecordDoesNotWaitForAReplicaThatIsGone) {
 }
 
 TEST(RecordFeed, WhoWaitsIsInterruptedWhenTheServerNoLongerActs) {
-  RecordFeed feed(kPlenty);
+  RecordFeed feed(kFeedLimit);
   feed.begin(0);
   feed.acknowledge(0);
   feed.append(1, "one");
@@ -94,7 +94,7 @@ TEST(RecordFeed, AReplicaThatIsTooSlowBeginsAnew) {
   RecordFeed feed(10);
   feed.begin(0);
   for (std::int64_t number = 1; number <= 100; ++number) feed.append(number, "long");
-  EXPECT_EQ(taken(feed, 0), std::vector<std::string>{});
+  EXPECT_EQ(fed_after(feed, 0), std::vector<std::string>{});
   EXPECT_FALSE(feed.acknowledge(100));
   EXPECT_TRUE(feed.may_acknowledge(100));
   feed.begin(100);
@@ -102,16 +102,17 @@ TEST(RecordFeed, AReplicaThatIsTooSlowBeginsAnew) {
 }
 
 TEST(RecordFeed, WaitsForARecordAndChecksMeanwhile) {
-  RecordFeed feed(kPlenty);
+  RecordFeed feed(kFeedLimit);
   feed.begin(0);
   auto waiting = std::async(std::launch::async,
-                            [&] { return feed.take(0, kPlenty, feed_deadline(), unchecked); });
+                            [&] { return feed.take(0, kFeedLimit, feed_deadline(), unchecked); });
   EXPECT_EQ(waiting.wait_for(kShort), std::future_status::timeout);
   feed.append(1, "one");
   ASSERT_EQ(waiting.wait_for(kLong), std::future_status::ready);
   EXPECT_EQ(waiting.get().size(), 1u);
   const auto gone = [] { throw Error(ErrorCode::kCancelled, "gone"); };
-  EXPECT_EQ(code_of([&] { feed.take(1, kPlenty, feed_deadline(), gone); }), ErrorCode::kCancelled);
+  EXPECT_EQ(code_of([&] { feed.take(1, kFeedLimit, feed_deadline(), gone); }),
+            ErrorCode::kCancelled);
 }
 
 }  // namespace
