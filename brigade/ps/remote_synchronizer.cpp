@@ -200,9 +200,13 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
   }
 
  private:
+  /// Null if no push can be sent early.
   std::unique_ptr<EarlyGradients> early_gradients(const RemoteSynchronizerOptions& options) const {
     const auto is_cpu = [](const c10::Device device) { return device.is_cpu(); };
-    if (!options.overlap_from_bytes || !std::ranges::all_of(devices_of_replicas(*state_), is_cpu))
+    std::size_t bytes = 0;
+    for (const Variable& variable : state_->variables()) bytes += variable.component(0).nbytes();
+    if (!options.overlap_from_bytes || bytes < *options.overlap_from_bytes ||
+        !std::ranges::all_of(devices_of_replicas(*state_), is_cpu))
       return nullptr;
     return std::make_unique<EarlyGradients>(state_->variables().size(), parts_, *client_, replicas_,
                                             *options.overlap_from_bytes);

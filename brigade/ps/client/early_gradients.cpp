@@ -19,7 +19,8 @@ EarlyGradients::EarlyGradients(std::size_t variables, const std::vector<Variable
       delivered_(variables, std::vector<at::Tensor>(static_cast<std::size_t>(replicas))),
       sums_(variables),
       sent_(parts.size()),
-      progress_(replicas) {
+      progress_(replicas),
+      sender_([this](std::size_t bucket) { send(bucket); }) {
   for (std::size_t part = 0; part < parts.size(); ++part)
     parts_of_[parts[part].variable].push_back(part);
 }
@@ -32,7 +33,7 @@ void EarlyGradients::ready(int replica, std::size_t variable, const at::Tensor& 
   if (has_failed_ || !bucket_of_[variable]) return;
   delivered_[variable][static_cast<std::size_t>(replica)] = gradient;
   if (!progress_.deliver(variable)) return;
-  if (const auto bucket = progress_.filled(variable)) sender_->ready(*bucket);
+  if (const auto bucket = progress_.filled(variable)) sender_.ready(*bucket);
 }
 
 void EarlyGradients::cancel(int /*replica*/) noexcept {
@@ -42,7 +43,7 @@ void EarlyGradients::cancel(int /*replica*/) noexcept {
 void EarlyGradients::stop() {
   if (!is_enabled()) return;
   try {
-    sender_->stop();
+    sender_.stop();
     if (!has_failed_) return;
   } catch (const std::exception&) {
     // Then the push sends all gradients.
@@ -80,10 +81,13 @@ void EarlyGradients::expect(std::span<const at::Tensor> gradients) {
   for (std::size_t variable = parts_of_.size(); variable-- > 0;) {
     bool is_pushed = false;
     for (const std::size_t part : parts_of_[variable]) {
-      if (!gradients[part].defined()) continue;
+      const at::Tensor& gradient = gradients[part];
+      if (!gradient.defined()) continue;
       is_pushed = true;
-      has_rows = has_rows || gradients[part].layout() != at::kStrided;
-      bytes += gradients[part].nbytes();
+      if (gradient.layout() == at::kStrided)
+        bytes += gradient.nbytes();
+      else
+        has_rows = true;
     }
     if (is_pushed) order_.push_back(variable);
   }
@@ -95,7 +99,7 @@ void EarlyGradients::expect(std::span<const at::Tensor> gradients) {
 
 void EarlyGradients::reset() noexcept {
   try {
-    if (sender_) sender_->stop();
+    sender_.stop();
   } catch (const std::exception&) {
     // It has sent what is given up now.
   }
@@ -109,8 +113,7 @@ void EarlyGradients::prepare() {
   std::ranges::fill(sent_, at::Tensor());
   for (auto& of_replicas : delivered_) std::ranges::fill(of_replicas, at::Tensor());
   progress_.start(bucket_of_, order_.size());
-  if (!sender_ && !order_.empty()) sender_.emplace([this](std::size_t bucket) { send(bucket); });
-  if (sender_) sender_->start(order_.size());
+  sender_.start(order_.size());
 }
 
 }  // namespace brigade::ps

@@ -68,8 +68,8 @@ class EarlyGradients final : public distribute::GradientReadyListener {
   std::vector<at::Tensor> sent_;                       // [part]
   std::atomic<bool> has_failed_ = false;               // a pass of this step
   distribute::BucketProgress progress_;
-  // Declared after what its thread uses, so that the thread ends first. Unset until it is needed.
-  std::optional<distribute::GradientReducer> sender_;
+  // Declared after what its thread uses, so that the thread ends first.
+  distribute::GradientReducer sender_;
 };
 
 }  // namespace brigade::ps
