@@ -76,6 +76,9 @@ const ServerLayout& Strategy::servers() const {
 Coordination* Strategy::coordination() const {
   return engine_->parts.coordination.get();
 }
+bool Strategy::is_chief() const {
+  return coordination() ? coordination()->is_coordinator() : worker_index() == 0;
+}
 bool Strategy::has_worker_collectives() const {
   return workers() && workers()->count() > 1;
 }

@@ -104,7 +104,7 @@ class Strategy {
   /// strategies in which all train.
   Coordination* coordination() const;
   /// Whether this process is the chief, which writes checkpoints, summaries and the log.
-  bool is_chief() const { return worker_index() == 0; }
+  bool is_chief() const;
   /// Returns the chief's `value` in every worker. Use it for decisions that depend on clocks or
   /// signals, which workers would make differently. A collective of the workers, outside of `run`;
   /// with one worker, and without collectives, it returns `value`.

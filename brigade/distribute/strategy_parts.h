@@ -22,7 +22,7 @@ namespace brigade::distribute {
 /// weights do not; reductions are over a worker's own replicas, and replicas are counted in each
 /// worker. Workers with equal numbers of replicas have different random streams.
 struct WorkerIndex {
-  int index = 0;  ///< 0: the chief
+  int index = 0;  ///< 0: the chief, if it trains
   int count = 1;
 };
 

@@ -114,8 +114,11 @@ RemoteFunction WorkersPart::evaluation(DividedBatches batches) {
 }
 
 RemoteData WorkersPart::train(EpochIterator& iterator, const RemoteData& arguments) {
-  if (!iterator.has_next()) iterator.start_next_epoch();
-  const auto batch = iterator.next();
+  auto batch = iterator.next();
+  if (!batch) {
+    iterator.start_next_epoch();
+    batch = iterator.next();
+  }
   check_argument(batch.has_value(), "This worker's part of the data has no batch.");
   trainer_.reset();
   const StepValues values = trainer_.train(*batch);
