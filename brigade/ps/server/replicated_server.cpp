@@ -144,6 +144,7 @@ class ReplicatedServer::Impl {
   PairRole next_role() BRIGADE_EXCLUDES(mutex_);
   void start_acting() BRIGADE_EXCLUDES(mutex_);
   void stop_acting() BRIGADE_EXCLUDES(mutex_);
+  void note_end() BRIGADE_EXCLUDES(mutex_);
   void consider_votes() BRIGADE_EXCLUDES(mutex_);
   void call_other(PairRole role) BRIGADE_EXCLUDES(mutex_);
   std::optional<FollowReply> ask_other(const FollowRequest& request, milliseconds allowed);
@@ -176,6 +177,7 @@ class ReplicatedServer::Impl {
   std::optional<std::string> witness_ BRIGADE_GUARDED_BY(mutex_);   // whose vote counts
   bool has_chief_finished_ BRIGADE_GUARDED_BY(mutex_) = false;      // unless it acts
   bool has_other_finished_ BRIGADE_GUARDED_BY(mutex_) = false;
+  std::optional<Time> over_since_ BRIGADE_GUARDED_BY(mutex_);    // the job, for core_
   std::optional<Time> adrift_since_ BRIGADE_GUARDED_BY(mutex_);  // neither acts nor follows
   std::optional<std::string> failure_ BRIGADE_GUARDED_BY(mutex_);
   bool is_closed_ BRIGADE_GUARDED_BY(mutex_) = false;
@@ -234,9 +236,11 @@ FollowReply ReplicatedServer::Impl::follow(const std::string& token, const Follo
     changed_.notify_all();
     const bool serves = admit_follower(request);
     reply.status = visible_status();
+    if (is_finished && reply.status.role == PairRole::kActing) {
+      reply.is_finished = true;
+      if (!follower_.told_the_end) follower_.told_the_end = clock_.now();
+    }
     if (!serves) return reply;
-    reply.is_finished = is_finished;
-    if (is_finished && !follower_.told_the_end) follower_.told_the_end = clock_.now();
     own = {.life = reply.status.life, .epoch = reply.status.epoch};
     follower_.is_complete = request.source == own && request.from.epoch == own.epoch;
   }
@@ -307,7 +311,7 @@ bool ReplicatedServer::Impl::is_finished() const {
     if (!is_over) return false;
     const Time now = clock_.now();
     if (follower_.told_the_end) return now >= *follower_.told_the_end + kTimeToTell;
-    return follower_.life.empty() || now >= follower_.heard + options_.term;
+    return over_since_ && now >= *over_since_ + options_.term;
   }
   if (has_other_finished_) return true;
   return has_chief_finished_ && adrift_since_ &&
@@ -348,6 +352,7 @@ void ReplicatedServer::Impl::run() {
       }
       if (role == PairRole::kActing) {
         start_acting();
+        note_end();
         pause(kPause);
       } else {
         consider_votes();
@@ -369,6 +374,17 @@ PairRole ReplicatedServer::Impl::next_role() {
   else if (!adrift_since_)
     adrift_since_ = now;
   return role;
+}
+
+void ReplicatedServer::Impl::note_end() {
+  const bool is_over = core_->is_finished();
+  const concurrency::MutexLock lock(mutex_);
+  if (!is_over) {
+    over_since_.reset();
+    follower_.told_the_end.reset();
+  } else if (!over_since_) {
+    over_since_ = clock_.now();
+  }
 }
 
 void ReplicatedServer::Impl::start_acting() {
