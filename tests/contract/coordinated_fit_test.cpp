@@ -230,6 +230,57 @@ TEST(CoordinatedFit, ALostWorkerCostsNoStepAndNoExample) {
   EXPECT_NEAR(chief.evaluated.at("loss"), loss_of_chief, 1e-12);
 }
 
+TEST(CoordinatedFit, AStopDropsTheStepsThatWait) {
+  double loss_of_chief = 0;
+  std::int64_t batches = 0;
+  const auto program = [&](Strategy& strategy) {
+    Model model = compiled_line(strategy);
+    FitOptions options = epochs_of(3, 50);
+    options.callbacks = {LambdaCallback{.on_train_batch_end = [&](FitContext& fit) {
+      batches = fit.batches();
+      if (batches == 7) fit.stop("enough");
+    }}};
+    Results results{.histories = {model.fit(data_of_line(80), options)}};
+    results.evaluated = model.evaluate(data_of_line(37), {.batch_size = 4});
+    if (strategy.is_chief()) loss_of_chief = local_loss(model, 37);
+    return results;
+  };
+  CoordinatedJob job(2);
+  std::vector<std::future<Results>> workers;
+  for (const int index : {0, 1}) workers.push_back(job.start_worker(index, program));
+  const Results chief = program(*job.chief());
+  for (auto& worker : workers) expect_same(result_of(worker), chief);
+  EXPECT_EQ(chief.histories[0].stop_reason, "enough");
+  EXPECT_EQ(chief.histories[0].epochs, (std::vector<std::int64_t>{0}));
+  EXPECT_EQ(batches, 7);
+  EXPECT_GE(job.steps_of_servers(), 7);
+  EXPECT_LE(job.steps_of_servers(), 15) << "four for each worker were scheduled";
+  EXPECT_NEAR(chief.evaluated.at("loss"), loss_of_chief, 1e-12) << "no step came after the fit";
+}
+
+TEST(CoordinatedFit, WorkersGoOnWithAChiefThatIsStartedAgain) {
+  bool is_killed = true;  // of the chief's thread
+  const auto program = [&](Strategy& strategy) {
+    Model model = compiled_line(strategy);
+    FitOptions options = epochs_of(1, 20);
+    options.callbacks = {LambdaCallback{.on_train_batch_end = [&](FitContext& fit) {
+      if (is_killed && fit.batches() == 5) throw Error(ErrorCode::kDataLoss, "The chief ends.");
+    }}};
+    Results results{.histories = {model.fit(data_of_line(80), options)}};
+    results.evaluated = model.evaluate(data_of_line(37), {.batch_size = 4});
+    return results;
+  };
+  CoordinatedJob job(2);
+  std::vector<std::future<Results>> workers;
+  for (const int index : {0, 1}) workers.push_back(job.start_worker(index, program));
+  EXPECT_EQ(code_of([&] { program(*job.chief()); }), ErrorCode::kDataLoss);
+  is_killed = false;
+  const Results chief = program(*job.chief());
+  for (auto& worker : workers) expect_same(result_of(worker), chief);
+  EXPECT_EQ(chief.histories[0].epochs, (std::vector<std::int64_t>{0}));
+  EXPECT_GE(job.steps_of_servers(), 25) << "the model stays";
+}
+
 TEST(CoordinatedFit, ALateWorkerGetsTheResultsOfWhatItHasMissed) {
   const auto program = [](Strategy& strategy) {
     Model model = compiled_line(strategy);
