@@ -24,7 +24,8 @@ namespace brigade::ps {
 /// What the chief does beside creating, configuring and saving variables.
 enum class ChiefRole {
   kTrains,      ///< it is one of the workers
-  kCoordinates  ///< it has a ClusterCoordinator, and the workers run its functions; kAsync only
+  kCoordinates  ///< the workers run its functions: of a ClusterCoordinator, or of
+                ///< `train::Model::fit`; kAsync only
 };
 
 struct ParameterServerOptions {
