@@ -95,8 +95,7 @@ class Trainer {
       client_.begin_step();
       if (job_.mode != ps::UpdateMode::kAsync) check(client_.pull());
       if (client_.step() >= target()) return;
-      compute();
-      check(client_.push(gradients(number)));
+      check(push(number));
     }
   }
 
@@ -135,6 +134,24 @@ class Trainer {
     std::vector<at::Tensor> gradients(count, gradient);
     gradients.resize(2 * count);  // none of the constants
     return gradients;
+  }
+
+  /// Some pushes are sent early, some of these are given up and replaced by others, and some are
+  /// sent as a whole.
+  ps::ParameterClient::Values push(std::int64_t number) {
+    constexpr std::int64_t kGivenUp = 1'000'000;  // no server may ever have it
+    const std::vector<at::Tensor> all = gradients(number);
+    if (number % 4 != 0) {
+      std::vector<std::size_t> expected;
+      for (int server = 0; server < servers(); ++server)
+        expected.push_back(static_cast<std::size_t>(server));
+      const std::vector<at::Tensor> sent = number % 4 == 1 ? gradients(kGivenUp) : all;
+      client_.begin_early(expected);
+      for (const std::size_t variable : expected) client_.send_early(sent[variable]);
+      if (number % 8 == 1) client_.drop_early();
+    }
+    compute();
+    return client_.push(all);
   }
 
   void check(const ps::ParameterClient::Values& values) const {
