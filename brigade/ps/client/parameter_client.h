@@ -141,7 +141,7 @@ class ParameterClient {
   /// Begins to send the next push while its gradients are computed: those of `variables`, of the
   /// placement, are expected, and sent in this order. It only saves time. A `push` of other
   /// gradients, or one for which this was not possible, sends all it has; the servers apply either
-  /// as one update.
+  /// as one update. Throws kInvalidArgument for a variable that is not trainable.
   void begin_early(std::vector<std::size_t> variables);
   /// The gradient of the next of these variables: the tensor that `push` gets, on the CPU and
   /// dense, which does not change any more.
