@@ -1,7 +1,8 @@
 // A process of a job with parameter servers whose values count the updates, for tools/ps_soak.py.
 //
-//   ps_member serve FOLDER           the server that TF_CONFIG says; it ends with the job
-//   ps_member async|ssp|sync FOLDER  the chief or worker that TF_CONFIG says: it trains until the
+//   ps_member serve FOLDER           the server, or replica, that TF_CONFIG says; it ends with the
+//   job ps_member async|ssp|sync FOLDER  the chief or worker that TF_CONFIG says: it trains until
+//   the
 //                                    job has the step in FOLDER/target
 //   ps_member read-async|... FOLDER  a chief that pulls the values once
 //
@@ -22,8 +23,8 @@
 #include "brigade/cluster/resolver.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/ps/client/parameter_client.h"
-#include "brigade/ps/client/remote_service.h"
 #include "brigade/ps/server.h"
+#include "brigade/ps/server_tasks.h"
 #include "tests/ps/push_history.h"
 
 namespace {
@@ -105,11 +106,12 @@ class Trainer {
   int servers() const { return cluster_.cluster.num_tasks("ps"); }
 
   std::vector<std::unique_ptr<ps::ParameterService>> connections() {
-    std::vector<std::unique_ptr<ps::ParameterService>> services;
-    for (int server = 0; server < servers(); ++server)
-      services.push_back(std::make_unique<ps::history::RecordedService>(
-          ps::connect(cluster_.cluster.task_address({.job = "ps", .index = server}), std::nullopt),
-          server, cluster_.rank, history_));
+    auto services = ps::connect_to_servers(cluster_.cluster, cluster_.task, std::nullopt);
+    for (int server = 0; server < servers(); ++server) {
+      auto& each = services[static_cast<std::size_t>(server)];
+      each = std::make_unique<ps::history::RecordedService>(std::move(each), server, cluster_.rank,
+                                                            history_);
+    }
     return services;
   }
 

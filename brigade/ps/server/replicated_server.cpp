@@ -141,8 +141,8 @@ class ReplicatedServer::Impl {
       BRIGADE_EXCLUDES(mutex_);
 
   void run() BRIGADE_EXCLUDES(mutex_);
-  PairRole next_role() BRIGADE_EXCLUDES(mutex_);
-  void start_acting() BRIGADE_EXCLUDES(mutex_);
+  PairStatus next_status() BRIGADE_EXCLUDES(mutex_);
+  void start_acting(std::int64_t epoch) BRIGADE_EXCLUDES(mutex_);
   void stop_acting() BRIGADE_EXCLUDES(mutex_);
   void note_end() BRIGADE_EXCLUDES(mutex_);
   void consider_votes() BRIGADE_EXCLUDES(mutex_);
@@ -150,6 +150,7 @@ class ReplicatedServer::Impl {
   std::optional<FollowReply> ask_other(const FollowRequest& request, milliseconds allowed);
   void receive(FollowReply reply) BRIGADE_EXCLUDES(mutex_);
   void pause(milliseconds time) BRIGADE_EXCLUDES(mutex_);
+  void wake() BRIGADE_REQUIRES(mutex_);
   void fail(const std::exception& error) BRIGADE_EXCLUDES(mutex_);
 
   const ReplicatedServerOptions options_;
@@ -162,13 +163,14 @@ class ReplicatedServer::Impl {
   // Of the thread.
   FollowerStore store_;               // empty while core_ has it
   std::unique_ptr<ServerCore> core_;  // null unless this process acts
+  std::int64_t acting_epoch_ = 0;     // of core_
   std::string other_token_;
   std::int64_t calls_ = 0;
   milliseconds allowed_{0};  // for a call as a follower, beside its wait
 
   mutable concurrency::Mutex mutex_;
   mutable concurrency::Condition idle_;  // running_ is 0
-  concurrency::Condition changed_;       // anything else
+  concurrency::Condition changed_;       // is_awake_
   ServerPair pair_ BRIGADE_GUARDED_BY(mutex_);
   ServerCore* serving_ BRIGADE_GUARDED_BY(mutex_) = nullptr;  // core_, once it may be called
   mutable int running_ BRIGADE_GUARDED_BY(mutex_) = 0;        // calls of serving_
@@ -180,6 +182,7 @@ class ReplicatedServer::Impl {
   std::optional<Time> over_since_ BRIGADE_GUARDED_BY(mutex_);    // the job, for core_
   std::optional<Time> adrift_since_ BRIGADE_GUARDED_BY(mutex_);  // neither acts nor follows
   std::optional<std::string> failure_ BRIGADE_GUARDED_BY(mutex_);
+  bool is_awake_ BRIGADE_GUARDED_BY(mutex_) = false;  // the thread looks at its role
   bool is_closed_ BRIGADE_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last: it uses the others
 };
@@ -200,7 +203,7 @@ PairStatus ReplicatedServer::Impl::vote(const Vote& vote) {
   const concurrency::MutexLock lock(mutex_);
   if (pair_.role() == PairRole::kCandidate && witness_ == cluster::to_string(vote.voter) &&
       pair_.vote(vote.epoch))
-    changed_.notify_all();
+    wake();
   return visible_status();
 }
 
@@ -232,8 +235,9 @@ FollowReply ReplicatedServer::Impl::follow(const std::string& token, const Follo
   FollowSource own;
   {
     const concurrency::MutexLock lock(mutex_);
+    const PairRole before = pair_.role();
     pair_.hear(request.from, clock_.now());
-    changed_.notify_all();
+    if (pair_.role() != before) wake();
     const bool serves = admit_follower(request);
     reply.status = visible_status();
     if (is_finished && reply.status.role == PairRole::kActing) {
@@ -332,6 +336,12 @@ void ReplicatedServer::Impl::close() {
   const concurrency::MutexLock lock(mutex_);
   is_closed_ = true;
   if (serving_ != nullptr) serving_->close();
+  wake();
+}
+
+/// The thread: its role has changed.
+void ReplicatedServer::Impl::wake() {
+  is_awake_ = true;
   changed_.notify_all();
 }
 
@@ -344,14 +354,14 @@ void ReplicatedServer::Impl::fail(const std::exception& error) {
 void ReplicatedServer::Impl::run() {
   try {
     for (;;) {
-      const PairRole role = next_role();
-      if (role != PairRole::kActing) stop_acting();
+      const auto [life, role, epoch] = next_status();
+      if (role != PairRole::kActing || epoch != acting_epoch_) stop_acting();
       {
         const concurrency::MutexLock lock(mutex_);
         if (is_closed_) return;
       }
       if (role == PairRole::kActing) {
-        start_acting();
+        start_acting(epoch);
         note_end();
         pause(kPause);
       } else {
@@ -364,7 +374,7 @@ void ReplicatedServer::Impl::run() {
   }
 }
 
-PairRole ReplicatedServer::Impl::next_role() {
+PairStatus ReplicatedServer::Impl::next_status() {
   const concurrency::MutexLock lock(mutex_);
   const Time now = clock_.now();
   pair_.tick(now);
@@ -373,7 +383,7 @@ PairRole ReplicatedServer::Impl::next_role() {
     adrift_since_.reset();
   else if (!adrift_since_)
     adrift_since_ = now;
-  return role;
+  return pair_.status();
 }
 
 void ReplicatedServer::Impl::note_end() {
@@ -387,13 +397,9 @@ void ReplicatedServer::Impl::note_end() {
   }
 }
 
-void ReplicatedServer::Impl::start_acting() {
+void ReplicatedServer::Impl::start_acting(std::int64_t epoch) {
   if (core_) return;
-  std::int64_t epoch = 0;
-  {
-    const concurrency::MutexLock lock(mutex_);
-    epoch = pair_.status().epoch;
-  }
+  acting_epoch_ = epoch;
   store_.write_epoch(epoch);  // first: nobody is served before
   feed_->drop();
   feed_->resume();
@@ -525,8 +531,10 @@ void ReplicatedServer::Impl::receive(FollowReply reply) {
 }
 
 void ReplicatedServer::Impl::pause(milliseconds time) {
+  const Time until = Clock::now() + time;
   const concurrency::MutexLock lock(mutex_);
-  if (!is_closed_) changed_.wait_until(mutex_, Clock::now() + time);
+  while (!is_awake_ && Clock::now() < until) changed_.wait_until(mutex_, until);
+  is_awake_ = false;
 }
 
 ReplicatedServer::ReplicatedServer(std::shared_ptr<io::FileSystem> files,
