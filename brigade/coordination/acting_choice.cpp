@@ -5,8 +5,8 @@
 namespace brigade::coordination {
 
 ActingChoice::Choice ActingChoice::vote_for(std::size_t server, std::int64_t epoch) {
-  epoch_ = epoch;
-  promised_ = server;
+  before_ = promise_;
+  promise_ = {.epoch = epoch, .server = server};
   return {.kind = Kind::kVote, .server = server, .epoch = epoch};
 }
 
@@ -15,30 +15,32 @@ ActingChoice::Choice ActingChoice::choose(std::span<const std::optional<PairStat
   for (std::size_t server = 0; server < answers.size(); ++server) {
     const auto& answer = answers[server];
     if (!answer || answer->role != PairRole::kActing) continue;
-    if (answer->epoch >= std::max(epoch_, used.epoch))
+    if (answer->epoch >= std::max(known_, used.epoch))
       used = {.kind = Kind::kUse, .server = server, .epoch = answer->epoch};
   }
   if (used.kind == Kind::kUse) {
-    epoch_ = used.epoch;
+    known_ = used.epoch;
+    if (known_ >= promise_.epoch) promise_ = {.epoch = known_};
     return used;
   }
   const auto is_candidate = [&](std::size_t server) {
     return answers[server] && answers[server]->role == PairRole::kCandidate;
   };
-  if (promised_ && is_candidate(*promised_) && answers[*promised_]->epoch < epoch_)
-    return vote_for(*promised_, epoch_);
+  const auto promised = promise_.server;
+  if (promised && is_candidate(*promised) && answers[*promised]->epoch < promise_.epoch)
+    return vote_for(*promised, promise_.epoch);
   for (std::size_t server = 0; server < answers.size(); ++server)
-    if (is_candidate(server) && answers[server]->epoch >= epoch_)
+    if (is_candidate(server) && answers[server]->epoch >= std::max(known_, promise_.epoch))
       return vote_for(server, answers[server]->epoch + 1);
-  // Nobody has acted in the last epoch that was promised: all say that they have not.
-  std::int64_t latest = 0;
+  // Nobody has acted in the epoch that was promised: all say that they have not.
+  std::int64_t latest = known_;
   for (const auto& answer : answers) {
     if (!answer) return {};
     latest = std::max(latest, answer->epoch);
   }
   for (std::size_t server = 0; server < answers.size(); ++server)
     if (is_candidate(server) && answers[server]->epoch == latest)
-      return vote_for(server, epoch_ + 1);
+      return vote_for(server, promise_.epoch + 1);
   return {};
 }
 

@@ -35,14 +35,20 @@ class ActingChoice {
   /// changes.
   Choice choose(std::span<const std::optional<PairStatus>> answers);
 
-  /// The last epoch that the client knows.
-  std::int64_t epoch() const { return epoch_; }
+  /// The process of the last kVote has said that it is still a candidate: the vote does not count,
+  /// and was not promised.
+  void withdraw() { promise_ = before_; }
 
  private:
+  struct Promise {
+    std::int64_t epoch = 0;
+    std::optional<std::size_t> server = std::nullopt;  // unset: that process has acted, or none
+  };
   Choice vote_for(std::size_t server, std::int64_t epoch);
 
-  std::int64_t epoch_ = 0;
-  std::optional<std::size_t> promised_;  // the process to which epoch_ was promised
+  std::int64_t known_ = 0;  // the last epoch in which a process acted
+  Promise promise_;
+  Promise before_;  // the last vote
 };
 
 }  // namespace brigade::coordination

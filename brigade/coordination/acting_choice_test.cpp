@@ -53,7 +53,8 @@ TEST(ActingChoice, GivesAnEpochToOneProcess) {
   // The answer to its vote was lost.
   EXPECT_EQ(choice(client, says(PairRole::kCandidate, 2), std::nullopt), kNeither)
       << "the other one may act";
-  EXPECT_EQ(choice(client, says(PairRole::kActing, 2), std::nullopt), kNeither);
+  EXPECT_EQ(choice(client, says(PairRole::kActing, 2), std::nullopt), use(0, 2))
+      << "if it was replaced, it acknowledges nothing";
   EXPECT_EQ(choice(client, says(PairRole::kCandidate, 2), says(PairRole::kCandidate, 2)),
             vote(1, 3));
   EXPECT_EQ(choice(client, says(PairRole::kLooking, 2), says(PairRole::kActing, 3)), use(1, 3));
@@ -74,7 +75,21 @@ TEST(ActingChoice, APromiseThatNobodyCanHaveUsedHoldsUpNobody) {
   // That one was restarted before it had the vote: its folder says 2.
   EXPECT_EQ(choice(client, std::nullopt, says(PairRole::kCandidate, 2)), kNeither);
   EXPECT_EQ(choice(client, says(PairRole::kLooking, 2), says(PairRole::kCandidate, 2)), vote(1, 4));
-  EXPECT_EQ(client.epoch(), 4);
+}
+
+TEST(ActingChoice, AVoteThatDoesNotCountPromisesNothing) {
+  ActingChoice client;
+  choice(client, says(PairRole::kActing, 2), says(PairRole::kFollowing, 2));
+  EXPECT_EQ(choice(client, says(PairRole::kCandidate, 2), std::nullopt), vote(0, 3));
+  client.withdraw();
+  EXPECT_EQ(choice(client, std::nullopt, says(PairRole::kCandidate, 2)), vote(1, 3));
+  EXPECT_EQ(choice(client, std::nullopt, says(PairRole::kActing, 3)), use(1, 3));
+}
+
+TEST(ActingChoice, WhatBothHaveLostIsNotReplacedByLess) {
+  ActingChoice client;
+  choice(client, says(PairRole::kActing, 5), std::nullopt);
+  EXPECT_EQ(choice(client, says(PairRole::kLooking, 0), says(PairRole::kCandidate, 3)), kNeither);
 }
 
 }  // namespace

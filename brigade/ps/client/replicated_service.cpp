@@ -193,7 +193,9 @@ class ReplicatedService final : public ParameterService {
   void vote(const ActingChoice::Choice& choice, Time deadline) BRIGADE_REQUIRES(searching_) {
     const Time until = std::min(deadline, std::chrono::steady_clock::now() + kAnswerTime);
     try {
-      service(choice.server)->vote({.voter = task_, .epoch = choice.epoch}, until);
+      const PairStatus status =
+          service(choice.server)->vote({.voter = task_, .epoch = choice.epoch}, until);
+      if (status.role == coordination::PairRole::kCandidate) choice_.withdraw();
     } catch (const Error& error) {
       if (!may_call_again(error)) throw;  // the promise is kept, and the next call votes again
     }
