@@ -259,7 +259,9 @@ FollowReply ReplicatedServer::Impl::follow(const std::string& token, const Follo
 FollowReply ReplicatedServer::Impl::send_state(FollowReply reply, int part) {
   std::shared_ptr<const StateTransfer> state;
   if (part == 0) {
-    // Records that follow are kept from this moment on.
+    // Nobody waits any longer for one that is to be filled: a creation that did would hold up its
+    // state. Records that follow that state are kept.
+    feed_->drop();
     state = std::make_shared<const StateTransfer>(
         serve([&](ServerCore& core) {
           return core.moment([&](std::int64_t covered) { feed_->begin(covered); });
@@ -405,7 +407,7 @@ void ReplicatedServer::Impl::start_acting(std::int64_t epoch) {
   feed_->resume();
   core_ = std::make_unique<ServerCore>(store_.release(), options_.core, clock_);
   base::log_info(base::str_cat("Parameter server ", options_.name, " acts from now on, in epoch ",
-                               epoch, ", until a replica has come alone."));
+                               epoch, "; it has no replica yet."));
   const concurrency::MutexLock lock(mutex_);
   follower_ = {};
   if (is_closed_) core_->close();
