@@ -152,8 +152,8 @@ int main(int argc, char** argv) {
     const auto cluster =
         bg::cluster::resolve_cluster(bg::cluster::process_environment(),
                                      {.cluster = flags.at("cluster"), .task = flags.at("task")});
-    if (cluster.task.job == "ps") {
-      bg::Server(cluster.cluster, "ps", cluster.task.index).join();
+    if (bg::is_server_task(cluster.task)) {
+      bg::Server(cluster.cluster, cluster.task.job, cluster.task.index).join();
     } else if (cluster.task.job == "worker") {
       const auto functions = program_functions();
       bg::CoordinatedWorker(cluster, functions).join();  // returns when the coordinator has ended

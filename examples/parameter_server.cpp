@@ -148,7 +148,7 @@ int main(int argc, char** argv) {
                                      {"auto_shard", "auto"}});
     check(flags);
     const bg::cluster::ClusterConfig config = cluster_of(flags);
-    if (config.task.job == "ps") {
+    if (bg::is_server_task(config.task)) {
       start_parameter_server(config);
     } else {
       start_worker(config, flags);

@@ -6,7 +6,8 @@ random moments: SIGKILL, and the process is started again; SIGSTOP for less than
 SIGCONT; SIGSTOP, a successor, and SIGCONT ("replace": the old process has to end); cut connections ("cut"). The modes come in
 turn. From each fault on, until all workers push again, no longer than the limit may pass without a push of another worker that is
 acknowledged, and for a server (if it was stopped, from SIGCONT on) without one that it, or its successor, acknowledges. When a job has ended, its servers are started once more, and
-what they have on their disks is compared with the histories of all processes (tools/push_history.py).
+what they have on their disks is compared with the histories of all processes (tools/push_history.py). With --replicas each server
+has two processes, and either is hurt as often.
 
 Prints each fault, and a report as JSON in the last line. Exit codes: 0 success, 1 failure."""
 import argparse
@@ -32,6 +33,7 @@ from training_job import Failed, own_environment
 
 MODES = ("async", "ssp", "sync")
 SERVERS = ("ps:0", "ps:1")
+REPLICAS = ("ps_replica:0", "ps_replica:1")
 TRAINERS = ("chief:0", "worker:0", "worker:1", "worker:2")  # by rank
 AGGREGATE = len(TRAINERS) - 1
 LEASE = 1.5  # of ps_member
@@ -51,17 +53,26 @@ class Fault:
         self.recovered = None  # the longest time, in seconds, in which the training did not go on
 
     def is_of_server(self):
-        return self.victim in SERVERS
+        return self.victim in SERVERS + REPLICAS
+
+    def server(self):
+        """Of which the victim is a process."""
+        return int(self.victim.split(":")[1])
 
     def __str__(self):
-        return f"{self.kind:7} of {self.victim:8}"
+        return f"{self.kind:7} of {self.victim:12}"
 
 
-def draw_faults(kills, others, draw):
+def servers_of(has_replicas):
+    return SERVERS + REPLICAS if has_replicas else SERVERS
+
+
+def draw_faults(kills, others, draw, has_replicas=False):
     """Kills, and as many other faults, in a random order; each victim in turn, so that few faults are of different ones."""
-    stops = [(kind, victim) for kind in ("pause", "stop", "cut") for victim in (*SERVERS, *TRAINERS)]
+    servers = servers_of(has_replicas)
+    stops = [(kind, victim) for kind in ("pause", "stop", "cut") for victim in (*servers, *TRAINERS)]
     stops += [("replace", victim) for victim in TRAINERS]
-    victims = [("kill", victim) for victim in (*SERVERS, *TRAINERS)]
+    victims = [("kill", victim) for victim in (*servers, *TRAINERS)]
     draw.shuffle(stops)
     draw.shuffle(victims)
     drawn = [*itertools.islice(itertools.cycle(victims), kills), *itertools.islice(itertools.cycle(stops), others)]
@@ -113,22 +124,25 @@ class Ack:
 class Job:
     """A training; its processes are gone when the block ends."""
 
-    def __init__(self, member, folder, mode):
+    def __init__(self, member, folder, mode, has_replicas=False):
         self._member, self.folder, self.mode = member, folder, mode
+        self.servers = servers_of(has_replicas)
         (folder / "history").mkdir(parents=True)
         (folder / "logs").mkdir()
         self.histories = Histories(folder / "history")
         self.acks, self.step = [], 0
-        self.deaths = []  # (when, server)
+        self.deaths = []  # (when, server): what it had not acknowledged may be gone
         self.processes, self._all = {}, []
         ports = set()
-        while len(ports) < len(SERVERS) + len(TRAINERS):
+        while len(ports) < len(self.servers) + len(TRAINERS):
             ports.add(free_port())
         ports = [f"localhost:{port}" for port in ports]
-        self._addresses = {"ps": ports[:2], "chief": ports[2:3], "worker": ports[3:]}
+        self._addresses = {"ps": ports[:2], "chief": ports[2:3], "worker": ports[3:6]}
+        if has_replicas:
+            self._addresses["ps_replica"] = ports[6:]
 
     def __enter__(self):
-        for task in (*SERVERS, *TRAINERS):
+        for task in (*self.servers, *TRAINERS):
             self.start(task)
         return self
 
@@ -139,7 +153,7 @@ class Job:
     def start(self, task, what=None):
         job, index = task.split(":")
         config = {"cluster": self._addresses, "task": {"type": job, "index": int(index)}}
-        what = what or ("serve" if task in SERVERS else self.mode)
+        what = what or ("serve" if task in self.servers else self.mode)
         process = Process(self._member, [what, self.folder], {**own_environment(), "TF_CONFIG": json.dumps(config)},
                           self.folder / "logs" / task.replace(":", "-"))
         self.processes[task] = process
@@ -194,12 +208,12 @@ class Job:
         target = self.folder / "target"
         target.with_suffix(".new").write_text(str(self.step + LAST_STEPS))
         target.with_suffix(".new").replace(target)
-        self._wait_ended((*TRAINERS, *SERVERS))
+        self._wait_ended((*TRAINERS, *self.servers))
         self.start("chief:0", f"read-{self.mode}")
-        for task in SERVERS:  # once more, with what is on their disks
+        for task in self.servers:  # once more, with what is on their disks
             self.start(task)
         reader = self.processes["chief:0"].pid
-        self._wait_ended(("chief:0", *SERVERS))
+        self._wait_ended(("chief:0", *self.servers))
         lives = self.histories.lives
         last = {each.server: each for path, life in lives.items() if path.name == f"0-{reader}" for each in life.readings}
         return problems(lives.values(), AGGREGATE if self.mode == "sync" else 0, self.deaths, last.values())
@@ -243,10 +257,13 @@ class Strike:
         self._victim.signal(signal.SIGKILL)
         if self._victim.end() != -signal.SIGKILL:
             raise Failed(f"{self._fault.victim} had ended before it was killed: {self._job.tail(self._fault.victim)}")
-        if self._fault.is_of_server():
-            self._job.deaths.append((time.monotonic_ns(), SERVERS.index(self._fault.victim)))
+        self._note_death()
         self._job.start(self._fault.victim)
         self._wait_recovered()
+
+    def _note_death(self):
+        if self._fault.is_of_server():
+            self._job.deaths.append((time.monotonic_ns(), self._fault.server()))
 
     def _pause(self):
         self._stop_for(PAUSE)
@@ -256,6 +273,8 @@ class Strike:
 
     def _stop_for(self, seconds):
         self._victim.signal(signal.SIGSTOP)
+        if len(self._job.servers) > len(SERVERS):
+            self._note_death()  # the other process of the server may replace it
         try:
             time.sleep(seconds)  # the others train on meanwhile, or wait
         finally:
@@ -286,7 +305,7 @@ class Strike:
 
     def _proves(self, ack):
         """That the training went on."""
-        return ack.server == self._fault.victim if self._fault.is_of_server() else ack.trainer != self._fault.victim
+        return ack.server == SERVERS[self._fault.server()] if self._fault.is_of_server() else ack.trainer != self._fault.victim
 
 
 class Soak:
@@ -295,7 +314,7 @@ class Soak:
     def __init__(self, options, folder):
         self._options, self._folder = options, folder
         draw = random.Random(options.seed)
-        self._planned = draw_faults(options.kills, options.stops, draw)
+        self._planned = draw_faults(options.kills, options.stops, draw, options.replicas)
         self.done = []  # (mode, fault)
         self.problems = []
         self.pushes = 0
@@ -310,7 +329,7 @@ class Soak:
 
     def _run_job(self, number, mode, planned):
         folder = self._folder / f"job-{number}"
-        with Job(self._options.member, folder, mode) as job:
+        with Job(self._options.member, folder, mode, self._options.replicas) as job:
             job.wait_at_work()
             for fault in planned:
                 self._strike(job, fault)
@@ -355,6 +374,7 @@ def parse(words):
     parser.add_argument("--kills", type=int, default=100, help="how many (default 100)")
     parser.add_argument("--stops", type=int, help="faults of other kinds (default: half as many)")
     parser.add_argument("--mode", choices=("all", *MODES), default="all", help="of the trainings (default: in turn)")
+    parser.add_argument("--replicas", action="store_true", help="each server has a replica")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31), help="draws the same faults again")
     parser.add_argument("--limit", type=float, default=5.0, help="seconds for which a training may stand still (default 5)")
     parser.add_argument("--member", default="build/release/bin/ps_member", help=argparse.SUPPRESS)

@@ -13,6 +13,7 @@
 #include "brigade/cluster/cluster_key.h"
 #include "brigade/cluster/resolver.h"
 #include "brigade/device/device.h"
+#include "brigade/ps/server.h"
 
 namespace brigade::command {
 namespace {
@@ -54,7 +55,7 @@ bool has_parameter_servers(const cluster::ClusterSpec& cluster) {
 }
 
 std::string role_of(const cluster::ClusterConfig& config) {
-  if (config.task.job == kServers) return "serves";
+  if (ps::is_server_task(config.task)) return "serves";
   return config.is_evaluator() ? "evaluates" : "trains";
 }
 
@@ -74,10 +75,10 @@ std::string text_of_servers(const cluster::ClusterConfig& config) {
   const int servers = config.cluster.num_tasks(kServers);
   const std::string number =
       base::str_cat("workers: ", config.world_size, ", parameter servers: ", servers);
-  const std::string own = config.task.job == kServers ? "serves"
-                          : config.is_evaluator()     ? "evaluates checkpoints"
-                          : config.is_chief()         ? "trains, and is the chief"
-                                                      : "trains";
+  const std::string own = ps::is_server_task(config.task) ? "serves"
+                          : config.is_evaluator()         ? "evaluates checkpoints"
+                          : config.is_chief()             ? "trains, and is the chief"
+                                                          : "trains";
   return base::str_cat(config.task, ", ", own, "; ", number, " (", config.source, ")");
 }
 
@@ -125,7 +126,8 @@ cluster::ClusterSpec look_at_cluster(const Flags& flags, Findings& findings) {
 /// Whether tasks of this job may listen. In a cluster with parameter servers only those do, and a
 /// chief that coordinates the workers.
 bool is_connected_to(const cluster::ClusterSpec& cluster, const std::string& job) {
-  return !has_parameter_servers(cluster) || job == kServers || job == "chief";
+  return !has_parameter_servers(cluster) || ps::is_server_task({.job = job, .index = 0}) ||
+         job == "chief";
 }
 
 void look_at_key(const cluster::ClusterSpec& cluster, Findings& findings) {

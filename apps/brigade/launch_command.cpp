@@ -37,6 +37,8 @@ constexpr const char* kLaunchExamples = R"(Examples:
       additional arguments of one of them
   brigade launch --ps 2 --workers 4 --evaluator -- brigade train --strategy parameter_server --model-dir /tmp/run
       parameter servers, workers and an evaluator, each with its TF_CONFIG; each is restarted alone
+  brigade launch --ps 1 --ps-replicas 2 --workers 4 -- brigade train --strategy parameter_server --model-dir /tmp/run
+      the server has a replica with the same variables, which serves when the server is lost
   brigade launch --nnodes 2 --node-rank 0 --rendezvous a:29400 --key-file cluster.key --nproc 4 -- ./my_program
       on host a, and the same with --node-rank 1 on host b: one job of eight processes
   brigade launch --nnodes 2 --node-rank 0 --rendezvous a:29400 --key-file cluster.key --ps 2 --workers 4 -- brigade train --strategy parameter_server --model-dir /shared/run
@@ -88,6 +90,7 @@ struct LaunchFlags {
   std::string per_rank;
   bool independent = false;
   std::optional<int> servers;
+  std::optional<int> server_replicas;
   std::optional<int> workers;
   bool evaluator = false;
   bool chief = false;
@@ -143,6 +146,7 @@ std::optional<launch::Roles> roles_of(const LaunchFlags& flags) {
   if (!flags.servers) {
     for (const auto& [flag, is_given] :
          {std::pair("--workers", flags.workers.has_value()),
+          std::pair("--ps-replicas", flags.server_replicas.has_value()),
           std::pair("--evaluator", flags.evaluator), std::pair("--chief", flags.chief),
           std::pair("--ps-folder", !flags.server_folder.empty())}) {
       if (!is_given) continue;
@@ -162,8 +166,13 @@ std::optional<launch::Roles> roles_of(const LaunchFlags& flags) {
   }
   check_at_least("--ps", *flags.servers, 1);
   check_at_least("--workers", flags.workers.value_or(1), 1);
+  const int replicas = flags.server_replicas.value_or(1);
+  if (replicas != 1 && replicas != 2)
+    throw UsageError(
+        base::str_cat("--ps-replicas is ", replicas, "; give 1, or 2 for servers with a replica"));
   check_at_least("--nnodes", flags.job.hosts.count, 1);
   return launch::Roles{.servers = *flags.servers,
+                       .server_replicas = replicas,
                        .workers = flags.workers.value_or(1),
                        .has_evaluator = flags.evaluator,
                        .has_chief = flags.chief,
@@ -221,6 +230,10 @@ void LaunchFlags::add_to(CLI::App& app) {
   flags.add_switch("--new-key", new_key, "Write a new cluster key to standard output and exit");
   FlagGroup servers_group(app, "Parameter servers (each task is restarted alone, on its host)");
   servers_group.add("--ps", servers, "Parameter servers, on all hosts together");
+  servers_group.add("--ps-replicas", server_replicas,
+                    "Processes of each parameter server: with 2, a replica, on the next host "
+                    "where there are several, has every update before it is acknowledged, and "
+                    "serves when the server is lost (default 1)");
   servers_group.add(
       "--workers", workers,
       "Workers, on all hosts together; without --chief the first is the chief (default 1)");

@@ -15,6 +15,7 @@
 #include "brigade/cluster/environment_variables.h"
 #include "brigade/io/lock_file.h"
 #include "brigade/ps/server.h"
+#include "brigade/ps/server/server_folder.h"
 #include "brigade/tuning/freed_memory.h"
 
 namespace brigade::command {
@@ -22,15 +23,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kServers = "ps";
-
 void check_task(const cluster::ClusterConfig& config) {
   if (config.cluster.is_empty()) {
     throw UsageError(
         base::str_cat("a parameter server needs a cluster with the addresses of all tasks (",
                       config.source, "); give --cluster and --task, or set TF_CONFIG"));
   }
-  if (config.task.job == kServers) return;
+  if (ps::is_server_task(config.task)) return;
   throw UsageError(base::str_cat("this process is ", config.task,
                                  ", which is no parameter server; ",
                                  config.is_evaluator() ? "it evaluates" : "it trains",
@@ -43,8 +42,9 @@ io::Path folder_of(const ParameterServerRun& run) {
 }
 
 /// Removes the server's own folder below `folder`. Throws UsageError if another server uses it.
-void remove_state(const io::Path& folder, int index) {
-  const io::Path own = folder / base::str_cat("ps-", index);
+void remove_state(const io::Path& folder, const cluster::Task& task) {
+  const io::Path own =
+      folder / ps::server_folder_name({.server = task.index, .is_replica = task.job != "ps"});
   if (folder.empty() || !std::filesystem::exists(own)) return;
   const auto lock = io::LockFile::acquire(own / "lock");
   if (lock == nullptr) {
@@ -90,14 +90,14 @@ int run_parameter_server(const ParameterServerRun& run) {
   check_task(run.cluster);
   tuning::return_freed_memory();
   const io::Path folder = folder_of(run);
-  const int index = run.cluster.task.index;
+  const cluster::Task& task = run.cluster.task;
   if (run.earlier == EarlierState::kRemove && !is_restarted_by_launcher())
-    remove_state(folder, index);
+    remove_state(folder, task);
   const auto begin = Clock::now();
   const Interrupt interrupt;
   StartWatch watch(interrupt);
   auto server = set_up([&] {
-    return std::make_unique<ps::Server>(run.cluster.cluster, kServers, index,
+    return std::make_unique<ps::Server>(run.cluster.cluster, task.job, task.index,
                                         ps::ServerOptions{.folder = folder,
                                                           .key = run.key,
                                                           .metrics_port = run.metrics_port,
@@ -107,7 +107,7 @@ int run_parameter_server(const ParameterServerRun& run) {
   const auto signal = interrupt.received();
   const Json report = report_of(run, *server, seconds_between(begin, Clock::now()), signal);
   server.reset();
-  if (!signal) remove_state(folder, index);
+  if (!signal) remove_state(folder, task);
   run.output.print(report,
                    base::str_cat("step             ", report["step"].get<std::int64_t>(),
                                  "\npushes           ", report["pushes"].get<std::int64_t>(),

@@ -18,7 +18,7 @@ enum class EarlierState {
 /// A parameter server, as flags and environment describe it.
 struct ParameterServerRun {
   cluster::ClusterConfig cluster;
-  /// Where it keeps its variables, below "ps-<index>". A launcher's folder
+  /// Where it keeps its variables, below "ps-<index>", or "ps-<index>-replica". A launcher's folder
   /// (`cluster::kServerFolderVariable`) precedes it. Empty: a temporary folder, which does not
   /// outlive the process.
   io::Path folder = {};
@@ -28,7 +28,7 @@ struct ParameterServerRun {
   OutputFlag output = {};
 };
 
-/// Serves variables as the "ps" task that this process is, until the training has ended, or a
+/// Serves variables as the "ps" or "ps_replica" task that this process is, until the training has ended, or a
 /// signal comes. After a training that ended, its variables are removed from the folder: the
 /// chief's checkpoint has them. Returns the exit code. Throws UsageError for another task, and for
 /// a folder or an address that cannot be used.

@@ -18,6 +18,8 @@ constexpr const char* kPsExamples = R"(Examples:
       and the same with worker:1
   TF_CONFIG='{"cluster": {"ps": ["localhost:2222"], "worker": ["localhost:2223"]}, "task": {"type": "ps", "index": 0}}' brigade ps
       the same as TensorFlow's tutorials describe it
+  brigade ps --cluster 'ps=a:2222;ps_replica=d:2222;worker=b:2222,c:2222' --task ps_replica:0 --folder /var/tmp/ps --key-file cluster.key
+      the second process of a server that has one: it has the same variables, and serves when the other one is lost
   brigade launch --ps 2 --workers 4 -- brigade train --strategy parameter_server --model-dir /tmp/run
       all tasks on this machine; no `brigade ps` is needed
 
@@ -32,7 +34,7 @@ class PsCommand final : public Command {
     FlagGroup group(parser_, "Cluster");
     group.add("--cluster", cluster_.cluster,
               "The cluster's tasks: 'ps=a:1;worker=b:1,c:1' or a JSON file (default: TF_CONFIG)");
-    group.add("--task", cluster_.task, "Which task this process is: ps:0");
+    group.add("--task", cluster_.task, "Which task this process is: ps:0, or ps_replica:0");
     group.add("--key-file", key_file_,
               "The cluster's key; without it nothing is served beyond this machine");
     FlagGroup state(parser_, "State");

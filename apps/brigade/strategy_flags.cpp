@@ -18,6 +18,7 @@
 #include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
+#include "brigade/ps/server.h"
 #include "brigade/tuning/freed_memory.h"
 #include "brigade/variables/partitioner.h"
 
@@ -207,7 +208,8 @@ TaskRole StrategyFlags::role() const {
   if (strategy != "multi_worker_mirrored" && !has_servers(*this)) return TaskRole::kTrains;
   const cluster::ClusterConfig config = set_up([&] { return cluster.resolve(); });
   if (config.is_evaluator()) return TaskRole::kEvaluates;
-  return has_servers(*this) && config.task.job == "ps" ? TaskRole::kServes : TaskRole::kTrains;
+  return has_servers(*this) && ps::is_server_task(config.task) ? TaskRole::kServes
+                                                               : TaskRole::kTrains;
 }
 
 void StrategyFlags::check_not_only_training(std::string_view does) const {

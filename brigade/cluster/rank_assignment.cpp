@@ -12,7 +12,8 @@
 namespace brigade::cluster {
 namespace {
 
-constexpr std::array<std::string_view, 4> kJobs = {"chief", "worker", "ps", "evaluator"};
+constexpr std::array<std::string_view, 5> kJobs = {"chief", "worker", "ps", "ps_replica",
+                                                   "evaluator"};
 
 class RankAssigner {
  public:

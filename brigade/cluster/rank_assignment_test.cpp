@@ -71,7 +71,7 @@ TEST(AssignRank, SaysWhichTaskIsWrong) {
   EXPECT_EQ(
       rank_refusal(two, Task{"wroker", 0}),
       "INVALID_ARGUMENT: TF_CONFIG: this process's task is of an unknown type 'wroker'; known "
-      "are chief, worker, ps, evaluator.");
+      "are chief, worker, ps, ps_replica, evaluator.");
   EXPECT_THAT(rank_refusal(two, std::nullopt),
               HasSubstr("the cluster has 2 tasks, but nothing says which of them this process is"));
 }

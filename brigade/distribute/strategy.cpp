@@ -73,6 +73,12 @@ int Strategy::worker_index() const {
 const ServerLayout& Strategy::servers() const {
   return engine_->parts.servers;
 }
+Coordination* Strategy::coordination() const {
+  return engine_->parts.coordination.get();
+}
+bool Strategy::is_chief() const {
+  return coordination() ? coordination()->is_coordinator() : worker_index() == 0;
+}
 bool Strategy::has_worker_collectives() const {
   return workers() && workers()->count() > 1;
 }
@@ -132,6 +138,10 @@ void Strategy::set_global_step(std::int64_t step) {
   check_argument(step >= 0, base::str_cat("The global step is ", step, "; it must be 0 or more."));
   for (const auto& synchronizer : engine_->living_synchronizers())
     synchronizer->set_global_step(step);
+}
+void Strategy::follow_global_step(std::int64_t step) {
+  for (const auto& synchronizer : engine_->living_synchronizers())
+    if (synchronizer->global_step()) return synchronizer->follow_global_step(step);
 }
 void Strategy::fetch_state() const {
   check_not_running("fetch_state");

@@ -15,6 +15,7 @@
 #include "brigade/base/ambient.h"
 #include "brigade/comm/communicator.h"
 #include "brigade/device/device.h"
+#include "brigade/distribute/coordination.h"
 #include "brigade/distribute/created_state.h"
 #include "brigade/distribute/function_module.h"
 #include "brigade/distribute/input/distributed_dataset.h"
@@ -99,8 +100,11 @@ class Strategy {
   bool has_worker_collectives() const;
   /// The parameter servers that keep the optimizers' variables; of most strategies: none.
   const ServerLayout& servers() const;
+  /// The phases of a program whose chief trains nothing, but directs the other workers; null for
+  /// strategies in which all train.
+  Coordination* coordination() const;
   /// Whether this process is the chief, which writes checkpoints, summaries and the log.
-  bool is_chief() const { return worker_index() == 0; }
+  bool is_chief() const;
   /// Returns the chief's `value` in every worker. Use it for decisions that depend on clocks or
   /// signals, which workers would make differently. A collective of the workers, outside of `run`;
   /// with one worker, and without collectives, it returns `value`.
@@ -118,6 +122,9 @@ class Strategy {
   /// The number that the next `store_state` stores. Does nothing in other strategies. Throws
   /// kInvalidArgument below 0.
   void set_global_step(std::int64_t step);
+  /// Another worker has seen the job at this step: `global_step` is at least that from now on,
+  /// without a call of the servers. Does nothing in other strategies. Outside of `run`.
+  void follow_global_step(std::int64_t step);
   /// Copies variables and optimizers whose true state is elsewhere (on parameter servers) into this
   /// process, or, after they were restored here, back. In a worker that is not the chief
   /// `store_state` fetches what the chief has stored. Do nothing in other strategies. Throw

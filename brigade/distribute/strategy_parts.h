@@ -9,6 +9,7 @@
 
 #include "brigade/device/device.h"
 #include "brigade/device/placement.h"
+#include "brigade/distribute/coordination.h"
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/distribute/replica_runner.h"
 #include "brigade/distribute/worker_group.h"
@@ -21,7 +22,7 @@ namespace brigade::distribute {
 /// weights do not; reductions are over a worker's own replicas, and replicas are counted in each
 /// worker. Workers with equal numbers of replicas have different random streams.
 struct WorkerIndex {
-  int index = 0;  ///< 0: the chief
+  int index = 0;  ///< 0: the chief, if it trains
   int count = 1;
 };
 
@@ -72,6 +73,8 @@ struct StrategyParts {
   /// With servers, device scopes choose the task of a variable (`Variable::requested_device`), and
   /// the synchronizer writes the placement log of trainable variables.
   ServerLayout servers = {};
+  /// How the chief directs the other workers; null: it does not.
+  std::shared_ptr<Coordination> coordination = nullptr;
 };
 
 /// The devices with these names; without names every visible GPU, and without a GPU a logical CPU

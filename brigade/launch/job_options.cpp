@@ -46,6 +46,9 @@ void check_roles(const JobOptions& options) {
   check_argument(roles.servers >= 1 && roles.workers >= 1,
                  base::str_cat("A job with roles has ", roles.servers, " parameter servers and ",
                                roles.workers, " workers; at least 1 of each."));
+  check_argument(roles.server_replicas == 1 || roles.server_replicas == 2,
+                 base::str_cat("Each parameter server of a job has ", roles.server_replicas,
+                               " processes; 1, or 2 with a replica."));
   const int hosts = options.hosts.count;
   check_argument(roles.hosts == hosts, base::str_cat("The roles of the job are on ", roles.hosts,
                                                      " hosts, but it has ", hosts, "."));

@@ -203,6 +203,7 @@ Json terms_of(const JobOptions& options) {
   const Roles roles = options.roles.value_or(Roles{.servers = 0, .workers = 0});
   return {{"--max-restarts", options.max_restarts},
           {"--ps", roles.servers},
+          {"--ps-replicas", roles.server_replicas},
           {"--workers", roles.workers},
           {"--chief", roles.has_chief},
           {"--evaluator", roles.has_evaluator}};

@@ -29,7 +29,7 @@ void RoleCourse::record_end(int process, bool is_success, Time now) {
     const bool is_last = static_cast<int>(ended_workers_.size()) == num_workers(roles_);
     if (is_last && !workers_ended_) workers_ended_ = now;
   }
-  const bool is_served = static_cast<int>(succeeded_servers_.size()) < roles_.servers;
+  const bool is_served = static_cast<int>(succeeded_servers_.size()) < num_servers(roles_);
   if (is_chief_done_ && !is_served && !training_ended_) training_ended_ = now;
 }
 

@@ -54,14 +54,26 @@ int dealt_to(int host, int hosts, int count) {
   return count / hosts + (host < count % hosts ? 1 : 0);
 }
 
+/// The replica that is dealt as the task `dealt`: of a server on another host, if there are
+/// several.
+int replica_at(const Roles& roles, int dealt) {
+  const int replica = dealt - roles.servers;
+  const bool is_on_its_servers_host = roles.hosts > 1 && roles.servers % roles.hosts == 0;
+  return is_on_its_servers_host ? (replica + 1) % roles.servers : replica;
+}
+
 }  // namespace
 
 int num_workers(const Roles& roles) {
   return roles.workers + (roles.has_chief ? 1 : 0);
 }
 
+int num_servers(const Roles& roles) {
+  return roles.servers * roles.server_replicas;
+}
+
 int num_processes(const Roles& roles) {
-  return roles.servers + num_workers(roles) + (roles.has_evaluator ? 1 : 0);
+  return num_servers(roles) + num_workers(roles) + (roles.has_evaluator ? 1 : 0);
 }
 
 int num_processes_on(const Roles& roles, int host) {
@@ -69,19 +81,20 @@ int num_processes_on(const Roles& roles, int host) {
 }
 
 int num_clients_on(const Roles& roles, int host) {
-  return num_processes_on(roles, host) - dealt_to(host, roles.hosts, roles.servers);
+  return num_processes_on(roles, host) - dealt_to(host, roles.hosts, num_servers(roles));
 }
 
 cluster::Task task_of(const Roles& roles, int process) {
   int host = 0, local = process;
   for (; local >= num_processes_on(roles, host); ++host) local -= num_processes_on(roles, host);
   const int clients = num_clients_on(roles, host);
-  const int servers = dealt_to(host, roles.hosts, roles.servers);
+  const int servers = dealt_to(host, roles.hosts, num_servers(roles));
   // Its place among the tasks of this host in the order in which they are dealt.
   const int turn = local < clients ? servers + local : local - clients;
   const int dealt = host + turn * roles.hosts;
   if (dealt < roles.servers) return {.job = "ps", .index = dealt};
-  const int worker = dealt - roles.servers - (roles.has_chief ? 1 : 0);
+  if (dealt < num_servers(roles)) return {.job = "ps_replica", .index = replica_at(roles, dealt)};
+  const int worker = dealt - num_servers(roles) - (roles.has_chief ? 1 : 0);
   if (worker < 0) return {.job = "chief", .index = 0};
   if (worker < roles.workers) return {.job = "worker", .index = worker};
   return {.job = "evaluator", .index = 0};
@@ -93,7 +106,8 @@ std::string label_of(const Roles& roles, int process) {
 }
 
 bool is_server(const Roles& roles, int process) {
-  return task_of(roles, process).job == "ps";
+  const std::string job = task_of(roles, process).job;
+  return job == "ps" || job == "ps_replica";
 }
 
 bool is_worker(const Roles& roles, int process) {

@@ -11,10 +11,10 @@ namespace brigade::launch {
 
 /// The tasks of a job with parameter servers, and the hosts on which they run.
 ///
-/// Tasks are dealt to the hosts in turn, the servers first, then the chief, the workers, and the
-/// evaluator: so servers are spread over the hosts, and hosts differ by one process at most.
-/// Processes are numbered host by host; those of a host are in the same order, but its servers
-/// last.
+/// Tasks are dealt to the hosts in turn, the servers first, then their replicas, the chief, the
+/// workers, and the evaluator: so servers are spread over the hosts, and hosts differ by one
+/// process at most. Processes are numbered host by host; those of a host are in the same order, but
+/// its servers last. On several hosts a server and its replica are on different ones.
 ///
 /// Each process is restarted alone, on its host. The job ends when all processes have ended;
 /// servers that still run some time after the last worker are asked to end, and so are workers that
@@ -23,6 +23,8 @@ namespace brigade::launch {
 /// Thread-safety: a value.
 struct Roles {
   int servers = 1;
+  /// The processes of each server: with 2, "ps:N" has a replica, "ps_replica:N".
+  int server_replicas = 1;
   int workers = 1;
   bool has_evaluator = false;
   /// There is a task chief:0, which coordinates or trains. Otherwise worker 0 is the chief.
@@ -36,12 +38,15 @@ struct Roles {
 /// Of all hosts.
 int num_processes(const Roles& roles);
 int num_processes_on(const Roles& roles, int host);
+/// With their replicas.
+int num_servers(const Roles& roles);
 /// Without the servers. These processes have the first numbers of their host.
 int num_clients_on(const Roles& roles, int host);
 
 cluster::Task task_of(const Roles& roles, int process);
 /// "worker:1".
 std::string label_of(const Roles& roles, int process);
+/// A replica is one, too.
 bool is_server(const Roles& roles, int process);
 /// The chief is one, whatever it is called.
 bool is_worker(const Roles& roles, int process);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "brigade/cluster/address.h"
@@ -49,6 +50,37 @@ TEST(Roles, TasksAreDealtToTheHostsInTurnTheServersFirst) {
   EXPECT_TRUE(is_chief(one_server, 2));
   EXPECT_EQ(labels_by_host({.servers = 3, .workers = 2, .hosts = 2}),
             (std::vector<Labels>{{"worker:1", "ps:0", "ps:2"}, {"worker:0", "ps:1"}}));
+}
+
+TEST(Roles, AReplicaIsOnAnotherHostThanItsServer) {
+  EXPECT_EQ(labels_by_host({.servers = 2, .server_replicas = 2, .workers = 2}),
+            (std::vector<Labels>{
+                {"worker:0", "worker:1", "ps:0", "ps:1", "ps_replica:0", "ps_replica:1"}}));
+  EXPECT_EQ(labels_by_host({.servers = 1, .server_replicas = 2, .workers = 2, .hosts = 2}),
+            (std::vector<Labels>{{"worker:0", "ps:0"}, {"worker:1", "ps_replica:0"}}));
+  EXPECT_EQ(labels_by_host({.servers = 2, .server_replicas = 2, .workers = 2, .hosts = 2}),
+            (std::vector<Labels>{{"worker:0", "ps:0", "ps_replica:1"},
+                                 {"worker:1", "ps:1", "ps_replica:0"}}));
+  for (int servers = 1; servers <= 6; ++servers) {
+    for (int hosts = 2; hosts <= 5; ++hosts) {
+      const Roles roles{.servers = servers, .server_replicas = 2, .workers = 4, .hosts = hosts};
+      std::map<std::string, int> host_of;
+      const std::vector<Labels> labels = labels_by_host(roles);
+      for (int host = 0; host < hosts; ++host)
+        for (const std::string& label : labels[static_cast<std::size_t>(host)])
+          host_of[label] = host;
+      EXPECT_EQ(num_servers(roles), 2 * servers);
+      for (int server = 0; server < servers; ++server) {
+        const std::string index = std::to_string(server);
+        ASSERT_TRUE(host_of.contains("ps_replica:" + index)) << servers << " on " << hosts;
+        EXPECT_NE(host_of["ps:" + index], host_of["ps_replica:" + index])
+            << servers << " on " << hosts;
+      }
+    }
+  }
+  const Roles roles{.servers = 1, .server_replicas = 2, .workers = 1};
+  EXPECT_TRUE(is_server(roles, 2));
+  EXPECT_EQ(num_clients_on(roles, 0), 1);
 }
 
 TEST(Roles, AChiefThatIsNoWorkerComesBeforeTheWorkers) {

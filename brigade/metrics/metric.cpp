@@ -112,6 +112,29 @@ void Metric::reset_state() const {
   set_to_zero(sums_);
 }
 
+std::vector<at::Tensor> Metric::sums() const {
+  std::vector<at::Tensor> sums;
+  for (const variables::Variable& each : sums_) sums.push_back(each.read().cpu());
+  return sums;
+}
+
+void Metric::merge(std::span<const at::Tensor> sums) const {
+  const at::NoGradGuard no_grad;
+  check_argument(sums.size() == sums_.size(),
+                 base::str_cat("Metric '", name_, "' is merged with ", sums.size(),
+                               " sums, and it has ", sums_.size(), "."));
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    check_argument(sums[i].scalar_type() == at::kDouble && sums[i].sizes() == sums_[i].shape(),
+                   base::str_cat("Sum '", sums_[i].name(), "' is merged with ",
+                                 at::toString(sums[i].scalar_type()), " ", sums[i].sizes(),
+                                 "; it must be Double ", sums_[i].shape(), "."));
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const at::Tensor& own = sums_[i].component(0);
+    own.add_(sums[i].to(own.device()));
+    sums_[i].mark_updated(0);
+  }
+}
+
 io::StateTree Metric::save() const {
   return state_->save();
 }

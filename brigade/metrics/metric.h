@@ -43,6 +43,12 @@ class Metric {
   /// changes nothing, for the state of a different metric.
   void restore(const io::StateTree& state) const;
 
+  /// The sums over all replicas, float64 on the CPU, to be merged in another process.
+  std::vector<at::Tensor> sums() const;
+  /// Adds the `sums` of the same metric over other data. Throws kInvalidArgument, and changes
+  /// nothing, for those of a different metric. TensorFlow: Metric.merge_state.
+  void merge(std::span<const at::Tensor> sums) const;
+
   std::span<const variables::Variable> variables() const { return sums_; }
 
  protected:

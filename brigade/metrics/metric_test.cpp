@@ -65,6 +65,29 @@ TEST(Metric, BuildsNoGraph) {
   EXPECT_NEAR(auc.result(), 1, 1e-12);
 }
 
+TEST(Metric, MergesSumsOfOtherProcesses) {
+  const MeasuredBinary data;
+  const Auc whole;
+  whole.update_state(data.labels, data.predictions, data.weights);
+  const Auc first;
+  first.update_state(data.labels.narrow(0, 0, 25), data.predictions.narrow(0, 0, 25),
+                     data.weights.narrow(0, 0, 25));
+  MirroredStrategy strategy(cpus(3));
+  const auto scope = strategy.scope();
+  const Auc merged;
+  merged.update_state(data.labels.narrow(0, 25, 35), data.predictions.narrow(0, 25, 35),
+                      data.weights.narrow(0, 25, 35));
+  merged.merge(first.sums());
+  EXPECT_NEAR(merged.result(), whole.result(), 1e-12);
+  const Mean mean;
+  const auto code = [&](const std::vector<at::Tensor>& sums) {
+    return distribute::error_from([&] { merged.merge(sums); }).code();
+  };
+  EXPECT_EQ(code(mean.sums()), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code({}), ErrorCode::kInvalidArgument);
+  EXPECT_NEAR(merged.result(), whole.result(), 1e-12) << "nothing has changed";
+}
+
 TEST(Metric, RestoresItsStateUnderAnyNumberOfReplicas) {
   const MeasuredBinary data;
   const Auc whole;

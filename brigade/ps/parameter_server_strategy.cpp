@@ -6,8 +6,10 @@
 #include "brigade/base/strings.h"
 #include "brigade/cluster/rank_assignment.h"
 #include "brigade/cluster/resolver.h"
-#include "brigade/ps/client/remote_service.h"
+#include "brigade/ps/coordinator/phase_coordination.h"
 #include "brigade/ps/remote_synchronizer.h"
+#include "brigade/ps/server.h"
+#include "brigade/ps/server_tasks.h"
 
 namespace brigade::ps {
 
@@ -16,7 +18,7 @@ namespace {
 constexpr const char* kServers = "ps";
 
 void check_cluster(const cluster::ClusterConfig& cluster) {
-  check_argument(cluster.task.job != kServers,
+  check_argument(!is_server_task(cluster.task),
                  base::str_cat("This process is ", cluster.task,
                                ", a parameter server, which trains no model: run a Server and its "
                                "join() there, or the command `brigade ps`."));
@@ -59,12 +61,8 @@ JobConfig job_of(const ParameterServerOptions& options, int workers) {
 std::vector<std::unique_ptr<ParameterService>> connect_all(const cluster::ClusterConfig& cluster,
                                                            const ParameterServerOptions& options) {
   check_cluster(cluster);
-  std::vector<std::unique_ptr<ParameterService>> servers;
-  for (const int index : cluster.cluster.task_indices(kServers)) {
-    servers.push_back(connect(cluster.cluster.task_address({.job = kServers, .index = index}),
-                              options.key, {.shared_memory = options.shared_memory}));
-  }
-  return servers;
+  return connect_to_servers(cluster.cluster, cluster.task, options.key,
+                            {.shared_memory = options.shared_memory});
 }
 
 /// This task among those that train.
@@ -103,6 +101,11 @@ distribute::StrategyParts strategy_parts(const cluster::ClusterConfig& cluster,
   if (job.mode == UpdateMode::kSync)
     parts.servers.replicas_to_aggregate = job.sync.replicas_to_aggregate;
   parts.timeout = options.timeout;
+  if (options.chief == ChiefRole::kCoordinates)
+    parts.coordination =
+        make_phase_coordination(cluster, {.key = options.key,
+                                          .coordinator_timeout = options.server_timeout,
+                                          .cancel = options.cancel});
   auto client = std::make_shared<ParameterClient>(
       cluster.task, std::move(servers),
       ParameterClientOptions{.server_timeout = options.server_timeout,
@@ -117,7 +120,8 @@ distribute::StrategyParts strategy_parts(const cluster::ClusterConfig& cluster,
                           .ps_strategy = options.ps_strategy,
                           .variable_partitioner = options.variable_partitioner,
                           .tasks = {.indices = cluster.cluster.task_indices(kServers),
-                                    .missing = options.placement.missing}});
+                                    .missing = options.placement.missing},
+                          .overlap_from_bytes = options.overlap_from_bytes});
   return parts;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,7 +24,8 @@ namespace brigade::ps {
 /// What the chief does beside creating, configuring and saving variables.
 enum class ChiefRole {
   kTrains,      ///< it is one of the workers
-  kCoordinates  ///< it has a ClusterCoordinator, and the workers run its functions; kAsync only
+  kCoordinates  ///< the workers run its functions: of a ClusterCoordinator, or of
+                ///< `train::Model::fit`; kAsync only
 };
 
 struct ParameterServerOptions {
@@ -76,6 +78,10 @@ struct ParameterServerOptions {
   std::optional<at::ScalarType> push_dtype = std::nullopt;
   /// Whether gradients and values travel in shared memory to and from servers on this host.
   bool shared_memory = true;
+  /// Pushes of at least this many bytes are sent while backward computes: each gradient as soon as
+  /// it is complete. Servers apply them as others, to the same bits. Only with replicas on the CPU,
+  /// by `minimize` without accumulation. Unset: pushes are sent after backward.
+  std::optional<std::size_t> overlap_from_bytes = std::size_t{256} << 10;
   concurrency::CancelToken cancel = {};
   /// Runs while this worker waits for servers, or through them for other workers; for whoever
   /// cancels waits that take too long.

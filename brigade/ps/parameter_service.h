@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -135,6 +136,21 @@ struct ExchangeReply {
   std::optional<std::int64_t> staleness = std::nullopt;
 };
 
+/// An exchange whose push is sent while its gradients come into being. The server gets it when it
+/// is whole: if this is destroyed before `finish`, nothing was done.
+///
+/// Thread-safety: one thread at a time. Its service outlives it.
+class OpenExchange {
+ public:
+  virtual ~OpenExchange() = default;
+  /// The next gradient of the push: dense, contiguous, on the CPU, and of the form that was
+  /// announced. It may change afterwards. May wait for the network. What fails is thrown by
+  /// `finish`.
+  virtual void add(const at::Tensor& gradient) = 0;
+  /// All gradients were added. Throws as `ParameterService::exchange`.
+  virtual ExchangeReply finish() = 0;
+};
+
 struct BeginStepRequest {
   /// How many steps this incarnation has finished: all servers have acknowledged their pushes.
   std::int64_t finished = 0;
@@ -196,6 +212,13 @@ class ParameterService {
   /// Throws kFailedPrecondition before `set_ready`, except to the chief.
   virtual ExchangeReply exchange(const std::string& token, const ExchangeRequest& request,
                                  Time deadline) = 0;
+  /// Begins an exchange with a push of dense gradients that are added later: of those of `request`
+  /// only names, shapes and dtypes count. Null if nothing is gained by it.
+  virtual std::unique_ptr<OpenExchange> begin_exchange(const std::string& /*token*/,
+                                                       const ExchangeRequest& /*request*/,
+                                                       Time /*deadline*/) {
+    return nullptr;
+  }
   /// Variables with their slots, and the step and the last decision, all from one moment: for
   /// checkpoints.
   virtual StoredStates states(const std::string& token, const std::vector<std::string>& names,

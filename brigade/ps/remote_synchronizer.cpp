@@ -3,6 +3,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "brigade/comm/local/row_sums.h"
 #include "brigade/distribute/cross_replica_call.h"
 #include "brigade/distribute/optimizer/row_gradients.h"
+#include "brigade/ps/client/early_gradients.h"
 #include "brigade/ps/client/row_copies.h"
 #include "brigade/ps/variable_parts.h"
 
@@ -80,6 +82,7 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
         replicas_(context.group->world_size()),
         call_(context.group, devices_of_replicas(*state_), {}),
         rows_(*state_, parts_, *client_),
+        early_(early_gradients(options)),
         local_(distribute::make_replica_synchronizer(context)) {
     const at::NoGradGuard no_grad;
     if (context.placer) log_placement(placement_, options.tasks, *context.placer);
@@ -91,8 +94,10 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
     const at::NoGradGuard no_grad;
     const bool is_local = state == GradientState::kLocal;
     const std::string_view call = is_local ? "apply_gradients" : "apply_gradients (aggregated)";
-    call_.run(replica, {.name = call}, gradients,
-              [&] { push(is_local ? sums_of_replicas() : on_host(gradients)); });
+    call_.run(replica, {.name = call}, gradients, [&] {
+      if (early_) early_->stop();
+      push(is_local ? sums_of_replicas() : on_host(gradients));
+    });
     refresh(replica);
   }
 
@@ -121,6 +126,8 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
     return sums;
   }
 
+  distribute::GradientReadyListener* ready_listener() override { return early_.get(); }
+
   bool takes_rows() const override { return true; }
   void fetch_rows(int replica, std::span<const variables::WantedRows> wanted) override {
     rows_.fetch(replica, wanted);
@@ -137,6 +144,11 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
     if (may_push_) return;
     await_permission();
     refresh_all();
+  }
+
+  distribute::StepOutcome end_step(distribute::StepOutcome replicas) override {
+    if (early_) early_->reset();
+    return replicas;
   }
 
   void fetch_state() override {
@@ -172,6 +184,9 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
   void set_global_step(std::int64_t step) override {
     if (has_own_values()) step_ = step;
   }
+  void follow_global_step(std::int64_t step) override {
+    if (!has_own_values()) step_ = std::max(step_, step);
+  }
 
   const distribute::UpdateStaleness* staleness() const override {
     return job_.mode == UpdateMode::kSync ? nullptr : &staleness_;
@@ -185,6 +200,18 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
   }
 
  private:
+  /// Null if no push can be sent early.
+  std::unique_ptr<EarlyGradients> early_gradients(const RemoteSynchronizerOptions& options) const {
+    const auto is_cpu = [](const c10::Device device) { return device.is_cpu(); };
+    std::size_t bytes = 0;
+    for (const Variable& variable : state_->variables()) bytes += variable.component(0).nbytes();
+    if (!options.overlap_from_bytes || bytes < *options.overlap_from_bytes ||
+        !std::ranges::all_of(devices_of_replicas(*state_), is_cpu))
+      return nullptr;
+    return std::make_unique<EarlyGradients>(state_->variables().size(), parts_, *client_, replicas_,
+                                            *options.overlap_from_bytes);
+  }
+
   /// Whether this process's values are still to become the job's.
   bool has_own_values() const { return is_chief_ && !is_in_progress_; }
 
@@ -220,7 +247,9 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
     rows_.check_gradients(gradients);
     rows_.forget();
     may_push_ = false;
-    const ParameterClient::Values after = client_->push(parts_of_all(gradients));
+    const std::vector<at::Tensor> parts = parts_of_all(gradients);
+    const ParameterClient::Values after = client_->push(parts);
+    if (early_) early_->expect(rows_.is_used() ? std::vector<at::Tensor>(parts.size()) : parts);
     if (job_.mode == UpdateMode::kSync) return await_permission();
     if (after.staleness) staleness_.count(*after.staleness);
     write(after);
@@ -229,10 +258,14 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
   /// In the order of the placement.
   std::vector<at::Tensor> parts_of_all(const std::vector<at::Tensor>& gradients) const {
     std::vector<at::Tensor> divided;
-    for (const VariablePart& part : parts_) {
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const VariablePart& part = parts_[i];
       const at::Tensor& gradient = gradients[part.variable];
-      divided.push_back(comm::has_rows(gradient) ? rows_of_part(part, gradient)
-                                                 : part.of(gradient));
+      if (early_ && early_->part(i).defined() && gradient.is_same(early_->sum(part.variable)))
+        divided.push_back(early_->part(i));
+      else
+        divided.push_back(comm::has_rows(gradient) ? rows_of_part(part, gradient)
+                                                   : part.of(gradient));
     }
     return divided;
   }
@@ -242,6 +275,10 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
     std::vector<at::Tensor> sums(state_->variables().size());
     for (std::size_t i = 0; i < sums.size(); ++i) {
       if (state_->is_frozen(i)) continue;
+      if (which == Summed::kAll && early_ && early_->sum(i).defined()) {
+        sums[i] = early_->sum(i);
+        continue;
+      }
       std::vector<at::Tensor> parts;
       for (int replica = 0; replica < replicas_; ++replica) {
         const at::Tensor& part = call_.published(replica)[i];
@@ -347,7 +384,8 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
   const int replicas_;
   distribute::CrossReplicaCall call_;
   RowCopies rows_;
-  std::vector<at::Tensor> row_sums_;  // of `aggregate`, written by replica 0 in the call
+  const std::unique_ptr<EarlyGradients> early_;  // null: pushes are sent when they are made
+  std::vector<at::Tensor> row_sums_;             // of `aggregate`, written by replica 0 in the call
   const std::unique_ptr<distribute::GradientSynchronizer> local_;  // only its `aggregate` is used
   bool is_in_progress_ = false;         // the job: this chief or an earlier one has started it
   bool has_started_ = false;            // the copy has values of the servers

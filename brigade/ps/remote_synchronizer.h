@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <optional>
 
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/ps/client/parameter_client.h"
@@ -20,6 +22,8 @@ struct RemoteSynchronizerOptions {
   variables::Partitioner variable_partitioner = {};
   /// What device scopes call the servers.
   ServerTasks tasks = {};
+  /// As `ParameterServerOptions::overlap_from_bytes`.
+  std::optional<std::size_t> overlap_from_bytes = std::nullopt;
 };
 
 /// Gradients are pushed to parameter servers, which update the variables; this process has a copy
@@ -39,6 +43,10 @@ struct RemoteSynchronizerOptions {
 /// Gradients of rows are pushed as rows. A variable of which layers fetch rows (`Embedding`) is
 /// pulled by rows from then on; only `fetch_state` brings it as a whole. Its dense gradient is
 /// refused with kFailedPrecondition.
+///
+/// `minimize` sends gradients while backward computes others (`EarlyGradients`), if all replicas
+/// are on the CPU. Gradients that are accumulated, aggregated, or changed before they are applied
+/// (clipping by the global norm needs all of them) are sent when they are applied.
 ///
 /// The factory uses `client` for one optimizer, and throws kUnimplemented for a second. A step that
 /// gets values of another shape or dtype throws kFailedPrecondition, naming the variable: the job's

@@ -12,23 +12,30 @@
 #include "brigade/concurrency/mutex.h"
 #include "brigade/ps/client/remote_service.h"
 #include "brigade/ps/server/metrics_page.h"
+#include "brigade/ps/server/replicated_server.h"
 #include "brigade/ps/server/server_folder.h"
+#include "brigade/ps/server_tasks.h"
 
 namespace brigade::ps {
 namespace {
 
 constexpr const char* kServerJob = "ps";
+constexpr const char* kReplicaJob = "ps_replica";
+// A replica acts sooner than clients are lost.
+constexpr int kTermsOfLease = 2;
 
 constexpr std::chrono::seconds kLongestPauseOfTicks{1};
 // So that a lease that ends in this moment does not keep a core busy.
 constexpr std::chrono::milliseconds kShortestPauseOfTicks{10};
 
 cluster::Task server_task(const cluster::ClusterSpec& cluster, const std::string& job, int index) {
-  check_argument(
-      job == kServerJob,
-      base::str_cat("A parameter server is a task of the job 'ps', not of ", base::quoted(job),
-                    ": tasks that train need no server, they connect to those of 'ps'."));
   const cluster::Task task = {.job = job, .index = index};
+  check_argument(
+      is_server_task(task),
+      base::str_cat("A parameter server is a task of the job 'ps', or 'ps_replica', not of ",
+                    base::quoted(job),
+                    ": tasks that train need no server, they connect to those of 'ps'."));
+  check_replicas(cluster);
   cluster.task_address(task);  // throws kNotFound
   return task;
 }
@@ -45,20 +52,26 @@ std::string lease_text(std::chrono::milliseconds lease) {
 
 }  // namespace
 
+bool is_server_task(const cluster::Task& task) {
+  return task.job == kServerJob || task.job == kReplicaJob;
+}
+
 class Server::Impl {
+  /// Calls `function` with the server, replicated or not.
+  template <class Function>
+  auto with_server(const Function& function) const {
+    return pair_ ? function(*pair_) : function(*core_);
+  }
+
  public:
   Impl(const cluster::ClusterSpec& cluster, const std::string& job, int index,
        const ServerOptions& options)
       : task_(server_task(cluster, job, index)),
         name_(cluster::to_string(task_)),
         lease_(options.lease),
-        folder_({.parent = options.folder, .server = index}),
-        core_(io::posix_file_system(), core_options(cluster, options), clock_),
-        listener_(listen(core_, {.address = cluster.task_address(task_),
-                                 .key = options.key,
-                                 .tasks = count_tasks(cluster),
-                                 .max_message_bytes = options.max_message_bytes,
-                                 .max_buffered_bytes = options.max_buffered_bytes})) {
+        folder_(
+            {.parent = options.folder, .server = index, .is_replica = task_.job != kServerJob}) {
+    open(cluster, options);
     if (options.metrics_port)
       metrics_page_.emplace(*options.metrics_port, [this] { return metrics(); });
     log_start();
@@ -68,11 +81,11 @@ class Server::Impl {
   ~Impl() {
     shutdown();
     ticker_.join();
-    const ServerCounters counters = core_.counters();
+    const ServerCounters counters = this->counters();
     base::log_info(base::str_cat("Parameter server ", name_,
-                                 core_.is_finished() ? " has finished"
-                                 : core_.failure()   ? " has failed"
-                                                     : " ends",
+                                 is_finished() ? " has finished"
+                                 : failure()   ? " has failed"
+                                               : " ends",
                                  ": ", counters.pushes, " pushes, ", counters.duplicates,
                                  " repeated, ", counters.stale, " stale gradients, ",
                                  counters.pulls, " pulls, ", counters.refused_calls,
@@ -85,24 +98,66 @@ class Server::Impl {
   std::optional<int> metrics_port() const {
     return metrics_page_ ? std::optional(metrics_page_->port()) : std::nullopt;
   }
-  std::string metrics() const { return to_metrics(core_.metrics(), listener_->load()); }
-  const ServerCore& core() const { return core_; }
+  std::string metrics() const {
+    return to_metrics(with_server([](auto& server) { return server.metrics(); }),
+                      listener_->load());
+  }
+  bool is_paired() const { return pair_ && pair_->is_paired(); }
+  ServerStatus status() const {
+    return with_server([](auto& server) { return server.status(); });
+  }
+  ServerCounters counters() const {
+    return with_server([](auto& server) { return server.counters(); });
+  }
 
   void join() {
     const concurrency::MutexLock lock(mutex_);
     while (!is_ended_) changed_.wait(mutex_);
-    if (const auto failure = core_.failure())
+    if (const auto reason = failure())
       throw Error(ErrorCode::kDataLoss,
                   base::str_cat("Parameter server ", name_,
-                                " cannot go on; start it again in the same folder: ", *failure));
+                                " cannot go on; start it again in the same folder: ", *reason));
   }
 
   void shutdown() {
-    core_.close();
+    with_server([](auto& server) { server.close(); });
     end();
   }
 
  private:
+  bool is_finished() const {
+    return with_server([](auto& server) { return server.is_finished(); });
+  }
+  std::optional<std::string> failure() const {
+    return with_server([](auto& server) { return server.failure(); });
+  }
+
+  void open(const cluster::ClusterSpec& cluster, const ServerOptions& options) {
+    const ServiceListenerOptions network{.address = cluster.task_address(task_),
+                                         .key = options.key,
+                                         .tasks = count_tasks(cluster),
+                                         .max_message_bytes = options.max_message_bytes,
+                                         .max_buffered_bytes = options.max_buffered_bytes};
+    const auto other = other_process(cluster, task_);
+    if (!other) {
+      core_ = std::make_unique<ServerCore>(io::posix_file_system(), core_options(cluster, options),
+                                           clock_);
+      listener_ = listen(*core_, network);
+      return;
+    }
+    pair_ = std::make_unique<ReplicatedServer>(
+        io::posix_file_system(),
+        ReplicatedServerOptions{
+            .core = core_options(cluster, options),
+            .name = name_,
+            .is_first = task_.job == kServerJob,
+            .connect = [address = cluster.task_address(*other),
+                        key = options.key] { return connect_to_pair(address, key); },
+            .term = options.lease / kTermsOfLease},
+        clock_);
+    listener_ = listen(*pair_, network);
+  }
+
   ServerCoreOptions core_options(const cluster::ClusterSpec& cluster,
                                  const ServerOptions& options) {
     return {.tasks = cluster.training_tasks(),
@@ -163,14 +218,16 @@ class Server::Impl {
   std::chrono::steady_clock::time_point next_tick() const {
     const auto now = clock_.now();
     const auto latest = now + kLongestPauseOfTicks;
-    return std::clamp(core_.next_expiry().value_or(latest), now + kShortestPauseOfTicks, latest);
+    return std::clamp(
+        with_server([](auto& server) { return server.next_expiry(); }).value_or(latest),
+        now + kShortestPauseOfTicks, latest);
   }
 
   /// The ticker's thread: ends leases, and `join` when the job is over.
   void watch() {
     for (;;) {
-      core_.tick();
-      if (core_.is_finished() || core_.failure()) end();
+      with_server([](auto& server) { server.tick(); });
+      if (is_finished() || failure()) end();
       const auto next = next_tick();
       const concurrency::MutexLock lock(mutex_);
       while (!is_ended_ && !is_awake_ && clock_.now() < next) changed_.wait_until(mutex_, next);
@@ -188,9 +245,10 @@ class Server::Impl {
   bool is_awake_ BRIGADE_GUARDED_BY(mutex_) = false;
   bool is_ended_ BRIGADE_GUARDED_BY(mutex_) = false;
   const ServerFolder folder_;
-  ServerCore core_;                               // calls wake()
-  std::unique_ptr<ServiceListener> listener_;     // calls core_
-  std::optional<MetricsPage> metrics_page_;       // reads core_ and listener_
+  std::unique_ptr<ServerCore> core_;              // of one process; calls wake()
+  std::unique_ptr<ReplicatedServer> pair_;        // of two processes; calls wake()
+  std::unique_ptr<ServiceListener> listener_;     // calls them
+  std::optional<MetricsPage> metrics_page_;       // reads them
   std::jthread ticker_;                           // runs watch()
   concurrency::CancelRegistration cancellation_;  // calls shutdown()
 };
@@ -212,11 +270,14 @@ void Server::join() {
 void Server::shutdown() {
   impl_->shutdown();
 }
+bool Server::is_paired() const {
+  return impl_->is_paired();
+}
 ServerStatus Server::status() const {
-  return impl_->core().status();
+  return impl_->status();
 }
 ServerCounters Server::counters() const {
-  return impl_->core().counters();
+  return impl_->counters();
 }
 std::string Server::metrics() const {
   return impl_->metrics();

@@ -12,14 +12,19 @@
 #include "brigade/cluster/cluster_key.h"
 #include "brigade/cluster/cluster_spec.h"
 #include "brigade/cluster/environment_variables.h"
+#include "brigade/cluster/task.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/io/file_system.h"
 #include "brigade/ps/server/server_core.h"
 
 namespace brigade::ps {
 
+/// Whether the task is one of a `Server`: of the job "ps", or "ps_replica".
+bool is_server_task(const cluster::Task& task);
+
 struct ServerOptions {
-  /// Where the server keeps its log and snapshots; "ps-<index>" in it. Default: the folder that
+  /// Where the server keeps its log and snapshots; "ps-<index>" in it, of a
+  /// replica "ps-<index>-replica". Default: the folder that
   /// `brigade launch` gives its servers. Empty: a new temporary folder, which is removed at the
   /// end: then a server that dies has lost its variables.
   io::Path folder = base::environment(cluster::kServerFolderVariable).value_or("");
@@ -36,8 +41,10 @@ struct ServerOptions {
   concurrency::CancelToken cancel = {};
 };
 
-/// A parameter server: keeps variables and optimizer slots by name, applies workers' gradients and
-/// serves values; it knows nothing of models. It listens while the object exists.
+/// A parameter server, or with the job "ps_replica" the second process of one: both have its
+/// variables, and when the one that acts is lost, the other one acts. It keeps variables and
+/// optimizer slots by name, applies workers' gradients and serves values; it knows nothing of
+/// models. It listens while the object exists.
 ///
 ///   bg::Server server(cluster, "ps", 0);
 ///   server.join();
@@ -50,8 +57,8 @@ struct ServerOptions {
 /// Thread-safety: all functions from any thread.
 class Server {
  public:
-  /// Throws kInvalidArgument for a job other than "ps" (the training tasks need no server object:
-  /// they connect as clients), kNotFound for a task that the cluster does not have;
+  /// Throws kInvalidArgument for a job other than "ps" and "ps_replica" (the training tasks need no
+  /// server object: they connect as clients), kNotFound for a task that the cluster does not have;
   /// kFailedPrecondition if another server uses the folder; as `ParameterStore`, `listen` and
   /// `MetricsPage`.
   Server(const cluster::ClusterSpec& cluster, const std::string& job, int task,
@@ -70,6 +77,10 @@ class Server {
   void join();
   void shutdown();
 
+  /// Of a replicated server: whether this process acts, and its replica has all that it
+  /// acknowledges.
+  bool is_paired() const;
+  /// These are empty for a process that does not act.
   ServerStatus status() const;
   ServerCounters counters() const;
   /// The text of its page of metrics.

@@ -250,9 +250,28 @@ io::BytePieces encode_message(const UpdateRecord& message) {
   return bytes;
 }
 
+std::string encode_message_text(const UpdateRecord& message) {
+  std::string text = encode_update_text(message);
+  check_text_size(text_length(text));
+  return text;
+}
+
 UpdateRecord decode_message(const io::SharedBytes& bytes) {
   check_text_size(text_length(bytes.bytes));
   return reading([&] { return decode_update(bytes); });
+}
+
+std::string token_of_hex(std::string_view digits) {
+  std::string bytes;
+  for (std::size_t i = 0; i < digits.size(); i += 2) {
+    const std::string_view pair = digits.substr(i, 2);
+    unsigned value = 0;
+    const auto [end, error] = std::from_chars(pair.data(), pair.data() + pair.size(), value, 16);
+    if (pair.size() != 2 || error != std::errc() || end != pair.data() + pair.size())
+      refuse_message("a token is not hexadecimal.");
+    bytes.push_back(static_cast<char>(value));
+  }
+  return bytes;
 }
 
 StateTree to_state(const JoinRequest& request) {
@@ -286,7 +305,7 @@ StateTree to_state(const Grant& grant) {
 
 Grant grant_of(const StateTree& state) {
   return reading([&] {
-    return Grant{.token = bytes_of_hex(state.as_string("token")),
+    return Grant{.token = token_of_hex(state.as_string("token")),
                  .incarnation = state.as_int64("incarnation"),
                  .lease = milliseconds_at(state, "lease_ms")};
   });

@@ -33,7 +33,11 @@ enum class ServiceMethod {
   kSetLearningRate,
   kExchange,
   kStates,
-  kBeginStep
+  kBeginStep,
+  // Of a replicated server (paired_service.h).
+  kRole,
+  kVote,
+  kFollow
 };
 
 /// The kinds of `rpc::MessageError` that NotMemberError, ReplacedError and PushRefusedError are.
@@ -56,9 +60,15 @@ std::string bytes_of_hex(std::string_view digits);
 std::string encode_state(const io::StateTree& state);
 io::StateTree decode_state(std::string_view text);
 
+/// The token whose bytes are these hexadecimal digits: the inverse of `base::to_hex`.
+std::string token_of_hex(std::string_view digits);
+
 /// The bytes of a message with tensors, whose memory they share: `encode_update_in_pieces`'s.
 /// Throws kInvalidArgument if the text is too long.
 io::BytePieces encode_message(const UpdateRecord& message);
+/// What these bytes begin with, before those of the tensors, whose elements are not read. Throws as
+/// `encode_message`.
+std::string encode_message_text(const UpdateRecord& message);
 /// The tensors share the memory of `bytes`, as with `decode_update`.
 UpdateRecord decode_message(const io::SharedBytes& bytes);
 

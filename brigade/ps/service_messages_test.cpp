@@ -148,6 +148,18 @@ TEST(ServiceMessages, ExchangesSurviveWithAndWithoutTheirOptionalParts) {
   EXPECT_EQ(reply.staleness, 2);
 }
 
+TEST(ServiceMessages, TheTextOfAMessageDoesNotNeedTheElementsOfItsTensors) {
+  const auto request_with = [](const at::Tensor& gradient) {
+    return to_message(
+        ExchangeRequest{.push = Push{.number = 3, .gradients = {{"a", gradient}}, .read_at = 7},
+                        .pull = {"a", "b"}});
+  };
+  const at::Tensor gradient = at::ones({2, 3});
+  const std::string text = encode_message_text(request_with(at::ones({}).expand({2, 3})));
+  const std::string whole = encode_message(request_with(gradient)).joined();
+  EXPECT_EQ(text + std::string(static_cast<const char*>(gradient.const_data_ptr()), 24), whole);
+}
+
 TEST(ServiceMessages, RowsSurviveBesideWholeVariables) {
   const at::Tensor indices = at::ones({2}, at::kLong).cumsum(0);
   const ExchangeRequest request{.push = Push{.number = 3,
@@ -257,10 +269,12 @@ TEST(ServiceMessages, DamagedBytesAreRefused) {
                          .push = Push{.number = 1, .gradients = {{"a", at::ones({3})}}}}))
           .joined();
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    expect_damaged([&] { exchange_request_of(decode_message(io::shared_bytes(whole.substr(0, size)))); });
+    expect_damaged(
+        [&] { exchange_request_of(decode_message(io::shared_bytes(whole.substr(0, size)))); });
   }
   expect_damaged([&] { decode_message(io::shared_bytes(whole + "x")); });
-  expect_damaged([&] { decode_message(io::shared_bytes(std::string(64, '\xff'))); });  // a huge length
+  expect_damaged(
+      [&] { decode_message(io::shared_bytes(std::string(64, '\xff'))); });  // a huge length
   expect_damaged([] { decode_state("{"); });
   expect_damaged([] { decode_state(std::string(kLongestText + 1, ' ')); });
 }

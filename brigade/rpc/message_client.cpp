@@ -1,21 +1,26 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
-#include <grpcpp/completion_queue.h>
-#include <grpcpp/generic/generic_stub.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/shared_segment.h"
 #include "brigade/base/strings.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/concurrency/mutex.h"
+#include "brigade/rpc/call_deadline.h"
 #include "brigade/rpc/grpc_threads.h"
+#include "brigade/rpc/large_transfer.h"
 #include "brigade/rpc/message_buffer.h"
 #include "brigade/rpc/message_frame.h"
 #include "brigade/rpc/message_segments.h"
@@ -26,115 +31,47 @@
 namespace brigade::rpc {
 namespace {
 
-// What a server may answer.
-constexpr std::size_t kLargestAnswer = std::size_t{1} << 30;
-
 // Of a client's shared memory.
 constexpr std::size_t kMostSharedBytes = std::size_t{1} << 30;
 // Shorter messages, both ways, are sent: shared memory would not be faster.
 constexpr std::size_t kShortMessage = 128 << 10;
 
-[[noreturn]] void refuse_answer() {
-  throw Error(ErrorCode::kInternal, "An answer is a header and then its bytes.");
-}
-
-void set_call_deadline(grpc::ClientContext& context, MessageClient::Time deadline) {
-  constexpr std::chrono::hours kLongest{24};
-  const auto left = deadline - std::chrono::steady_clock::now();
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::min<std::chrono::steady_clock::duration>(left, kLongest));
-}
-
-/// One call of `Large`, whose frames are written and read without protobuf.
-///
-/// Thread-safety: one thread. All functions return when the call's deadline has passed.
-class FrameStream {
- public:
-  FrameStream(const std::shared_ptr<grpc::Channel>& channel, grpc::ClientContext& context)
-      : stub_(channel), call_(stub_.PrepareCall(&context, kLargeMethod, &queue_)) {
-    call_->StartCall(this);
-    await();
-  }
-  ~FrameStream() {
-    queue_.Shutdown();
-    void* tag = nullptr;
-    bool ok = false;
-    while (queue_.Next(&tag, &ok)) {
-    }
-  }
-  FrameStream(const FrameStream&) = delete;
-  FrameStream& operator=(const FrameStream&) = delete;
-
-  /// Returns whether the call goes on.
-  bool write(const grpc::ByteBuffer& frame) {
-    call_->Write(frame, this);
-    return await();
-  }
-  void end_writes() {
-    call_->WritesDone(this);
-    await();
-  }
-  bool read(grpc::ByteBuffer& frame) {
-    frame.Clear();
-    call_->Read(&frame, this);
-    return await();
-  }
-  grpc::Status finish() {
-    grpc::Status status;
-    call_->Finish(&status, this);
-    await();
-    return status;
-  }
-
- private:
-  static constexpr const char* kLargeMethod = "/brigade.rpc.proto.Messages/Large";
-
-  /// Whether the operation that was started succeeded.
-  bool await() {
-    void* tag = nullptr;
-    bool ok = false;
-    return queue_.Next(&tag, &ok) && ok;
-  }
-
-  grpc::CompletionQueue queue_;
-  grpc::GenericStub stub_;
-  const std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+/// What a large call is about, beside its bytes.
+struct LargeCallHead {
+  int method = 0;
+  std::string token;
+  std::size_t bytes = 0;
 };
 
-/// Returns whether the call goes on.
-bool send_frames(FrameStream& stream, io::BytePieces message) {
-  // Copied: gRPC may have frames of a call that has ended, and their bytes may change then.
-  for (MessageFrames frames(std::move(message)); !frames.is_done();)
-    if (!stream.write(copied_frame(frames.next()))) return false;
-  return true;
+proto::FrameHeader header_of(const LargeCallHead& head) {
+  proto::FrameHeader header;
+  header.set_method(head.method);
+  header.set_token(head.token);
+  header.set_bytes(head.bytes);
+  return header;
 }
 
-/// The answer, or nothing if the call ends before it is complete. `memory`: of the request, or
-/// null; its user afterwards is the answer.
-std::optional<io::SharedBytes> receive_answer(FrameStream& stream, MessageSegments& segments,
-                                              std::unique_ptr<MessageSegments::Loan> memory) {
-  grpc::ByteBuffer bytes;
-  if (!stream.read(bytes)) return std::nullopt;
-  const ReceivedFrame first(bytes);
-  check_argument(first.is_header(), "An answer begins with its header.");
-  if (first.header().is_in_memory()) {
-    const std::uint64_t size = first.header().bytes();
-    check_argument(memory && size >= 1 && size <= memory->segment().size(),
-                   "An answer is in shared memory that does not have it.");
-    if (stream.read(bytes)) refuse_answer();
-    const auto* const data = reinterpret_cast<const char*>(memory->segment().data());
-    return io::SharedBytes{.bytes = {data, static_cast<std::size_t>(size)},
-                           .owner = segments.keep(std::move(memory))};
-  }
-  MessageBuffer answer(first.header().bytes(), kLargestAnswer);
-  while (stream.read(bytes)) {
-    const ReceivedFrame frame(bytes);
-    if (frame.is_header()) refuse_answer();
-    frame.copy_to(answer.next(frame.size()));
-  }
-  if (!answer.is_complete()) return std::nullopt;
-  if (memory) segments.keep(std::move(memory));
-  return answer.take();
+proto::FrameHeader header_of(const LargeCallHead& head, base::SharedSegment& segment) {
+  proto::FrameHeader header = header_of(head);
+  const base::SegmentHandle handle = segment.handle();
+  proto::SharedMemory& memory = *header.mutable_memory();
+  memory.set_pid(handle.pid);
+  memory.set_file(handle.descriptor);
+  memory.set_first_nonce(handle.nonce[0]);
+  memory.set_second_nonce(handle.nonce[1]);
+  memory.set_bytes(segment.size());
+  return header;
+}
+
+void check_room(std::size_t announced, std::size_t written, std::size_t more) {
+  check_argument(more <= announced - written,
+                 base::str_cat("A message of ", announced, " bytes gets ", more, " more after ",
+                               written, "."));
+}
+
+void check_whole_message(std::size_t announced, std::size_t written) {
+  check_state(announced == written,
+              base::str_cat("A message of ", announced, " bytes has ", written, "."));
 }
 
 class GrpcMessageClient final : public MessageClient {
@@ -166,16 +103,26 @@ class GrpcMessageClient final : public MessageClient {
 
   io::SharedBytes large_call(int method, const std::string& token, const io::BytePieces& message,
                              Time deadline) override {
-    auto memory = memory_for(method, message);
-    if (!memory) return transfer(method, token, message, nullptr, deadline);
-    try {
-      return transfer(method, token, message, std::move(memory), deadline);
-    } catch (const MessageError& error) {
-      if (error.kind() != kNoSharedMemoryKind) throw;
-      if (error.code() != ErrorCode::kResourceExhausted)
-        has_shared_memory_ = false;  // the server is on another host, or in another container
+    const LargeCallHead head{.method = method, .token = token, .bytes = message.size()};
+    if (auto memory = memory_for(head)) {
+      message.copy_to(reinterpret_cast<char*>(memory->segment().data()));
+      if (auto answer = try_in_memory(head, std::move(memory), deadline)) return *answer;
     }
-    return transfer(method, token, message, nullptr, deadline);
+    LargeTransfer transfer(channel(deadline), closed_, deadline);
+    transfer.write(header_frame(header_of(head)));
+    // Copied: gRPC may have frames of a call that has ended, and their bytes may change then.
+    for (MessageFrames frames(message); !frames.is_done();)
+      if (!transfer.write(copied_frame(frames.next()))) break;
+    return answer_of(transfer, head.method, nullptr, deadline);
+  }
+
+  std::unique_ptr<OpenCall> begin_large_call(int method, const std::string& token,
+                                             std::size_t bytes, Time deadline) override {
+    check_argument(bytes > 0, "A large call's message has no bytes.");
+    LargeCallHead head{.method = method, .token = token, .bytes = bytes};
+    if (auto memory = memory_for(head))
+      return std::make_unique<CallInMemory>(*this, std::move(head), std::move(memory), deadline);
+    return std::make_unique<CallInFrames>(*this, head, deadline);
   }
 
   void close() override { closed_.cancel(); }
@@ -204,41 +151,39 @@ class GrpcMessageClient final : public MessageClient {
   }
 
   /// Shared memory for a call, or nothing if it is made without.
-  std::unique_ptr<MessageSegments::Loan> memory_for(int method, const io::BytePieces& message) {
+  std::unique_ptr<MessageSegments::Loan> memory_for(const LargeCallHead& head) {
     if (!has_shared_memory_) return nullptr;
-    std::size_t bytes = message.size();
+    std::size_t bytes = head.bytes;
     {
       const concurrency::MutexLock lock(mutex_);
-      bytes = std::max(bytes, largest_answers_[method]);
+      bytes = std::max(bytes, largest_answers_[head.method]);
     }
     return bytes > kShortMessage ? segments_.take(bytes) : nullptr;
   }
 
-  /// One call: with the message in `memory`, or without memory in frames.
-  io::SharedBytes transfer(int method, const std::string& token, const io::BytePieces& message,
-                           std::unique_ptr<MessageSegments::Loan> memory, Time deadline) {
-    const auto used = channel(deadline);
-    grpc::ClientContext context;
-    set_call_deadline(context, deadline);
-    const auto registration = closed_.on_cancel([&context] { context.TryCancel(); });
-    FrameStream stream(used, context);
-    proto::FrameHeader header;
-    header.set_method(method);
-    header.set_token(token);
-    header.set_bytes(message.size());
-    if (memory) put(message, memory->segment(), header);
-    std::optional<io::SharedBytes> answer;
+  /// The answer to a message that is in `memory`. Nothing if the server does not take that: then it
+  /// has done nothing.
+  std::optional<io::SharedBytes> try_in_memory(const LargeCallHead& head,
+                                               std::unique_ptr<MessageSegments::Loan> memory,
+                                               Time deadline) {
     try {
-      if (stream.write(header_frame(header)) && (memory || send_frames(stream, message)))
-        stream.end_writes();
-      answer = receive_answer(stream, segments_, std::move(memory));
-    } catch (...) {
-      context.TryCancel();
-      stream.finish();
-      throw;
+      LargeTransfer transfer(channel(deadline), closed_, deadline);
+      transfer.write(header_frame(header_of(head, memory->segment())));
+      return answer_of(transfer, head.method, std::move(memory), deadline);
+    } catch (const MessageError& error) {
+      if (error.kind() != kNoSharedMemoryKind) throw;
+      if (error.code() != ErrorCode::kResourceExhausted)
+        has_shared_memory_ = false;  // the server is on another host, or in another container
     }
-    const grpc::Status status = stream.finish();
-    if (!status.ok()) fail(used, status, deadline);
+    return std::nullopt;
+  }
+
+  /// The answer to a message that was written. `memory`: the message's, or null.
+  io::SharedBytes answer_of(LargeTransfer& transfer, int method,
+                            std::unique_ptr<MessageSegments::Loan> memory, Time deadline) {
+    std::optional<io::SharedBytes> answer = transfer.receive(segments_, std::move(memory));
+    const grpc::Status status = transfer.finish();
+    if (!status.ok()) fail(transfer.channel(), status, deadline);
     connection_.note_answer();
     if (!answer)
       throw Error(ErrorCode::kInternal, "A server's answer ended before it was complete.");
@@ -248,17 +193,96 @@ class GrpcMessageClient final : public MessageClient {
     return std::move(*answer);
   }
 
-  static void put(const io::BytePieces& message, base::SharedSegment& segment,
-                  proto::FrameHeader& header) {
-    message.copy_to(reinterpret_cast<char*>(segment.data()));
-    const base::SegmentHandle handle = segment.handle();
-    proto::SharedMemory& memory = *header.mutable_memory();
-    memory.set_pid(handle.pid);
-    memory.set_file(handle.descriptor);
-    memory.set_first_nonce(handle.nonce[0]);
-    memory.set_second_nonce(handle.nonce[1]);
-    memory.set_bytes(segment.size());
-  }
+  /// A message that is written to shared memory.
+  class CallInMemory final : public OpenCall {
+   public:
+    CallInMemory(GrpcMessageClient& client, LargeCallHead head,
+                 std::unique_ptr<MessageSegments::Loan> memory, Time deadline)
+        : client_(client),
+          head_(std::move(head)),
+          memory_(std::move(memory)),
+          deadline_(deadline) {}
+    ~CallInMemory() override {
+      try {
+        if (memory_) client_.segments_.keep(std::move(memory_));  // no listener has heard of it
+      } catch (const std::bad_alloc&) {
+        // Then it is freed.
+      }
+    }
+    CallInMemory(const CallInMemory&) = delete;
+    CallInMemory& operator=(const CallInMemory&) = delete;
+
+    void write(std::string_view bytes) override {
+      check_room(head_.bytes, written_, bytes.size());
+      if (!bytes.empty())
+        std::memcpy(memory_->segment().data() + written_, bytes.data(), bytes.size());
+      written_ += bytes.size();
+    }
+    io::SharedBytes finish() override {
+      check_whole_message(head_.bytes, written_);
+      if (auto answer = client_.try_in_memory(head_, std::move(memory_), deadline_)) return *answer;
+      throw Error(ErrorCode::kUnavailable,
+                  base::str_cat("The server at ", client_.connection_.address(),
+                                " does not take this message in shared memory."));
+    }
+
+   private:
+    GrpcMessageClient& client_;
+    const LargeCallHead head_;
+    std::unique_ptr<MessageSegments::Loan> memory_;
+    const Time deadline_;
+    std::size_t written_ = 0;
+  };
+
+  /// A message that is sent as it is written.
+  class CallInFrames final : public OpenCall {
+   public:
+    CallInFrames(GrpcMessageClient& client, const LargeCallHead& head, Time deadline)
+        : client_(client),
+          method_(head.method),
+          bytes_(head.bytes),
+          deadline_(deadline),
+          transfer_(client.channel(deadline), client.closed_, deadline) {
+      transfer_.write(header_frame(header_of(head)));
+    }
+
+    void write(std::string_view bytes) override {
+      check_room(bytes_, written_, bytes.size());
+      written_ += bytes.size();
+      // The last frame waits for `finish`: with it the server begins to work.
+      while (begun_.size() + bytes.size() >= kFrameBytes && sent_ + kFrameBytes < bytes_) {
+        const std::size_t taken = kFrameBytes - begun_.size();
+        send(bytes.substr(0, taken));
+        bytes.remove_prefix(taken);
+      }
+      begun_.append(bytes);
+    }
+    io::SharedBytes finish() override {
+      check_whole_message(bytes_, written_);
+      if (!begun_.empty()) send({});
+      return client_.answer_of(transfer_, method_, nullptr, deadline_);
+    }
+
+   private:
+    /// A frame of what has begun and `rest`.
+    void send(std::string_view rest) {
+      std::vector<io::SharedBytes> pieces;
+      for (const std::string_view bytes : {std::string_view(begun_), rest})
+        if (!bytes.empty()) pieces.push_back({.bytes = bytes, .owner = nullptr});
+      transfer_.write(copied_frame(pieces));
+      sent_ += begun_.size() + rest.size();
+      begun_.clear();
+    }
+
+    GrpcMessageClient& client_;
+    const int method_;
+    const std::size_t bytes_;
+    const Time deadline_;
+    LargeTransfer transfer_;
+    std::string begun_;  // the next frame
+    std::size_t written_ = 0;
+    std::size_t sent_ = 0;
+  };
 
   ServerConnection connection_;
   const concurrency::CancelToken closed_;

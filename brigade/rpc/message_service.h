@@ -119,9 +119,27 @@ class MessageListener {
 std::unique_ptr<MessageListener> listen_for_messages(MessageService& service,
                                                      const MessageListenerOptions& options);
 
+/// A large call whose message is written while it comes into being. The service sees the message
+/// when it is whole: if this is destroyed before `finish`, or the connection fails, nothing was
+/// done.
+///
+/// Thread-safety: one thread at a time. Its client outlives it.
+class OpenCall {
+ public:
+  virtual ~OpenCall() = default;
+  /// The next bytes of the message, which may change afterwards. Waits while the network takes no
+  /// more, until the call's deadline. Throws kInvalidArgument for more bytes than were announced. A
+  /// call that has failed takes them, too: `finish` throws its error.
+  virtual void write(std::string_view bytes) = 0;
+  /// The answer to the message, of which all bytes were written. Throws as `large_call`, and
+  /// kUnavailable as well if nothing was done because the listener takes no shared memory of this
+  /// client: a call that is made then is sent.
+  virtual io::SharedBytes finish() = 0;
+};
+
 /// A connection to a listener, made at the first call and again after it was lost.
 ///
-/// Both calls throw what the service threw; kUnavailable if the connection failed and
+/// All calls throw what the service threw; kUnavailable if the connection failed and
 /// kDeadlineExceeded at `deadline`, naming the address (the call may have been made);
 /// kPermissionDenied if the listener has another key.
 ///
@@ -138,6 +156,11 @@ class MessageClient {
   /// long, and the answer, too. The message's bytes may change once the call has ended.
   virtual io::SharedBytes large_call(int method, const std::string& token,
                                      const io::BytePieces& message, Time deadline) = 0;
+  /// Begins a large call with a message of `bytes` bytes, at least one, that is written later. In
+  /// shared memory nothing is sent until `finish`; a listener that gets frames gives the call up if
+  /// the next does not come within `MessageListenerOptions::silence`.
+  virtual std::unique_ptr<OpenCall> begin_large_call(int method, const std::string& token,
+                                                     std::size_t bytes, Time deadline) = 0;
   /// Ends the calls in progress, which then throw kUnavailable; so do later ones.
   virtual void close() = 0;
 };

@@ -1,3 +1,4 @@
+#include "brigade/ps/pair_messages.h"
 #include "brigade/ps/service_messages.h"
 #include "tests/fuzz/target.h"
 
@@ -8,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto bytes = fuzz::text_of(data + 1, size - 1);
   const auto message = [&] { return ps::decode_message(io::shared_bytes(std::string(bytes))); };
   fuzz::accepts([&] {
-    switch (data[0] % 10) {
+    switch (data[0] % 15) {
       case 0:
         return (void)ps::join_request_of(ps::decode_state(bytes));
       case 1:
@@ -27,6 +28,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         return (void)ps::exchange_request_of(message());
       case 8:
         return (void)ps::exchange_reply_of(message());
+      case 10:
+        return (void)ps::role_reply_of(ps::decode_state(bytes));
+      case 11:
+        return (void)ps::vote_of(ps::decode_state(bytes));
+      case 12:
+        return (void)ps::follow_request_of(message());
+      case 13:
+        return (void)ps::follow_reply_of(message());
       default:
         return (void)ps::names_of(message().header);
     }

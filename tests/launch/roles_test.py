@@ -59,6 +59,11 @@ if me == "ps:0":
         self.assertTrue(folders["ps:0"].startswith("/"))
         self.assertFalse(self.folder.__class__(folders["ps:0"]).exists())
 
+    def test_each_server_may_have_a_replica(self):
+        job = self.run_job(["--ps", 1, "--ps-replicas", 2, "--workers", 1], self.program(
+            "print(me, len(config['cluster'].get('ps_replica', [])), 'BRIGADE_SERVER_FOLDER' in os.environ)"))
+        self.assertEqual(sorted(job.output), ["[ps:0] ps:0 1 True", "[ps_replica:0] ps_replica:0 1 True", "[worker:0] worker:0 1 False"])
+
     def test_a_worker_that_fails_is_restarted_alone(self):
         job = self.run_job([*TWO, "--max-restarts", 2, "--json"], self.program("""
 count = starts()
@@ -202,7 +207,8 @@ time.sleep(1000)
                  (["--ps", 1, "--independent"], "--independent"), (["--ps", 1, "--elastic", "1:2"], "--elastic"),
                  (["--ps", 1, "--per-rank", lines], "--per-rank"),
                  (["--ps", 1, "--nnodes", 3, "--node-rank", 0, "--rendezvous", "localhost:1"], "2 processes for 3 hosts"),
-                 (["--ps", 1, "--nnodes", 0], "--nnodes")]
+                 (["--ps", 1, "--nnodes", 0], "--nnodes"), (["--ps-replicas", 2], "--ps-replicas"),
+                 (["--ps", 1, "--ps-replicas", 3], "--ps-replicas is 3")]
         for flags, word in cases:
             with self.subTest(flags=flags):
                 self.assertIn(word, self.run_job(flags, ["/bin/true"], code=2).errors_text())

@@ -87,6 +87,19 @@ class Launched(LaunchTest):
         self.assert_nothing_is_left()
         self.assertTrue((self.model_dir / "weights.safetensors").exists(), "the chief did not save")
 
+    def test_the_replica_of_a_killed_server_serves_and_gets_a_replica_again(self):
+        launched = self.start(["--ps", 1, "--ps-replicas", 2, "--workers", 2, "--max-restarts", 3, "--json"],
+                              self.program("--steps", "1500", "--eval", "none"))
+        while "has all updates" not in launched.line(""):
+            pass
+        os.kill(self.process_of("ps", 0), signal.SIGKILL)
+        launched.line("[warning] ps:0 is restarted")
+        self.assertEqual(launched.end(), 0, launched.errors_text()[-4000:])
+        result = launched.result()
+        self.assertEqual((result["exit_code"], result["restarts"]), (0, 1))
+        self.assertIn("[ps_replica:0] ", launched.errors_text())
+        self.assert_nothing_is_left()
+
     def test_a_killed_worker_is_restarted_alone(self):
         self.killed_in_the_middle("worker", 1, "--resume", "never")
 

@@ -1,7 +1,8 @@
 // A process of a job with parameter servers whose values count the updates, for tools/ps_soak.py.
 //
-//   ps_member serve FOLDER           the server that TF_CONFIG says; it ends with the job
-//   ps_member async|ssp|sync FOLDER  the chief or worker that TF_CONFIG says: it trains until the
+//   ps_member serve FOLDER           the server, or replica, that TF_CONFIG says; it ends with the
+//   job ps_member async|ssp|sync FOLDER  the chief or worker that TF_CONFIG says: it trains until
+//   the
 //                                    job has the step in FOLDER/target
 //   ps_member read-async|... FOLDER  a chief that pulls the values once
 //
@@ -22,8 +23,8 @@
 #include "brigade/cluster/resolver.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/ps/client/parameter_client.h"
-#include "brigade/ps/client/remote_service.h"
 #include "brigade/ps/server.h"
+#include "brigade/ps/server_tasks.h"
 #include "tests/ps/push_history.h"
 
 namespace {
@@ -95,8 +96,7 @@ class Trainer {
       client_.begin_step();
       if (job_.mode != ps::UpdateMode::kAsync) check(client_.pull());
       if (client_.step() >= target()) return;
-      compute();
-      check(client_.push(gradients(number)));
+      check(push(number));
     }
   }
 
@@ -106,11 +106,12 @@ class Trainer {
   int servers() const { return cluster_.cluster.num_tasks("ps"); }
 
   std::vector<std::unique_ptr<ps::ParameterService>> connections() {
-    std::vector<std::unique_ptr<ps::ParameterService>> services;
-    for (int server = 0; server < servers(); ++server)
-      services.push_back(std::make_unique<ps::history::RecordedService>(
-          ps::connect(cluster_.cluster.task_address({.job = "ps", .index = server}), std::nullopt),
-          server, cluster_.rank, history_));
+    auto services = ps::connect_to_servers(cluster_.cluster, cluster_.task, std::nullopt);
+    for (int server = 0; server < servers(); ++server) {
+      auto& each = services[static_cast<std::size_t>(server)];
+      each = std::make_unique<ps::history::RecordedService>(std::move(each), server, cluster_.rank,
+                                                            history_);
+    }
     return services;
   }
 
@@ -135,6 +136,24 @@ class Trainer {
     std::vector<at::Tensor> gradients(count, gradient);
     gradients.resize(2 * count);  // none of the constants
     return gradients;
+  }
+
+  /// Some pushes are sent early, some of these are given up and replaced by others, and some are
+  /// sent as a whole.
+  ps::ParameterClient::Values push(std::int64_t number) {
+    constexpr std::int64_t kGivenUp = 1'000'000;  // no server may ever have it
+    const std::vector<at::Tensor> all = gradients(number);
+    if (number % 4 != 0) {
+      std::vector<std::size_t> expected;
+      for (int server = 0; server < servers(); ++server)
+        expected.push_back(static_cast<std::size_t>(server));
+      const std::vector<at::Tensor> sent = number % 4 == 1 ? gradients(kGivenUp) : all;
+      client_.begin_early(expected);
+      for (const std::size_t variable : expected) client_.send_early(sent[variable]);
+      if (number % 8 == 1) client_.drop_early();
+    }
+    compute();
+    return client_.push(all);
   }
 
   void check(const ps::ParameterClient::Values& values) const {

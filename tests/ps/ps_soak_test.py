@@ -1,4 +1,5 @@
-"""The short form of `./dev soak --ps`: a few faults of one mode's training, BRIGADE_SOAK_MODE.
+"""The short form of `./dev soak --ps`: a few faults of one mode's training, BRIGADE_SOAK_MODE; with BRIGADE_SOAK_REPLICAS set,
+of servers with replicas.
 
 BRIGADE_PS_MEMBER names the program of the processes; BRIGADE_SOAK_SEED draws the faults of a printed seed again."""
 import os
@@ -12,13 +13,14 @@ import ps_soak
 
 MODE = os.environ["BRIGADE_SOAK_MODE"]
 SEED = os.environ.get("BRIGADE_SOAK_SEED", str(random.SystemRandom().randrange(1 << 31)))
+REPLICAS = ("--replicas",) if os.environ.get("BRIGADE_SOAK_REPLICAS") else ()
 SLACK = 15.0  # seconds, for a busy machine
 
 
 class Soak(unittest.TestCase):
     def test_no_acknowledged_update_is_lost_or_doubled(self):
         self.assertEqual(ps_soak.main(["--mode", MODE, "--kills", "2", "--stops", "1", "--seed", SEED, "--limit", str(5 + SLACK),
-                                       "--member", os.environ["BRIGADE_PS_MEMBER"]]), 0)
+                                       "--member", os.environ["BRIGADE_PS_MEMBER"], *REPLICAS]), 0)
 
 
 class Faults(unittest.TestCase):
@@ -36,6 +38,13 @@ class Faults(unittest.TestCase):
         for kind in ("kill", "pause", "stop", "cut"):
             self.assertEqual({victim for each, victim, _ in drawn if each == kind}, tasks)
         self.assertEqual({victim for kind, victim, _ in drawn if kind == "replace"}, set(ps_soak.TRAINERS))
+
+    def test_replicas_are_hurt_too(self):
+        drawn = ps_soak.draw_faults(100, 50, random.Random(1), has_replicas=True)
+        for kind in ("kill", "pause", "stop", "cut"):
+            victims = {fault.victim for fault in drawn if fault.kind == kind}
+            self.assertEqual(victims, {*ps_soak.SERVERS, *ps_soak.REPLICAS, *ps_soak.TRAINERS})
+        self.assertEqual({fault.server() for fault in drawn if fault.is_of_server()}, {0, 1})
 
 
 if __name__ == "__main__":

@@ -106,11 +106,53 @@ class RecordedService final : public ParameterService {
 
   ExchangeReply exchange(const std::string& token, const ExchangeRequest& request,
                          Time deadline) override {
+    return recorded(request, [&] { return service_->exchange(token, request, deadline); });
+  }
+  std::unique_ptr<OpenExchange> begin_exchange(const std::string& token,
+                                               const ExchangeRequest& request,
+                                               Time deadline) override {
+    auto exchange = service_->begin_exchange(token, request, deadline);
+    if (!exchange) return nullptr;
+    return std::make_unique<RecordedExchange>(*this, request, std::move(exchange));
+  }
+
+  BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
+                            Time deadline) override {
+    BeginStepReply reply = service_->begin_step(token, request, deadline);
+    if (reply.decision) add("decision", decision_text(*reply.decision));
+    return reply;
+  }
+
+ private:
+  /// A push that is sent while it comes into being. One that is given up is no event: no server may
+  /// have it.
+  class RecordedExchange final : public OpenExchange {
+   public:
+    RecordedExchange(RecordedService& service, ExchangeRequest request,
+                     std::unique_ptr<OpenExchange> exchange)
+        : service_(service), request_(std::move(request)), exchange_(std::move(exchange)) {}
+    void add(const at::Tensor& gradient) override {
+      request_.push->gradients.at(added_++).tensor = gradient;
+      exchange_->add(gradient);
+    }
+    ExchangeReply finish() override {
+      return service_.recorded(request_, [&] { return exchange_->finish(); });
+    }
+
+   private:
+    RecordedService& service_;
+    ExchangeRequest request_;
+    const std::unique_ptr<OpenExchange> exchange_;
+    std::size_t added_ = 0;
+  };
+
+  template <class Call>
+  ExchangeReply recorded(const ExchangeRequest& request, const Call& call) {
     const std::int64_t begin = now();
     if (request.push)
       add("push", base::str_cat(number_of(*request.push), ", \"sums\": ",
                                 pushed_sums(*request.push), token_of(request.push->token)));
-    ExchangeReply reply = service_->exchange(token, request, deadline);
+    ExchangeReply reply = call();
     if (request.push)
       add("answer", base::str_cat(number_of(*request.push), ", \"verdict\": \"",
                                   verdict_text(reply.verdict), "\""));
@@ -123,14 +165,6 @@ class RecordedService final : public ParameterService {
     return reply;
   }
 
-  BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
-                            Time deadline) override {
-    BeginStepReply reply = service_->begin_step(token, request, deadline);
-    if (reply.decision) add("decision", decision_text(*reply.decision));
-    return reply;
-  }
-
- private:
   void add(const char* event, const std::string& fields) {
     history_.add(event, now(), base::str_cat("\"server\": ", server_, ", ", fields));
   }

@@ -21,9 +21,11 @@ LONG = (*UNEVALUATED, "--steps", str(STEPS))  # a second or more
 class Cluster:
     """Addresses on loopback for all tasks."""
 
-    def __init__(self, servers, workers):
-        ports = free_ports(servers + workers)
-        self.ports = {"ps": ports[:servers], "worker": ports[servers:]}
+    def __init__(self, servers, workers, replicas=0):
+        ports = free_ports(servers + workers + replicas)
+        self.ports = {"ps": ports[:servers], "worker": ports[servers:servers + workers]}
+        if replicas:
+            self.ports["ps_replica"] = ports[servers + workers:]
 
     def addresses(self):
         return {job: [f"localhost:{port}" for port in ports] for job, ports in self.ports.items()}
@@ -47,6 +49,9 @@ class ServersTest(ClusterTest):
 
     def start_server(self, cluster, index, *arguments):
         return self.start_task(cluster, "ps", index, "ps", "--folder", self.state, "--json", *arguments)
+
+    def start_replica(self, cluster, index, *arguments):
+        return self.start_task(cluster, "ps_replica", index, "ps", "--folder", self.state, "--json", *arguments)
 
     def start_trainer(self, cluster, index, *arguments):
         return self.start_task(cluster, "worker", index, "train", *SERVERS, *SMALL, *arguments)

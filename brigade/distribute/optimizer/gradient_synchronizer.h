@@ -108,6 +108,9 @@ class GradientSynchronizer {
   /// worker's latest `apply`, `begin_step`, `fetch_state` or `store_state`, which stores it as
   /// well. Replicas call it after `apply`, and all get the same number.
   virtual std::optional<std::int64_t> global_step() const { return std::nullopt; }
+  /// Another worker has seen the job at this step: `global_step` is at least that from now on.
+  /// Outside of runs.
+  virtual void follow_global_step(std::int64_t /*step*/) {}
   /// How stale this worker's updates were since this was made; null if updates are never stale.
   /// Outside of runs.
   virtual const UpdateStaleness* staleness() const { return nullptr; }

@@ -45,9 +45,10 @@ struct ParameterClientOptions {
 /// says for whom. A server that returns without its variables is kDataLoss. Of the errors of
 /// several servers the first, by index, is thrown, after the calls to all have ended.
 ///
-/// Thread-safety: one thread at a time. Owns a thread for each server that renews its lease, and
-/// one for each server but the first that makes its calls; those of the first are made by the
-/// caller's.
+/// Thread-safety: one thread at a time; `begin_early` and `send_early` may be called by another
+/// thread than the rest, while the first calls nothing. Owns a thread for each server that renews
+/// its lease, and one for each server but the first that makes its calls; those of the first are
+/// made by the caller's.
 class ParameterClient {
  public:
   /// [server]: a connection to each server of the job, in the order of their indices. Joins all,
@@ -137,6 +138,16 @@ class ParameterClient {
   /// is completed by the next call that reaches the server, before that call's own gradients are
   /// applied; in kSync mode the gradients that were pushed first for a token count.
   Values push(std::span<const at::Tensor> gradients);
+  /// Begins to send the next push while its gradients are computed: those of `variables`, of the
+  /// placement, are expected, and sent in this order. It only saves time. A `push` of other
+  /// gradients, or one for which this was not possible, sends all it has; the servers apply either
+  /// as one update. Throws kInvalidArgument for a variable that is not trainable.
+  void begin_early(std::vector<std::size_t> variables);
+  /// The gradient of the next of these variables: the tensor that `push` gets, on the CPU and
+  /// dense, which does not change any more.
+  void send_early(const at::Tensor& gradient);
+  /// The push will not be made: the servers do nothing. Any thread that may call the client.
+  void drop_early() noexcept;
   /// Waits until this worker may begin its next step: at once in kAsync mode; with kBounded until
   /// the slowest is near enough; with kSync for a token. Does nothing if it has permission for a
   /// step that it has not pushed yet. The workers it waits for are logged if it takes long.

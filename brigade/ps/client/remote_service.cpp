@@ -2,13 +2,40 @@
 
 #include <utility>
 
+#include "brigade/ps/pair_messages.h"
 #include "brigade/ps/service_messages.h"
 #include "brigade/rpc/message_service.h"
 
 namespace brigade::ps {
 namespace {
 
-class RemoteService final : public ParameterService {
+/// What an error of the network was at the server.
+template <class Call>
+auto with_typed_errors(const Call& call) {
+  try {
+    return call();
+  } catch (const rpc::MessageError& error) {
+    throw_typed(error);
+  }
+}
+
+class RemoteExchange final : public OpenExchange {
+ public:
+  explicit RemoteExchange(std::unique_ptr<rpc::OpenCall> call) : call_(std::move(call)) {}
+
+  void add(const at::Tensor& gradient) override {
+    if (gradient.nbytes() == 0) return;
+    call_->write({static_cast<const char*>(gradient.const_data_ptr()), gradient.nbytes()});
+  }
+  ExchangeReply finish() override {
+    return with_typed_errors([this] { return exchange_reply_of(decode_message(call_->finish())); });
+  }
+
+ private:
+  const std::unique_ptr<rpc::OpenCall> call_;
+};
+
+class RemoteService final : public PairedService {
  public:
   RemoteService(std::string address, const std::optional<cluster::ClusterKey>& key,
                 const ConnectionOptions& options)
@@ -54,6 +81,21 @@ class RemoteService final : public ParameterService {
         transfer(ServiceMethod::kExchange, token, to_message(request), deadline));
   }
 
+  std::unique_ptr<OpenExchange> begin_exchange(const std::string& token,
+                                               const ExchangeRequest& request,
+                                               Time deadline) override {
+    const UpdateRecord message = to_message(request);
+    const std::string text = encode_message_text(message);
+    std::size_t bytes = text.size();
+    for (const checkpoint::NamedTensor& each : message.tensors) bytes += each.tensor.nbytes();
+    return with_typed_errors([&] {
+      auto call = client_->begin_large_call(static_cast<int>(ServiceMethod::kExchange), token,
+                                            bytes, deadline);
+      call->write(text);
+      return std::make_unique<RemoteExchange>(std::move(call));
+    });
+  }
+
   StoredStates states(const std::string& token, const std::vector<std::string>& names,
                       Time deadline) override {
     const UpdateRecord request{.header = to_state(names), .tensors = {}};
@@ -66,27 +108,37 @@ class RemoteService final : public ParameterService {
         call(ServiceMethod::kBeginStep, token, encode_state(to_state(request)), deadline)));
   }
 
+  RoleReply role(Time deadline) override {
+    return role_reply_of(decode_state(call(ServiceMethod::kRole, "", "", deadline)));
+  }
+
+  coordination::PairStatus vote(const Vote& vote, Time deadline) override {
+    return pair_status_of(
+        decode_state(call(ServiceMethod::kVote, "", encode_state(to_state(vote)), deadline)));
+  }
+
+  FollowReply follow(const std::string& token, const FollowRequest& request,
+                     Time deadline) override {
+    return follow_reply_of(transfer(ServiceMethod::kFollow, token, to_message(request), deadline));
+  }
+
   std::string name() const override { return address_; }
   void close() override { client_->close(); }
 
  private:
   std::string call(ServiceMethod method, const std::string& token, std::string message,
                    Time deadline) {
-    try {
+    return with_typed_errors([&] {
       return client_->call(static_cast<int>(method), token, std::move(message), deadline);
-    } catch (const rpc::MessageError& error) {
-      throw_typed(error);
-    }
+    });
   }
 
   UpdateRecord transfer(ServiceMethod method, const std::string& token, const UpdateRecord& request,
                         Time deadline) {
-    try {
+    return with_typed_errors([&] {
       return decode_message(
           client_->large_call(static_cast<int>(method), token, encode_message(request), deadline));
-    } catch (const rpc::MessageError& error) {
-      throw_typed(error);
-    }
+    });
   }
 
   const std::string address_;
@@ -98,6 +150,12 @@ class RemoteService final : public ParameterService {
 std::unique_ptr<ParameterService> connect(const std::string& address,
                                           const std::optional<cluster::ClusterKey>& key,
                                           const ConnectionOptions& options) {
+  return std::make_unique<RemoteService>(address, key, options);
+}
+
+std::unique_ptr<PairedService> connect_to_pair(const std::string& address,
+                                               const std::optional<cluster::ClusterKey>& key,
+                                               const ConnectionOptions& options) {
   return std::make_unique<RemoteService>(address, key, options);
 }
 

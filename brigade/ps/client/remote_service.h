@@ -8,6 +8,7 @@
 #include <string>
 
 #include "brigade/cluster/cluster_key.h"
+#include "brigade/ps/paired_service.h"
 #include "brigade/ps/parameter_service.h"
 #include "brigade/rpc/message_service.h"
 
@@ -55,6 +56,9 @@ struct ServiceListenerOptions {
 /// `rpc::make_rendezvous_server`. `service` must outlive the listener.
 std::unique_ptr<ServiceListener> listen(ParameterService& service,
                                         const ServiceListenerOptions& options);
+/// The same for a process of a replicated server.
+std::unique_ptr<ServiceListener> listen(PairedService& service,
+                                        const ServiceListenerOptions& options);
 
 struct ConnectionOptions {
   /// Whether gradients and values travel in shared memory if the server is on this host.
@@ -66,5 +70,9 @@ struct ConnectionOptions {
 std::unique_ptr<ParameterService> connect(const std::string& address,
                                           const std::optional<cluster::ClusterKey>& key,
                                           const ConnectionOptions& options = {});
+/// The same to a process of a replicated server.
+std::unique_ptr<PairedService> connect_to_pair(const std::string& address,
+                                               const std::optional<cluster::ClusterKey>& key,
+                                               const ConnectionOptions& options = {});
 
 }  // namespace brigade::ps

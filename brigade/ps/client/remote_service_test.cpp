@@ -3,6 +3,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -197,6 +198,60 @@ TEST(RemoteService, LargeTensorsComeBackWithTheSameBits) {
       }
     }
   }
+}
+
+/// A push of gradients that are known later.
+ExchangeRequest announced(const std::vector<at::Tensor>& gradients) {
+  ExchangeRequest request{.push = Push{.number = 1, .gradients = {}}};
+  for (const at::Tensor& each : gradients)
+    request.push->gradients.push_back(
+        {"w", at::zeros({}, each.scalar_type()).expand(each.sizes())});
+  return request;
+}
+
+TEST(RemoteService, APushIsSentWhileItsGradientsComeIntoBeing) {
+  for (const bool shared_memory : {true, false}) {
+    FakeService service;
+    const auto listener = listen(service, {});
+    const auto remote =
+        connect(listener->address(), std::nullopt, {.shared_memory = shared_memory});
+    const std::vector<at::Tensor> gradients = {at::arange(3 << 20, at::kFloat),
+                                               at::ones({3}, at::kDouble), at::ones({0}),
+                                               at::arange(1 << 20, at::kFloat).to(at::kBFloat16)};
+    const ExchangeRequest request = announced(gradients);
+    for (int i = 0; i < 3; ++i) {  // given up: after nothing, a part, and all
+      const auto open = remote->begin_exchange(kToken, request, in_time(seconds(60)));
+      for (int k = 0; k < 2 * i; ++k) open->add(gradients[static_cast<std::size_t>(k)]);
+    }
+    const auto open = remote->begin_exchange(kToken, request, in_time(seconds(60)));
+    for (const at::Tensor& each : gradients) open->add(each);
+    const ExchangeReply reply = open->finish();
+    EXPECT_EQ(reply.verdict, coordination::PushVerdict::kApply);
+    ASSERT_EQ(reply.values.size(), gradients.size());
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      EXPECT_EQ(reply.values[i].value.dtype(), gradients[i].dtype()) << i;
+      EXPECT_TRUE(at::equal(reply.values[i].value, gradients[i])) << i;
+    }
+    EXPECT_EQ(service.count("exchange"), 1) << "those that were given up";
+  }
+}
+
+TEST(RemoteService, ErrorsOfAPushThatIsSentEarlyKeepTheirTypes) {
+  FakeService service;
+  const auto listener = listen(service, {});
+  const auto remote = connect(listener->address(), std::nullopt);
+  const at::Tensor gradient = at::ones({100'000});
+  const auto push = [&](const std::string& token) {
+    const auto open = remote->begin_exchange(token, announced({gradient}), in_time());
+    open->add(gradient);
+    open->finish();
+  };
+  EXPECT_THROW(push("another token"), NotMemberError);
+  service.set_failure_of("exchange", [] { throw ReplacedError("A later one has joined."); });
+  EXPECT_THROW(push(kToken), ReplacedError);
+  service.set_failure_of("exchange",
+                         [] { throw PushRefusedError(ErrorCode::kNotFound, "No such variable."); });
+  EXPECT_THROW(push(kToken), PushRefusedError);
 }
 
 TEST(RemoteService, ValuesStayAsTheyAreWhileLaterCallsAreMade) {

@@ -79,6 +79,11 @@ RowCopies::RowCopies(optim::OptimizerState& state, const std::vector<VariablePar
   }
 }
 
+bool RowCopies::is_used() const {
+  const concurrency::MutexLock lock(mutex_);
+  return std::ranges::find(is_by_rows_, true) != is_by_rows_.end();
+}
+
 void RowCopies::forget() {
   const concurrency::MutexLock lock(mutex_);
   for (auto& variable : current_)

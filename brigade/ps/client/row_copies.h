@@ -33,6 +33,8 @@ class RowCopies {
   RowCopies(optim::OptimizerState& state, const std::vector<VariablePart>& parts,
             ParameterClient& client);
 
+  /// Whether rows of any variable were fetched.
+  bool is_used() const BRIGADE_EXCLUDES(mutex_);
   /// Values have changed, or are to be read anew: no row is current.
   void forget() BRIGADE_EXCLUDES(mutex_);
   /// Pulls those of the rows that are not current into the components of replica `replica`.

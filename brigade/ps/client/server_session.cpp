@@ -11,6 +11,16 @@ using Clock = std::chrono::steady_clock;
 
 // A thread that joins holds up the other one, which renews leases.
 constexpr std::chrono::seconds kJoinTimeout{5};
+// What was sent early for nothing is sent twice: rarely where it fails, as for a backward pass that
+// is silent for longer than a server waits.
+constexpr int kPushesWithoutEarly = 100;
+
+std::uint64_t bytes_of(const Push& push) {
+  std::uint64_t bytes = 0;
+  for (const checkpoint::NamedTensor& each : push.gradients) bytes += each.tensor.nbytes();
+  for (const RowGradient& each : push.rows) bytes += each.indices.nbytes() + each.values.nbytes();
+  return bytes;
+}
 
 }  // namespace
 
@@ -99,6 +109,7 @@ void ServerSession::check_has_variables(const std::string& token, Time deadline)
 
 ExchangeReply ServerSession::exchange(ExchangeRequest request, std::uint64_t reply_bytes) {
   if (unfinished_) {
+    early_.reset();
     send({.push = unfinished_, .decision = request.decision, .pull = {}}, 0);
     // The values of `read_at` do not have that push, and it is no other worker's.
     if (request.push && request.push->read_at) ++*request.push->read_at;
@@ -113,17 +124,11 @@ ExchangeReply ServerSession::exchange(ExchangeRequest request, std::uint64_t rep
 }
 
 ExchangeReply ServerSession::send(const ExchangeRequest& request, std::uint64_t reply_bytes) {
-  std::uint64_t bytes = reply_bytes;
-  if (request.push) {
-    for (const checkpoint::NamedTensor& each : request.push->gradients)
-      bytes += each.tensor.nbytes();
-    for (const RowGradient& each : request.push->rows)
-      bytes += each.indices.nbytes() + each.values.nbytes();
-  }
+  const std::uint64_t bytes = reply_bytes + (request.push ? bytes_of(*request.push) : 0);
   try {
     ExchangeReply reply =
         call([&](ParameterService& service, const std::string& token,
-                 Time deadline) { return service.exchange(token, request, deadline); },
+                 Time deadline) { return attempt(service, token, request, deadline); },
              bytes);
     if (request.push) acknowledge(reply);
     return reply;
@@ -134,6 +139,81 @@ ExchangeReply ServerSession::send(const ExchangeRequest& request, std::uint64_t 
     keep_unfinished_push();
     throw;
   }
+}
+
+/// What was sent early is used once: an attempt after it sends all.
+ExchangeReply ServerSession::attempt(ParameterService& service, const std::string& token,
+                                     const ExchangeRequest& request, Time deadline) {
+  if (!request.push) return service.exchange(token, request, deadline);
+  std::optional<EarlyExchange> early = std::exchange(early_, std::nullopt);
+  if (!early || early->token != token || !early->begins(request))
+    return service.exchange(token, request, deadline);
+  try {
+    for (std::size_t i = early->sent.size(); i < request.push->gradients.size(); ++i)
+      early->call->add(request.push->gradients[i].tensor);
+    return early->call->finish();
+  } catch (const NotMemberError&) {
+    throw;
+  } catch (const Error& error) {
+    if (!may_call_again(error)) throw;
+    without_early_ = kPushesWithoutEarly;
+  }
+  early.reset();
+  return service.exchange(token, request, deadline);
+}
+
+void ServerSession::begin_early(ExchangeRequest request, std::uint64_t reply_bytes) {
+  early_.reset();
+  if (unfinished_ || (request.push->token && request.push->token == last_token_)) return;
+  if (without_early_ > 0) {
+    --without_early_;
+    return;
+  }
+  std::string token;
+  {
+    const concurrency::MutexLock lock(mutex_);
+    token = token_;
+  }
+  if (token.empty()) return;
+  request.push->number = next_push_;
+  const Time deadline = Clock::now() + options_.attempt_timeout +
+                        transfer_time(reply_bytes + bytes_of(*request.push));
+  try {
+    if (auto call = service_->begin_exchange(token, request, deadline))
+      early_ = EarlyExchange{
+          .request = std::move(request), .token = std::move(token), .call = std::move(call)};
+  } catch (const Error&) {
+    // The exchange has the same error, and throws it.
+  }
+}
+
+void ServerSession::send_early(const at::Tensor& gradient) {
+  if (!early_) return;
+  try {
+    early_->call->add(gradient);
+    early_->sent.push_back(gradient);
+  } catch (const Error&) {
+    early_.reset();
+  }
+}
+
+bool ServerSession::EarlyExchange::begins(const ExchangeRequest& whole) const {
+  if (!whole.push || !whole.push->rows.empty() || !whole.pull_rows.empty()) return false;
+  const Push& own = *request.push;
+  const Push& other = *whole.push;
+  const bool is_same = own.number == other.number && own.token == other.token &&
+                       own.read_at == other.read_at && request.decision == whole.decision &&
+                       request.pull == whole.pull && own.gradients.size() == other.gradients.size();
+  if (!is_same) return false;
+  for (std::size_t i = 0; i < own.gradients.size(); ++i) {
+    const at::Tensor& form = own.gradients[i].tensor;
+    const at::Tensor& gradient = other.gradients[i].tensor;
+    if (own.gradients[i].name != other.gradients[i].name || form.sizes() != gradient.sizes() ||
+        form.scalar_type() != gradient.scalar_type() ||
+        (i < sent.size() && !sent[i].is_same(gradient)))
+      return false;
+  }
+  return true;
 }
 
 void ServerSession::acknowledge(const ExchangeReply& reply) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/cluster/task.h"
@@ -78,6 +79,16 @@ class ServerSession {
   /// `reply_bytes`: of the values, as far as they are known.
   ExchangeReply exchange(ExchangeRequest request, std::uint64_t reply_bytes = 0);
 
+  /// Begins to send the push that the next `exchange` with a push makes, before its gradients are
+  /// known: of those of `request` only names, shapes and dtypes count. It only saves time. If it is
+  /// not possible at the moment, or fails, `exchange` sends all, and so it does if its request
+  /// turns out to be another one.
+  void begin_early(ExchangeRequest request, std::uint64_t reply_bytes = 0);
+  /// The next gradient of that push, contiguous: the tensor that `exchange` will have.
+  void send_early(const at::Tensor& gradient);
+  /// Gives it up: the server does nothing.
+  void drop_early() noexcept { early_.reset(); }
+
   /// How many pushes of this worker the server has acknowledged.
   std::int64_t acknowledged() const { return next_push_ - 1; }
 
@@ -103,6 +114,8 @@ class ServerSession {
   void forget(const std::string& token) BRIGADE_EXCLUDES(mutex_);
   void check_has_variables(const std::string& token, Time deadline);
   ExchangeReply send(const ExchangeRequest& request, std::uint64_t reply_bytes);
+  ExchangeReply attempt(ParameterService& service, const std::string& token,
+                        const ExchangeRequest& request, Time deadline);
   void acknowledge(const ExchangeReply& reply);
   void keep_unfinished_push();
 
@@ -117,9 +130,21 @@ class ServerSession {
   std::chrono::milliseconds lease_ BRIGADE_GUARDED_BY(mutex_){0};
   bool expects_variables_ BRIGADE_GUARDED_BY(mutex_) = false;
 
+  /// A push of which a part was sent.
+  struct EarlyExchange {
+    ExchangeRequest request;  // with forms for gradients
+    std::string token;
+    std::unique_ptr<OpenExchange> call;
+    std::vector<at::Tensor> sent = {};
+    /// Whether it is the beginning of `whole`.
+    bool begins(const ExchangeRequest& whole) const;
+  };
+
   // Of the calling thread.
   std::int64_t next_push_ = 1;
-  std::optional<Push> unfinished_;                              // sent, and not acknowledged
+  std::optional<Push> unfinished_;      // sent, and not acknowledged
+  std::optional<EarlyExchange> early_;  // of the next push
+  int without_early_ = 0;               // so many pushes are not sent early, since one has failed
   std::optional<coordination::StepDecider::Token> last_token_;  // kSync: the server has gradients
 };
 

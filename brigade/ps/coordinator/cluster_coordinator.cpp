@@ -27,6 +27,8 @@ constexpr std::chrono::seconds kLongestTick{1};
 // So that a lease that ends in this moment does not keep a core busy.
 constexpr std::chrono::milliseconds kShortestTick{10};
 constexpr std::chrono::seconds kTimeToLeave{15};
+// Whether workers are awaited depends on time, too.
+constexpr std::chrono::milliseconds kCheckWorkers{100};
 constexpr std::chrono::seconds kReportIdleJob{10};
 // A wait without a timeout; sums with times must not overflow.
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
@@ -106,12 +108,16 @@ class ClusterCoordinator::Impl {
     return {.workers = workers_,
             .lease = options_.lease,
             .queue = {.capacity = options_.queue_capacity, .max_losses = options_.max_losses},
-            .on_change = [this](TaskChange change, const cluster::Task& worker,
-                                std::int64_t incarnation) {
-              log_change(change, worker, incarnation);
-              const concurrency::MutexLock lock(mutex_);
-              changed_.notify_all();
-            }};
+            .on_change =
+                [this](TaskChange change, const cluster::Task& worker, std::int64_t incarnation) {
+                  log_change(change, worker, incarnation);
+                  const concurrency::MutexLock lock(mutex_);
+                  changed_.notify_all();
+                },
+            .check_complete =
+                [this](const ScheduledFunction& function) {
+                  check_sendable(function, options_.max_message_bytes);
+                }};
   }
 
   Clock::time_point deadline() const {
@@ -137,11 +143,17 @@ class ClusterCoordinator::Impl {
     }
   }
 
-  /// Until all have left, or were lost.
+  /// Until all have left that may come.
   void await_workers() {
     const Clock::time_point end = Clock::now() + kTimeToLeave;
+    const auto latecomers = clock_.now() + options_.wait_for_latecomers;
     const concurrency::MutexLock lock(mutex_);
-    while (core_.num_present() > 0 && Clock::now() < end) changed_.wait_until(mutex_, end);
+    while (are_awaited(latecomers) && Clock::now() < end)
+      changed_.wait_until(mutex_, std::min(end, Clock::now() + kCheckWorkers));
+  }
+  bool are_awaited(Clock::time_point latecomers) const {
+    return options_.cancel.is_cancelled() ? core_.num_present() > 0
+                                          : core_.expects_workers(latecomers);
   }
 
   Clock::time_point next_tick() const {
@@ -206,11 +218,13 @@ ClusterCoordinator::ClusterCoordinator(const cluster::ClusterConfig& cluster,
 ClusterCoordinator::~ClusterCoordinator() = default;
 
 RemoteValue ClusterCoordinator::schedule(const std::string& function, const FunctionData& arguments,
-                                         const std::vector<PerWorkerValues>& per_worker) {
+                                         const std::vector<PerWorkerValues>& per_worker,
+                                         const std::vector<RemoteInput>& inputs) {
   ScheduledFunction scheduled{
       .function = function,
       .arguments = sendable_copy(
-          arguments, base::str_cat("the arguments of function ", base::quoted(function)))};
+          arguments, base::str_cat("the arguments of function ", base::quoted(function))),
+      .inputs = inputs};
   for (const PerWorkerValues& each : per_worker) {
     check_argument(each.creation_->owner == impl_.get(),
                    base::str_cat("Function ", base::quoted(function),
@@ -243,6 +257,21 @@ PerWorkerValues ClusterCoordinator::create_per_worker_dataset(const std::string&
                                              .function = function,
                                              .arguments = arguments},
                                 .owner = impl_.get()}));
+}
+
+std::optional<std::size_t> ClusterCoordinator::wait_any(const std::vector<RemoteValue>& values,
+                                                        std::chrono::milliseconds timeout) const {
+  return impl_->core().wait_any(values, Clock::now() + std::min(timeout, kForever));
+}
+std::int64_t ClusterCoordinator::begin_phase() {
+  return impl_->core().begin_phase();
+}
+void ClusterCoordinator::end_phase(const io::StateTree& outcome) {
+  encode_state(outcome);  // throws if no worker could get it
+  impl_->core().end_phase(outcome);
+}
+void ClusterCoordinator::drop_functions() {
+  impl_->core().drop_functions("nobody wants its result");
 }
 
 std::string ClusterCoordinator::address() const {

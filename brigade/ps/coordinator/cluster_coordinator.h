@@ -26,6 +26,9 @@ struct ClusterCoordinatorOptions {
   int max_losses = 8;
   /// A worker that is silent for this long is lost, and its function is run by another.
   std::chrono::milliseconds lease = std::chrono::seconds(8);
+  /// How long the destructor waits for workers of the cluster that have never joined: of use where
+  /// a worker that finds no coordinator fails.
+  std::chrono::milliseconds wait_for_latecomers{0};
   /// `schedule`, `join` and `fetch` throw kDeadlineExceeded after this time. Unset: they wait until
   /// `cancel`.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
@@ -56,15 +59,15 @@ class PerWorkerValues {
 /// is saved.
 ///
 ///   ParameterServerStrategy strategy({.chief = ChiefRole::kCoordinates});
-///   const auto model = strategy.create<Net>();                   // the chief creates the
-///   variables const auto sgd = strategy.optimizer(model, optim::Sgd{}); ClusterCoordinator
-///   coordinator(strategy, functions);         // FunctionRegistry const auto batches =
-///   coordinator.create_per_worker_dataset("batches"); for (int epoch = 0; epoch < epochs; ++epoch)
-///   {
+///   const auto model = strategy.create<Net>();
+///   const auto sgd = strategy.optimizer(model, optim::Sgd{});  // creates variables on the servers
+///   ClusterCoordinator coordinator(strategy, functions);       // a FunctionRegistry
+///   const auto batches = coordinator.create_per_worker_dataset("batches");
+///   for (int epoch = 0; epoch < epochs; ++epoch) {
 ///     for (int step = 0; step < steps; ++step)
 ///       loss = coordinator.schedule("train_step", {}, {batches});
 ///     coordinator.join();
-///     strategy.fetch_state();                                    // the servers' values
+///     strategy.fetch_state();                                  // the servers' values
 ///     evaluate(strategy, model, test);
 ///   }
 ///
@@ -95,7 +98,8 @@ class ClusterCoordinator {
   ClusterCoordinator(const cluster::ClusterConfig& cluster, const FunctionTable& functions,
                      ClusterCoordinatorOptions options = {});
   /// Cancels the functions that wait or run, and tells the workers that the coordinator has ended;
-  /// waits up to 15 seconds until they have left. If an exception is in flight, workers are not
+  /// waits up to 15 seconds until they have left, and for those that were lost in the last three
+  /// leases, which may be started again. If an exception is in flight, workers are not
   /// told, and wait for the coordinator to be started again; so does a worker that joins later.
   ~ClusterCoordinator();
   ClusterCoordinator(const ClusterCoordinator&) = delete;
@@ -105,11 +109,20 @@ class ClusterCoordinator {
   /// full. Copies the arguments. The first call lets the workers begin to use the variables
   /// (`Strategy::start_job`), so initialize or restore them before.
   ///
+  /// `inputs` are results of earlier functions: `schedule("join", {}, {}, {{"left", value}})`. The
+  /// function waits for them, and is run then, after others that were scheduled since. Of an input
+  /// "left" the values are `call.arguments.values.at("left")`, and a tensor "x" is
+  /// `call.arguments.tensor("left/x")`. They come from the coordinator, so the worker that has made
+  /// them may be another one, or lost. TensorFlow refuses RemoteValues as arguments.
+  ///
   /// Throws kNotFound for a function that is not registered, kInvalidArgument for arguments that no
-  /// message can have, both before anything is scheduled; the error of a function that has failed,
-  /// and then this one is not scheduled; kDeadlineExceeded, kCancelled.
+  /// message can have, for inputs whose names are no new ones, and for those of another
+  /// coordinator, all before anything is scheduled; the error of a function that has failed, and
+  /// then this one is not scheduled; what an input was aborted with; kDeadlineExceeded, kCancelled.
+  /// A function whose inputs are too large for a message fails.
   RemoteValue schedule(const std::string& function, const FunctionData& arguments = {},
-                       const std::vector<PerWorkerValues>& per_worker = {});
+                       const std::vector<PerWorkerValues>& per_worker = {},
+                       const std::vector<RemoteInput>& inputs = {});
   /// Waits until all functions have ended, also those that were cancelled while they ran. Throws
   /// the error of one that has failed; kDeadlineExceeded, kCancelled.
   void join();
@@ -125,6 +138,23 @@ class ClusterCoordinator {
   /// registered.
   PerWorkerValues create_per_worker_dataset(const std::string& function,
                                             const io::StateTree& arguments = {});
+
+  /// The position of a value of this coordinator that is no longer pending; the first of several.
+  /// Waits for one; unset after `timeout`, and if `values` is empty.
+  std::optional<std::size_t> wait_any(const std::vector<RemoteValue>& values,
+                                      std::chrono::milliseconds timeout) const;
+
+  /// For programs whose workers make the same calls as the coordinator, one phase of functions
+  /// after another (`Model::fit`): what is scheduled from now on is run by workers that are in
+  /// `CoordinatedWorker::serve_phase` with the number that this returns: 1, 2, ... A phase that was
+  /// not ended has failed. Throws kCancelled after the coordinator was cancelled.
+  std::int64_t begin_phase();
+  /// Ends the phase. Its workers, also those that come later, get `outcome` (without arrays). Its
+  /// functions that wait or run are cancelled. Throws kFailedPrecondition if there is none.
+  void end_phase(const io::StateTree& outcome);
+  /// Cancels the functions that wait or run, and forgets the error of one that has failed. Waits
+  /// for nothing: `join` waits until those that run have ended.
+  void drop_functions();
 
   /// "host:port".
   std::string address() const;

@@ -73,6 +73,9 @@ class ClusterCoordinatorTest : public ::testing::Test {
     made.add("double", [](Coordinated&, const FunctionCall& call) {
       return FunctionData{.tensors = {{"doubled", call.arguments.tensor("x") * 2}}};
     });
+    made.add("double_input", [](Coordinated&, const FunctionCall& call) {
+      return FunctionData{.tensors = {{"doubled", call.arguments.tensor("input/doubled") * 2}}};
+    });
     made.add("refuse", [](Coordinated&, const FunctionCall&) -> FunctionData {
       throw Error(ErrorCode::kOutOfRange, "No.");
     });
@@ -163,6 +166,23 @@ TEST_F(ClusterCoordinatorTest, TensorsTravelAndArgumentsAreThoseOfTheCall) {
   ASSERT_EQ(results.size(), 1u);
   EXPECT_TRUE(at::equal(results[0].tensor("doubled"), expected));
   EXPECT_EQ(value.state(), RemoteValueState::kAvailable);
+}
+
+TEST_F(ClusterCoordinatorTest, ResultsAreArgumentsOfLaterFunctions) {
+  ClusterCoordinatorOptions limited = options();
+  limited.max_message_bytes = std::size_t{1} << 20;
+  Coordinated chief(strategy(config("chief", 0)), plan);
+  ClusterCoordinator coordinator(*chief.strategy, functions, limited);
+  const at::Tensor x = at::arange(150'000, at::kFloat);
+  const RemoteValue doubled = coordinator.schedule("double", {.tensors = {{"x", x}}});
+  const RemoteValue again = coordinator.schedule("double_input", {}, {}, {{"input", doubled}});
+  const auto worker = start_worker(0);
+  EXPECT_TRUE(at::equal(coordinator.fetch(again).tensor("doubled"), x * 4));
+  coordinator.schedule("double_input", {}, {}, {{"input", doubled}, {"other", again}});
+  EXPECT_EQ(code_of([&] { coordinator.join(); }), ErrorCode::kInvalidArgument)
+      << "together they are more than a message may have";
+  coordinator.schedule("double_input", {}, {}, {{"input", again}});
+  coordinator.join();
 }
 
 TEST_F(ClusterCoordinatorTest, AnErrorIsThrownOnceAndTheCoordinatorIsUsedAgain) {

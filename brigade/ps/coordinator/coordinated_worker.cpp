@@ -43,7 +43,14 @@ class CoordinatedWorker::Impl {
                                           .attempt_timeout = options.attempt_timeout,
                                           .cancel = stop_.token()}) {}
 
+  ~Impl() {
+    if (renewal_) end();
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
   void join();
+  std::optional<PhaseEnd> serve_phase(std::int64_t phase);
 
  private:
   /// One run of a function, for the thread that renews the lease.
@@ -52,7 +59,11 @@ class CoordinatedWorker::Impl {
     concurrency::CancelToken cancel;
   };
 
-  void serve();
+  void begin();
+  /// Until there is no further function of this phase, or at all.
+  TakeReply serve(std::int64_t phase);
+  /// As `serve`; joins first if this is no member, and ends after an error.
+  TakeReply begin_and_serve(std::int64_t phase);
   void end();
   milliseconds renewal_interval() const;
   milliseconds renew_lease();
@@ -70,9 +81,11 @@ class CoordinatedWorker::Impl {
   const concurrency::LinkedToken stop_;  // cancelled by the user, or when this task was replaced
   const WorkerContext context_;
   CoordinatorSession session_;
-  std::optional<LeaseRenewal> renewal_;  // in `join`
+  std::optional<LeaseRenewal> renewal_;  // while this is a member
 
   // Of the thread that runs functions.
+  std::string phases_;                       // the coordinator of the phases that have ended
+  bool is_over_ = false;                     // the coordinator had no further phase
   std::shared_ptr<void> state_;              // null until the first function
   std::string coordinator_;                  // whose values these are
   std::map<std::int64_t, std::any> values_;  // by id; gone before state_
@@ -84,26 +97,53 @@ class CoordinatedWorker::Impl {
 };
 
 void CoordinatedWorker::Impl::join() {
+  begin_and_serve(0);
+  end();
+}
+
+std::optional<PhaseEnd> CoordinatedWorker::Impl::serve_phase(std::int64_t phase) {
+  check_argument(phase >= 1,
+                 base::str_cat("A phase has the number ", phase, ", and 1 is the first."));
+  if (is_over_) return std::nullopt;
+  TakeReply reply = begin_and_serve(phase);
+  if (!reply.phase_end) {
+    end();
+    is_over_ = true;
+    return std::nullopt;
+  }
+  phases_ = session_.coordinator();
+  return std::move(reply.phase_end);
+}
+
+TakeReply CoordinatedWorker::Impl::begin_and_serve(std::int64_t phase) {
   try {
-    session_.join();
-    base::log_info(
-        base::str_cat(context_.cluster.task, " runs functions of the ", session_.name(), "."));
-    renewal_.emplace(
-        renew_lease(), [this] { return renew_lease(); }, stop_.token());
-    serve();
+    if (!renewal_) begin();
+    return serve(phase);
   } catch (...) {
     end();
     throw_if_stopped();  // another error may be a consequence
     throw;
   }
-  end();
 }
 
-void CoordinatedWorker::Impl::serve() {
+void CoordinatedWorker::Impl::begin() {
+  session_.join();
+  base::log_info(
+      base::str_cat(context_.cluster.task, " runs functions of the ", session_.name(), "."));
+  renewal_.emplace(
+      renew_lease(), [this] { return renew_lease(); }, stop_.token());
+}
+
+TakeReply CoordinatedWorker::Impl::serve(std::int64_t phase) {
   while (true) {
     throw_if_stopped();
-    const TakeReply reply = session_.take();
-    if (reply.is_done) return;
+    TakeReply reply = session_.take(phase);
+    if (!phases_.empty() && session_.coordinator() != phases_)
+      throw Error(ErrorCode::kAborted,
+                  base::str_cat("The ", session_.name(), " was started again, and repeats what ",
+                                context_.cluster.task,
+                                " has done already: start this process again, too."));
+    if (reply.is_done || reply.phase_end) return reply;
     if (!reply.work) continue;
     const concurrency::LinkedToken cancel(stop_.token());
     {
@@ -116,7 +156,7 @@ void CoordinatedWorker::Impl::serve() {
       running_.reset();
     }
     throw_if_stopped();  // then it may have ended because of that, and is run by another worker
-    if (coordinator_has_ended()) return;  // nobody may be there to be told
+    if (coordinator_has_ended()) return {.is_done = true};  // nobody may be there to be told
     report(done);
   }
 }
@@ -254,6 +294,9 @@ CoordinatedWorker::~CoordinatedWorker() = default;
 
 void CoordinatedWorker::join() {
   impl_->join();
+}
+std::optional<PhaseEnd> CoordinatedWorker::serve_phase(std::int64_t phase) {
+  return impl_->serve_phase(phase);
 }
 
 }  // namespace brigade::ps

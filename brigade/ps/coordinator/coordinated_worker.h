@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -56,6 +57,13 @@ class CoordinatedWorker {
   /// Runs functions until the coordinator has ended. Throws ReplacedError; kUnavailable if the
   /// coordinator could not be reached for `coordinator_timeout`; kCancelled. Call it once.
   void join();
+
+  /// Runs the functions of one phase (`ClusterCoordinator::begin_phase`) until it has ended, and
+  /// returns how; unset: the coordinator has ended without it. Call it with 1, 2, ..., and not with
+  /// `join`. Between two calls this stays a member. Throws as `join`, and kAborted if the
+  /// coordinator was started again after an earlier phase, which it repeats: then this process has
+  /// to be started again, too.
+  std::optional<PhaseEnd> serve_phase(std::int64_t phase);
 
  private:
   class Impl;

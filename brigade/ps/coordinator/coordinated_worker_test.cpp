@@ -319,6 +319,42 @@ TEST_F(CoordinatedWorkerTest, AWorkerServesACoordinatorThatWasStartedAgain) {
   EXPECT_EQ(observed.setups, 1) << "the model stays";
 }
 
+TEST_F(CoordinatedWorkerTest, PhasesAreServedOneAfterAnother) {
+  const std::shared_ptr<CoordinatorCore> core = coordinator.core();
+  core->begin_phase();
+  auto served = std::async(std::launch::async, [this] {
+    CoordinatedWorker worker(coordinated_config(kFunctionRunner0), functions,
+                             coordinator.connect());
+    std::vector<std::string> ends;
+    for (std::int64_t phase = 1; phase <= 4; ++phase) {
+      const auto end = worker.serve_phase(phase);
+      ends.push_back(!end ? "over" : end->error ? "failed" : end->outcome.as_string());
+    }
+    return ends;
+  });
+  EXPECT_EQ(number_in(schedule("square", with_number(3))), 9);
+  core->end_phase("one");
+  core->begin_phase();
+  EXPECT_EQ(number_in(schedule("index")), 0);
+  core->begin_phase();
+  core->end();
+  EXPECT_EQ(served.get(), (std::vector<std::string>{"one", "failed", "over", "over"}));
+  EXPECT_EQ(core->num_present(), 0) << "it has left";
+  EXPECT_EQ(observed.setups, 1);
+}
+
+TEST_F(CoordinatedWorkerTest, AWorkerThatIsAheadOfACoordinatorThatWasStartedAgainEnds) {
+  coordinator.core()->begin_phase();
+  coordinator.core()->end_phase("one");
+  CoordinatedWorker worker(coordinated_config(kFunctionRunner0), functions, coordinator.connect());
+  const auto first = worker.serve_phase(1);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->outcome.as_string(), "one");
+  coordinator.stop();
+  coordinator.start();
+  EXPECT_EQ(code_of([&] { worker.serve_phase(2); }), ErrorCode::kAborted);
+}
+
 TEST_F(CoordinatedWorkerTest, ACoordinatorThatDoesNotComeIsAnError) {
   coordinator.stop();
   CoordinatedWorker worker(

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <exception>
+#include <list>
 #include <map>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -27,6 +29,9 @@ using std::chrono::milliseconds;
 constexpr milliseconds kCheckCallers{200};
 // Bounds what a caller may ask for, so that sums with times do not overflow.
 constexpr milliseconds kLongestTake = std::chrono::minutes(1);
+// As at a parameter server: a lost worker may only have been slow, or is started again.
+constexpr int kTermsToReturn = 3;
+constexpr const char* kAnotherFailed = "another one has failed";
 
 std::vector<std::string> worker_names(const std::vector<cluster::Task>& workers) {
   std::vector<std::string> names;
@@ -60,6 +65,11 @@ class CoordinatorCore::Impl {
   RemoteValue schedule(ScheduledFunction function, Time deadline) BRIGADE_EXCLUDES(mutex_);
   void join_functions(Time deadline) BRIGADE_EXCLUDES(mutex_);
   bool is_idle() const BRIGADE_EXCLUDES(mutex_);
+  std::optional<std::size_t> wait_any(std::span<const RemoteValue> values, Time deadline)
+      BRIGADE_EXCLUDES(mutex_);
+  std::int64_t begin_phase() BRIGADE_EXCLUDES(mutex_);
+  void end_phase(io::StateTree outcome) BRIGADE_EXCLUDES(mutex_);
+  void drop_functions(const std::string& reason) BRIGADE_EXCLUDES(mutex_);
   std::int64_t new_value_id() BRIGADE_EXCLUDES(mutex_);
 
   WorkerGrant join(const WorkerJoin& request) BRIGADE_EXCLUDES(mutex_);
@@ -72,12 +82,13 @@ class CoordinatorCore::Impl {
   void tick() BRIGADE_EXCLUDES(mutex_);
   std::optional<Time> next_expiry() const BRIGADE_EXCLUDES(mutex_);
   int num_present() const BRIGADE_EXCLUDES(mutex_);
+  bool expects_workers(Time latecomers) const BRIGADE_EXCLUDES(mutex_);
   void cancel(const std::string& reason) BRIGADE_EXCLUDES(mutex_);
   void end() BRIGADE_EXCLUDES(mutex_);
   void close() BRIGADE_EXCLUDES(mutex_);
 
  private:
-  /// A function that waits or runs.
+  /// A function that waits, for its inputs or a worker, or runs.
   struct Open {
     ScheduledFunction function;
     RemoteResult result;
@@ -88,6 +99,14 @@ class CoordinatorCore::Impl {
   };
 
   void check_not_cancelled() const BRIGADE_REQUIRES(mutex_);
+  void check_inputs(const ScheduledFunction& function) const;
+  bool has_room() const BRIGADE_REQUIRES(mutex_);
+  bool has_none() const BRIGADE_REQUIRES(mutex_);
+  void release_ready() BRIGADE_REQUIRES(mutex_);
+  void fail_at_release(const Open& function, const std::exception_ptr& error)
+      BRIGADE_REQUIRES(mutex_);
+  void abort(const Open& function, const std::string& reason) const;
+  void cancel_held(const std::string& reason) BRIGADE_REQUIRES(mutex_);
   void throw_error() BRIGADE_REQUIRES(mutex_);
   Incarnation authenticate(const std::string& token) BRIGADE_REQUIRES(mutex_);
   std::optional<Incarnation> holder_of(const std::string& task) const BRIGADE_REQUIRES(mutex_);
@@ -96,6 +115,8 @@ class CoordinatorCore::Impl {
   void cancel_functions(const std::vector<FunctionQueue::Id>& functions, const std::string& reason)
       BRIGADE_REQUIRES(mutex_);
   void cancel_all(const std::string& reason) BRIGADE_REQUIRES(mutex_);
+  void drop_all(const std::string& reason) BRIGADE_REQUIRES(mutex_);
+  bool has_open_phase() const BRIGADE_REQUIRES(mutex_);
   void report(const std::vector<Change>& changes) const;
 
   const CoordinatorCoreOptions options_;
@@ -106,10 +127,15 @@ class CoordinatorCore::Impl {
   mutable concurrency::Mutex mutex_;
   concurrency::Condition changed_;  // any of what follows
   TaskRegistry registry_ BRIGADE_GUARDED_BY(mutex_);
+  std::set<std::string> seen_ BRIGADE_GUARDED_BY(mutex_);           // tasks that have joined
+  std::map<std::string, Time> lost_at_ BRIGADE_GUARDED_BY(mutex_);  // and have not come again
   FunctionQueue queue_ BRIGADE_GUARDED_BY(mutex_);
   std::map<FunctionQueue::Id, Open> open_ BRIGADE_GUARDED_BY(mutex_);
-  std::exception_ptr error_ BRIGADE_GUARDED_BY(mutex_);  // set while queue_ has an error
+  std::list<Open> held_ BRIGADE_GUARDED_BY(mutex_);      // not in queue_: their inputs are pending
+  std::exception_ptr error_ BRIGADE_GUARDED_BY(mutex_);  // the first, which was not thrown yet
   std::int64_t last_value_ BRIGADE_GUARDED_BY(mutex_) = 0;
+  std::int64_t phase_ BRIGADE_GUARDED_BY(mutex_) = 0;  // the last that was begun
+  std::map<std::int64_t, PhaseEnd> ended_phases_ BRIGADE_GUARDED_BY(mutex_);
   std::optional<std::string> cancelled_ BRIGADE_GUARDED_BY(mutex_);  // why
   bool is_done_ BRIGADE_GUARDED_BY(mutex_) = false;
   bool is_closed_ BRIGADE_GUARDED_BY(mutex_) = false;
@@ -122,49 +148,150 @@ void CoordinatorCore::Impl::check_not_cancelled() const {
 }
 
 void CoordinatorCore::Impl::throw_error() {
-  if (!queue_.has_error()) return;
+  if (!error_) return;
   queue_.take_error();
   changed_.notify_all();
   std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
+void CoordinatorCore::Impl::check_inputs(const ScheduledFunction& function) const {
+  FunctionData named{.values = function.arguments.values};
+  for (const RemoteInput& each : function.inputs) {
+    add_input(named, each.name, {});
+    check_argument(
+        RemoteResult::owner_of(each.value) == this,
+        base::str_cat("Input ", base::quoted(each.name), " of function ",
+                      base::quoted(function.function), " is a value of another coordinator."));
+  }
+}
+
+bool CoordinatorCore::Impl::has_room() const {
+  return queue_.has_room() && queue_.queued() + held_.size() < options_.queue.capacity;
+}
+
+bool CoordinatorCore::Impl::has_none() const {
+  return queue_.is_idle() && held_.empty();
+}
+
 RemoteValue CoordinatorCore::Impl::schedule(ScheduledFunction function, Time deadline) {
+  check_inputs(function);
   const concurrency::MutexLock lock(mutex_);
   while (true) {
     check_not_cancelled();
     throw_error();
-    if (queue_.has_room()) break;
+    if (has_room()) break;
     if (Clock::now() >= deadline)
-      throw Error(
-          ErrorCode::kDeadlineExceeded,
-          base::str_cat("Function ", base::quoted(function.function),
-                        " was not scheduled: ", queue_.queued(), " others wait for a worker, and ",
-                        registry_.holders().size(), " of ", names_.size(), " workers are there."));
+      throw Error(ErrorCode::kDeadlineExceeded,
+                  base::str_cat("Function ", base::quoted(function.function),
+                                " was not scheduled: ", queue_.queued() + held_.size(),
+                                " others wait for a worker, and ", registry_.holders().size(),
+                                " of ", names_.size(), " workers are there."));
     changed_.wait_until(mutex_, deadline);
   }
-  const FunctionQueue::Id id = queue_.add();
-  const auto added = open_.emplace(id, Open{.function = std::move(function), .result = {}});
+  for (const RemoteInput& each : function.inputs)
+    if (each.value.state() == RemoteValueState::kAborted) each.value.get();  // throws its error
+  held_.push_back(Open{.function = std::move(function), .result = RemoteResult(this)});
+  const RemoteValue value = held_.back().result.value();
+  release_ready();
   changed_.notify_all();
-  return added.first->second.result.value();
+  return value;
+}
+
+/// Gives the queue what its inputs allow, and it has room for.
+void CoordinatorCore::Impl::release_ready() {
+  for (auto each = held_.begin(); each != held_.end() && queue_.has_room();) {
+    const bool is_ready = std::ranges::all_of(each->function.inputs, [](const RemoteInput& input) {
+      return input.value.state() == RemoteValueState::kAvailable;
+    });
+    if (!is_ready) {
+      ++each;
+      continue;
+    }
+    Open ready = std::move(*each);
+    each = held_.erase(each);
+    try {
+      for (const RemoteInput& input : ready.function.inputs)
+        add_input(ready.function.arguments, input.name, input.value.get());
+      if (options_.check_complete && !ready.function.inputs.empty())
+        options_.check_complete(ready.function);
+    } catch (const std::exception&) {
+      return fail_at_release(ready, std::current_exception());
+    }
+    ready.function.inputs.clear();
+    open_.emplace(queue_.add(), std::move(ready));
+  }
+}
+
+void CoordinatorCore::Impl::fail_at_release(const Open& function, const std::exception_ptr& error) {
+  function.result.abort(error);
+  cancel_functions(queue_.cancel().cancelled, kAnotherFailed);
+  cancel_held(kAnotherFailed);
+  error_ = error;
 }
 
 void CoordinatorCore::Impl::join_functions(Time deadline) {
   const concurrency::MutexLock lock(mutex_);
   while (true) {
     check_not_cancelled();
-    if (queue_.is_idle()) return throw_error();
+    if (has_none()) return throw_error();
     if (Clock::now() >= deadline)
-      throw Error(
-          ErrorCode::kDeadlineExceeded,
-          base::str_cat(queue_.queued(), " functions still wait, and ", queue_.running(), " run; ",
-                        registry_.holders().size(), " of ", names_.size(), " workers are there."));
+      throw Error(ErrorCode::kDeadlineExceeded,
+                  base::str_cat(queue_.queued() + held_.size(), " functions still wait, and ",
+                                queue_.running(), " run; ", registry_.holders().size(), " of ",
+                                names_.size(), " workers are there."));
     changed_.wait_until(mutex_, deadline);
   }
 }
 
 bool CoordinatorCore::Impl::is_idle() const {
   const concurrency::MutexLock lock(mutex_);
-  return queue_.is_idle();
+  return has_none();
+}
+
+std::optional<std::size_t> CoordinatorCore::Impl::wait_any(std::span<const RemoteValue> values,
+                                                           Time deadline) {
+  const concurrency::MutexLock lock(mutex_);  // under which values are settled
+  while (true) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (values[i].state() != RemoteValueState::kPending) return i;
+    if (values.empty() || Clock::now() >= deadline) return std::nullopt;
+    changed_.wait_until(mutex_, deadline);
+  }
+}
+
+bool CoordinatorCore::Impl::has_open_phase() const {
+  return phase_ > 0 && !ended_phases_.contains(phase_);
+}
+
+std::int64_t CoordinatorCore::Impl::begin_phase() {
+  const concurrency::MutexLock lock(mutex_);
+  check_not_cancelled();
+  if (has_open_phase())
+    ended_phases_[phase_] = {
+        .error = FunctionError{.code = ErrorCode::kAborted,
+                               .message = "it has ended with an error in the coordinator."}};
+  drop_all("a new phase has begun");
+  return ++phase_;
+}
+
+void CoordinatorCore::Impl::end_phase(io::StateTree outcome) {
+  const concurrency::MutexLock lock(mutex_);
+  check_state(has_open_phase(), "A coordinator ends a phase, and none is open.");
+  ended_phases_[phase_] = {.outcome = std::move(outcome)};
+  drop_all("its phase has ended");
+}
+
+void CoordinatorCore::Impl::drop_functions(const std::string& reason) {
+  const concurrency::MutexLock lock(mutex_);
+  drop_all(reason);
+}
+
+void CoordinatorCore::Impl::drop_all(const std::string& reason) {
+  cancel_functions(queue_.cancel().cancelled, reason);
+  cancel_held(reason);
+  queue_.take_error();
+  error_ = nullptr;
+  changed_.notify_all();
 }
 
 std::int64_t CoordinatorCore::Impl::new_value_id() {
@@ -209,6 +336,8 @@ WorkerGrant CoordinatorCore::Impl::join(const WorkerJoin& request) {
       throw ReplacedError(base::str_cat("Incarnation ", request.incarnation, " of ", task,
                                         " was replaced: a later one has joined the coordinator, "
                                         "so this one ends."));
+    seen_.insert(task);
+    lost_at_.erase(task);
     if (before != joined.holder) {
       if (before) {
         lose(*before);
@@ -245,9 +374,13 @@ TakeReply CoordinatorCore::Impl::take(const std::string& token, const TakeReques
     if (holder_of(worker->task) != worker)
       throw NotMemberError(
           base::str_cat("The lease of ", worker->task, " has ended while it waited."));
+    const auto ended = ended_phases_.find(request.phase);
+    if (ended != ended_phases_.end()) return {.phase_end = ended->second};
     if (is_done_) return {.is_done = true};
-    if (const auto id = queue_.next(*worker)) {
-      changed_.notify_all();  // the queue has room
+    const auto id = request.phase == phase_ ? queue_.next(*worker) : std::nullopt;
+    if (id) {
+      release_ready();  // the queue has room
+      changed_.notify_all();
       const ScheduledFunction& function = open_.at(*id).function;
       return {.work = FunctionWork{.coordinator = id_,
                                    .id = *id,
@@ -271,11 +404,13 @@ void CoordinatorCore::Impl::finish(const std::string& token, const FunctionRepor
     const auto done = open_.find(*settlement.succeeded);
     done->second.result.set(report.result);
     open_.erase(done);
+    release_ready();
   }
   if (settlement.failed) {
     const std::string& function = open_.at(*settlement.failed).function.function;
     fail(*settlement.failed, failure_of(function, worker.task, *report.error));
-    cancel_functions(settlement.cancelled, "another one has failed");
+    cancel_functions(settlement.cancelled, kAnotherFailed);
+    cancel_held(kAnotherFailed);
   }
   changed_.notify_all();
 }
@@ -291,12 +426,20 @@ void CoordinatorCore::Impl::cancel_functions(const std::vector<FunctionQueue::Id
                                              const std::string& reason) {
   for (const FunctionQueue::Id each : functions) {
     const auto found = open_.find(each);
-    found->second.result.abort(std::make_exception_ptr(
-        Error(ErrorCode::kCancelled,
-              base::str_cat("Function ", base::quoted(found->second.function.function),
-                            " was cancelled, because ", reason, "."))));
+    abort(found->second, reason);
     open_.erase(found);
   }
+}
+
+void CoordinatorCore::Impl::abort(const Open& function, const std::string& reason) const {
+  function.result.abort(std::make_exception_ptr(Error(
+      ErrorCode::kCancelled, base::str_cat("Function ", base::quoted(function.function.function),
+                                           " was cancelled, because ", reason, "."))));
+}
+
+void CoordinatorCore::Impl::cancel_held(const std::string& reason) {
+  for (const Open& each : held_) abort(each, reason);
+  held_.clear();
 }
 
 void CoordinatorCore::Impl::lose(const Incarnation& worker) {
@@ -309,7 +452,8 @@ void CoordinatorCore::Impl::lose(const Incarnation& worker) {
                      .message = base::str_cat("its worker was lost ", options_.queue.max_losses,
                                               " times while it ran, so it is not run again. Look "
                                               "at the workers' output.")}));
-    cancel_functions(settlement.cancelled, "another one has failed");
+    cancel_functions(settlement.cancelled, kAnotherFailed);
+    cancel_held(kAnotherFailed);
   }
   changed_.notify_all();
 }
@@ -332,6 +476,7 @@ void CoordinatorCore::Impl::tick() {
     const concurrency::MutexLock lock(mutex_);
     for (Incarnation& lost : registry_.expire(clock_.now())) {
       lose(lost);
+      lost_at_[lost.task] = clock_.now();
       changes.push_back({TaskChange::kLost, std::move(lost)});
     }
   }
@@ -348,8 +493,19 @@ int CoordinatorCore::Impl::num_present() const {
   return static_cast<int>(registry_.holders().size());
 }
 
+bool CoordinatorCore::Impl::expects_workers(Time latecomers) const {
+  const concurrency::MutexLock lock(mutex_);
+  const Time now = clock_.now();
+  const bool may_return = std::ranges::any_of(lost_at_, [&](const auto& each) {
+    return now < each.second + kTermsToReturn * options_.lease;
+  });
+  return !registry_.holders().empty() || may_return ||
+         (now < latecomers && seen_.size() < names_.size());
+}
+
 void CoordinatorCore::Impl::cancel_all(const std::string& reason) {
   cancel_functions(queue_.cancel().cancelled, reason);
+  cancel_held(reason);
   if (!cancelled_) cancelled_ = reason;
   changed_.notify_all();
 }
@@ -392,6 +548,19 @@ void CoordinatorCore::join_functions(Time deadline) {
 bool CoordinatorCore::is_idle() const {
   return impl_->is_idle();
 }
+std::optional<std::size_t> CoordinatorCore::wait_any(std::span<const RemoteValue> values,
+                                                     Time deadline) {
+  return impl_->wait_any(values, deadline);
+}
+std::int64_t CoordinatorCore::begin_phase() {
+  return impl_->begin_phase();
+}
+void CoordinatorCore::end_phase(io::StateTree outcome) {
+  impl_->end_phase(std::move(outcome));
+}
+void CoordinatorCore::drop_functions(const std::string& reason) {
+  impl_->drop_functions(reason);
+}
 std::int64_t CoordinatorCore::new_value_id() {
   return impl_->new_value_id();
 }
@@ -421,6 +590,9 @@ std::optional<CoordinatorCore::Time> CoordinatorCore::next_expiry() const {
 }
 int CoordinatorCore::num_present() const {
   return impl_->num_present();
+}
+bool CoordinatorCore::expects_workers(Time latecomers) const {
+  return impl_->expects_workers(latecomers);
 }
 void CoordinatorCore::cancel(const std::string& reason) {
   impl_->cancel(reason);

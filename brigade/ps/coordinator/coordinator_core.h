@@ -1,10 +1,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,15 @@
 
 namespace brigade::ps {
 
+/// What a coordinator schedules: `FunctionWork` without what the core decides.
+struct ScheduledFunction {
+  std::string function;
+  FunctionData arguments = {};  ///< which nobody changes from now on
+  std::vector<PerWorkerCreation> per_worker = {};
+  /// Values of this core that become arguments (`add_input`). The function waits for them.
+  std::vector<RemoteInput> inputs = {};
+};
+
 struct CoordinatorCoreOptions {
   /// The tasks that run functions.
   std::vector<cluster::Task> workers;
@@ -25,20 +36,16 @@ struct CoordinatorCoreOptions {
   coordination::FunctionQueueOptions queue = {};
   /// Called with each change of a membership, in any thread. May be empty; must not call the core.
   std::function<void(TaskChange, const cluster::Task&, std::int64_t incarnation)> on_change = {};
-};
-
-/// What a coordinator schedules: `FunctionWork` without what the core decides.
-struct ScheduledFunction {
-  std::string function;
-  FunctionData arguments = {};  ///< which nobody changes from now on
-  std::vector<PerWorkerCreation> per_worker = {};
+  /// Called with a function whose inputs have become arguments; throws what it then fails with. May
+  /// be empty; must not call the core.
+  std::function<void(const ScheduledFunction&)> check_complete = {};
 };
 
 /// A coordinator without its network: who may call, which worker runs what, and the values of
 /// functions.
 ///
-/// Thread-safety: all functions from any thread. No threads of its own. `schedule`, `join` and
-/// `take` block their threads, by the machine's clock; `clock` decides about leases.
+/// Thread-safety: all functions from any thread. No threads of its own. `schedule`, `join`,
+/// `wait_any` and `take` block their threads, by the machine's clock; `clock` decides about leases.
 class CoordinatorCore final : public CoordinatorService {
  public:
   /// `clock` must outlive this. Throws as TaskRegistry and FunctionQueue.
@@ -47,12 +54,29 @@ class CoordinatorCore final : public CoordinatorService {
   ~CoordinatorCore() override;
 
   /// Adds a function; waits while the queue is full. Throws the error of a function that has
-  /// failed, and takes it; kDeadlineExceeded at `deadline`, kCancelled after `cancel` and `end`.
+  /// failed, and takes it; kDeadlineExceeded at `deadline`, kCancelled after `cancel` and `end`;
+  /// kInvalidArgument for inputs that have no names of their own, or are values of another core;
+  /// what has aborted an input.
   RemoteValue schedule(ScheduledFunction function, Time deadline);
   /// Waits until no function waits or runs. Throws as `schedule`.
   void join_functions(Time deadline);
   /// Whether no function waits or runs.
   bool is_idle() const;
+  /// The position of a value that is no longer pending; the first of several. Waits for one of the
+  /// functions of this core; unset at `deadline`, and if `values` is empty.
+  std::optional<std::size_t> wait_any(std::span<const RemoteValue> values, Time deadline);
+
+  /// A program may divide its functions into phases, which coordinator and workers number alike,
+  /// from 1: a worker that has registered the functions of one phase takes no others, and learns
+  /// how an earlier one has ended, also if it was not there. Functions that are scheduled from now
+  /// on belong to the new phase, whose number is returned. An earlier one that has not ended has
+  /// failed. Throws kCancelled after `cancel` and `end`.
+  std::int64_t begin_phase();
+  /// Ends the phase that was begun last, for its workers with this outcome (without arrays), and
+  /// cancels its functions. Throws kFailedPrecondition if none is open.
+  void end_phase(io::StateTree outcome);
+  /// Cancels the functions that wait and run, and takes the error of one that has failed.
+  void drop_functions(const std::string& reason);
   /// An id for a value of each worker.
   std::int64_t new_value_id();
 
@@ -67,6 +91,9 @@ class CoordinatorCore final : public CoordinatorService {
   std::optional<Time> next_expiry() const;
   /// How many workers hold leases.
   int num_present() const;
+  /// Whether a coordinator that has ended should wait: a worker holds a lease; one was lost in the
+  /// last three terms, and may come again; or, before `latecomers`, one has never joined.
+  bool expects_workers(Time latecomers) const;
 
   /// Cancels all functions, and refuses later ones with kCancelled. `reason` completes "because".
   void cancel(const std::string& reason);

@@ -57,6 +57,9 @@ class Runner {
   }
   void join_again() { join(grant.incarnation, grant.coordinator); }
   std::optional<FunctionWork> take() { return core_.take(grant.token, {}, far_away()).work; }
+  TakeReply take_of_phase(std::int64_t phase) {
+    return core_.take(grant.token, {.phase = phase}, far_away());
+  }
   void finish(const FunctionWork& work, std::int64_t number) {
     core_.finish(grant.token,
                  {.coordinator = work.coordinator, .id = work.id, .result = number_data(number)},
@@ -337,6 +340,207 @@ TEST_F(CoordinatorCoreTest, AValueOutlivesItsCoordinator) {
   }
   EXPECT_EQ(value->state(), RemoteValueState::kAborted);
   EXPECT_EQ(code_of([&] { value->get(); }), ErrorCode::kCancelled);
+}
+
+TEST_F(CoordinatorCoreTest, WorkersTakeTheFunctionsOfTheirPhaseAndLearnHowItHasEnded) {
+  Runner early(core, kRunner0), late(core, kRunner1);
+  EXPECT_EQ(core.begin_phase(), 1);
+  schedule("step");
+  EXPECT_EQ(early.take_of_phase(2).work, std::nullopt) << "it is ahead";
+  EXPECT_EQ(early.take(), std::nullopt);
+  const TakeReply first = early.take_of_phase(1);
+  ASSERT_TRUE(first.work);
+  early.finish(*first.work, 1);
+  core.join_functions(far_away());
+  core.end_phase("one");
+  EXPECT_EQ(core.begin_phase(), 2);
+  schedule("step");
+  const TakeReply ended = late.take_of_phase(1);
+  EXPECT_FALSE(ended.work);
+  ASSERT_TRUE(ended.phase_end);
+  EXPECT_FALSE(ended.phase_end->error);
+  EXPECT_EQ(ended.phase_end->outcome.as_string(), "one");
+  EXPECT_TRUE(late.take_of_phase(2).work);
+}
+
+TEST_F(CoordinatorCoreTest, APhaseThatWasNotEndedHasFailed) {
+  Runner runner(core, kRunner0);
+  EXPECT_EQ(code_of([&] { core.end_phase({}); }), ErrorCode::kFailedPrecondition);
+  core.begin_phase();
+  const RemoteValue value = schedule("step");
+  EXPECT_EQ(core.begin_phase(), 2);
+  EXPECT_EQ(code_of([&] { value.get(); }), ErrorCode::kCancelled);
+  const TakeReply first = runner.take_of_phase(1);
+  ASSERT_TRUE(first.phase_end && first.phase_end->error);
+  EXPECT_EQ(first.phase_end->error->code, ErrorCode::kAborted);
+  core.end_phase("two");
+  EXPECT_EQ(code_of([&] { core.end_phase("again"); }), ErrorCode::kFailedPrecondition);
+  core.end();
+  const TakeReply second = runner.take_of_phase(2);
+  ASSERT_TRUE(second.phase_end) << "the outcome comes before the end";
+  EXPECT_EQ(second.phase_end->outcome.as_string(), "two");
+  EXPECT_TRUE(runner.take_of_phase(3).is_done);
+}
+
+TEST_F(CoordinatorCoreTest, WorkersAreExpectedThatMayCome) {
+  const auto is_expected = [&](std::chrono::seconds latecomers) {
+    return core.expects_workers(clock.now() + latecomers);
+  };
+  EXPECT_TRUE(is_expected(kTerm)) << "none has come yet";
+  EXPECT_FALSE(is_expected(std::chrono::seconds(0)));
+  Runner first(core, kRunner0), second(core, kRunner1);
+  EXPECT_TRUE(is_expected(std::chrono::seconds(0)));
+  core.leave(first.grant.token, far_away());
+  EXPECT_TRUE(is_expected(std::chrono::seconds(0))) << "the other one";
+  clock.advance(kTerm);
+  core.tick();
+  EXPECT_EQ(core.num_present(), 0);
+  EXPECT_TRUE(is_expected(std::chrono::seconds(0))) << "it was lost";
+  clock.advance(3 * kTerm);
+  EXPECT_FALSE(is_expected(kTerm)) << "it does not come again, and each was there";
+  Runner again(core, kRunner1);
+  core.leave(again.grant.token, far_away());
+  EXPECT_FALSE(is_expected(kTerm));
+}
+
+TEST_F(CoordinatorCoreTest, AFunctionWaitsForItsInputsAndGetsThem) {
+  Runner runner(core, kRunner0), other(core, kRunner1);
+  const RemoteValue first = schedule("first");
+  const RemoteValue joined = core.schedule({.function = "join",
+                                            .arguments = number_data(1),
+                                            .inputs = {{"left", first}, {"again", first}}},
+                                           far_away());
+  const RemoteValue third =
+      core.schedule({.function = "third", .inputs = {{"joined", joined}}}, far_away());
+  const auto work = runner.take();
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->function, "first");
+  EXPECT_EQ(other.take(), std::nullopt) << "its input is pending";
+  core.leave(runner.grant.token, far_away());
+  const auto again = other.take();  // the first worker is lost, and with it nothing
+  ASSERT_TRUE(again);
+  core.finish(other.grant.token,
+              {.coordinator = again->coordinator,
+               .id = again->id,
+               .result = {.values = number_tree(7), .tensors = {{"x", at::ones({2})}}}},
+              far_away());
+  EXPECT_FALSE(core.is_idle());
+  const auto second = other.take();
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->function, "join");
+  EXPECT_EQ(number_of(second->arguments), 1);
+  EXPECT_EQ(second->arguments.values.as_int64("left", "number"), 7);
+  EXPECT_EQ(second->arguments.values.as_int64("again", "number"), 7);
+  EXPECT_EQ(second->arguments.tensor("left/x").numel(), 2);
+  other.finish(*second, 8);
+  const auto last = other.take();
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->arguments.values.as_int64("joined", "number"), 8);
+  other.finish(*last, 9);
+  core.join_functions(far_away());
+  EXPECT_EQ(number_of(third.get()), 9);
+  // Of a value that is there nothing is waited for.
+  core.schedule({.function = "late", .inputs = {{"x", third}}}, far_away());
+  const auto late = other.take();
+  ASSERT_TRUE(late);
+  EXPECT_EQ(late->arguments.values.as_int64("x", "number"), 9);
+}
+
+TEST_F(CoordinatorCoreTest, AFunctionWhoseInputFailsIsCancelled) {
+  Runner runner(core, kRunner0);
+  const RemoteValue bad = schedule("bad");
+  const RemoteValue value =
+      core.schedule({.function = "waits", .inputs = {{"bad", bad}}}, far_away());
+  runner.fail(*runner.take(), ErrorCode::kOutOfRange, "no");
+  EXPECT_EQ(code_of([&] { value.get(); }), ErrorCode::kCancelled);
+  EXPECT_EQ(code_of([&] { core.join_functions(far_away()); }), ErrorCode::kOutOfRange);
+  core.join_functions(far_away());
+  const auto schedule_with = [&](const RemoteValue& input) {
+    return code_of([&] {
+      core.schedule({.function = "waits", .inputs = {{"bad", input}}}, far_away());
+    });
+  };
+  EXPECT_EQ(schedule_with(bad), ErrorCode::kOutOfRange);
+  EXPECT_TRUE(core.is_idle());
+  const RemoteValue pending = schedule("first");
+  const RemoteValue held =
+      core.schedule({.function = "waits", .inputs = {{"first", pending}}}, far_away());
+  core.cancel("the test says so");
+  EXPECT_EQ(code_of([&] { held.get(); }), ErrorCode::kCancelled);
+}
+
+TEST_F(CoordinatorCoreTest, InputsThatCannotBeAreRefused) {
+  CoordinatorCore stranger({.workers = {kRunner0}}, clock);
+  const RemoteValue own = schedule("first");
+  const RemoteValue strange = stranger.schedule({.function = "first"}, far_away());
+  const auto refused = [&](std::vector<RemoteInput> inputs) {
+    return code_of([&] {
+             core.schedule(
+                 {.function = "join", .arguments = number_data(1), .inputs = std::move(inputs)},
+                 far_away());
+           }) == ErrorCode::kInvalidArgument;
+  };
+  EXPECT_TRUE(refused({{"x", strange}}));
+  EXPECT_TRUE(refused({{"", own}}));
+  EXPECT_TRUE(refused({{"x", own}, {"x", own}}));
+  EXPECT_TRUE(refused({{"number", own}})) << "a value has this name";
+}
+
+TEST(CoordinatorCore, AFunctionWhoseInputsAreTooLargeFails) {
+  base::ManualClock clock;
+  CoordinatorCore core({.workers = {kRunner0},
+                        .check_complete =
+                            [](const ScheduledFunction& function) {
+                              check_argument(
+                                  number_of({.values = function.arguments.values.at("x")}) < 5,
+                                  "Too large.");
+                            }},
+                       clock);
+  Runner runner(core, kRunner0);
+  const RemoteValue input = core.schedule({.function = "first"}, far_away());
+  const RemoteValue value =
+      core.schedule({.function = "join", .inputs = {{"x", input}}}, far_away());
+  const RemoteValue other = core.schedule({.function = "other"}, far_away());
+  runner.finish(*runner.take(), 5);
+  EXPECT_EQ(number_of(input.get()), 5);
+  EXPECT_EQ(code_of([&] { value.get(); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { other.get(); }), ErrorCode::kCancelled);
+  EXPECT_EQ(code_of([&] { core.join_functions(far_away()); }), ErrorCode::kInvalidArgument);
+  core.schedule({.function = "other"}, far_away());
+  EXPECT_TRUE(runner.take());
+}
+
+TEST_F(CoordinatorCoreTest, DroppedFunctionsLeaveNoError) {
+  Runner runner(core, kRunner0);
+  schedule("bad");
+  const auto bad = runner.take();
+  runner.fail(*bad, ErrorCode::kOutOfRange, "no");
+  core.drop_functions("the test says so");
+  core.join_functions(far_away());
+  const RemoteValue dropped = schedule("step");
+  core.drop_functions("the test says so");
+  EXPECT_EQ(code_of([&] { dropped.get(); }), ErrorCode::kCancelled);
+  const RemoteValue later = schedule("step");
+  const auto work = runner.take();
+  ASSERT_TRUE(work);
+  runner.finish(*work, 5);
+  EXPECT_EQ(number_of(later.get()), 5);
+}
+
+TEST_F(CoordinatorCoreTest, AnyOfSeveralValuesEndsAWait) {
+  Runner runner(core, kRunner0), other(core, kRunner1);
+  const std::vector<RemoteValue> values = {schedule("slow"), schedule("quick")};
+  const auto slow = runner.take();
+  const auto quick = other.take();
+  EXPECT_EQ(core.wait_any({}, far_away()), std::nullopt);
+  EXPECT_EQ(core.wait_any(values, std::chrono::steady_clock::now()), std::nullopt);
+  auto waiting = start([&] { return core.wait_any(values, far_away()); });
+  EXPECT_TRUE(still_waits(waiting));
+  other.finish(*quick, 1);
+  EXPECT_EQ(result_of(waiting), std::optional<std::size_t>(1));
+  runner.fail(*slow, ErrorCode::kOutOfRange, "no");
+  EXPECT_EQ(core.wait_any(values, far_away()), std::optional<std::size_t>(0))
+      << "a failed one has ended, too";
 }
 
 class SmallCoordinatorTest : public CoordinatorCoreTest {

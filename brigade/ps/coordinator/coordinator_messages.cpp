@@ -41,6 +41,30 @@ StateTree described(const PerWorkerCreation& creation) {
   return tree;
 }
 
+StateTree described(const FunctionError& error) {
+  StateTree tree;
+  tree["code"] = static_cast<std::int64_t>(error.code);
+  tree["message"] = error.message;
+  return tree;
+}
+
+FunctionError error_of(const StateTree& tree) {
+  return {.code = error_code_of(tree.as_int64("code")), .message = tree.as_string("message")};
+}
+
+StateTree described(const PhaseEnd& end) {
+  StateTree tree;
+  tree["outcome"] = end.outcome;
+  if (end.error) tree["error"] = described(*end.error);
+  return tree;
+}
+
+PhaseEnd phase_end_of(const StateTree& tree) {
+  PhaseEnd end{.outcome = tree.at("outcome")};
+  if (tree.has("error")) end.error = error_of(tree.at("error"));
+  return end;
+}
+
 PerWorkerCreation creation_of(const StateTree& tree) {
   return {.id = tree.as_int64("id"),
           .function = tree.as_string("function"),
@@ -110,16 +134,19 @@ std::int64_t running_of(const StateTree& state) {
 UpdateRecord to_message(const TakeRequest& request) {
   UpdateRecord message;
   message.header["wait_ms"] = static_cast<std::int64_t>(request.wait.count());
+  message.header["phase"] = request.phase;
   return message;
 }
 
 TakeRequest take_request_of(const UpdateRecord& message) {
-  return {.wait = time_of(message.header.as_int64("wait_ms"))};
+  return {.wait = time_of(message.header.as_int64("wait_ms")),
+          .phase = message.header.as_int64("phase")};
 }
 
 UpdateRecord to_message(const TakeReply& reply) {
   UpdateRecord message;
   message.header["is_done"] = reply.is_done;
+  if (reply.phase_end) message.header["phase_end"] = described(*reply.phase_end);
   if (!reply.work) return message;
   StateTree work;
   work["coordinator"] = reply.work->coordinator;
@@ -136,6 +163,8 @@ UpdateRecord to_message(const TakeReply& reply) {
 
 TakeReply take_reply_of(UpdateRecord message) {
   TakeReply reply{.is_done = message.header.as_bool("is_done")};
+  if (message.header.has("phase_end"))
+    reply.phase_end = phase_end_of(message.header.at("phase_end"));
   if (!message.header.has("work")) return reply;
   const StateTree& tree = message.header.at("work");
   FunctionWork work{
@@ -154,8 +183,7 @@ UpdateRecord to_message(const FunctionReport& report) {
   message.header["coordinator"] = report.coordinator;
   message.header["id"] = report.id;
   if (report.error) {
-    message.header["error"]["code"] = static_cast<std::int64_t>(report.error->code);
-    message.header["error"]["message"] = report.error->message;
+    message.header["error"] = described(*report.error);
     return message;
   }
   message.header["values"] = report.result.values;
@@ -168,8 +196,7 @@ FunctionReport function_report_of(UpdateRecord message) {
   FunctionReport report{.coordinator = header.as_string("coordinator"),
                         .id = header.as_int64("id")};
   if (header.has("error")) {
-    report.error = {.code = error_code_of(header.as_int64("error", "code")),
-                    .message = header.as_string("error", "message")};
+    report.error = error_of(header.at("error"));
     return report;
   }
   report.result = {.values = header.at("values"), .tensors = std::move(message.tensors)};

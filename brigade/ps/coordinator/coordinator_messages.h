@@ -12,7 +12,7 @@
 namespace brigade::ps {
 
 /// Changes with the messages. A worker of another version cannot join.
-inline constexpr std::int64_t kCoordinatorProtocol = 1;
+inline constexpr std::int64_t kCoordinatorProtocol = 2;
 
 /// The calls, as numbers of `rpc::MessageCall`.
 enum class CoordinatorMethod { kJoin = 1, kRenew, kLeave, kTake, kFinish };

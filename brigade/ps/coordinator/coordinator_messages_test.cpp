@@ -93,6 +93,22 @@ TEST(CoordinatorMessages, FunctionsArriveAsTheyWereSent) {
   EXPECT_EQ(reply.work->per_worker[1].arguments.as_string(), "all");
 }
 
+TEST(CoordinatorMessages, PhasesArriveAsTheyWereSent) {
+  EXPECT_EQ(take_request_of(sent_message(to_message(TakeRequest{.phase = 7}))).phase, 7);
+  EXPECT_FALSE(take_reply_of(sent_message(to_message(TakeReply{}))).phase_end);
+  const TakeReply ended = take_reply_of(
+      sent_message(to_message(TakeReply{.phase_end = PhaseEnd{.outcome = "the result"}})));
+  ASSERT_TRUE(ended.phase_end);
+  EXPECT_FALSE(ended.phase_end->error);
+  EXPECT_EQ(ended.phase_end->outcome.as_string(), "the result");
+  const TakeReply failed = take_reply_of(sent_message(to_message(
+      TakeReply{.phase_end = PhaseEnd{.error = FunctionError{.code = ErrorCode::kOutOfRange,
+                                                             .message = "too far"}}})));
+  ASSERT_TRUE(failed.phase_end && failed.phase_end->error);
+  EXPECT_EQ(failed.phase_end->error->code, ErrorCode::kOutOfRange);
+  EXPECT_EQ(failed.phase_end->error->message, "too far");
+}
+
 TEST(CoordinatorMessages, ReportsArriveAsTheyWereSent) {
   const FunctionReport done = function_report_of(sent_message(
       to_message(FunctionReport{.coordinator = "c0ffee", .id = 9, .result = sample_data()})));

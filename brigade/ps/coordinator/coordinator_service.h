@@ -54,18 +54,30 @@ struct FunctionWork {
 struct TakeRequest {
   /// The call returns without work after this time; the worker then calls again.
   std::chrono::milliseconds wait{0};
+  /// The phase whose functions the worker can run; see `CoordinatorCore::begin_phase`. 0: functions
+  /// that are scheduled in none.
+  std::int64_t phase = 0;
   /// Called several times a second while the call waits; throws once nobody waits for the answer.
   /// Stays in the process.
   std::function<void()> check = {};
-};
-struct TakeReply {
-  bool is_done = false;  ///< the coordinator has ended, and so does the worker
-  std::optional<FunctionWork> work = std::nullopt;
 };
 
 struct FunctionError {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;
+};
+
+/// How a phase has ended.
+struct PhaseEnd {
+  std::optional<FunctionError> error = std::nullopt;  ///< unset: it has succeeded
+  io::StateTree outcome = {};  ///< what the coordinator has given to all workers
+};
+
+struct TakeReply {
+  bool is_done = false;  ///< the coordinator has ended, and so does the worker
+  std::optional<FunctionWork> work = std::nullopt;
+  /// Set if the phase that the worker has asked for is over.
+  std::optional<PhaseEnd> phase_end = std::nullopt;
 };
 
 /// How a function ended.

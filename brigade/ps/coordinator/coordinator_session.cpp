@@ -48,13 +48,19 @@ milliseconds CoordinatorSession::lease() const {
   return grant_.lease;
 }
 
-TakeReply CoordinatorSession::take() {
+std::string CoordinatorSession::coordinator() const {
+  const concurrency::MutexLock lock(mutex_);
+  return grant_.coordinator;
+}
+
+TakeReply CoordinatorSession::take(std::int64_t phase) {
   TakeReply reply;
   repeat([&](const std::string& token, Time deadline) {
     const auto left =
         std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now());
-    reply =
-        service_->take(token, {.wait = std::clamp(left / 2, milliseconds(0), kTakeWait)}, deadline);
+    reply = service_->take(
+        token, {.wait = std::clamp(left / 2, milliseconds(0), kTakeWait), .phase = phase},
+        deadline);
   });
   return reply;
 }

@@ -42,10 +42,13 @@ class CoordinatorSession {
   /// How long the membership lasts unless it is renewed; 0 before `join`.
   std::chrono::milliseconds lease() const BRIGADE_EXCLUDES(mutex_);
 
+  /// The coordinator's life that this is a member of; empty before `join`.
+  std::string coordinator() const BRIGADE_EXCLUDES(mutex_);
+
   /// As CoordinatorService's. They join first if this is no member. They throw what the service
   /// throws, but kUnavailable, naming the coordinator and the last reason, if it did not answer
   /// within the timeout; kCancelled.
-  TakeReply take();
+  TakeReply take(std::int64_t phase = 0);
   void finish(const FunctionReport& report);
 
   /// Renews the membership once, and joins again if it has ended. Nothing if the coordinator did

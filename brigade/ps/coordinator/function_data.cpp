@@ -21,6 +21,15 @@ const at::Tensor& FunctionData::tensor(std::string_view name) const {
                                                   " among [", base::listed(names, ", "), "]."));
 }
 
+void add_input(FunctionData& arguments, const std::string& name, const FunctionData& input) {
+  check_argument(!name.empty() && !arguments.values.has(name),
+                 base::str_cat("An input of a function has the name ", base::quoted(name),
+                               ", which is empty, or that of another argument."));
+  arguments.values[name] = input.values;
+  for (const checkpoint::NamedTensor& each : input.tensors)
+    arguments.tensors.push_back({base::str_cat(name, "/", each.name), each.tensor});
+}
+
 FunctionData sendable_copy(const FunctionData& data, std::string_view what) {
   const at::NoGradGuard no_grad;
   FunctionData copy{.values = data.values, .tensors = {}};

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,11 @@ struct FunctionData {
   /// The tensor of this name. Throws kNotFound, naming those that exist.
   const at::Tensor& tensor(std::string_view name) const;
 };
+
+/// Adds another function's result to the arguments of a function: its values as `values[name]`, its
+/// tensors as "<name>/<tensor>". Throws kInvalidArgument, and changes nothing, for a name that is
+/// empty or that a value has already.
+void add_input(FunctionData& arguments, const std::string& name, const FunctionData& input);
 
 /// With copies of the tensors on the CPU, which share no memory with those of `data`: what is
 /// scheduled does not change with the caller's tensors. Throws kInvalidArgument, naming the tensor

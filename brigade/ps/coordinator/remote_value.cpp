@@ -15,6 +15,8 @@ using Clock = std::chrono::steady_clock;
 }  // namespace
 
 struct RemoteValue::Slot {
+  explicit Slot(const void* who) : owner(who) {}
+  const void* const owner;
   concurrency::Mutex mutex;
   concurrency::Condition settled;
   RemoteValueState state BRIGADE_GUARDED_BY(mutex) = RemoteValueState::kPending;
@@ -46,7 +48,11 @@ FunctionData RemoteValue::get(std::optional<std::chrono::milliseconds> timeout) 
   return slot_->result;
 }
 
-RemoteResult::RemoteResult() : slot_(std::make_shared<RemoteValue::Slot>()) {}
+RemoteResult::RemoteResult(const void* owner) : slot_(std::make_shared<RemoteValue::Slot>(owner)) {}
+
+const void* RemoteResult::owner_of(const RemoteValue& value) {
+  return value.slot_->owner;
+}
 
 void RemoteResult::set(FunctionData result) {
   const concurrency::MutexLock lock(slot_->mutex);
@@ -55,7 +61,7 @@ void RemoteResult::set(FunctionData result) {
   slot_->settled.notify_all();
 }
 
-void RemoteResult::abort(std::exception_ptr error) {
+void RemoteResult::abort(std::exception_ptr error) const {
   const concurrency::MutexLock lock(slot_->mutex);
   slot_->error = std::move(error);
   slot_->state = RemoteValueState::kAborted;

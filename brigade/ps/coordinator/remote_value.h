@@ -4,6 +4,8 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "brigade/ps/coordinator/function_data.h"
 
@@ -39,15 +41,23 @@ class RemoteValue {
   std::shared_ptr<Slot> slot_;
 };
 
+/// A value as an argument of another function, by name: see `ClusterCoordinator::schedule`.
+struct RemoteInput {
+  std::string name;
+  RemoteValue value;
+};
+
 /// The side of a RemoteValue that gives it its value, once.
 ///
 /// Thread-safety: all functions from any thread.
 class RemoteResult {
  public:
-  RemoteResult();
+  /// `owner`: who makes it, to be compared only.
+  explicit RemoteResult(const void* owner);
+  static const void* owner_of(const RemoteValue& value);
   RemoteValue value() const { return RemoteValue(slot_); }
   void set(FunctionData result);
-  void abort(std::exception_ptr error);
+  void abort(std::exception_ptr error) const;
 
  private:
   std::shared_ptr<RemoteValue::Slot> slot_;

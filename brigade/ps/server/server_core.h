@@ -12,6 +12,7 @@
 #include "brigade/cluster/task.h"
 #include "brigade/io/file_system.h"
 #include "brigade/ps/parameter_service.h"
+#include "brigade/ps/server/open_store.h"
 #include "brigade/ps/server/server_metrics.h"
 #include "brigade/ps/store/parameter_store.h"
 
@@ -53,9 +54,13 @@ struct ServerCoreOptions {
 class ServerCore final : public ParameterService {
  public:
   /// Opens the store, as `ParameterStore`. `clock` decides about leases and must outlive this.
-  ServerCore(std::shared_ptr<io::FileSystem> files, ServerCoreOptions options,
+  ServerCore(std::shared_ptr<io::FileSystem> files, const ServerCoreOptions& options,
              const base::Clock& clock);
+  /// With a store that is open: `ServerCoreOptions::store` and `snapshot_after_bytes` are not used.
+  ServerCore(OpenStore store, ServerCoreOptions options, const base::Clock& clock);
   ~ServerCore() override;
+  /// Its store, for another server. No call may be in progress.
+  static OpenStore release(std::unique_ptr<ServerCore> core);
 
   Grant join(const JoinRequest& request, Time deadline) override;
   ServerStatus renew(const std::string& token, Time deadline) override;
@@ -72,6 +77,9 @@ class ServerCore final : public ParameterService {
                       Time deadline) override;
   BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
                             Time deadline) override;
+
+  /// `ParameterStore::moment`, for a replica.
+  StoreMoment moment(const std::function<void(std::int64_t covered)>& begin);
 
   /// Ends leases that have run out. Call it when `next_expiry` has come, and at least every second.
   void tick();

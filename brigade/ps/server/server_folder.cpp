@@ -27,12 +27,16 @@ io::Path make_temporary_folder() {
 
 }  // namespace
 
+io::Path server_folder_name(const ServerFolderOptions& options) {
+  return base::str_cat("ps-", options.server, options.is_replica ? "-replica" : "");
+}
+
 ServerFolder::ServerFolder(const ServerFolderOptions& options) {
   if (options.parent.empty()) {
     path_ = make_temporary_folder();
     return;
   }
-  path_ = options.parent / base::str_cat("ps-", options.server);
+  path_ = options.parent / server_folder_name(options);
   io::posix_file_system()->create_directories(path_);
   const io::Path lock = path_ / "lock";
   lock_ = io::LockFile::acquire(lock, options.patience);

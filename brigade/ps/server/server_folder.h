@@ -13,9 +13,14 @@ struct ServerFolderOptions {
   /// temporary folder, which only this user may access and which is removed at the end.
   io::Path parent = {};
   int server = 0;  ///< the server's index
+  /// Whether it is for the server's second process: "ps-<index>-replica".
+  bool is_replica = false;
   /// How long to wait for another process to give up the folder: a killed one needs time to exit.
   std::chrono::milliseconds patience = std::chrono::seconds(3);
 };
+
+/// The name of a server's folder in that of the job.
+io::Path server_folder_name(const ServerFolderOptions& options);
 
 /// The folder in which one parameter server keeps its log and snapshots: "ps-<index>" of the job's.
 /// No other server uses it as long as this object lives.

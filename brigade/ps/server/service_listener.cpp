@@ -5,9 +5,11 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/ps/client/remote_service.h"
+#include "brigade/ps/pair_messages.h"
 #include "brigade/ps/server/step_waits.h"
 #include "brigade/ps/service_messages.h"
 #include "brigade/rpc/message_service.h"
+#include "brigade/rpc/token.h"
 
 namespace brigade::ps {
 namespace {
@@ -15,14 +17,19 @@ namespace {
 /// A ParameterService as a service of messages.
 class ServedParameters final : public rpc::MessageService {
  public:
-  explicit ServedParameters(ParameterService& service) : service_(service), waits_(service) {}
+  /// `paired` is `service`, or null for one that is not replicated.
+  ServedParameters(ParameterService& service, PairedService* paired)
+      : service_(service), paired_(paired), waits_(service) {}
 
   rpc::CallThreads threads_of(int method) const override {
     switch (method_of(method)) {
       case ServiceMethod::kRenew:
       case ServiceMethod::kLeave:
+      case ServiceMethod::kRole:
+      case ServiceMethod::kVote:
         return rpc::CallThreads::kQuick;
       case ServiceMethod::kBeginStep:
+      case ServiceMethod::kFollow:
         return rpc::CallThreads::kWaiting;
       default:
         return rpc::CallThreads::kWork;
@@ -30,6 +37,7 @@ class ServedParameters final : public rpc::MessageService {
   }
 
   void admit(const std::string& token, Time deadline) override {
+    if (paired_ != nullptr && rpc::is_same_token(token, follow_token())) return;
     with_error_kinds([&] { service_.renew(token, deadline); });
   }
 
@@ -48,17 +56,26 @@ class ServedParameters final : public rpc::MessageService {
   std::int64_t sent_bytes() const { return sent_bytes_; }
 
  private:
-  static ServiceMethod method_of(int number) {
-    check_argument(number >= static_cast<int>(ServiceMethod::kJoin) &&
-                       number <= static_cast<int>(ServiceMethod::kBeginStep),
-                   base::str_cat("A parameter server has no call ", number, "."));
+  ServiceMethod method_of(int number) const {
+    const ServiceMethod last = paired_ ? ServiceMethod::kFollow : ServiceMethod::kBeginStep;
+    check_argument(
+        number >= static_cast<int>(ServiceMethod::kJoin) && number <= static_cast<int>(last),
+        base::str_cat("A parameter server has no call ", number, "."));
     return static_cast<ServiceMethod>(number);
   }
 
   static bool is_large(ServiceMethod method) {
     return method == ServiceMethod::kCreate || method == ServiceMethod::kAssign ||
-           method == ServiceMethod::kExchange || method == ServiceMethod::kStates;
+           method == ServiceMethod::kExchange || method == ServiceMethod::kStates ||
+           method == ServiceMethod::kFollow;
   }
+  /// Whether members alone make it.
+  static bool needs_token(ServiceMethod method) {
+    return method != ServiceMethod::kJoin && method != ServiceMethod::kRole &&
+           method != ServiceMethod::kVote;
+  }
+
+  std::string follow_token() const { return paired_->role(Time::max()).follow_token; }
 
   /// Before anything is read of what the caller has sent.
   void check_admitted(const rpc::MessageCall& call) {
@@ -66,7 +83,7 @@ class ServedParameters final : public rpc::MessageService {
     check_argument(call.is_large == is_large(method),
                    base::str_cat("Call ", call.method, " of a parameter server is made as a ",
                                  is_large(method) ? "large" : "small", " call."));
-    if (!call.is_large && method != ServiceMethod::kJoin) admit(call.token, call.deadline);
+    if (!call.is_large && needs_token(method)) admit(call.token, call.deadline);
   }
 
   /// Takes the message of `call`, so that it is in memory no longer than its tensors.
@@ -115,11 +132,21 @@ class ServedParameters final : public rpc::MessageService {
         const BeginStepRequest request = begin_step_request_of(decode_state(call.message.bytes));
         return encode_state(to_state(waits_.run(token, request, call.deadline, call.check)));
       }
+      case ServiceMethod::kRole:
+        return encode_state(to_state(paired_->role(call.deadline)));
+      case ServiceMethod::kVote:
+        return encode_state(
+            to_state(paired_->vote(vote_of(decode_state(call.message.bytes)), call.deadline)));
+      case ServiceMethod::kFollow: {
+        const FollowRequest request = follow_request_of(take_message(call));
+        return encode_message(to_message(paired_->follow(token, request, call.deadline)));
+      }
     }
     throw Error(ErrorCode::kInternal, "A call of a parameter server is not implemented.");
   }
 
   ParameterService& service_;
+  PairedService* const paired_;
   StepWaits waits_;
   std::atomic<std::int64_t> received_bytes_{0};
   std::atomic<std::int64_t> sent_bytes_{0};
@@ -127,8 +154,9 @@ class ServedParameters final : public rpc::MessageService {
 
 class MessageServiceListener final : public ServiceListener {
  public:
-  MessageServiceListener(ParameterService& service, const ServiceListenerOptions& options)
-      : served_(service),
+  MessageServiceListener(ParameterService& service, PairedService* paired,
+                         const ServiceListenerOptions& options)
+      : served_(service, paired),
         listener_(
             rpc::listen_for_messages(served_, {.address = options.address,
                                                .key = options.key,
@@ -151,15 +179,25 @@ class MessageServiceListener final : public ServiceListener {
   std::unique_ptr<rpc::MessageListener> listener_;  // uses served_
 };
 
-}  // namespace
-
-std::unique_ptr<ServiceListener> listen(ParameterService& service,
-                                        const ServiceListenerOptions& options) {
+void check_listener(const ServiceListenerOptions& options) {
   check_argument(options.tasks >= 1 && options.threads >= 1,
                  base::str_cat("A parameter server listens with tasks and threads of 1 or more, "
                                "not ",
                                options.tasks, " and ", options.threads, "."));
-  return std::make_unique<MessageServiceListener>(service, options);
+}
+
+}  // namespace
+
+std::unique_ptr<ServiceListener> listen(ParameterService& service,
+                                        const ServiceListenerOptions& options) {
+  check_listener(options);
+  return std::make_unique<MessageServiceListener>(service, nullptr, options);
+}
+
+std::unique_ptr<ServiceListener> listen(PairedService& service,
+                                        const ServiceListenerOptions& options) {
+  check_listener(options);
+  return std::make_unique<MessageServiceListener>(service, &service, options);
 }
 
 }  // namespace brigade::ps

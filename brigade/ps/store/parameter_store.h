@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -21,10 +22,14 @@
 #include "brigade/ps/client/model_creation.h"
 #include "brigade/ps/store/parameter.h"
 #include "brigade/ps/store/parameter_tickets.h"
+#include "brigade/ps/store/record_feed.h"
 #include "brigade/ps/store/row_gradient.h"
+#include "brigade/ps/store/store_install.h"
 #include "brigade/ps/store/store_state.h"
 
 namespace brigade::ps {
+
+class LogReplay;
 
 struct ParameterStoreOptions {
   /// The server's folder, created if it is missing. One store at a time may use it: a server holds
@@ -33,6 +38,9 @@ struct ParameterStoreOptions {
   coordination::UpdateLogOptions log = {};
   /// The most that one `pull` or `states` copies.
   std::uint64_t max_read_bytes = std::numeric_limits<std::uint64_t>::max();
+  /// Gets each record; calls return when their records may be acknowledged, too. Null: there is no
+  /// replica.
+  std::shared_ptr<RecordFeed> feed = nullptr;
 };
 
 /// Variables with their slots, and where the job is, all from one moment between two changes.
@@ -200,6 +208,18 @@ class ParameterStore {
   /// The records of the log that are not on the disk yet.
   std::int64_t waiting_records() const;
 
+  /// Everything, all from one moment, for a replica. `begin` is called with the number of the last
+  /// record that it has, before there is another one.
+  StoreMoment moment(const std::function<void(std::int64_t covered)>& begin)
+      BRIGADE_EXCLUDES(creations_, order_);
+  /// Makes the changes of another store again, which are the records from number `first` on, and
+  /// puts them into the log, of which `first` has to be the next: kDataLoss otherwise, and as the
+  /// log's replay. `wait_committed` waits until they are on the disk.
+  void follow(std::int64_t first, std::span<const io::SharedBytes> records)
+      BRIGADE_EXCLUDES(order_);
+  /// The number of the last record of the log.
+  std::int64_t last_record() const { return log_->appended(); }
+
   /// Writes a snapshot of everything, all from one moment, and removes the log before it. Changes
   /// go on meanwhile.
   void snapshot();
@@ -223,7 +243,9 @@ class ParameterStore {
       BRIGADE_REQUIRES(order_);
   bool has_same(std::span<const Creation> variables, const optim::UpdateRule& rule,
                 const io::StateTree& job) const BRIGADE_REQUIRES(order_);
+  StoreMoment collect(const std::function<void(std::int64_t)>& begin) BRIGADE_EXCLUDES(order_);
   std::int64_t log_change(io::BytePieces record) BRIGADE_REQUIRES(order_);
+  bool is_durable(std::int64_t record) const;
   std::int64_t commit(StoreState next, io::BytePieces record) BRIGADE_REQUIRES(order_);
   enum class Reads { kValues, kStates };
   void draw_tickets(std::span<const std::string> names, Reads what, ParameterTickets& tickets,
@@ -254,6 +276,8 @@ class ParameterStore {
   std::int64_t decision_record_ BRIGADE_GUARDED_BY(order_) = 0;  // the last decision's in the log
   std::uint64_t log_bytes_ BRIGADE_GUARDED_BY(order_) = 0;
   bool has_failed_ BRIGADE_GUARDED_BY(order_) = false;  // values are not what the log says
+
+  std::unique_ptr<LogReplay> following_ BRIGADE_GUARDED_BY(order_);  // null: it has not followed
 
   concurrency::Mutex snapshots_;  // one snapshot at a time; taken before order_
   std::unique_ptr<checkpoint::Saver> saver_ BRIGADE_GUARDED_BY(snapshots_);

@@ -140,7 +140,7 @@ GradientOffers load_offers(const io::StateTree& state, const SnapshotTensors& te
 checkpoint::Contents snapshot_contents(const StoreState& state,
                                        std::span<const SavedVariable> variables) {
   checkpoint::Contents contents;
-  contents.state[keys::kRule] = state.rule->config();
+  if (state.rule) contents.state[keys::kRule] = state.rule->config();
   contents.state[keys::kJob] = state.job;
   contents.state[keys::kLearningRate] = state.learning_rate;
   contents.state[keys::kReady] = state.is_ready;
@@ -166,13 +166,14 @@ checkpoint::Contents snapshot_contents(const StoreState& state,
   return contents;
 }
 
-/// Snapshots that were written before there were jobs lack their fields.
+/// Snapshots that were written before there were jobs lack their fields; one that was made for a
+/// replica before the chief had created anything has no rule.
 LoadedSnapshot load_snapshot(const checkpoint::Checkpoint& snapshot) {
   const io::StateTree saved = snapshot.state();
   const SnapshotTensors tensors(snapshot);
   LoadedSnapshot loaded;
   StoreState& state = loaded.state;
-  state.rule = optim::rule_from_config(saved.at(keys::kRule));
+  if (saved.has(keys::kRule)) state.rule = optim::rule_from_config(saved.at(keys::kRule));
   state.learning_rate = saved.as_double(keys::kLearningRate);
   state.ledger.restore(saved.at(keys::kLedger));
   if (saved.has(keys::kJob)) state.job = saved.at(keys::kJob);

@@ -147,6 +147,10 @@ std::string encode_update(const UpdateRecord& record) {
   return encode_update_in_pieces(record).joined();
 }
 
+std::string encode_update_text(const UpdateRecord& record) {
+  return text_of(record);
+}
+
 io::BytePieces encode_update_in_pieces(const UpdateRecord& record) {
   io::BytePieces pieces(text_of(record));
   for (const checkpoint::NamedTensor& each : record.tensors) {

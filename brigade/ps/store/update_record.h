@@ -28,6 +28,9 @@ std::string encode_update(const UpdateRecord& record);
 /// The same bytes, without copies of contiguous tensors, whose memory the pieces share.
 io::BytePieces encode_update_in_pieces(const UpdateRecord& record);
 
+/// What these bytes begin with, before those of the tensors, whose elements are not read.
+std::string encode_update_text(const UpdateRecord& record);
+
 /// Reads what `encode_update` wrote. The tensors own their memory. Throws kDataLoss, saying what is
 /// wrong, for anything else; no more memory is taken than `bytes` has.
 UpdateRecord decode_update(std::string_view bytes);

@@ -63,6 +63,12 @@ class LocalServer {
   /// kUnavailable.
   std::unique_ptr<ParameterService> connect();
 
+  /// Whether its connections send pushes early (`ParameterService::begin_exchange`); at first not.
+  void take_early(bool does) { takes_early_ = does; }
+  /// The exchanges that were begun so, and those that were finished.
+  int begun() const { return begun_; }
+  int finished() const { return finished_; }
+
   /// The server that runs; a new one after `start`.
   ServerCore& core() {
     check_state(core_ != nullptr, "the server is down");
@@ -122,6 +128,7 @@ class LocalServer {
 
  private:
   friend class LocalService;
+  friend class LocalExchange;
   using Counts = std::map<ServiceCall, int>;
 
   static bool take(Counts& counts, ServiceCall call) {
@@ -183,10 +190,46 @@ class LocalServer {
   std::unique_ptr<ServerCore> core_;
   bool is_up_ BRIGADE_GUARDED_BY(mutex_) = false;
   int running_ BRIGADE_GUARDED_BY(mutex_) = 0;  // calls
+  std::atomic<bool> takes_early_{false};
+  std::atomic<int> begun_{0}, finished_{0};
   Hook hook_ BRIGADE_GUARDED_BY(mutex_);
   Hook after_hook_ BRIGADE_GUARDED_BY(mutex_);
   Counts lost_requests_ BRIGADE_GUARDED_BY(mutex_);
   Counts lost_replies_ BRIGADE_GUARDED_BY(mutex_);
+};
+
+/// Keeps copies of its gradients until it is finished.
+class LocalExchange final : public OpenExchange {
+ public:
+  LocalExchange(LocalServer& server, ParameterService& service, std::string token,
+                ExchangeRequest request, ParameterService::Time deadline)
+      : server_(server),
+        service_(service),
+        token_(std::move(token)),
+        request_(std::move(request)),
+        deadline_(deadline) {
+    ++server_.begun_;
+  }
+  void add(const at::Tensor& gradient) override {
+    auto& announced = request_.push->gradients.at(added_++).tensor;
+    check_argument(gradient.is_contiguous() && gradient.sizes() == announced.sizes() &&
+                       gradient.scalar_type() == announced.scalar_type(),
+                   "a gradient is another one than was announced");
+    announced = gradient.clone();
+  }
+  ExchangeReply finish() override {
+    check_state(added_ == request_.push->gradients.size(), "a push lacks gradients");
+    ++server_.finished_;
+    return service_.exchange(token_, request_, deadline_);
+  }
+
+ private:
+  LocalServer& server_;
+  ParameterService& service_;
+  const std::string token_;
+  ExchangeRequest request_;
+  const ParameterService::Time deadline_;
+  std::size_t added_ = 0;
 };
 
 /// A connection to a `LocalServer`.
@@ -241,6 +284,12 @@ class LocalService final : public ParameterService {
                          Time deadline) override {
     return forward(ServiceCall::kExchange,
                    [&](ServerCore& core) { return core.exchange(token, request, deadline); });
+  }
+  std::unique_ptr<OpenExchange> begin_exchange(const std::string& token,
+                                               const ExchangeRequest& request,
+                                               Time deadline) override {
+    if (!server_.takes_early_) return nullptr;
+    return std::make_unique<LocalExchange>(server_, *this, token, request, deadline);
   }
   StoredStates states(const std::string& token, const std::vector<std::string>& names,
                       Time deadline) override {

@@ -33,11 +33,11 @@ at::Tensor added_losses() {
   return sum;
 }
 
-FitPlan plan_of(const FitOptions& options, const internal::EpochIterator& iterator) {
+FitPlan plan_of(const FitOptions& options, const internal::FitSteps& steps) {
   return {
       .initial_epoch = options.initial_epoch,
       .epochs = options.epochs,
-      .steps_per_epoch = options.steps_per_epoch ? options.steps_per_epoch : iterator.batches()};
+      .steps_per_epoch = options.steps_per_epoch ? options.steps_per_epoch : steps.pass_length()};
 }
 
 }  // namespace
@@ -142,14 +142,13 @@ Logs evaluate_batches(internal::Trainer& trainer, const LabeledData::Distributed
 /// The epochs of one fit. Thread-safety: one thread, once.
 class FitLoop {
  public:
-  FitLoop(internal::Trainer& trainer, TrainingState& state, internal::EpochIterator& iterator,
-          const FitOptions& options, const std::optional<LabeledData::Distributed>& validation)
+  FitLoop(internal::Trainer& trainer, TrainingState& state, internal::FitSteps& steps,
+          const FitOptions& options)
       : trainer_(trainer),
-        iterator_(iterator),
+        steps_(steps),
         options_(options),
-        validation_(validation),
         callbacks_(options.callbacks),
-        context_(plan_of(options, iterator), state, trainer.optimizer(),
+        context_(plan_of(options, steps), state, trainer.optimizer(),
                  trainer.network().variables()) {
     if (options.verbose != Verbose::kSilent)
       callbacks_.emplace_back(make_progress_callback(std::cerr, options.verbose));
@@ -184,7 +183,7 @@ class FitLoop {
  private:
   void add_checkpointables() {
     TrainingState& state = context_.state();
-    state.add_iterator("fit", iterator_);
+    steps_.add_to(state);
     state.add_metric(trainer_.loss_mean());
     for (const auto& each : trainer_.metrics()) state.add_metric(*each.metric);
     state.add({.name = "fit",
@@ -214,7 +213,7 @@ class FitLoop {
 
   bool has_next_step() {
     if (options_.steps_per_epoch && context_.batches_ >= *options_.steps_per_epoch) return false;
-    if (iterator_.has_next()) return true;
+    if (steps_.has_next()) return true;
     check_argument(context_.batches_ > 0, "There is no batch to train on.");
     if (options_.steps_per_epoch) {
       base::log_warning(base::str_cat("The data ran out in epoch ", context_.epoch_ + 1, " after ",
@@ -233,22 +232,29 @@ class FitLoop {
       run_step(session);
       call(&Callback::on_train_batch_end);
     }
+    if (session.should_stop() || context_.should_stop()) steps_.stop_early();
   }
 
   void run_step(MonitoredTrainingSession& session) {
     session.run([&]() -> std::optional<StepValues> {
-      const auto batch = iterator_.next();
-      if (!batch) return std::nullopt;
       context_.state().apply_schedules();
-      StepValues values = trainer_.train(*batch);
+      auto step = steps_.next(
+          {.left = steps_left(), .should_stop = [&session] { return session.should_stop(); }});
+      if (!step) return std::nullopt;
       ++context_.batches_;
-      context_.examples_ += batch->examples()->global;
-      context_.step_values_ = values;
-      return values;
+      context_.examples_ += step->examples;
+      context_.step_values_ = step->values;
+      return std::move(step->values);
     });
   }
 
+  std::optional<std::int64_t> steps_left() const {
+    if (!options_.steps_per_epoch) return std::nullopt;
+    return *options_.steps_per_epoch - context_.batches_;
+  }
+
   void end_epoch() {
+    steps_.complete_epoch();
     context_.logs_ = trainer_.results();
     validate();
     call(&Callback::on_epoch_end);
@@ -256,16 +262,16 @@ class FitLoop {
     trainer_.reset();
     ++context_.epoch_;
     context_.batches_ = 0;
-    if (context_.epoch_ < options_.epochs && (!options_.steps_per_epoch || !iterator_.has_next()))
-      iterator_.start_next_epoch();
+    if (context_.epoch_ < options_.epochs && (!options_.steps_per_epoch || !steps_.has_next()))
+      steps_.start_next_pass();
   }
 
   void validate() {
     const bool is_due = (context_.epoch_ + 1) % options_.validation_freq == 0;
-    if (!validation_ || !is_due) return;
+    if (!options_.validation_data || !is_due) return;
     call(&Callback::on_test_begin);
     const Logs training = context_.logs_;
-    const Logs validation = evaluate_batches(trainer_, *validation_, options_.validation_steps);
+    const Logs validation = steps_.validate().value();
     context_.logs_ = validation;
     call(&Callback::on_test_end);
     context_.logs_ = training;
@@ -277,18 +283,16 @@ class FitLoop {
   }
 
   internal::Trainer& trainer_;
-  internal::EpochIterator& iterator_;
+  internal::FitSteps& steps_;
   const FitOptions& options_;
-  const std::optional<LabeledData::Distributed>& validation_;
   std::vector<CallbackPtr> callbacks_;
   FitContext context_;
   History history_;
 };
 
-History run_fit(internal::Trainer& trainer, TrainingState& state, internal::EpochIterator& iterator,
-                const FitOptions& options,
-                const std::optional<LabeledData::Distributed>& validation) {
-  return FitLoop(trainer, state, iterator, options, validation).run();
+History run_fit(internal::Trainer& trainer, TrainingState& state, internal::FitSteps& steps,
+                const FitOptions& options) {
+  return FitLoop(trainer, state, steps, options).run();
 }
 
 }  // namespace brigade::train

@@ -17,6 +17,7 @@
 #include "brigade/train/callbacks/history.h"
 #include "brigade/train/model/epoch_iterator.h"
 #include "brigade/train/model/fit_options.h"
+#include "brigade/train/model/fit_steps.h"
 #include "brigade/train/model/loss.h"
 #include "brigade/train/model/network.h"
 #include "brigade/train/session/step_values.h"
@@ -76,11 +77,10 @@ class Trainer {
 
 /// Runs the epochs of one `Model::fit`, whose steps a session runs; for `Model` only.
 ///
-/// Checkpoints contain the epoch and batch, the metrics, and the position in the data, which are
-/// added to `state`. When the session restores a checkpoint, the loop continues from there.
-History run_fit(internal::Trainer& trainer, TrainingState& state, internal::EpochIterator& iterator,
-                const FitOptions& options,
-                const std::optional<LabeledData::Distributed>& validation);
+/// Checkpoints contain the epoch and batch, the metrics, and what `steps` have of the data, which
+/// are added to `state`. When the session restores a checkpoint, the loop continues from there.
+History run_fit(internal::Trainer& trainer, TrainingState& state, internal::FitSteps& steps,
+                const FitOptions& options);
 
 /// The metrics of `trainer` over one epoch of `data`, or its first `steps` batches, in evaluation
 /// mode. Afterwards the network is in training mode, and the metrics are reset.

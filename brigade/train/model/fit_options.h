@@ -25,9 +25,10 @@ struct FitOptions {
   std::optional<std::int64_t> batch_size = std::nullopt;
   /// Shuffles the examples in each epoch. For data in tensors.
   bool shuffle = true;
-  /// Unset: an epoch is one pass over the data. Set: each epoch starts where the last one stopped;
-  /// an epoch in which the data ends is shorter, with a warning, and the next epoch starts at the
-  /// beginning of the data.
+  /// Where the chief coordinates (`Model`): the number of steps of all workers together, which must
+  /// be set. Else, unset: an epoch is one pass over the data. Set: each epoch starts where the last
+  /// one stopped; an epoch in which the data ends is shorter, with a warning, and the next epoch
+  /// starts at the beginning of the data.
   std::optional<std::int64_t> steps_per_epoch = std::nullopt;
   /// Evaluated at the end of epochs; the metrics have the prefix "val_".
   std::optional<LabeledData> validation_data = std::nullopt;

@@ -93,10 +93,20 @@ LabeledData::Distributed LabeledData::distributed(const distribute::Strategy& st
   check_argument(tensors != nullptr || !batching.batch_size,
                  "batch_size is for tensors: this dataset's elements are batches already.");
   if (const auto* batches = std::get_if<Distributed>(&data_)) return *batches;
-  if (const auto* dataset = std::get_if<data::Dataset<LabeledBatch>>(&data_))
-    return strategy.distribute(*dataset, batching.input);
-  return strategy.distribute(batches_of(tensors->features, tensors->labels, batching),
-                             batching.input);
+  return strategy.distribute(global_batches(batching), batching.input);
+}
+
+data::Dataset<LabeledBatch> LabeledData::global_batches(const Batching& batching) const {
+  const auto* tensors = std::get_if<Tensors>(&data_);
+  if (tensors != nullptr) return batches_of(tensors->features, tensors->labels, batching);
+  const auto* dataset = std::get_if<data::Dataset<LabeledBatch>>(&data_);
+  check_argument(
+      dataset != nullptr,
+      "The data is a distributed dataset, whose batches are split already, where workers "
+      "are to divide it: pass a dataset of global batches, or tensors.");
+  check_argument(!batching.batch_size,
+                 "batch_size is for tensors: this dataset's elements are batches already.");
+  return *dataset;
 }
 
 }  // namespace brigade::train

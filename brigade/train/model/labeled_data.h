@@ -51,6 +51,9 @@ class LabeledData {
   /// Throws kInvalidArgument for a batch size below 1, and for a batch size if the data consists of
   /// batches already.
   Distributed distributed(const distribute::Strategy& strategy, const Batching& batching) const;
+  /// The global batches, before they are split among replicas; `batching.input` is not used. Throws
+  /// as `distributed`, and kInvalidArgument for data that is distributed already.
+  data::Dataset<input::LabeledBatch> global_batches(const Batching& batching) const;
 
  private:
   struct Tensors {

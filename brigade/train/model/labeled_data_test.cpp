@@ -46,6 +46,21 @@ TEST(LabeledData, RefusesInvalidSplits) {
   EXPECT_EQ(code_of(dataset, 0.5), ErrorCode::kInvalidArgument);
 }
 
+TEST(LabeledData, GlobalBatchesAreThoseThatAreDistributed) {
+  std::vector<std::int64_t> sizes;
+  for (const auto& batch : numbers(0, 10).global_batches({.batch_size = 4}))
+    sizes.push_back(batch.labels.size(0));
+  EXPECT_EQ(sizes, (std::vector<std::int64_t>{4, 4, 2}));
+  const auto dataset = numbers(0, 10).global_batches({});
+  EXPECT_EQ(LabeledData(dataset).global_batches({}).node(), dataset.node());
+  const auto code_of = [](const LabeledData& data, const LabeledData::Batching& batching) {
+    return error_from([&] { data.global_batches(batching); }).code();
+  };
+  EXPECT_EQ(code_of(dataset, {.batch_size = 4}), ErrorCode::kInvalidArgument);
+  const distribute::MirroredStrategy strategy(cpus(2));
+  EXPECT_EQ(code_of(strategy.distribute(dataset), {}), ErrorCode::kInvalidArgument);
+}
+
 TEST(LabeledData, ValidationSplitEqualsExplicitValidationData) {
   const auto fitted = [](const LabeledData& data, FitOptions options) {
     distribute::MirroredStrategy strategy(cpus(2));

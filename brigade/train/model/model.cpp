@@ -14,8 +14,10 @@
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/worker_group.h"
 #include "brigade/metrics/make_metric.h"
+#include "brigade/train/model/coordinated_fit.h"
 #include "brigade/train/model/evaluate.h"
 #include "brigade/train/model/fit_loop.h"
+#include "brigade/train/model/local_steps.h"
 #include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
@@ -50,6 +52,13 @@ void check(const FitOptions& options) {
                  "Set one of validation_data and validation_split.");
   for (const CallbackPtr& callback : options.callbacks)
     check_argument(static_cast<bool>(callback), "A callback is null.");
+}
+
+/// Of tensors.
+std::optional<std::int64_t> validation_batch_size(const FitOptions& options) {
+  const bool takes_size = options.validation_data->is_tensors();
+  return takes_size && !options.validation_batch_size ? options.batch_size
+                                                      : options.validation_batch_size;
 }
 
 std::string text_of(const std::optional<std::int64_t>& value) {
@@ -126,6 +135,14 @@ struct Model::Impl {
         source(std::move(the_source)),
         name(std::move(the_name)) {}
 
+  History fit_with_workers(distribute::Coordination& coordination, const LabeledData& data,
+                           const FitOptions& options);
+  History serve_fit(distribute::Coordination& coordination, internal::EpochIterator& iterator,
+                    const std::optional<internal::DividedBatches>& validation);
+  Logs evaluate_with_workers(distribute::Coordination& coordination, const LabeledData& data,
+                             const EvaluateOptions& options);
+  void add_to(TrainingState& state) const;
+
   void build(const at::Tensor& features);
   internal::Trainer& trainer_for(const Batch& batch);
   void warn_of_logits(const at::Tensor& features) const;
@@ -162,6 +179,86 @@ internal::Trainer& Model::Impl::trainer_for(const Batch& batch) {
                               options.optimizer_options));
   if (options.loss->takes_probabilities()) warn_of_logits(features);
   return *trainer;
+}
+
+void Model::Impl::add_to(TrainingState& state) const {
+  state.add_variables(network->variables());
+  state.add_optimizer("optimizer", trainer->optimizer());
+  if (compiled->schedule) state.add_schedule("optimizer", compiled->schedule);
+  state.set_global_step(global_step);
+}
+
+History Model::Impl::fit_with_workers(distribute::Coordination& coordination,
+                                      const LabeledData& data, const FitOptions& options) {
+  check_argument(
+      options.steps_per_epoch.has_value(),
+      "FitOptions::steps_per_epoch is not set: where the chief coordinates, workers read "
+      "the data each at its own pace, so only a number of steps ends an epoch.");
+  std::optional<internal::DividedBatches> validation;
+  if (options.validation_data) {
+    validation = {.global_batches = options.validation_data->global_batches(
+                      {.batch_size = validation_batch_size(options)}),
+                  .steps = options.validation_steps};
+    internal::check_ends(*validation);
+  }
+  {
+    internal::EpochIterator iterator(
+        data.distributed(strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle}));
+    trainer_for(iterator.peek());
+    if (!coordination.is_coordinator()) return serve_fit(coordination, iterator, validation);
+  }
+  TrainingState state(strategy);
+  add_to(state);
+  const auto phase = coordination.begin_phase();
+  internal::CoordinatedSteps steps(strategy, *trainer, *phase, std::move(validation));
+  History history = run_fit(*trainer, state, steps, options);
+  phase->end(internal::outcome_of(history));
+  global_step = state.global_step();
+  return history;
+}
+
+History Model::Impl::serve_fit(distribute::Coordination& coordination,
+                               internal::EpochIterator& iterator,
+                               const std::optional<internal::DividedBatches>& validation) {
+  for (std::int64_t pass = 0; pass < passes; ++pass) iterator.start_next_epoch();
+  ++passes;  // so a later fit has other shuffles
+  internal::WorkersPart worker(strategy, *trainer);
+  std::vector<distribute::RemoteFunction> functions = {worker.training(iterator)};
+  if (validation) functions.push_back(worker.evaluation(*validation));
+  const auto outcome = coordination.serve_phase(functions);
+  trainer->reset();
+  global_step = strategy.global_step().value_or(global_step);
+  return outcome ? internal::history_of(*outcome)
+                 : History{.epochs = {}, .logs = {}, .stop_reason = "the chief has ended"};
+}
+
+Logs Model::Impl::evaluate_with_workers(distribute::Coordination& coordination,
+                                        const LabeledData& data, const EvaluateOptions& options) {
+  const internal::DividedBatches batches{
+      .global_batches = data.global_batches({.batch_size = options.batch_size}),
+      .steps = options.steps};
+  internal::check_ends(batches);
+  if (trainer == nullptr) {
+    auto reader = batches.global_batches.iterator({.seed = strategy.seed()});
+    const auto first = reader.next();
+    check_argument(first.has_value(), "The dataset is empty: it has no batch.");
+    trainer_for(strategy.split_batch(*first));
+  }
+  if (!coordination.is_coordinator()) {
+    internal::WorkersPart worker(strategy, *trainer);
+    const auto outcome = coordination.serve_phase({worker.evaluation(batches)});
+    trainer->reset();
+    check_state(outcome.has_value(),
+                "The chief has ended without this evaluation: all tasks make the same calls of "
+                "fit and evaluate.");
+    return internal::logs_of(*outcome);
+  }
+  strategy.start_job();
+  const auto phase = coordination.begin_phase();
+  internal::ChiefsPart chief(strategy, *trainer, *phase);
+  Logs logs = chief.evaluate(batches);
+  phase->end(internal::outcome_of(logs));
+  return logs;
 }
 
 void Model::Impl::warn_of_logits(const at::Tensor& features) const {
@@ -201,28 +298,26 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
       strategy.workers(), facts_of(*impl_->compiled, options),
       {.what = "fits",
        .advice = "compile and fit the model with the same options in every worker."});
+  if (distribute::Coordination* const coordination = strategy.coordination())
+    return impl_->fit_with_workers(*coordination, data, options);
   internal::EpochIterator iterator(
       data.distributed(strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle}));
-  std::optional<LabeledData::Distributed> validation;
-  if (options.validation_data) {
-    const bool takes_size = options.validation_data->is_tensors();
-    validation = options.validation_data->distributed(
-        strategy,
-        {.batch_size = takes_size && !options.validation_batch_size ? options.batch_size
-                                                                    : options.validation_batch_size,
-         .input = evaluation_input(strategy)});
-  }
+  std::optional<internal::LocalValidation> validation;
+  if (options.validation_data)
+    validation.emplace(internal::LocalValidation{
+        .data = options.validation_data->distributed(
+            strategy,
+            {.batch_size = validation_batch_size(options), .input = evaluation_input(strategy)}),
+        .steps = options.validation_steps});
   internal::Trainer& trainer = impl_->trainer_for(iterator.peek());
   // A later fit, or a fit with a later initial epoch, uses the shuffles of later epochs.
   const std::int64_t first_pass = std::max(impl_->passes, options.initial_epoch);
   for (std::int64_t pass = 0; pass < first_pass; ++pass) iterator.start_next_epoch();
 
   TrainingState state(strategy);
-  state.add_variables(impl_->network->variables());
-  state.add_optimizer("optimizer", trainer.optimizer());
-  if (impl_->compiled->schedule) state.add_schedule("optimizer", impl_->compiled->schedule);
-  state.set_global_step(impl_->global_step);
-  History history = run_fit(trainer, state, iterator, options, validation);
+  impl_->add_to(state);
+  internal::LocalSteps steps(trainer, iterator, std::move(validation));
+  History history = run_fit(trainer, state, steps, options);
   impl_->global_step = state.global_step();
   impl_->passes = first_pass + static_cast<std::int64_t>(history.epochs.size());
   return history;
@@ -231,6 +326,8 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
 Logs Model::evaluate(const LabeledData& data, const EvaluateOptions& options) {
   impl_->check_compiled("evaluate");
   check_positive("steps", options.steps);
+  if (distribute::Coordination* const coordination = impl_->strategy.coordination())
+    return impl_->evaluate_with_workers(*coordination, data, options);
   const auto batches = data.distributed(
       impl_->strategy,
       {.batch_size = options.batch_size, .input = evaluation_input(impl_->strategy)});

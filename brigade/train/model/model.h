@@ -47,6 +47,16 @@ concept LayerFunction =
 /// any number of replicas and any split of batches. A `MonitoredTrainingSession` runs the steps,
 /// with the options `FitOptions::session`.
 ///
+/// Under a ParameterServerStrategy whose chief coordinates (`ChiefRole::kCoordinates`), the same
+/// program runs in chief and workers, and all make the same calls of `fit` and `evaluate`. The
+/// chief schedules the steps, which the workers make as they become free, each on its own part of
+/// the data, which it repeats; so `steps_per_epoch` must be set. Callbacks, sessions and the
+/// progress are the chief's. Evaluations are divided among the workers: each batch counts once,
+/// also if a worker is lost. All processes get the same results; those of a worker that was started
+/// later, of the calls that it has missed. `predict` is each process's own: the chief has the
+/// variables of the last epoch. A worker whose chief has ended returns from `fit` with a
+/// `stop_reason`. TensorFlow: Model.fit with a ClusterCoordinator.
+///
 /// Thread-safety: one thread, outside of replicas.
 class Model {
  public:

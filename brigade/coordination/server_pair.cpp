@@ -1,0 +1,128 @@
+#include "brigade/coordination/server_pair.h"
+
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::coordination {
+namespace {
+
+// How long one that was started waits for the other one, which may have more than it has.
+constexpr int kTermsOfLooking = 3;
+constexpr int kTermsForFollower = 2;
+
+}  // namespace
+
+ServerPair::ServerPair(Options options, std::optional<std::int64_t> epoch, Time now)
+    : options_(std::move(options)),
+      epoch_(epoch.value_or(0)),
+      may_begin_(options_.is_first && !epoch),
+      heard_(now) {
+  check_argument(options_.term.count() > 0,
+                 base::str_cat("A pair of servers has a term of ", options_.term.count(),
+                               " ms: it must be positive."));
+}
+
+void ServerPair::look(Time now) {
+  role_ = PairRole::kLooking;
+  is_paired_ = false;
+  heard_ = now;
+}
+
+void ServerPair::become_candidate() {
+  role_ = PairRole::kCandidate;
+  is_paired_ = false;
+}
+
+/// Neither acts. Whether the other one is to be the candidate.
+bool ServerPair::goes_first(const PairStatus& other) const {
+  if (other.epoch != epoch_) return other.epoch > epoch_;
+  if (other.role == PairRole::kLooking) return !options_.is_first;
+  return other.role == PairRole::kCandidate || other.epoch > 0;  // a follower has it in memory
+}
+
+void ServerPair::hear(const PairStatus& other, Time now) {
+  const bool other_acts = other.role == PairRole::kActing;
+  switch (role_) {
+    case PairRole::kActing:
+      if (other.epoch > epoch_) look(now);
+      return;
+    case PairRole::kFollowing:
+      if (other_acts && other.epoch >= epoch_) {
+        followed_ = other.life;
+        heard_ = now;
+      } else if (other.life != followed_ || other_acts) {  // the one that it followed is gone
+        if (epoch_ > 0 && other.epoch <= epoch_)
+          become_candidate();
+        else
+          look(now);
+      }
+      return;
+    case PairRole::kLooking:
+    case PairRole::kCandidate:
+      if (other_acts && other.epoch >= epoch_) {
+        role_ = PairRole::kFollowing;
+        followed_ = other.life;
+        heard_ = now;
+      } else if (role_ == PairRole::kCandidate) {
+        if (other.epoch > epoch_) look(now);
+      } else if (goes_first(other)) {
+        heard_ = now;
+      } else if (may_act()) {
+        become_candidate();
+      }
+      return;
+  }
+}
+
+void ServerPair::tick(Time now) {
+  const auto due = next_tick();
+  if (!due || now < *due) return;
+  if (role_ == PairRole::kFollowing && epoch_ == 0) return look(now);
+  become_candidate();
+}
+
+std::optional<ServerPair::Time> ServerPair::next_tick() const {
+  switch (role_) {
+    case PairRole::kLooking:
+      if (!may_act()) return std::nullopt;
+      return heard_ + kTermsOfLooking * options_.term;
+    case PairRole::kFollowing:
+      return heard_ + options_.term;
+    case PairRole::kActing:
+      if (!is_paired_) return std::nullopt;
+      return heard_ + kTermsForFollower * options_.term;
+    case PairRole::kCandidate:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+bool ServerPair::vote(std::int64_t epoch) {
+  if (role_ != PairRole::kCandidate || epoch <= epoch_) return false;
+  role_ = PairRole::kActing;
+  epoch_ = epoch;
+  may_begin_ = false;
+  is_paired_ = false;
+  return true;
+}
+
+void ServerPair::begin_to_fill() {
+  check_state(role_ == PairRole::kFollowing, "Only a follower is filled by the other one.");
+  epoch_ = 0;
+  may_begin_ = false;
+}
+
+void ServerPair::complete(std::int64_t epoch) {
+  check_state(role_ == PairRole::kFollowing, "Only a follower becomes complete.");
+  epoch_ = epoch;
+}
+
+void ServerPair::set_paired(bool is_paired, Time now) {
+  check_state(role_ == PairRole::kActing, "Only the one that acts has a follower.");
+  is_paired_ = is_paired;
+  heard_ = now;
+}
+
+}  // namespace brigade::coordination

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace brigade::coordination {
+
+/// What one of the two processes of a replicated parameter server does.
+enum class PairRole {
+  kLooking,    ///< it was started, or has lost its role, and does not know what the other one does
+  kFollowing,  ///< it receives the updates of the other one, which acts
+  kCandidate,  ///< it could act, and waits for the vote that lets it
+  kActing      ///< it serves clients
+};
+
+/// What a process of a pair says about itself.
+struct PairStatus {
+  std::string life;  ///< of the process: another one after each start
+  PairRole role = PairRole::kLooking;
+  /// The last period of acting, its own or the other's, of which it has every update that was
+  /// acknowledged. 0: it has nothing.
+  std::int64_t epoch = 0;
+  friend bool operator==(const PairStatus&, const PairStatus&) = default;
+};
+
+/// Decides which of the two processes of a replicated parameter server acts. Both run one of these,
+/// tell it what they hear of one another, and do what `status().role` says.
+///
+/// Time alone decides nothing: a process that no longer hears the other one cannot know whether
+/// that is dead, or also still there. So it becomes a candidate, and acts with the vote of a third
+/// party, the job's witness, which gives each epoch to one process (`ActingChoice`). While a
+/// complete follower is there, the one that acts acknowledges nothing without it: so one that was
+/// replaced cannot have acknowledged what its successor lacks.
+///
+/// Thread-safety: one thread.
+class ServerPair {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  struct Options {
+    std::string life;
+    /// The one of the two that begins a job, if neither has anything.
+    bool is_first = true;
+    /// Without a word of the one that acts for this long, its complete follower is a candidate. One
+    /// that acts waits twice as long for its follower.
+    std::chrono::milliseconds term{4000};
+  };
+  /// `epoch`: what is in its folder (`PairStatus::epoch`); unset for an empty folder, 0 for one
+  /// that was being filled. Throws kInvalidArgument unless the term is positive.
+  ServerPair(Options options, std::optional<std::int64_t> epoch, Time now);
+
+  PairStatus status() const { return {.life = options_.life, .role = role_, .epoch = epoch_}; }
+  PairRole role() const { return role_; }
+
+  /// What the other one says, in a call or an answer.
+  void hear(const PairStatus& other, Time now);
+  /// Whoever has waited long enough becomes a candidate.
+  void tick(Time now);
+  /// When `tick` may change something; unset for never.
+  std::optional<Time> next_tick() const;
+
+  /// The witness lets this process act in `epoch`. False, and nothing changes, unless it is a
+  /// candidate and `epoch` follows its own.
+  bool vote(std::int64_t epoch);
+
+  /// Following: what it has is dropped, to be filled anew by the one that acts.
+  void begin_to_fill();
+  /// Following: it has everything that the one that acts has acknowledged, and that one waits for
+  /// it from now on.
+  void complete(std::int64_t epoch);
+
+  /// Acting: whether it has a complete follower, for which acknowledgments wait.
+  void set_paired(bool is_paired, Time now);
+  bool is_paired() const { return is_paired_; }
+  /// Acting: the follower has called.
+  void hear_follower(Time now) { heard_ = now; }
+
+ private:
+  void look(Time now);
+  void become_candidate();
+  bool may_act() const { return epoch_ > 0 || may_begin_; }
+  bool goes_first(const PairStatus& other) const;
+
+  Options options_;
+  PairRole role_ = PairRole::kLooking;
+  std::int64_t epoch_ = 0;
+  bool may_begin_ = false;  // with nothing: a new job
+  bool is_paired_ = false;
+  std::string followed_;  // the life of the one that it follows
+  Time heard_;            // looking: since when; following: the one that acts; acting: its follower
+};
+
+}  // namespace brigade::coordination

@@ -1,0 +1,34 @@
+#include "brigade/ps/server/server_epoch.h"
+
+#include <string>
+
+#include "brigade/base/error.h"
+#include "brigade/base/printable.h"
+#include "brigade/base/strings.h"
+#include "brigade/io/atomic_write.h"
+
+namespace brigade::ps {
+namespace {
+
+constexpr const char* kFile = "epoch";
+
+}  // namespace
+
+std::optional<std::int64_t> read_epoch(const io::FileSystem& files, const io::Path& folder) {
+  const io::Path path = folder / kFile;
+  if (!files.exists(path)) return std::nullopt;
+  constexpr std::uint64_t kLongest = 64;
+  const std::string text = io::read_at_most(files, path, kLongest);
+  const auto epoch = base::parse_int(base::trim(text));
+  if (epoch && *epoch >= 0) return epoch;
+  throw Error(ErrorCode::kDataLoss,
+              base::str_cat(path.string(), " contains ", base::quoted(text),
+                            ", and should contain a number: the folder is damaged. If the other "
+                            "process of the server has its variables, empty this folder."));
+}
+
+void write_epoch(io::FileSystem& files, const io::Path& folder, std::int64_t epoch) {
+  io::atomic_write(files, folder / kFile, std::string_view(base::str_cat(epoch, "\n")));
+}
+
+}  // namespace brigade::ps

@@ -1,0 +1,124 @@
+#include "brigade/ps/store/record_feed.h"
+
+#include <algorithm>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::ps {
+
+void RecordFeed::append(std::int64_t number, const io::BytePieces& record) noexcept {
+  const concurrency::MutexLock lock(mutex_);
+  progress_.append(number);
+  if (!progress_.has_replica() || is_broken_) return;
+  try {
+    records_.push_back(record);
+    bytes_ += record.size();
+  } catch (...) {
+    is_broken_ = true;
+  }
+  // Records that wait for the replica are as many as there are callers.
+  if (!progress_.is_required() && bytes_ > max_bytes_) is_broken_ = true;
+  if (is_broken_) forget_records();
+  changed_.notify_all();
+}
+
+void RecordFeed::forget_records() {
+  records_.clear();
+  bytes_ = 0;
+}
+
+void RecordFeed::wait_replicated(std::int64_t number, Time deadline) {
+  const concurrency::MutexLock lock(mutex_);
+  while (!progress_.may_acknowledge(number)) {
+    if (is_interrupted_)
+      throw Error(ErrorCode::kUnavailable,
+                  "The parameter server does not act at the moment: its replica may.");
+    if (std::chrono::steady_clock::now() >= deadline) {
+      // The caller may change the bytes of its records then.
+      for (io::BytePieces& each : records_) each.unshare();
+      throw Error(ErrorCode::kDeadlineExceeded,
+                  base::str_cat("The replica of the parameter server did not have record ", number,
+                                " in time."));
+    }
+    changed_.wait_until(mutex_, deadline);
+  }
+}
+
+bool RecordFeed::may_acknowledge(std::int64_t number) const {
+  const concurrency::MutexLock lock(mutex_);
+  return progress_.may_acknowledge(number);
+}
+
+void RecordFeed::begin(std::int64_t after) {
+  const concurrency::MutexLock lock(mutex_);
+  forget_records();
+  is_broken_ = false;
+  progress_.begin(after);
+  changed_.notify_all();
+}
+
+void RecordFeed::drop() {
+  const concurrency::MutexLock lock(mutex_);
+  forget_records();
+  progress_.drop();
+  changed_.notify_all();
+}
+
+std::optional<bool> RecordFeed::acknowledge(std::int64_t number) {
+  const concurrency::MutexLock lock(mutex_);
+  if (!progress_.has_replica() || is_broken_) return std::nullopt;
+  const bool is_complete = progress_.acknowledge(number);
+  const auto kept = static_cast<std::size_t>(progress_.appended() - progress_.replicated());
+  while (records_.size() > kept) {
+    bytes_ -= records_.front().size();
+    records_.pop_front();
+  }
+  changed_.notify_all();
+  return is_complete;
+}
+
+bool RecordFeed::is_required() const {
+  const concurrency::MutexLock lock(mutex_);
+  return progress_.is_required();
+}
+
+std::vector<io::BytePieces> RecordFeed::take(std::int64_t after, std::uint64_t bytes, Time until,
+                                             const std::function<void()>& check) {
+  constexpr std::chrono::milliseconds kCheck{100};
+  for (;;) {
+    check();
+    const concurrency::MutexLock lock(mutex_);
+    if (!progress_.has_replica() || is_broken_ || is_interrupted_) return {};
+    const std::int64_t first = progress_.appended() - static_cast<std::int64_t>(records_.size());
+    check_argument(after >= first, base::str_cat("The replica asks for records after ", after,
+                                                 ", and had those up to ", first, "."));
+    const auto skipped = static_cast<std::size_t>(after - first);
+    if (skipped < records_.size()) {
+      std::vector<io::BytePieces> taken;
+      std::uint64_t total = 0;
+      for (std::size_t i = skipped; i < records_.size(); ++i) {
+        total += records_[i].size();
+        if (!taken.empty() && total > bytes) break;
+        taken.push_back(records_[i]);
+      }
+      return taken;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= until) return {};
+    changed_.wait_until(mutex_, std::min<Time>(until, now + kCheck));
+  }
+}
+
+void RecordFeed::interrupt() {
+  const concurrency::MutexLock lock(mutex_);
+  is_interrupted_ = true;
+  changed_.notify_all();
+}
+
+void RecordFeed::resume() {
+  const concurrency::MutexLock lock(mutex_);
+  is_interrupted_ = false;
+}
+
+}  // namespace brigade::ps

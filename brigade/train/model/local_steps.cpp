@@ -1,0 +1,16 @@
+#include "brigade/train/model/local_steps.h"
+
+namespace brigade::train::internal {
+
+std::optional<FitStep> LocalSteps::next(const Request&) {
+  const auto batch = iterator_.next();
+  if (!batch) return std::nullopt;
+  return FitStep{.values = trainer_.train(*batch), .examples = batch->examples()->global};
+}
+
+std::optional<Logs> LocalSteps::validate() {
+  if (!validation_) return std::nullopt;
+  return evaluate_batches(trainer_, validation_->data, validation_->steps);
+}
+
+}  // namespace brigade::train::internal
