@@ -52,7 +52,7 @@ struct StoreAndReplica {
   void send() {
     std::vector<io::SharedBytes> records;
     for (const io::BytePieces& each :
-         feed->take(replica->last_record(), kFeedBytes, RecordFeed::Time(), [] {}))
+         feed->take(replica->last_record(), kFeedBytes, soon(), [] {}))
       records.push_back(io::shared_bytes(each.joined()));
     replica->follow(replica->last_record() + 1, records);
     replica->wait_committed(replica->last_record(), soon());
