@@ -23,21 +23,27 @@ ActingChoice::Choice ActingChoice::choose(std::span<const std::optional<PairStat
     if (known_ >= promise_.epoch) promise_ = {.epoch = known_};
     return used;
   }
+  std::int64_t latest = known_;  // a candidate that lacks something of it is not voted for
+  bool have_all_answered = true;
+  for (const auto& answer : answers) {
+    if (answer)
+      latest = std::max(latest, answer->epoch);
+    else
+      have_all_answered = false;
+  }
   const auto is_candidate = [&](std::size_t server) {
-    return answers[server] && answers[server]->role == PairRole::kCandidate;
+    const auto& answer = answers[server];
+    return answer && answer->role == PairRole::kCandidate &&
+           (known_ > 0 || have_all_answered || !answer->is_restored);
   };
   const auto promised = promise_.server;
   if (promised && is_candidate(*promised) && answers[*promised]->epoch < promise_.epoch)
     return vote_for(*promised, promise_.epoch);
   for (std::size_t server = 0; server < answers.size(); ++server)
-    if (is_candidate(server) && answers[server]->epoch >= std::max(known_, promise_.epoch))
+    if (is_candidate(server) && answers[server]->epoch >= std::max(latest, promise_.epoch))
       return vote_for(server, answers[server]->epoch + 1);
   // Nobody has acted in the epoch that was promised: all say that they have not.
-  std::int64_t latest = known_;
-  for (const auto& answer : answers) {
-    if (!answer) return {};
-    latest = std::max(latest, answer->epoch);
-  }
+  if (!have_all_answered) return {};
   for (std::size_t server = 0; server < answers.size(); ++server)
     if (is_candidate(server) && answers[server]->epoch == latest)
       return vote_for(server, promise_.epoch + 1);

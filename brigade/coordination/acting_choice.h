@@ -13,8 +13,11 @@ namespace brigade::coordination {
 /// what the processes say. Votes count if the client is the job's witness.
 ///
 /// A client gives each epoch to one process, and no process acts in two of them by one vote. It
-/// votes for a candidate only if that has everything that was acknowledged in the last epoch that
-/// the client knows: then no other one can have acted since.
+/// votes for a candidate only if that has everything that was acknowledged in the last epoch of
+/// which the client, or a process that answers, knows: then no other one can have acted since.
+///
+/// A client that was started, too, knows of no epoch. So it does not vote for a process that has
+/// what it has from its folder before the other one has answered, which may have gone on alone.
 ///
 /// Thread-safety: one thread.
 class ActingChoice {

@@ -86,6 +86,30 @@ TEST(ActingChoice, AVoteThatDoesNotCountPromisesNothing) {
   EXPECT_EQ(choice(client, std::nullopt, says(PairRole::kActing, 3)), use(1, 3));
 }
 
+TEST(ActingChoice, DoesNotVoteForOneThatLacksWhatTheOtherOneHas) {
+  ActingChoice client;
+  EXPECT_EQ(choice(client, says(PairRole::kLooking, 3), says(PairRole::kCandidate, 2)), kNeither)
+      << "they have not heard one another yet";
+  EXPECT_EQ(choice(client, says(PairRole::kCandidate, 3), says(PairRole::kLooking, 2)), vote(0, 4));
+}
+
+TEST(ActingChoice, WhereAllWereStartedAgainItWaitsForBothProcesses) {
+  const auto restored = [](PairRole role, std::int64_t epoch) {
+    return PairStatus{.life = "", .role = role, .epoch = epoch, .is_restored = true};
+  };
+  ActingChoice client;
+  EXPECT_EQ(choice(client, std::nullopt, restored(PairRole::kCandidate, 2)), kNeither)
+      << "the other one may have gone on without it";
+  EXPECT_EQ(choice(client, restored(PairRole::kLooking, 2), restored(PairRole::kCandidate, 2)),
+            vote(1, 3));
+  ActingChoice other;
+  EXPECT_EQ(choice(other, std::nullopt, says(PairRole::kCandidate, 2)), vote(1, 3))
+      << "it has followed until the other one was lost";
+  ActingChoice knows;
+  choice(knows, says(PairRole::kActing, 2), std::nullopt);
+  EXPECT_EQ(choice(knows, std::nullopt, restored(PairRole::kCandidate, 2)), vote(1, 3));
+}
+
 TEST(ActingChoice, WhatBothHaveLostIsNotReplacedByLess) {
   ActingChoice client;
   choice(client, says(PairRole::kActing, 5), std::nullopt);

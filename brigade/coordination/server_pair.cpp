@@ -1,5 +1,6 @@
 #include "brigade/coordination/server_pair.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -17,6 +18,7 @@ constexpr int kTermsForFollower = 2;
 ServerPair::ServerPair(Options options, std::optional<std::int64_t> epoch, Time now)
     : options_(std::move(options)),
       epoch_(epoch.value_or(0)),
+      is_restored_(epoch_ > 0),
       may_begin_(options_.is_first && !epoch),
       heard_(now) {
   check_argument(options_.term.count() > 0,
@@ -32,6 +34,7 @@ void ServerPair::look(Time now) {
 
 void ServerPair::become_candidate() {
   role_ = PairRole::kCandidate;
+  ++candidacy_;
   is_paired_ = false;
 }
 
@@ -44,6 +47,7 @@ bool ServerPair::goes_first(const PairStatus& other) const {
 
 void ServerPair::hear(const PairStatus& other, Time now) {
   const bool other_acts = other.role == PairRole::kActing;
+  if (other_acts) latest_ = std::max(latest_, other.epoch);
   switch (role_) {
     case PairRole::kActing:
       if (other.epoch > epoch_) look(now);
@@ -53,7 +57,7 @@ void ServerPair::hear(const PairStatus& other, Time now) {
         followed_ = other.life;
         heard_ = now;
       } else if (other.life != followed_ || other_acts) {  // the one that it followed is gone
-        if (epoch_ > 0 && other.epoch <= epoch_)
+        if (epoch_ > 0 && may_act() && other.epoch <= epoch_)
           become_candidate();
         else
           look(now);
@@ -79,7 +83,7 @@ void ServerPair::hear(const PairStatus& other, Time now) {
 void ServerPair::tick(Time now) {
   const auto due = next_tick();
   if (!due || now < *due) return;
-  if (role_ == PairRole::kFollowing && epoch_ == 0) return look(now);
+  if (role_ == PairRole::kFollowing && (epoch_ == 0 || !may_act())) return look(now);
   become_candidate();
 }
 
@@ -103,6 +107,7 @@ bool ServerPair::vote(std::int64_t epoch) {
   if (role_ != PairRole::kCandidate || epoch <= epoch_) return false;
   role_ = PairRole::kActing;
   epoch_ = epoch;
+  is_restored_ = false;
   may_begin_ = false;
   is_paired_ = false;
   return true;
@@ -111,12 +116,14 @@ bool ServerPair::vote(std::int64_t epoch) {
 void ServerPair::begin_to_fill() {
   check_state(role_ == PairRole::kFollowing, "Only a follower is filled by the other one.");
   epoch_ = 0;
+  is_restored_ = false;
   may_begin_ = false;
 }
 
 void ServerPair::complete(std::int64_t epoch) {
   check_state(role_ == PairRole::kFollowing, "Only a follower becomes complete.");
   epoch_ = epoch;
+  is_restored_ = false;
 }
 
 void ServerPair::set_paired(bool is_paired, Time now) {

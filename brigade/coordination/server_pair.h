@@ -22,6 +22,12 @@ struct PairStatus {
   /// The last period of acting, its own or the other's, of which it has every update that was
   /// acknowledged. 0: it has nothing.
   std::int64_t epoch = 0;
+  /// What it has is from its folder: since its start it has neither acted nor been a complete
+  /// follower. The other one may have gone on without it before.
+  bool is_restored = false;
+  /// How often it has become a candidate in this life. A vote is for one candidacy: one that
+  /// arrives late does not count.
+  std::int64_t candidacy = 0;
   friend bool operator==(const PairStatus&, const PairStatus&) = default;
 };
 
@@ -51,7 +57,13 @@ class ServerPair {
   /// that was being filled. Throws kInvalidArgument unless the term is positive.
   ServerPair(Options options, std::optional<std::int64_t> epoch, Time now);
 
-  PairStatus status() const { return {.life = options_.life, .role = role_, .epoch = epoch_}; }
+  PairStatus status() const {
+    return {.life = options_.life,
+            .role = role_,
+            .epoch = epoch_,
+            .is_restored = is_restored_,
+            .candidacy = candidacy_};
+  }
   PairRole role() const { return role_; }
 
   /// What the other one says, in a call or an answer.
@@ -80,13 +92,17 @@ class ServerPair {
  private:
   void look(Time now);
   void become_candidate();
-  bool may_act() const { return epoch_ > 0 || may_begin_; }
+  /// Not without what was acknowledged in an epoch of which it has heard.
+  bool may_act() const { return epoch_ >= latest_ && (epoch_ > 0 || may_begin_); }
   bool goes_first(const PairStatus& other) const;
 
   Options options_;
   PairRole role_ = PairRole::kLooking;
   std::int64_t epoch_ = 0;
-  bool may_begin_ = false;  // with nothing: a new job
+  std::int64_t latest_ = 0;     // the last epoch in which the other one acted, as far as is known
+  std::int64_t candidacy_ = 0;  // PairStatus::candidacy
+  bool is_restored_ = false;    // PairStatus::is_restored
+  bool may_begin_ = false;      // with nothing: a new job
   bool is_paired_ = false;
   std::string followed_;  // the life of the one that it follows
   Time heard_;            // looking: since when; following: the one that acts; acting: its follower

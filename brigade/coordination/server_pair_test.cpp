@@ -164,6 +164,49 @@ TEST_F(ServerPairTest, OneThatActsWithoutWhatTheOtherHasStepsDown) {
   EXPECT_EQ(second_.role(), PairRole::kCandidate);
 }
 
+TEST_F(ServerPairTest, OneThatIsToBeFilledDoesNotReplaceTheOneThatWentOnAlone) {
+  pair_up();
+  first_.hear_follower(now_);
+  pass(2 * kTerm);
+  ASSERT_TRUE(first_.vote(2));
+  second_ = started(false, 1);
+  talk();
+  ASSERT_EQ(second_.role(), PairRole::kFollowing);
+  now_ += 20 * kTerm;
+  second_.tick(now_);
+  EXPECT_EQ(second_.role(), PairRole::kLooking) << "it has epoch 1, and has heard of epoch 2";
+  now_ += 20 * kTerm;
+  second_.tick(now_);
+  EXPECT_EQ(second_.role(), PairRole::kLooking);
+  first_ = started(true, 2);
+  talk();
+  talk();
+  EXPECT_EQ(first_.role(), PairRole::kCandidate);
+}
+
+TEST_F(ServerPairTest, SaysWhatItHasFromItsFolderAndForWhichCandidacyItAsks) {
+  EXPECT_FALSE(first_.status().is_restored) << "it has nothing";
+  first_ = started(true, 3);
+  EXPECT_TRUE(first_.status().is_restored);
+  EXPECT_EQ(first_.status().candidacy, 0);
+  pass(3 * kTerm);
+  ASSERT_EQ(first_.role(), PairRole::kCandidate);
+  EXPECT_TRUE(first_.status().is_restored);
+  EXPECT_EQ(first_.status().candidacy, 1);
+  ASSERT_TRUE(first_.vote(4));
+  EXPECT_FALSE(first_.status().is_restored);
+  second_ = started(false, 3);
+  talk();
+  ASSERT_EQ(second_.role(), PairRole::kFollowing);
+  EXPECT_TRUE(second_.status().is_restored);
+  second_.complete(4);
+  EXPECT_FALSE(second_.status().is_restored);
+  first_.set_paired(true, now_);
+  pass(2 * kTerm);
+  ASSERT_EQ(first_.role(), PairRole::kCandidate);
+  EXPECT_EQ(first_.status().candidacy, 2);
+}
+
 TEST_F(ServerPairTest, RefusesWhatItsRoleDoesNotAllow) {
   using base::testing::code_of;
   EXPECT_EQ(code_of([&] { first_.complete(1); }), ErrorCode::kFailedPrecondition);

@@ -4,12 +4,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "brigade/concurrency/mutex.h"
 #include "brigade/coordination/commit_queue.h"
+#include "brigade/coordination/log_segment.h"
 #include "brigade/io/byte_pieces.h"
 #include "brigade/io/file_system.h"
 
@@ -19,6 +22,9 @@ struct UpdateLogOptions {
   /// A file of the log ends when it has at least this many bytes. Smaller files are removed sooner
   /// after a snapshot; each costs two more syncs.
   std::uint64_t segment_bytes = std::uint64_t{64} << 20;
+  /// Up to this many files that a snapshot covers are kept and used again: their memory and their
+  /// blocks on the disk are there already, which makes writing several times as fast.
+  std::size_t spare_files = 4;
   /// Longer records are refused.
   std::uint64_t max_record_bytes = std::uint64_t{1} << 30;
   /// Called after each sync, in the thread that made it, with the time that it took. May be empty.
@@ -29,11 +35,11 @@ struct UpdateLogOptions {
 /// A record for which `wait_committed` has returned survives the death of the process and of the
 /// machine. Records that several threads append at the same time share one write and one sync.
 ///
-///   UpdateLog log(files, folder, snapshot.last_update, [&](auto number, auto record) {
-///   redo(record); }); const auto number = log.append(record);   // in the order in which updates
-///   are applied log.wait_committed(number, deadline);     // then acknowledge
+///   UpdateLog log(files, folder, snapshot.last_update, redo);
+///   const auto number = log.append(record);  // in the order in which updates are applied
+///   log.wait_committed(number, deadline);    // then acknowledge
 ///
-/// The folder holds files of records ("updates-00000000000000000001", docs/formats.md), each named
+/// The folder holds files of records ("records-00000000000000000001", docs/formats.md), each named
 /// after the number of its first record. A crash may cut the last one short; the records lost there
 /// were not committed.
 ///
@@ -43,7 +49,7 @@ class UpdateLog {
  public:
   using Time = std::chrono::steady_clock::time_point;
   /// Receives a record of an earlier run.
-  using Replay = std::function<void(std::int64_t number, std::string_view record)>;
+  using Replay = ReceiveRecord;
 
   /// Opens the log in `folder`, which is created if it is missing, and calls `replay` for each
   /// record with a number above `after`, in order. New records follow the last one. Throws
@@ -79,23 +85,25 @@ class UpdateLog {
   /// Whether a sync has failed: the log takes no more records.
   bool has_failed() const BRIGADE_EXCLUDES(mutex_);
 
-  /// Removes the files whose records are all numbered up to `number`: those that a snapshot has.
-  /// The file that is being written stays.
+  /// Removes the files whose records are all numbered up to `number`, those that a snapshot has, or
+  /// keeps them to be used again. The file that is being written stays.
   void remove_up_to(std::int64_t number) BRIGADE_EXCLUDES(mutex_);
 
   /// The number of the last record that is on the disk; `after` if there is none.
   std::int64_t committed() const BRIGADE_EXCLUDES(mutex_);
 
  private:
-  class Segment;
-
+  std::int64_t replay_segments(std::span<const LogSegment> segments, std::int64_t after,
+                               const Replay& replay);
   template <class Work>
   void use_segment(const Work& work) BRIGADE_EXCLUDES(mutex_);
   void write(const std::vector<io::BytePieces>& records, std::int64_t last)
       BRIGADE_EXCLUDES(mutex_);
   void write_and_sync(const std::vector<io::BytePieces>& records, std::int64_t last)
       BRIGADE_EXCLUDES(mutex_);
-  void begin_segment(std::int64_t first);
+  std::optional<std::string> next_spare() BRIGADE_EXCLUDES(mutex_);
+  std::optional<std::string> take_spare() BRIGADE_REQUIRES(mutex_);
+  void begin_segment(std::int64_t first, const std::optional<std::string>& spare);
   void give_up_sharing(std::int64_t number) BRIGADE_REQUIRES(mutex_);
 
   io::FileSystem& files_;
@@ -104,15 +112,16 @@ class UpdateLog {
 
   // The file being written: used by the thread that writes or syncs, of which CommitQueue allows
   // one.
-  std::unique_ptr<Segment> segment_;
+  std::unique_ptr<SegmentWriter> segment_;
 
   mutable concurrency::Mutex mutex_;
   concurrency::Condition changed_;
   CommitQueue queue_ BRIGADE_GUARDED_BY(mutex_);
   std::vector<io::BytePieces> waiting_
-      BRIGADE_GUARDED_BY(mutex_);                        // the last records, to be written
-  std::int64_t written_ BRIGADE_GUARDED_BY(mutex_) = 0;  // the last record in the file
-  std::vector<std::int64_t> first_records_ BRIGADE_GUARDED_BY(mutex_);  // one per file, ascending
+      BRIGADE_GUARDED_BY(mutex_);                                // the last records, to be written
+  std::int64_t written_ BRIGADE_GUARDED_BY(mutex_) = 0;          // the last record in the file
+  std::vector<LogSegment> segments_ BRIGADE_GUARDED_BY(mutex_);  // ascending; the last is written
+  std::vector<std::string> spares_ BRIGADE_GUARDED_BY(mutex_);   // names of files to be used again
 };
 
 }  // namespace brigade::coordination

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,8 +14,10 @@
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/io/record_writer.h"
 #include "brigade/io/testing/crashing_file_system.h"
 #include "brigade/io/testing/faulty_file_system.h"
+#include "brigade/io/testing/gated_file_system.h"
 #include "brigade/io/testing/memory_file_system.h"
 
 namespace brigade::coordination {
@@ -133,79 +135,8 @@ TEST(UpdateLog, AWriteBeforeTheSyncThatFailsEndsTheLog) {
   EXPECT_NO_THROW(log.write_pending());
 }
 
-/// Forwards to a file system in memory; syncs of files wait until `open_gate`.
-class GatedFileSystem final : public io::FileSystem {
- public:
-  void close_gate() { set_gate(false); }
-  void open_gate() { set_gate(true); }
-  /// Returns once a sync waits.
-  void await_sync() {
-    std::unique_lock lock(gate_->mutex);
-    ASSERT_TRUE(gate_->changed.wait_for(lock, std::chrono::seconds(20),
-                                        [&] { return gate_->waiting > 0; }));
-  }
-
-  std::string read(const io::Path& path) const override { return memory_.read(path); }
-  std::unique_ptr<io::ReadableFile> open(const io::Path& path) const override {
-    return memory_.open(path);
-  }
-  std::unique_ptr<io::WritableFile> create(const io::Path& path, io::CreateMode mode) override {
-    return std::make_unique<File>(memory_.create(path, mode), gate_);
-  }
-  void rename(const io::Path& from, const io::Path& to) override { memory_.rename(from, to); }
-  bool remove(const io::Path& path) override { return memory_.remove(path); }
-  std::optional<io::FileInfo> info(const io::Path& path) const override {
-    return memory_.info(path);
-  }
-  std::vector<std::string> list(const io::Path& directory) const override {
-    return memory_.list(directory);
-  }
-  void create_directories(const io::Path& directory) override {
-    memory_.create_directories(directory);
-  }
-  void sync_directory(const io::Path& directory) override { memory_.sync_directory(directory); }
-
- private:
-  struct Gate {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool is_open = true;
-    int waiting = 0;
-  };
-  class File final : public io::WritableFile {
-   public:
-    File(std::unique_ptr<io::WritableFile> below, std::shared_ptr<Gate> gate)
-        : below_(std::move(below)), gate_(std::move(gate)) {}
-    void write(std::span<const std::byte> bytes) override { below_->write(bytes); }
-    void sync() override {
-      {
-        std::unique_lock lock(gate_->mutex);
-        ++gate_->waiting;
-        gate_->changed.notify_all();
-        gate_->changed.wait_for(lock, std::chrono::seconds(20), [&] { return gate_->is_open; });
-        --gate_->waiting;
-      }
-      below_->sync();
-    }
-    void close() override { below_->close(); }
-
-   private:
-    std::unique_ptr<io::WritableFile> below_;
-    std::shared_ptr<Gate> gate_;
-  };
-
-  void set_gate(bool is_open) {
-    const std::lock_guard lock(gate_->mutex);
-    gate_->is_open = is_open;
-    gate_->changed.notify_all();
-  }
-
-  MemoryFileSystem memory_;
-  std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
-};
-
 TEST(UpdateLog, ACallerThatWaitsNoLongerMayChangeItsBytes) {
-  GatedFileSystem files;
+  io::GatedFileSystem files(std::make_shared<MemoryFileSystem>());
   {
     UpdateLog log(files, kFolder, 0, ignore);
     files.close_gate();
@@ -264,8 +195,8 @@ TEST(UpdateLog, ThreadsCommitTogetherAndLoseNothing) {
 TEST(UpdateLog, FilesThatASnapshotCoversAreRemoved) {
   MemoryFileSystem files;
   {
-    UpdateLog log(files, kFolder, 0, ignore, {.segment_bytes = 1});  // one record a file
-    for (int i = 1; i <= 5; ++i) commit(log, std::to_string(i));
+    UpdateLog log(files, kFolder, 0, ignore, {.segment_bytes = 1, .spare_files = 0});
+    for (int i = 1; i <= 5; ++i) commit(log, std::to_string(i));  // one record a file
     ASSERT_EQ(files.list(kFolder).size(), 6);
     log.remove_up_to(3);
     EXPECT_EQ(files.list(kFolder).size(), 3);
@@ -284,7 +215,7 @@ TEST(UpdateLog, AMissingOrShortenedFileInTheMiddleIsNamed) {
     UpdateLog log(files, kFolder, 0, ignore, {.segment_bytes = 1});
     for (int i = 1; i <= 4; ++i) commit(log, "record");
   }
-  files.remove(kFolder / "updates-00000000000000000002");
+  files.remove(kFolder / "records-00000000000000000002");
   try {
     replay(files);
     FAIL();
@@ -328,7 +259,7 @@ TEST(UpdateLog, WhatIsReplayedIsOnTheDisk) {
 
 TEST(UpdateLog, AFileWithADamagedRecordIsKeptAside) {
   MemoryFileSystem files;
-  const io::Path path = kFolder / "updates-00000000000000000001";
+  const io::Path path = kFolder / "records-00000000000000000001";
   {
     UpdateLog log(files, kFolder, 0, ignore);
     for (const char* record : {"one", "two", "three"}) commit(log, record);
@@ -357,7 +288,7 @@ TEST(UpdateLog, AFileThatCannotBeReadIsAnErrorNotTheEnd) {
 TEST(UpdateLog, RejectsALongRecordAndLeavesForeignFilesAlone) {
   MemoryFileSystem files;
   files.create_directories(kFolder);
-  for (const char* name : {"updates-1", "updates-0000000000000000000x", "notes.txt"})
+  for (const char* name : {"records-1", "records-0000000000000000000x", "notes.txt"})
     files.create(kFolder / name, io::CreateMode::kExclusive)->close();
   UpdateLog log(files, kFolder, 0, ignore, {.max_record_bytes = 3});
   EXPECT_EQ(code_of([&] { log.append("four"); }), ErrorCode::kInvalidArgument);
@@ -366,43 +297,175 @@ TEST(UpdateLog, RejectsALongRecordAndLeavesForeignFilesAlone) {
   EXPECT_EQ(files.list(kFolder).size(), 4);
 }
 
+TEST(UpdateLog, FilesThatASnapshotCoversAreUsedAgain) {
+  MemoryFileSystem files;
+  const UpdateLogOptions options{.segment_bytes = 1, .spare_files = 2};  // one record a file
+  {
+    UpdateLog log(files, kFolder, 0, ignore, options);
+    for (int i = 1; i <= 5; ++i) commit(log, "a long record " + std::to_string(i));
+    log.remove_up_to(5);
+    EXPECT_EQ(files.list(kFolder).size(), 3) << "the file being written, and two spare ones";
+    commit(log, "6");
+    commit(log, "7");
+    EXPECT_EQ(files.list(kFolder).size(), 3) << "both are used";
+    EXPECT_GT(files.read(kFolder / "records-00000000000000000007").size(), 30u) << "of old bytes";
+    log.remove_up_to(6);
+  }
+  EXPECT_EQ(replay(files, 6), (Records{{7, "7"}}));
+  EXPECT_FALSE(files.exists(kFolder / "records-00000000000000000007.damaged"));
+  UpdateLog(files, kFolder, 7, ignore, {.spare_files = 0});
+  for (const std::string& name : files.list(kFolder)) EXPECT_FALSE(name.starts_with("spare"));
+}
+
+/// Old and new records are equally long, so an old one begins where the last new one ends.
+TEST(UpdateLog, OldRecordsOfAFileThatIsUsedAgainDoNotCount) {
+  MemoryFileSystem files;
+  const UpdateLogOptions options{.segment_bytes = 40};
+  std::int64_t number = 0;
+  {
+    UpdateLog log(files, kFolder, 0, ignore, options);
+    while (number < 40) {
+      number = commit(log, "record " + std::to_string(number + 11));
+      if (number % 10 == 0) log.remove_up_to(number);
+    }
+    number = commit(log, "record 99");
+  }
+  const Records records = replay(files, 40);
+  EXPECT_EQ(records, (Records{{41, "record 99"}}));
+}
+
+TEST(UpdateLog, DamageInAFileThatIsUsedAgainIsKnownByWhatFollows) {
+  MemoryFileSystem files;
+  const io::Path path = kFolder / "records-00000000000000000003";
+  {
+    UpdateLog log(files, kFolder, 0, ignore, {.segment_bytes = 20});
+    commit(log, "a record of more than 20 bytes");
+    commit(log, "another one of more than 20");
+    log.remove_up_to(2);
+    for (const char* record : {"3", "4", "5"}) commit(log, record);
+  }
+  ASSERT_TRUE(files.exists(path));
+  std::string bytes = files.read(path);
+  bytes[bytes.find('4', 20)] = 'x';
+  const auto file = files.create(path, io::CreateMode::kTruncate);
+  file->write(io::as_bytes(bytes));
+  file->close();
+  EXPECT_EQ(replay(files, 2), (Records{{3, "3"}}));
+  EXPECT_EQ(files.read(path.string() + ".damaged"), bytes);
+}
+
+TEST(UpdateLog, ContinuesALogOfAnEarlierVersion) {
+  MemoryFileSystem files;
+  files.create_directories(kFolder);
+  const auto write = [&](const char* name, std::vector<std::string> records) {
+    io::RecordWriter writer(files.create(kFolder / name, io::CreateMode::kExclusive));
+    for (const std::string& record : records) writer.write(io::as_bytes(record));
+    writer.close();
+  };
+  write("updates-00000000000000000001", {"one", "two"});
+  write("updates-00000000000000000003", {"three"});
+  write("updates-00000000000000000004", {});
+  {
+    Records records;
+    UpdateLog log(files, kFolder, 0, [&](auto number, auto record) { records[number] = record; });
+    EXPECT_EQ(records, (Records{{1, "one"}, {2, "two"}, {3, "three"}}));
+    EXPECT_EQ(commit(log, "four"), 4);
+    log.remove_up_to(2);
+  }
+  EXPECT_EQ(replay(files, 2), (Records{{3, "three"}, {4, "four"}}));
+}
+
+TEST(UpdateLog, FilesOfEarlierVersionsAreNotUsedAgain) {
+  MemoryFileSystem files;
+  files.create_directories(kFolder);
+  {
+    io::RecordWriter writer(
+        files.create(kFolder / "updates-00000000000000000001", io::CreateMode::kExclusive));
+    writer.write(io::as_bytes("twelve bytes"));  // as many as a number and "four"
+    writer.write(io::as_bytes(std::string("\5\0\0\0\0\0\0\0old", 11)));  // looks like record 5
+    writer.close();
+  }
+  {
+    UpdateLog log(files, kFolder, 0, ignore);
+    EXPECT_EQ(commit(log, "three"), 3);
+    log.remove_up_to(2);
+  }
+  {
+    UpdateLog log(files, kFolder, 2, ignore);
+    EXPECT_EQ(commit(log, "four"), 4);
+  }
+  EXPECT_EQ(replay(files, 2), (Records{{3, "three"}, {4, "four"}}));
+}
+
+std::string text_of_record(std::int64_t number) {
+  return "record " + std::to_string(number + 100);
+}
+
+/// One life of a server, which ends at record `until` or when its disk fails: snapshots come often,
+/// so that files are used again. Returns the last record that was acknowledged.
+std::int64_t live(io::FileSystem& files, std::int64_t snapshot, std::int64_t until,
+                  std::int64_t& covered, bool& has_failed) {
+  std::int64_t acknowledged = 0;
+  try {
+    UpdateLog log(files, kFolder, snapshot, ignore, {.segment_bytes = 20, .spare_files = 2});
+    for (std::int64_t i = log.appended() + 1; i <= until; ++i) {
+      acknowledged = commit(log, text_of_record(i));
+      if (i % 5 != 2) continue;
+      covered = i - 2;
+      log.remove_up_to(covered);
+    }
+  } catch (const Error&) {
+    has_failed = true;
+  }
+  return acknowledged;
+}
+
+void expect_records(const Records& records, std::int64_t after, std::int64_t acknowledged) {
+  std::int64_t expected = after;
+  for (const auto& [number, record] : records) {
+    ASSERT_EQ(number, ++expected);
+    ASSERT_EQ(record, text_of_record(number));
+  }
+  ASSERT_GE(expected, acknowledged);
+}
+
 /// The power fails at each operation, and the disk keeps any part of what was not synced: records
-/// that were acknowledged are all there, and none is doubled, changed or out of order.
+/// that were acknowledged are all there, and none is doubled, changed or out of order. So they are
+/// in the next life, which ends in the same way.
 TEST(UpdateLog, NoPowerCutLosesAnAcknowledgedRecord) {
   int cuts = 0;
   for (std::size_t after = 0;; ++after) {
     const auto disk = std::make_shared<CrashingFileSystem>();
     FaultyFileSystem files(disk);
     files.inject({.after = after, .length = io::FaultLength::kEverAfter});
-    std::int64_t acknowledged = 0;
     bool has_failed = false;
-    try {
-      UpdateLog log(files, kFolder, 0, ignore, {.segment_bytes = 20});
-      for (int i = 1; i <= 12; ++i) {
-        acknowledged = commit(log, "record " + std::to_string(i));
-        if (i == 7) log.remove_up_to(4);
-      }
-    } catch (const Error&) {
-      has_failed = true;
-    }
-    const std::int64_t snapshot = acknowledged >= 7 ? 4 : 0;
+    std::int64_t covered = 0;
+    const std::int64_t acknowledged = live(files, 0, 20, covered, has_failed);
     for (unsigned seed = 0; seed < 8; ++seed) {
+      SCOPED_TRACE("cut after " + std::to_string(after) + ", seed " + std::to_string(seed));
       const auto kind = static_cast<io::Survivors>(seed % 3);
-      const auto restarted = disk->crash({.names = kind, .data = kind, .seed = seed});
+      const io::Crash crash{.names = kind, .data = kind, .seed = seed};
+      const auto restarted = disk->crash(crash);
+      expect_records(replay(*restarted, covered), covered, acknowledged);
+      if (HasFatalFailure()) return;
+      // The same crash, then another one in the next life.
+      const auto second = disk->crash(crash);
+      FaultyFileSystem faulty(second);
+      faulty.inject({.after = 3 + (7 * after + seed) % 40, .length = io::FaultLength::kEverAfter});
+      bool ignored = false;
+      std::int64_t covered_then = covered;
+      const std::int64_t then =
+          std::max(acknowledged, live(faulty, covered, 35, covered_then, ignored));
+      const auto again = second->crash({.names = kind, .data = kind, .seed = seed + 1});
       for (int restart = 0; restart < 2; ++restart) {  // the second time after a clean one
-        const Records records = replay(*restarted, snapshot);
-        std::int64_t expected = snapshot;
-        for (const auto& [number, record] : records) {
-          ASSERT_EQ(number, ++expected);
-          ASSERT_EQ(record, "record " + std::to_string(number));
-        }
-        ASSERT_GE(expected, acknowledged) << "cut after " << after << ", seed " << seed;
+        expect_records(replay(*again, covered_then), covered_then, then);
+        if (HasFatalFailure()) return;
       }
       ++cuts;
     }
     if (!has_failed) break;
   }
-  EXPECT_GT(cuts, 200);
+  EXPECT_GT(cuts, 400);
 }
 
 }  // namespace

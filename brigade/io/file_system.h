@@ -19,6 +19,7 @@ using Path = std::filesystem::path;
 enum class CreateMode {
   kTruncate,   ///< Empties it.
   kExclusive,  ///< Throws kAlreadyExists.
+  kOverwrite,  ///< Keeps its bytes: what is written replaces them, from the beginning.
 };
 
 enum class FileKind {

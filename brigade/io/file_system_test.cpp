@@ -139,6 +139,22 @@ TEST_P(FileSystemContract, CreateExclusiveRefusesAnExistingFile) {
   EXPECT_EQ(files_.read(at("file")), "one");
 }
 
+TEST_P(FileSystemContract, OverwritingKeepsTheRestOfTheFile) {
+  write_file(files_, at("file"), "one and two");
+  {
+    const auto file = files_.create(at("file"), CreateMode::kOverwrite);
+    file->write(as_bytes("O"));
+    file->write(as_bytes("NE"));
+    EXPECT_EQ(files_.read(at("file")), "ONE and two");
+    file->write(as_bytes(" or more than before"));
+    file->sync();
+    file->close();
+  }
+  EXPECT_EQ(files_.read(at("file")), "ONE or more than before");
+  write_file(files_, at("new"), "bytes", CreateMode::kOverwrite);
+  EXPECT_EQ(files_.read(at("new")), "bytes");
+}
+
 TEST_P(FileSystemContract, MissingThingsAreNotFound) {
   EXPECT_EQ(code_of([&] { files_.read(at("x")); }, at("x")), ErrorCode::kNotFound);
   EXPECT_EQ(code_of([&] { files_.open(at("x")); }, at("x")), ErrorCode::kNotFound);

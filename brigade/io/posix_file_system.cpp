@@ -191,6 +191,11 @@ bool remove_regular(int folder, const Path& path, const std::string& name) {
   fail("remove", path / name, errno);
 }
 
+int flag_of(CreateMode mode) {
+  if (mode == CreateMode::kOverwrite) return 0;
+  return mode == CreateMode::kExclusive ? O_EXCL : O_TRUNC;
+}
+
 class PosixHeldFolder final : public HeldFolder {
  public:
   explicit PosixHeldFolder(const Path& path)
@@ -235,7 +240,7 @@ class PosixWritableFile final : public WritableFile {
     if (size_ - writeback_offset_ >= kWritebackBytes) start_writeback();
   }
   void sync() override {
-    if (retried([&] { return ::fsync(file_.number()); }) < 0) fail("sync", path_, errno);
+    if (retried([&] { return ::fdatasync(file_.number()); }) < 0) fail("sync", path_, errno);
   }
   void close() override {
     // On Linux the descriptor is closed whatever close returns, so it is never closed twice.
@@ -311,8 +316,7 @@ class PosixFileSystem final : public FileSystem {
   }
 
   std::unique_ptr<WritableFile> create(const Path& path, CreateMode mode) override {
-    const int flags = mode == CreateMode::kExclusive ? O_EXCL : O_TRUNC;
-    return std::make_unique<PosixWritableFile>(path, O_WRONLY | O_CREAT | flags);
+    return std::make_unique<PosixWritableFile>(path, O_WRONLY | O_CREAT | flag_of(mode));
   }
 
   void rename(const Path& from, const Path& to) override {

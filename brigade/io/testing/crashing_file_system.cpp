@@ -175,7 +175,9 @@ class CrashingFileSystem::Writer final : public WritableFile {
   void write(std::span<const std::byte> bytes) override {
     disk_->locked([&] {
       file_->write(bytes);
-      node_->bytes.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      node_->bytes.replace(std::min(position_, node_->bytes.size()), bytes.size(),
+                           reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      position_ += bytes.size();
     });
   }
   void sync() override {
@@ -187,6 +189,7 @@ class CrashingFileSystem::Writer final : public WritableFile {
   std::shared_ptr<Disk> disk_;
   NodePtr node_;
   std::unique_ptr<WritableFile> file_;
+  std::size_t position_ = 0;
 };
 
 CrashingFileSystem::CrashingFileSystem() : disk_(std::make_shared<Disk>()) {}
@@ -212,8 +215,10 @@ std::unique_ptr<WritableFile> CrashingFileSystem::create(const Path& path, Creat
     auto file = disk_->files.create(path, mode);
     NodePtr node = disk_->at(path);
     if (node == nullptr) node = disk_->add(normal(path), false);
-    node->bytes.clear();
-    node->safe = 0;
+    if (mode != CreateMode::kOverwrite) {
+      node->bytes.clear();
+      node->safe = 0;
+    }
     return std::make_unique<Writer>(disk_, std::move(node), std::move(file));
   });
 }

@@ -136,6 +136,17 @@ TEST(CrashingFileSystem, OverwritingMixesOldSectorsWithNewOnes) {
   EXPECT_TRUE(results.contains(""));
 }
 
+TEST(CrashingFileSystem, OverwritingWithoutTruncationLosesNoSyncedSector) {
+  CrashingFileSystem files;
+  fill(files);
+  write(files, "/run/a", std::string(1024, 'o'), Sync::kYes);
+  const auto file = files.create("/run/a", CreateMode::kOverwrite);
+  file->write(as_bytes(std::string(512, 'n')));
+  const auto results = every_result(files, [](const auto& f) { return f.read("/run/a"); });
+  const std::string kept(512, 'o');
+  EXPECT_EQ(results, (std::set<std::string>{kept + kept, std::string(512, 'n') + kept}));
+}
+
 TEST(CrashingFileSystem, TheSameSeedGivesTheSameState) {
   CrashingFileSystem files;
   fill(files);

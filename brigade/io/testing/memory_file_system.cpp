@@ -69,7 +69,10 @@ class MemoryFileSystem::Writer final : public WritableFile {
       : mutex_(mutex), content_(std::move(content)) {}
   void write(std::span<const std::byte> bytes) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    content_->bytes.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    std::string& all = content_->bytes;
+    all.replace(std::min(position_, all.size()), bytes.size(),
+                reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    position_ += bytes.size();
   }
   void sync() override {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -80,6 +83,7 @@ class MemoryFileSystem::Writer final : public WritableFile {
  private:
   std::mutex& mutex_;
   std::shared_ptr<Content> content_;
+  std::size_t position_ = 0;
 };
 
 MemoryFileSystem::MemoryFileSystem() : directories_{"/"} {}
@@ -116,7 +120,7 @@ std::unique_ptr<WritableFile> MemoryFileSystem::create(const Path& path, CreateM
     fail(ErrorCode::kAlreadyExists, normalized, "exists already");
   }
   if (content == nullptr) content = std::make_shared<Content>();
-  content->bytes.clear();
+  if (mode != CreateMode::kOverwrite) content->bytes.clear();
   return std::make_unique<Writer>(mutex_, content);
 }
 
