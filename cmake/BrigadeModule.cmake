@@ -88,8 +88,6 @@ function(brigade_test name)
     brigade_use_torch_pch(${name}_tests)
   else()
     brigade_compile_together(${name}_tests)
-    # g++ 12 takes copies of std::stop_source for uninitialized. The libraries are compiled with this warning.
-    target_compile_options(${name}_tests PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   endif()
   brigade_compile_fast(${name}_tests)
   add_test(NAME ${name} COMMAND ${name}_tests)

@@ -5,6 +5,12 @@
 #include "brigade/concurrency/mutex.h"
 
 namespace brigade::concurrency {
+
+CancelToken::CancelToken() = default;
+CancelToken::CancelToken(const CancelToken& other) noexcept = default;
+CancelToken& CancelToken::operator=(const CancelToken& other) noexcept = default;
+CancelToken::~CancelToken() = default;
+
 void CancelToken::throw_if_cancelled(std::string_view what) const {
   if (is_cancelled()) throw Error(ErrorCode::kCancelled, base::str_cat(what, ": cancelled"));
 }

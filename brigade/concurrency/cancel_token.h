@@ -36,7 +36,11 @@ class [[nodiscard]] CancelRegistration {
 /// Thread-safety: all functions from any thread.
 class CancelToken {
  public:
-  CancelToken() = default;
+  // None is inline: g++ 12 takes inlined copies of a std::stop_source for uninitialized.
+  CancelToken();
+  CancelToken(const CancelToken& other) noexcept;
+  CancelToken& operator=(const CancelToken& other) noexcept;
+  ~CancelToken();
 
   /// Asks for the work to stop. The first call runs the registered callbacks, on this thread,
   /// before it returns; later calls do nothing. Safe in a callback, not in a signal handler.
