@@ -26,6 +26,7 @@ CallEnvironment::CallEnvironment(MessageService& of, const MessageListenerOption
       max_buffered_bytes(options.max_buffered_bytes),
       takes_shared_memory(options.shared_memory),
       message_bytes(options.max_buffered_bytes),
+      open_bytes(options.max_buffered_bytes / 2),
       arrivals(kArrivals),
       calls(kSpareCalls + kCallsOfACaller * options.callers),
       waits(kWaitsOfACaller * options.callers),
@@ -63,6 +64,15 @@ Budget::Part CallEnvironment::reserve_message(std::size_t bytes) {
   if (!part)
     throw_busy(base::str_cat("The server has no room for a message of ", bytes,
                              " bytes beside those that are in progress (max_buffered_bytes)."));
+  return std::move(*part);
+}
+
+Budget::Part CallEnvironment::reserve_open_message(std::size_t bytes) {
+  auto part = open_bytes.take(bytes);
+  if (!part)
+    throw_busy(base::str_cat("The server has no room for a message of ", bytes,
+                             " bytes that is still to be written (half of max_buffered_bytes): "
+                             "send it when it is whole."));
   return std::move(*part);
 }
 

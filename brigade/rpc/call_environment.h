@@ -32,6 +32,10 @@ struct CallEnvironment {
   /// Room for a message. Throws kResourceExhausted: of kind kBusyKind if it takes too much beside
   /// the others.
   Budget::Part reserve_message(std::size_t bytes);
+  /// For a message that is written while it comes into being, until it is whole, beside
+  /// `reserve_message`: these have half of the room, so that others find some however long they
+  /// take. Throws kResourceExhausted, of kind kBusyKind.
+  Budget::Part reserve_open_message(std::size_t bytes);
 
   /// The threads that make calls of a method. Throws as `MessageService::threads_of`.
   concurrency::ThreadPool& threads_of(int method);
@@ -41,6 +45,7 @@ struct CallEnvironment {
   const std::size_t max_buffered_bytes;
   const bool takes_shared_memory;
   Budget message_bytes;  // of all messages, in both directions
+  Budget open_bytes;     // of those that are written while they come into being
   Budget arrivals;
   Budget calls;
   Budget waits;  // the calls that wait for other callers

@@ -94,6 +94,7 @@ void LargeCall::begin_message(const proto::FrameHeader& header) {
   check_token_size(header.token().size());
   method_ = header.method();
   token_ = header.token();
+  is_open_ = header.is_open();
   request_.emplace(header.bytes(), environment_.max_message_bytes);
   if (header.has_memory()) {
     const proto::SharedMemory& memory = header.memory();
@@ -115,6 +116,7 @@ void LargeCall::admit() {
     environment_.threads_of(method_);  // refuses a method that does not exist
     environment_.service.admit(token_, deadline_);
     place_ = environment_.admit_call();
+    if (is_open_) open_bytes_ = environment_.reserve_open_message(request_->announced());
     request_bytes_ = environment_.reserve_message(request_->announced());
   });
   if (!status.ok()) return finish(status);
@@ -126,6 +128,7 @@ void LargeCall::admit() {
 
 void LargeCall::work() {
   enter(Phase::kWorking);
+  open_bytes_.reset();
   environment_.threads_of(method_).submit([self = shared_from_this()] { self->answer(); });
 }
 
@@ -181,7 +184,8 @@ void LargeCall::make_reply() {
                                environment_.max_message_bytes,
                                " of a message (max_message_bytes): ask for less."));
   request_bytes_.reset();
-  reply_bytes_ = environment_.reserve_message(reply.size());
+  if (!environment_.service.shares_answers(method_))
+    reply_bytes_ = environment_.reserve_message(reply.size());
   place_reply(std::move(reply));
 }
 

@@ -79,10 +79,12 @@ class LargeCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::B
   // Used by one operation or task at a time; each starts the next.
   std::optional<Budget::Part> place_;
   std::optional<Budget::Part> request_bytes_;
+  std::optional<Budget::Part> open_bytes_;  // until the request is whole
   std::optional<Budget::Part> reply_bytes_;
   grpc::ByteBuffer incoming_;
   int method_ = 0;
   std::string token_;
+  bool is_open_ = false;  // the request is written while it comes into being
   Time admitted_;
   struct CallersMemory {
     base::SegmentHandle handle;

@@ -243,7 +243,9 @@ class GrpcMessageClient final : public MessageClient {
           bytes_(head.bytes),
           deadline_(deadline),
           transfer_(client.channel(deadline), client.closed_, deadline) {
-      transfer_.write(header_frame(header_of(head)));
+      proto::FrameHeader header = header_of(head);
+      header.set_is_open(true);
+      transfer_.write(header_frame(header));
     }
 
     void write(std::string_view bytes) override {

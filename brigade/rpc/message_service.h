@@ -63,6 +63,13 @@ class MessageService {
   virtual ~MessageService() = default;
   /// Throws kInvalidArgument for a method that it does not have. Must not block.
   virtual CallThreads threads_of(int method) const = 0;
+  /// Whether the method's answers are in memory that the service keeps anyhow, so that they need no
+  /// room in `MessageListenerOptions::max_buffered_bytes`: calls that have this room may wait for
+  /// the one that is answered. Must not block.
+  virtual bool shares_answers(int method) const {
+    (void)method;
+    return false;
+  }
   /// Called before a large message is received, and about every second while parts of it, or of its
   /// answer, arrive. Throws if the caller may not send one; only the first call counts. May take a
   /// lock, and nothing longer.
@@ -81,7 +88,8 @@ struct MessageListenerOptions {
   std::size_t callers = 1;
   /// The largest message, in both directions.
   std::size_t max_message_bytes = std::size_t{1} << 30;
-  /// All messages together that are being received or sent.
+  /// All messages together that are being received or sent; those of an OpenCall that are not whole
+  /// have half of it.
   std::size_t max_buffered_bytes = std::size_t{2} << 30;
   /// For CallThreads::kWork.
   std::size_t threads = 1;
@@ -158,7 +166,8 @@ class MessageClient {
                                      const io::BytePieces& message, Time deadline) = 0;
   /// Begins a large call with a message of `bytes` bytes, at least one, that is written later. In
   /// shared memory nothing is sent until `finish`; a listener that gets frames gives the call up if
-  /// the next does not come within `MessageListenerOptions::silence`.
+  /// the next does not come within `MessageListenerOptions::silence`, and refuses it, as busy, if
+  /// such calls have half of its room (`max_buffered_bytes`).
   virtual std::unique_ptr<OpenCall> begin_large_call(int method, const std::string& token,
                                                      std::size_t bytes, Time deadline) = 0;
   /// Ends the calls in progress, which then throw kUnavailable; so do later ones.

@@ -321,6 +321,28 @@ TEST(MessageService, AllMessagesTogetherHaveALimitThatIsGivenBack) {
       [&] { return error_of_call(send).code() == ErrorCode::kInternal; }));  // it succeeded
 }
 
+TEST(MessageService, AnswersThatAreInMemoryAnyhowNeedNoRoomBesideMessages) {
+  EchoService service;
+  const auto listener =
+      listen_for_messages(service, {.callers = 2, .max_buffered_bytes = 8 << 20, .threads = 2});
+  const auto holder =
+      make_message_client(listener->address(), std::nullopt, {.shared_memory = false});
+  const auto client =
+      make_message_client(listener->address(), std::nullopt, {.shared_memory = false});
+  auto held = std::async(std::launch::async, [&] {
+    return holder->large_call(kHang, "member", pattern(6 << 20), within(seconds(60))).bytes.size();
+  });
+  ASSERT_TRUE(testing::eventually([&] { return service.calls == 1; }));
+  const auto ask = [&](int method) {
+    return client->large_call(method, "member", std::string("short"), within(seconds(20)))
+        .bytes.size();
+  };
+  EXPECT_EQ(error_of_call([&] { ask(kLengthen); }).code(), ErrorCode::kResourceExhausted);
+  EXPECT_EQ(ask(kShare), 3 * kFrameBytes);
+  service.release();
+  EXPECT_EQ(held.get(), std::size_t{6 << 20});
+}
+
 TEST(MessageService, ASilentMessageIsEnded) {
   EchoService service;
   const auto listener = listen_for_messages(service, {.silence = milliseconds(200)});

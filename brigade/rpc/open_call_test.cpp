@@ -91,6 +91,35 @@ TEST(OpenCall, OtherCallsAreMadeMeanwhile) {
   EXPECT_TRUE(call->finish().bytes == first);
 }
 
+TEST(OpenCall, OpenCallsLeaveRoomForOthers) {
+  EchoService service;
+  const auto listener = listen_for_messages(service, {.max_buffered_bytes = 12 << 20});
+  const auto client =
+      make_message_client(listener->address(), std::nullopt, {.shared_memory = false});
+  const std::string message = pattern(5 << 20);
+  const auto await_bytes = [&](std::size_t bytes) {
+    return testing::eventually([&] { return listener->load().buffered_bytes == bytes; });
+  };
+  const auto first = begin_echo(*client, message.size());
+  first->write(message.substr(0, kFrameBytes));
+  ASSERT_TRUE(await_bytes(message.size()));
+  const auto second = begin_echo(*client, message.size());
+  write_in_pieces(*second, message, 300'000);
+  try {
+    second->finish();
+    ADD_FAILURE() << "open calls have more than half of the room";
+  } catch (const MessageError& error) {
+    EXPECT_EQ(error.kind(), kBusyKind);
+  }
+  EXPECT_TRUE(large(*client, message) == message);
+  first->write(message.substr(kFrameBytes));
+  EXPECT_TRUE(first->finish().bytes == message);
+  ASSERT_TRUE(await_bytes(0));
+  const auto third = begin_echo(*client, message.size());
+  write_in_pieces(*third, message, 300'000);
+  EXPECT_TRUE(third->finish().bytes == message) << "the room is given back";
+}
+
 TEST(OpenCall, AListenerThatTakesNoSharedMemoryGetsTheNextInFrames) {
   EchoService service;
   const auto listener = listen_for_messages(service, {.shared_memory = false});

@@ -18,7 +18,7 @@
 namespace brigade::rpc::testing {
 
 /// The methods of `EchoService`.
-enum Method { kEcho = 1, kFail, kFailWithKind, kHang, kWait, kLengthen };
+enum Method { kEcho = 1, kFail, kFailWithKind, kHang, kWait, kLengthen, kShare };
 
 using MessageTime = MessageService::Time;
 
@@ -30,9 +30,11 @@ inline MessageTime within(std::chrono::milliseconds time) {
 class EchoService final : public MessageService {
  public:
   CallThreads threads_of(int method) const override {
-    check_argument(method >= kEcho && method <= kLengthen, "There is no such method.");
+    check_argument(method >= kEcho && method <= kShare, "There is no such method.");
     return method == kWait ? CallThreads::kWaiting : CallThreads::kWork;
   }
+
+  bool shares_answers(int method) const override { return method == kShare; }
 
   void admit(const std::string& token, Time) override {
     ++admissions;
@@ -46,7 +48,7 @@ class EchoService final : public MessageService {
     if (call.method == kFailWithKind)
       throw MessageError(ErrorCode::kUnavailable, "Join again.", "a-kind");
     if (call.method == kHang || call.method == kWait) wait(call);
-    if (call.method == kLengthen) return std::string(3 * kFrameBytes, 'l');
+    if (call.method == kLengthen || call.method == kShare) return std::string(3 * kFrameBytes, 'l');
     io::BytePieces answer;
     answer.append(std::move(call.message));
     return answer;
