@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -27,6 +28,7 @@ using distribute::Optimizer;
 using distribute::ReplicaContext;
 using testing::expect_equal_bits;
 using testing::JobOfThreads;
+using testing::ServiceCall;
 using testing::Weights;
 
 /// y = x * bottom * top, and a parameter that nothing uses.
@@ -190,6 +192,68 @@ TEST(OverlappedPush, APassThatFailedAndIsRepeatedInItsStepIsPushedAsAWhole) {
   StackJob other({.overlap_from_bytes = std::nullopt});
   train(other, [] { throw std::runtime_error("the pass failed"); });
   expect_equal_bits(job.weights(), other.weights(), "overlapped");
+}
+
+TEST(OverlappedPush, AfterAPushThatFailedTheNextPassOfTheStepPushesItsOwnGradients) {
+  for (const int replicas : {1, 2}) {
+    const ParameterServerOptions options{.devices = cpus(replicas).devices};
+    std::atomic<bool> fails = false;
+    const auto train = [&](StackJob& job, const std::function<void()>& midway) {
+      job.job().servers()[0].before_calls([&fails](ServiceCall call) {
+        if (call == ServiceCall::kExchange && fails.exchange(false))
+          throw Error(ErrorCode::kInternal, "the push failed");
+      });
+      job.minimize();
+      fails = true;
+      job.step([&](const Optimizer& optimizer, const Stack& model, double x) {
+        EXPECT_THROW(optimizer.minimize(model.forward(100 * x, midway), LossScale::kSum), Error);
+        optimizer.minimize(model.forward(x, {}), LossScale::kSum);
+      });
+      EXPECT_EQ(job.job().step(), 3);
+    };
+    StackJob job(overlapping(options));
+    train(job, [&] { job.await_begun(2); });
+    ParameterServerOptions without = options;
+    without.overlap_from_bytes.reset();
+    StackJob other(without);
+    train(other, {});
+    const auto where = base::str_cat(replicas, " replicas");
+    expect_equal_bits(job.weights(), other.weights(), where);
+    job.minimize([&] { job.await_begun(4); });
+    other.minimize();
+    expect_equal_bits(job.weights(), other.weights(), where);
+  }
+}
+
+TEST(OverlappedPush, AfterAPassThatFailedTheClientIsNotInUse) {
+  std::atomic<bool> sends = false, has_failed = false;
+  const auto await = [](const std::atomic<bool>& flag) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!flag && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    EXPECT_TRUE(flag);
+  };
+  StackJob job(overlapping());
+  job.minimize();
+  for (int server = 0; server < 2; ++server) {
+    job.job().servers()[server].before_calls([&](ServiceCall call) {
+      if (call != ServiceCall::kSendEarly) return;
+      sends = true;
+      await(has_failed);
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // a slow network
+      sends = false;
+    });
+  }
+  job.step([&](const Optimizer& optimizer, const Stack& model, double x) {
+    const auto fail = [&] {
+      await(sends);
+      has_failed = true;
+      throw std::runtime_error("the pass failed");
+    };
+    EXPECT_THROW(optimizer.minimize(model.forward(x, fail), LossScale::kSum), std::exception);
+    EXPECT_FALSE(sends);
+    optimizer.minimize(model.forward(x, {}), LossScale::kSum);
+  });
+  EXPECT_EQ(job.job().step(), 2);
 }
 
 TEST(OverlappedPush, OtherGradientsThanInTheLastStepArePushedAsAWhole) {

@@ -75,6 +75,8 @@ io::StateTree to_state(const PairStatus& status) {
   tree["life"] = status.life;
   tree["role"] = static_cast<int>(status.role);
   tree["epoch"] = status.epoch;
+  tree["is_restored"] = status.is_restored;
+  tree["candidacy"] = status.candidacy;
   return tree;
 }
 
@@ -85,7 +87,9 @@ PairStatus pair_status_of(const io::StateTree& state) {
       refuse_pair_message(base::str_cat("role is ", role, "."));
     return PairStatus{.life = state.as_string("life"),
                       .role = static_cast<PairRole>(role),
-                      .epoch = number_at(state, "epoch")};
+                      .epoch = number_at(state, "epoch"),
+                      .is_restored = state.as_bool("is_restored"),
+                      .candidacy = number_at(state, "candidacy")};
   });
 }
 
@@ -107,13 +111,17 @@ io::StateTree to_state(const Vote& vote) {
   io::StateTree tree;
   tree["voter"] = cluster::to_string(vote.voter);
   tree["epoch"] = vote.epoch;
+  tree["life"] = vote.life;
+  tree["candidacy"] = vote.candidacy;
   return tree;
 }
 
 Vote vote_of(const io::StateTree& state) {
   return reading_pair_message([&] {
     return Vote{.voter = cluster::parse_task(state.as_string("voter")),
-                .epoch = number_at(state, "epoch")};
+                .epoch = number_at(state, "epoch"),
+                .life = state.as_string("life"),
+                .candidacy = number_at(state, "candidacy")};
   });
 }
 

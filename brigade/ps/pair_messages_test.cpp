@@ -15,7 +15,8 @@ using base::testing::code_of;
 using coordination::PairRole;
 using coordination::PairStatus;
 
-const PairStatus kActingStatus = {.life = "ab", .role = PairRole::kActing, .epoch = 7};
+const PairStatus kActingStatus = {
+    .life = "ab", .role = PairRole::kActing, .epoch = 7, .is_restored = true, .candidacy = 3};
 
 /// As the other process gets it.
 UpdateRecord sent_to_pair(const UpdateRecord& message) {
@@ -27,9 +28,12 @@ TEST(PairMessages, SmallOnesKeepEverything) {
   const RoleReply role{.status = kActingStatus, .follow_token = std::string("\0\xff token", 8)};
   EXPECT_EQ(role_reply_of(decode_state(encode_state(to_state(role)))).status, kActingStatus);
   EXPECT_EQ(role_reply_of(to_state(role)).follow_token, role.follow_token);
-  const Vote vote = vote_of(to_state(Vote{.voter = {.job = "worker", .index = 3}, .epoch = 12}));
+  const Vote vote = vote_of(to_state(
+      Vote{.voter = {.job = "worker", .index = 3}, .epoch = 12, .life = "ef", .candidacy = 4}));
   EXPECT_EQ(vote.voter, (cluster::Task{.job = "worker", .index = 3}));
   EXPECT_EQ(vote.epoch, 12);
+  EXPECT_EQ(vote.life, "ef");
+  EXPECT_EQ(vote.candidacy, 4);
 }
 
 TEST(PairMessages, RequestsKeepEverything) {

@@ -22,10 +22,14 @@ struct RoleReply {
 };
 
 /// A client's vote: the process is to act in `epoch`. It counts if `voter` is the job's witness,
-/// the first of the tasks that train and have not finished.
+/// the first of the tasks that train and have not finished, and if the process is still the
+/// candidate that it was: a vote that arrives late could let it act beside the one that was voted
+/// for meanwhile.
 struct Vote {
   cluster::Task voter;
   std::int64_t epoch = 0;
+  std::string life;            ///< `coordination::PairStatus::life` of the candidate
+  std::int64_t candidacy = 0;  ///< its `coordination::PairStatus::candidacy`
 };
 
 /// Which state a follower's store is made of: that of one process in one epoch.

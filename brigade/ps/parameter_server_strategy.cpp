@@ -108,10 +108,13 @@ distribute::StrategyParts strategy_parts(const cluster::ClusterConfig& cluster,
                                           .cancel = options.cancel});
   auto client = std::make_shared<ParameterClient>(
       cluster.task, std::move(servers),
-      ParameterClientOptions{.server_timeout = options.server_timeout,
-                             .push_dtype = options.push_dtype,
-                             .cancel = options.cancel,
-                             .calls = options.calls});
+      ParameterClientOptions{
+          .server_timeout = options.server_timeout,
+          .push_dtype = options.push_dtype,
+          // A function that has returned has updated the variables for good.
+          .wait_for_disk = options.wait_for_disk || options.chief == ChiefRole::kCoordinates,
+          .cancel = options.cancel,
+          .calls = options.calls});
   if (cluster.is_chief() && options.on_job_in_progress && client->is_in_progress())
     options.on_job_in_progress(client->step());
   parts.synchronizer = remote_synchronizer(

@@ -76,6 +76,11 @@ struct ParameterServerOptions {
   /// what the servers' logs take; the servers widen them before they add or use them. Unset: they
   /// are sent as they are.
   std::optional<at::ScalarType> push_dtype = std::nullopt;
+  /// Whether a step waits until its push is on the servers' disks. Otherwise, in kAsync and
+  /// kBounded mode, it waits until the push before it is, and the worker keeps a copy of its last
+  /// one for a server that is restarted without it. Only if the worker dies, too, before that
+  /// server is back is that one lost. With ChiefRole::kCoordinates steps always wait.
+  bool wait_for_disk = false;
   /// Whether gradients and values travel in shared memory to and from servers on this host.
   bool shared_memory = true;
   /// Pushes of at least this many bytes are sent while backward computes: each gradient as soon as

@@ -113,6 +113,11 @@ struct Push {
   /// The `ExchangeReply::step` of the values that the gradients were computed with. For
   /// `ExchangeReply::staleness`.
   std::optional<std::int64_t> read_at = std::nullopt;
+  /// kAsync and kBounded: the answer may come before the push is on the disk, and only waits until
+  /// those before it are (`ExchangeReply::acknowledged`). The caller keeps it meanwhile: a server
+  /// that is restarted may not have it, and needs it again. Gradients of an `exchange` must not
+  /// change before they are acknowledged.
+  bool acknowledge_later = false;
 };
 
 /// One round trip of a step: a push, a pull, or both.
@@ -124,9 +129,11 @@ struct ExchangeRequest {
   /// The variables whose values are returned, read after the push was applied.
   std::vector<std::string> pull;
   std::vector<RowQuery> pull_rows = {};  ///< read at the same moment
+  /// Without a push: waits until all earlier ones of the caller are on the disk.
+  bool await_disk = false;
 };
 struct ExchangeReply {
-  /// Of the push: kApply or kDuplicate, once it is on the disk, or kGap.
+  /// Of the push: kApply or kDuplicate, or kGap.
   std::optional<coordination::PushVerdict> verdict = std::nullopt;
   std::vector<Parameter::Reading> values;  ///< in the order of `ExchangeRequest::pull`
   std::vector<at::Tensor> rows = {};       ///< [n, ...] for each of `ExchangeRequest::pull_rows`
@@ -134,6 +141,9 @@ struct ExchangeReply {
   /// Of a push with `read_at` that this call applied: how many updates of other workers came
   /// between the values that its gradients were computed with and it.
   std::optional<std::int64_t> staleness = std::nullopt;
+  /// Of a push that is kApply or kDuplicate: the number of the caller's last push that is on the
+  /// disk, with all before it. That of the push itself, or one less with `acknowledge_later`.
+  std::optional<std::int64_t> acknowledged = std::nullopt;
 };
 
 /// An exchange whose push is sent while its gradients come into being. The server gets it when it
@@ -152,7 +162,7 @@ class OpenExchange {
 };
 
 struct BeginStepRequest {
-  /// How many steps this incarnation has finished: all servers have acknowledged their pushes.
+  /// How many steps this incarnation has finished: all servers have answered their pushes.
   std::int64_t finished = 0;
   /// kSync: a gradient that all servers have, for the coordinator to count. Sending it again
   /// changes nothing.

@@ -94,10 +94,16 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
     const at::NoGradGuard no_grad;
     const bool is_local = state == GradientState::kLocal;
     const std::string_view call = is_local ? "apply_gradients" : "apply_gradients (aggregated)";
-    call_.run(replica, {.name = call}, gradients, [&] {
-      if (early_) early_->stop();
-      push(is_local ? sums_of_replicas() : on_host(gradients));
-    });
+    try {
+      call_.run(replica, {.name = call}, gradients, [&] {
+        if (early_) early_->stop();
+        push(is_local ? sums_of_replicas() : on_host(gradients));
+      });
+    } catch (...) {
+      // The program may make another pass in this step, whose gradients are other ones.
+      if (early_) early_->cancel(replica);
+      throw;
+    }
     refresh(replica);
   }
 
@@ -157,7 +163,7 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
     start();
     const auto [variables, step] = client_->states();
     for (std::size_t i = 0; i < variables.size(); ++i) write(parts_[i], variables[i].state);
-    step_ = step;
+    note_step(step);
     take_learning_rate();
     refresh_all();
   }
@@ -302,7 +308,13 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
     for (std::size_t i = 0; i < values.values.size(); ++i)
       if (values.values[i].value.defined())  // not of those that are pulled by rows
         write(parts_[i], values.values[i].value, values.values[i].updates);
-    step_ = values.step;
+    note_step(values.step);
+  }
+
+  /// A server that is restarted may lack updates that are on their way to it again; the job's step
+  /// does not go back.
+  void note_step(std::int64_t step) {
+    step_ = job_.mode == UpdateMode::kSync ? step : std::max(step_, step);
   }
 
   void write(const VariablePart& part, const Parameter::State& state) {

@@ -13,6 +13,7 @@
 #include "brigade/ps/client/remote_service.h"
 #include "brigade/ps/server/metrics_page.h"
 #include "brigade/ps/server/replicated_server.h"
+#include "brigade/ps/server/server_epoch.h"
 #include "brigade/ps/server/server_folder.h"
 #include "brigade/ps/server_tasks.h"
 
@@ -23,6 +24,8 @@ constexpr const char* kServerJob = "ps";
 constexpr const char* kReplicaJob = "ps_replica";
 // A replica acts sooner than clients are lost.
 constexpr int kTermsOfLease = 2;
+
+constexpr std::size_t kMostPartBytes = std::size_t{16} << 20;
 
 constexpr std::chrono::seconds kLongestPauseOfTicks{1};
 // So that a lease that ends in this moment does not keep a core busy.
@@ -140,6 +143,11 @@ class Server::Impl {
                                          .max_buffered_bytes = options.max_buffered_bytes};
     const auto other = other_process(cluster, task_);
     if (!other) {
+      if (!folder_.is_temporary()) {
+        const io::Path replica =
+            options.folder / server_folder_name({.server = task_.index, .is_replica = true});
+        begin_epoch_alone(*io::posix_file_system(), folder_.path(), replica);
+      }
       core_ = std::make_unique<ServerCore>(io::posix_file_system(), core_options(cluster, options),
                                            clock_);
       listener_ = listen(*core_, network);
@@ -153,7 +161,8 @@ class Server::Impl {
             .is_first = task_.job == kServerJob,
             .connect = [address = cluster.task_address(*other),
                         key = options.key] { return connect_to_pair(address, key); },
-            .term = options.lease / kTermsOfLease},
+            .term = options.lease / kTermsOfLease,
+            .part_bytes = std::min(kMostPartBytes, options.max_message_bytes / 2)},
         clock_);
     listener_ = listen(*pair_, network);
   }

@@ -59,8 +59,9 @@ class Server {
  public:
   /// Throws kInvalidArgument for a job other than "ps" and "ps_replica" (the training tasks need no
   /// server object: they connect as clients), kNotFound for a task that the cluster does not have;
-  /// kFailedPrecondition if another server uses the folder; as `ParameterStore`, `listen` and
-  /// `MetricsPage`.
+  /// kFailedPrecondition if another server uses the folder, or if it is that of a replicated
+  /// server's process that was being filled, or that lacks what its replica has, and this one is
+  /// not replicated; as `ParameterStore`, `listen` and `MetricsPage`.
   Server(const cluster::ClusterSpec& cluster, const std::string& job, int task,
          ServerOptions options = {});
   ~Server();

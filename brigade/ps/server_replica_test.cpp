@@ -13,6 +13,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/base/testing/error_code.h"
 #include "brigade/concurrency/testing/waiting.h"
+#include "brigade/io/atomic_write.h"
 #include "brigade/ps/server.h"
 #include "brigade/ps/server_tasks.h"
 #include "brigade/ps/testing/small_job.h"
@@ -106,6 +107,39 @@ TEST_F(ServerReplicaTest, ServesWhenTheServerIsLostAlsoWithItsFolder) {
   client_->push(testing::small_gradients(8));
   EXPECT_EQ(weight(), -15);
   EXPECT_EQ(client_->step(), 4);
+}
+
+TEST_F(ServerReplicaTest, ItsFolderMayBeUsedWithoutAReplicaAndWithOneAgain) {
+  ASSERT_TRUE(comes_paired(0));
+  client_->push(testing::small_gradients(1));
+  client_.reset();
+  for (std::size_t process = 0; process < 2; ++process) stop(process);
+  const cluster::ClusterSpec alone(Jobs{
+      {"ps", {base::str_cat("127.0.0.1:", testing::unused_port())}}, {"worker", {"127.0.0.1:1"}}});
+  const ServerOptions options{.folder = folder_, .key = std::nullopt};
+  const auto connected = [&](const cluster::ClusterSpec& cluster) {
+    auto client = std::make_unique<ParameterClient>(
+        kReplicatedChief, connect_to_servers(cluster, kReplicatedChief, std::nullopt),
+        ParameterClientOptions{.server_timeout = concurrency::testing::kLong});
+    client->create(testing::small_model(), testing::small_placement(1),
+                   *optim::Sgd{.learning_rate = 1}.rule(), {});
+    return client;
+  };
+  {
+    const Server server(alone, "ps", 0, options);
+    connected(alone)->push(testing::small_gradients(2));
+  }
+  start(0);
+  start(1);  // its folder lacks that push
+  client_ = connected(cluster_);
+  EXPECT_EQ(weight(), -3);
+  ASSERT_TRUE(comes_paired(0));
+  client_.reset();
+  for (std::size_t process = 0; process < 2; ++process) stop(process);
+  io::atomic_write(*io::posix_file_system(), folder_ / "ps-0" / "epoch", std::string_view("0\n"));
+  EXPECT_EQ(base::testing::code_of([&] { const Server server(alone, "ps", 0, options); }),
+            ErrorCode::kFailedPrecondition)
+      << "it was being filled";
 }
 
 TEST_F(ServerReplicaTest, EndsWithTheJob) {

@@ -85,6 +85,10 @@ std::optional<std::int64_t> count_at(const StateTree& tree, std::string_view key
   return count;
 }
 
+bool is_set(const StateTree& tree, std::string_view key) {
+  return tree.has(key) && tree.as_bool(key);
+}
+
 StateTree described(const StepToken& token) {
   StateTree tree;
   tree["step"] = token.step;
@@ -193,6 +197,7 @@ StateTree described(const Push& push) {
   tree["number"] = push.number;
   if (push.token) tree["token"] = described(*push.token);
   if (push.read_at) tree["read_at"] = *push.read_at;
+  if (push.acknowledge_later) tree["acknowledge_later"] = true;
   if (!push.rows.empty()) tree["rows"] = static_cast<std::int64_t>(push.rows.size());
   return tree;
 }
@@ -446,6 +451,7 @@ UpdateRecord to_message(const ExchangeRequest& request) {
   if (!request.pull_rows.empty())
     message.header["pull_rows"] = static_cast<std::int64_t>(request.pull_rows.size());
   for (const auto& [name, indices] : request.pull_rows) message.tensors.push_back({name, indices});
+  if (request.await_disk) message.header["await_disk"] = true;
   return message;
 }
 
@@ -453,7 +459,8 @@ ExchangeRequest exchange_request_of(UpdateRecord message) {
   return reading([&] {
     ExchangeRequest request{.push = std::nullopt,
                             .decision = decision_at(message.header, "decision"),
-                            .pull = texts_at(message.header, "pull")};
+                            .pull = texts_at(message.header, "pull"),
+                            .await_disk = is_set(message.header, "await_disk")};
     const std::int64_t queries = count_at(message.header, "pull_rows").value_or(0);
     MessageTensors tensors(std::move(message.tensors));
     if (message.header.has("push")) {
@@ -462,7 +469,8 @@ ExchangeRequest exchange_request_of(UpdateRecord message) {
       request.push = Push{.number = push.as_int64("number"),
                           .token = token_at(push, "token"),
                           .gradients = tensors.next_before_last(rows, queries),
-                          .read_at = count_at(push, "read_at")};
+                          .read_at = count_at(push, "read_at"),
+                          .acknowledge_later = is_set(push, "acknowledge_later")};
       for (std::int64_t i = 0; i < rows; ++i) request.push->rows.push_back(take_rows(tensors));
     }
     for (std::int64_t i = 0; i < queries; ++i) {
@@ -480,6 +488,7 @@ UpdateRecord to_message(const ExchangeReply& reply) {
   if (reply.verdict) message.header["verdict"] = static_cast<int>(*reply.verdict);
   message.header["step"] = reply.step;
   if (reply.staleness) message.header["staleness"] = *reply.staleness;
+  if (reply.acknowledged) message.header["acknowledged"] = *reply.acknowledged;
   message.header["updates"] = StateTree::list();
   for (const Parameter::Reading& each : reply.values) {
     message.header["updates"].push_back(each.updates);
@@ -497,6 +506,7 @@ ExchangeReply exchange_reply_of(UpdateRecord message) {
     if (message.header.has("verdict"))
       reply.verdict = enum_at(message.header, "verdict", coordination::PushVerdict::kFenced);
     reply.staleness = count_at(message.header, "staleness");
+    reply.acknowledged = count_at(message.header, "acknowledged");
     MessageTensors tensors(std::move(message.tensors));
     for (const StateTree& updates : message.header.as_list("updates"))
       reply.values.push_back({.value = tensors.next().tensor, .updates = updates.as_int64()});

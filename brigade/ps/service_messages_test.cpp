@@ -124,28 +124,34 @@ TEST(ServiceMessages, ExchangesSurviveWithAndWithoutTheirOptionalParts) {
   EXPECT_EQ(push.push->token, token);
   EXPECT_TRUE(push.push->gradients.empty());
   EXPECT_FALSE(push.push->read_at);
+  EXPECT_FALSE(push.push->acknowledge_later);
+  EXPECT_FALSE(push.await_disk);
   EXPECT_EQ(push.decision, decision);
-  EXPECT_EQ(exchange_request_of(
-                sent(to_message(ExchangeRequest{.push = Push{.number = 8, .read_at = 40}})))
-                .push->read_at,
-            40);
+  const ExchangeRequest late = exchange_request_of(sent(to_message(ExchangeRequest{
+      .push = Push{.number = 8, .read_at = 40, .acknowledge_later = true}, .await_disk = true})));
+  EXPECT_EQ(late.push->read_at, 40);
+  EXPECT_TRUE(late.push->acknowledge_later);
+  EXPECT_TRUE(late.await_disk);
 
   const ExchangeReply empty = exchange_reply_of(sent(to_message(ExchangeReply{.step = 2})));
   EXPECT_FALSE(empty.verdict);
   EXPECT_TRUE(empty.values.empty());
   EXPECT_EQ(empty.step, 2);
   EXPECT_FALSE(empty.staleness);
+  EXPECT_FALSE(empty.acknowledged);
   const ExchangeReply reply = exchange_reply_of(
       sent(to_message(ExchangeReply{.verdict = coordination::PushVerdict::kDuplicate,
                                     .values = {{at::ones({2}), 5}, {at::full({}, 3.0), 6}},
                                     .step = 11,
-                                    .staleness = 2})));
+                                    .staleness = 2,
+                                    .acknowledged = 6})));
   EXPECT_EQ(reply.verdict, coordination::PushVerdict::kDuplicate);
   ASSERT_EQ(reply.values.size(), 2u);
   EXPECT_TRUE(is_same(reply.values[0].value, at::ones({2})));
   EXPECT_EQ(reply.values[1].updates, 6);
   EXPECT_EQ(reply.step, 11);
   EXPECT_EQ(reply.staleness, 2);
+  EXPECT_EQ(reply.acknowledged, 6);
 }
 
 TEST(ServiceMessages, TheTextOfAMessageDoesNotNeedTheElementsOfItsTensors) {

@@ -38,6 +38,7 @@ void EarlyGradients::ready(int replica, std::size_t variable, const at::Tensor& 
 
 void EarlyGradients::cancel(int /*replica*/) noexcept {
   has_failed_ = true;
+  stop_sender();
 }
 
 void EarlyGradients::stop() {
@@ -98,13 +99,17 @@ void EarlyGradients::expect(std::span<const at::Tensor> gradients) {
 }
 
 void EarlyGradients::reset() noexcept {
+  stop_sender();
+  client_.drop_early();
+  prepare();
+}
+
+void EarlyGradients::stop_sender() noexcept {
   try {
     sender_.stop();
   } catch (const std::exception&) {
-    // It has sent what is given up now.
+    // What it has sent is given up.
   }
-  client_.drop_early();
-  prepare();
 }
 
 void EarlyGradients::prepare() {

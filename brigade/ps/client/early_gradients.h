@@ -39,10 +39,12 @@ class EarlyGradients final : public distribute::GradientReadyListener {
   bool is_enabled() const override { return !order_.empty(); }
   void begin(int /*replica*/) override {}
   void ready(int replica, std::size_t variable, const at::Tensor& gradient) override;
+  /// The pass, or its push, has failed: until the next push or `reset` nothing is sent early. When
+  /// this returns, the client is not in use.
   void cancel(int replica) noexcept override;
 
-  /// Nothing more is sent early in this step: its push comes next. Gives up what was sent if a pass
-  /// of the step has failed.
+  /// Nothing more is sent early in this step: its push comes next. Gives up what was sent if the
+  /// step was cancelled.
   void stop();
   /// The sum of the variable's gradients, or its part, that was sent; undefined if none was.
   const at::Tensor& sum(std::size_t variable) const { return sums_[variable]; }
@@ -54,6 +56,7 @@ class EarlyGradients final : public distribute::GradientReadyListener {
 
  private:
   void prepare();
+  void stop_sender() noexcept;
   void send(std::size_t bucket);
   void send_parts(std::size_t variable);
 
@@ -66,7 +69,7 @@ class EarlyGradients final : public distribute::GradientReadyListener {
   std::vector<std::vector<at::Tensor>> delivered_;     // [variable][replica]
   std::vector<at::Tensor> sums_;                       // [variable]: sent
   std::vector<at::Tensor> sent_;                       // [part]
-  std::atomic<bool> has_failed_ = false;               // a pass of this step
+  std::atomic<bool> has_failed_ = false;               // a pass of this step, or its push
   distribute::BucketProgress progress_;
   // Declared after what its thread uses, so that the thread ends first.
   distribute::GradientReducer sender_;

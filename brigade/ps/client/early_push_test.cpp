@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "brigade/base/testing/error_code.h"
@@ -176,6 +177,21 @@ TEST(EarlyPush, AServerThatIsRestartedMeanwhileGetsThePushAsAWhole) {
   const auto more = small_gradients(2);
   send_early(*chief, more, 3);
   expect_all(chief->push(more), -3, 2);
+}
+
+TEST(EarlyPush, ItsSendsAreCallsOfTheClient) {
+  const auto clock = std::make_shared<CallClock>();
+  int sends = 0;
+  LocalServers servers = make_early_servers(1);
+  const Client chief = make_chief(servers, kAsyncJob, {.calls = clock});
+  servers[0].before_calls([&](ServiceCall call) {
+    if (call != ServiceCall::kSendEarly) return;
+    ++sends;
+    EXPECT_TRUE(clock->in_call_since().has_value()) << sends;
+  });
+  send_early(*chief, small_gradients(1), 2);
+  EXPECT_EQ(sends, 3);
+  EXPECT_FALSE(clock->in_call_since().has_value());
 }
 
 TEST(EarlyPush, AnUnfinishedPushIsCompletedBeforeAnythingIsSentEarly) {

@@ -27,9 +27,10 @@ using Clock = std::chrono::steady_clock;
 using Time = ParameterService::Time;
 using std::chrono::milliseconds;
 
-// A worker that is not heard loses its lease; a chief that is not heard keeps the servers waiting.
+// A worker that is not heard loses its lease; a chief that is not heard keeps the servers waiting,
+// and a push that is not acknowledged may be lost.
 constexpr milliseconds kLeaveTime{1000};
-constexpr milliseconds kChiefLeaveTime{15'000};
+constexpr milliseconds kNeededLeaveTime{15'000};
 constexpr milliseconds kFirstReadyPoll{5};
 constexpr milliseconds kLongestReadyPoll{500};
 // How long one call of begin_step waits: short, so that a restart of the server costs little.
@@ -75,7 +76,7 @@ class ParameterClient::Impl {
                     {.server_timeout = options.server_timeout,
                      .attempt_timeout = options.attempt_timeout,
                      .cancel = options.cancel}) {}
-  void leave() { membership_.leave(Clock::now() + (is_chief_ ? kChiefLeaveTime : kLeaveTime)); }
+  void leave();
 
   int num_servers() const { return membership_.num_servers(); }
   std::int64_t incarnation() const { return membership_.incarnation(); }
@@ -156,6 +157,13 @@ class ParameterClient::Impl {
   std::optional<EarlyPush> early_;         // the next push, of which a part was sent
   std::int64_t step_ = 0;
 };
+
+void ParameterClient::Impl::leave() {
+  bool is_needed = is_chief_;
+  for (int server = 0; server < num_servers(); ++server)
+    is_needed = is_needed || session(server).has_unacknowledged();
+  membership_.leave(Clock::now() + (is_needed ? kNeededLeaveTime : kLeaveTime));
+}
 
 ServerStatuses ParameterClient::Impl::statuses() {
   std::vector<ServerStatus> statuses(static_cast<std::size_t>(num_servers()));
@@ -313,6 +321,7 @@ ParameterClient::Values ParameterClient::Impl::push(std::span<const at::Tensor> 
 }
 
 void ParameterClient::Impl::begin_early(std::vector<std::size_t> variables) {
+  const CallClock::Call in_call(options_.calls.get());
   drop_early();
   if (!job_ || !steps_->may_push() || !variables_.has_forms() || variables.empty()) return;
   for (const std::size_t i : variables)
@@ -326,6 +335,7 @@ void ParameterClient::Impl::begin_early(std::vector<std::size_t> variables) {
 }
 
 void ParameterClient::Impl::send_early(const at::Tensor& gradient) {
+  const CallClock::Call in_call(options_.calls.get());
   if (!early_ || early_->is_done()) return;
   const std::size_t i = early_->next();
   if (gradient.layout() != at::kStrided || form_of(gradient) != variables_.form(i))
@@ -359,7 +369,9 @@ std::vector<Push> ParameterClient::Impl::with_step(std::vector<Push> pushes) con
     Push& push = pushes[static_cast<std::size_t>(server)];
     push.token = steps_->token();
     // No synchronous gradient is stale: it counts for its token or not at all.
-    if (job_->mode != UpdateMode::kSync) push.read_at = exchange_->read_at(server);
+    if (job_->mode == UpdateMode::kSync) continue;
+    push.read_at = exchange_->read_at(server);
+    push.acknowledge_later = !options_.wait_for_disk;
   }
   return pushes;
 }

@@ -30,6 +30,11 @@ struct ParameterClientOptions {
   /// kBFloat16: gradients of float32 and float64 are rounded to it before they are sent, so that
   /// pushes and the servers' logs are half as long, or less. Others, and unset: as they are.
   std::optional<at::ScalarType> push_dtype = std::nullopt;
+  /// Whether `push` waits until the servers have the push on their disks. Otherwise, in kAsync and
+  /// kBounded mode, it waits until they have the one before, and the client keeps a copy of the
+  /// last one, for a server that is restarted without it. Only if this process dies, too, before
+  /// that server is back is that one lost.
+  bool wait_for_disk = false;
   /// Ends all waits.
   concurrency::CancelToken cancel = {};
   /// Runs during calls of the client, for whoever cancels those that take too long.
@@ -56,9 +61,10 @@ class ParameterClient {
   ParameterClient(cluster::Task task, std::vector<std::unique_ptr<ParameterService>> servers,
                   ParameterClientOptions options = {});
   /// Leaves the servers, as finished, unless an exception is in flight or the latest call has
-  /// failed; then the leases run out. If a server does not answer, the chief, for which the servers
-  /// wait, tries for 15 seconds, and another worker for one; a renewal in progress takes up to two,
-  /// and a call that the services cannot end its own time.
+  /// failed; then the leases run out. Before it leaves, it waits until the servers have its pushes
+  /// on their disks. If a server does not answer, the chief, for which the servers wait, and a
+  /// worker with a push that is not acknowledged try for 15 seconds, and another worker for one; a
+  /// renewal in progress takes up to two, and a call that the services cannot end its own time.
   ~ParameterClient();
   ParameterClient(const ParameterClient&) = delete;
   ParameterClient& operator=(const ParameterClient&) = delete;
@@ -93,7 +99,8 @@ class ParameterClient {
     std::vector<NamedState> variables;  ///< in the order of the placement
     std::int64_t step = 0;              ///< of the job, at `ps:0` at the moment of its variables
   };
-  /// All variables with their slots: for a checkpoint. Each server's are from one moment. With
+  /// All variables with their slots: for a checkpoint. Each server's are from one moment, when it
+  /// has this worker's pushes on its disk. With
   /// kSync those of all servers are from `step`, so they are read again while decisions of steps
   /// come between. Throws kDeadlineExceeded if that does not succeed within `server_timeout`.
   States states();
@@ -144,7 +151,7 @@ class ParameterClient {
   /// as one update. Throws kInvalidArgument for a variable that is not trainable.
   void begin_early(std::vector<std::size_t> variables);
   /// The gradient of the next of these variables: the tensor that `push` gets, on the CPU and
-  /// dense, which does not change any more.
+  /// dense, which never changes any more: the client may keep it.
   void send_early(const at::Tensor& gradient);
   /// The push will not be made: the servers do nothing. Any thread that may call the client.
   void drop_early() noexcept;

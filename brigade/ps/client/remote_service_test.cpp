@@ -361,6 +361,31 @@ TEST(RemoteService, NeitherJoinsNorWorkHoldUpRenewalsAndLeaves) {
   for (auto& each : joins) EXPECT_EQ(each.get().incarnation, 3);
 }
 
+/// Those that leave wait for the disk, and for a replica, whose own calls have to be admitted.
+TEST(RemoteService, TasksThatLeaveHoldUpNothing) {
+  FakeService service;
+  std::promise<void> release;
+  const auto released = release.get_future().share();
+  std::atomic<int> blocked{0};
+  service.set_failure_of("leave", [&, released] {
+    ++blocked;
+    released.wait();
+  });
+  const auto listener = listen(service, {.tasks = 4, .threads = 4});
+  const auto remote = connect(listener->address(), std::nullopt);
+  std::vector<std::future<void>> leaves;
+  for (int i = 0; i < 4; ++i)
+    leaves.push_back(
+        std::async(std::launch::async, [&] { remote->leave(kToken, in_time(seconds(60))); }));
+  const auto until = in_time();
+  while (blocked < 4 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  EXPECT_EQ(blocked, 4);
+  EXPECT_NO_THROW(remote->renew(kToken, in_time(seconds(5))));
+  EXPECT_NO_THROW(remote->states(kToken, {}, in_time(seconds(5)))) << "it is admitted first";
+  release.set_value();
+  for (auto& each : leaves) EXPECT_NO_THROW(each.get());
+}
+
 TEST(RemoteService, WhatAStrangerSendsIsNotRead) {
   FakeService service;
   const auto listener = listen(service, {});

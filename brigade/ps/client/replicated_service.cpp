@@ -159,15 +159,17 @@ class ReplicatedService final : public ParameterService {
     if (auto used = known()) return *used;
     const concurrency::MutexLock one_at_a_time(searching_);
     if (auto used = known()) return *used;
-    ActingChoice::Choice choice = choice_.choose(ask_all(deadline));
+    const auto answers = ask_all(deadline);
+    ActingChoice::Choice choice = choice_.choose(answers);
     if (choice.kind == ActingChoice::Kind::kVote) {
-      vote(choice, deadline);
+      vote(choice, answers[choice.server].value(), deadline);
       choice = choice_.choose(ask_all(deadline));
     }
     if (choice.kind != ActingChoice::Kind::kUse)
       throw Error(ErrorCode::kUnavailable,
                   base::str_cat("Neither process of the parameter server (", name(),
-                                ") acts at the moment."));
+                                ") acts at the moment. If all processes of the job were started "
+                                "again, both have to answer first."));
     return use(choice.server);
   }
 
@@ -190,11 +192,16 @@ class ReplicatedService final : public ParameterService {
     return answers;
   }
 
-  void vote(const ActingChoice::Choice& choice, Time deadline) BRIGADE_REQUIRES(searching_) {
+  void vote(const ActingChoice::Choice& choice, const PairStatus& candidate, Time deadline)
+      BRIGADE_REQUIRES(searching_) {
     const Time until = std::min(deadline, std::chrono::steady_clock::now() + kAnswerTime);
     try {
-      const PairStatus status =
-          service(choice.server)->vote({.voter = task_, .epoch = choice.epoch}, until);
+      const PairStatus status = service(choice.server)
+                                    ->vote({.voter = task_,
+                                            .epoch = choice.epoch,
+                                            .life = candidate.life,
+                                            .candidacy = candidate.candidacy},
+                                           until);
       if (status.role == coordination::PairRole::kCandidate) choice_.withdraw();
     } catch (const Error& error) {
       if (!may_call_again(error)) throw;  // the promise is kept, and the next call votes again

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::ps {
@@ -20,6 +21,14 @@ std::uint64_t bytes_of(const Push& push) {
   for (const checkpoint::NamedTensor& each : push.gradients) bytes += each.tensor.nbytes();
   for (const RowGradient& each : push.rows) bytes += each.indices.nbytes() + each.values.nbytes();
   return bytes;
+}
+
+/// Autograd's, which in-place operations increase.
+std::vector<std::int64_t> versions_of(const Push& push) {
+  std::vector<std::int64_t> versions;
+  for (const checkpoint::NamedTensor& each : push.gradients)
+    versions.push_back(each.tensor.is_inference() ? 0 : each.tensor._version());
+  return versions;
 }
 
 }  // namespace
@@ -63,6 +72,7 @@ void ServerSession::repeat(const Attempt& attempt, Time end, std::uint64_t bytes
               [&](Time deadline) {
                 const std::string token = member_token(deadline);
                 try {
+                  push_again(*service_, token, deadline);
                   attempt(*service_, token, deadline);
                 } catch (const NotMemberError&) {
                   forget(token);
@@ -118,9 +128,48 @@ ExchangeReply ServerSession::exchange(ExchangeRequest request, std::uint64_t rep
     request.push.reset();
   if (request.push) {
     request.push->number = next_push_;
+    // What was sent early is not copied before it is answered, so that it can be compared.
+    is_copied_ = request.push->acknowledge_later && !early_;
+    if (is_copied_) copies_.copy_gradients(*request.push);
     unfinished_ = request.push;
   }
   return send(request, reply_bytes);
+}
+
+/// A server that was restarted may lack the last push.
+void ServerSession::push_again(ParameterService& service, const std::string& token, Time deadline) {
+  if (!unacknowledged_ || unacknowledged_->token == token) return;
+  ExchangeRequest request{.push = unacknowledged_->push, .pull = {}};
+  request.push->acknowledge_later = false;
+  const auto refuse = [&](std::string_view reason) {
+    throw Error(ErrorCode::kDataLoss,
+                base::str_cat("The ", name(), " came back without push ", request.push->number,
+                              " of ", cluster::to_string(options_.task), ", which ", reason));
+  };
+  if (versions_of(*request.push) != unacknowledged_->versions)
+    refuse(
+        "cannot be sent again: its gradients were changed in place after backward had made them. "
+        "Hooks and autograd functions must not change what they have returned, or set "
+        "wait_for_disk.");
+  try {
+    check_verdict(service.exchange(token, request, deadline), *request.push);
+  } catch (const PushRefusedError& error) {
+    refuse(base::str_cat("it refuses: ", error.what()));
+  }
+  unacknowledged_.reset();
+}
+
+void ServerSession::await_disk() {
+  if (!unacknowledged_) return;
+  tell([this](ParameterService& service, const std::string& token, Time deadline) {
+    await_disk(service, token, deadline);
+  });
+}
+
+void ServerSession::await_disk(ParameterService& service, const std::string& token, Time deadline) {
+  if (!unacknowledged_) return;
+  service.exchange(token, {.pull = {}, .await_disk = true}, deadline);
+  unacknowledged_.reset();
 }
 
 ExchangeReply ServerSession::send(const ExchangeRequest& request, std::uint64_t reply_bytes) {
@@ -130,7 +179,7 @@ ExchangeReply ServerSession::send(const ExchangeRequest& request, std::uint64_t 
         call([&](ParameterService& service, const std::string& token,
                  Time deadline) { return attempt(service, token, request, deadline); },
              bytes);
-    if (request.push) acknowledge(reply);
+    if (request.push) take_answer(reply);
     return reply;
   } catch (const PushRefusedError&) {
     unfinished_.reset();
@@ -145,9 +194,12 @@ ExchangeReply ServerSession::send(const ExchangeRequest& request, std::uint64_t 
 ExchangeReply ServerSession::attempt(ParameterService& service, const std::string& token,
                                      const ExchangeRequest& request, Time deadline) {
   if (!request.push) return service.exchange(token, request, deadline);
+  pushed_with_ = token;
+  sent_early_ = 0;
   std::optional<EarlyExchange> early = std::exchange(early_, std::nullopt);
   if (!early || early->token != token || !early->begins(request))
-    return service.exchange(token, request, deadline);
+    return send_whole(service, token, request, deadline);
+  sent_early_ = early->sent.size();
   try {
     for (std::size_t i = early->sent.size(); i < request.push->gradients.size(); ++i)
       early->call->add(request.push->gradients[i].tensor);
@@ -159,7 +211,18 @@ ExchangeReply ServerSession::attempt(ParameterService& service, const std::strin
     without_early_ = kPushesWithoutEarly;
   }
   early.reset();
-  return service.exchange(token, request, deadline);
+  return send_whole(service, token, request, deadline);
+}
+
+/// A server may use the gradients of a push that is acknowledged later after its answer.
+ExchangeReply ServerSession::send_whole(ParameterService& service, const std::string& token,
+                                        const ExchangeRequest& request, Time deadline) {
+  if (!request.push->acknowledge_later) return service.exchange(token, request, deadline);
+  if (!is_copied_) copies_.copy_gradients(*unfinished_, sent_early_);
+  is_copied_ = true;
+  ExchangeRequest own = request;
+  own.push = unfinished_;
+  return service.exchange(token, own, deadline);
 }
 
 void ServerSession::begin_early(ExchangeRequest request, std::uint64_t reply_bytes) {
@@ -176,7 +239,7 @@ void ServerSession::begin_early(ExchangeRequest request, std::uint64_t reply_byt
   }
   if (token.empty()) return;
   request.push->number = next_push_;
-  const Time deadline = Clock::now() + options_.attempt_timeout +
+  const Time deadline = Clock::now() + std::min(options_.attempt_timeout, options_.server_timeout) +
                         transfer_time(reply_bytes + bytes_of(*request.push));
   try {
     if (auto call = service_->begin_exchange(token, request, deadline))
@@ -201,9 +264,10 @@ bool ServerSession::EarlyExchange::begins(const ExchangeRequest& whole) const {
   if (!whole.push || !whole.push->rows.empty() || !whole.pull_rows.empty()) return false;
   const Push& own = *request.push;
   const Push& other = *whole.push;
-  const bool is_same = own.number == other.number && own.token == other.token &&
-                       own.read_at == other.read_at && request.decision == whole.decision &&
-                       request.pull == whole.pull && own.gradients.size() == other.gradients.size();
+  const bool is_same =
+      own.number == other.number && own.token == other.token && own.read_at == other.read_at &&
+      own.acknowledge_later == other.acknowledge_later && request.decision == whole.decision &&
+      request.pull == whole.pull && own.gradients.size() == other.gradients.size();
   if (!is_same) return false;
   for (std::size_t i = 0; i < own.gradients.size(); ++i) {
     const at::Tensor& form = own.gradients[i].tensor;
@@ -216,7 +280,7 @@ bool ServerSession::EarlyExchange::begins(const ExchangeRequest& whole) const {
   return true;
 }
 
-void ServerSession::acknowledge(const ExchangeReply& reply) {
+void ServerSession::check_verdict(const ExchangeReply& reply, const Push& push) const {
   using coordination::PushVerdict;
   if (reply.verdict == PushVerdict::kFenced)
     throw ReplacedError(base::str_cat("A later life of ", cluster::to_string(options_.task),
@@ -224,12 +288,24 @@ void ServerSession::acknowledge(const ExchangeReply& reply) {
   if (reply.verdict == PushVerdict::kGap)
     throw Error(ErrorCode::kDataLoss,
                 base::str_cat("The ", name(), " does not have the pushes of ",
-                              cluster::to_string(options_.task), " before number ",
-                              unfinished_->number, ", which it acknowledged: it lost updates."));
+                              cluster::to_string(options_.task), " before number ", push.number,
+                              ", which it acknowledged: it lost updates."));
   if (!reply.verdict)
     throw Error(ErrorCode::kInternal,
                 base::str_cat("The ", name(), " did not say what became of a push."));
+}
+
+void ServerSession::take_answer(const ExchangeReply& reply) {
+  check_verdict(reply, *unfinished_);
   last_token_ = unfinished_->token;
+  unacknowledged_.reset();  // the server has waited for those before
+  if (reply.acknowledged.value_or(next_push_) < next_push_) {
+    if (!is_copied_) copies_.copy_gradients(*unfinished_, sent_early_);
+    copies_.keep();
+    std::vector<std::int64_t> versions = versions_of(*unfinished_);
+    unacknowledged_ = UnacknowledgedPush{
+        .push = std::move(*unfinished_), .token = pushed_with_, .versions = std::move(versions)};
+  }
   unfinished_.reset();
   ++next_push_;
 }
@@ -240,6 +316,7 @@ void ServerSession::keep_unfinished_push() {
   for (checkpoint::NamedTensor& gradient : unfinished_->gradients)
     gradient.tensor = gradient.tensor.clone();
   unfinished_->rows = copies_of(unfinished_->rows);
+  is_copied_ = true;
 }
 
 bool ServerSession::renew(Time deadline) {
@@ -269,11 +346,19 @@ bool ServerSession::renew(Time deadline) {
 
 void ServerSession::leave(Time deadline) noexcept {
   try {
-    repeat([](ParameterService& service, const std::string& token,
-              Time end) { service.leave(token, end); },
-           deadline);
-  } catch (const std::exception&) {
+    repeat(
+        [this](ParameterService& service, const std::string& token, Time end) {
+          await_disk(service, token, end);
+          service.leave(token, end);
+        },
+        deadline);
+  } catch (const std::exception& error) {
     // Then its lease runs out.
+    if (unacknowledged_)
+      base::log_warning(base::str_cat("The ", name(), " did not say that it has the last push of ",
+                                      cluster::to_string(options_.task),
+                                      " on its disk; if it stops now, that may be lost: ",
+                                      base::without_stack_trace(error.what())));
   }
 }
 

@@ -14,6 +14,7 @@
 #include "brigade/cluster/task.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/concurrency/mutex.h"
+#include "brigade/ps/client/push_copies.h"
 #include "brigade/ps/client/repeated_call.h"
 #include "brigade/ps/parameter_service.h"
 
@@ -74,6 +75,9 @@ class ServerSession {
   /// (the server did not come back in time) is kept, and the next exchange completes it first. In
   /// kSync mode a push for a token that the server has gradients for is left out.
   ///
+  /// A push with `Push::acknowledge_later` is kept until the server has it on its disk. If the
+  /// server comes back without it, it is sent again before anything else.
+  ///
   /// Throws kDataLoss if the server has lost earlier pushes. After PushRefusedError the push was
   /// not applied, and its number is used again; after any other error it is kept.
   /// `reply_bytes`: of the values, as far as they are known.
@@ -84,13 +88,18 @@ class ServerSession {
   /// not possible at the moment, or fails, `exchange` sends all, and so it does if its request
   /// turns out to be another one.
   void begin_early(ExchangeRequest request, std::uint64_t reply_bytes = 0);
-  /// The next gradient of that push, contiguous: the tensor that `exchange` will have.
+  /// The next gradient of that push, contiguous: the tensor that `exchange` will have. It never
+  /// changes any more.
   void send_early(const at::Tensor& gradient);
   /// Gives it up: the server does nothing.
   void drop_early() noexcept { early_.reset(); }
 
-  /// How many pushes of this worker the server has acknowledged.
-  std::int64_t acknowledged() const { return next_push_ - 1; }
+  /// How many pushes of this worker the server has answered.
+  std::int64_t answered() const { return next_push_ - 1; }
+  /// Waits until the server has all pushes on its disk.
+  void await_disk();
+  /// Whether there may be a push that it does not have there.
+  bool has_unacknowledged() const { return unacknowledged_.has_value(); }
 
   /// From now on the server has variables: if it returns without, that is kDataLoss.
   void expect_variables() BRIGADE_EXCLUDES(mutex_);
@@ -113,10 +122,15 @@ class ServerSession {
   /// The server does not know this token any longer.
   void forget(const std::string& token) BRIGADE_EXCLUDES(mutex_);
   void check_has_variables(const std::string& token, Time deadline);
+  void push_again(ParameterService& service, const std::string& token, Time deadline);
+  void await_disk(ParameterService& service, const std::string& token, Time deadline);
   ExchangeReply send(const ExchangeRequest& request, std::uint64_t reply_bytes);
   ExchangeReply attempt(ParameterService& service, const std::string& token,
                         const ExchangeRequest& request, Time deadline);
-  void acknowledge(const ExchangeReply& reply);
+  ExchangeReply send_whole(ParameterService& service, const std::string& token,
+                           const ExchangeRequest& request, Time deadline);
+  void check_verdict(const ExchangeReply& reply, const Push& push) const;
+  void take_answer(const ExchangeReply& reply);
   void keep_unfinished_push();
 
   const std::unique_ptr<ParameterService> service_;
@@ -142,7 +156,18 @@ class ServerSession {
 
   // Of the calling thread.
   std::int64_t next_push_ = 1;
-  std::optional<Push> unfinished_;      // sent, and not acknowledged
+  std::optional<Push> unfinished_;  // sent, and not answered
+  std::string pushed_with_;         // the token that was used for it
+  PushCopies copies_;
+  bool is_copied_ = false;      // the gradients of unfinished_ are nobody else's
+  std::size_t sent_early_ = 0;  // so many of them do not change
+  /// A push that was answered, and which the server may not have on its disk.
+  struct UnacknowledgedPush {
+    Push push;
+    std::string token;                   // of the membership in which it was answered
+    std::vector<std::int64_t> versions;  // of its gradients
+  };
+  std::optional<UnacknowledgedPush> unacknowledged_;
   std::optional<EarlyExchange> early_;  // of the next push
   int without_early_ = 0;               // so many pushes are not sent early, since one has failed
   std::optional<coordination::StepDecider::Token> last_token_;  // kSync: the server has gradients

@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 #include <vector>
 
@@ -138,6 +139,11 @@ class SlowService final : public ParameterService {
     if (request.push) reply.verdict = PushVerdict::kApply;
     return reply;
   }
+  std::unique_ptr<OpenExchange> begin_exchange(const std::string&, const ExchangeRequest&,
+                                               Time deadline) override {
+    note(deadline);
+    return nullptr;
+  }
   StoredStates states(const std::string&, const std::vector<std::string>&, Time) override {
     return {};
   }
@@ -166,6 +172,24 @@ TEST(ServerSession, AttemptsHaveTimeForTheirBytes) {
   ASSERT_EQ(times.size(), 1u);
   EXPECT_GT(times[0], std::chrono::seconds(150));
   EXPECT_LE(times[0], std::chrono::seconds(202));
+}
+
+TEST(ServerSession, WhatIsSentEarlyHasTheTimeOfAnAttemptButNoMoreThanAServerMayBeAway) {
+  for (const int server_timeout : {1, 5}) {
+    std::vector<std::chrono::milliseconds> times;
+    ServerSession session(std::make_unique<SlowService>(times),
+                          {.task = testing::kChief,
+                           .server_timeout = std::chrono::seconds(server_timeout),
+                           .attempt_timeout = std::chrono::seconds(3)});
+    session.join(0);
+    const at::Tensor gradient = at::zeros({1'000'000}, at::kDouble);
+    session.begin_early(
+        {.push = Push{.gradients = {{.name = "w", .tensor = gradient}}}, .pull = {}}, 2'000'000);
+    ASSERT_EQ(times.size(), 1u);
+    const std::chrono::seconds most(std::min(server_timeout, 3) + 10);
+    EXPECT_LE(times[0], most);
+    EXPECT_GT(times[0], most - std::chrono::seconds(2));
+  }
 }
 
 TEST(ServerSession, AnAttemptThatTookTooLongIsMadeAgainWithMoreTime) {

@@ -24,7 +24,7 @@ ValueExchange::ValueExchange(JobMembership& membership, const WorkerVariables& v
       reads_(membership.num_servers()) {}
 
 std::optional<std::int64_t> ValueExchange::read_at(int server) const {
-  return reads_.read_at(server, session(server).acknowledged());
+  return reads_.read_at(server, session(server).answered());
 }
 
 ServerStates ValueExchange::read_states() {
@@ -36,6 +36,7 @@ ServerStates ValueExchange::read_states() {
   }
   ServerStates states(static_cast<std::size_t>(membership_.num_servers()));
   membership_.for_each_server([&](int server) {
+    session(server).await_disk();  // this worker's updates are not to vanish after it has read them
     const std::vector<std::string> names = variables_.placed().names_of_server(server);
     if (server > 0 && names.empty()) return;
     StoredStates part = session(server).call(
@@ -126,7 +127,7 @@ void ValueExchange::take_moments(const std::vector<ExchangeReply>& replies, Pull
 }
 
 void ValueExchange::note_read(int server, std::int64_t step) {
-  reads_.note(server, step, session(server).acknowledged());
+  reads_.note(server, step, session(server).answered());
 }
 
 void ValueExchange::check_count(int server, std::size_t expected, std::size_t got) const {
@@ -155,7 +156,7 @@ std::vector<at::Tensor> ValueExchange::pull_rows(std::span<const at::Tensor> ind
     ExchangeReply reply = session(server).exchange(std::move(request), bytes);
     check_count(server, wanted.size(), reply.rows.size());
     if (variables_.wholes_of(server).empty())
-      reads_.note_rows(server, reply.step, session(server).acknowledged());
+      reads_.note_rows(server, reply.step, session(server).answered());
     for (std::size_t i = 0; i < wanted.size(); ++i) rows[wanted[i]] = std::move(reply.rows[i]);
   });
   return rows;

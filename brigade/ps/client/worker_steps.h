@@ -37,7 +37,7 @@ class WorkerSteps {
                      std::chrono::milliseconds wait, ParameterService::Time deadline);
   /// The reply to `ask`. Returns whether it is permission.
   bool take(const BeginStepReply& reply);
-  /// All servers have acknowledged the push of the step.
+  /// All servers have answered the push of the step.
   void finish();
 
  private:

@@ -25,6 +25,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kWorkerLeaveTime{1000};
+// For the last outcomes of a coordinator that has ended: it may be there still.
+constexpr milliseconds kLastAnswerTime{3000};
 constexpr milliseconds kShortestRenewal{1};
 // A renewal also says that the function is unwanted or the coordinator ends, which waits 15 s.
 constexpr milliseconds kLongestRenewal{3000};
@@ -62,6 +64,7 @@ class CoordinatedWorker::Impl {
   void begin();
   /// Until there is no further function of this phase, or at all.
   TakeReply serve(std::int64_t phase);
+  TakeReply take(std::int64_t phase);
   /// As `serve`; joins first if this is no member, and ends after an error.
   TakeReply begin_and_serve(std::int64_t phase);
   void end();
@@ -137,7 +140,7 @@ void CoordinatedWorker::Impl::begin() {
 TakeReply CoordinatedWorker::Impl::serve(std::int64_t phase) {
   while (true) {
     throw_if_stopped();
-    TakeReply reply = session_.take(phase);
+    TakeReply reply = take(phase);
     if (!phases_.empty() && session_.coordinator() != phases_)
       throw Error(ErrorCode::kAborted,
                   base::str_cat("The ", session_.name(), " was started again, and repeats what ",
@@ -158,6 +161,17 @@ TakeReply CoordinatedWorker::Impl::serve(std::int64_t phase) {
     throw_if_stopped();  // then it may have ended because of that, and is run by another worker
     if (coordinator_has_ended()) return {.is_done = true};  // nobody may be there to be told
     report(done);
+  }
+}
+
+/// A coordinator that has said that it ends is not waited for as one that may be started again.
+TakeReply CoordinatedWorker::Impl::take(std::int64_t phase) {
+  if (!coordinator_has_ended()) return session_.take(phase);
+  try {
+    return session_.take(phase, kLastAnswerTime);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnavailable) throw;
+    return {.is_done = true};
   }
 }
 

@@ -355,6 +355,24 @@ TEST_F(CoordinatedWorkerTest, AWorkerThatIsAheadOfACoordinatorThatWasStartedAgai
   EXPECT_EQ(code_of([&] { worker.serve_phase(2); }), ErrorCode::kAborted);
 }
 
+TEST_F(CoordinatedWorkerTest, ACoordinatorThatHasSaidThatItEndsIsNotWaitedForLater) {
+  coordinator.core()->begin_phase();
+  coordinator.core()->end_phase("one");
+  CoordinatedWorker worker(coordinated_config(kFunctionRunner0), functions, coordinator.connect());
+  ASSERT_TRUE(worker.serve_phase(1));
+  coordinator.core()->end();
+  // The second renewal from here began after the end, and with the third its answer was read.
+  const int renewals = coordinator.calls(CoordinatorCall::kRenew) + 3;
+  const auto latest = std::chrono::steady_clock::now() + kLong;
+  while (coordinator.calls(CoordinatorCall::kRenew) < renewals &&
+         std::chrono::steady_clock::now() < latest)
+    std::this_thread::yield();
+  coordinator.stop();
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(worker.serve_phase(2));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kLong);
+}
+
 TEST_F(CoordinatedWorkerTest, ACoordinatorThatDoesNotComeIsAnError) {
   coordinator.stop();
   CoordinatedWorker worker(

@@ -40,7 +40,7 @@ std::string CoordinatorSession::name() const {
 }
 
 void CoordinatorSession::join() {
-  repeat([](const std::string&, Time) {});
+  repeat([](const std::string&, Time) {}, options_.coordinator_timeout);
 }
 
 milliseconds CoordinatorSession::lease() const {
@@ -53,29 +53,30 @@ std::string CoordinatorSession::coordinator() const {
   return grant_.coordinator;
 }
 
-TakeReply CoordinatorSession::take(std::int64_t phase) {
+TakeReply CoordinatorSession::take(std::int64_t phase, milliseconds coordinator_timeout) {
   TakeReply reply;
-  repeat([&](const std::string& token, Time deadline) {
+  const auto attempt = [&](const std::string& token, Time deadline) {
     const auto left =
         std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now());
     reply = service_->take(
         token, {.wait = std::clamp(left / 2, milliseconds(0), kTakeWait), .phase = phase},
         deadline);
-  });
+  };
+  repeat(attempt, coordinator_timeout);
   return reply;
 }
 
 void CoordinatorSession::finish(const FunctionReport& report) {
   repeat(
       [&](const std::string& token, Time deadline) { service_->finish(token, report, deadline); },
-      bytes_of_report(report));
+      options_.coordinator_timeout, bytes_of_report(report));
 }
 
-void CoordinatorSession::repeat(const Attempt& attempt, std::uint64_t bytes) {
+void CoordinatorSession::repeat(const Attempt& attempt, milliseconds coordinator_timeout,
+                                std::uint64_t bytes) {
   repeat_call({.callee = name(),
                .caller = cluster::to_string(options_.task),
-               .end = std::chrono::steady_clock::now() + options_.coordinator_timeout +
-                      transfer_time(bytes),
+               .end = std::chrono::steady_clock::now() + coordinator_timeout + transfer_time(bytes),
                .attempt_timeout = options_.attempt_timeout + transfer_time(bytes),
                .cancel = options_.cancel},
               [&](Time deadline) { attempt_once(attempt, deadline); });

@@ -48,7 +48,9 @@ class CoordinatorSession {
   /// As CoordinatorService's. They join first if this is no member. They throw what the service
   /// throws, but kUnavailable, naming the coordinator and the last reason, if it did not answer
   /// within the timeout; kCancelled.
-  TakeReply take(std::int64_t phase = 0);
+  TakeReply take(std::int64_t phase = 0) { return take(phase, options_.coordinator_timeout); }
+  /// With this time for the coordinator to answer.
+  TakeReply take(std::int64_t phase, std::chrono::milliseconds coordinator_timeout);
   void finish(const FunctionReport& report);
 
   /// Renews the membership once, and joins again if it has ended. Nothing if the coordinator did
@@ -62,7 +64,8 @@ class CoordinatorSession {
   using Attempt = std::function<void(const std::string& token, Time deadline)>;
 
   /// One call, made again until the coordinator's timeout, and the time for its bytes.
-  void repeat(const Attempt& attempt, std::uint64_t bytes = 0);
+  void repeat(const Attempt& attempt, std::chrono::milliseconds coordinator_timeout,
+              std::uint64_t bytes = 0);
   void attempt_once(const Attempt& attempt, Time deadline);
   /// The token of the membership; joins if there is none.
   std::string member_token(Time deadline) BRIGADE_EXCLUDES(joins_, mutex_);

@@ -194,8 +194,11 @@ class WorkersPhases final : public distribute::Coordination {
                                                .coordinator_timeout = options_.coordinator_timeout,
                                                .cancel = options_.cancel});
     served_.functions = &functions;
-    const auto end = worker_->serve_phase(++phase_);
+    // After an error of its own it has not served this phase, and serves it when it is called
+    // again.
+    const auto end = worker_->serve_phase(phase_ + 1);
     if (!end) return std::nullopt;
+    ++phase_;
     if (end->error)
       throw Error(
           end->error->code,

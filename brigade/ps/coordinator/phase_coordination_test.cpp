@@ -61,7 +61,9 @@ class PhaseCoordinationTest : public ::testing::Test {
  protected:
   ~PhaseCoordinationTest() override { cancel.cancel(); }
 
-  std::shared_ptr<Coordination> join(const std::string& job, int index) const {
+  std::shared_ptr<Coordination> join(
+      const std::string& job, int index,
+      std::chrono::milliseconds coordinator_timeout = std::chrono::seconds(30)) const {
     return make_phase_coordination({.cluster = spec,
                                     .task = {.job = job, .index = index},
                                     .rank = job == "chief" ? 0 : index + 1,
@@ -69,7 +71,7 @@ class PhaseCoordinationTest : public ::testing::Test {
                                     .source = "this test"},
                                    {.key = std::nullopt,
                                     .lease = std::chrono::seconds(2),
-                                    .coordinator_timeout = std::chrono::seconds(30),
+                                    .coordinator_timeout = coordinator_timeout,
                                     .cancel = cancel});
   }
   /// Serves phases in a thread, until one was not there, and returns their outcomes.
@@ -172,6 +174,21 @@ TEST_F(PhaseCoordinationTest, AFunctionThatAWorkerDoesNotHaveIsNamed) {
   const auto phase = chief->begin_phase();
   phase->schedule("cube", remote_number(2));
   EXPECT_EQ(code_of([&] { result_from(*phase); }), ErrorCode::kNotFound);
+}
+
+TEST_F(PhaseCoordinationTest, AWorkerThatHasFoundNoChiefServesTheSamePhaseLater) {
+  const auto worker = join("worker", 0, std::chrono::seconds(3));
+  EXPECT_EQ(code_of([&] { worker->serve_phase({}); }), ErrorCode::kUnavailable);
+  std::future<std::optional<io::StateTree>> served;  // ends with the chief
+  const auto chief = join("chief", 0);
+  const auto phase = chief->begin_phase();
+  served = start([&] { return worker->serve_phase(arithmetic()); });
+  phase->schedule("square", remote_number(5));
+  EXPECT_EQ(result_from(*phase).values.as_int64("number"), 25);
+  phase->end("one");
+  const auto outcome = result_of(served);
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_EQ(outcome->as_string(), "one");
 }
 
 TEST_F(PhaseCoordinationTest, EachSideHasItsOwnCalls) {

@@ -28,6 +28,7 @@ void FollowerStore::open() {
 
 void FollowerStore::write_epoch(std::int64_t epoch) {
   ps::write_epoch(*files_, options_.store.folder, epoch);
+  epoch_ = epoch;
 }
 
 OpenStore FollowerStore::release() {

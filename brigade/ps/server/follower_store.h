@@ -26,7 +26,7 @@ class FollowerStore {
   /// ParameterStore and `read_epoch`.
   FollowerStore(std::shared_ptr<io::FileSystem> files, FollowerStoreOptions options);
 
-  /// What was in the folder.
+  /// What is in the folder.
   const std::optional<std::int64_t>& epoch() const { return epoch_; }
   /// It is on the disk when this returns.
   void write_epoch(std::int64_t epoch);

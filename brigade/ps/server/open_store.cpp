@@ -12,6 +12,7 @@ OpenStore open_store(std::shared_ptr<io::FileSystem> files, ParameterStoreOption
   };
   open.store = std::make_unique<ParameterStore>(std::move(files), std::move(options));
   open.snapshots = std::make_unique<SnapshotThread>(*open.store, snapshot_after_bytes);
+  open.log_syncs = std::make_unique<LogSyncThread>(*open.store);
   return open;
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "brigade/io/file_system.h"
+#include "brigade/ps/server/log_sync_thread.h"
 #include "brigade/ps/server/server_metrics.h"
 #include "brigade/ps/server/snapshot_thread.h"
 #include "brigade/ps/store/parameter_store.h"
@@ -16,6 +17,7 @@ struct OpenStore {
   std::shared_ptr<ServerLatencies> latencies;  ///< the store adds the times of its log
   std::unique_ptr<ParameterStore> store;
   std::unique_ptr<SnapshotThread> snapshots;  ///< uses the store
+  std::unique_ptr<LogSyncThread> log_syncs;   ///< uses the store
 };
 
 /// Throws as ParameterStore.

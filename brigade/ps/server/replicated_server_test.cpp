@@ -15,6 +15,7 @@ namespace {
 
 using base::testing::code_of;
 using coordination::PairRole;
+using coordination::PairStatus;
 using testing::LocalPair;
 using testing::small_gradients;
 using testing::small_model;
@@ -148,8 +149,18 @@ TEST_F(ReplicatedServerTest, NobodyButTheWitnessLetsAProcessAct) {
   chief_.reset();  // it has finished: the first worker is the witness
   pair_.stop(0);
   pair_.wait_role(1, PairRole::kCandidate);
-  const Vote other{.voter = testing::kWorker1, .epoch = 9};
-  EXPECT_EQ(pair_.process(1)->vote(other, {}).role, PairRole::kCandidate);
+  const PairStatus candidate = pair_.process(1)->role({}).status;
+  Vote vote{.voter = testing::kWorker1,
+            .epoch = 9,
+            .life = candidate.life,
+            .candidacy = candidate.candidacy};
+  EXPECT_EQ(pair_.process(1)->vote(vote, {}).role, PairRole::kCandidate);
+  vote.voter = testing::kWorker0;
+  vote.candidacy = candidate.candidacy - 1;
+  EXPECT_EQ(pair_.process(1)->vote(vote, {}).role, PairRole::kCandidate) << "it comes late";
+  vote.candidacy = candidate.candidacy;
+  vote.life = "an earlier one";
+  EXPECT_EQ(pair_.process(1)->vote(vote, {}).role, PairRole::kCandidate);
   const auto witness = client_of(pair_, testing::kWorker0);
   EXPECT_EQ(pair_.role(1), PairRole::kActing);
 }

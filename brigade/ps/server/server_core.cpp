@@ -28,6 +28,7 @@ ServerCore::Impl::Impl(OpenStore store, ServerCoreOptions options, const base::C
       store_(*open_.store),
       latencies_(*open_.latencies),
       snapshots_(*open_.snapshots),
+      log_syncs_(*open_.log_syncs),
       registry_(names_, options_.lease) {
   const concurrency::MutexLock lock(mutex_);
   if (store_.is_created()) job_ = job_from_state(store_.job());

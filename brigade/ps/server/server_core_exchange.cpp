@@ -62,6 +62,8 @@ void ServerCore::Impl::check_exchange(const ExchangeRequest& request) const {
                  "A decision of a step comes to a server whose job is not synchronous.");
   if (!request.push) return;
   const auto& token = request.push->token;
+  check_argument(!is_sync || !request.push->acknowledge_later,
+                 "A push of a synchronous job is acknowledged before it is answered.");
   check_argument(token.has_value() == is_sync,
                  is_sync ? "In synchronous training a push names the token for which its gradients "
                            "were computed."
@@ -91,7 +93,9 @@ ParameterStore::BegunPush ServerCore::Impl::take(const Caller& from, const Push&
         store_.offer(id, push.token->step, push.token->index, push.gradients, push.rows, deadline);
     if (begun.verdict == PushVerdict::kApply) count_offer(from, *push.token);
   } else {
-    begun = store_.begin_push(id, push.gradients, push.read_at, push.rows);
+    begun = store_.begin_push(
+        id, push.gradients, push.read_at, push.rows,
+        push.acknowledge_later ? ParameterStore::LogWrite::kLater : ParameterStore::LogWrite::kNow);
   }
   if (begun.verdict == PushVerdict::kFenced) refuse_replaced(from.holder);
   count(begun.verdict);
@@ -122,6 +126,22 @@ void ServerCore::Impl::count_decided(const StepDecision& decision) {
   });
 }
 
+/// Notes the record of a push that is acknowledged later. Returns that of the one before. A call
+/// whose caller has gone, and has made it again and others, may come here after these.
+std::int64_t ServerCore::Impl::defer(const Caller& from, std::int64_t record) {
+  log_syncs_.request();
+  const concurrency::MutexLock lock(mutex_);
+  std::int64_t& last = deferred_[from.rank];
+  return std::exchange(last, std::max(last, record));
+}
+
+/// 0 for none: those of earlier lives of the server are on the disk.
+std::int64_t ServerCore::Impl::last_record_of(const Caller& from) const {
+  const concurrency::MutexLock lock(mutex_);
+  const auto found = deferred_.find(from.rank);
+  return found == deferred_.end() ? 0 : found->second;
+}
+
 ExchangeReply ServerCore::Impl::exchange(const std::string& token, const ExchangeRequest& request,
                                          Time deadline) {
   const Caller from = caller(token);
@@ -136,15 +156,20 @@ ExchangeReply ServerCore::Impl::exchange(const std::string& token, const Exchang
     reply.verdict = begun.verdict;
     reply.staleness = begun.staleness;
   }
-  // While the disk works. The caller may change its gradients afterwards, whatever happens.
-  const auto wait = [&] { store_.wait_committed(begun.record, deadline); };
+  const bool is_deferred =
+      request.push && request.push->acknowledge_later && begun.verdict == PushVerdict::kApply;
+  std::int64_t awaited = is_deferred ? defer(from, begun.record) : begun.record;
+  if (request.await_disk) awaited = std::max(awaited, last_record_of(from));
   try {
-    read_values(request, reply);
+    read_values(request, reply);  // while the disk works
+    store_.wait_committed(awaited, deadline);
   } catch (...) {
-    wait();
+    store_.wait_committed(begun.record, deadline);  // the caller may change its gradients now
     throw;
   }
-  wait();
+  if (begun.verdict == PushVerdict::kApply || begun.verdict == PushVerdict::kDuplicate) {
+    if (request.push) reply.acknowledged = request.push->number - (is_deferred ? 1 : 0);
+  }
   if (request.push) latencies_.pushes.add(std::chrono::steady_clock::now() - begin);
   if (request.push || request.decision) snapshots_.consider();
   return reply;

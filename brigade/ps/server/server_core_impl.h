@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -104,6 +105,8 @@ class ServerCore::Impl {
   void check_exchange(const ExchangeRequest& request) const;
   void apply_known(const StepDecision& decision, Time deadline);
   ParameterStore::BegunPush take(const Caller& from, const Push& push, Time deadline);
+  std::int64_t defer(const Caller& from, std::int64_t record) BRIGADE_EXCLUDES(mutex_);
+  std::int64_t last_record_of(const Caller& from) const BRIGADE_EXCLUDES(mutex_);
   void read_values(const ExchangeRequest& request, ExchangeReply& reply) BRIGADE_EXCLUDES(mutex_);
   void count(coordination::PushVerdict verdict) BRIGADE_EXCLUDES(mutex_);
   void count_offer(const Caller& from, const coordination::StepDecider::Token& token)
@@ -122,6 +125,7 @@ class ServerCore::Impl {
   ParameterStore& store_;  // has its own locks; mutex_ may be held meanwhile
   ServerLatencies& latencies_;
   SnapshotThread& snapshots_;
+  LogSyncThread& log_syncs_;
 
   // Never held while the disk is written.
   mutable concurrency::Mutex mutex_;
@@ -134,6 +138,8 @@ class ServerCore::Impl {
   std::optional<std::string> failure_ BRIGADE_GUARDED_BY(mutex_);
   bool is_end_saved_ BRIGADE_GUARDED_BY(mutex_) = false;  // asked for a snapshot: the job is over
   ServerCounters counters_ BRIGADE_GUARDED_BY(mutex_);
+  // By rank: the record of the last push that was answered before it was on the disk.
+  std::map<int, std::int64_t> deferred_ BRIGADE_GUARDED_BY(mutex_);
   // kSync: gradients of steps that are not decided, to count those that are dropped.
   std::set<std::pair<std::int64_t, coordination::Contribution>> offered_ BRIGADE_GUARDED_BY(mutex_);
 };

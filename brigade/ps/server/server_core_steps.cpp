@@ -20,9 +20,11 @@ constexpr std::chrono::milliseconds kLongestStepWait = std::chrono::hours(1);
 /// A step that is decided with a gradient that this server does not have could never be applied.
 void ServerCore::Impl::check_contribution(const Caller& from,
                                           const BeginStepRequest& request) const {
-  if (!request.contribution || request.contribution->step != store_.step()) return;
+  if (!request.contribution || request.contribution->step > store_.step()) return;
   const auto& [step, index] = *request.contribution;
-  check_argument(store_.has_offer(step, {.worker = from.rank, .index = index}),
+  // In one call: another worker's decision may end the step at any moment.
+  check_argument(store_.offer_state(step, {.worker = from.rank, .index = index}) !=
+                     ParameterStore::OfferState::kMissing,
                  base::str_cat(from.holder.task, " contributes gradient ", index, " of step ", step,
                                ", which it has not pushed here: it pushes it to all servers "
                                "first."));
@@ -34,7 +36,8 @@ void ServerCore::Impl::report_earlier(const Caller& from, const BeginStepRequest
   if (!request.contribution || request.contribution->step != store_.step()) return;
   BeginStepRequest earlier{.finished = request.finished, .contribution = request.contribution};
   for (int index = 0; index < request.contribution->index; ++index) {
-    if (!store_.has_offer(request.contribution->step, {.worker = from.rank, .index = index}))
+    if (store_.offer_state(request.contribution->step, {.worker = from.rank, .index = index}) !=
+        ParameterStore::OfferState::kKept)
       return;  // the gate names the gap
     earlier.contribution->index = index;
     gate().report(from.rank, earlier);

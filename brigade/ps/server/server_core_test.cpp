@@ -8,6 +8,7 @@
 #include "brigade/base/testing/error_code.h"
 #include "brigade/base/testing/manual_clock.h"
 #include "brigade/io/testing/faulty_file_system.h"
+#include "brigade/io/testing/gated_file_system.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/ps/testing/member.h"
 
@@ -447,6 +448,48 @@ TEST(ServerCore, ReturnsStatesForACheckpoint) {
   const ServerCounters counters = job.core().counters();
   EXPECT_EQ(counters.pushes, 2);
   EXPECT_EQ(counters.pulls, 2);
+}
+
+TEST(ServerCore, APushMayBeAcknowledgedAfterItsAnswer) {
+  const auto files =
+      std::make_shared<io::GatedFileSystem>(std::make_shared<io::MemoryFileSystem>());
+  testing::LocalServer server(
+      {.core = {.tasks = {kFirst}, .store = {.folder = "/server"}}, .files = files});
+  Member chief(server, kFirst);
+  chief.create({});
+  chief.set_ready();
+  const at::Tensor gradient = at::full({2}, 1, at::kDouble);
+  const auto push = [&](std::int64_t number, ParameterService::Time deadline) {
+    return chief.service().exchange(
+        chief.token(),
+        {.push = Push{.number = number, .gradients = {{"w", gradient}}, .acknowledge_later = true},
+         .pull = {"w"}},
+        deadline);
+  };
+  const auto await_disk = [&](ParameterService::Time deadline) {
+    chief.service().exchange(chief.token(), {.pull = {}, .await_disk = true}, deadline);
+  };
+  const auto soon = [] { return std::chrono::steady_clock::now() + std::chrono::milliseconds(20); };
+  await_disk(soon());
+
+  files->close_gate();
+  const ExchangeReply first = push(1, Member::deadline());
+  EXPECT_EQ(first.verdict, PushVerdict::kApply);
+  EXPECT_EQ(first.acknowledged, 0);
+  EXPECT_EQ(Member::value_of(first), -1);
+  files->await_sync();
+  EXPECT_EQ(chief.pull(), -1) << "reading waits for no disk";
+  EXPECT_EQ(code_of([&] { await_disk(soon()); }), ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(code_of([&] { push(2, soon()); }), ErrorCode::kDeadlineExceeded)
+      << "one push at a time";
+
+  files->open_gate();
+  await_disk(Member::deadline());
+  const ExchangeReply again = push(2, Member::deadline());
+  EXPECT_EQ(again.verdict, PushVerdict::kDuplicate);
+  EXPECT_EQ(again.acknowledged, 2) << "a repetition waits for the disk";
+  EXPECT_EQ(push(3, Member::deadline()).acknowledged, 2);
+  EXPECT_EQ(chief.push(4, 1).acknowledged, 4);
 }
 
 TEST(ServerCore, TellsHowStaleAPushWas) {

@@ -31,4 +31,21 @@ void write_epoch(io::FileSystem& files, const io::Path& folder, std::int64_t epo
   io::atomic_write(files, folder / kFile, std::string_view(base::str_cat(epoch, "\n")));
 }
 
+void begin_epoch_alone(io::FileSystem& files, const io::Path& folder, const io::Path& replica) {
+  const auto epoch = read_epoch(files, folder);
+  if (read_epoch(files, replica).value_or(0) > epoch.value_or(0))
+    throw Error(ErrorCode::kFailedPrecondition,
+                base::str_cat("The replica of this parameter server has gone on without it, so ",
+                              replica.string(), " has updates that ", folder.string(),
+                              " lacks: start the server with its replica, or, to do without these "
+                              "updates, remove that folder."));
+  if (!epoch) return;
+  if (*epoch == 0)
+    throw Error(ErrorCode::kFailedPrecondition,
+                base::str_cat("A replicated parameter server was filling ", folder.string(),
+                              ", and the folder of its other process has the variables: start it "
+                              "with its replica, or copy that folder over this one."));
+  write_epoch(files, folder, *epoch + 1);
+}
+
 }  // namespace brigade::ps

@@ -14,4 +14,11 @@ std::optional<std::int64_t> read_epoch(const io::FileSystem& files, const io::Pa
 /// It is on the disk when this returns.
 void write_epoch(io::FileSystem& files, const io::Path& folder, std::int64_t epoch);
 
+/// A server without a replica is to use `folder`. If a replicated one has used it before, an epoch
+/// begins, so that the folder of its replica no longer counts as equal to this one. Throws
+/// kFailedPrecondition for the folder of a process that was being filled by the other one: it has
+/// nothing, and the other one has the variables; and if the folder of its replica, `replica`, is
+/// there, too, with a later epoch.
+void begin_epoch_alone(io::FileSystem& files, const io::Path& folder, const io::Path& replica);
+
 }  // namespace brigade::ps

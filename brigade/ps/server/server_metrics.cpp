@@ -28,7 +28,7 @@ void add_work(const ServerMetrics& server, rpc::MetricsText& metrics) {
 
 void add_latencies(const ServerMetrics& server, rpc::MetricsText& metrics) {
   metrics
-      .histogram("brigade_ps_push_seconds", "From a push's arrival until it is on the disk.",
+      .histogram("brigade_ps_push_seconds", "From a push's arrival until it is answered.",
                  server.pushes)
       .histogram("brigade_ps_pull_seconds", "Until the values of a pull are copied.", server.pulls)
       .histogram("brigade_ps_log_sync_seconds", "Until the log is on the disk.", server.log_syncs)

@@ -24,16 +24,21 @@ class ServedParameters final : public rpc::MessageService {
   rpc::CallThreads threads_of(int method) const override {
     switch (method_of(method)) {
       case ServiceMethod::kRenew:
-      case ServiceMethod::kLeave:
       case ServiceMethod::kRole:
       case ServiceMethod::kVote:
         return rpc::CallThreads::kQuick;
+      case ServiceMethod::kLeave:  // for the disk, and the replica
       case ServiceMethod::kBeginStep:
       case ServiceMethod::kFollow:
         return rpc::CallThreads::kWaiting;
       default:
         return rpc::CallThreads::kWork;
     }
+  }
+
+  /// Pushes wait, with their messages, until the replica has their records.
+  bool shares_answers(int method) const override {
+    return method_of(method) == ServiceMethod::kFollow;
   }
 
   void admit(const std::string& token, Time deadline) override {

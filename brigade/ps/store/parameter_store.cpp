@@ -91,9 +91,11 @@ std::optional<coordination::StepDecision> ParameterStore::last_decision() const 
   return state_.last_decision;
 }
 
-bool ParameterStore::has_offer(std::int64_t step, const coordination::Contribution& from) const {
+ParameterStore::OfferState ParameterStore::offer_state(
+    std::int64_t step, const coordination::Contribution& from) const {
   const concurrency::MutexLock lock(order_);
-  return state_.offers.has(step, from);
+  if (step < state_.step) return OfferState::kDecided;
+  return state_.offers.has(step, from) ? OfferState::kKept : OfferState::kMissing;
 }
 
 std::int64_t ParameterStore::incarnation(int worker) const {

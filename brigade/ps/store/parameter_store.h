@@ -150,6 +150,11 @@ class ParameterStore {
                                  std::span<const checkpoint::NamedTensor> gradients,
                                  std::span<const RowGradient> rows, Time deadline);
 
+  /// Who writes a push into the file of the log.
+  enum class LogWrite {
+    kNow,   ///< the call itself, so that the disk works while the update is made
+    kLater  ///< whoever waits for it first
+  };
   struct BegunPush {
     coordination::PushVerdict verdict = coordination::PushVerdict::kApply;
     std::int64_t record = 0;  ///< for `wait_committed`
@@ -165,7 +170,10 @@ class ParameterStore {
   BegunPush begin_push(const coordination::PushId& id,
                        std::span<const checkpoint::NamedTensor> gradients,
                        std::optional<std::int64_t> read_at = std::nullopt,
-                       std::span<const RowGradient> rows = {});
+                       std::span<const RowGradient> rows = {}, LogWrite write = LogWrite::kNow);
+  /// Waits until all changes so far are on the disk; a replica may not have them yet. Throws as
+  /// `coordination::UpdateLog::wait_committed`.
+  void sync_log(Time deadline) { log_->wait_committed(log_->appended(), deadline); }
   /// Waits until a push is on the disk. Throws as `push`.
   void wait_committed(std::int64_t record, Time deadline);
 
@@ -190,8 +198,9 @@ class ParameterStore {
   /// nothing. Throws kFailedPrecondition for a later one, and if a contribution is missing;
   /// kInvalidArgument for contributions that are not ordered.
   void apply(const coordination::StepDecision& decision, Time deadline);
-  /// Whether there is a gradient for a step that is not decided.
-  bool has_offer(std::int64_t step, const coordination::Contribution& from) const;
+  /// What became of the gradients of a contribution; kDecided: its step is over.
+  enum class OfferState { kMissing, kKept, kDecided };
+  OfferState offer_state(std::int64_t step, const coordination::Contribution& from) const;
   /// The last decision that was applied; unset before the first. A coordinator that is restarted
   /// continues from here.
   std::optional<coordination::StepDecision> last_decision() const;

@@ -212,7 +212,9 @@ TEST(ParameterStoreRows, AStepAddsTheRowsOfItsWorkersInTheirOrder) {
   expected[5] -= 3;
   EXPECT_TRUE(at::equal(table_of(*store), expected));
   EXPECT_EQ(testing::value_of(*store, "bias")[0].item<float>(), -1);
-  EXPECT_TRUE(store->has_offer(1, {.worker = 1, .index = 0}));
+  EXPECT_EQ(store->offer_state(1, {.worker = 1, .index = 0}), ParameterStore::OfferState::kKept);
+  EXPECT_EQ(store->offer_state(1, {.worker = 1, .index = 1}), ParameterStore::OfferState::kMissing);
+  EXPECT_EQ(store->offer_state(0, {.worker = 1, .index = 1}), ParameterStore::OfferState::kDecided);
   store.reset();
   store = std::make_unique<ParameterStore>(files, testing::store_options());
   EXPECT_TRUE(at::equal(table_of(*store), expected)) << "the decision again, from the log";

@@ -17,7 +17,8 @@ void RecordFeed::append(std::int64_t number, const io::BytePieces& record) noexc
   } catch (...) {
     is_broken_ = true;
   }
-  // Records that wait for the replica are as many as there are callers.
+  // Of the records that wait for the replica each caller has at most two: its last push may have
+  // been answered.
   if (!progress_.is_required() && bytes_ > max_bytes_) is_broken_ = true;
   if (is_broken_) forget_records();
   changed_.notify_all();
@@ -67,7 +68,8 @@ void RecordFeed::drop() {
 
 std::optional<bool> RecordFeed::acknowledge(std::int64_t number) {
   const concurrency::MutexLock lock(mutex_);
-  if (!progress_.has_replica() || is_broken_) return std::nullopt;
+  const bool has_gap = number < progress_.replicated();  // these records are not here any longer
+  if (!progress_.has_replica() || is_broken_ || has_gap) return std::nullopt;
   const bool is_complete = progress_.acknowledge(number);
   const auto kept = static_cast<std::size_t>(progress_.appended() - progress_.replicated());
   while (records_.size() > kept) {

@@ -47,7 +47,7 @@ PushVerdict ParameterStore::push(const coordination::PushId& id,
 
 ParameterStore::BegunPush ParameterStore::begin_push(
     const coordination::PushId& id, std::span<const checkpoint::NamedTensor> gradients,
-    std::optional<std::int64_t> read_at, std::span<const RowGradient> rows) {
+    std::optional<std::int64_t> read_at, std::span<const RowGradient> rows, LogWrite write) {
   for (const checkpoint::NamedTensor& each : gradients) check_recordable(each);
   for (const auto& [name, indices, values] : rows) {
     check_recordable({name, indices});
@@ -89,7 +89,7 @@ ParameterStore::BegunPush ParameterStore::begin_push(
     }
   }
   try {
-    log_->write_pending();  // the disk works while the updates are made
+    if (write == LogWrite::kNow) log_->write_pending();
   } catch (...) {
     run(updates);  // a snapshot has the state, which counts the push
     throw;

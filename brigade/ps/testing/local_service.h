@@ -21,7 +21,8 @@
 /// Parameter servers in the test's process, with the faults of a network and of a machine.
 namespace brigade::ps::testing {
 
-/// The functions of `ParameterService`.
+/// The functions of `ParameterService`; kSendEarly: `begin_exchange`, and each gradient that is
+/// added then.
 enum class ServiceCall {
   kJoin,
   kRenew,
@@ -31,6 +32,7 @@ enum class ServiceCall {
   kSetReady,
   kSetLearningRate,
   kExchange,
+  kSendEarly,
   kStates,
   kBeginStep
 };
@@ -141,16 +143,20 @@ class LocalServer {
     throw Error(ErrorCode::kUnavailable, base::str_cat("In this test, ", reason, "."));
   }
 
+  void call_hook(ServiceCall call) BRIGADE_EXCLUDES(mutex_) {
+    Hook hook;
+    {
+      const concurrency::MutexLock lock(mutex_);
+      hook = hook_;
+    }
+    if (hook) hook(call);
+  }
+
   /// Keeps the server from being destroyed while a call runs.
   class Running {
    public:
     Running(LocalServer& server, ServiceCall call) : server_(server), call_(call) {
-      Hook hook;
-      {
-        const concurrency::MutexLock lock(server_.mutex_);
-        hook = server_.hook_;
-      }
-      if (hook) hook(call);
+      server_.call_hook(call);
       const concurrency::MutexLock lock(server_.mutex_);
       if (!server_.is_up_) fail("the server is down");
       if (take(server_.lost_requests_, call)) fail("the request was lost");
@@ -211,6 +217,7 @@ class LocalExchange final : public OpenExchange {
     ++server_.begun_;
   }
   void add(const at::Tensor& gradient) override {
+    server_.call_hook(ServiceCall::kSendEarly);
     auto& announced = request_.push->gradients.at(added_++).tensor;
     check_argument(gradient.is_contiguous() && gradient.sizes() == announced.sizes() &&
                        gradient.scalar_type() == announced.scalar_type(),
@@ -289,6 +296,7 @@ class LocalService final : public ParameterService {
                                                const ExchangeRequest& request,
                                                Time deadline) override {
     if (!server_.takes_early_) return nullptr;
+    server_.call_hook(ServiceCall::kSendEarly);
     return std::make_unique<LocalExchange>(server_, *this, token, request, deadline);
   }
   StoredStates states(const std::string& token, const std::vector<std::string>& names,

@@ -1,0 +1,159 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/concurrency/mutex.h"
+#include "brigade/coordination/server_pair.h"
+#include "brigade/ps/server/follower_store.h"
+#include "brigade/ps/server/replicated_server.h"
+#include "brigade/ps/server/state_transfer.h"
+#include "brigade/ps/store/record_feed.h"
+
+/// Shared by the files of ReplicatedServer.
+namespace brigade::ps {
+
+class ReplicatedServer::Impl {
+ public:
+  Impl(std::shared_ptr<io::FileSystem> files, ReplicatedServerOptions options,
+       const base::Clock& clock);
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  /// Calls `function(core)` of the server that acts. Throws kUnavailable if this one does not.
+  template <class Function>
+  auto serve(const Function& function) const BRIGADE_EXCLUDES(mutex_) {
+    const Running running(*this);
+    if (running.core() == nullptr)
+      throw Error(ErrorCode::kUnavailable,
+                  base::str_cat("This process of the parameter server ", options_.name,
+                                " does not act at the moment."));
+    return function(*running.core());
+  }
+  /// The same, but `otherwise` if it does not act.
+  template <class Function, class Result>
+  Result serve_or(Result otherwise, const Function& function) const BRIGADE_EXCLUDES(mutex_) {
+    const Running running(*this);
+    return running.core() == nullptr ? otherwise : function(*running.core());
+  }
+
+  RoleReply role() const BRIGADE_EXCLUDES(mutex_);
+  coordination::PairStatus vote(const Vote& vote) BRIGADE_EXCLUDES(mutex_);
+  FollowReply follow(const std::string& token, const FollowRequest& request, Time deadline)
+      BRIGADE_EXCLUDES(mutex_);
+  bool is_finished() const BRIGADE_EXCLUDES(mutex_);
+  std::optional<std::string> failure() const BRIGADE_EXCLUDES(mutex_);
+  bool is_paired() const BRIGADE_EXCLUDES(mutex_) {
+    const concurrency::MutexLock lock(mutex_);
+    return serving_ != nullptr && pair_.role() == PairRole::kActing && follower_.is_complete;
+  }
+  void close() BRIGADE_EXCLUDES(mutex_);
+
+ private:
+  using PairRole = coordination::PairRole;
+  using PairStatus = coordination::PairStatus;
+  using ServerPair = coordination::ServerPair;
+  using milliseconds = std::chrono::milliseconds;
+
+  /// Keeps the server that acts from being taken away while it is called.
+  class Running {
+   public:
+    explicit Running(const Impl& server) : server_(server) {
+      const concurrency::MutexLock lock(server_.mutex_);
+      core_ = server_.serving_;
+      ++server_.running_;
+    }
+    ~Running() {
+      const concurrency::MutexLock lock(server_.mutex_);
+      if (--server_.running_ == 0) server_.idle_.notify_all();
+    }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+    ServerCore* core() const { return core_; }
+
+   private:
+    const Impl& server_;
+    ServerCore* core_ = nullptr;
+  };
+
+  /// The other process, as one that follows this one.
+  struct Follower {
+    std::string life;
+    std::int64_t number = 0;  // of its last call
+    Time heard;
+    bool is_complete = false;  // and knows it
+    std::shared_ptr<const StateTransfer> state;
+    std::optional<Time> told_the_end;
+  };
+
+  FollowerStoreOptions follower_options() {
+    ParameterStoreOptions store = options_.core.store;
+    store.feed = feed_;
+    return {.store = std::move(store), .snapshot_after_bytes = options_.core.snapshot_after_bytes};
+  }
+
+  PairStatus visible_status() const BRIGADE_REQUIRES(mutex_);
+  bool admit_follower(const FollowRequest& request) BRIGADE_REQUIRES(mutex_);
+  void collect_state(const FollowRequest& request) BRIGADE_EXCLUDES(collecting_, mutex_);
+  FollowReply send_state(FollowReply reply, int part) const BRIGADE_EXCLUDES(mutex_);
+  FollowReply send_records(FollowReply reply, const FollowRequest& request, Time deadline)
+      BRIGADE_EXCLUDES(mutex_);
+
+  void run() BRIGADE_EXCLUDES(mutex_);
+  PairStatus next_status() BRIGADE_EXCLUDES(mutex_);
+  void start_acting(std::int64_t epoch) BRIGADE_EXCLUDES(mutex_);
+  void stop_acting() BRIGADE_EXCLUDES(mutex_);
+  void note_end() BRIGADE_EXCLUDES(mutex_);
+  void consider_votes() BRIGADE_EXCLUDES(mutex_);
+  void call_other(PairRole role) BRIGADE_EXCLUDES(mutex_);
+  std::optional<FollowReply> ask_other(const FollowRequest& request, milliseconds allowed);
+  void receive(FollowReply reply) BRIGADE_EXCLUDES(mutex_);
+  void pause(milliseconds time) BRIGADE_EXCLUDES(mutex_);
+  void wake() BRIGADE_REQUIRES(mutex_);
+  void fail(const std::exception& error) BRIGADE_EXCLUDES(mutex_);
+
+  const ReplicatedServerOptions options_;
+  const base::Clock& clock_;
+  const std::shared_ptr<io::FileSystem> files_;
+  const std::string follow_token_;
+  const std::shared_ptr<RecordFeed> feed_;
+  const std::unique_ptr<PairedService> other_;
+
+  // Of the thread.
+  FollowerStore store_;               // empty while core_ has it
+  std::unique_ptr<ServerCore> core_;  // null unless this process acts
+  std::int64_t acting_epoch_ = 0;     // of core_
+  std::string other_token_;
+  std::int64_t calls_ = 0;
+  milliseconds allowed_{0};  // for a call as a follower, beside its wait
+
+  concurrency::Mutex collecting_;  // one state for a follower at a time; taken before mutex_
+  mutable concurrency::Mutex mutex_;
+  mutable concurrency::Condition idle_;  // running_ is 0
+  concurrency::Condition changed_;       // is_awake_
+  ServerPair pair_ BRIGADE_GUARDED_BY(mutex_);
+  ServerCore* serving_ BRIGADE_GUARDED_BY(mutex_) = nullptr;  // core_, once it may be called
+  mutable int running_ BRIGADE_GUARDED_BY(mutex_) = 0;        // calls of serving_
+  Follower follower_ BRIGADE_GUARDED_BY(mutex_);
+  std::set<std::string> earlier_lives_ BRIGADE_GUARDED_BY(mutex_);  // of followers
+  std::optional<std::string> witness_ BRIGADE_GUARDED_BY(mutex_);   // whose vote counts
+  bool has_chief_finished_ BRIGADE_GUARDED_BY(mutex_) = false;      // unless it acts
+  bool has_other_finished_ BRIGADE_GUARDED_BY(mutex_) = false;
+  std::optional<Time> over_since_ BRIGADE_GUARDED_BY(mutex_);    // the job, for core_
+  std::optional<Time> adrift_since_ BRIGADE_GUARDED_BY(mutex_);  // neither acts nor follows
+  std::optional<std::string> failure_ BRIGADE_GUARDED_BY(mutex_);
+  bool is_awake_ BRIGADE_GUARDED_BY(mutex_) = false;  // the thread looks at its role
+  bool is_closed_ BRIGADE_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace brigade::ps
