@@ -87,6 +87,21 @@ void merge_sums(const RemoteData& data, const Trainer& trainer) {
   }
 }
 
+/// The metrics as they were.
+class SavedMetrics {
+ public:
+  explicit SavedMetrics(const Trainer& trainer) : metrics_(metrics_of(trainer)) {
+    for (const metrics::Metric* each : metrics_) saved_.push_back(each->save());
+  }
+  void restore() const {
+    for (std::size_t i = 0; i < metrics_.size(); ++i) metrics_[i]->restore(saved_[i]);
+  }
+
+ private:
+  const std::vector<const metrics::Metric*> metrics_;
+  std::vector<io::StateTree> saved_;
+};
+
 }  // namespace
 
 std::optional<std::int64_t> DividedBatches::count() const {
@@ -102,9 +117,7 @@ void check_ends(const DividedBatches& batches) {
 }
 
 RemoteFunction WorkersPart::training(EpochIterator& iterator) {
-  return {.name = kTrain, .run = [this, &iterator](const RemoteData& arguments) {
-            return train(iterator, arguments);
-          }};
+  return {.name = kTrain, .run = [this, &iterator](const RemoteData&) { return train(iterator); }};
 }
 
 RemoteFunction WorkersPart::evaluation(DividedBatches batches) {
@@ -113,7 +126,7 @@ RemoteFunction WorkersPart::evaluation(DividedBatches batches) {
           .run = [this](const RemoteData& arguments) { return evaluate(arguments); }};
 }
 
-RemoteData WorkersPart::train(EpochIterator& iterator, const RemoteData& arguments) {
+RemoteData WorkersPart::train(EpochIterator& iterator) {
   auto batch = iterator.next();
   if (!batch) {
     iterator.start_next_epoch();
@@ -127,7 +140,7 @@ RemoteData WorkersPart::train(EpochIterator& iterator, const RemoteData& argumen
   result.values["examples"] = batch->examples()->global;
   result.values["step"] = strategy_.global_step().value_or(0);
   add_sums(result, trainer_);
-  if (arguments.values.as_bool("is_last")) add_statistics(result, trainer_);
+  add_statistics(result, trainer_);
   return result;
 }
 
@@ -188,18 +201,9 @@ std::optional<RemoteData> ChiefsPart::next_result(const std::function<bool()>& s
   return std::nullopt;
 }
 
-RemoteData ChiefsPart::next_result() {
-  return next_result([] { return false; }).value();
-}
-
 std::optional<FitStep> ChiefsPart::step(const FitSteps::Request& request) {
-  const std::int64_t left = request.left.value();
-  const auto scheduled = [this] { return static_cast<std::int64_t>(phase_.unfinished()); };
-  while (scheduled() < std::min(left, ahead_)) {
-    RemoteData arguments;
-    arguments.values["is_last"] = scheduled() + 1 == left;
-    phase_.schedule(kTrain, arguments);
-  }
+  const auto wanted = static_cast<std::size_t>(std::min(request.left.value(), ahead_));
+  while (phase_.unfinished() < wanted) phase_.schedule(kTrain, {});
   const auto result = next_result(request.should_stop);
   if (!result) return std::nullopt;
   merge_sums(*result, trainer_);
@@ -211,12 +215,14 @@ std::optional<FitStep> ChiefsPart::step(const FitSteps::Request& request) {
 }
 
 /// Ranges of batches in their order, so that each worker reads the data once.
-Logs ChiefsPart::evaluate(const DividedBatches& batches) {
+std::optional<Logs> ChiefsPart::evaluate(const DividedBatches& batches,
+                                         const std::function<bool()>& should_stop) {
   const std::optional<std::int64_t> count = batches.count();
   const std::int64_t size =
       count ? std::max<std::int64_t>(1, (*count + ahead_ - 1) / ahead_) : kBatchesOfARange;
   const std::optional<std::int64_t> end = count ? count : batches.steps;
   ++evaluations_;
+  const SavedMetrics before(trainer_);
   trainer_.reset();
   std::int64_t next = 0, evaluated = 0;
   bool has_ended = false;
@@ -232,10 +238,14 @@ Logs ChiefsPart::evaluate(const DividedBatches& batches) {
       next += size;
     }
     if (phase_.unfinished() == 0) break;
-    const RemoteData result = next_result();
-    merge_sums(result, trainer_);
-    evaluated += result.values.as_int64("batches");
-    if (!result.values.as_bool("is_complete")) has_ended = true;
+    const auto result = next_result(should_stop);
+    if (!result) {
+      before.restore();
+      return std::nullopt;
+    }
+    merge_sums(*result, trainer_);
+    evaluated += result->values.as_int64("batches");
+    if (!result->values.as_bool("is_complete")) has_ended = true;
   }
   check_argument(evaluated > 0, "There is no batch to evaluate.");
   Logs logs = trainer_.results();
@@ -243,9 +253,14 @@ Logs ChiefsPart::evaluate(const DividedBatches& batches) {
   return logs;
 }
 
-std::optional<Logs> CoordinatedSteps::validate() {
+void CoordinatedSteps::stop_early() {
+  chief_.drop();
+  strategy_.fetch_state();  // with the steps that were not dropped
+}
+
+std::optional<Logs> CoordinatedSteps::validate(const std::function<bool()>& should_stop) {
   if (!validation_) return std::nullopt;
-  return chief_.evaluate(*validation_);
+  return chief_.evaluate(*validation_, should_stop);
 }
 
 io::StateTree outcome_of(const Logs& logs) {

@@ -20,7 +20,7 @@
 ///
 /// Metrics are sums, so each function returns those of its own batches, and the chief adds up the
 /// results, of which each function has one, however often it was run. Statistics of layers (batch
-/// norm's) are those of the worker that has made the last step of an epoch; the chief takes them
+/// norm's) are those of the worker whose step is the last that the chief knows of; it takes them
 /// over, and gives them to whoever evaluates.
 namespace brigade::train::internal {
 
@@ -50,7 +50,7 @@ class WorkersPart {
   distribute::RemoteFunction evaluation(DividedBatches batches);
 
  private:
-  distribute::RemoteData train(EpochIterator& iterator, const distribute::RemoteData& arguments);
+  distribute::RemoteData train(EpochIterator& iterator);
   distribute::RemoteData evaluate(const distribute::RemoteData& arguments);
   void begin_evaluation(const distribute::RemoteData& arguments);
   void move_to(std::int64_t batch);
@@ -74,11 +74,12 @@ class ChiefsPart {
   std::optional<FitStep> step(const FitSteps::Request& request);
   /// Drops the steps that are scheduled.
   void drop() { phase_.drop(); }
-  /// The metrics over all batches, which are then reset.
-  Logs evaluate(const DividedBatches& batches);
+  /// The metrics over all batches, which are then reset. Nothing if it should stop; then they are
+  /// as before.
+  std::optional<Logs> evaluate(const DividedBatches& batches,
+                               const std::function<bool()>& should_stop);
 
  private:
-  distribute::RemoteData next_result();
   std::optional<distribute::RemoteData> next_result(const std::function<bool()>& should_stop);
 
   distribute::Strategy& strategy_;
@@ -88,8 +89,8 @@ class ChiefsPart {
   std::int64_t evaluations_;  // not those of an earlier chief, which workers may have seen
 };
 
-/// The steps of a fit that workers make. Metrics and the variables of this process are up to date
-/// at the end of an epoch.
+/// The steps of a fit that workers make. The variables of this process are up to date at the end of
+/// an epoch, also of one that ends early.
 class CoordinatedSteps final : public FitSteps {
  public:
   CoordinatedSteps(distribute::Strategy& strategy, Trainer& trainer,
@@ -100,9 +101,9 @@ class CoordinatedSteps final : public FitSteps {
   std::optional<std::int64_t> pass_length() const override { return std::nullopt; }
   bool has_next() override { return true; }  // workers repeat their data
   std::optional<FitStep> next(const Request& request) override { return chief_.step(request); }
-  void stop_early() override { chief_.drop(); }
+  void stop_early() override;
   void complete_epoch() override { strategy_.fetch_state(); }
-  std::optional<Logs> validate() override;
+  std::optional<Logs> validate(const std::function<bool()>& should_stop) override;
   void start_next_pass() override {}
 
  private:

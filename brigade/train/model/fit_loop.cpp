@@ -168,7 +168,7 @@ class FitLoop {
       run_steps(session);
       if (context_.epoch_ != epoch) continue;               // the session restored a checkpoint
       if (session.should_stop() && has_next_step()) break;  // a resumed fit ends the epoch
-      end_epoch();
+      if (!end_epoch(session)) break;
     }
     if (context_.epoch_ < options_.epochs && session.should_stop()) {
       context_.is_interrupted_ = !context_.should_stop();
@@ -253,10 +253,11 @@ class FitLoop {
     return *options_.steps_per_epoch - context_.batches_;
   }
 
-  void end_epoch() {
+  /// Returns whether it has ended: the session may be cancelled before it is validated.
+  bool end_epoch(const MonitoredTrainingSession& session) {
     steps_.complete_epoch();
     context_.logs_ = trainer_.results();
-    validate();
+    if (!validate(session)) return false;
     call(&Callback::on_epoch_end);
     history_.add(context_.epoch_, context_.logs_);
     trainer_.reset();
@@ -264,18 +265,23 @@ class FitLoop {
     context_.batches_ = 0;
     if (context_.epoch_ < options_.epochs && (!options_.steps_per_epoch || !steps_.has_next()))
       steps_.start_next_pass();
+    return true;
   }
 
-  void validate() {
+  /// A session that stops with the epoch's last step, and was not cancelled, does not prevent it.
+  bool validate(const MonitoredTrainingSession& session) {
     const bool is_due = (context_.epoch_ + 1) % options_.validation_freq == 0;
-    if (!options_.validation_data || !is_due) return;
+    if (!options_.validation_data || !is_due) return true;
     call(&Callback::on_test_begin);
     const Logs training = context_.logs_;
-    const Logs validation = steps_.validate().value();
-    context_.logs_ = validation;
+    const std::optional<Logs> validation = steps_.validate(
+        [&] { return session.should_stop() && options_.session.cancel.is_cancelled(); });
+    if (!validation) return false;
+    context_.logs_ = *validation;
     call(&Callback::on_test_end);
     context_.logs_ = training;
-    for (const auto& [name, value] : validation) context_.add_log("val_" + name, value);
+    for (const auto& [name, value] : *validation) context_.add_log("val_" + name, value);
+    return true;
   }
 
   void call(void (Callback::*function)(FitContext&)) {

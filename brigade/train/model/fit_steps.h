@@ -45,8 +45,9 @@ class FitSteps {
   virtual void stop_early() = 0;
   /// The steps of the epoch were made: metrics and variables are to be complete.
   virtual void complete_epoch() = 0;
-  /// The metrics over the validation data; nothing without such data. Resets the metrics.
-  virtual std::optional<Logs> validate() = 0;
+  /// The metrics over the validation data, which resets the metrics. Nothing without such data, and
+  /// if it should stop while others validate; then the metrics are as before.
+  virtual std::optional<Logs> validate(const std::function<bool()>& should_stop) = 0;
   virtual void start_next_pass() = 0;
 };
 

@@ -8,7 +8,7 @@ std::optional<FitStep> LocalSteps::next(const Request&) {
   return FitStep{.values = trainer_.train(*batch), .examples = batch->examples()->global};
 }
 
-std::optional<Logs> LocalSteps::validate() {
+std::optional<Logs> LocalSteps::validate(const std::function<bool()>&) {
   if (!validation_) return std::nullopt;
   return evaluate_batches(trainer_, validation_->data, validation_->steps);
 }

@@ -27,7 +27,7 @@ class LocalSteps final : public FitSteps {
   std::optional<FitStep> next(const Request& request) override;
   void stop_early() override {}
   void complete_epoch() override {}
-  std::optional<Logs> validate() override;
+  std::optional<Logs> validate(const std::function<bool()>& should_stop) override;
   void start_next_pass() override { iterator_.start_next_epoch(); }
 
  private:

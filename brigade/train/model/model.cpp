@@ -138,7 +138,8 @@ struct Model::Impl {
   History fit_with_workers(distribute::Coordination& coordination, const LabeledData& data,
                            const FitOptions& options);
   History serve_fit(distribute::Coordination& coordination, internal::EpochIterator& iterator,
-                    const std::optional<internal::DividedBatches>& validation);
+                    const std::optional<internal::DividedBatches>& validation,
+                    std::int64_t initial_epoch);
   Logs evaluate_with_workers(distribute::Coordination& coordination, const LabeledData& data,
                              const EvaluateOptions& options);
   void add_to(TrainingState& state) const;
@@ -205,7 +206,8 @@ History Model::Impl::fit_with_workers(distribute::Coordination& coordination,
     internal::EpochIterator iterator(
         data.distributed(strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle}));
     trainer_for(iterator.peek());
-    if (!coordination.is_coordinator()) return serve_fit(coordination, iterator, validation);
+    if (!coordination.is_coordinator())
+      return serve_fit(coordination, iterator, validation, options.initial_epoch);
   }
   TrainingState state(strategy);
   add_to(state);
@@ -219,9 +221,12 @@ History Model::Impl::fit_with_workers(distribute::Coordination& coordination,
 
 History Model::Impl::serve_fit(distribute::Coordination& coordination,
                                internal::EpochIterator& iterator,
-                               const std::optional<internal::DividedBatches>& validation) {
-  for (std::int64_t pass = 0; pass < passes; ++pass) iterator.start_next_epoch();
-  ++passes;  // so a later fit has other shuffles
+                               const std::optional<internal::DividedBatches>& validation,
+                               std::int64_t initial_epoch) {
+  // As in `fit`: a later fit, or a later initial epoch, has other shuffles.
+  const std::int64_t first_pass = std::max(passes, initial_epoch);
+  for (std::int64_t pass = 0; pass < first_pass; ++pass) iterator.start_next_epoch();
+  passes = first_pass + 1;
   internal::WorkersPart worker(strategy, *trainer);
   std::vector<distribute::RemoteFunction> functions = {worker.training(iterator)};
   if (validation) functions.push_back(worker.evaluation(*validation));
@@ -256,7 +261,7 @@ Logs Model::Impl::evaluate_with_workers(distribute::Coordination& coordination,
   strategy.start_job();
   const auto phase = coordination.begin_phase();
   internal::ChiefsPart chief(strategy, *trainer, *phase);
-  Logs logs = chief.evaluate(batches);
+  Logs logs = chief.evaluate(batches, [] { return false; }).value();
   phase->end(internal::outcome_of(logs));
   return logs;
 }
