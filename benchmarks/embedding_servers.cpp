@@ -27,6 +27,7 @@
 #include "brigade/optim/adam.h"
 #include "brigade/ps/client/remote_service.h"
 #include "brigade/ps/server/server_core.h"
+#include "brigade/tuning/freed_memory.h"
 
 namespace brigade::benchmarks {
 namespace {
@@ -205,6 +206,7 @@ void measure(const Options& options) {
 }  // namespace brigade::benchmarks
 
 int main(int argc, char** argv) {
+  brigade::tuning::return_freed_memory();  // as tasks with parameter servers do
   brigade::benchmarks::Options options;
   CLI::App app("Rows of an embedding on one parameter server, over the same on two");
   app.add_option("--rows", options.rows, "of the table")->check(CLI::PositiveNumber);

@@ -26,6 +26,7 @@
 #include "brigade/ps/client/parameter_client.h"
 #include "brigade/ps/client/remote_service.h"
 #include "brigade/ps/server/server_core.h"
+#include "brigade/tuning/freed_memory.h"
 
 namespace brigade::benchmarks {
 namespace {
@@ -237,6 +238,7 @@ void measure(const Options& options) {
 }  // namespace brigade::benchmarks
 
 int main(int argc, char** argv) {
+  brigade::tuning::return_freed_memory();  // as tasks with parameter servers do
   brigade::benchmarks::Options options;
   CLI::App app("Push and pull of 13 MB with a parameter server, beside Gloo or copies in memory");
   app.add_option("--beside", options.beside)

@@ -26,6 +26,7 @@
 #include "brigade/ps/client/parameter_client.h"
 #include "brigade/ps/client/remote_service.h"
 #include "brigade/ps/server/server_core.h"
+#include "brigade/tuning/freed_memory.h"
 
 namespace brigade::benchmarks {
 namespace {
@@ -165,6 +166,7 @@ void measure(const Options& options) {
 }  // namespace brigade::benchmarks
 
 int main(int argc, char** argv) {
+  brigade::tuning::return_freed_memory();  // as tasks with parameter servers do
   brigade::benchmarks::Options options;
   CLI::App app("Steps of synchronous training with a slow worker over steps without one");
   app.add_option("--workers", options.workers)->check(CLI::Range(2, 64));

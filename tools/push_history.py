@@ -52,6 +52,7 @@ class Life:
         self.tokens = {}  # (server, number): [step, index]
         self.sums = {}  # (server, number): what it adds
         self.answers = collections.defaultdict(list)  # (server, number): [(when, verdict), ...]
+        self.on_disk = collections.defaultdict(list)  # server: [(when, the last push that it had on its disk), ...]
         self.readings = []
         self.decisions = []  # (when, step, contributions)
         self.problems = []
@@ -84,6 +85,10 @@ class Life:
 
     def _answer(self, event):
         self.answers[event["server"], event["number"]].append((event["at"], event["verdict"]))
+        self.on_disk[event["server"]].append((event["at"], event.get("acknowledged", event["number"])))
+
+    def _on_disk(self, event):
+        self.on_disk[event["server"]].append((event["at"], event["number"]))
 
     def _pulled(self, event):
         values = self._values[event["server"]]
@@ -96,7 +101,10 @@ class Life:
 
     def acknowledged(self, server):
         """When its pushes to this server were acknowledged first, in their order."""
-        return [min(self.answers[push])[0] for push in sorted(self.answers) if push[0] == server]
+        times = []
+        for when, number in sorted(self.on_disk[server]):
+            times += [when] * (number - len(times))
+        return times
 
     def began(self, server):
         return [when for push, when in sorted(self.sent.items()) if push[0] == server]
@@ -160,12 +168,19 @@ class Check:
     def _check_verdicts(self, life):
         for push, answers in life.answers.items():
             verdicts = collections.Counter(verdict for _, verdict in answers)
-            if verdicts["apply"] > 1:
+            if verdicts["apply"] > 1 and not self._was_lost(life, push, answers):
                 self.found.append(f"{life.name}: push {push} was applied {verdicts['apply']} times, it was told")
             for verdict in set(verdicts) - {"apply", "duplicate"}:
                 self.found.append(f"{life.name}: push {push} was answered '{verdict}'")
             if push not in life.sent:
                 self.found.append(f"{life.name}: push {push} was answered, and never sent")
+
+    def _was_lost(self, life, push, answers):
+        """Whether the server died between two answers that it has applied a push: it may have lost one that it had not
+        acknowledged."""
+        applied = sorted(when for when, verdict in answers if verdict == "apply")
+        return all(any(server == push[0] and life.sent[push] < death < later for death, server in self.deaths)
+                   for later in applied[1:])
 
     def _check_identities(self):
         seen = collections.Counter((life.rank, life.incarnation) for life in self.lives)

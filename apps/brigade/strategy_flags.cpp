@@ -310,6 +310,9 @@ void ServerFlags::add_to(CLI::App& app) {
   group.add("--server-transport", transport,
             "How gradients and values travel: auto (shared memory to servers on this host), or tcp "
             "(default auto)");
+  group.add_switch("--wait-for-disk", wait_for_disk,
+                   "async, ssp: a step waits until its update is on the servers' disks, not only "
+                   "until the one before it is");
   group.add_seconds("--server-timeout", server_timeout_seconds,
                     "How long a parameter server may be away before its workers give up (default "
                     "300)");
@@ -347,6 +350,7 @@ void ServerFlags::check_none(const std::string& strategy) const {
         std::pair("--variable-partitioner", variable_partitioner.has_value()),
         std::pair("--push-dtype", push_dtype.has_value()),
         std::pair("--server-transport", transport.has_value()),
+        std::pair("--wait-for-disk", wait_for_disk),
         std::pair("--server-timeout", server_timeout_seconds.has_value())}) {
     if (!is_given) continue;
     throw UsageError(base::str_cat("strategy ", strategy, " has no parameter servers; leave out ",
@@ -364,6 +368,7 @@ void ServerFlags::apply_to(ps::ParameterServerOptions& options, int servers) con
     options.variable_partitioner = parse_partitioner(*variable_partitioner, servers);
   if (push_dtype == "bfloat16") options.push_dtype = at::kBFloat16;
   options.shared_memory = transport != "tcp";
+  options.wait_for_disk = wait_for_disk;
   if (server_timeout_seconds)
     options.server_timeout = to_milliseconds("--server-timeout", *server_timeout_seconds);
 }

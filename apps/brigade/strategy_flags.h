@@ -50,6 +50,7 @@ struct ServerFlags {
   std::optional<std::string> variable_partitioner;
   std::optional<std::string> push_dtype;
   std::optional<std::string> transport;  ///< default auto
+  bool wait_for_disk = false;
   std::optional<double> server_timeout_seconds;
 
   void add_to(CLI::App& app);

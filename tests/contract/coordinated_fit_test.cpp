@@ -25,6 +25,7 @@
 #include "brigade/ps/testing/local_service.h"
 #include "brigade/ps/testing/unused_port.h"
 #include "brigade/train/evaluation/checkpoint_evaluation.h"
+#include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/model/model.h"
 
 namespace brigade::train {
@@ -165,6 +166,24 @@ TEST(CoordinatedFit, OneWorkerHasTheHistoryOfOneDevice) {
       EXPECT_NEAR(chief.histories[0].at(name)[epoch], values[epoch], 1e-9) << name << " " << epoch;
   for (const auto& [name, value] : expected.evaluated)
     EXPECT_NEAR(chief.evaluated.at(name), value, 1e-9) << name;
+}
+
+TEST(CoordinatedFit, ALaterInitialEpochHasOtherShuffles) {
+  const auto losses_from = [](std::int64_t initial_epoch) {
+    const auto program = [initial_epoch](Strategy& strategy) {
+      FitOptions options = epochs_of(initial_epoch + 1, 4);
+      options.initial_epoch = initial_epoch;
+      options.shuffle = true;
+      return compiled_line(strategy).fit(data_of_line(40), options).at("loss");
+    };
+    CoordinatedJob job(1);
+    auto worker = job.start_worker(0, program);
+    const std::vector<double> losses = program(*job.chief());
+    EXPECT_EQ(result_of(worker), losses);
+    return losses;
+  };
+  EXPECT_EQ(losses_from(0), losses_from(0));
+  EXPECT_NE(losses_from(0), losses_from(1));
 }
 
 TEST(CoordinatedFit, WorkersShareStepsAndEvaluations) {
@@ -331,6 +350,31 @@ TEST(CoordinatedFit, AnErrorOfAWorkerIsTheChiefs) {
   EXPECT_EQ(result_of(worker), "the chief has ended");
 }
 
+TEST(CoordinatedFit, AFitAfterOneThatHasFailedIsAsAnyOther) {
+  std::atomic<bool> fails = true;
+  const auto program = [&](Strategy& strategy) {
+    Model model(strategy, [&](const at::Tensor& x, variables::Mode) -> at::Tensor {
+      if (fails && x.size(0) > 2) throw Error(ErrorCode::kOutOfRange, "More than to build with.");
+      return layers::v1::dense(
+          x, 1, {.kernel_initializer = variables::zeros_initializer(), .name = "line"});
+    });
+    model.compile({.optimizer = optim::Sgd{.learning_rate = 0.05}, .loss = "mse"});
+    const ErrorCode failed = code_of([&] { model.fit(data_of_line(80), epochs_of(1, 10)); });
+    EXPECT_EQ(failed, strategy.is_chief() ? ErrorCode::kOutOfRange : ErrorCode::kAborted);
+    if (strategy.is_chief()) fails = false;
+    return Results{.histories = {model.fit(data_of_line(80), epochs_of(1, 10))},
+                   .evaluated = model.evaluate(data_of_line(37), {.batch_size = 4})};
+  };
+  CoordinatedJob job(2);
+  std::vector<std::future<Results>> workers;
+  for (const int index : {0, 1}) workers.push_back(job.start_worker(index, program));
+  const Results chief = program(*job.chief());
+  for (auto& worker : workers) expect_same(result_of(worker), chief);
+  EXPECT_EQ(chief.histories[0].epochs, (std::vector<std::int64_t>{0}));
+  EXPECT_GE(job.steps_of_servers(), 10);
+  EXPECT_LE(job.steps_of_servers(), 11) << "the other worker may have run one meanwhile";
+}
+
 struct NormalizedLine : torch::nn::Module {
   NormalizedLine() {
     norm = register_module("norm", torch::nn::BatchNorm1d(2));
@@ -365,6 +409,82 @@ TEST(CoordinatedFit, StatisticsOfBatchNormComeFromAWorkerAndAreEvaluatedWith) {
   for (auto& worker : workers) expect_same(result_of(worker), chief);
   EXPECT_GT(mean_of_chief, 0);
   EXPECT_NEAR(chief.evaluated.at("loss"), loss_of_chief, 1e-9);
+}
+
+TEST(CoordinatedFit, AFitThatStopsWithinAnEpochLeavesTheLastStepsValuesInTheChief) {
+  double loss_of_chief = 0;
+  double mean_of_chief = 0;
+  const auto program = [&](Strategy& strategy) {
+    Model model = Model::from_module(strategy, [] { return std::make_shared<NormalizedLine>(); });
+    model.compile({.optimizer = optim::Sgd{.learning_rate = 0.05}, .loss = "mse"});
+    FitOptions options = epochs_of(1, 50);
+    options.session.hooks = {StopAtStepHook{.last_step = 7}};
+    Results results{.histories = {model.fit(data_of_line(80), options)}};
+    if (strategy.is_chief()) {
+      loss_of_chief = local_loss(model, 37);
+      for (const auto& each : model.variables())
+        if (each.name().ends_with("running_mean"))
+          mean_of_chief = each.read().abs().sum().item<double>();
+    }
+    results.evaluated = model.evaluate(data_of_line(37), {.batch_size = 4});
+    return results;
+  };
+  CoordinatedJob job(2);
+  std::vector<std::future<Results>> workers;
+  for (const int index : {0, 1}) workers.push_back(job.start_worker(index, program));
+  const Results chief = program(*job.chief());
+  for (auto& worker : workers) expect_same(result_of(worker), chief);
+  EXPECT_TRUE(chief.histories[0].epochs.empty());
+  EXPECT_LT(job.steps_of_servers(), 50);
+  EXPECT_GT(mean_of_chief, 0);
+  EXPECT_NEAR(chief.evaluated.at("loss"), loss_of_chief, 1e-9);
+}
+
+TEST(CoordinatedFit, AChiefThatIsAskedToStopDoesNotWaitForItsValidation) {
+  const std::filesystem::path folder =
+      std::filesystem::path(::testing::TempDir()) /
+      base::str_cat("cancelled_validation_", std::to_string(ps::testing::unused_port()));
+  const concurrency::CancelToken kill, stop, give_up;
+  double loss_of_training = 0;
+  const auto options_of = [&](const concurrency::CancelToken& cancel) {
+    FitOptions options = epochs_of(1, 10);
+    options.validation_data = data_of_line(23);
+    options.session.checkpoint_dir = folder.string();
+    options.session.save_checkpoints = {.steps = 1000};
+    options.session.cancel = cancel;
+    return options;
+  };
+  CoordinatedJob job(1);
+  const auto fit = [&](Strategy& strategy, const FitOptions& options) {
+    return compiled_line(strategy).fit(data_of_line(80), options);
+  };
+  std::future<ErrorCode> lost = concurrency::testing::start(
+      [&] { return code_of([&] { fit(*job.join("worker", 0, kill), options_of({})); }); });
+  auto interrupted = concurrency::testing::start([&] {
+    FitOptions options = options_of(stop);
+    options.callbacks = {LambdaCallback{.on_test_begin = [&](FitContext& context) {
+      loss_of_training = context.logs().at("loss");
+      kill.cancel();  // nobody validates any longer
+      EXPECT_EQ(result_of(lost), ErrorCode::kCancelled);
+      stop.cancel();
+    }}};
+    return fit(*job.join("chief", 0, give_up), options);
+  });
+  EXPECT_EQ(interrupted.wait_for(kLong), std::future_status::ready);
+  give_up.cancel();
+  const History history = result_of(interrupted);
+  EXPECT_TRUE(history.epochs.empty());
+  EXPECT_EQ(history.stop_reason, "the session was asked to stop");
+
+  auto worker =
+      job.start_worker(0, [&](Strategy& strategy) { return fit(strategy, options_of({})); });
+  const History resumed = fit(*job.chief(), options_of({}));
+  EXPECT_EQ(result_of(worker).logs, resumed.logs);
+  EXPECT_EQ(resumed.epochs, (std::vector<std::int64_t>{0})) << "it ends the epoch";
+  EXPECT_EQ(job.steps_of_servers(), 10);
+  EXPECT_NEAR(resumed.at("loss").at(0), loss_of_training, 1e-12);
+  EXPECT_GT(resumed.at("val_loss").at(0), 0);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(CoordinatedFit, AnEvaluatorEvaluatesTheChiefsCheckpointsMeanwhile) {

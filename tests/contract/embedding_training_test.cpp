@@ -159,8 +159,8 @@ TEST(EmbeddingTraining, PrefetchedRowsGiveTheSameBitsInOneRoundTripAStep) {
     const auto strategy = job.join(0);
     const RecommenderPlan plan{.model = {.prefetches = prefetches}};
     expect_equal_bits(trained_recommender(*strategy, plan), expected, "prefetched");
-    // One at the start; in each step those of the rows, and the push.
-    EXPECT_EQ(exchanges, 1 + plan.steps * (prefetches ? 2 : 3));
+    // One at the start; in each step those of the rows, and the push; one that waits for the disk.
+    EXPECT_EQ(exchanges, 1 + plan.steps * (prefetches ? 2 : 3) + 1);
     job.servers()[0].before_calls({});
   }
 }

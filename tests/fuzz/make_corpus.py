@@ -91,11 +91,11 @@ def main():
           rows=b"\7" + message(b'{"header":{"pull":["a"],"pull_rows":1,"push":{"number":1,"read_at":3,"rows":1}},"tensors":['
                               b'{"dtype":"I64","name":"a","shape":[2]},' + tensor + b',{"dtype":"I64","name":"b","shape":[1]}]}',
                               struct.pack("<qqffq", 0, 5, 1, 2, 7)),
-          role=b'\x0a{"follow_token":"00ff","status":{"epoch":3,"life":"ab","role":3}}',
-          vote=b'\x0b{"epoch":4,"voter":"/job:chief/task:0"}',
-          follow=b"\x0c" + message(b'{"header":{"applied":7,"from":{"epoch":3,"life":"ab","role":1},"number":5,"part":0,"source_epoch":3,'
+          role=b'\x0a{"follow_token":"00ff","status":{"candidacy":1,"epoch":3,"is_restored":false,"life":"ab","role":3}}',
+          vote=b'\x0b{"candidacy":1,"epoch":4,"life":"ab","voter":"/job:chief/task:0"}',
+          follow=b"\x0c" + message(b'{"header":{"applied":7,"from":{"candidacy":1,"epoch":3,"is_restored":false,"life":"ab","role":1},"number":5,"part":0,"source_epoch":3,'
                                    b'"source_life":"cd","wait":1000},"tensors":[]}'),
-          records=b"\x0d" + message(b'{"header":{"is_complete":true,"is_finished":false,"must_fill":false,"status":{"epoch":3,"life":"cd",'
+          records=b"\x0d" + message(b'{"header":{"is_complete":true,"is_finished":false,"must_fill":false,"status":{"candidacy":1,"epoch":3,"is_restored":false,"life":"cd",'
                                     b'"role":3}},"tensors":[{"dtype":"U8","name":"","shape":[5]}]}', b"bytes"),
           huge=b"\7" + struct.pack("<Q", 1 << 62))
     write("coordinator_message",

@@ -153,9 +153,14 @@ class RecordedService final : public ParameterService {
       add("push", base::str_cat(number_of(*request.push), ", \"sums\": ",
                                 pushed_sums(*request.push), token_of(request.push->token)));
     ExchangeReply reply = call();
-    if (request.push)
+    if (request.push) {
+      last_push_ = request.push->number;
+      const std::string acknowledged =
+          reply.acknowledged ? base::str_cat(", \"acknowledged\": ", *reply.acknowledged) : "";
       add("answer", base::str_cat(number_of(*request.push), ", \"verdict\": \"",
-                                  verdict_text(reply.verdict), "\""));
+                                  verdict_text(reply.verdict), "\"", acknowledged));
+    }
+    if (request.await_disk) add("on_disk", base::str_cat("\"number\": ", last_push_));
     if (!reply.values.empty()) {
       const std::string decided =
           request.decision ? base::str_cat(", \"decided\": ", request.decision->step) : "";
@@ -236,7 +241,9 @@ class RecordedService final : public ParameterService {
   const int server_;
   const int rank_;
   History& history_;
-  std::vector<double> last_;  // the values that were pulled; of the thread that exchanges
+  // Of the thread that exchanges.
+  std::vector<double> last_;    // the values that were pulled
+  std::int64_t last_push_ = 0;  // the number of the last one that was answered
 };
 
 }  // namespace brigade::ps::history

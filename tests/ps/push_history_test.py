@@ -40,8 +40,8 @@ class Job:
         values = self.values[server]
         values[who] = plus(values.get(who, (0, 0, 0)), powers([number]))
 
-    def answer(self, who, server, number, verdict="apply"):
-        self.add(who, "answer", server, number=number, verdict=verdict)
+    def answer(self, who, server, number, verdict="apply", **acknowledged):
+        self.add(who, "answer", server, number=number, verdict=verdict, **acknowledged)
 
     def push(self, who, server, number):
         """An asynchronous one."""
@@ -113,6 +113,23 @@ class Asynchronous(HistoryTest):
         job.values[1][A] = first(4)
         job.steps[1] -= 1
         self.assert_found(job.problems(), "server 1 has 4 pushes of (0, 1), who had 5 acknowledged")
+
+    def test_a_push_that_was_answered_before_it_was_on_the_disk(self):
+        job = asynchronous()
+        job.send(A, 1, 6)
+        job.answer(A, 1, 6, acknowledged=5)
+        self.assertEqual(job.problems(), [])  # its server died, and then its worker
+        job.add(A, "on_disk", 1, number=6)
+        self.assert_found(job.problems(), "server 1 has 5 pushes of (0, 1), who had 6 acknowledged")
+
+    def test_a_push_that_a_server_lost_is_sent_again(self):
+        job = asynchronous()
+        job.send(A, 1, 6)
+        job.answer(A, 1, 6, acknowledged=5)
+        killed = job.now()
+        job.push(A, 1, 6)
+        self.assertEqual(job.problems(deaths=[(killed, 1)]), [])
+        self.assert_found(job.problems(deaths=[(killed, 0)]), "applied 2 times")
 
     def test_a_push_that_is_applied_twice(self):
         job = asynchronous()

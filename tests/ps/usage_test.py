@@ -42,7 +42,7 @@ class Usage(ServersTest):
         self.assertFalse(self.model_dir.exists())
 
     def test_flags_of_servers_need_the_strategy(self):
-        for flags in (("--mode", "async"), ("--staleness", "1"), ("--staleness-aware-rate",), ("--backup-workers", "1"), ("--variable-partitioner", "fixed:2"), ("--push-dtype", "bfloat16"), ("--server-timeout", "9"), ("--server-transport", "tcp")):
+        for flags in (("--mode", "async"), ("--staleness", "1"), ("--staleness-aware-rate",), ("--backup-workers", "1"), ("--variable-partitioner", "fixed:2"), ("--push-dtype", "bfloat16"), ("--server-timeout", "9"), ("--server-transport", "tcp"), ("--wait-for-disk",)):
             with self.subTest(flags=flags):
                 self.refuse("train", *SMALL, *flags, saying=[flags[0], "one_device", "--strategy parameter_server"])
 
