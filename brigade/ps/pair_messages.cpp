@@ -134,6 +134,7 @@ UpdateRecord to_message(const FollowRequest& request) {
   message.header["applied"] = request.applied;
   if (request.part) message.header["part"] = *request.part;
   message.header["wait"] = static_cast<std::int64_t>(request.wait.count());
+  message.header["knows_end"] = request.knows_end;
   return message;
 }
 
@@ -147,7 +148,8 @@ FollowRequest follow_request_of(UpdateRecord message) {
         .source = {.life = header.as_string("source_life"),
                    .epoch = number_at(header, "source_epoch")},
         .applied = number_at(header, "applied"),
-        .wait = std::chrono::milliseconds(std::min(number_at(header, "wait"), kLongestWait))};
+        .wait = std::chrono::milliseconds(std::min(number_at(header, "wait"), kLongestWait)),
+        .knows_end = header.as_bool("knows_end")};
     if (header.has("part")) request.part = small_number_at(header, "part");
     if (!message.tensors.empty()) refuse_pair_message("a request has tensors.");
     return request;

@@ -42,7 +42,8 @@ TEST(PairMessages, RequestsKeepEverything) {
                               .source = {.life = "cd", .epoch = 6},
                               .applied = 100,
                               .part = 2,
-                              .wait = std::chrono::milliseconds(250)};
+                              .wait = std::chrono::milliseconds(250),
+                              .knows_end = true};
   const FollowRequest got = follow_request_of(sent_to_pair(to_message(request)));
   EXPECT_EQ(got.from, request.from);
   EXPECT_EQ(got.number, 5);
@@ -50,6 +51,7 @@ TEST(PairMessages, RequestsKeepEverything) {
   EXPECT_EQ(got.applied, 100);
   EXPECT_EQ(got.part, 2);
   EXPECT_EQ(got.wait, request.wait);
+  EXPECT_TRUE(got.knows_end);
   EXPECT_EQ(follow_request_of(to_message(FollowRequest{})).part, std::nullopt);
 }
 

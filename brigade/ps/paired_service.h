@@ -51,6 +51,7 @@ struct FollowRequest {
   std::optional<int> part = std::nullopt;
   /// How long the other one may wait for a record.
   std::chrono::milliseconds wait{0};
+  bool knows_end = false;  ///< an answer has said that the job is over
 };
 
 /// A part of the state of the one that acts.
@@ -63,7 +64,7 @@ struct StatePart {
 
 struct FollowReply {
   coordination::PairStatus status;
-  bool is_finished = false;  ///< the job is over: the follower may end, too
+  bool is_finished = false;  ///< the job is over: the follower ends, too, after one more call
   /// Acting: the follower has, with what it says to have applied, everything that was acknowledged.
   bool is_complete = false;
   /// The follower has to ask for the state, from part 0.

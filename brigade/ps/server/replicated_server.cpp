@@ -1,5 +1,6 @@
 #include "brigade/ps/server/replicated_server.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -13,9 +14,10 @@ using coordination::PairRole;
 using coordination::PairStatus;
 using std::chrono::milliseconds;
 
-// For the answer that the job is over to arrive.
-constexpr milliseconds kTimeToTell{300};
-// In which one that does not act, and cannot, ends when the chief has finished.
+// For the answer to one that knows that the job is over to arrive.
+constexpr milliseconds kTimeToAnswer{300};
+// After which one that acts ends, although the other one calls and does not hear that the job is
+// over, and one that cannot act ends when the chief has finished.
 constexpr int kTermsAdrift = 3;
 
 std::string new_life() {
@@ -71,15 +73,19 @@ PairStatus ReplicatedServer::Impl::vote(const Vote& vote) {
 bool ReplicatedServer::Impl::is_finished() const {
   const bool is_over = serve_or(false, [](ServerCore& core) { return core.is_finished(); });
   const concurrency::MutexLock lock(mutex_);
+  const Time now = clock_.now();
   if (pair_.role() == PairRole::kActing) {
     if (!is_over) return false;
-    const Time now = clock_.now();
-    if (follower_.told_the_end) return now >= *follower_.told_the_end + kTimeToTell;
-    return over_since_ && now >= *over_since_ + options_.term;
+    if (follower_.knows_end_since) return now >= *follower_.knows_end_since + kTimeToAnswer;
+    if (!over_since_) return false;
+    const Time silent_since = std::max(*over_since_, follower_.heard);
+    return now >= silent_since + options_.term ||
+           now >= *over_since_ + kTermsAdrift * options_.term;
   }
-  if (has_other_finished_) return true;
+  if (other_finished_since_)
+    return has_confirmed_end_ || now >= *other_finished_since_ + options_.term;
   return has_chief_finished_ && adrift_since_ &&
-         clock_.now() >= *adrift_since_ + kTermsAdrift * options_.term;
+         now >= *adrift_since_ + kTermsAdrift * options_.term;
 }
 
 std::optional<std::string> ReplicatedServer::Impl::failure() const {

@@ -51,7 +51,8 @@ FollowReply ReplicatedServer::Impl::follow(const std::string& token, const Follo
     reply.status = visible_status();
     if (is_finished && reply.status.role == PairRole::kActing) {
       reply.is_finished = true;
-      if (!follower_.told_the_end) follower_.told_the_end = clock_.now();
+      if (request.knows_end && !follower_.knows_end_since)
+        follower_.knows_end_since = clock_.now();
     }
     if (!serves) return reply;
     own = {.life = reply.status.life, .epoch = reply.status.epoch};

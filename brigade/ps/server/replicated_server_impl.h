@@ -92,7 +92,7 @@ class ReplicatedServer::Impl {
     Time heard;
     bool is_complete = false;  // and knows it
     std::shared_ptr<const StateTransfer> state;
-    std::optional<Time> told_the_end;
+    std::optional<Time> knows_end_since;
   };
 
   FollowerStoreOptions follower_options() {
@@ -147,7 +147,8 @@ class ReplicatedServer::Impl {
   std::set<std::string> earlier_lives_ BRIGADE_GUARDED_BY(mutex_);  // of followers
   std::optional<std::string> witness_ BRIGADE_GUARDED_BY(mutex_);   // whose vote counts
   bool has_chief_finished_ BRIGADE_GUARDED_BY(mutex_) = false;      // unless it acts
-  bool has_other_finished_ BRIGADE_GUARDED_BY(mutex_) = false;
+  std::optional<Time> other_finished_since_ BRIGADE_GUARDED_BY(mutex_);  // and acts
+  bool has_confirmed_end_ BRIGADE_GUARDED_BY(mutex_) = false;            // to that one
   std::optional<Time> over_since_ BRIGADE_GUARDED_BY(mutex_);    // the job, for core_
   std::optional<Time> adrift_since_ BRIGADE_GUARDED_BY(mutex_);  // neither acts nor follows
   std::optional<std::string> failure_ BRIGADE_GUARDED_BY(mutex_);

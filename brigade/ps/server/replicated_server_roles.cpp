@@ -77,7 +77,7 @@ void ReplicatedServer::Impl::note_end() {
   const concurrency::MutexLock lock(mutex_);
   if (!is_over) {
     over_since_.reset();
-    follower_.told_the_end.reset();
+    follower_.knows_end_since.reset();
   } else if (!over_since_) {
     over_since_ = clock_.now();
   }
@@ -135,6 +135,7 @@ void ReplicatedServer::Impl::call_other(PairRole role) {
   {
     const concurrency::MutexLock lock(mutex_);
     request.from = visible_status();
+    request.knows_end = other_finished_since_.has_value();
   }
   const bool follows = role == PairRole::kFollowing;
   if (follows) {
@@ -155,7 +156,12 @@ void ReplicatedServer::Impl::call_other(PairRole role) {
   {
     const concurrency::MutexLock lock(mutex_);
     pair_.hear(reply->status, clock_.now());
-    if (reply->is_finished) has_other_finished_ = true;
+    if (!reply->is_finished)
+      other_finished_since_.reset();
+    else if (!other_finished_since_)
+      other_finished_since_ = clock_.now();
+    else
+      has_confirmed_end_ = true;
     still_follows = pair_.role() == PairRole::kFollowing;
   }
   if (!follows || !still_follows) return pause(kPause);

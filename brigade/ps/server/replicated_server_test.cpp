@@ -186,6 +186,17 @@ TEST_F(ReplicatedServerTest, BothEndWithTheJob) {
       [&] { return pair_.process(0)->is_finished() && pair_.process(1)->is_finished(); });
 }
 
+TEST(ReplicatedServer, OneThatActsEndsWhenTheOtherOneKnowsTheEnd) {
+  LocalPair pair({.tasks = testing::kTasks, .term = std::chrono::seconds(2)});
+  auto chief = small_job_on(pair);
+  ASSERT_EQ(pair.wait_paired(), 0u);
+  pair.lose_ends(20);  // one is asked for after 20 ms
+  chief.reset();
+  LocalPair::wait([&] { return pair.process(0)->is_finished(); });
+  pair.stop(0);
+  LocalPair::wait([&] { return pair.process(1)->is_finished(); });
+}
+
 TEST(ReplicatedServerSoak, LosesAndDoublesNoPushWhateverHappensToEitherProcess) {
   LocalPair pair({.tasks = testing::kTasks, .snapshot_after_bytes = 2000});
   const auto chief = small_job_on(pair);

@@ -83,6 +83,9 @@ class LocalPair {
     is_cut_off_[process] = is_cut_off;
   }
 
+  /// So many answers of either process that say that the job is over do not arrive.
+  void lose_ends(int answers) { ends_to_lose_ = answers; }
+
   /// For a task; the pair must outlive it.
   std::unique_ptr<ParameterService> connect(const cluster::Task& task) {
     std::vector<std::function<std::unique_ptr<PairedService>()>> processes;
@@ -148,6 +151,7 @@ class LocalPair {
   const base::SystemClock clock_;
   std::array<std::shared_ptr<io::FileSystem>, 2> files_ = {
       std::make_shared<io::MemoryFileSystem>(), std::make_shared<io::MemoryFileSystem>()};
+  mutable std::atomic<int> ends_to_lose_{0};
   mutable concurrency::Mutex mutex_;
   std::array<std::shared_ptr<ReplicatedServer>, 2> servers_ BRIGADE_GUARDED_BY(mutex_);
   std::array<bool, 2> is_cut_off_ BRIGADE_GUARDED_BY(mutex_) = {false, false};
@@ -216,7 +220,11 @@ class LocalPair::Connection final : public PairedService {
   }
   FollowReply follow(const std::string& token, const FollowRequest& request,
                      Time deadline) override {
-    return forward([&](auto& server) { return server.follow(token, request, deadline); });
+    FollowReply reply =
+        forward([&](auto& server) { return server.follow(token, request, deadline); });
+    if (reply.is_finished && pair_.ends_to_lose_-- > 0)
+      throw Error(ErrorCode::kUnavailable, "In this test, the answer is lost.");
+    return reply;
   }
   std::string name() const override { return base::str_cat("process ", process_); }
   void close() override { is_closed_ = true; }
