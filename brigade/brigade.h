@@ -66,6 +66,7 @@
 #include "brigade/input/idx.h"
 #include "brigade/input/image_folder.h"
 #include "brigade/input/image_tensor.h"
+#include "brigade/input/image_transform.h"
 #include "brigade/input/mnist.h"
 #include "brigade/input/named_tensors.h"
 #include "brigade/input/one_hot.h"

@@ -37,7 +37,7 @@ class ImageLoader {
   ImageLoader(FileListPtr list, const ImageFolderOptions& options);
 
   /// Loads file `number` of the list. Errors name it.
-  at::Tensor load(std::int64_t number) const;
+  at::Tensor load(std::int64_t number, data::ElementContext& context) const;
   /// The options that determine the pixels, for the pipeline description.
   std::string describe() const;
 
@@ -56,16 +56,20 @@ ImageLoader::ImageLoader(FileListPtr list, const ImageFolderOptions& options)
       options_(options),
       files_(options.files ? options.files : io::posix_file_system()) {}
 
-at::Tensor ImageLoader::load(std::int64_t number) const {
+at::Tensor ImageLoader::load(std::int64_t number, data::ElementContext& context) const {
   const auto file = static_cast<std::uint64_t>(number);
   try {
-    return tensor_of(decode(io::read_at_most(*files_, (*list_)[file], kMaxImageBytes)));
+    const image::Image image = decode(io::read_at_most(*files_, (*list_)[file], kMaxImageBytes));
+    return options_.transform ? options_.transform.apply(image.view(), context) : tensor_of(image);
   } catch (...) {
     list_->rethrow_in(file);
   }
 }
 
 std::string ImageLoader::describe() const {
+  if (options_.transform)
+    return str_cat("load_picture(", channels_of(options_.color_mode), " channels, ",
+                   options_.transform.name, ")");
   const std::string crop = options_.aspect_ratio == AspectRatio::kCrop ? ", cropped" : "";
   const std::string scaled = options_.jpeg_decoding == JpegDecoding::kScaled ? ", scaled" : "";
   return str_cat("load_picture(", channels_of(options_.color_mode), " channels, ",
@@ -198,8 +202,9 @@ data::Dataset<LabeledExample> examples_of(const FolderIndex& index,
   auto [numbers, loader, map] = source_of(index, options);
   auto labels = std::make_shared<const std::vector<std::int64_t>>(index.labels);
   return numbers.map(
-      [loader = loader, labels](std::int64_t number) {
-        return LabeledExample{loader->load(number), (*labels)[static_cast<std::size_t>(number)]};
+      [loader = loader, labels](std::int64_t number, data::ElementContext& context) {
+        return LabeledExample{loader->load(number, context),
+                              (*labels)[static_cast<std::size_t>(number)]};
       },
       map);
 }
@@ -228,7 +233,12 @@ data::Dataset<LabeledBatch> batches_of(const FolderIndex& index,
 data::Dataset<at::Tensor> unlabeled_batches_of(const FolderIndex& index,
                                                const ImageFolderOptions& options) {
   auto [numbers, loader, map] = source_of(index, options);
-  return numbers.map([loader = loader](std::int64_t number) { return loader->load(number); }, map)
+  return numbers
+      .map(
+          [loader = loader](std::int64_t number, data::ElementContext& context) {
+            return loader->load(number, context);
+          },
+          map)
       .batch(options.batch_size)
       .prefetch(data::kAutotune);
 }

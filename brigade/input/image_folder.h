@@ -13,6 +13,7 @@
 #include "brigade/image/folder_index.h"
 #include "brigade/image/image.h"
 #include "brigade/image/resize.h"
+#include "brigade/input/image_transform.h"
 #include "brigade/input/labeled_example.h"
 #include "brigade/input/tensor_structure.h"
 #include "brigade/io/file_system.h"
@@ -69,6 +70,9 @@ struct ImageFolderOptions {
   /// The layout of the features; Brigade's layers expect channels first.
   image::Layout layout = image::Layout::kChannelsFirst;
   JpegDecoding jpeg_decoding = JpegDecoding::kExact;
+  /// Makes the tensor of a decoded image, in place of `image_size`, `interpolation`,
+  /// `aspect_ratio` and `layout`: `training_transform`, `evaluation_transform`, or your own.
+  ImageTransform transform{};
   /// Threads that read and decode.
   std::int64_t parallelism = data::kAutotune;
   /// Unset: the local file system.

@@ -77,6 +77,34 @@ std::vector<std::int64_t> labels_of(const data::Dataset<LabeledExample>& dataset
   return labels;
 }
 
+TEST_F(ImageFolderTest, ATransformReplacesTheResizing) {
+  ImageFolderOptions given = options();
+  given.transform = evaluation_transform({.resize = 12, .crop = {8, 8}});
+  const auto folder = image_examples_from_directory("/pets", given);
+  const auto first = folder.dataset.iterator().next();
+  const image::Image stored =
+      image::decode_image(files_->read("/pets/cats/1.jpg"), {.channels = 3});
+  base::CounterRng rng(0);
+  const concurrency::CancelToken cancel;
+  data::ElementContext context{.epoch = 0, .index = 0, .rng = rng, .cancel = cancel};
+  EXPECT_TRUE(at::equal(first->features, given.transform.apply(stored.view(), context)));
+}
+
+TEST_F(ImageFolderTest, ARandomTransformGivesTheSameForAnyNumberOfThreads) {
+  const auto features = [&](std::int64_t threads) {
+    ImageFolderOptions given = options();
+    given.parallelism = threads;
+    given.transform = training_transform({.size = {8, 8}});
+    std::vector<at::Tensor> all;
+    for (const auto& example : image_examples_from_directory("/pets", given).dataset)
+      all.push_back(example.features);
+    return all;
+  };
+  const auto one = features(1), three = features(3);
+  ASSERT_EQ(one.size(), 5u);
+  for (std::size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(at::equal(one[i], three[i])) << i;
+}
+
 TEST_F(ImageFolderTest, GivesBatchesOfResizedImagesWithTheirLabels) {
   auto wanted = options();
   wanted.batch_size = 4;
