@@ -3,9 +3,15 @@
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/flag_group.h"
 #include "apps/brigade/flag_values.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/image/folder_index.h"
+#include "brigade/input/cifar.h"
+#include "brigade/input/image_folder.h"
 #include "brigade/input/image_tensor.h"
+#include "brigade/input/image_transform.h"
 #include "brigade/input/synthetic.h"
+#include "brigade/models/registry.h"
 
 namespace brigade::command {
 namespace {
@@ -16,71 +22,205 @@ constexpr std::int64_t kSyntheticTest = 2'000;
 constexpr std::int64_t kClasses = 10;
 constexpr std::int64_t kCropPadding = 2;
 constexpr std::int64_t kMostMapThreads = 1024;
+// The center of this part of the shorter side is evaluated (224 of 256), except of small images.
+constexpr double kCenterFraction = 0.875;
+constexpr std::int64_t kSmallImage = 128;
+constexpr std::array<float, 4> kHalf = {0.5F, 0.5F, 0.5F, 0};
+constexpr std::array<float, 4> kHalfDeviation = {0.5F, 0.5F, 0.5F, 1};
+
+const std::vector<std::string> kDatasets = {"cifar10",      "cifar100", "fashion_mnist",
+                                            "image_folder", "mnist",    "synthetic"};
+const std::vector<std::string> kAugmentations = {"none", "flip", "random_crop",
+                                                 "random_resized_crop"};
 
 // Both splits come from one draw, so that they share the patterns of the classes.
-data::Dataset<input::LabeledExample> synthetic_split(std::int64_t train, input::Split split) {
-  const auto all = input::synthetic(train + kSyntheticTest, {1, 28, 28}, kClasses);
+data::Dataset<input::LabeledExample> synthetic_split(std::int64_t train, input::Split split,
+                                                     const ImageInput& input) {
+  const auto all = input::synthetic(train + kSyntheticTest,
+                                    {input.shape.begin(), input.shape.end()}, input.classes);
   return split == input::Split::kTrain ? all.take(train) : all.skip(train);
 }
 
 /// The library's errors know no flags.
-data::Dataset<input::LabeledExample> load_files(const DataFlags& flags, input::Split split) {
+template <class Read>
+auto with_flag(const Read& read) {
   try {
-    if (flags.dataset == "mnist") return input::mnist(flags.data_dir, split);
-    return input::fashion_mnist(
-        flags.data_dir.empty() ? input::kFashionMnistDirectory : flags.data_dir, split);
+    return read();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kNotFound) throw;
     throw UsageError(base::str_cat(error.what(), " (--data-dir)"));
   }
 }
 
+data::Dataset<input::LabeledExample> load_files(const DataFlags& flags, input::Split split) {
+  return with_flag([&] {
+    if (flags.dataset == "cifar10") return input::cifar10(flags.data_dir, split);
+    if (flags.dataset == "cifar100") return input::cifar100(flags.data_dir, split);
+    if (flags.dataset == "mnist") return input::mnist(flags.data_dir, split);
+    return input::fashion_mnist(
+        flags.data_dir.empty() ? input::kFashionMnistDirectory : flags.data_dir, split);
+  });
+}
+
+/// The folder of a split: "train", and "val", "validation" or "test".
+io::Path split_folder(const DataFlags& flags, input::Split split) {
+  const io::Path folder = flags.data_dir;
+  std::vector<std::string> names = {"train"};
+  if (split == input::Split::kTest) names = {"val", "validation", "test"};
+  for (const std::string& name : names)
+    if (io::posix_file_system()->exists(folder / name)) return folder / name;
+  throw UsageError(base::str_cat("--data-dir ", base::quoted(flags.data_dir), " has no folder ",
+                                 base::join(names, " or "),
+                                 "; image_folder reads train/CLASS/*.jpg, and val/CLASS/*.jpg"));
+}
+
+/// Those of the training split, whose order gives them their numbers.
+std::vector<std::string> class_names(const DataFlags& flags) {
+  return with_flag([&] {
+    const io::Path folder = split_folder(flags, input::Split::kTrain);
+    return image::index_folder(*io::posix_file_system(), folder).class_names;
+  });
+}
+
+bool is_inception(const std::string& model) {
+  return base::starts_with(model, "inception");
+}
+
+input::ImageFolderOptions folder_options(const DataFlags& flags, const ImageInput& input) {
+  return {.class_names = class_names(flags),
+          .color_mode = input.shape[0] == 1 ? input::ColorMode::kGrayscale : input::ColorMode::kRgb,
+          .shuffle = false,
+          .transform = input::evaluation_transform({.resize = input.resize,
+                                                    .crop = {input.shape[1], input.shape[2]},
+                                                    .mean = input.mean,
+                                                    .deviation = input.deviation})};
+}
+
+data::Dataset<input::LabeledExample> first_of(data::Dataset<input::LabeledExample> examples,
+                                              std::optional<std::int64_t> count) {
+  return count ? examples.take(*count) : examples;
+}
+
 }  // namespace
 
 void DataFlags::add_to(CLI::App& app) {
   FlagGroup group(app, "Data");
-  group.add("--dataset", dataset, "The data: fashion_mnist, mnist, synthetic");
+  group.add("--dataset", dataset, base::str_cat("The data: ", base::join(kDatasets, ", ")));
   group.add("--data-dir", data_dir,
             base::str_cat("Folder with the four idx files, plain or .gz (fashion_mnist: ",
-                          input::kFashionMnistDirectory, ")"));
+                          input::kFashionMnistDirectory,
+                          "), the binary files of CIFAR, or train/CLASS/*.jpg and val/CLASS/*.jpg "
+                          "(image_folder)"));
   group.add("--train-examples", train_examples,
             base::str_cat("Train on the first N examples only (synthetic: generate N, by default ",
                           kSyntheticTrain, ")"));
+  group.add("--image-size", image_size,
+            "Height and width of the images that the model gets (image_folder, synthetic; default "
+            "the size that the model was made for)");
+  group.add("--resize", resize,
+            "Length of the shorter side of an image before its center is cut out (image_folder; "
+            "default 256 for images of 224, in proportion; small images are not cut)");
+  group.add("--classes", classes,
+            "Number of classes (default: of the data). Must be that of the folders");
 }
 
 void DataFlags::check() const {
-  check_choice("dataset", dataset, {"fashion_mnist", "mnist", "synthetic"});
+  check_choice("dataset", dataset, kDatasets);
   if (train_examples) check_at_least("--train-examples", *train_examples, 1);
-  if (dataset == "mnist" && data_dir.empty()) {
-    throw UsageError("dataset mnist needs --data-dir, the folder with its four idx files");
+  if (classes) check_at_least("--classes", *classes, 1);
+  if (image_size) check_at_least("--image-size", *image_size, 1);
+  if (resize) check_at_least("--resize", *resize, image_size.value_or(1));
+  const bool is_sized = has_files() || dataset == "synthetic";
+  if (image_size && !is_sized) {
+    throw UsageError(base::str_cat("dataset ", dataset,
+                                   " has images of one size; leave out --image-size"));
+  }
+  if (resize && !has_files())
+    throw UsageError("--resize is for dataset image_folder");
+  if (dataset != "fashion_mnist" && dataset != "synthetic" && data_dir.empty()) {
+    throw UsageError(base::str_cat("dataset ", dataset, " needs --data-dir, the folder with ",
+                                   dataset == "mnist" ? "its four idx files"
+                                   : has_files()      ? "train/CLASS/*.jpg and val/CLASS/*.jpg"
+                                                      : "its binary files"));
   }
   if (dataset == "synthetic" && !data_dir.empty()) {
     throw UsageError("dataset synthetic is generated and reads no folder; leave out --data-dir");
   }
 }
 
-data::Dataset<input::LabeledExample> DataFlags::load(input::Split split) const {
-  if (dataset == "synthetic") {
-    return synthetic_split(train_examples.value_or(kSyntheticTrain), split);
+ImageInput DataFlags::image_input(const std::string& model) const {
+  const std::vector<std::int64_t> usual = models::image_shape(model);
+  ImageInput input;
+  if (dataset == "cifar10" || dataset == "cifar100") input.shape = {3, 32, 32};
+  if (has_files() || dataset == "synthetic") {
+    std::copy(usual.begin(), usual.end(), input.shape.begin());
+    if (image_size) input.shape[1] = input.shape[2] = *image_size;
   }
-  const auto examples = load_files(*this, split);
-  if (split == input::Split::kTrain && train_examples) return examples.take(*train_examples);
-  return examples;
+  const std::int64_t size = input.shape[1];
+  input.resize = resize.value_or(
+      size < kSmallImage ? size : std::llround(static_cast<double>(size) / kCenterFraction));
+  if (is_inception(model)) {
+    input.mean = kHalf;
+    input.deviation = kHalfDeviation;
+  }
+  input.classes = dataset == "cifar100" ? 100 : kClasses;
+  if (has_files()) input.classes = static_cast<std::int64_t>(class_names(*this).size());
+  if (dataset == "synthetic") input.classes = classes.value_or(kClasses);
+  if (classes && *classes != input.classes) {
+    throw UsageError(base::str_cat("--classes is ", *classes, ", and dataset ", dataset, " has ",
+                                   input.classes, "; leave out --classes"));
+  }
+  return input;
+}
+
+data::Dataset<input::LabeledExample> DataFlags::load(input::Split split,
+                                                     const ImageInput& input) const {
+  if (dataset == "synthetic")
+    return synthetic_split(train_examples.value_or(kSyntheticTrain), split, input);
+  const auto examples =
+      has_files() ? with_flag([&] {
+        return input::image_examples_from_directory(split_folder(*this, split),
+                                                    folder_options(*this, input))
+            .dataset;
+      })
+                  : load_files(*this, split);
+  return split == input::Split::kTrain ? first_of(examples, train_examples) : examples;
+}
+
+void DataFlags::describe(Json& configuration, const ImageInput& input) const {
+  configuration["image_size"] = number_or_null(image_size);
+  configuration["resize"] = number_or_null(resize);
+  configuration["classes"] = input.classes;
 }
 
 void PipelineFlags::add_to(CLI::App& app) {
   FlagGroup group(app, "Data");
   group.add("--shuffle-buffer", shuffle_buffer,
-            "Size of the shuffle buffer in examples; 1: no shuffling");
-  group.add("--augment", augment, "Random augmentation of each image: none, random_crop");
+            "Size of the shuffle buffer in examples; 1: no shuffling (image_folder: the names of "
+            "all files are shuffled)");
+  group.add("--augment", augment,
+            base::str_cat("Random augmentation of each image, separated by commas: ",
+                          base::join(kAugmentations, ", ")));
   group.add("--map-threads", map_threads,
             "Threads that augment, or auto: as many as the training needs, of the cores that "
             "its replicas leave free. The result is the same");
 }
 
-void PipelineFlags::check() const {
+bool PipelineFlags::augments_by(const std::string& name) const {
+  const auto names = base::split(augment, ',');
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void PipelineFlags::check(const DataFlags& data) const {
   check_at_least("--shuffle-buffer", shuffle_buffer, 1);
-  check_choice("augmentation", augment, {"none", "random_crop"});
+  const auto names = base::split(augment, ',');
+  for (const std::string& name : names) check_choice("augmentation", name, kAugmentations);
+  if (names.size() > 1 && augments_by("none"))
+    throw UsageError(base::str_cat("--augment is ", augment, "; leave out none"));
+  if (augments_by("random_resized_crop") && !data.has_files()) {
+    throw UsageError(base::str_cat("--augment random_resized_crop is for dataset image_folder; ",
+                                   data.dataset, " has images of one size: give random_crop"));
+  }
   map_parallelism();
 }
 
@@ -94,16 +234,49 @@ std::int64_t PipelineFlags::map_parallelism() const {
   return *threads;
 }
 
-data::Dataset<input::LabeledExample> PipelineFlags::apply(
-    data::Dataset<input::LabeledExample> examples) const {
-  if (shuffle_buffer > 1) examples = examples.shuffle(shuffle_buffer);
-  if (augment == "none") return examples;
-  return examples.map(
-      [](input::LabeledExample example, data::ElementContext& context) {
-        example.features = input::random_crop(example.features, {.padding = kCropPadding}, context);
-        return example;
-      },
-      {.parallelism = map_parallelism(), .name = "random_crop"});
+data::Dataset<input::LabeledExample> PipelineFlags::load_folder(const DataFlags& data,
+                                                                const ImageInput& input) const {
+  input::ImageFolderOptions options = folder_options(data, input);
+  options.shuffle = shuffle_buffer > 1;
+  options.parallelism = map_parallelism();
+  if (augments_by("random_resized_crop")) {
+    options.transform =
+        input::training_transform({.size = {input.shape[1], input.shape[2]},
+                                   .flip_probability = augments_by("flip") ? 0.5 : 0.0,
+                                   .mean = input.mean,
+                                   .deviation = input.deviation});
+  }
+  return with_flag([&] {
+    return first_of(input::image_examples_from_directory(split_folder(data, input::Split::kTrain),
+                                                         options)
+                        .dataset,
+                    data.train_examples);
+  });
+}
+
+data::Dataset<input::LabeledExample> PipelineFlags::load(const DataFlags& data,
+                                                         const ImageInput& input) const {
+  data::Dataset<input::LabeledExample> examples =
+      data.has_files() ? load_folder(data, input) : data.load(input::Split::kTrain, input);
+  if (!data.has_files() && shuffle_buffer > 1) examples = examples.shuffle(shuffle_buffer);
+  if (augments_by("random_crop")) {
+    examples = examples.map(
+        [](input::LabeledExample example, data::ElementContext& context) {
+          example.features =
+              input::random_crop(example.features, {.padding = kCropPadding}, context);
+          return example;
+        },
+        {.parallelism = map_parallelism(), .name = "random_crop"});
+  }
+  if (augments_by("flip") && !augments_by("random_resized_crop")) {
+    examples = examples.map(
+        [](input::LabeledExample example, data::ElementContext& context) {
+          example.features = input::random_horizontal_flip(example.features, context);
+          return example;
+        },
+        {.parallelism = map_parallelism(), .name = "flip"});
+  }
+  return examples;
 }
 
 void BatchFlags::add_to(CLI::App& app) {

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "apps/brigade/report.h"
 #include "brigade/data/dataset.h"
+#include "brigade/image/normalize.h"
 #include "brigade/input/labeled_example.h"
 #include "brigade/input/mnist.h"
 
@@ -14,17 +18,37 @@ class App;
 
 namespace brigade::command {
 
+/// The images that a model is trained on.
+struct ImageInput {
+  std::array<std::int64_t, 3> shape = {1, 28, 28};  ///< channels, height, width
+  std::int64_t classes = 10;
+  /// Of datasets of files: before the center is cut out, the shorter side has this length.
+  std::int64_t resize = 0;
+  /// Of datasets of files: see `image::NormalizeOptions`.
+  std::array<float, 4> mean = image::kImageNetMean;
+  std::array<float, 4> deviation = image::kImageNetDeviation;
+};
+
 /// The flags that choose the data.
 struct DataFlags {
   std::string dataset = "fashion_mnist";
   std::string data_dir;
   std::optional<std::int64_t> train_examples;
+  std::optional<std::int64_t> image_size;
+  std::optional<std::int64_t> resize;
+  std::optional<std::int64_t> classes;
 
   void add_to(CLI::App& app);
   /// Throws UsageError for flags that cannot work. Reads no file.
   void check() const;
-  /// Reads a split, or makes a synthetic one.
-  data::Dataset<input::LabeledExample> load(input::Split split) const;
+  bool has_files() const { return dataset == "image_folder"; }
+  /// What the dataset gives to the model of that name. Throws UsageError if the classes of the
+  /// folder are not as many as --classes says, kNotFound without the folder.
+  ImageInput image_input(const std::string& model) const;
+  /// Reads a split, or makes a synthetic one: not shuffled, not augmented.
+  data::Dataset<input::LabeledExample> load(input::Split split, const ImageInput& input) const;
+  /// Adds the keys of the flags to a configuration.
+  void describe(Json& configuration, const ImageInput& input) const;
 };
 
 /// The flags of the input pipeline.
@@ -35,11 +59,16 @@ struct PipelineFlags {
 
   void add_to(CLI::App& app);
   /// Throws UsageError.
-  void check() const;
+  void check(const DataFlags& data) const;
   /// What `map_threads` means: a number, or `data::kAutotune`. Throws UsageError.
   std::int64_t map_parallelism() const;
-  /// Shuffled and augmented, one epoch.
-  data::Dataset<input::LabeledExample> apply(data::Dataset<input::LabeledExample> examples) const;
+  /// The training split, shuffled and augmented, one epoch.
+  data::Dataset<input::LabeledExample> load(const DataFlags& data, const ImageInput& input) const;
+
+ private:
+  bool augments_by(const std::string& name) const;
+  data::Dataset<input::LabeledExample> load_folder(const DataFlags& data,
+                                                   const ImageInput& input) const;
 };
 
 /// The size of a batch, given in one of two ways.

@@ -66,11 +66,6 @@ train::ProgressOptions progress_options(const TrainFlags& flags,
 
 constexpr double kReportedInputFraction = 0.1;
 
-template <class T>
-Json number_or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
 /// [replica]: {"input": 0.01, ...}; an empty list if no step was measured.
 Json step_breakdown_json(const std::vector<distribute::StepTimes>& replicas) {
   Json all = Json::array();

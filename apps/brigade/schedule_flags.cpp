@@ -1,0 +1,111 @@
+#include "apps/brigade/schedule_flags.h"
+
+#include <nlohmann/json.hpp>
+
+#include "apps/brigade/exit_code.h"
+#include "apps/brigade/flag_group.h"
+#include "apps/brigade/flag_values.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::command {
+namespace {
+
+constexpr double kDefaultFactor = 0.1;
+
+}  // namespace
+
+void ScheduleFlags::add_to(CLI::App& app) {
+  FlagGroup group(app, "Optimizer");
+  group.add("--schedule", schedule,
+            "How the learning rate changes: constant, cosine (to 0), exponential and step (times "
+            "--decay-factor every --decay-steps, gradually or at once), linear (to 0)");
+  group.add("--decay-steps", decay_steps,
+            "Steps of the schedule (cosine, linear: by default the rest of the training)");
+  group.add("--decay-factor", decay_factor,
+            base::str_cat("Factor of exponential and step (default ", kDefaultFactor, ")"));
+  group.add("--warmup", warmup_steps,
+            "First steps, in which the learning rate grows linearly from 0");
+  group.add("--base-batch-size", base_batch,
+            "The global batch size that --learning-rate is for; for another one the rate is "
+            "scaled in proportion");
+}
+
+void ScheduleFlags::check() const {
+  check_choice("schedule", schedule, {"constant", "cosine", "exponential", "linear", "step"});
+  const bool is_repeated = schedule == "exponential" || schedule == "step";
+  if (decay_steps) check_at_least("--decay-steps", *decay_steps, 1);
+  if (warmup_steps) check_at_least("--warmup", *warmup_steps, 1);
+  if (base_batch) check_at_least("--base-batch-size", *base_batch, 1);
+  if (decay_steps && schedule == "constant")
+    throw UsageError("--decay-steps needs a --schedule other than constant");
+  if (is_repeated && !decay_steps) {
+    throw UsageError(base::str_cat("--schedule ", schedule,
+                                   " needs --decay-steps, after which the rate is multiplied by "
+                                   "--decay-factor"));
+  }
+  if (!decay_factor) return;
+  if (!is_repeated) {
+    throw UsageError(base::str_cat("--decay-factor is for --schedule exponential and step, not ",
+                                   schedule));
+  }
+  if (!(*decay_factor > 0.0 && *decay_factor <= 1.0)) {
+    throw UsageError(
+        base::str_cat("--decay-factor is ", *decay_factor, "; it must be above 0 and at most 1"));
+  }
+}
+
+optim::SchedulePtr ScheduleFlags::decaying(double rate,
+                                           std::optional<std::int64_t> total_steps) const {
+  const double factor = decay_factor.value_or(kDefaultFactor);
+  if (schedule == "constant") return optim::ConstantRate{.learning_rate = rate}.schedule();
+  if (schedule == "exponential")
+    return optim::ExponentialDecay{.initial_learning_rate = rate,
+                                   .decay_steps = *decay_steps,
+                                   .decay_rate = factor}
+        .schedule();
+  if (schedule == "step")
+    return optim::StepDecay{
+        .initial_learning_rate = rate, .step_size = *decay_steps, .factor = factor}
+        .schedule();
+  std::int64_t steps = decay_steps.value_or(0);
+  if (steps == 0) {
+    if (!total_steps)
+      throw UsageError(base::str_cat("the length of the training is not known in advance, so "
+                                     "--schedule ",
+                                     schedule, " needs --decay-steps"));
+    steps = *total_steps - warmup_steps.value_or(0);
+  }
+  if (steps < 1) {
+    throw UsageError(base::str_cat("--warmup ", warmup_steps.value_or(0),
+                                   " leaves no step for --schedule ", schedule, " of ",
+                                   total_steps.value_or(0), " steps in all"));
+  }
+  if (schedule == "linear")
+    return optim::PolynomialDecay{
+        .initial_learning_rate = rate, .decay_steps = steps, .end_learning_rate = 0.0}
+        .schedule();
+  return optim::CosineDecay{.initial_learning_rate = rate, .decay_steps = steps}.schedule();
+}
+
+optim::SchedulePtr ScheduleFlags::make(double rate, std::int64_t global_batch,
+                                       std::optional<std::int64_t> total_steps) const {
+  if (!is_changing()) return nullptr;
+  optim::SchedulePtr made = decaying(rate, total_steps);
+  if (warmup_steps)
+    made = optim::WarmUp{.warmup_steps = *warmup_steps, .then = std::move(made)}.schedule();
+  if (base_batch)
+    made = optim::scaled_with_global_batch(std::move(made), *base_batch, global_batch);
+  return made;
+}
+
+void ScheduleFlags::describe(Json& configuration) const {
+  configuration["schedule"] = schedule;
+  configuration["decay_steps"] = number_or_null(decay_steps);
+  const bool is_repeated = schedule == "exponential" || schedule == "step";
+  configuration["decay_factor"] =
+      is_repeated ? Json(decay_factor.value_or(kDefaultFactor)) : Json(nullptr);
+  configuration["warmup"] = number_or_null(warmup_steps);
+  configuration["base_batch_size"] = number_or_null(base_batch);
+}
+
+}  // namespace brigade::command
