@@ -61,6 +61,7 @@
 #include "brigade/image/normalize.h"
 #include "brigade/image/png.h"
 #include "brigade/image/resize.h"
+#include "brigade/input/cifar.h"
 #include "brigade/input/csv_tensors.h"
 #include "brigade/input/example_features.h"
 #include "brigade/input/idx.h"
@@ -309,6 +310,9 @@ using image::to_uint8;
 using image::Window;
 using image::window_of_aspect;
 using input::AspectRatio;
+using input::cifar10;
+using input::cifar100;
+using input::Cifar100Labels;
 using input::ColorMode;
 using input::convert_image_dtype;
 using input::CropOptions;

@@ -30,8 +30,10 @@ constexpr std::int64_t kDistinctBatches = 4;
 
 using Batch = distribute::PerReplica<input::LabeledBatch>;
 
-std::vector<Batch> make_batches(const distribute::Strategy& strategy, std::int64_t global_batch) {
-  const auto examples = input::synthetic(kDistinctBatches * global_batch, {1, 28, 28}, 10);
+std::vector<Batch> make_batches(const distribute::Strategy& strategy, std::int64_t global_batch,
+                                const ImageInput& image) {
+  const auto examples = input::synthetic(kDistinctBatches * global_batch,
+                                         {image.shape.begin(), image.shape.end()}, image.classes);
   std::vector<Batch> batches;
   for (const auto& batch : strategy.distribute(examples.batch(global_batch))) {
     batches.push_back(batch);
@@ -63,6 +65,10 @@ class BenchCommand final : public Command {
   explicit BenchCommand(CLI::App& parent)
       : Command(parent, "bench", "Measure training steps on data in memory") {
     model_.add_to(parser_);
+    FlagGroup data(parser_, "Data");
+    data.add("--image-size", data_.image_size,
+             "Height and width of the images (default the size that the model was made for)");
+    data.add("--classes", data_.classes, "Number of classes (default 10)");
     strategy_.add_to(parser_);
     optimizer_.add_to(parser_);
     batch_.add_to(parser_);
@@ -75,6 +81,7 @@ class BenchCommand final : public Command {
 
   int run() override {
     model_.options();
+    data_.check();
     batch_.check();
     check_at_least("--steps", steps_, 1);
     check_at_least("--warmup-steps", warmup_, 0);
@@ -83,10 +90,11 @@ class BenchCommand final : public Command {
     const auto strategy = strategy_.make();
     const std::int64_t batch = batch_.global_size(strategy->num_replicas_in_sync());
     set_up([&] { check_same_bench(*strategy, batch); });
-    const Model model = model_.create(*strategy);
+    const ImageInput image = data_.image_input(model_.model);
+    const Model model = model_.create(*strategy, image);
     const auto optimizer = strategy->make_optimizer(model.variables(), rule);
     const TrainingStep step{*strategy, model, optimizer};
-    const auto seconds = time_steps(step, make_batches(*strategy, batch), warmup_, steps_);
+    const auto seconds = time_steps(step, make_batches(*strategy, batch, image), warmup_, steps_);
     report(*strategy, batch, seconds);
     return kDone;
   }
@@ -99,6 +107,8 @@ class BenchCommand final : public Command {
         {{"model", model_.model},
          {"hidden", model_.hidden},
          {"dropout", Json(model_.dropout).dump()},
+         {"image_size", base::str_cat(data_.image_size.value_or(0))},
+         {"classes", base::str_cat(data_.classes.value_or(0))},
          {"global_batch_size", base::str_cat(batch)},
          {"warmup_steps", base::str_cat(warmup_)},
          {"steps", base::str_cat(steps_)}},
@@ -149,6 +159,7 @@ class BenchCommand final : public Command {
   BatchFlags batch_;
   std::int64_t steps_ = 50;
   std::int64_t warmup_ = 5;
+  DataFlags data_{.dataset = "synthetic"};
   OutputFlag output_;
 };
 

@@ -217,12 +217,13 @@ class DataCommand final : public Command {
 
   int run() override {
     check_flags();
-    const auto examples = set_up([&] { return data_.load(input::Split::kTrain); });
+    const ImageInput image = set_up([&] { return data_.image_input(kStandInModel); });
+    set_up([&] { pipeline_.load(data_, image); });
     const auto run_with = [&](std::int64_t map_threads, std::int64_t depth) {
       PipelineFlags flags = pipeline_;
       flags.map_threads = map_threads == data::kAutotune ? "auto" : base::str_cat(map_threads);
-      return run_input(flags.apply(examples).repeat().batch(batch_.global_size(1)).prefetch(depth),
-                       length_);
+      return run_input(
+          flags.load(data_, image).repeat().batch(batch_.global_size(1)).prefetch(depth), length_);
     };
     if (sweep_) {
       const InputSweep found = sweep(run_with);
@@ -237,7 +238,7 @@ class DataCommand final : public Command {
  private:
   void check_flags() const {
     data_.check();
-    pipeline_.check();
+    pipeline_.check(data_);
     batch_.check();
     if (!(length_.seconds >= kFewestSeconds && length_.seconds <= 1e6)) {
       throw UsageError(base::str_cat("--seconds is ", length_.seconds, "; it must be ",

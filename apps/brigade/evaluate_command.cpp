@@ -53,6 +53,8 @@ void fill_in_data(const Json& stored, const CLI::App& parser, DataFlags& data) {
   fill_in<std::string>(stored, parser, "data_dir", "--data-dir", data.data_dir);
   // Where the examples of a synthetic test split begin.
   fill_in<std::int64_t>(stored, parser, "train_examples", "--train-examples", data.train_examples);
+  fill_in<std::int64_t>(stored, parser, "image_size", "--image-size", data.image_size);
+  fill_in<std::int64_t>(stored, parser, "resize", "--resize", data.resize);
 }
 
 /// Fills in flags of model and data that the command line of `parser` does not set, from the
@@ -179,12 +181,13 @@ class EvaluateCommand final : public Command {
         set_up([&] { return directory().read_weights(hash_mismatch(allow_changed_weights_)); });
     strategy_.check_not_only_training("evaluate");
     const auto strategy = strategy_.make();
-    const Model model = model_.create(*strategy);
+    const ImageInput image = set_up([&] { return data_.image_input(model_.model); });
+    const Model model = model_.create(*strategy, image);
     set_up([&] {
       assign_weights(model.variables(), weights, directory().weights_path().string(), model_.model);
     });
     const std::int64_t batch = batch_.global_size(strategy->num_replicas_in_sync());
-    const auto batches = set_up([&] { return data_.load(input::Split::kTest).batch(batch); });
+    const auto batches = set_up([&] { return data_.load(input::Split::kTest, image).batch(batch); });
     const Interrupt interrupt;
     const auto begin = std::chrono::steady_clock::now();
     const auto result = evaluate_unless_interrupted(*strategy, model, batches, interrupt);

@@ -77,6 +77,8 @@ std::optional<train::EvaluationResult> EvaluationHook::evaluate(std::int64_t ste
   if (const auto known = results_.find(step); known != results_.end()) return known->second;
   const auto begin = std::chrono::steady_clock::now();
   const OutsideTraining aside(options_.strategy);
+  std::optional<optim::AveragedWeights> averaged;
+  if (options_.averages != nullptr) averaged.emplace(*options_.averages);
   const auto result = evaluate_unless_interrupted(options_.strategy, options_.model,
                                                   options_.batches, options_.interrupt);
   time_ += std::chrono::steady_clock::now() - begin;

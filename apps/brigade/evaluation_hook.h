@@ -10,6 +10,7 @@
 #include "apps/brigade/training_step.h"
 #include "brigade/base/clock.h"
 #include "brigade/data/dataset.h"
+#include "brigade/optim/moving_average.h"
 #include "brigade/summary/summary_writer.h"
 #include "brigade/train/hooks/hook.h"
 #include "brigade/train/hooks/step_timer.h"
@@ -31,6 +32,8 @@ class EvaluationHook final : public train::SessionRunHook {
     data::Dataset<input::LabeledBatch> batches;
     const Interrupt& interrupt;
     train::Every every = {};
+    /// The values of the weights; null: those that are trained.
+    optim::ExponentialMovingAverage* averages = nullptr;
     /// Where event files go; empty: nowhere.
     io::Path directory = {};
   };

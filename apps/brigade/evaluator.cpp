@@ -7,6 +7,7 @@
 #include "apps/brigade/report.h"
 #include "apps/brigade/run_directory.h"
 #include "apps/brigade/train_flags.h"
+#include "apps/brigade/training_loop.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
@@ -61,11 +62,15 @@ int run_evaluator(const TrainFlags& flags) {
   distribute::OneDeviceStrategy strategy(
       distribute::OneDeviceOptions{.threads = flags.strategy.threads_per_replica,
                                    .seed = static_cast<std::uint64_t>(flags.strategy.seed)});
-  const Model model = flags.model.create(strategy);
-  const auto batches = set_up(
-      [&] { return flags.data.load(input::Split::kTest).batch(flags.batch.global_size(1)); });
+  const ImageInput image = set_up([&] { return flags.data.image_input(flags.model.model); });
+  const Model model = flags.model.create(strategy, image);
+  const auto batches = set_up([&] {
+    return flags.data.load(input::Split::kTest, image).batch(flags.batch.global_size(1));
+  });
   train::TrainingState state(strategy);
   state.add_model(model);
+  std::optional<optim::ExponentialMovingAverage> averages = make_averages(flags.step, model);
+  if (averages) state.add_averages(kAveragesName, *averages);
 
   const Interrupt interrupt;
   const TrainingWatch training(RunDirectory(io::posix_file_system(), model_dir),
@@ -74,6 +79,8 @@ int run_evaluator(const TrainFlags& flags) {
   train::EvaluationResult result;
   Json all = Json::array();
   const train::Evaluation evaluation{.final_values = [&] {
+    std::optional<optim::AveragedWeights> averaged;
+    if (averages) averaged.emplace(*averages);
     result = train::evaluate(strategy, model, batches);
     train::StepValues values;
     values.set("loss", result.loss);

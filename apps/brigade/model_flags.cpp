@@ -2,11 +2,13 @@
 
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "apps/brigade/exit_code.h"
+#include "apps/brigade/fine_tuning_flags.h"
 #include "apps/brigade/flag_group.h"
 #include "apps/brigade/flag_values.h"
 #include "brigade/base/printable.h"
@@ -30,6 +32,17 @@ std::vector<std::int64_t> parse_widths(const std::string& text) {
     widths.push_back(*width);
   }
   return widths;
+}
+
+/// Functions say themselves what they do not take, when they are created.
+void check_takes(const std::string& model, const ImageInput& input) {
+  if (model == "mlp") return;
+  const std::vector<std::int64_t> wanted = models::image_shape(model);
+  if (std::equal(wanted.begin(), wanted.end(), input.shape.begin())) return;
+  throw UsageError(base::str_cat("model ", model, " takes images of ",
+                                 base::join(wanted, " x "), ", and the data has images of ",
+                                 base::join(input.shape, " x "),
+                                 " (channels, height, width); choose another --model"));
 }
 
 // The flags that are set replace the rule's defaults.
@@ -80,7 +93,7 @@ void ModelFlags::add_to(CLI::App& app) {
   group.add("--dropout", dropout, "Dropout rate of the hidden layer in training (mnist_cnn)");
 }
 
-models::ModelOptions ModelFlags::options() const {
+models::ModelOptions ModelFlags::options(const ImageInput& input) const {
   check_choice("model", model, models::model_names());
   if (!(dropout >= 0.0 && dropout < 1.0)) {
     throw UsageError(base::str_cat("--dropout is ", dropout, "; it must be in [0, 1)"));
@@ -91,14 +104,18 @@ models::ModelOptions ModelFlags::options() const {
   return {.hidden = parse_widths(hidden), .dropout = dropout};
 }
 
-distribute::Replicated<models::Classifier> ModelFlags::create(
-    distribute::Strategy& strategy) const {
-  const models::ModelOptions chosen = options();
-  if (models::is_model_function(model)) {
-    return build_classifier(strategy, models::make_model_function(model, chosen),
-                            at::zeros({1, 1, 28, 28}));
-  }
-  return strategy.create([&] { return models::make_model(model, chosen); });
+distribute::Replicated<models::Classifier> ModelFlags::create(distribute::Strategy& strategy,
+                                                              const ImageInput& input) const {
+  const models::ModelOptions chosen = options(input);
+  const auto& [channels, height, width] = input.shape;
+  return set_up([&] {
+    if (models::is_model_function(model)) {
+      return build_classifier(strategy, models::make_model_function(model, chosen),
+                              at::zeros({1, channels, height, width}));
+    }
+    check_takes(model, input);
+    return strategy.create([&] { return models::make_model(model, chosen); });
+  });
 }
 
 void OptimizerFlags::add_to(CLI::App& app) {
@@ -107,6 +124,11 @@ void OptimizerFlags::add_to(CLI::App& app) {
   group.add("--learning-rate", learning_rate, "Default: adam and adamw 0.001, others 0.01");
   group.add("--momentum", momentum, "sgd only; default 0");
   group.add("--weight-decay", weight_decay, "Default: adamw 0.01, others 0");
+  group
+      .add("--no-decay", no_decay,
+           "Variables without weight decay, such as \"*/gamma,*/beta,*/biases\": names separated "
+           "by commas, * for any characters")
+      ->option_text("NAMES");
 }
 
 optim::UpdateRulePtr OptimizerFlags::rule() const {
@@ -116,6 +138,11 @@ optim::UpdateRulePtr OptimizerFlags::rule() const {
                                    optimizer == "adagrad" ? " has none" : " has its own"));
   }
   return set_up([&] { return chosen_rule(*this); });
+}
+
+std::vector<optim::ParameterGroup> OptimizerFlags::groups() const {
+  if (!no_decay) return {};
+  return {{.names = parse_patterns("--no-decay", *no_decay), .weight_decay = 0.0}};
 }
 
 distribute::Replicated<models::Classifier> build_classifier(distribute::Strategy& strategy,

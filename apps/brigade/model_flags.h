@@ -2,11 +2,14 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "apps/brigade/data_flags.h"
 #include "brigade/distribute/replicated.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/models/classifier.h"
 #include "brigade/models/registry.h"
+#include "brigade/optim/parameter_group.h"
 #include "brigade/optim/update_rule.h"
 
 namespace CLI {
@@ -23,9 +26,10 @@ struct ModelFlags {
 
   void add_to(CLI::App& app);
   /// The options of the model, checked. Throws UsageError.
-  models::ModelOptions options() const;
-  /// The model, once per replica.
-  distribute::Replicated<models::Classifier> create(distribute::Strategy& strategy) const;
+  models::ModelOptions options(const ImageInput& input = {}) const;
+  /// The model for these images, once per replica. Throws UsageError if it does not take them.
+  distribute::Replicated<models::Classifier> create(distribute::Strategy& strategy,
+                                                    const ImageInput& input) const;
 };
 
 /// The flags that choose the optimizer.
@@ -34,8 +38,11 @@ struct OptimizerFlags {
   std::optional<double> learning_rate;
   std::optional<double> momentum;
   std::optional<double> weight_decay;
+  std::optional<std::string> no_decay;
 
   void add_to(CLI::App& app);
+  /// The variables without weight decay; nothing without the flag.
+  std::vector<optim::ParameterGroup> groups() const;
   /// The rule that the flags describe. Throws UsageError.
   optim::UpdateRulePtr rule() const;
 };

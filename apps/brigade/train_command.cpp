@@ -44,6 +44,11 @@ constexpr const char* kTrainExamples = R"(Examples:
       this one of two workers; the same on b with index 1 (one machine: brigade launch --nproc 2 -- brigade train ...)
   brigade launch --ps 1 --workers 2 -- brigade train --strategy parameter_server --mode async --model-dir /tmp/run
       a parameter server and two workers on this machine, each updating the variables when it is ready
+  brigade train --model resnet18 --dataset image_folder --data-dir /data/pets --image-size 64 --augment random_resized_crop,flip \
+      --optimizer sgd --momentum 0.9 --learning-rate 0.1 --schedule cosine --warmup 100 --label-smoothing 0.1 --epochs 20 --model-dir /tmp/pets
+      the images in /data/pets/train/CLASS and val/CLASS, with the usual augmentation and schedule
+  brigade train --model resnet18 --dataset image_folder --data-dir /data/pets --init-from /tmp/pets --freeze "*conv*" --model-dir /tmp/tuned
+      begins with the weights of another training, and trains some of the variables only
   brigade train --model mlp --dataset synthetic --steps 100 --optimizer sgd --learning-rate 0.1 --json
       a quick test without files
 
@@ -117,6 +122,7 @@ Json configuration(const TrainFlags& flags, const Prepared& prepared) {
                          ? Json(nullptr)
                          : Json(std::filesystem::absolute(flags.data.data_dir).string());
   json["train_examples"] = number_or_null(flags.data.train_examples);
+  flags.data.describe(json, prepared.image);
   json["strategy"] = prepared.strategy->name();
   json["replicas"] = prepared.strategy->num_replicas_in_sync();
   json["workers"] = prepared.strategy->num_workers();
@@ -132,6 +138,10 @@ Json configuration(const TrainFlags& flags, const Prepared& prepared) {
   json["learning_rate"] = rates.learning_rate;
   json["weight_decay"] = rates.weight_decay;
   json["momentum"] = flags.optimizer.momentum.value_or(0.0);
+  json["no_decay"] = number_or_null(flags.optimizer.no_decay);
+  flags.schedule.describe(json);
+  flags.step.describe(json);
+  flags.fine_tuning.describe(json);
   json["dropout"] = flags.model.dropout;
   json["augment"] = flags.pipeline.augment;
   json["shuffle_buffer"] = flags.pipeline.shuffle_buffer;
@@ -315,20 +325,23 @@ class TrainCommand final : public Command {
     const auto total_steps = steps_in_all(flags_, prepared);
     const bool is_chief = prepared.strategy->is_chief();
     if (is_chief) announce(flags_, prepared);
-    const Model model = flags_.model.create(*prepared.strategy);
+    const Model model = flags_.model.create(*prepared.strategy, prepared.image);
+    std::optional<optim::ExponentialMovingAverage> averages = make_averages(flags_.step, model);
     const auto optimizer = make_optimizer(prepared, model, interrupt);
-    const auto evaluation = evaluation_of(prepared, model, interrupt);
+    const auto evaluation = evaluation_of(prepared, model, averages, interrupt);
     const base::SystemClock clock;
     std::ostream nowhere(nullptr);
     train::Progress progress(is_chief ? std::cerr : nowhere, clock,
                              progress_options(flags_, total_steps));
     Training training{
-        .step = {*prepared.strategy, model, optimizer},
+        .step = {*prepared.strategy, model, optimizer, flags_.step},
         .batches = *prepared.train,
         .steps = prepared.steps,
         .input = {.auto_shard = distribute::parse_auto_shard_policy(flags_.auto_shard)},
         .optimizer = std::string(prepared.rule->name()),
-        .session = session_options(prepared, evaluation),
+        .schedule = prepared.schedule,
+        .averages = averages ? &*averages : nullptr,
+        .session = session_options(prepared, model, evaluation),
         .evaluation = evaluation};
     if (has_servers(flags_.strategy)) {
       training.cancel = prepared.access.cancel;
@@ -337,7 +350,7 @@ class TrainCommand final : public Command {
     }
     TrainingResult result = run_until_stopped(training, progress, interrupt);
     if (is_chief) report_step_breakdown(result);
-    const auto weights = weights_of(model.variables());
+    const auto weights = final_weights(model, averages);
     const std::string weights_sha256 = checkpoint::weights_sha256(weights);
     check_same_weights(*prepared.strategy, weights_sha256);
     if (prepared.directory && is_chief) prepared.directory->save_weights(weights, result.steps);
@@ -356,11 +369,32 @@ class TrainCommand final : public Command {
     return finish(prepared, config, report, result.signal);
   }
 
+  /// The averages, if there are any: what is evaluated is saved.
+  static std::vector<checkpoint::NamedTensor> final_weights(
+      const Model& model, std::optional<optim::ExponentialMovingAverage>& averages) {
+    std::optional<optim::AveragedWeights> averaged;
+    if (averages) averaged.emplace(*averages);
+    std::vector<checkpoint::NamedTensor> weights = weights_of(model.variables());
+    if (averages)  // the variables get their own values back
+      for (checkpoint::NamedTensor& each : weights) each.tensor = each.tensor.clone();
+    return weights;
+  }
+
+  /// Frozen variables, and those without decay.
+  std::vector<optim::ParameterGroup> groups() const {
+    std::vector<optim::ParameterGroup> groups = flags_.fine_tuning.groups();
+    for (optim::ParameterGroup& each : flags_.optimizer.groups()) groups.push_back(std::move(each));
+    return groups;
+  }
+
   distribute::Optimizer make_optimizer(const Prepared& prepared, const Model& model,
                                        const Interrupt& interrupt) const {
     const auto make = [&] {
-      return prepared.strategy->make_optimizer(model.variables(), prepared.rule,
-                                               {.accumulate = static_cast<int>(flags_.accumulate)});
+      return set_up([&] {
+        return prepared.strategy->make_optimizer(
+            model.variables(), prepared.rule,
+            {.groups = groups(), .accumulate = static_cast<int>(flags_.accumulate)});
+      });
     };
     if (!has_servers(flags_.strategy)) return make();
     StartWatch watch(interrupt,
@@ -401,8 +435,9 @@ class TrainCommand final : public Command {
   }
 
   /// Null without the test split, and in a worker that leaves evaluations to the chief.
-  std::shared_ptr<EvaluationHook> evaluation_of(const Prepared& prepared, const Model& model,
-                                                const Interrupt& interrupt) const {
+  std::shared_ptr<EvaluationHook> evaluation_of(
+      const Prepared& prepared, const Model& model,
+      std::optional<optim::ExponentialMovingAverage>& averages, const Interrupt& interrupt) const {
     if (!prepared.test || leaves_watching(prepared)) return nullptr;
     const io::Path model_dir = flags_.checkpoints.model_dir;
     return std::make_shared<EvaluationHook>(EvaluationHook::Options{
@@ -411,12 +446,16 @@ class TrainCommand final : public Command {
         .batches = *prepared.test,
         .interrupt = interrupt,
         .every = flags_.watch.evaluations(),
+        .averages = averages ? &*averages : nullptr,
         .directory = model_dir.empty() ? io::Path() : evaluations_in(model_dir)});
   }
 
-  train::SessionOptions session_options(Prepared& prepared,
+  train::SessionOptions session_options(Prepared& prepared, const Model& model,
                                         const std::shared_ptr<EvaluationHook>& evaluation) const {
     train::SessionOptions options = flags_.checkpoints.session_options();
+    options.scaffold.init = [this, &model](train::TrainingState&) {
+      set_up([&] { flags_.fine_tuning.initialize(model.variables()); });
+    };
     flags_.watch.add_to(options, flags_.checkpoints.model_dir);
     if (!leaves_watching(prepared))
       flags_.watch.add_profile_to(options, flags_.checkpoints.model_dir);

@@ -160,6 +160,9 @@ void TrainFlags::add_to(CLI::App& app) {
   pipeline.add_to(app);
   strategy.add_to(app);
   optimizer.add_to(app);
+  schedule.add_to(app);
+  step.add_to(app);
+  fine_tuning.add_to(app);
   batch.add_to(app);
   FlagGroup group(app, "Steps");
   group.add("--epochs", epochs, "Epochs: passes over the training examples (default 1)");
@@ -178,12 +181,25 @@ void TrainFlags::add_to(CLI::App& app) {
 void TrainFlags::check() const {
   model.options();
   data.check();
-  pipeline.check();
+  pipeline.check(data);
   batch.check();
+  schedule.check();
+  step.check();
+  fine_tuning.check();
   if (epochs && steps) throw UsageError("--epochs and --steps exclude each other");
   if (epochs) check_at_least("--epochs", *epochs, 1);
   if (steps) check_at_least("--steps", *steps, 1);
   check_at_least("--accumulate", accumulate, 1);
+  if (step.clip_norm && accumulate > 1) {
+    throw UsageError(
+        "--clip-norm and --accumulate exclude each other: the gradients of the accumulated "
+        "batches would be clipped one by one");
+  }
+  if (has_servers(strategy) && step.ema) {
+    throw UsageError(
+        "--ema needs variables that change in this process; with --strategy parameter_server "
+        "they are on the servers");
+  }
   check_choice("value of --auto-shard", auto_shard, {"auto", "file", "data", "hint", "off"});
   checkpoints.check();
   if (has_servers(strategy) && checkpoints.writers == "all") {

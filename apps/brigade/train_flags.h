@@ -5,8 +5,11 @@
 #include <string>
 
 #include "apps/brigade/data_flags.h"
+#include "apps/brigade/fine_tuning_flags.h"
 #include "apps/brigade/model_flags.h"
 #include "apps/brigade/run_directory.h"
+#include "apps/brigade/schedule_flags.h"
+#include "apps/brigade/step_flags.h"
 #include "apps/brigade/strategy_flags.h"
 #include "brigade/train/hooks/profiler_hook.h"
 #include "brigade/train/session/session.h"
@@ -67,6 +70,9 @@ struct TrainFlags {
   BatchFlags batch;
   StrategyFlags strategy;
   OptimizerFlags optimizer;
+  ScheduleFlags schedule;
+  StepFlags step;
+  FineTuningFlags fine_tuning;
   std::optional<std::int64_t> epochs;
   std::optional<std::int64_t> steps;
   std::int64_t accumulate = 1;

@@ -165,6 +165,14 @@ std::optional<Length> length(const TrainFlags& flags, const Prepared& prepared,
   return Length{.unit = "examples", .count = examples_in_pass * flags.epochs.value_or(1)};
 }
 
+/// How many updates the training makes in all, if that is known.
+std::optional<std::int64_t> steps_of_schedule(const TrainFlags& flags, const Prepared& prepared) {
+  if (prepared.steps) return prepared.steps;
+  if (!prepared.length) return std::nullopt;
+  const std::int64_t in_step = prepared.global_batch * flags.accumulate;
+  return (prepared.length->count + in_step - 1) / in_step;
+}
+
 void check_profile(const TrainFlags& flags, const Prepared& prepared) {
   const auto steps = flags.watch.profiled();
   const auto last = steps_in_all(flags, prepared);
@@ -218,6 +226,7 @@ Prepared prepare(const TrainFlags& flags) {
   const std::string& model_dir = flags.checkpoints.model_dir;
   Prepared prepared;
   prepared.rule = flags.optimizer.rule();
+  prepared.image = flags.data.image_input(flags.model.model);
   if (!model_dir.empty()) {
     prepared.directory.emplace(io::posix_file_system(), model_dir);
     if (writes_directory(flags)) prepared.directory->check(flags.checkpoints.existing_run());
@@ -233,15 +242,18 @@ Prepared prepare(const TrainFlags& flags) {
   prepared.strategy = flags.strategy.make(access);
   prepared.global_batch = flags.batch.global_size(prepared.strategy->num_replicas_in_sync());
   if (flags.watch.evaluates_at_end() || !flags.watch.evaluations().is_never()) {
-    prepared.test = flags.data.load(input::Split::kTest).batch(prepared.global_batch);
+    prepared.test =
+        flags.data.load(input::Split::kTest, prepared.image).batch(prepared.global_batch);
   }
-  const auto raw_examples = flags.data.load(input::Split::kTrain);
   if (prepared.strategy->has_worker_collectives())
-    prepared.data_sha256 = sha256_of_first(raw_examples);
-  const auto examples = flags.pipeline.apply(raw_examples);
+    prepared.data_sha256 = sha256_of_first(flags.data.load(input::Split::kTrain, prepared.image));
+  const auto examples = flags.pipeline.load(flags.data, prepared.image);
   prepared.steps = last_step(flags, prepared, examples.cardinality());
   prepared.length = length(flags, prepared, examples.cardinality());
   check_examples_left(prepared);
+  prepared.schedule = flags.schedule.make(prepared.rule->defaults().learning_rate,
+                                          prepared.global_batch * flags.accumulate,
+                                          steps_of_schedule(flags, prepared));
   const std::int64_t passes = prepared.steps ? data::kForever : flags.epochs.value_or(1);
   prepared.train = examples.repeat(passes).batch(prepared.global_batch).prefetch(data::kAutotune);
   check_profile(flags, prepared);

@@ -12,6 +12,7 @@
 #include "brigade/data/dataset.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/input/labeled_example.h"
+#include "brigade/optim/schedule.h"
 #include "brigade/optim/update_rule.h"
 
 namespace brigade::command {
@@ -21,6 +22,8 @@ using Batches = data::Dataset<input::LabeledBatch>;
 /// Everything that a training needs, checked; nothing has been written yet.
 struct Prepared {
   optim::UpdateRulePtr rule;
+  /// The images of the data.
+  ImageInput image;
   std::optional<RunDirectory> directory;
   std::unique_ptr<distribute::Strategy> strategy;
   /// Of the strategy.
@@ -33,6 +36,8 @@ struct Prepared {
   /// The last step, if steps end the training: those of `--steps`, or of all epochs together if
   /// workers without collectives make them.
   std::optional<std::int64_t> steps;
+  /// Of the learning rate; null: constant.
+  optim::SchedulePtr schedule;
   /// The total length of the training, if that is known.
   std::optional<Length> length;
   /// The checkpoint from which the run started when it was new, as an absolute path

@@ -121,6 +121,16 @@ train::Checkpointable counter_state(const std::string& name, std::int64_t& count
 
 }  // namespace
 
+std::optional<optim::ExponentialMovingAverage> make_averages(const StepFlags& flags,
+                                                             const Model& model) {
+  if (!flags.ema) return std::nullopt;
+  std::vector<variables::Variable> averaged;
+  for (const variables::Variable& each : model.variables())
+    if (at::isFloatingType(each.dtype())) averaged.push_back(each);
+  return std::optional<optim::ExponentialMovingAverage>(
+      std::in_place, optim::MovingAverageOptions{.decay = *flags.ema}, averaged);
+}
+
 TrainingResult run_training(const Training& training, train::Progress& progress,
                             const Interrupt& interrupt) {
   distribute::Strategy& strategy = training.step.strategy;
@@ -137,6 +147,8 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
   train::TrainingState state(strategy);
   state.add_model(training.step.model);
   state.add_optimizer(training.optimizer, training.step.optimizer);
+  if (training.schedule) state.add_schedule(training.optimizer, training.schedule);
+  if (training.averages != nullptr) state.add_averages(kAveragesName, *training.averages);
   state.add_iterator("train", batches);
   state.add(counter_state("examples", examples));
   const auto begin = [&] {
@@ -179,6 +191,7 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
     session.run([&]() -> std::optional<train::StepValues> {
       const std::int64_t taken = make_step(training.step, batches, losses, session.spans());
       if (taken == 0) return std::nullopt;
+      if (training.averages != nullptr) training.averages->update();
       examples += taken;
       meter.count(taken);
       if (meter.has_just_warmed_up()) strategy.reset_step_times();

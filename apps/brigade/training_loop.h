@@ -13,11 +13,20 @@
 #include "brigade/distribute/step_times.h"
 #include "brigade/distribute/update_staleness.h"
 #include "brigade/input/labeled_example.h"
+#include "brigade/optim/moving_average.h"
+#include "brigade/optim/schedule.h"
 #include "brigade/ps/client/call_clock.h"
 #include "brigade/train/callbacks/progress.h"
 #include "brigade/train/session/session.h"
 
 namespace brigade::command {
+
+/// Of the moving averages in a checkpoint.
+inline constexpr const char* kAveragesName = "ema";
+
+/// Averages of the model's weights; nothing without the flag.
+std::optional<optim::ExponentialMovingAverage> make_averages(const StepFlags& flags,
+                                                             const Model& model);
 
 /// What is trained, on what, and for how long.
 struct Training {
@@ -28,6 +37,10 @@ struct Training {
   distribute::InputOptions input = {};
   /// The name under which its slots are saved.
   std::string optimizer;
+  /// Of its learning rate; null: constant.
+  optim::SchedulePtr schedule = nullptr;
+  /// Updated after each step; null: none.
+  optim::ExponentialMovingAverage* averages = nullptr;
   /// Checkpoints, summaries and hooks.
   train::SessionOptions session;
   /// One of the hooks, or null. Its time does not count as training.

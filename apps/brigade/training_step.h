@@ -1,9 +1,12 @@
 #pragma once
 
+#include "apps/brigade/step_flags.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/input/labeled_example.h"
+#include "brigade/input/one_hot.h"
 #include "brigade/layers/losses.h"
 #include "brigade/models/classifier.h"
+#include "brigade/optim/clipping.h"
 
 namespace brigade::command {
 
@@ -14,14 +17,14 @@ struct TrainingStep {
   distribute::Strategy& strategy;
   const Model& model;
   const distribute::Optimizer& optimizer;
+  StepFlags flags = {};
 
   /// Trains on a global batch. Returns each replica's mean loss, without waiting for the devices.
   distribute::PerReplica<at::Tensor> run(
       const distribute::PerReplica<input::LabeledBatch>& batch) const {
     const auto train = [this](const input::LabeledBatch& local) {
-      const at::Tensor loss =
-          layers::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
-      optimizer.minimize(loss);
+      const at::Tensor loss = loss_of(model(local.features), local.labels);
+      minimize(loss);
       return loss.detach();
     };
     return strategy.run(train, batch);
@@ -29,6 +32,22 @@ struct TrainingStep {
   /// The mean loss over the global batch. Waits for the devices.
   double mean(const distribute::PerReplica<at::Tensor>& losses) const {
     return strategy.reduce_mean_over_examples(losses).item<double>();
+  }
+
+ private:
+  at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& labels) const {
+    if (flags.label_smoothing == 0.0)
+      return layers::losses::sparse_softmax_cross_entropy(logits, labels);
+    const std::int64_t classes = logits.size(1);
+    const at::Tensor smoothed = input::one_hot(labels, classes) * (1.0 - flags.label_smoothing) +
+                                flags.label_smoothing / static_cast<double>(classes);
+    return layers::losses::categorical_crossentropy(logits, smoothed);
+  }
+  void minimize(const at::Tensor& loss) const {
+    if (!flags.clip_norm) return optimizer.minimize(loss);
+    distribute::Gradients gradients = optimizer.aggregate(optimizer.compute_gradients(loss));
+    optim::clip_by_global_norm_(gradients, *flags.clip_norm);
+    optimizer.apply_gradients(gradients);
   }
 };
 
