@@ -106,7 +106,7 @@ class BenchCommand final : public Command {
         strategy.workers(),
         {{"model", model_.model},
          {"hidden", model_.hidden},
-         {"dropout", Json(model_.dropout).dump()},
+         {"dropout", Json(model_.dropout.value_or(0.0)).dump()},
          {"image_size", base::str_cat(data_.image_size.value_or(0))},
          {"classes", base::str_cat(data_.classes.value_or(0))},
          {"global_batch_size", base::str_cat(batch)},

@@ -15,6 +15,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/input/tensor_structure.h"
 #include "brigade/io/state_json.h"
+#include "brigade/models/registry.h"
 
 namespace brigade::command {
 namespace {
@@ -201,6 +202,7 @@ class DataCommand final : public Command {
     CLI::App& stats =
         *parser_.add_subcommand("stats", "Measure each step of the input, without the training");
     data_.add_to(stats);
+    FlagGroup(stats, "Data").add("--model", model_, "The model that the images are for");
     pipeline_.add_to(stats);
     batch_.add_to(stats);
     FlagGroup steps(stats, "Steps");
@@ -217,7 +219,7 @@ class DataCommand final : public Command {
 
   int run() override {
     check_flags();
-    const ImageInput image = set_up([&] { return data_.image_input(kStandInModel); });
+    const ImageInput image = set_up([&] { return data_.image_input(model_); });
     set_up([&] { pipeline_.load(data_, image); });
     const auto run_with = [&](std::int64_t map_threads, std::int64_t depth) {
       PipelineFlags flags = pipeline_;
@@ -237,6 +239,7 @@ class DataCommand final : public Command {
 
  private:
   void check_flags() const {
+    check_choice("model", model_, models::model_names());
     data_.check();
     pipeline_.check(data_);
     batch_.check();
@@ -251,6 +254,7 @@ class DataCommand final : public Command {
     }
   }
 
+  std::string model_ = "mnist_cnn";
   DataFlags data_;
   PipelineFlags pipeline_;
   BatchFlags batch_;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/flag_group.h"
 #include "apps/brigade/flag_values.h"
+#include "apps/brigade/json_values.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/image/folder_index.h"
@@ -137,8 +137,8 @@ void DataFlags::check() const {
   if (resize) check_at_least("--resize", *resize, image_size.value_or(1));
   const bool is_sized = has_files() || dataset == "synthetic";
   if (image_size && !is_sized) {
-    throw UsageError(base::str_cat("dataset ", dataset,
-                                   " has images of one size; leave out --image-size"));
+    throw UsageError(
+        base::str_cat("dataset ", dataset, " has images of one size; leave out --image-size"));
   }
   if (resize && !has_files()) throw UsageError("--resize is for dataset image_folder");
   if (train_examples && has_files())
@@ -183,13 +183,12 @@ data::Dataset<input::LabeledExample> DataFlags::load(input::Split split,
                                                      const ImageInput& input) const {
   if (dataset == "synthetic")
     return synthetic_split(train_examples.value_or(kSyntheticTrain), split, input);
-  const auto examples =
-      has_files() ? with_flag([&] {
-        return input::image_examples_from_directory(split_folder(*this, split),
-                                                    folder_options(*this, input))
-            .dataset;
-      })
-                  : load_files(*this, split);
+  const auto examples = has_files() ? with_flag([&] {
+    return input::image_examples_from_directory(split_folder(*this, split),
+                                                folder_options(*this, input))
+        .dataset;
+  })
+                                    : load_files(*this, split);
   return split == input::Split::kTrain ? first_of(examples, train_examples) : examples;
 }
 

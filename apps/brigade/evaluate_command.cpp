@@ -45,6 +45,8 @@ void fill_in_model(const Json& stored, const CLI::App& parser, ModelFlags& model
   fill_in<std::vector<std::int64_t>>(stored, parser, "hidden", "--hidden", hidden);
   if (hidden) model.hidden = base::join(*hidden, ",");
   fill_in<double>(stored, parser, "dropout", "--dropout", model.dropout);
+  if (model.model == "inception_v3")
+    fill_in<double>(stored, parser, "aux_weight", "--aux-weight", model.aux_weight);
 }
 
 void fill_in_data(const Json& stored, const CLI::App& parser, DataFlags& data) {
@@ -187,7 +189,8 @@ class EvaluateCommand final : public Command {
       assign_weights(model.variables(), weights, directory().weights_path().string(), model_.model);
     });
     const std::int64_t batch = batch_.global_size(strategy->num_replicas_in_sync());
-    const auto batches = set_up([&] { return data_.load(input::Split::kTest, image).batch(batch); });
+    const auto batches =
+        set_up([&] { return data_.load(input::Split::kTest, image).batch(batch); });
     const Interrupt interrupt;
     const auto begin = std::chrono::steady_clock::now();
     const auto result = evaluate_unless_interrupted(*strategy, model, batches, interrupt);

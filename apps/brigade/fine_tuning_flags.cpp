@@ -1,9 +1,8 @@
 #include "apps/brigade/fine_tuning_flags.h"
 
-#include <nlohmann/json.hpp>
-
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/flag_group.h"
+#include "apps/brigade/json_values.h"
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/printable.h"
@@ -80,10 +79,9 @@ void FineTuningFlags::check() const {
 
 void FineTuningFlags::initialize(std::span<const variables::Variable> variables) const {
   if (!init_from) return;
-  const std::vector<variables::Variable> wanted =
-      without(variables, "--init-exclude",
-              init_exclude ? parse_patterns("--init-exclude", *init_exclude)
-                           : std::vector<std::string>());
+  const std::vector<variables::Variable> wanted = without(
+      variables, "--init-exclude",
+      init_exclude ? parse_patterns("--init-exclude", *init_exclude) : std::vector<std::string>());
   if (wanted.empty()) throw UsageError("--init-exclude leaves no variable for --init-from");
   slim::assign_from_checkpoint(*init_from, wanted);
   base::log_info(base::str_cat("begins with ", wanted.size(), " of ", variables.size(),

@@ -2,8 +2,8 @@
 
 #include <ATen/ops/zeros.h>
 
-#include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -21,6 +21,10 @@
 namespace brigade::command {
 namespace {
 
+constexpr const char* kInception = "inception_v3";
+constexpr double kInceptionDropout = 0.2;
+constexpr double kAuxWeight = 0.4;
+
 std::vector<std::int64_t> parse_widths(const std::string& text) {
   std::vector<std::int64_t> widths;
   for (const std::string& part : base::split(text, ',')) {
@@ -32,17 +36,6 @@ std::vector<std::int64_t> parse_widths(const std::string& text) {
     widths.push_back(*width);
   }
   return widths;
-}
-
-/// Functions say themselves what they do not take, when they are created.
-void check_takes(const std::string& model, const ImageInput& input) {
-  if (model == "mlp") return;
-  const std::vector<std::int64_t> wanted = models::image_shape(model);
-  if (std::equal(wanted.begin(), wanted.end(), input.shape.begin())) return;
-  throw UsageError(base::str_cat("model ", model, " takes images of ",
-                                 base::join(wanted, " x "), ", and the data has images of ",
-                                 base::join(input.shape, " x "),
-                                 " (channels, height, width); choose another --model"));
 }
 
 // The flags that are set replace the rule's defaults.
@@ -90,20 +83,45 @@ void ModelFlags::add_to(CLI::App& app) {
   const std::string names = base::join(models::model_names(), ", ");
   group.add("--model", model, base::str_cat("The model: ", names));
   group.add("--hidden", hidden, "Widths of the hidden layers (mlp)");
-  group.add("--dropout", dropout, "Dropout rate of the hidden layer in training (mnist_cnn)");
+  group.add("--dropout", dropout,
+            "Dropout rate in training: of the hidden layer (mnist_cnn, default 0), or before the "
+            "logits (inception_v3, default 0.2)");
+  group.add("--aux-weight", aux_weight,
+            "Weight of the loss of auxiliary logits in training; 0: the model has none "
+            "(inception_v3, default 0.4)");
 }
 
 models::ModelOptions ModelFlags::options(const ImageInput& input) const {
   check_choice("model", model, models::model_names());
-  if (!(dropout >= 0.0 && dropout < 1.0)) {
-    throw UsageError(base::str_cat("--dropout is ", dropout, "; it must be in [0, 1)"));
+  if (dropout && !(*dropout >= 0.0 && *dropout < 1.0)) {
+    throw UsageError(base::str_cat("--dropout is ", *dropout, "; it must be in [0, 1)"));
   }
-  if (dropout > 0.0 && model != "mnist_cnn") {
+  if (dropout.value_or(0.0) > 0.0 && model != "mnist_cnn" && model != kInception) {
     throw UsageError(base::str_cat("model ", model, " has no dropout; leave out --dropout"));
   }
-  models::ModelOptions chosen{.hidden = parse_widths(hidden)};
-  if (model == "mnist_cnn") chosen.dropout = dropout;
-  return chosen;
+  if (aux_weight && model != kInception) {
+    throw UsageError(
+        base::str_cat("model ", model, " has no auxiliary logits; leave out --aux-weight"));
+  }
+  if (aux_weight && !(*aux_weight >= 0.0 && *aux_weight <= 1e6))
+    throw UsageError(base::str_cat("--aux-weight is ", *aux_weight, "; it must be 0 or more"));
+  return {.inputs = input.shape[0] * input.shape[1] * input.shape[2],
+          .classes = input.classes,
+          .hidden = parse_widths(hidden),
+          .dropout = dropout,
+          .image_shape = {input.shape.begin(), input.shape.end()},
+          .auxiliary_logits = weight_of_auxiliary_loss() > 0.0};
+}
+
+double ModelFlags::weight_of_auxiliary_loss() const {
+  return aux_weight.value_or(model == kInception ? kAuxWeight : 0.0);
+}
+
+void ModelFlags::describe(Json& configuration) const {
+  configuration["model"] = model;
+  configuration["hidden"] = model == "mlp" ? Json(parse_widths(hidden)) : Json(nullptr);
+  configuration["dropout"] = dropout.value_or(model == kInception ? kInceptionDropout : 0.0);
+  configuration["aux_weight"] = weight_of_auxiliary_loss();
 }
 
 distribute::Replicated<models::Classifier> ModelFlags::create(distribute::Strategy& strategy,
@@ -115,7 +133,6 @@ distribute::Replicated<models::Classifier> ModelFlags::create(distribute::Strate
       return build_classifier(strategy, models::make_model_function(model, chosen),
                               at::zeros({1, channels, height, width}));
     }
-    check_takes(model, input);
     return strategy.create([&] { return models::make_model(model, chosen); });
   });
 }

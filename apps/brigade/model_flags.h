@@ -22,9 +22,14 @@ namespace brigade::command {
 struct ModelFlags {
   std::string model = "mnist_cnn";
   std::string hidden = "64,64,64";
-  double dropout = 0.0;
+  std::optional<double> dropout;
+  std::optional<double> aux_weight;
 
   void add_to(CLI::App& app);
+  /// 0 for a model without auxiliary logits.
+  double weight_of_auxiliary_loss() const;
+  /// Adds the keys of the flags to a configuration.
+  void describe(Json& configuration) const;
   /// The options of the model, checked. Throws UsageError.
   models::ModelOptions options(const ImageInput& input = {}) const;
   /// The model for these images, once per replica. Throws UsageError if it does not take them.

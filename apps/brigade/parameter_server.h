@@ -28,10 +28,10 @@ struct ParameterServerRun {
   OutputFlag output = {};
 };
 
-/// Serves variables as the "ps" or "ps_replica" task that this process is, until the training has ended, or a
-/// signal comes. After a training that ended, its variables are removed from the folder: the
-/// chief's checkpoint has them. Returns the exit code. Throws UsageError for another task, and for
-/// a folder or an address that cannot be used.
+/// Serves variables as the "ps" or "ps_replica" task that this process is, until the training has
+/// ended, or a signal comes. After a training that ended, its variables are removed from the
+/// folder: the chief's checkpoint has them. Returns the exit code. Throws UsageError for another
+/// task, and for a folder or an address that cannot be used.
 int run_parameter_server(const ParameterServerRun& run);
 
 }  // namespace brigade::command

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 
 namespace CLI {
@@ -42,12 +41,6 @@ Json evaluation_json(std::int64_t step, const train::EvaluationResult& result);
 void log_evaluation(std::int64_t step, const train::EvaluationResult& result);
 /// "test accuracy ..." and "test loss ...", a line each.
 std::string evaluation_text(double accuracy, double loss);
-
-/// For a key that may have no value.
-template <class T>
-Json number_or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
 
 /// The peak memory of this process so far, in bytes.
 std::int64_t peak_memory();

@@ -1,10 +1,9 @@
 #include "apps/brigade/schedule_flags.h"
 
-#include <nlohmann/json.hpp>
-
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/flag_group.h"
 #include "apps/brigade/flag_values.h"
+#include "apps/brigade/json_values.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::command {
@@ -45,8 +44,8 @@ void ScheduleFlags::check() const {
   }
   if (!decay_factor) return;
   if (!is_repeated) {
-    throw UsageError(base::str_cat("--decay-factor is for --schedule exponential and step, not ",
-                                   schedule));
+    throw UsageError(
+        base::str_cat("--decay-factor is for --schedule exponential and step, not ", schedule));
   }
   if (!(*decay_factor > 0.0 && *decay_factor <= 1.0)) {
     throw UsageError(
@@ -59,9 +58,8 @@ optim::SchedulePtr ScheduleFlags::decaying(double rate,
   const double factor = decay_factor.value_or(kDefaultFactor);
   if (schedule == "constant") return optim::ConstantRate{.learning_rate = rate}.schedule();
   if (schedule == "exponential")
-    return optim::ExponentialDecay{.initial_learning_rate = rate,
-                                   .decay_steps = *decay_steps,
-                                   .decay_rate = factor}
+    return optim::ExponentialDecay{
+        .initial_learning_rate = rate, .decay_steps = *decay_steps, .decay_rate = factor}
         .schedule();
   if (schedule == "step")
     return optim::StepDecay{
@@ -70,9 +68,10 @@ optim::SchedulePtr ScheduleFlags::decaying(double rate,
   std::int64_t steps = decay_steps.value_or(0);
   if (steps == 0) {
     if (!total_steps)
-      throw UsageError(base::str_cat("the length of the training is not known in advance, so "
-                                     "--schedule ",
-                                     schedule, " needs --decay-steps"));
+      throw UsageError(
+          base::str_cat("the length of the training is not known in advance, so "
+                        "--schedule ",
+                        schedule, " needs --decay-steps"));
     steps = *total_steps - warmup_steps.value_or(0);
   }
   if (steps < 1) {

@@ -24,8 +24,8 @@ struct ScheduleFlags {
   void add_to(CLI::App& app);
   /// Throws UsageError.
   void check() const;
-  /// The schedule that begins with `rate`; null for a constant rate. `total_steps`: of the training,
-  /// if that is known. Throws UsageError if it is needed and not known.
+  /// The schedule that begins with `rate`; null for a constant rate. `total_steps`: of the
+  /// training, if that is known. Throws UsageError if it is needed and not known.
   optim::SchedulePtr make(double rate, std::int64_t global_batch,
                           std::optional<std::int64_t> total_steps) const;
   /// Adds the keys of the schedule to a configuration, null for those that do not apply.

@@ -1,9 +1,8 @@
 #include "apps/brigade/step_flags.h"
 
-#include <nlohmann/json.hpp>
-
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/flag_group.h"
+#include "apps/brigade/json_values.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::command {

@@ -12,6 +12,7 @@
 #include "apps/brigade/evaluation_hook.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/interrupt.h"
+#include "apps/brigade/json_values.h"
 #include "apps/brigade/parameter_server.h"
 #include "apps/brigade/report.h"
 #include "apps/brigade/train_flags.h"
@@ -115,8 +116,7 @@ Json staleness_json(const std::optional<distribute::UpdateStaleness>& staleness)
 Json configuration(const TrainFlags& flags, const Prepared& prepared) {
   const optim::Hyperparameters rates = prepared.rule->defaults();
   Json json;
-  json["model"] = flags.model.model;
-  json["hidden"] = flags.model.model == "mlp" ? Json(flags.model.options().hidden) : Json(nullptr);
+  flags.model.describe(json);
   json["dataset"] = flags.data.dataset;
   json["data_dir"] = flags.data.data_dir.empty()
                          ? Json(nullptr)
@@ -142,7 +142,6 @@ Json configuration(const TrainFlags& flags, const Prepared& prepared) {
   flags.schedule.describe(json);
   flags.step.describe(json);
   flags.fine_tuning.describe(json);
-  json["dropout"] = flags.model.dropout;
   json["augment"] = flags.pipeline.augment;
   json["shuffle_buffer"] = flags.pipeline.shuffle_buffer;
   json["seed"] = flags.strategy.seed;
@@ -334,7 +333,8 @@ class TrainCommand final : public Command {
     train::Progress progress(is_chief ? std::cerr : nowhere, clock,
                              progress_options(flags_, total_steps));
     Training training{
-        .step = {*prepared.strategy, model, optimizer, flags_.step},
+        .step = {*prepared.strategy, model, optimizer, flags_.step,
+                 flags_.model.weight_of_auxiliary_loss()},
         .batches = *prepared.train,
         .steps = prepared.steps,
         .input = {.auto_shard = distribute::parse_auto_shard_policy(flags_.auto_shard)},

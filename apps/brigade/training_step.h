@@ -4,9 +4,12 @@
 #include "brigade/distribute/strategy.h"
 #include "brigade/input/labeled_example.h"
 #include "brigade/input/one_hot.h"
+#include "brigade/layers/end_points.h"
 #include "brigade/layers/losses.h"
 #include "brigade/models/classifier.h"
+#include "brigade/models/registry.h"
 #include "brigade/optim/clipping.h"
+#include "brigade/variables/variable_lists.h"
 
 namespace brigade::command {
 
@@ -18,12 +21,14 @@ struct TrainingStep {
   const Model& model;
   const distribute::Optimizer& optimizer;
   StepFlags flags = {};
+  double aux_weight = 0.0;
 
   /// Trains on a global batch. Returns each replica's mean loss, without waiting for the devices.
   distribute::PerReplica<at::Tensor> run(
       const distribute::PerReplica<input::LabeledBatch>& batch) const {
     const auto train = [this](const input::LabeledBatch& local) {
-      const at::Tensor loss = loss_of(model(local.features), local.labels);
+      const at::Tensor logits = model(local.features);
+      const at::Tensor loss = total_loss(logits, local.labels);
       minimize(loss);
       return loss.detach();
     };
@@ -35,6 +40,14 @@ struct TrainingStep {
   }
 
  private:
+  /// With the losses of auxiliary logits, and of the variables' regularizers.
+  at::Tensor total_loss(const at::Tensor& logits, const at::Tensor& labels) const {
+    at::Tensor total = loss_of(logits, labels);
+    for (const auto& [name, auxiliary] : layers::end_points(models::kAuxiliaryLogits))
+      total = total + aux_weight * loss_of(auxiliary, labels);
+    for (const at::Tensor& each : variables::get_regularization_losses()) total = total + each;
+    return total;
+  }
   at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& labels) const {
     if (flags.label_smoothing == 0.0)
       return layers::losses::sparse_softmax_cross_entropy(logits, labels);

@@ -12,6 +12,7 @@
 #include "brigade/models/mlp.h"
 #include "brigade/models/mnist_cnn.h"
 #include "brigade/models/slim_net.h"
+#include "brigade/variables/graph.h"
 
 namespace brigade::models {
 namespace {
@@ -39,7 +40,6 @@ ModelFunction make_slim_net(const ModelOptions& options) {
   };
 }
 
-// Logits are all that a caller gets, so the model has no auxiliary head.
 ModelFunction make_inception_v3(const ModelOptions& options) {
   const bool is_torchvisions = options.original == Original::kTorchvision;
   const InceptionV3ArgScopeOptions defaults{.batch_norm_decay = is_torchvisions ? 0.9 : 0.9997,
@@ -47,13 +47,18 @@ ModelFunction make_inception_v3(const ModelOptions& options) {
                                             .count_padding = is_torchvisions};
   const InceptionV3Options made{.num_classes = options.classes,
                                 .dropout_keep_prob = 1.0 - options.dropout.value_or(0.2),
-                                .create_aux_logits = false,
                                 .global_pool = is_torchvisions};
-  return [defaults, made](const at::Tensor& images, variables::Mode mode) {
+  return [defaults, made, has_auxiliary = options.auxiliary_logits](const at::Tensor& images,
+                                                                    variables::Mode mode) {
     const auto scope = layers::arg_scope(inception_v3_arg_scope(defaults));
     auto in_mode = made;
     in_mode.mode = mode;
-    return inception_v3(images, in_mode).output;
+    in_mode.create_aux_logits = has_auxiliary && mode == variables::Mode::kTraining;
+    const InceptionV3Result net = inception_v3(images, in_mode);
+    if (in_mode.create_aux_logits)
+      variables::require_graph("inception_v3")
+          .add_to_collection(kAuxiliaryLogits, "AuxLogits", net.end_points.at("AuxLogits"));
+    return net.output;
   };
 }
 

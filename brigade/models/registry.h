@@ -18,6 +18,10 @@ enum class Original {
   kTorchvision,  ///< as torchvision's: batch norm with gamma, padding as PyTorch's layers
 };
 
+/// The collection of the graph to which a model adds its auxiliary logits in training
+/// (`ModelOptions::auxiliary_logits`): `layers::end_points(kAuxiliaryLogits)`.
+inline constexpr const char* kAuxiliaryLogits = "auxiliary_logits";
+
 /// The options of all models in the registry; a model ignores options that it does not have.
 struct ModelOptions {
   /// The number of values per example ("mlp"; "mnist_cnn" takes 28x28 images only).
@@ -33,6 +37,9 @@ struct ModelOptions {
   std::vector<std::int64_t> image_shape = {};
   /// Which of the originals the model equals ("inception_v3").
   Original original = Original::kTfSlim;
+  /// Whether the model has auxiliary classifiers ("inception_v3"), whose logits are in the
+  /// collection `kAuxiliaryLogits` of the graph in training. Add their losses, each times 0.4.
+  bool auxiliary_logits = false;
 };
 
 /// The names of all models, sorted: modules, for `make_model`, and functions, for
