@@ -65,6 +65,7 @@
 #include "brigade/input/csv_tensors.h"
 #include "brigade/input/example_features.h"
 #include "brigade/input/idx.h"
+#include "brigade/input/image_check.h"
 #include "brigade/input/image_folder.h"
 #include "brigade/input/image_tensor.h"
 #include "brigade/input/image_transform.h"

@@ -11,6 +11,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/image/folder_index.h"
 #include "brigade/input/cifar.h"
+#include "brigade/input/image_check.h"
 #include "brigade/input/image_folder.h"
 #include "brigade/input/image_tensor.h"
 #include "brigade/input/image_transform.h"
@@ -94,6 +95,15 @@ input::ImageFolderOptions folder_options(const DataFlags& flags, const ImageInpu
                                                     .crop = {input.shape[1], input.shape[2]},
                                                     .mean = input.mean,
                                                     .deviation = input.deviation})};
+}
+
+data::Dataset<input::LabeledExample> read_folder(const DataFlags& flags, input::Split split,
+                                                 const input::ImageFolderOptions& options) {
+  return with_flag([&] {
+    auto folder = input::image_examples_from_directory(split_folder(flags, split), options);
+    input::check_image_files(folder.file_paths);
+    return std::move(folder.dataset);
+  });
 }
 
 /// An eighth of the image (He et al., 2015), less for MNIST's, which have a margin.
@@ -183,11 +193,7 @@ data::Dataset<input::LabeledExample> DataFlags::load(input::Split split,
                                                      const ImageInput& input) const {
   if (dataset == "synthetic")
     return synthetic_split(train_examples.value_or(kSyntheticTrain), split, input);
-  const auto examples = has_files() ? with_flag([&] {
-    return input::image_examples_from_directory(split_folder(*this, split),
-                                                folder_options(*this, input))
-        .dataset;
-  })
+  const auto examples = has_files() ? read_folder(*this, split, folder_options(*this, input))
                                     : load_files(*this, split);
   return split == input::Split::kTrain ? first_of(examples, train_examples) : examples;
 }
@@ -251,10 +257,7 @@ data::Dataset<input::LabeledExample> PipelineFlags::load_folder(const DataFlags&
                                    .mean = input.mean,
                                    .deviation = input.deviation});
   }
-  return with_flag([&] {
-    return input::image_examples_from_directory(split_folder(data, input::Split::kTrain), options)
-        .dataset;
-  });
+  return read_folder(data, input::Split::kTrain, options);
 }
 
 data::Dataset<input::LabeledExample> PipelineFlags::load(const DataFlags& data,

@@ -220,6 +220,7 @@ class EvaluateCommand final : public Command {
     json["devices"] = device_names(strategy);
     json["examples"] = result.examples;
     json["eval_accuracy"] = result.accuracy;
+    json["eval_top_5_accuracy"] = result.top_5_accuracy;
     json["eval_loss"] = result.loss;
     json["seconds"] = seconds;
     json["weights_sha256"] = checkpoint::weights_sha256(weights);

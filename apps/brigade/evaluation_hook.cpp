@@ -91,8 +91,10 @@ void EvaluationHook::write(std::int64_t step, const train::EvaluationResult& res
   if (!options_.strategy.is_chief()) return;
   log_evaluation(step, result);
   if (!summaries_) return;
-  const std::array<summary::TaggedScalar, 2> scalars{
-      {{.tag = "loss", .value = result.loss}, {.tag = "accuracy", .value = result.accuracy}}};
+  const std::array<summary::TaggedScalar, 3> scalars{
+      {{.tag = "loss", .value = result.loss},
+       {.tag = "accuracy", .value = result.accuracy},
+       {.tag = "top_5_accuracy", .value = result.top_5_accuracy}}};
   summaries_->scalars(scalars, step);
   summaries_->flush();
 }
@@ -105,6 +107,7 @@ train::Checkpointable EvaluationHook::checkpointable() {
       one["step"] = step;
       one["loss"] = result.loss;
       one["accuracy"] = result.accuracy;
+      one["top_5_accuracy"] = result.top_5_accuracy;
       one["examples"] = result.examples;
       all.push_back(std::move(one));
     }
@@ -115,6 +118,9 @@ train::Checkpointable EvaluationHook::checkpointable() {
     for (const io::StateTree& one : saved.tree.as_list()) {
       results[one.as_int64("step")] = {.loss = one.as_double("loss"),
                                        .accuracy = one.as_double("accuracy"),
+                                       .top_5_accuracy = one.has("top_5_accuracy")
+                                                             ? one.as_double("top_5_accuracy")
+                                                             : 0.0,
                                        .examples = one.as_int64("examples")};
     }
     results_ = std::move(results);

@@ -20,6 +20,12 @@ std::vector<optim::ParameterGroup> group_each(const std::vector<std::string>& pa
   return groups;
 }
 
+/// A model directory stands for the weights of its training.
+io::Path weights_at(const io::Path& path) {
+  const io::Path saved = path / "weights.safetensors";
+  return io::posix_file_system()->exists(saved) ? saved : path;
+}
+
 /// Throws UsageError for a pattern that matches no variable.
 std::vector<variables::Variable> without(std::span<const variables::Variable> variables,
                                          const char* flag,
@@ -83,7 +89,7 @@ void FineTuningFlags::initialize(std::span<const variables::Variable> variables)
       variables, "--init-exclude",
       init_exclude ? parse_patterns("--init-exclude", *init_exclude) : std::vector<std::string>());
   if (wanted.empty()) throw UsageError("--init-exclude leaves no variable for --init-from");
-  slim::assign_from_checkpoint(*init_from, wanted);
+  slim::assign_from_checkpoint(weights_at(*init_from), wanted);
   base::log_info(base::str_cat("begins with ", wanted.size(), " of ", variables.size(),
                                " variables from ", *init_from));
 }

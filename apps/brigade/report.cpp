@@ -49,6 +49,7 @@ void OutputFlag::print(const Json& object, const std::string& text) const {
 Json evaluation_json(std::int64_t step, const train::EvaluationResult& result) {
   return {{"step", step},
           {"accuracy", result.accuracy},
+          {"top_5_accuracy", result.top_5_accuracy},
           {"loss", result.loss},
           {"examples", result.examples}};
 }

@@ -21,6 +21,7 @@
 #include "apps/brigade/weights.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/weights_hash.h"
 #include "brigade/tuning/tuning_report.h"
 
@@ -166,6 +167,7 @@ Json result_json(const TrainingResult& result,
   json["step_shares"] = step_breakdown_json(result.step_times);
   json["final_loss"] = number_or_null(result.final_loss);
   json["eval_accuracy"] = evaluation ? Json(evaluation->accuracy) : Json(nullptr);
+  json["eval_top_5_accuracy"] = evaluation ? Json(evaluation->top_5_accuracy) : Json(nullptr);
   json["eval_loss"] = evaluation ? Json(evaluation->loss) : Json(nullptr);
   json["eval_examples"] = evaluation ? evaluation->examples : 0;
   json["evaluations"] = evaluations_json(evaluations);
@@ -323,10 +325,11 @@ class TrainCommand final : public Command {
     const Interrupt interrupt;
     const auto total_steps = steps_in_all(flags_, prepared);
     const bool is_chief = prepared.strategy->is_chief();
-    if (is_chief) announce(flags_, prepared);
     const Model model = flags_.model.create(*prepared.strategy, prepared.image);
+    if (begins_new(prepared)) set_up([&] { flags_.fine_tuning.initialize(model.variables()); });
     std::optional<optim::ExponentialMovingAverage> averages = make_averages(flags_.step, model);
     const auto optimizer = make_optimizer(prepared, model, interrupt);
+    if (is_chief) announce(flags_, prepared);
     const auto evaluation = evaluation_of(prepared, model, averages, interrupt);
     const base::SystemClock clock;
     std::ostream nowhere(nullptr);
@@ -341,7 +344,7 @@ class TrainCommand final : public Command {
         .optimizer = std::string(prepared.rule->name()),
         .schedule = prepared.schedule,
         .averages = averages ? &*averages : nullptr,
-        .session = session_options(prepared, model, evaluation),
+        .session = session_options(prepared, evaluation),
         .evaluation = evaluation};
     if (has_servers(flags_.strategy)) {
       training.cancel = prepared.access.cancel;
@@ -367,6 +370,15 @@ class TrainCommand final : public Command {
     Json report = result_json(result, at_end, evaluations(evaluation), weights_sha256);
     if (has_servers(flags_.strategy)) add_worker(report, result, prepared);
     return finish(prepared, config, report, result.signal);
+  }
+
+  /// Whether no checkpoint will be restored.
+  bool begins_new(const Prepared& prepared) const {
+    if (prepared.resume_from || prepared.is_in_progress) return false;
+    const CheckpointFlags& flags = flags_.checkpoints;
+    return flags.model_dir.empty() || flags.overwrite ||
+           !checkpoint::latest_checkpoint(*io::posix_file_system(),
+                                          checkpoints_in(flags.model_dir));
   }
 
   /// The averages, if there are any: what is evaluated is saved.
@@ -450,12 +462,9 @@ class TrainCommand final : public Command {
         .directory = model_dir.empty() ? io::Path() : evaluations_in(model_dir)});
   }
 
-  train::SessionOptions session_options(Prepared& prepared, const Model& model,
+  train::SessionOptions session_options(Prepared& prepared,
                                         const std::shared_ptr<EvaluationHook>& evaluation) const {
     train::SessionOptions options = flags_.checkpoints.session_options();
-    options.scaffold.init = [this, &model](train::TrainingState&) {
-      set_up([&] { flags_.fine_tuning.initialize(model.variables()); });
-    };
     flags_.watch.add_to(options, flags_.checkpoints.model_dir);
     if (!leaves_watching(prepared))
       flags_.watch.add_profile_to(options, flags_.checkpoints.model_dir);

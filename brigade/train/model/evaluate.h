@@ -16,6 +16,7 @@ namespace brigade::train {
 struct EvaluationResult {
   double loss = 0.0;      ///< mean over all examples
   double accuracy = 0.0;  ///< fraction of examples classified correctly
+  double top_5_accuracy = 0.0;  ///< fraction of examples whose class has one of the 5 best scores
   std::int64_t examples = 0;
 };
 
@@ -45,7 +46,7 @@ class EvaluationMode {
 
 }  // namespace internal
 
-/// The mean sparse softmax cross entropy and the accuracy of a classifier over one epoch of
+/// The mean sparse softmax cross entropy and the accuracies of a classifier over one epoch of
 /// `dataset`, whose elements are global batches, on all replicas of `strategy`. Exact also for a
 /// smaller last batch: every example counts once. Workers without collectives each evaluate all
 /// data. The model is in evaluation mode during the call
@@ -58,6 +59,7 @@ EvaluationResult evaluate(distribute::Strategy& strategy,
   const auto scope = strategy.scope();
   const metrics::Mean loss("evaluation_loss");
   const metrics::SparseCategoricalAccuracy accuracy("evaluation_accuracy");
+  const metrics::SparseTopKCategoricalAccuracy top_5(5, "evaluation_top_5_accuracy");
   const internal::EvaluationMode mode(model);
   for (const auto& batch : strategy.distribute(dataset, evaluation_input(strategy))) {
     strategy.run(
@@ -66,11 +68,13 @@ EvaluationResult evaluate(distribute::Strategy& strategy,
           loss.update_state(layers::losses::sparse_categorical_crossentropy(
               logits, replica_batch.labels, {.reduction = layers::losses::Reduction::kNone}));
           accuracy.update_state(replica_batch.labels, logits);
+          top_5.update_state(replica_batch.labels, logits);
         },
         batch);
   }
   return {.loss = loss.result(),
           .accuracy = accuracy.result(),
+          .top_5_accuracy = top_5.result(),
           .examples = static_cast<std::int64_t>(accuracy.count())};
 }
 

@@ -49,6 +49,7 @@ TEST(Evaluate, EveryExampleCountsOnceOnAnyNumberOfReplicas) {
     const EvaluationResult many = evaluated(replicas);
     EXPECT_EQ(many.examples, 23);
     EXPECT_EQ(many.accuracy, one.accuracy);
+    EXPECT_EQ(many.top_5_accuracy, 1) << "of three classes";
     EXPECT_NEAR(many.loss, one.loss, 1e-7);
   }
 }

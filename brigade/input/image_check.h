@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "brigade/io/file_system.h"
+
+namespace brigade::input {
+
+struct ImageCheckOptions {
+  /// Of more files, so many are checked, evenly spaced, so that the check takes seconds.
+  std::size_t most = 20'000;
+  std::shared_ptr<const io::FileSystem> files = io::posix_file_system();
+};
+
+/// Finds images that were written by half, before a training of hours meets them: looks at the
+/// beginning and the end of each file, and decodes those that look wrong. Throws kDataLoss or
+/// kUnimplemented, naming the first file that cannot be decoded. Damage in the middle of a file is
+/// found only when it is read. Thread-safety: a pure function.
+void check_image_files(std::span<const io::Path> paths, const ImageCheckOptions& options = {});
+
+}  // namespace brigade::input

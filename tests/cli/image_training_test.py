@@ -1,0 +1,127 @@
+"""Training on folders of images: the data, the schedule, the averages, fine-tuning, and what is refused."""
+import json
+import random
+import unittest
+
+from brigade_process import TWO_REPLICAS, CommandTest, run
+from image_files import stripes, write_folder
+
+NET = ("--model", "slim_net", "--image-size", "16", "--batch-size", "8", "--optimizer", "sgd", "--momentum", "0.9",
+       "--learning-rate", "0.01", "--json")
+AUGMENTED = ("--augment", "random_resized_crop,flip", "--schedule", "cosine", "--decay-steps", "12", "--warmup", "3",
+             "--base-batch-size", "16", "--label-smoothing", "0.1", "--clip-norm", "1", "--ema", "0.9")
+
+
+class ImageTraining(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.images = self.folder / "images"
+        write_folder(self.images)
+        self.data = ("--dataset", "image_folder", "--data-dir", str(self.images))
+
+    def refused(self, *arguments):
+        """The one line that an error is."""
+        result = run("train", *NET, *arguments)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertEqual(result.stdout, "")
+        return result.stderr
+
+    def test_learns_the_classes_of_the_folders(self):
+        report = self.succeed("train", *NET, *self.data, "--epochs", "6", "--model-dir", self.model_dir)
+        self.assertEqual((report["examples"], report["classes"], report["eval_examples"]), (6 * 48, 2, 16))
+        self.assertGreater(report["eval_accuracy"], 0.9)
+        evaluated = self.succeed("evaluate", "--model-dir", self.model_dir, "--json")
+        self.assertEqual(evaluated["eval_accuracy"], report["eval_accuracy"])
+        on_two = self.succeed("evaluate", "--model-dir", self.model_dir, *TWO_REPLICAS, "--json")
+        self.assertEqual(on_two["eval_accuracy"], report["eval_accuracy"])
+
+    def test_a_training_with_everything_resumes_bit_for_bit(self):
+        arguments = (*NET, *self.data, *AUGMENTED)
+        whole = self.succeed("train", *arguments, "--steps", "12", "--model-dir", self.folder / "whole")
+        self.succeed("train", *arguments, "--steps", "5", "--model-dir", self.model_dir)
+        resumed = self.succeed("train", *arguments, "--steps", "12", "--model-dir", self.model_dir)
+        self.assertEqual(resumed["first_step"], 5)
+        for key in ("weights_sha256", "final_loss", "eval_loss"):
+            self.assertEqual(resumed[key], whole[key], key)
+
+    def test_averages_are_what_is_evaluated_and_saved(self):
+        report = self.succeed("train", *NET, *self.data, "--steps", "6", "--ema", "0.9", "--model-dir", self.model_dir)
+        plain = self.succeed("train", *NET, *self.data, "--steps", "6")
+        self.assertNotEqual(report["weights_sha256"], plain["weights_sha256"])
+        self.assertEqual(report["final_loss"], plain["final_loss"])
+        evaluated = self.succeed("evaluate", "--model-dir", self.model_dir, "--json")
+        self.assertAlmostEqual(evaluated["eval_loss"], report["eval_loss"], places=6)
+
+    def test_each_option_changes_the_training(self):
+        plain = self.succeed("train", *NET, *self.data, "--steps", "4", "--eval", "none")["weights_sha256"]
+        for option in (("--warmup", "3"), ("--schedule", "cosine"), ("--schedule", "linear"), ("--clip-norm", "0.5"),
+                       ("--schedule", "step", "--decay-steps", "2"), ("--schedule", "exponential", "--decay-steps", "2"),
+                       ("--base-batch-size", "64"), ("--label-smoothing", "0.1"), ("--augment", "flip"),
+                       ("--augment", "random_crop"), ("--augment", "random_resized_crop"), ("--freeze", "conv1/*"),
+                       ("--weight-decay", "0.1"), ("--weight-decay", "0.1", "--no-decay", "*/biases")):
+            with self.subTest(option=option):
+                report = self.succeed("train", *NET, *self.data, "--steps", "4", "--eval", "none", *option)
+                self.assertNotEqual(report["weights_sha256"], plain)
+
+    def test_a_scaled_rate_is_the_rate_for_its_batch(self):
+        scaled = self.succeed("train", *NET, *self.data, "--steps", "3", "--eval", "none", "--base-batch-size", "4")
+        doubled = self.succeed("train", *NET, *self.data, "--steps", "3", "--eval", "none", "--learning-rate", "0.02")
+        self.assertEqual(scaled["weights_sha256"], doubled["weights_sha256"])
+
+    def test_replicas_make_the_training_of_one(self):
+        arguments = ("--model", "slim_net", "--image-size", "16", "--optimizer", "sgd", "--json", *self.data, "--steps", "6", "--global-batch-size", "8",
+                     "--augment", "random_resized_crop,flip", "--label-smoothing", "0.1", "--clip-norm", "1")
+        one = self.succeed("train", *arguments)
+        two = self.succeed("train", *arguments, "--strategy", "mirrored", "--devices", "cpu:0,cpu:1")
+        self.assertAlmostEqual(one["final_loss"], two["final_loss"], places=4)
+
+    def test_fine_tuning_begins_with_other_weights_and_keeps_the_frozen_ones(self):
+        first = self.folder / "first"
+        self.succeed("train", *NET, *self.data, "--steps", "4", "--model-dir", first)
+        three = self.folder / "three"
+        write_folder(three, train=6, val=2, classes=("a", "b", "c"))
+        self.succeed("train", *NET, "--dataset", "image_folder", "--data-dir", three, "--steps", "4", "--init-from", first,
+                     "--init-exclude", "fc2/*", "--freeze", "conv1/*", "--model-dir", self.model_dir)
+        before, after = (self.tensors(folder) for folder in (first, self.model_dir))
+        for name in ("conv1/weights", "conv1/biases"):
+            self.assertEqual(before[name], after[name], name)
+        self.assertNotEqual(before["fc1/weights"], after["fc1/weights"])
+        self.assertNotEqual(len(before["fc2/weights"]), len(after["fc2/weights"]))
+
+    def tensors(self, folder):
+        """The bytes of the saved weights, by name."""
+        content = (folder / "weights.safetensors").read_bytes()
+        length = int.from_bytes(content[:8], "little")
+        header = json.loads(content[8:8 + length])
+        return {name: content[8 + length + entry["data_offsets"][0]:8 + length + entry["data_offsets"][1]]
+                for name, entry in header.items() if name != "__metadata__"}
+
+    def test_refuses_what_does_not_fit_before_any_step(self):
+        self.assertIn("--classes is 3, and dataset image_folder has 2", self.refused(*self.data, "--classes", "3"))
+        self.assertIn("no folder train", self.refused("--dataset", "image_folder", "--data-dir", self.folder))
+        self.assertIn("28x28", self.refused(*self.data, "--model", "mnist_cnn"))
+        self.assertIn("needs --decay-steps", self.refused(*self.data, "--schedule", "step"))
+        self.assertIn("--warmup 9 leaves no step", self.refused(*self.data, "--schedule", "cosine", "--warmup", "9", "--steps", "9"))
+        self.assertIn("fc3", self.refused(*self.data, "--freeze", "fc3/*"))
+        self.assertIn("image_folder", self.refused("--dataset", "synthetic", "--augment", "random_resized_crop"))
+        self.assertIn("--accumulate", self.refused(*self.data, "--clip-norm", "1", "--accumulate", "2"))
+        self.assertIn("has no auxiliary logits", self.refused(*self.data, "--aux-weight", "0.4"))
+
+    def test_weights_of_another_model_are_refused_by_name(self):
+        first = self.folder / "first"
+        self.succeed("train", "--model", "mlp", "--dataset", "synthetic", "--steps", "1", "--eval", "none", "--json",
+                     "--model-dir", first)
+        self.assertIn("conv1", self.refused(*self.data, "--init-from", first))
+        self.assertIn("nothing/*", self.refused(*self.data, "--init-from", first, "--init-exclude", "nothing/*"))
+
+    def test_an_image_that_was_written_by_half_is_refused_by_name(self):
+        for split in ("train", "val"):
+            path = self.images / split / "across" / "zzz.png"
+            path.write_bytes(stripes(random.Random(1), True, 20)[:200])
+            self.assertIn("zzz.png", self.refused(*self.data))
+            path.unlink()
+
+
+if __name__ == "__main__":
+    unittest.main()
