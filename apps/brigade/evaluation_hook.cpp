@@ -116,12 +116,11 @@ train::Checkpointable EvaluationHook::checkpointable() {
   const auto restore = [this](const train::CheckpointableState& saved) {
     std::map<std::int64_t, train::EvaluationResult> results;
     for (const io::StateTree& one : saved.tree.as_list()) {
-      results[one.as_int64("step")] = {.loss = one.as_double("loss"),
-                                       .accuracy = one.as_double("accuracy"),
-                                       .top_5_accuracy = one.has("top_5_accuracy")
-                                                             ? one.as_double("top_5_accuracy")
-                                                             : 0.0,
-                                       .examples = one.as_int64("examples")};
+      results[one.as_int64("step")] = {
+          .loss = one.as_double("loss"),
+          .accuracy = one.as_double("accuracy"),
+          .top_5_accuracy = one.has("top_5_accuracy") ? one.as_double("top_5_accuracy") : 0.0,
+          .examples = one.as_int64("examples")};
     }
     results_ = std::move(results);
   };

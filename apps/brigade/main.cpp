@@ -2,12 +2,15 @@
 #include <torch/version.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/brigade/commands.h"
+#include "apps/brigade/config_file.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/flag_values.h"
 #include "apps/brigade/interrupt.h"
@@ -62,9 +65,10 @@ void check_command_name(int argc, char** argv, const Commands& commands) {
 }
 
 // Help and the version end as "errors" of the parser, with exit code 0.
-int parse(CLI::App& app, const Commands& commands, int argc, char** argv) {
+int parse(CLI::App& app, const Commands& commands, std::vector<std::string> arguments) {
+  std::reverse(arguments.begin(), arguments.end());  // as the parser takes them
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(arguments));
   } catch (const CLI::ExtrasError&) {
     throw unexpected(app, commands);
   } catch (const CLI::ParseError& error) {
@@ -93,7 +97,7 @@ int run(int argc, char** argv) {
   app.add_subcommand(kLaunchCommand, kLaunchDescription);  // for the help; `brigade` does it itself
   check_command_name(argc, argv, commands);
   check_no_empty_values({argv + 1, argv + argc});
-  const int ended = parse(app, commands, argc, argv);
+  const int ended = parse(app, commands, with_config_file({argv + 1, argv + argc}));
   if (ended >= 0) return ended;
   Command* command = chosen(commands);
   return command == nullptr ? kUsage : command->run();

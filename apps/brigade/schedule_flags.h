@@ -18,22 +18,27 @@ struct ScheduleFlags {
   std::string schedule = "constant";
   std::optional<std::int64_t> decay_steps;
   std::optional<double> decay_factor;
-  std::optional<std::int64_t> warmup_steps;
+  std::optional<std::string> warmup;
   std::optional<std::int64_t> base_batch;
 
   void add_to(CLI::App& app);
   /// Throws UsageError.
   void check() const;
-  /// The schedule that begins with `rate`; null for a constant rate. `total_steps`: of the
-  /// training, if that is known. Throws UsageError if it is needed and not known.
-  optim::SchedulePtr make(double rate, std::int64_t global_batch,
-                          std::optional<std::int64_t> total_steps) const;
+  /// The updates of a training.
+  struct Steps {
+    std::optional<std::int64_t> total = std::nullopt;     ///< unset: not known
+    std::optional<std::int64_t> in_epoch = std::nullopt;  ///< unset: not known
+  };
+  /// The schedule that begins with `rate`; null for a constant rate. Throws UsageError if a number
+  /// of steps is needed that is not known.
+  optim::SchedulePtr make(double rate, std::int64_t global_batch, const Steps& steps) const;
   /// Adds the keys of the schedule to a configuration, null for those that do not apply.
   void describe(Json& configuration) const;
 
  private:
-  bool is_changing() const { return schedule != "constant" || warmup_steps || base_batch; }
-  optim::SchedulePtr decaying(double rate, std::optional<std::int64_t> total_steps) const;
+  bool is_changing() const { return schedule != "constant" || warmup || base_batch; }
+  std::int64_t warmup_steps(const Steps& steps) const;
+  optim::SchedulePtr decaying(double rate, const Steps& steps) const;
 };
 
 }  // namespace brigade::command

@@ -155,6 +155,11 @@ void WatchFlags::add_profile_to(train::SessionOptions& options, const io::Path& 
 }
 
 void TrainFlags::add_to(CLI::App& app) {
+  FlagGroup(app)
+      .add("--config", config,
+           "File with flags, a line each (learning-rate = 0.1); those of the command line count "
+           "more. The project's configs/ has the usual ones for ImageNet")
+      ->option_text("FILE");
   model.add_to(app);
   data.add_to(app);
   pipeline.add_to(app);

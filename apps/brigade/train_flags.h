@@ -64,6 +64,7 @@ struct WatchFlags {
 
 /// All flags of `brigade train`.
 struct TrainFlags {
+  std::string config;  // read before the others: `with_config_file`
   ModelFlags model;
   DataFlags data;
   PipelineFlags pipeline;

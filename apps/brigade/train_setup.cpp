@@ -165,12 +165,18 @@ std::optional<Length> length(const TrainFlags& flags, const Prepared& prepared,
   return Length{.unit = "examples", .count = examples_in_pass * flags.epochs.value_or(1)};
 }
 
-/// How many updates the training makes in all, if that is known.
-std::optional<std::int64_t> steps_of_schedule(const TrainFlags& flags, const Prepared& prepared) {
-  if (prepared.steps) return prepared.steps;
-  if (!prepared.length) return std::nullopt;
-  const std::int64_t in_step = prepared.global_batch * flags.accumulate;
-  return (prepared.length->count + in_step - 1) / in_step;
+/// The updates of the training, as far as their numbers are known.
+ScheduleFlags::Steps steps_of_schedule(const TrainFlags& flags, const Prepared& prepared,
+                                       std::int64_t examples_in_pass) {
+  const std::int64_t in_step = prepared.global_batch * batches_in_step(flags, prepared);
+  const auto steps_of = [&](std::int64_t examples) { return (examples + in_step - 1) / in_step; };
+  ScheduleFlags::Steps steps;
+  if (examples_in_pass > 0) steps.in_epoch = steps_of(examples_in_pass);
+  if (prepared.steps)
+    steps.total = prepared.steps;
+  else if (prepared.length)
+    steps.total = steps_of(prepared.length->count);
+  return steps;
 }
 
 void check_profile(const TrainFlags& flags, const Prepared& prepared) {
@@ -251,9 +257,9 @@ Prepared prepare(const TrainFlags& flags) {
   prepared.steps = last_step(flags, prepared, examples.cardinality());
   prepared.length = length(flags, prepared, examples.cardinality());
   check_examples_left(prepared);
-  prepared.schedule = flags.schedule.make(prepared.rule->defaults().learning_rate,
-                                          prepared.global_batch * flags.accumulate,
-                                          steps_of_schedule(flags, prepared));
+  prepared.schedule = flags.schedule.make(
+      prepared.rule->defaults().learning_rate, prepared.global_batch * flags.accumulate,
+      steps_of_schedule(flags, prepared, examples.cardinality()));
   const std::int64_t passes = prepared.steps ? data::kForever : flags.epochs.value_or(1);
   prepared.train = examples.repeat(passes).batch(prepared.global_batch).prefetch(data::kAutotune);
   check_profile(flags, prepared);

@@ -1,11 +1,13 @@
 """Training on folders of images: the data, the schedule, the averages, fine-tuning, and what is refused."""
 import json
+import pathlib
 import random
 import unittest
 
 from brigade_process import TWO_REPLICAS, CommandTest, run
 from image_files import stripes, write_folder
 
+CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
 NET = ("--model", "slim_net", "--image-size", "16", "--batch-size", "8", "--optimizer", "sgd", "--momentum", "0.9",
        "--learning-rate", "0.01", "--json")
 AUGMENTED = ("--augment", "random_resized_crop,flip", "--schedule", "cosine", "--decay-steps", "12", "--warmup", "3",
@@ -75,6 +77,25 @@ class ImageTraining(CommandTest):
         one = self.succeed("train", *arguments)
         two = self.succeed("train", *arguments, "--strategy", "mirrored", "--devices", "cpu:0,cpu:1")
         self.assertAlmostEqual(one["final_loss"], two["final_loss"], places=4)
+
+    def test_flags_may_be_in_a_file(self):
+        config = self.folder / "config.toml"
+        config.write_text('# A comment.\nmodel = "slim_net"\nimage-size = 16\naugment = "random_resized_crop,flip"\nsteps = 3\n'
+                          'overwrite = true\nwarmup = "1epochs"\n')
+        report = self.succeed("train", "--config", config, *self.data, "--batch-size", "8", "--steps", "2", "--model-dir",
+                              self.model_dir, "--eval", "none", "--json")
+        self.assertEqual((report["steps"], report["model"], report["warmup"]), (2, "slim_net", "1epochs"))
+        self.assertEqual(report["augment"], "random_resized_crop,flip")
+        for text, words in (("[part]\nsteps = 3\n", "section"), ("steps = [1, 2]\n", "one value"), ("stepz = 1\n", "--stepz")):
+            config.write_text(text)
+            self.assertIn(words, self.refused(*self.data, "--config", config))
+        self.assertIn("nowhere.toml", self.refused(*self.data, "--config", self.folder / "nowhere.toml"))
+
+    def test_the_checked_in_configurations_are_flags(self):
+        for config in CONFIGS.glob("*.toml"):
+            with self.subTest(config=config.name):
+                words = self.refused("--config", config, "--data-dir", self.folder)
+                self.assertIn("no folder train", words)
 
     def test_fine_tuning_begins_with_other_weights_and_keeps_the_frozen_ones(self):
         first = self.folder / "first"
