@@ -12,6 +12,8 @@ namespace {
 // How long one that was started waits for the other one, which may have more than it has.
 constexpr int kTermsOfLooking = 3;
 constexpr int kTermsForFollower = 2;
+// Of a term, after which a silent follower is asked: it calls twice as often.
+constexpr int kPartOfTermToDoubt = 2;
 
 }  // namespace
 
@@ -124,6 +126,11 @@ void ServerPair::complete(std::int64_t epoch) {
   check_state(role_ == PairRole::kFollowing, "Only a follower becomes complete.");
   epoch_ = epoch;
   is_restored_ = false;
+}
+
+bool ServerPair::doubts_follower(Time now) const {
+  return role_ == PairRole::kActing && is_paired_ &&
+         now >= heard_ + options_.term / kPartOfTermToDoubt;
 }
 
 void ServerPair::set_paired(bool is_paired, Time now) {

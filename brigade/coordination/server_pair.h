@@ -86,6 +86,9 @@ class ServerPair {
   /// Acting: whether it has a complete follower, for which acknowledgments wait.
   void set_paired(bool is_paired, Time now);
   bool is_paired() const { return is_paired_; }
+  /// Acting: its complete follower has been silent for so long that it is to be asked what it does.
+  /// It may have replaced this process, which was stopped and has woken up.
+  bool doubts_follower(Time now) const;
   /// Acting: the follower has called.
   void hear_follower(Time now) { heard_ = now; }
 

@@ -83,6 +83,18 @@ TEST_F(ServerPairTest, ACompleteFollowerReplacesTheOneThatIsSilent) {
   EXPECT_EQ(second_.role(), PairRole::kActing);
 }
 
+TEST_F(ServerPairTest, ASilentFollowerIsDoubtedBeforeItIsGivenUp) {
+  pair_up();
+  EXPECT_FALSE(first_.doubts_follower(now_ + kTerm / 2 - milliseconds(1)));
+  EXPECT_TRUE(first_.doubts_follower(now_ + kTerm / 2));
+  pass(kTerm / 2);
+  first_.hear_follower(now_);
+  EXPECT_FALSE(first_.doubts_follower(now_));
+  EXPECT_FALSE(second_.doubts_follower(now_ + 10 * kTerm));
+  first_.set_paired(false, now_);
+  EXPECT_FALSE(first_.doubts_follower(now_ + 10 * kTerm)) << "it waits for nobody";
+}
+
 TEST_F(ServerPairTest, AFollowerThatCatchesUpReplacesNobody) {
   talk();
   ASSERT_TRUE(first_.vote(1));

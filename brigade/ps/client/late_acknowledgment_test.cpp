@@ -10,6 +10,7 @@
 #include "brigade/base/testing/error_code.h"
 #include "brigade/io/testing/crashing_file_system.h"
 #include "brigade/io/testing/gated_file_system.h"
+#include "brigade/io/testing/memory_file_system.h"
 #include "brigade/ps/client/server_session.h"
 #include "brigade/ps/testing/small_job.h"
 
@@ -67,7 +68,7 @@ class LateAcknowledgmentTest : public ::testing::Test {
   const std::shared_ptr<io::CrashingFileSystem> files_ = std::make_shared<io::CrashingFileSystem>();
   const std::shared_ptr<io::GatedFileSystem> disk_ = std::make_shared<io::GatedFileSystem>(files_);
   testing::LocalServer server_{
-      {.core = {.tasks = {testing::kChief}, .store = {.folder = "/ps"}}, .files = disk_}};
+      {.core = {.tasks = testing::kTasks, .store = {.folder = "/ps"}}, .files = disk_}};
   ServerSession session_{server_.connect(),
                          {.task = testing::kChief, .server_timeout = std::chrono::seconds(30)}};
 };
@@ -167,21 +168,31 @@ TEST_F(LateAcknowledgmentTest, APushThatReplacesAnEarlyOneIsCopied) {
   server_.take_early(true);
   push(1);
   session_.await_disk();
-  disk_->close_gate();
-  const at::Tensor early = scale_of(500), gradient = scale_of(2);
+  ServerSession other(server_.connect(),
+                      {.task = testing::kWorker0, .server_timeout = std::chrono::seconds(30)});
+  other.join(0);
+  session_.call([](ParameterService& service, const std::string& token, auto deadline) {
+    service.set_ready(token, deadline);
+    return true;
+  });
   const auto request = [](const at::Tensor& of) {
     return ExchangeRequest{
         .push = Push{.gradients = {{.name = "scale", .tensor = of}}, .acknowledge_later = true},
         .pull = {"scale"}};
   };
+  disk_->close_gate();
+  other.exchange(request(scale_of(4)));
+  disk_->await_sync();  // the next record is written when this one is on the disk
+  const at::Tensor early = scale_of(500), gradient = scale_of(2);
   session_.begin_early(request(early));
   session_.send_early(early);
   session_.exchange(request(gradient));
   EXPECT_EQ(server_.finished(), 0);
   gradient.fill_(1000);
-  disk_->await_sync();
-  crash(files_->crash({}));
-  EXPECT_EQ(pull(), -3);
+  disk_->open_gate();
+  session_.await_disk();
+  server_.restart_on(files_->crash({}));
+  EXPECT_EQ(pull(), -7);
 }
 
 TEST_F(LateAcknowledgmentTest, ATaskLeavesWhenItsPushesAreOnTheDisk) {
@@ -219,17 +230,19 @@ TEST(ParameterClientAcknowledgments, APushMayWaitForTheDisk) {
 }
 
 TEST(ParameterClientAcknowledgments, StatesAreReadWhenThePushesAreOnTheDisk) {
-  auto files = std::make_shared<io::CrashingFileSystem>();
-  testing::LocalServers servers({.servers = 2, .tasks = testing::kTasks, .files = files});
-  const auto chief = testing::make_chief(servers, {});
-  for (int step = 1; step <= 5; ++step) {
-    chief->push(testing::small_gradients(1));
-    EXPECT_EQ(chief->states().step, step);
-    files = files->crash({});
-    for (int server = 0; server < 2; ++server) servers[server].restart_on(files);
-    for (int server = 0; server < 2; ++server)
-      EXPECT_EQ(servers[server].core().status().step, step);
-  }
+  const auto disk =
+      std::make_shared<io::GatedFileSystem>(std::make_shared<io::MemoryFileSystem>());
+  testing::LocalServers servers({.tasks = testing::kTasks, .files = disk});
+  const auto chief =
+      testing::make_chief(servers, {}, {.server_timeout = std::chrono::milliseconds(300)});
+  chief->push(testing::small_gradients(1));
+  EXPECT_EQ(chief->states().step, 1);
+  disk->close_gate();
+  chief->push(testing::small_gradients(1));
+  disk->await_sync();
+  EXPECT_EQ(code_of([&] { chief->states(); }), ErrorCode::kUnavailable);
+  disk->open_gate();
+  EXPECT_EQ(chief->states().step, 2);
 }
 
 }  // namespace

@@ -113,6 +113,7 @@ class ReplicatedServer::Impl {
   void start_acting(std::int64_t epoch) BRIGADE_EXCLUDES(mutex_);
   void stop_acting() BRIGADE_EXCLUDES(mutex_);
   void note_end() BRIGADE_EXCLUDES(mutex_);
+  void doubt_follower() BRIGADE_EXCLUDES(mutex_);
   void consider_votes() BRIGADE_EXCLUDES(mutex_);
   void call_other(PairRole role) BRIGADE_EXCLUDES(mutex_);
   std::optional<FollowReply> ask_other(const FollowRequest& request, milliseconds allowed);

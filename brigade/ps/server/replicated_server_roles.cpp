@@ -49,6 +49,7 @@ void ReplicatedServer::Impl::run() {
       if (role == PairRole::kActing) {
         start_acting(epoch);
         note_end();
+        doubt_follower();
         pause(kPause);
       } else {
         consider_votes();
@@ -113,6 +114,22 @@ void ReplicatedServer::Impl::stop_acting() {
   feed_->drop();
   base::log_warning(base::str_cat("Parameter server ", options_.name,
                                   " no longer acts: it has lost its replica, or was replaced."));
+}
+
+/// Calls of the follower from before it acted may arrive late, so its silence alone shows too late
+/// that this process was replaced: the job could end meanwhile.
+void ReplicatedServer::Impl::doubt_follower() {
+  {
+    const concurrency::MutexLock lock(mutex_);
+    if (!pair_.doubts_follower(clock_.now())) return;
+  }
+  try {
+    const RoleReply reply = other_->role(std::chrono::steady_clock::now() + kShortCall);
+    const concurrency::MutexLock lock(mutex_);
+    pair_.hear(reply.status, clock_.now());
+  } catch (const Error&) {
+    // It is lost, most likely.
+  }
 }
 
 /// Who is to vote. Without anybody who still trains, no vote is needed.

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "brigade/base/testing/error_code.h"
+#include "brigade/base/testing/manual_clock.h"
 #include "brigade/concurrency/testing/waiting.h"
 #include "brigade/ps/testing/local_pair.h"
 #include "brigade/ps/testing/small_job.h"
@@ -137,6 +138,22 @@ TEST_F(ReplicatedServerTest, AServerThatWasReplacedAndWakesUpActsNoMore) {
   EXPECT_EQ(pair_.wait_paired(), 1u);
   expect_all_pushed();
   EXPECT_EQ(code_of([&] { pair_.process(0)->renew("any", {}); }), ErrorCode::kUnavailable);
+}
+
+TEST(ReplicatedServer, OneThatWakesUpAsksWhetherItWasReplaced) {
+  base::ManualClock clock;
+  const auto term = std::chrono::milliseconds(400);
+  LocalPair pair({.tasks = testing::kTasks, .term = term, .clock = &clock});
+  const auto chief = small_job_on(pair);
+  ASSERT_EQ(pair.wait_paired(), 0u);
+  chief->push(small_gradients(1));
+  pair.cut_off(0, true);
+  clock.advance(term);  // of the two terms after which it would act no more
+  chief->push(small_gradients(1));
+  EXPECT_EQ(pair.role(1), PairRole::kActing);
+  EXPECT_EQ(pair.role(0), PairRole::kActing);
+  pair.cut_off(0, false);
+  pair.wait_role(0, PairRole::kFollowing);
 }
 
 TEST_F(ReplicatedServerTest, RefusesFollowersWithoutItsToken) {

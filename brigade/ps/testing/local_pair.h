@@ -30,6 +30,7 @@ struct LocalPairOptions {
   std::chrono::milliseconds term = std::chrono::milliseconds(400);
   std::uint64_t snapshot_after_bytes = std::uint64_t{256} << 20;
   std::uint64_t part_bytes = 100;  ///< many parts
+  const base::Clock* clock = nullptr;  ///< must outlive the pair. Null: the machine's
 };
 
 /// Both processes of the server, each with its own files.
@@ -60,7 +61,7 @@ class LocalPair {
             .connect = [this, process] { return connect(1 - process, Caller::kProcess); },
             .term = options_.term,
             .part_bytes = options_.part_bytes},
-        clock_);
+        options_.clock == nullptr ? machine_clock_ : *options_.clock);
     const concurrency::MutexLock lock(mutex_);
     servers_[process] = std::move(server);
   }
@@ -148,7 +149,7 @@ class LocalPair {
   }
 
   const LocalPairOptions options_;
-  const base::SystemClock clock_;
+  const base::SystemClock machine_clock_;
   std::array<std::shared_ptr<io::FileSystem>, 2> files_ = {
       std::make_shared<io::MemoryFileSystem>(), std::make_shared<io::MemoryFileSystem>()};
   mutable std::atomic<int> ends_to_lose_{0};
