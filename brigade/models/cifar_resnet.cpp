@@ -41,11 +41,11 @@ CifarResNetResult cifar_resnet(const at::Tensor& images, const CifarResNetOption
   const ModelScope scope(options.scope, options.reuse);
   const ResidualStyle style = style_of(options);
   CifarResNetResult result;
-  const auto noted = [&](const std::string& name, const at::Tensor& value) {
+  const auto recorded = [&](const std::string& name, const at::Tensor& value) {
     result.end_points.set(name, value);
     return value;
   };
-  at::Tensor net = noted(
+  at::Tensor net = recorded(
       "conv1", residual_convolution(
                    images, {.channels = options.channels, .kernel = 3, .scope = "conv1"}, style));
   for (int block = 0; block < kCifarBlocks; ++block) {
@@ -55,13 +55,13 @@ CifarResNetResult cifar_resnet(const at::Tensor& images, const CifarResNetOption
       const ResidualUnit unit{.channels = options.channels << block,
                               .stride = block > 0 && number == 1 ? 2 : 1,
                               .scope = str_cat("unit_", number)};
-      net = noted(name + "/" + unit.scope, basic_unit(net, unit, style));
+      net = recorded(name + "/" + unit.scope, basic_unit(net, unit, style));
     }
-    noted(name, net);
+    recorded(name, net);
   }
-  net = noted("global_pool", net.mean({2, 3}));
-  result.logits = noted("logits", residual_classifier(net, options.num_classes, style));
-  noted("predictions", at::softmax(result.logits, 1));
+  net = recorded("global_pool", net.mean({2, 3}));
+  result.logits = recorded("logits", residual_classifier(net, options.num_classes, style));
+  recorded("predictions", at::softmax(result.logits, 1));
   return result;
 }
 

@@ -49,7 +49,8 @@ struct CifarResNetResult {
 ///
 /// Variables: conv1/weights, conv1/BatchNorm/..., block1/unit_1/conv1/..., logits/weights,
 /// logits/biases, as `resnet`. Argument scopes apply as there. Throws kInvalidArgument for options
-/// outside of their ranges, and as `layers::conv2d`.
+/// outside of their ranges, and as `layers::conv2d`. Thread-safety: as layers, one thread per
+/// graph.
 CifarResNetResult cifar_resnet(const at::Tensor& images, const CifarResNetOptions& options = {});
 
 }  // namespace brigade::models

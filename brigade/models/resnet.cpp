@@ -95,7 +95,7 @@ ResidualStyle style_of(const ResNetOptions& options) {
       .mode = options.mode};
 }
 
-/// The forward pass, which notes its end points.
+/// The forward pass, which records its end points.
 class ResNetPass {
  public:
   explicit ResNetPass(const ResNetOptions& options)
@@ -105,14 +105,14 @@ class ResNetPass {
     at::Tensor net = stem(images);
     for (std::size_t block = 0; block < blocks_.units.size(); ++block)
       net = apply_block(net, block);
-    if (options_.global_pool) net = noted("global_pool", net.mean({2, 3}));
-    const at::Tensor result = noted("logits", logits(net));
-    noted("predictions", at::softmax(result, 1));
+    if (options_.global_pool) net = recorded("global_pool", net.mean({2, 3}));
+    const at::Tensor result = recorded("logits", logits(net));
+    recorded("predictions", at::softmax(result, 1));
     return {result, std::move(points_)};
   }
 
  private:
-  at::Tensor noted(const std::string& name, at::Tensor value) {
+  at::Tensor recorded(const std::string& name, at::Tensor value) {
     points_.set(name, value);
     return value;
   }
@@ -123,14 +123,14 @@ class ResNetPass {
 
   at::Tensor stem(const at::Tensor& images) {
     const bool is_small = options_.small_images;
-    const at::Tensor net = noted("conv1", residual_convolution(images,
-                                                               {.channels = planes(0),
-                                                                .kernel = is_small ? 3 : 7,
-                                                                .stride = is_small ? 1 : 2,
-                                                                .scope = "conv1"},
-                                                               style_));
+    const at::Tensor net = recorded("conv1", residual_convolution(images,
+                                                                  {.channels = planes(0),
+                                                                   .kernel = is_small ? 3 : 7,
+                                                                   .stride = is_small ? 1 : 2,
+                                                                   .scope = "conv1"},
+                                                                  style_));
     if (is_small) return net;
-    return noted(
+    return recorded(
         "pool1",
         layers::max_pool2d(
             net, 3, {.stride = 2, .padding = layers::Padding::kSymmetric, .scope = "pool1"}));
@@ -158,13 +158,13 @@ class ResNetPass {
     for (int number = 1; number <= blocks_.units[block]; ++number) {
       unit.rate = rate_;
       unit.scope = str_cat("unit_", number);
-      net = noted(name + "/" + unit.scope, blocks_.has_bottlenecks
-                                               ? bottleneck_unit(net, unit, style_)
-                                               : basic_unit(net, unit, style_));
+      net = recorded(name + "/" + unit.scope, blocks_.has_bottlenecks
+                                                  ? bottleneck_unit(net, unit, style_)
+                                                  : basic_unit(net, unit, style_));
       unit.stride = 1;
       unit.rate_before = rate_;
     }
-    return noted(name, net);
+    return recorded(name, net);
   }
 
   /// Halves the image, or doubles the dilation.

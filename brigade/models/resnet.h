@@ -13,7 +13,7 @@
 
 namespace brigade::models {
 
-/// The published variants of ResNet. They differ only for depths 50 and more, except `kKeras`.
+/// The published variants of ResNet. kV1 and kV15 differ in bottleneck units, so from depth 50 on.
 enum class ResNetVersion {
   /// The stride of a bottleneck unit is in its 3x3 convolution: torchvision's networks.
   kV15,
@@ -97,6 +97,7 @@ struct ResNetResult {
 /// Needs an open graph: call it through `Strategy::create`.
 ///
 /// Throws kInvalidArgument for options outside of their ranges, and as `layers::conv2d`.
+/// Thread-safety: as layers, one thread per graph.
 ResNetResult resnet(const at::Tensor& images, const ResNetOptions& options = {});
 
 }  // namespace brigade::models
