@@ -152,8 +152,9 @@ LabeledExample example_of(const CifarRecords& records, std::int64_t index) {
   return {std::move(features), records.labels[number]};
 }
 
-data::Dataset<LabeledExample> load(const std::shared_ptr<const io::FileSystem>& files,
-                                   const io::Path& directory, Split split, const CifarKind& kind) {
+data::Dataset<LabeledExample> load_cifar(const std::shared_ptr<const io::FileSystem>& files,
+                                         const io::Path& directory, Split split,
+                                         const CifarKind& kind) {
   const auto records = std::make_shared<const CifarRecords>(
       read_records(files, find_files(*files, directory, kind, split), kind));
   return data::from_indexed<LabeledExample>(
@@ -170,12 +171,12 @@ std::shared_ptr<const io::FileSystem> borrowed(const io::FileSystem& files) {
 
 data::Dataset<LabeledExample> cifar10(const io::FileSystem& files, const io::Path& directory,
                                       Split split) {
-  return load(borrowed(files), directory, split, cifar10_kind());
+  return load_cifar(borrowed(files), directory, split, cifar10_kind());
 }
 
 data::Dataset<LabeledExample> cifar100(const io::FileSystem& files, const io::Path& directory,
                                        Split split, Cifar100Labels labels) {
-  return load(borrowed(files), directory, split, cifar100_kind(labels));
+  return load_cifar(borrowed(files), directory, split, cifar100_kind(labels));
 }
 
 data::Dataset<LabeledExample> cifar10(const io::Path& directory, Split split) {

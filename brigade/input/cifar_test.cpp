@@ -42,7 +42,7 @@ Error error_of_cifar10(const io::FileSystem& files, Split split = Split::kTrain)
   return error_of([&] { cifar10(files, "/data", split); });
 }
 
-bool mentions(const Error& error, const std::string& text) {
+bool says(const Error& error, const std::string& text) {
   return std::string(error.what()).find(text) != std::string::npos;
 }
 
@@ -116,7 +116,7 @@ TEST(Cifar, AMissingFolderOrFileIsNamed) {
   files.remove("/data/data_batch_4.bin");
   const Error file = error_of_cifar10(files);
   EXPECT_EQ(file.code(), ErrorCode::kNotFound);
-  EXPECT_TRUE(mentions(file, "there is no data_batch_4.bin in /data")) << file.what();
+  EXPECT_TRUE(says(file, "there is no data_batch_4.bin in /data")) << file.what();
   EXPECT_EQ(error_of([&] { cifar100(files, "/data", Split::kTrain); }).code(),
             ErrorCode::kNotFound);
 }
@@ -128,9 +128,9 @@ TEST(Cifar, ATruncatedFileIsNamedWithItsRecord) {
                    record("\x01") + record("\x02").substr(0, 3000));
   const Error error = error_of_cifar10(files);
   EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
-  EXPECT_TRUE(mentions(error,
-                       "/data/data_batch_3.bin has 6073 bytes: record 1 has only 3000 of "
-                       "its 3073"))
+  EXPECT_TRUE(says(error,
+                   "/data/data_batch_3.bin has 6073 bytes: record 1 has only 3000 of "
+                   "its 3073"))
       << error.what();
 }
 
@@ -140,7 +140,7 @@ TEST(Cifar, AnEmptyFileIsRefused) {
   io::atomic_write(files, "/data/test_batch.bin", "");
   const Error error = error_of_cifar10(files, Split::kTest);
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_TRUE(mentions(error, "/data/test_batch.bin is empty")) << error.what();
+  EXPECT_TRUE(says(error, "/data/test_batch.bin is empty")) << error.what();
 }
 
 TEST(Cifar, ALabelThatIsNoClassIsNamedWithItsRecord) {
@@ -149,18 +149,18 @@ TEST(Cifar, ALabelThatIsNoClassIsNamedWithItsRecord) {
   io::atomic_write(files, "/data/data_batch_2.bin", record("\x01") + record("\x0a"));
   const Error error = error_of_cifar10(files);
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_TRUE(mentions(error,
-                       "Record 1 of /data/data_batch_2.bin has the label 10; there are only "
-                       "classes 0 to 9"))
+  EXPECT_TRUE(says(error,
+                   "Record 1 of /data/data_batch_2.bin has the label 10; there are only "
+                   "classes 0 to 9"))
       << error.what();
   // Both labels of CIFAR-100 are checked, whichever is wanted.
   for (const auto labels : {Cifar100Labels::kFine, Cifar100Labels::kCoarse}) {
     io::atomic_write(files, "/data/train.bin", record(std::string("\x14\x00", 2)));
-    EXPECT_TRUE(mentions(error_of([&] { cifar100(files, "/data", Split::kTrain, labels); }),
-                         "the coarse label 20; there are only classes 0 to 19"));
+    EXPECT_TRUE(says(error_of([&] { cifar100(files, "/data", Split::kTrain, labels); }),
+                     "the coarse label 20; there are only classes 0 to 19"));
     io::atomic_write(files, "/data/train.bin", record("\x13\x64"));
-    EXPECT_TRUE(mentions(error_of([&] { cifar100(files, "/data", Split::kTrain, labels); }),
-                         "the fine label 100; there are only classes 0 to 99"));
+    EXPECT_TRUE(says(error_of([&] { cifar100(files, "/data", Split::kTrain, labels); }),
+                     "the fine label 100; there are only classes 0 to 99"));
   }
 }
 
