@@ -88,7 +88,9 @@ models::ModelOptions ModelFlags::options() const {
   if (dropout > 0.0 && model != "mnist_cnn") {
     throw UsageError(base::str_cat("model ", model, " has no dropout; leave out --dropout"));
   }
-  return {.hidden = parse_widths(hidden), .dropout = dropout};
+  models::ModelOptions chosen{.hidden = parse_widths(hidden)};
+  if (model == "mnist_cnn") chosen.dropout = dropout;
+  return chosen;
 }
 
 distribute::Replicated<models::Classifier> ModelFlags::create(

@@ -23,12 +23,14 @@ at::Tensor conv2d(const at::Tensor& images, std::int64_t num_outputs, Size2d ker
                              .padding = arguments.padding.value_or(Padding::kSame)};
   check_window("conv2d", images, window);
   check_outputs("conv2d", num_outputs);
+  check_groups("conv2d", options.groups, images.size(1), num_outputs);
   const OpenLayer layer(options.scope, "Conv", arguments.reuse);
   const auto input = layer.place("Conv2D", images);
   const auto weights = get_weights(
-      "weights", {num_outputs, input.size(1), kernel.height, kernel.width}, input, arguments);
+      "weights", {num_outputs, input.size(1) / options.groups, kernel.height, kernel.width}, input,
+      arguments);
   const auto biases = get_biases(num_outputs, input, arguments);
-  return finished(layer, arguments, convolve(input, weights, biases, window));
+  return finished(layer, arguments, convolve(input, weights, biases, window, options.groups));
 }
 
 at::Tensor separable_conv2d(const at::Tensor& images, std::optional<std::int64_t> num_outputs,

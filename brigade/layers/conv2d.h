@@ -14,9 +14,12 @@ namespace brigade::layers {
 
 /// See `LayerArguments` for what the fields mean.
 struct Conv2dOptions {
-  std::optional<Size2d> stride = std::nullopt;                               ///< default 1
-  std::optional<Padding> padding = std::nullopt;                             ///< default kSame
-  std::optional<Size2d> rate = std::nullopt;                                 ///< default 1
+  std::optional<Size2d> stride = std::nullopt;    ///< default 1
+  std::optional<Padding> padding = std::nullopt;  ///< default kSame
+  std::optional<Size2d> rate = std::nullopt;      ///< default 1
+  /// The channels of the images and of the result are divided into this many groups, and each group
+  /// of the result depends on one group of the images (ResNeXt). Must divide both numbers.
+  std::int64_t groups = 1;
   std::optional<Activation> activation = std::nullopt;                       ///< default relu
   std::optional<Normalizer> normalizer = std::nullopt;                       ///< default none
   std::optional<variables::Initializer> weights_initializer = std::nullopt;  ///< Glorot uniform
@@ -31,11 +34,12 @@ struct Conv2dOptions {
 };
 
 /// A convolution of `images` [N, C, H, W] with `num_outputs` kernels, then the normalizer or
-/// biases, then the activation. Variables: weights [num_outputs, C, kernel height, kernel width],
-/// biases [num_outputs]. Computes where the open device scopes say. TensorFlow: slim.conv2d.
+/// biases, then the activation. Variables: weights [num_outputs, C / groups, kernel height, kernel
+/// width], biases [num_outputs]. Computes where the open device scopes say. TensorFlow:
+/// slim.conv2d.
 ///
-/// Throws kInvalidArgument for images, numbers or a window that do not fit; kFailedPrecondition
-/// without a graph; otherwise as `get_variable`.
+/// Throws kInvalidArgument for images, numbers, groups or a window that do not fit;
+/// kFailedPrecondition without a graph; otherwise as `get_variable`.
 at::Tensor conv2d(const at::Tensor& images, std::int64_t num_outputs, Size2d kernel,
                   const Conv2dOptions& options = {});
 template <>

@@ -10,6 +10,7 @@
 #include "brigade/base/error.h"
 #include "brigade/layers/basic_layers.h"
 #include "brigade/layers/conv2d.h"
+#include "brigade/layers/normalization.h"
 #include "brigade/variables/variable_lists.h"
 
 namespace brigade::layers {
@@ -30,6 +31,24 @@ void expect_refused(const std::function<void()>& call, const std::string& part_o
 
 double total(const at::Tensor& values) {
   return values.sum().item<double>();
+}
+
+Initializer given(const at::Tensor& value) {
+  return Initializer("given", [value](auto, auto, auto) { return value.clone(); });
+}
+
+void expect_near(const at::Tensor& found, const std::vector<double>& wanted, double tolerance) {
+  ASSERT_EQ(found.numel(), static_cast<std::int64_t>(wanted.size()));
+  const auto difference = found.to(at::kDouble).flatten() - torch::tensor(wanted, at::kDouble);
+  EXPECT_LT(difference.abs().max().item<double>(), tolerance) << found;
+}
+
+void set(const std::string& name, const std::vector<double>& values) {
+  variables::global_variables(name).at(0).assign(torch::tensor(values, at::kFloat));
+}
+
+at::Tensor gradient(const std::string& name) {
+  return variables::global_variables(name).at(0).component(0).grad();
 }
 
 const Initializer kOnes = variables::ones_initializer();
@@ -61,6 +80,84 @@ TEST(Conv2d, TakesStrideAndPadding) {
   EXPECT_EQ(conv2d(images, 1, 3, {.padding = Padding::kValid, .rate = 2}).size(2), 5);
 }
 
+// PyTorch's conv2d with stride 2 and padding 1; with the larger padding at the bottom and right, as
+// in TensorFlow, the windows lie elsewhere.
+TEST(Conv2d, PadsSymmetrically) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  const auto images = (at::arange(36) * 3 % 7 - 3).to(at::kFloat).view({1, 1, 6, 6});
+  const auto kernel = (at::arange(9) * 2 % 5 - 1).to(at::kFloat).view({1, 1, 3, 3});
+  const Conv2dOptions options{.stride = 2,
+                              .padding = Padding::kSymmetric,
+                              .activation = nullptr,
+                              .weights_initializer = given(kernel)};
+  const auto wanted = torch::tensor({-3., 4., 6., -7., 7., 6., 1., -6., 7.}, at::kFloat);
+  EXPECT_TRUE(conv2d(images, 1, 3, options).flatten().equal(wanted));
+  const auto apart = separable_conv2d(images, std::nullopt, 3,
+                                      {.stride = 2,
+                                       .padding = Padding::kSymmetric,
+                                       .activation = nullptr,
+                                       .weights_initializer = given(kernel)});
+  EXPECT_TRUE(apart.flatten().equal(wanted));
+}
+
+// PyTorch's conv2d with groups=2.
+TEST(Conv2d, TakesGroupsOfChannels) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  const auto images = (at::arange(36) * 3 % 7 - 3).to(at::kFloat).view({1, 4, 3, 3});
+  const auto kernel = (at::arange(48) * 2 % 5 - 1).to(at::kFloat).view({6, 2, 2, 2});
+  const auto result = conv2d(images, 6, 2,
+                             {.padding = Padding::kValid,
+                              .groups = 2,
+                              .activation = nullptr,
+                              .weights_initializer = given(kernel),
+                              .scope = "conv"});
+  const auto wanted = torch::tensor({8.,  -3., 10., -8., 7.,   4.,  -9.,  9., -9., 11., 2., 1.,
+                                     -7., 7.,  0.,  -7., -10., -8., -11., 5., -8., 2.,  8., -3.},
+                                    at::kFloat);
+  EXPECT_TRUE(result.flatten().equal(wanted)) << result;
+  EXPECT_EQ(variables::global_variables("conv/weights")[0].shape(),
+            (std::vector<std::int64_t>{6, 2, 2, 2}));
+}
+
+// PyTorch's Conv2d without bias, BatchNorm2d with and without weight, and relu, with the gradients
+// of the sum of the result times -5, 0, 5, -1, ...
+TEST(Conv2d, BatchNormAsNormalizerMayHaveAFactor) {
+  const auto images = (at::arange(16) * 3 % 7 - 3).to(at::kFloat).view({2, 2, 2, 2});
+  const auto kernel = torch::tensor({1., 2., -1., 3.}, at::kFloat).view({2, 2, 1, 1});
+  const auto slopes = (at::arange(16) * 5 % 11 - 5).to(at::kFloat).view({2, 2, 2, 2});
+  struct Case {
+    bool scale;
+    std::vector<double> result, weights_gradient;
+  };
+  for (const auto& [scale, wanted, wanted_gradient] :
+       {Case{true,
+             {1.158992, 0, 2.870036, 0, 0.084313, 0, 0, 0, 0, 2.870036, 0, 1.586753, 0, 0, 0, 0},
+             {7.24706, -3.62373, -1.12477, -0.37487}},
+        Case{false,
+             {0.704496, 0, 1.560018, 0, 1.168625, 0, 0, 0, 0, 1.560018, 0, 0.918377, 0, 0, 0, 0},
+             {3.62353, -1.81186, -2.24955, -0.74975}}}) {
+    Graph graph;
+    const auto opened = graph.as_default();
+    const Conv2dOptions options{.normalizer = batch_normalizer({.scale = scale}),
+                                .weights_initializer = given(kernel),
+                                .scope = "conv"};
+    conv2d(images, 2, 1, options);
+    set("conv/BatchNorm/beta", {0.25, -1.0});
+    if (scale) set("conv/BatchNorm/gamma", {2.0, 0.5});
+    EXPECT_EQ(variables::trainable_variables().size(), scale ? 3u : 2u) << "no biases";
+    auto again = options;
+    again.reuse = variables::Reuse::kYes;
+    const auto result = conv2d(images, 2, 1, again);
+    expect_near(result, wanted, 2e-6);
+    (result * slopes).sum().backward();
+    expect_near(gradient("conv/weights"), wanted_gradient, 1e-4);
+    expect_near(gradient("conv/BatchNorm/beta"), {-9.0, 4.0}, 1e-5);
+    if (scale) expect_near(gradient("conv/BatchNorm/gamma"), {-4.30435, 8.6745}, 1e-4);
+  }
+}
+
 TEST(Conv2d, ANormalizerReplacesBiases) {
   Graph graph;
   const auto opened = graph.as_default();
@@ -86,6 +183,12 @@ TEST(Conv2d, RefusesInvalidArguments) {
   expect_refused([&] { conv2d(images, 0, 1); }, "conv2d: the number of outputs is 0");
   expect_refused([&] { conv2d(images[0], 1, 1); }, "[1, 2, 2]");
   expect_refused([&] { conv2d(images, 1, 3, {.padding = Padding::kValid}); }, "does not fit");
+  const auto wide = at::ones({1, 4, 2, 2});
+  expect_refused([&] { conv2d(wide, 6, 1, {.groups = 3}); },
+                 "groups is 3; expected a number that divides both the channels of the images, 4, "
+                 "and the number of outputs, 6");
+  expect_refused([&] { conv2d(wide, 6, 1, {.groups = 4}); }, "groups is 4");
+  expect_refused([&] { conv2d(wide, 6, 1, {.groups = 0}); }, "groups is 0");
   expect_refused([&] { fully_connected(images.flatten(), 1); }, "at least 2 dimensions");
   expect_refused([&] { separable_conv2d(images, 0, 1); }, "outputs is 0");
 }
@@ -99,9 +202,6 @@ TEST(SeparableConv2d, FiltersChannelsThenMixesThem) {
   const auto kernel = (at::arange(9) * 2 % 5 - 1).to(at::kFloat).view({1, 1, 3, 3});
   const auto depthwise = at::cat({kernel, kernel + 1, kernel * 2, kernel * 2 + 1}, 0);
   const auto pointwise = (at::arange(12).view({4, 3}).t() - 5).to(at::kFloat).view({3, 4, 1, 1});
-  const auto given = [](const at::Tensor& value) {
-    return Initializer("given", [value](auto, auto, auto) { return value.clone(); });
-  };
   const auto result = separable_conv2d(images, 3, 3,
                                        {.depth_multiplier = 2,
                                         .stride = 2,

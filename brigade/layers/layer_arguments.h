@@ -52,6 +52,8 @@ enum class BatchStatistics {
 struct LayerArguments {
   std::optional<Size2d> stride = std::nullopt;
   std::optional<Padding> padding = std::nullopt;
+  /// Whether average pooling counts the elements of the padding, as zeros.
+  std::optional<bool> count_padding = std::nullopt;
   /// The distance between two elements of the window (dilation).
   std::optional<Size2d> rate = std::nullopt;
   /// The probability that dropout keeps an element.
@@ -103,6 +105,8 @@ template <class Options, class Arguments, class Visit>
 void visit_arguments(Options& options, Arguments& arguments, const Visit& visit) {
   if constexpr (requires { options.stride; }) visit("stride", options.stride, arguments.stride);
   if constexpr (requires { options.padding; }) visit("padding", options.padding, arguments.padding);
+  if constexpr (requires { options.count_padding; })
+    visit("count_padding", options.count_padding, arguments.count_padding);
   if constexpr (requires { options.rate; }) visit("rate", options.rate, arguments.rate);
   if constexpr (requires { options.keep_prob; })
     visit("keep_prob", options.keep_prob, arguments.keep_prob);

@@ -132,6 +132,14 @@ void check_outputs(const char* layer, std::int64_t num_outputs) {
   refuse(base::str_cat(layer, ": the number of outputs is ", num_outputs, "; expected 1 or more"));
 }
 
+void check_groups(const char* layer, std::int64_t groups, std::int64_t channels,
+                  std::int64_t num_outputs) {
+  if (groups >= 1 && channels % groups == 0 && num_outputs % groups == 0) return;
+  refuse(base::str_cat(layer, ": groups is ", groups,
+                       "; expected a number that divides both the channels of the images, ",
+                       channels, ", and the number of outputs, ", num_outputs));
+}
+
 void check_dimensions(const char* layer, const at::Tensor& inputs, std::int64_t at_least) {
   if (!inputs.defined()) refuse(base::str_cat(layer, ": inputs are an undefined tensor"));
   if (inputs.dim() >= at_least) return;

@@ -88,6 +88,10 @@ at::Tensor finished(const OpenLayer& layer, const LayerArguments& arguments, at:
 /// Throws unless it is 1 or more.
 void check_outputs(const char* layer, std::int64_t num_outputs);
 
+/// Throws unless `groups` is 1 or more, and divides both numbers of channels.
+void check_groups(const char* layer, std::int64_t groups, std::int64_t channels,
+                  std::int64_t num_outputs);
+
 /// Throws unless `inputs` is defined and has at least this many dimensions.
 void check_dimensions(const char* layer, const at::Tensor& inputs, std::int64_t at_least);
 

@@ -9,7 +9,8 @@ SlidingWindow checked(const char* layer, const at::Tensor& images, Size2d size,
                       const LayerArguments& arguments) {
   const SlidingWindow window{.size = size,
                              .stride = arguments.stride.value_or(2),
-                             .padding = arguments.padding.value_or(Padding::kValid)};
+                             .padding = arguments.padding.value_or(Padding::kValid),
+                             .count_padding = arguments.count_padding.value_or(false)};
   check_window(layer, images, window);
   return window;
 }
@@ -24,7 +25,7 @@ at::Tensor max_pool2d(const at::Tensor& images, Size2d window, const PoolOptions
                              max_pool(operation.place("MaxPool", images), moving));
 }
 
-at::Tensor avg_pool2d(const at::Tensor& images, Size2d window, const PoolOptions& options) {
+at::Tensor avg_pool2d(const at::Tensor& images, Size2d window, const AvgPoolOptions& options) {
   const auto arguments = arguments_in_force(kLayerKind<avg_pool2d>, options);
   const auto moving = checked("avg_pool2d", images, window, arguments);
   const OpenOperation operation(options.scope, "AvgPool2D");

@@ -15,7 +15,7 @@ struct PoolOptions {
   std::optional<Size2d> stride = std::nullopt;    ///< default 2
   std::optional<Padding> padding = std::nullopt;  ///< default kValid
   std::vector<std::string> outputs_collections = {};
-  std::string scope = {};  ///< default: MaxPool2D or AvgPool2D, made unique
+  std::string scope = {};  ///< default: MaxPool2D, made unique
 };
 
 /// The largest element of every `window` of `images` [N, C, H, W]. No variables; also works without
@@ -26,10 +26,21 @@ at::Tensor max_pool2d(const at::Tensor& images, Size2d window, const PoolOptions
 template <>
 inline constexpr LayerKind kLayerKind<max_pool2d> = layer_kind<PoolOptions>("max_pool2d");
 
-/// The mean of every window. With kSame, the mean of those elements that belong to the image, as in
-/// TensorFlow. TensorFlow: slim.avg_pool2d. Otherwise as `max_pool2d`.
-at::Tensor avg_pool2d(const at::Tensor& images, Size2d window, const PoolOptions& options = {});
+/// See `LayerArguments` for what the fields mean.
+struct AvgPoolOptions {
+  std::optional<Size2d> stride = std::nullopt;    ///< default 2
+  std::optional<Padding> padding = std::nullopt;  ///< default kValid
+  /// Default false, as in TensorFlow: at the edges, the mean of those elements that belong to the
+  /// image. True: the sum of these, divided by all elements of the window, as PyTorch's
+  /// `count_include_pad` and torchvision's Inception.
+  std::optional<bool> count_padding = std::nullopt;
+  std::vector<std::string> outputs_collections = {};
+  std::string scope = {};  ///< default: AvgPool2D, made unique
+};
+
+/// The mean of every window. TensorFlow: slim.avg_pool2d. Otherwise as `max_pool2d`.
+at::Tensor avg_pool2d(const at::Tensor& images, Size2d window, const AvgPoolOptions& options = {});
 template <>
-inline constexpr LayerKind kLayerKind<avg_pool2d> = layer_kind<PoolOptions>("avg_pool2d");
+inline constexpr LayerKind kLayerKind<avg_pool2d> = layer_kind<AvgPoolOptions>("avg_pool2d");
 
 }  // namespace brigade::layers

@@ -23,10 +23,15 @@ std::int64_t reach(std::int64_t size, std::int64_t rate) {
   return (size - 1) * rate + 1;
 }
 
+std::int64_t steps(std::int64_t image, std::int64_t size, std::int64_t stride, std::int64_t rate) {
+  const auto rest = image - reach(size, rate);
+  return rest < 0 ? 0 : rest / stride + 1;
+}
+
 std::int64_t total_margin(std::int64_t image, std::int64_t size, std::int64_t stride,
                           std::int64_t rate) {
-  const auto steps = (image + stride - 1) / stride;
-  return std::max<std::int64_t>(0, (steps - 1) * stride + reach(size, rate) - image);
+  const auto wanted = (image + stride - 1) / stride;
+  return std::max<std::int64_t>(0, (wanted - 1) * stride + reach(size, rate) - image);
 }
 
 at::Tensor padded(const at::Tensor& images, const Margins& margins, double value) {
@@ -60,11 +65,24 @@ void check_positive(const char* layer, const char* what, const Size2d& size) {
 
 Margins margins_of(const SlidingWindow& window, std::int64_t height, std::int64_t width) {
   if (window.padding == Padding::kValid) return {};
+  if (window.padding == Padding::kSymmetric) {
+    const auto rows = (window.size.height - 1) / 2 * window.rate.height;
+    const auto columns = (window.size.width - 1) / 2 * window.rate.width;
+    return {rows, rows, columns, columns};
+  }
   const auto rows =
       total_margin(height, window.size.height, window.stride.height, window.rate.height);
   const auto columns =
       total_margin(width, window.size.width, window.stride.width, window.rate.width);
   return {rows / 2, rows - rows / 2, columns / 2, columns - columns / 2};
+}
+
+Size2d output_size(const SlidingWindow& window, std::int64_t height, std::int64_t width) {
+  const auto margins = margins_of(window, height, width);
+  return {steps(margins.top + height + margins.bottom, window.size.height, window.stride.height,
+                window.rate.height),
+          steps(margins.left + width + margins.right, window.size.width, window.stride.width,
+                window.rate.width)};
 }
 
 void check_window(const char* layer, const at::Tensor& images, const SlidingWindow& window) {
@@ -77,10 +95,10 @@ void check_window(const char* layer, const at::Tensor& images, const SlidingWind
   check_positive(layer, "stride", window.stride);
   check_positive(layer, "rate", window.rate);
   if (window.padding == Padding::kSame) return;
-  const auto height = reach(window.size.height, window.rate.height);
-  const auto width = reach(window.size.width, window.rate.width);
-  if (images.size(2) < height || images.size(3) < width) {
-    refuse(base::str_cat(layer, ": a window of ", height, " x ", width,
+  const auto result = output_size(window, images.size(2), images.size(3));
+  if (result.height < 1 || result.width < 1) {
+    refuse(base::str_cat(layer, ": a window of ", reach(window.size.height, window.rate.height),
+                         " x ", reach(window.size.width, window.rate.width),
                          " does not fit into images of shape ", images.sizes(),
                          "; use a smaller one, or Padding::kSame"));
   }
@@ -114,6 +132,9 @@ at::Tensor max_pool(const at::Tensor& images, const SlidingWindow& window) {
 at::Tensor average_pool(const at::Tensor& images, const SlidingWindow& window) {
   const auto margins = margins_of(window, images.size(2), images.size(3));
   const auto size = pair(window.size), stride = pair(window.stride);
+  if (window.count_padding && !margins.is_symmetric()) {
+    return at::avg_pool2d(padded(images, margins, 0.0), size, stride);
+  }
   if (!rounds_up(window, margins)) {
     const auto sums = at::avg_pool2d(padded(images, margins, 0.0), size, stride);
     const auto inside = at::ones({1, 1, images.size(2), images.size(3)}, images.options());
@@ -121,7 +142,7 @@ at::Tensor average_pool(const at::Tensor& images, const SlidingWindow& window) {
   }
   const std::array<std::int64_t, 2> padding = {margins.top, margins.left};
   return at::avg_pool2d(images, size, stride, padding, /*ceil_mode=*/!margins.is_symmetric(),
-                        /*count_include_pad=*/false);
+                        window.count_padding);
 }
 
 }  // namespace brigade::layers

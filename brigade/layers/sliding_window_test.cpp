@@ -1,6 +1,8 @@
 #include "brigade/layers/sliding_window.h"
 
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -113,6 +115,67 @@ TEST(SlidingWindow, ValidPaddingStaysInside) {
   expect_values(max_pool(images, window), {1, 3, 3, 2});
 }
 
+// PyTorch 2's results of conv2d, max_pool2d and avg_pool2d, the last with count_include_pad False
+// and True, for padding=((height - 1) // 2, (width - 1) // 2).
+TEST(SlidingWindow, SymmetricPaddingIsPyTorchs) {
+  const SlidingWindow square{.size = 3, .stride = 2, .padding = Padding::kSymmetric};
+  const auto images = image(6, 6);
+  expect_values(convolve(images, kernel(3), {}, square), {-3, 4, 6, -7, 7, 6, 1, -6, 7});
+  expect_values(max_pool(images, square), {1, 3, 3, 2, 3, 3, 3, 2, 3});
+  expect_values(average_pool(images, square),
+                {-1.25, 0.333333, 0.5, -0.5, -0.666667, 0.666667, 0.5, -0.444444, -0.666667});
+  auto counted = square;
+  counted.count_padding = true;
+  expect_values(average_pool(images, counted), {-0.555556, 0.222222, 0.333333, -0.333333, -0.666667,
+                                                0.666667, 0.333333, -0.444444, -0.666667});
+  auto dilated = square;
+  dilated.rate = 2;
+  expect_values(convolve(images, kernel(3), {}, dilated), {-15, -7, 10, 2, -4, -6, -11, 7, 0});
+}
+
+TEST(SlidingWindow, SymmetricPaddingOfAnEvenWindowRoundsDown) {
+  const SlidingWindow window{.size = {2, 4}, .stride = {1, 2}, .padding = Padding::kSymmetric};
+  const auto margins = margins_of(window, 5, 5);
+  EXPECT_EQ(margins.top, 0);
+  EXPECT_EQ(margins.left, 1);
+  const auto images = image(5, 5);
+  expect_values(convolve(images, kernel({2, 4}), {}, window), {-9, 14, -2, -6, 5, 2, 5, -4});
+  expect_values(max_pool(images, window), {3, 3, 2, 3, 3, 3, 3, 3});
+  expect_values(average_pool(images, window),
+                {-0.666667, 0.625, -0.833333, -0.125, 0.166667, 0, 0, 0.125});
+}
+
+TEST(SlidingWindow, CountedPaddingIsAConvolutionWithZerosAround) {
+  for (const auto padding : {Padding::kSame, Padding::kValid, Padding::kSymmetric}) {
+    for (std::int64_t stride = 1; stride <= 3; ++stride) {
+      for (std::int64_t size = 1; size <= 5; ++size) {
+        const SlidingWindow window{
+            .size = size, .stride = stride, .padding = padding, .count_padding = true};
+        const auto images = image(7, 6);
+        const auto mean = at::full({1, 1, size, size}, 1.0 / static_cast<double>(size * size));
+        const auto wanted = convolve(images, mean, {}, window);
+        EXPECT_TRUE(at::allclose(average_pool(images, window), wanted, 1e-5, 1e-6))
+            << "window " << size << ", stride " << stride;
+      }
+    }
+  }
+}
+
+TEST(SlidingWindow, KnowsTheSizeOfTheResult) {
+  for (const auto padding : {Padding::kSame, Padding::kValid, Padding::kSymmetric}) {
+    for (std::int64_t rate = 1; rate <= 2; ++rate) {
+      for (std::int64_t size = 1; size <= 4; ++size) {
+        const SlidingWindow window{.size = size, .stride = 2, .rate = rate, .padding = padding};
+        const auto result = convolve(image(9, 8), kernel(size), {}, window);
+        const auto known = output_size(window, 9, 8);
+        EXPECT_EQ(known.height, result.size(2));
+        EXPECT_EQ(known.width, result.size(3));
+      }
+    }
+  }
+  EXPECT_EQ(output_size({.size = 3, .padding = Padding::kValid}, 2, 3).height, 0);
+}
+
 TEST(SlidingWindow, OneChannelWithStridesOfChannelsLastStaysInPlanes) {
   const auto images = at::arange(2 * 36).to(at::kFloat).view({2, 6, 6, 1}).permute({0, 3, 1, 2});
   ASSERT_TRUE(images.is_contiguous());
@@ -135,6 +198,12 @@ TEST(SlidingWindow, RefusesInvalidWindows) {
   expect_refused([&] { check_window("pool", {}, valid); }, "pool: images are an undefined");
   expect_refused([&] { check_window("pool", image(3, 3)[0], valid); }, "[1, 3, 3]");
   expect_refused([&] { check_window("pool", image(3, 2), valid); }, "3 x 3 does not fit");
+  const SlidingWindow symmetric{.size = 5, .padding = Padding::kSymmetric};
+  check_window("pool", image(1, 1), symmetric);
+  check_window("pool", image(2, 2), {.size = 4, .padding = Padding::kSymmetric});
+  expect_refused(
+      [&] { check_window("pool", image(2, 1), {.size = 4, .padding = Padding::kSymmetric}); },
+      "4 x 4 does not fit");
   expect_refused([&] { check_window("pool", image(3, 3), {.size = {0, 1}}); }, "0 x 1");
   expect_refused([&] { check_window("pool", image(3, 3), {.stride = -1}); }, "stride is -1");
   expect_refused([&] { check_window("pool", image(3, 3), {.rate = 0}); }, "rate is 0");

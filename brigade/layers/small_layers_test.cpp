@@ -40,6 +40,25 @@ TEST(Pooling, HasSlimsDefaults) {
   EXPECT_EQ(layers::max_pool2d(images, 2, {.stride = 3}).size(2), 2);
 }
 
+// PyTorch's with count_include_pad False and True.
+TEST(Pooling, CountsPaddingIfAsked) {
+  const auto images = sawtooth({1, 1, 2, 2}, 4);
+  const AvgPoolOptions same{.stride = 1, .padding = Padding::kSame};
+  expect_values(layers::avg_pool2d(images, 3, same), {-0.25, -0.25, -0.25, -0.25});
+  const auto scope = arg_scope<avg_pool2d>({.count_padding = true});
+  expect_values(layers::avg_pool2d(images, 3, same), {-1 / 9.0, -1 / 9.0, -1 / 9.0, -1 / 9.0});
+  EXPECT_THROW(arg_scope<max_pool2d>({.count_padding = true}), Error);
+}
+
+TEST(Pooling, PadsSymmetrically) {
+  const auto images = sawtooth({1, 1, 6, 6}, 36);
+  const PoolOptions symmetric{.padding = Padding::kSymmetric};
+  expect_values(layers::max_pool2d(images, 3, symmetric), {1, 3, 3, 2, 3, 3, 3, 2, 3});
+  // Below zero everywhere: padding with zeros would show.
+  expect_values(layers::max_pool2d(images - 10, 3, symmetric),
+                {-9, -7, -7, -8, -7, -7, -7, -8, -7});
+}
+
 TEST(Dropout, KeepsTheShareAndTheMean) {
   const auto inputs = at::ones({10000});
   const auto dropped = layers::dropout(inputs, {.keep_prob = 0.8});

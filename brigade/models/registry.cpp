@@ -1,11 +1,14 @@
 #include "brigade/models/registry.h"
 
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
 #include <array>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/base/unknown_name.h"
+#include "brigade/models/inception_v3.h"
 #include "brigade/models/mlp.h"
 #include "brigade/models/mnist_cnn.h"
 #include "brigade/models/slim_net.h"
@@ -27,7 +30,7 @@ std::shared_ptr<Classifier> make_mnist_cnn(const ModelOptions& options) {
                       options.inputs));
   }
   return std::make_shared<MnistCnn>(
-      MnistCnnOptions{.classes = options.classes, .dropout = options.dropout});
+      MnistCnnOptions{.classes = options.classes, .dropout = options.dropout.value_or(0.0)});
 }
 
 ModelFunction make_slim_net(const ModelOptions& options) {
@@ -36,16 +39,39 @@ ModelFunction make_slim_net(const ModelOptions& options) {
   };
 }
 
+// Logits are all that a caller gets, so the model has no auxiliary head.
+ModelFunction make_inception_v3(const ModelOptions& options) {
+  const bool is_torchvisions = options.original == Original::kTorchvision;
+  const InceptionV3ArgScopeOptions defaults{.batch_norm_decay = is_torchvisions ? 0.9 : 0.9997,
+                                            .batch_norm_scale = is_torchvisions,
+                                            .count_padding = is_torchvisions};
+  const InceptionV3Options made{.num_classes = options.classes,
+                                .dropout_keep_prob = 1.0 - options.dropout.value_or(0.2),
+                                .create_aux_logits = false,
+                                .global_pool = is_torchvisions};
+  return [defaults, made](const at::Tensor& images, variables::Mode mode) {
+    const auto scope = layers::arg_scope(inception_v3_arg_scope(defaults));
+    auto in_mode = made;
+    in_mode.mode = mode;
+    return inception_v3(images, in_mode).output;
+  };
+}
+
 /// A model is either a module or a function of layers.
 struct ModelEntry {
   std::string_view name;
   std::shared_ptr<Classifier> (*module)(const ModelOptions&) = nullptr;
   ModelFunction (*function)(const ModelOptions&) = nullptr;
+  std::array<std::int64_t, 3> image_shape = {1, 28, 28};
 };
 
-constexpr std::array kModels = {ModelEntry{.name = "mlp", .module = make_mlp},
-                                ModelEntry{.name = "mnist_cnn", .module = make_mnist_cnn},
-                                ModelEntry{.name = "slim_net", .function = make_slim_net}};
+constexpr auto kModels = std::to_array<ModelEntry>({
+    {.name = "inception_v3", .function = make_inception_v3, .image_shape = {3, 299, 299}},
+    {.name = "mlp", .module = make_mlp},
+    {.name = "mnist_cnn", .module = make_mnist_cnn},
+    {.name = "slim_net", .function = make_slim_net},
+});
+static_assert(std::ranges::is_sorted(kModels, {}, &ModelEntry::name));
 
 /// Throws for an unknown name.
 const ModelEntry& entry_of(std::string_view name) {
@@ -72,13 +98,18 @@ bool is_model_function(std::string_view name) {
   });
 }
 
+std::vector<std::int64_t> image_shape(std::string_view name) {
+  const ModelEntry& entry = entry_of(name);
+  return {entry.image_shape.begin(), entry.image_shape.end()};
+}
+
 std::shared_ptr<Classifier> make_model(std::string_view name, const ModelOptions& options) {
   const ModelEntry& entry = entry_of(name);
   if (entry.module != nullptr) return entry.module(options);
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("model ", name,
-                            " is a function of layers: use make_model_function and "
-                            "Strategy::create"));
+  auto example = options.image_shape.empty() ? image_shape(name) : options.image_shape;
+  example.insert(example.begin(), 0);  // no images: variables need their shape alone
+  return std::make_shared<FunctionClassifier>(std::string(name), entry.function(options),
+                                              at::zeros(example));
 }
 
 ModelFunction make_model_function(std::string_view name, const ModelOptions& options) {

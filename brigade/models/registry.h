@@ -1,16 +1,22 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "brigade/models/classifier.h"
-#include "brigade/variables/mode.h"
+#include "brigade/models/function_classifier.h"
 
 namespace brigade::models {
+
+/// The library whose model of a name is meant, where two have published one with weights.
+enum class Original {
+  kTfSlim,
+  kTorchvision,  ///< as torchvision's: batch norm with gamma, padding as PyTorch's layers
+};
 
 /// The options of all models in the registry; a model ignores options that it does not have.
 struct ModelOptions {
@@ -19,8 +25,14 @@ struct ModelOptions {
   std::int64_t classes = 10;
   /// The widths of the hidden layers ("mlp").
   std::vector<std::int64_t> hidden = {64, 64, 64};
-  /// The dropout rate of the hidden values in training ("mnist_cnn").
-  double dropout = 0.0;
+  /// The dropout rate in training: of the hidden values ("mnist_cnn", default 0) or of those before
+  /// the logits ("inception_v3", default 0.2). Unset: the model's default.
+  std::optional<double> dropout = std::nullopt;
+  /// The shape of one image: channels, height, width. Empty: that which the model was made for
+  /// (`image_shape`). A model that is a function also takes images of other sizes.
+  std::vector<std::int64_t> image_shape = {};
+  /// Which of the originals the model equals ("inception_v3").
+  Original original = Original::kTfSlim;
 };
 
 /// The names of all models, sorted: modules, for `make_model`, and functions, for
@@ -29,15 +41,17 @@ std::vector<std::string> model_names();
 /// Whether the model called `name` is a function of layers.
 bool is_model_function(std::string_view name);
 
-/// A model as a function of layers: returns the logits [N, classes] of images [N, 1, 28, 28]. For
-/// `Strategy::create`.
-using ModelFunction = std::function<at::Tensor(const at::Tensor& images, variables::Mode mode)>;
+/// The shape of one image that the model called `name` was made for: {channels, height, width}.
+/// Throws as `make_model`.
+std::vector<std::int64_t> image_shape(std::string_view name);
 
-/// Creates the model called `name`. Throws `Error{kInvalidArgument}` for an unknown name (with the
-/// nearest name and all names), if the model is a function, and for an invalid option.
+/// Creates the model called `name`; one that is a function, as a `FunctionClassifier`. Throws
+/// `Error{kInvalidArgument}` for an unknown name (with the nearest name and all names), and for an
+/// invalid option.
 std::shared_ptr<Classifier> make_model(std::string_view name, const ModelOptions& options = {});
 
-/// Returns the function of the model called `name`. Throws as `make_model`.
+/// Returns the function of the model called `name`. Throws as `make_model`, and if the model is a
+/// module.
 ModelFunction make_model_function(std::string_view name, const ModelOptions& options = {});
 
 }  // namespace brigade::models

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "brigade/layers/pooling.h"
 #include "brigade/layers/regularizers.h"
 #include "brigade/layers/v1/tf_losses.h"
+#include "brigade/models/function_classifier.h"
 #include "brigade/optim/sgd.h"
 #include "tests/parity/examples.h"
 
@@ -128,6 +130,55 @@ TEST(BatchNormInReplicas, UnderMirroredTheMovingMeanIsTheMeanOverTheReplicas) {
 TEST(BatchNormInReplicas, OnAControllerTheMovingMeanIsThatOfReplicaZero) {
   distribute::CentralStorageStrategy strategy(distribute::central_cpus(3));
   EXPECT_DOUBLE_EQ(moving_mean_after_a_step(strategy), 0.5);
+}
+
+at::Tensor normalized_model(const at::Tensor& images, variables::Mode mode) {
+  const auto defaults = layers::arg_scope<layers::batch_norm>({.decay = 0.5, .mode = mode});
+  const auto net = layers::conv2d(
+      images, 2, 3,
+      {.stride = 4, .normalizer = layers::batch_normalizer({.scale = true}), .scope = "conv"});
+  return layers::fully_connected(layers::flatten(net), 10, {.activation = nullptr, .scope = "fc"});
+}
+
+using NamedValues = std::map<std::string, at::Tensor>;
+
+/// All variables after an epoch, from the values `start` of them.
+template <class Model>
+NamedValues trained_from(Strategy& strategy, const Model& net, const NamedValues& start) {
+  for (const auto& variable : net.variables()) variable.assign(start.at(variable.name()));
+  const auto sgd = strategy.optimizer(net, optim::Sgd{.learning_rate = 0.05});
+  for (const auto& batch : strategy.distribute(double_examples(kExamples).batch(kGlobalBatch))) {
+    strategy.run(
+        [&](distribute::ReplicaContext&, const input::LabeledBatch& local_batch) {
+          sgd.minimize(layers::losses::sparse_softmax_cross_entropy(net(local_batch.features),
+                                                                    local_batch.labels));
+        },
+        batch);
+  }
+  NamedValues end;
+  for (const auto& variable : net.variables()) end[variable.name()] = variable.read();
+  return end;
+}
+
+TEST(FunctionsAsModules, TrainAsTheFunctionDoes) {
+  distribute::MirroredStrategy of_function(distribute::cpus(2));
+  const auto function = of_function.create(normalized_model, at::ones({1, 1, 28, 28}, at::kDouble));
+  NamedValues start;
+  for (const auto& variable : function.variables()) start[variable.name()] = variable.read();
+  distribute::MirroredStrategy of_module(distribute::cpus(2));
+  const auto module = of_module.create([] {
+    return std::make_shared<models::FunctionClassifier>("normalized_model", normalized_model,
+                                                        at::ones({0, 1, 28, 28}, at::kDouble));
+  });
+  EXPECT_EQ(module.variables().size(), start.size());
+  const auto wanted = trained_from(of_function, function, start);
+  const auto found = trained_from(of_module, module, start);
+  ASSERT_EQ(found.size(), wanted.size());
+  for (const auto& [name, value] : wanted) {
+    const double traveled = (value - start.at(name)).norm().item<double>();
+    EXPECT_GT(traveled, 0.0) << name;
+    EXPECT_LE((found.at(name) - value).norm().item<double>(), 1e-12 * traveled) << name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -16,12 +16,14 @@ at::Tensor conv2d(const at::Tensor& inputs, std::int64_t filters, Size2d kernel_
                              .padding = options.padding};
   check_window("conv2d", inputs, window);
   check_outputs("conv2d", filters);
+  check_groups("conv2d", options.groups, inputs.size(1), filters);
   const OpenLayer layer(options.name, "conv2d", options.reuse);
   const auto input = layer.place("Conv2D", inputs);
   const auto kernel =
-      get_kernel({filters, input.size(1), kernel_size.height, kernel_size.width}, input, options);
+      get_kernel({filters, input.size(1) / options.groups, kernel_size.height, kernel_size.width},
+                 input, options);
   const auto bias = get_bias(filters, input, options);
-  return activate(options.activation, convolve(input, kernel, bias, window));
+  return activate(options.activation, convolve(input, kernel, bias, window, options.groups));
 }
 
 at::Tensor dense(const at::Tensor& inputs, std::int64_t units, const DenseOptions& options) {

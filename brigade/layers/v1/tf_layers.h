@@ -24,6 +24,7 @@ struct Conv2dOptions {
   Size2d strides = 1;
   Padding padding = Padding::kValid;
   Size2d dilation_rate = 1;
+  std::int64_t groups = 1;  ///< as `layers::Conv2dOptions::groups`; TensorFlow: Keras's Conv2D
   Activation activation = nullptr;
   bool use_bias = true;
   variables::Initializer kernel_initializer = {};  ///< default: the scope's, else Glorot uniform
@@ -35,8 +36,9 @@ struct Conv2dOptions {
   variables::Reuse reuse = variables::Reuse::kInherit;
 };
 
-/// A convolution of `inputs` [N, C, H, W] with `filters` kernels. Variables: kernel [filters, C,
-/// height, width], bias [filters]. TensorFlow: tf.layers.conv2d. Throws as `layers::conv2d`.
+/// A convolution of `inputs` [N, C, H, W] with `filters` kernels. Variables: kernel [filters, C /
+/// groups, height, width], bias [filters]. TensorFlow: tf.layers.conv2d. Throws as
+/// `layers::conv2d`.
 at::Tensor conv2d(const at::Tensor& inputs, std::int64_t filters, Size2d kernel_size,
                   const Conv2dOptions& options = {});
 

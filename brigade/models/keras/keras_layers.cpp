@@ -49,7 +49,6 @@ const auto kActivations = std::to_array<ActivationRow>({
     {"tanh", [](const at::Tensor& x) { return at::tanh(x); }},
 });
 
-using layers::Padding;
 using layers::Size2d;
 
 struct LayerName {
@@ -87,20 +86,8 @@ void check_positive(const std::string& name, std::string_view field, std::int64_
   check(value > 0, name, base::str_cat(field, " is ", value, " and must be at least 1."));
 }
 
-struct Windowed {
-  Size2d size, stride, rate;
-  Padding padding;
-};
-
-std::int64_t along(std::int64_t size, std::int64_t window, std::int64_t stride, std::int64_t rate,
-                   Padding padding) {
-  if (padding == Padding::kSame) return (size + stride - 1) / stride;
-  const std::int64_t reach = (window - 1) * rate + 1;
-  return size < reach ? 0 : (size - reach) / stride + 1;
-}
-
 ExampleShape windowed(const std::string& name, const ExampleShape& input, std::int64_t channels,
-                      const Windowed& window) {
+                      const layers::SlidingWindow& window) {
   check(input.size() == 3, name,
         base::str_cat("its input is ", shape_text(input),
                       " and must be images [N, channels, height, width]."));
@@ -110,21 +97,35 @@ ExampleShape windowed(const std::string& name, const ExampleShape& input, std::i
     check_positive(name, field, size.height);
     check_positive(name, field, size.width);
   }
-  const ExampleShape result = {
-      channels,
-      along(input[1], window.size.height, window.stride.height, window.rate.height, window.padding),
-      along(input[2], window.size.width, window.stride.width, window.rate.width, window.padding)};
-  check(result[1] > 0 && result[2] > 0, name,
+  const Size2d size = layers::output_size(window, input[1], input[2]);
+  check(size.height > 0 && size.width > 0, name,
         base::str_cat("its window of ", window.size.height, "x", window.size.width,
                       " does not fit into its input ", shape_text(input),
                       ": use fewer layers, or padding kSame."));
-  return result;
+  return {channels, size.height, size.width};
 }
 
 template <class Pool>
 ExampleShape pooled(const Pool& pool, const std::string& name, const ExampleShape& input) {
   return windowed(name, input, input.empty() ? 0 : input[0],
-                  {pool.pool_size, pool.strides.value_or(pool.pool_size), Size2d(1), pool.padding});
+                  {.size = pool.pool_size,
+                   .stride = pool.strides.value_or(pool.pool_size),
+                   .padding = pool.padding});
+}
+
+ExampleShape convolved(const Conv2D& conv, const std::string& name, const ExampleShape& input) {
+  check_positive(name, "filters", conv.filters);
+  check_positive(name, "groups", conv.groups);
+  ExampleShape result = windowed(name, input, conv.filters,
+                                 {.size = conv.kernel_size,
+                                  .stride = conv.strides,
+                                  .rate = conv.dilation_rate,
+                                  .padding = conv.padding});
+  check(
+      input[0] % conv.groups == 0 && conv.filters % conv.groups == 0, name,
+      base::str_cat("groups is ", conv.groups, " and must divide both the channels of its input, ",
+                    input[0], ", and filters, ", conv.filters, "."));
+  return result;
 }
 
 ExampleShape dense(const Dense& layer, const std::string& name, ExampleShape shape) {
@@ -171,12 +172,7 @@ const std::string& given_name(const Layer& layer) {
 ExampleShape output_shape(const Layer& layer, const std::string& name, const ExampleShape& input) {
   return std::visit(
       Overloaded{[&](const Dense& any) { return dense(any, name, input); },
-                 [&](const Conv2D& conv) {
-                   check_positive(name, "filters", conv.filters);
-                   return windowed(
-                       name, input, conv.filters,
-                       {conv.kernel_size, conv.strides, conv.dilation_rate, conv.padding});
-                 },
+                 [&](const Conv2D& conv) { return convolved(conv, name, input); },
                  [&](const MaxPooling2D& pool) { return pooled(pool, name, input); },
                  [&](const AveragePooling2D& pool) { return pooled(pool, name, input); },
                  [&](const Flatten&) { return ExampleShape{product(input)}; },
@@ -195,20 +191,21 @@ ExampleShape output_shape(const Layer& layer, const std::string& name, const Exa
 
 ParameterCount parameter_count(const Layer& layer, const ExampleShape& input) {
   return std::visit(
-      Overloaded{
-          [&](const Dense& any) {
-            return ParameterCount{.trainable = input.back() * any.units + biases(any, any.units)};
-          },
-          [&](const Conv2D& conv) {
-            return ParameterCount{.trainable = conv.filters * input[0] * conv.kernel_size.height *
-                                                   conv.kernel_size.width +
-                                               biases(conv, conv.filters)};
-          },
-          [&](const BatchNormalization& norm) {
-            const std::int64_t vectors = (norm.center ? 1 : 0) + (norm.scale ? 1 : 0);
-            return ParameterCount{.trainable = vectors * input[0], .other = 2 * input[0]};
-          },
-          [](const auto&) { return ParameterCount{}; }},
+      Overloaded{[&](const Dense& any) {
+                   return ParameterCount{.trainable =
+                                             input.back() * any.units + biases(any, any.units)};
+                 },
+                 [&](const Conv2D& conv) {
+                   return ParameterCount{.trainable = conv.filters * (input[0] / conv.groups) *
+                                                          conv.kernel_size.height *
+                                                          conv.kernel_size.width +
+                                                      biases(conv, conv.filters)};
+                 },
+                 [&](const BatchNormalization& norm) {
+                   const std::int64_t vectors = (norm.center ? 1 : 0) + (norm.scale ? 1 : 0);
+                   return ParameterCount{.trainable = vectors * input[0], .other = 2 * input[0]};
+                 },
+                 [](const auto&) { return ParameterCount{}; }},
       layer);
 }
 

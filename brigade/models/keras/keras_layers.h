@@ -62,13 +62,15 @@ struct Dense {
   std::string name = {};
 };
 
-/// activation(convolution + bias). Variables: kernel [filters, C, height, width], bias [filters].
+/// activation(convolution + bias). Variables: kernel [filters, C / groups, height, width], bias
+/// [filters].
 struct Conv2D {
   std::int64_t filters = 0;        ///< must be set
   layers::Size2d kernel_size = 0;  ///< must be set
   layers::Size2d strides = 1;
   layers::Padding padding = layers::Padding::kValid;
   layers::Size2d dilation_rate = 1;
+  std::int64_t groups = 1;  ///< must divide the channels of the input and `filters`
   NamedActivation activation = {};
   bool use_bias = true;
   variables::Initializer kernel_initializer = {};  ///< default: Glorot uniform

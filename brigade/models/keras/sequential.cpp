@@ -80,6 +80,7 @@ v1::Conv2dOptions options_of(const Conv2D& layer, const std::string& name) {
   return {.strides = layer.strides,
           .padding = layer.padding,
           .dilation_rate = layer.dilation_rate,
+          .groups = layer.groups,
           .use_bias = layer.use_bias,
           .kernel_initializer = layer.kernel_initializer,
           .bias_initializer = layer.bias_initializer,
@@ -142,7 +143,7 @@ bool is(const layers::Size2d& size, std::int64_t both) {
 /// Whether conv_pool_relu can compute it in chunks that fit into the cache.
 bool stays_in_cache(const Conv2D& conv) {
   return conv.padding == layers::Padding::kSame && is(conv.strides, 1) &&
-         is(conv.dilation_rate, 1) && conv.use_bias &&
+         is(conv.dilation_rate, 1) && conv.groups == 1 && conv.use_bias &&
          conv.kernel_size.height == conv.kernel_size.width && conv.kernel_size.height % 2 == 1;
 }
 

@@ -1,4 +1,6 @@
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/conv2d.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/rand.h>
@@ -106,6 +108,34 @@ INSTANTIATE_TEST_SUITE_P(Paddings, SequentialFused,
                                            FusedCase{layers::Padding::kSame, 9},
                                            FusedCase{layers::Padding::kValid, 9}));
 
+// The count is from Keras.
+TEST(Sequential, AConvolutionMayHaveGroups) {
+  const Sequential net(
+      {Conv2D{.filters = 6, .kernel_size = 3, .groups = 2, .activation = "relu"}, MaxPooling2D{}});
+  EXPECT_NE(net.summary({{4, 6, 6}}).find("Total params: 114"), std::string::npos);
+  variables::Graph graph;
+  const auto opened = graph.as_default();
+  const at::Tensor images = at::rand({2, 4, 6, 6}, at::kDouble) - 0.5;
+  const at::Tensor result = net(images, Mode::kTraining);
+  const at::Tensor kernel = variables::global_variables().at(0).read();
+  EXPECT_EQ(kernel.sizes(), (std::vector<std::int64_t>{6, 2, 3, 3}));
+  const at::Tensor apart = at::cat({at::conv2d(images.narrow(1, 0, 2), kernel.narrow(0, 0, 3)),
+                                    at::conv2d(images.narrow(1, 2, 2), kernel.narrow(0, 3, 3))},
+                                   1);
+  EXPECT_TRUE(at::allclose(result, at::max_pool2d(at::relu(apart), 2, 2), 1e-12, 1e-12));
+}
+
+TEST(Sequential, ASymmetricPaddingIsInTheSummary) {
+  const layers::Padding symmetric = layers::Padding::kSymmetric;
+  const Sequential net({Conv2D{.filters = 2, .kernel_size = 5, .strides = 2, .padding = symmetric},
+                        MaxPooling2D{.pool_size = 3, .strides = 2, .padding = symmetric}});
+  EXPECT_EQ(net.output_shape({1, 9, 8}), (ExampleShape{2, 3, 2}));
+  variables::Graph graph;
+  const auto opened = graph.as_default();
+  EXPECT_EQ(net(at::rand({1, 1, 9, 8}), Mode::kTraining).sizes(),
+            (std::vector<std::int64_t>{1, 2, 3, 2}));
+}
+
 TEST(Sequential, DropoutIsForTrainingOnly) {
   const Sequential net({Dropout{.rate = 0.9}});
   variables::Graph graph;
@@ -137,6 +167,8 @@ TEST(Sequential, RefusesInvalidLayersWithTheirNames) {
        },
        "Layer max_pooling2d: its input is (None, 25) and must be images"},
       {[&] { Sequential({Dropout{.rate = 1.0}}, image); }, "rate is 1"},
+      {[&] { Sequential({Conv2D{.filters = 4, .kernel_size = 1, .groups = 2}}, image); },
+       "groups is 2 and must divide both the channels of its input, 1, and filters, 4"},
       {[] { Sequential({Dense{.units = 1}}).summary(); }, "shapes are not known"},
       {[&] {
          Sequential({Flatten{}}, image)(at::rand({2, 1, 6, 5}), Mode::kTraining);
