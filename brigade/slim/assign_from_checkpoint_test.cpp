@@ -183,13 +183,14 @@ TEST_F(AssignFromCheckpoint, AssignsOnlyInTheScopesOfTheOptions) {
 /// The model that checkpoint/testing/make_tf_bundles.py builds with TF-Slim ("layouts"): every kind
 /// of layer whose weights TensorFlow lays out in another way.
 at::Tensor tensorflows_model(const at::Tensor& images) {
-  at::Tensor net = conv2d(images, 4, {3, 2}, {.activation = nullptr, .scope = "conv"});
-  net = separable_conv2d(net, std::nullopt, {2, 3},
-                         {.depth_multiplier = 2, .activation = nullptr, .scope = "depthwise"});
-  net = separable_conv2d(net, 4, {3, 3}, {.activation = nullptr, .scope = "separable"});
-  net = flatten(max_pool2d(net, 2, {.scope = "pool"}));
-  net = fully_connected(net, 5, {.activation = nullptr, .scope = "first"});
-  return fully_connected(net, 5, {.activation = nullptr, .scope = "square"});
+  at::Tensor net = slim::conv2d(images, 4, {3, 2}, {.activation = nullptr, .scope = "conv"});
+  net =
+      slim::separable_conv2d(net, std::nullopt, {2, 3},
+                             {.depth_multiplier = 2, .activation = nullptr, .scope = "depthwise"});
+  net = slim::separable_conv2d(net, 4, {3, 3}, {.activation = nullptr, .scope = "separable"});
+  net = slim::flatten(slim::max_pool2d(net, 2, {.scope = "pool"}));
+  net = slim::fully_connected(net, 5, {.activation = nullptr, .scope = "first"});
+  return slim::fully_connected(net, 5, {.activation = nullptr, .scope = "square"});
 }
 
 class AssignFromTensorFlow : public testing::Test {

@@ -30,10 +30,11 @@ at::Tensor images(std::int64_t batch) {
   return at::arange(begin, begin + kBatch * 36, at::kFloat).mul(0.37).sin().view({kBatch, 1, 6, 6});
 }
 
-GlobalBatchSource<at::Tensor> batches(std::int64_t count) {
+/// The same two batches in turn.
+GlobalBatchSource<at::Tensor> image_batches(std::int64_t count) {
   return [count, next = std::int64_t{0}]() mutable -> std::optional<at::Tensor> {
     if (next == count) return std::nullopt;
-    return images(next++);
+    return images(next++ % 2);
   };
 }
 
@@ -43,11 +44,12 @@ TotalLossFunction<at::Tensor> model_with(std::int64_t classes, Mode trunk) {
   return [=](const at::Tensor& batch) {
     const auto net_scope = variable_scope("net");
     const auto mode = arg_scope<batch_norm>({.mode = trunk});
-    at::Tensor net = conv2d(batch, 4, 3, {.normalizer = batch_normalizer(), .scope = "conv1"});
-    net = flatten(avg_pool2d(net, 3, {.stride = 3}));
-    net = fully_connected(net, 8, {.scope = "fc1"});
+    at::Tensor net =
+        slim::conv2d(batch, 4, 3, {.normalizer = batch_normalizer(), .scope = "conv1"});
+    net = slim::flatten(slim::avg_pool2d(net, 3, {.stride = 3}));
+    net = slim::fully_connected(net, 8, {.scope = "fc1"});
     const at::Tensor logits =
-        fully_connected(net, classes, {.activation = nullptr, .scope = "logits"});
+        slim::fully_connected(net, classes, {.activation = nullptr, .scope = "logits"});
     const at::Tensor quadrants = batch.unfold(2, 3, 3).unfold(3, 3, 3).mean({4, 5}).flatten(1);
     losses::sparse_softmax_cross_entropy(logits, quadrants.slice(1, 0, classes).argmax(1));
     return losses::get_total_loss();
@@ -67,7 +69,7 @@ struct Pretrained {
   Pretrained() {
     MirroredStrategy strategy(cpus(2));
     const auto train_op = create_train_op<at::Tensor>(strategy, model_with(2, Mode::kTraining),
-                                                      batches(10), optim::Adam{});
+                                                      image_batches(6), optim::Adam{});
     while (train_op()) {
     }
     const auto scope = strategy.scope();
@@ -88,8 +90,8 @@ void fine_tune(const TrainOpOptions& options) {
   const Pretrained pretrained;
   MirroredStrategy strategy(cpus(2));
   const auto train_op =
-      create_train_op<at::Tensor>(strategy, model_with(3, Mode::kEvaluation), batches(60),
-                                  optim::Adam{.learning_rate = 0.02}, options);
+      create_train_op<at::Tensor>(strategy, model_with(3, Mode::kEvaluation), image_batches(20),
+                                  optim::Adam{.learning_rate = 0.1}, options);
   {
     const auto scope = strategy.scope();
     const auto report =
@@ -107,9 +109,11 @@ void fine_tune(const TrainOpOptions& options) {
   for (const auto& [name, value] : after) {
     const bool is_new = name.starts_with("net/logits");
     EXPECT_NE(has_equal_bits(value, before.at(name)), is_new) << name;
-    if (!is_new) EXPECT_TRUE(has_equal_bits(value, pretrained.values.at(name))) << name;
+    if (is_new) continue;
+    EXPECT_TRUE(has_equal_bits(value, pretrained.values.at(name))) << name;
   }
-  EXPECT_LT(losses.back(), 0.8 * losses.front());
+  // Of the same batch.
+  EXPECT_LT(losses.back(), 0.9 * losses.at(1));
 }
 
 TEST(FineTuning, ANewLastLayerTrainsAndTheRestKeepsItsBits) {
@@ -124,7 +128,7 @@ TEST(FineTuning, WithoutFreezingEverythingTrains) {
   const Pretrained pretrained;
   MirroredStrategy strategy(cpus(2));
   const auto train_op = create_train_op<at::Tensor>(strategy, model_with(3, Mode::kTraining),
-                                                    batches(2), optim::Adam{});
+                                                    image_batches(2), optim::Adam{});
   {
     const auto scope = strategy.scope();
     assign_from_checkpoint("/pretrained", get_model_variables(),
@@ -142,7 +146,7 @@ TEST(FineTuning, WeightsOfAnotherNumberOfClassesAreRefusedByName) {
   const Pretrained pretrained;
   MirroredStrategy strategy(cpus(1));
   const auto train_op = create_train_op<at::Tensor>(strategy, model_with(3, Mode::kTraining),
-                                                    batches(1), optim::Adam{});
+                                                    image_batches(1), optim::Adam{});
   const auto scope = strategy.scope();
   const Error error = error_from([&] {
     assign_from_checkpoint("/pretrained", get_model_variables(), {.files = pretrained.files});
