@@ -26,7 +26,9 @@ constexpr const char* kInspectExamples = R"(Examples:
   brigade inspect /tmp/run/checkpoints/ckpt-500 --json
       one checkpoint, with JSON output
   brigade inspect /tmp/run/checkpoints/ckpt-500 weights.safetensors
-      how they differ: exit code 0 if they are equal, 1 if not)";
+      how they differ: exit code 0 if they are equal, 1 if not
+  brigade inspect inception_v3.ckpt.index
+      a checkpoint of TensorFlow)";
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   return base::str_cat("[", base::join(shape, ", "), "]");
@@ -84,6 +86,7 @@ Json json_of(const Inspection& seen) {
   json["metadata"] = seen.metadata;
   json["tensors"] = Json::array();
   for (const InspectedTensor& each : seen.tensors) json["tensors"].push_back(json_of(each));
+  json["left_out"] = seen.left_out;
   return json;
 }
 
@@ -130,6 +133,9 @@ std::string text_of(const Inspection& seen) {
     text += base::str_cat("metadata   ", base::printable(name), " ", base::printable(value), "\n");
   }
   for (const InspectedTensor& each : seen.tensors) text += line_of(each);
+  for (const std::string& each : seen.left_out) {
+    text += base::str_cat("  ", base::printable(each), "  not read\n");
+  }
   return text;
 }
 

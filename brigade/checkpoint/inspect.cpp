@@ -5,7 +5,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
-#include "brigade/checkpoint/torch_import.h"
+#include "brigade/checkpoint/weights_file.h"
 #include "brigade/device/dtypes.h"
 
 namespace brigade::checkpoint {
@@ -67,17 +67,15 @@ Loaded load_directory(std::shared_ptr<const io::FileSystem> files, const io::Pat
               base::str_cat(path, " holds no complete checkpoint", broken));
 }
 
-Loaded load_file(const io::FileSystem& files, const io::Path& path, std::uint64_t bytes,
+Loaded load_file(std::shared_ptr<const io::FileSystem> files, const io::Path& path,
                  HashMismatch mismatch) {
-  Loaded loaded{.inspection = {.path = path, .format = "safetensors"}, .tensors = {}, .state = {}};
-  loaded.inspection.bytes = bytes;
-  if (is_torch_file(files, path)) {
-    loaded.inspection.format = "torch";
-    add(loaded, Section::kVariables, read_torch(files, path).tensors);
-    return loaded;
-  }
-  SafetensorsFile file = read_weights(files, path, mismatch);
+  WeightsFile file = read_weights_file(std::move(files), path, mismatch);
+  Loaded loaded{.inspection = {.path = path, .format = std::string(to_string(file.format))},
+                .tensors = {},
+                .state = {}};
+  loaded.inspection.bytes = file.bytes;
   loaded.inspection.metadata = std::move(file.metadata);
+  loaded.inspection.left_out = std::move(file.left_out);
   add(loaded, Section::kVariables, std::move(file.tensors));
   return loaded;
 }
@@ -85,13 +83,9 @@ Loaded load_file(const io::FileSystem& files, const io::Path& path, std::uint64_
 Loaded load(std::shared_ptr<const io::FileSystem> files, const io::Path& path,
             HashMismatch mismatch) {
   check_argument(files != nullptr, "inspect: needs a file system");
-  const auto info = files->info(path);
-  if (!info) {
-    throw Error(ErrorCode::kNotFound,
-                base::str_cat("cannot inspect ", path, ": it does not exist"));
-  }
-  if (info->kind == io::FileKind::kDirectory) return load_directory(std::move(files), path);
-  return load_file(*files, path, info->size, mismatch);
+  if (is_weights_file(*files, path)) return load_file(std::move(files), path, mismatch);
+  if (files->exists(path)) return load_directory(std::move(files), path);
+  throw Error(ErrorCode::kNotFound, base::str_cat("cannot inspect ", path, ": it does not exist"));
 }
 
 std::string form_of(const at::Tensor& tensor) {

@@ -30,21 +30,25 @@ std::uint64_t count_not_finite(const at::Tensor& tensor);
 
 /// Describes the file or checkpoint at a path, for display.
 struct Inspection {
-  io::Path path;                     ///< Of the checkpoint or file itself.
-  std::string format;                ///< "checkpoint", "safetensors" or "torch".
+  io::Path path;  ///< Of the checkpoint or file itself.
+  /// "checkpoint", or that of a file of weights (`WeightsFormat`): "safetensors", "torch",
+  /// "tensorflow".
+  std::string format;
   std::optional<std::int64_t> step;  ///< Of a checkpoint, as are the next three fields.
   std::optional<std::int64_t> number;
   std::optional<std::int64_t> time_ms;  ///< When it was saved, since 1970, UTC.
   std::map<std::string, double> metrics;
   std::map<std::string, std::string> metadata;
   std::vector<InspectedTensor> tensors;  ///< By section, then by name.
-  std::uint64_t bytes = 0;               ///< Of all its files.
+  /// Names of what a file has besides, and is not read: strings, numbers of a pickle.
+  std::vector<std::string> left_out;
+  std::uint64_t bytes = 0;  ///< Of all its files.
 };
 
-/// Inspects a checkpoint folder, a directory of checkpoints (the newest complete one), a
-/// safetensors file, or a PyTorch file. Reads every byte and refuses corrupt data. Throws
-/// kNotFound, kDataLoss or kInvalidArgument naming the path; kDataLoss also for a file whose
-/// weights do not match its recorded hash, unless `mismatch` allows it.
+/// Inspects a checkpoint folder, a directory of checkpoints (the newest complete one), or weights
+/// (`read_weights_file`: safetensors, PyTorch, TensorFlow). Reads every byte and refuses corrupt
+/// data. Throws kNotFound, kDataLoss or kInvalidArgument naming the path; kDataLoss also for a file
+/// whose weights do not match its recorded hash, unless `mismatch` allows it.
 Inspection inspect(std::shared_ptr<const io::FileSystem> files, const io::Path& path,
                    HashMismatch mismatch = HashMismatch::kRefuse);
 

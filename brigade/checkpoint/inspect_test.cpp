@@ -54,6 +54,20 @@ TEST_F(InspectTest, ShowsABareFile) {
   EXPECT_EQ(seen.bytes, files_->read("/w.safetensors").size());
 }
 
+TEST_F(InspectTest, ShowsACheckpointOfTensorFlow) {
+  const io::Path prefix = io::Path(BRIGADE_CHECKPOINT_TEST_DATA) / "tf/objects";
+  for (const char* suffix : {"", ".index"}) {
+    const Inspection seen = inspect(io::posix_file_system(), io::Path(prefix) += suffix);
+    EXPECT_EQ(seen.format, "tensorflow");
+    EXPECT_EQ(seen.bytes, 674U + 1817U);
+    ASSERT_EQ(seen.tensors.size(), 9u);
+    EXPECT_EQ(seen.tensors[1].name, "model/layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE");
+    EXPECT_EQ(seen.tensors[1].shape, (std::vector<std::int64_t>{3, 3, 3, 2}));
+    EXPECT_EQ(seen.left_out, std::vector<std::string>{"_CHECKPOINTABLE_OBJECT_GRAPH"});
+  }
+  EXPECT_TRUE(compare(io::posix_file_system(), prefix, prefix).is_equal());
+}
+
 TEST_F(InspectTest, RefusesWeightsThatDoNotMatchTheHashUnlessAllowed) {
   const std::vector<NamedTensor> tensors = {{"a", at::full({2}, 1, at::kFloat)}};
   const std::vector<NamedTensor> others = {{"a", at::full({2}, 2, at::kFloat)}};

@@ -260,23 +260,16 @@ class ManifestParser {
     return result;
   }
 
-  // Zero sizes are left out of the product, as in libtorch's strides.
   void claim(const ManifestTensor& tensor, Section section, const ManifestFile& file,
              std::string_view what) {
-    std::int64_t extent = tensor.dtype.bytes;
-    bool is_empty = false;
-    for (const auto dimension : tensor.shape) {
-      is_empty |= dimension == 0;
-      if (dimension != 0 && __builtin_mul_overflow(extent, dimension, &extent)) {
-        fail(what, ": its shape's size overflows");
-      }
-    }
+    const auto bytes = io::tensor_bytes(tensor.shape, tensor.dtype.bytes);
+    if (!bytes) fail(what, ": its shape's size overflows");
     User& user = users_[tensor.file];
     if (user.section && *user.section != section) {
       fail("file ", base::quoted(file.name), " holds both ", *user.section, " and ", section);
     }
     user.section = section;
-    user.bytes += is_empty ? 0 : static_cast<std::uint64_t>(extent);
+    user.bytes += *bytes;
     if (user.bytes > file.seal.bytes) {
       fail(what, ": its file ", base::quoted(file.name), " has only ", file.seal.bytes, " bytes");
     }

@@ -85,89 +85,153 @@ std::optional<std::string> stored_whole(const Variable& variable, const RestoreO
   return renamed(whole, options).value_or(whole);
 }
 
-using Stored = std::map<std::string_view, const at::Tensor*>;
+/// What is stored, by name; and, of TensorFlow's object-based checkpoints, by the name without
+/// its suffix.
+using Stored = std::map<std::string_view, const NamedTensor*>;
 
 struct Match {
   const Variable* variable;
   std::string stored;
   at::Tensor value;
+  std::string misfit = {};  ///< Why the value cannot be assigned; empty: it can.
 };
 
-/// The planned assignments, all of them checked.
+/// The planned assignments, and what does not fit.
 struct Plan {
   std::vector<Match> matches;
+  std::vector<std::string> missing;  ///< Messages, without the source.
+  std::vector<std::string> misfits;
   RestoreReport report;
 };
 
-std::string missing_message(const Variable& variable, std::string_view stored_name,
-                            std::string_view source) {
+std::string missing_text(const Variable& variable, std::string_view stored_name) {
   return str_cat(
-      "Checkpoint is missing variable [", variable.name(), "]",
-      stored_name == variable.name() ? "" : str_cat(", stored as ", base::quoted(stored_name)),
-      " (", source, ")");
+      "[", variable.name(), "]",
+      stored_name == variable.name() ? "" : str_cat(", stored as ", base::quoted(stored_name)));
 }
 
-at::Tensor checked(const Variable& variable, const at::Tensor& value, std::string_view stored_name,
-                   const RestoreOptions& options, std::string_view source) {
+/// The value as libtorch lays it out.
+at::Tensor converted(const NamedTensor& stored, const std::string& variable,
+                     const RestoreOptions& options) {
+  if (options.layout == WeightsLayout::kTorch) return stored.tensor;
+  const auto image = options.flattened.find(variable);
+  return to_torch_layout(
+      stored.tensor, stored.name, variable,
+      image == options.flattened.end() ? std::nullopt : std::optional(image->second));
+}
+
+/// "'w' is Float [2, 3] and 'x' is Float [3, 2]", and what it was before it was converted.
+std::string misfit_text(std::string_view variable, const std::string& form,
+                        const NamedTensor& stored, const at::Tensor& value) {
+  const bool is_converted = value.sizes() != stored.tensor.sizes();
+  return str_cat(base::quoted(variable), " is ", form, " and ", base::quoted(stored.name), " is ",
+                 form_of(value.scalar_type(), value.sizes()),
+                 is_converted
+                     ? str_cat(" (TensorFlow's [", base::join(stored.tensor.sizes(), ", "), "])")
+                     : "");
+}
+
+Match match_with(const NamedTensor& stored, const Variable& variable,
+                 const RestoreOptions& options) {
+  const at::Tensor value = converted(stored, variable.name(), options);
   const bool is_reshaped = options.shapes == Shapes::kReshape && value.numel() == variable.numel();
   if (value.scalar_type() == variable.dtype() && (is_reshaped || value.sizes() == variable.shape()))
-    return value.reshape(variable.shape());
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      str_cat("restore: variable ", base::quoted(variable.name()), " is ",
-              form_of(variable.dtype(), variable.shape()), " and ", base::quoted(stored_name),
-              " in ", source, " is ", form_of(value.scalar_type(), value.sizes())));
+    return {&variable, stored.name, value.reshape(variable.shape())};
+  const std::string form = form_of(variable.dtype(), variable.shape());
+  return {&variable, stored.name, {}, misfit_text(variable.name(), form, stored, value)};
 }
 
-/// The partition's part of the whole variable `value`.
-at::Tensor checked_part(const Variable& variable, const at::Tensor& value,
-                        std::string_view stored_name, std::string_view source) {
+/// With the partition's part of the whole variable that is stored.
+Match match_with_whole(const NamedTensor& stored, const Variable& variable,
+                       const RestoreOptions& options) {
   const variables::VariableSlice& slice = *variable.slice();
+  const at::Tensor value = converted(stored, slice.whole, options);
   if (value.scalar_type() == variable.dtype() && value.sizes() == at::IntArrayRef(slice.shape)) {
     const auto axis = static_cast<std::size_t>(slice.axis);
-    return variables::part_of_whole(value, slice, variable.shape()[axis]);
+    return {&variable, stored.name, variables::part_of_whole(value, slice, variable.shape()[axis])};
   }
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      str_cat("restore: variable ", base::quoted(slice.whole), ", which is partitioned, is ",
-              form_of(variable.dtype(), slice.shape), " and ", base::quoted(stored_name), " in ",
-              source, " is ", form_of(value.scalar_type(), value.sizes())));
+  const std::string form = str_cat(form_of(variable.dtype(), slice.shape), " in partitions");
+  return {&variable, stored.name, {}, misfit_text(slice.whole, form, stored, value)};
 }
 
 /// What is stored of the variable, under any of its names.
-std::optional<Match> match_of(const Stored& stored, std::string_view source,
-                              const Variable& variable, const RestoreOptions& options) {
+std::optional<Match> match_of(const Stored& stored, const Variable& variable,
+                              const RestoreOptions& options) {
   for (const std::string& name : stored_names(variable, options)) {
     const auto found = stored.find(name);
-    if (found == stored.end()) continue;
-    return Match{&variable, name, checked(variable, *found->second, name, options, source)};
+    if (found != stored.end()) return match_with(*found->second, variable, options);
   }
   const auto whole = stored_whole(variable, options);
   if (!whole || !stored.contains(*whole)) return std::nullopt;
-  return Match{&variable, *whole, checked_part(variable, *stored.at(*whole), *whole, source)};
+  return match_with_whole(*stored.at(*whole), variable, options);
 }
 
-Plan make_plan(const Stored& stored, std::string_view source, std::span<const Variable> wanted,
+Plan make_plan(const Stored& stored, std::span<const Variable> wanted,
                const RestoreOptions& options) {
   Plan plan;
   std::set<std::string_view> unused;
-  for (const auto& [name, tensor] : stored) unused.insert(name);
+  for (const auto& [name, tensor] : stored) unused.insert(tensor->name);
   for (const Variable& variable : wanted) {
-    std::optional<Match> match = match_of(stored, source, variable, options);
+    std::optional<Match> match = match_of(stored, variable, options);
     if (!match) {
-      const std::string message =
-          missing_message(variable, stored_names(variable, options).front(), source);
-      if (options.missing == Missing::kRefuse) throw Error(ErrorCode::kNotFound, message);
-      base::log_warning(message);
+      plan.missing.push_back(missing_text(variable, stored_names(variable, options).front()));
       plan.report.missing_in_checkpoint.push_back(variable.name());
       continue;
     }
-    plan.report.restored.push_back({variable.name(), match->stored});
     unused.erase(match->stored);
+    if (!match->misfit.empty()) {
+      plan.misfits.push_back(match->misfit);
+      continue;
+    }
+    plan.report.restored.push_back({variable.name(), match->stored});
     plan.matches.push_back(*std::move(match));
   }
   plan.report.unused_in_checkpoint.assign(unused.begin(), unused.end());
   return plan;
+}
+
+/// One error for everything that does not fit, as with the weights of another architecture.
+void check(const Plan& plan, std::string_view source, const RestoreOptions& options) {
+  const bool is_missing = options.missing == Missing::kRefuse && !plan.missing.empty();
+  if (!is_missing && plan.misfits.empty()) return;
+  std::string text;
+  if (is_missing) {
+    text = str_cat("Checkpoint is missing variable", plan.missing.size() == 1 ? " " : "s ",
+                   base::listed(plan.missing, ", "));
+  }
+  if (!plan.misfits.empty()) {
+    text += str_cat(text.empty() ? "restore: " : "; ",
+                    "these differ in shape or dtype: ", base::listed(plan.misfits, "; "));
+  }
+  const std::vector<std::string>& unused = plan.report.unused_in_checkpoint;
+  if (is_missing && !unused.empty()) {
+    text +=
+        str_cat("; it has ", base::listed(unused, ", ", base::quoted), ", which no variable uses");
+  }
+  throw Error(plan.misfits.empty() ? ErrorCode::kNotFound : ErrorCode::kInvalidArgument,
+              str_cat(text, " (", source, ")"));
+}
+
+void check_flattened_names(std::span<const Variable> variables, const RestoreOptions& options) {
+  std::vector<std::string> names;
+  for (const Variable& each : variables) {
+    names.push_back(each.slice() ? each.slice()->whole : each.name());
+  }
+  for (const auto& [name, image] : options.flattened) {
+    check_argument(std::ranges::find(names, name) != names.end(),
+                   str_cat("restore: RestoreOptions::flattened names ", base::quoted(name),
+                           ", which is not restored", base::did_you_mean(name, names)));
+  }
+}
+
+Stored stored_of(std::span<const NamedTensor> tensors, const RestoreOptions& options) {
+  Stored stored;
+  for (const NamedTensor& each : tensors) stored.emplace(each.name, &each);
+  if (options.layout == WeightsLayout::kTorch) return stored;
+  for (const NamedTensor& each : tensors) {
+    stored.emplace(without_attribute_suffix(each.name), &each);  // unless there is one of that name
+  }
+  return stored;
 }
 
 }  // namespace
@@ -212,10 +276,13 @@ RestoreReport restore_variables(std::span<const NamedTensor> tensors, std::strin
   const auto replica = static_cast<std::size_t>(base::AmbientIndex::kReplica);
   check_state(base::ambient().slots[replica] == nullptr,
               "restore: called inside a replica; call it outside of Strategy::run");
-  Stored stored;
-  for (const NamedTensor& each : tensors) stored.emplace(each.name, &each.tensor);
   const std::vector<Variable> wanted = chosen(variables, options);
-  Plan plan = make_plan(stored, source, wanted, options);
+  check_flattened_names(wanted, options);
+  Plan plan = make_plan(stored_of(tensors, options), wanted, options);
+  check(plan, source, options);
+  for (const std::string& each : plan.missing) {
+    base::log_warning(str_cat("Checkpoint is missing variable ", each, " (", source, ")"));
+  }
   for (const Match& each : plan.matches) each.variable->assign(each.value);
   return std::move(plan.report);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/safetensors.h"
+#include "brigade/checkpoint/weights_layout.h"
 #include "brigade/variables/variable.h"
 
 namespace brigade::checkpoint {
@@ -59,6 +61,15 @@ struct RestoreOptions {
   std::vector<Rename> renames;
   Missing missing = Missing::kRefuse;
   Shapes shapes = Shapes::kEqual;
+  /// The layout of what is stored. Under kTensorFlow values are converted (`to_torch_layout`), and
+  /// a variable stored as `x` may also be stored as `x/.ATTRIBUTES/VARIABLE_VALUE`. Files know
+  /// their layout: `read_weights_file`.
+  WeightsLayout layout = WeightsLayout::kTorch;
+  /// Under kTensorFlow, the shape of the images whose flattened pixels a dense layer takes, by the
+  /// name of its matrix: `{{"net/fc1/weights", {.channels = 64, .height = 7, .width = 7}}}`. Throws
+  /// kInvalidArgument for a name that is not among the variables. Under kTorch nothing is
+  /// converted.
+  std::map<std::string, FlattenedImage> flattened = {};
 };
 
 struct RestoreReport {
@@ -75,12 +86,14 @@ struct RestoreReport {
 /// however many replicas saved it: mirrored variables get the value in every component, on-read
 /// variables with a sum aggregation get an equal part of the sum. Call it outside of replicas.
 /// Everything is read and checked before the first variable changes. Optimizer slots are not
-/// variables: take them from `Checkpoint::tensors(Section::kTensors)`. A partition of a variable gets
-/// its part of the whole one that is stored, or a partition that is stored under its own name.
+/// variables: take them from `Checkpoint::tensors(Section::kTensors)`. A partition of a variable
+/// gets its part of the whole one that is stored, or a partition that is stored under its own name.
 ///
 /// TensorFlow: Saver.restore, and with options init_from_checkpoint and slim's
 /// assign_from_checkpoint. Throws as the options say; kInvalidArgument naming both for a tensor of
-/// another dtype, and if there is no variable to restore; kDataLoss for a corrupt checkpoint.
+/// another dtype, and if there is no variable to restore; kDataLoss for a corrupt checkpoint. If
+/// several variables do not fit, as with the weights of another architecture, one error lists the
+/// first 20 of each kind, and what the checkpoint has instead.
 RestoreReport restore_variables(const Checkpoint& checkpoint,
                                 std::span<const variables::Variable> variables,
                                 const RestoreOptions& options = {});

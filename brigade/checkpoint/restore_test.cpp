@@ -1,5 +1,6 @@
 #include "brigade/checkpoint/restore.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
@@ -244,6 +245,99 @@ TEST_F(RestoreTest, AMissingRenamedVariableSaysWhereItLooked) {
     restore(stored({{"a", 1}}), {weights(store_, "x", 0)}, {.renames = {Rename::name("x", "y")}});
   });
   EXPECT_NE(error.message.find("[x], stored as 'y'"), std::string::npos) << error.message;
+}
+
+// The weights of another architecture.
+TEST_F(RestoreTest, OneErrorListsAllThatDoesNotFit) {
+  const std::vector<Variable> variables = {weights(store_, "a", 0), weights(store_, "b", 0),
+                                           weights(store_, "c", 0, {3, 2}),
+                                           weights(store_, "d", 0, {4}), weights(store_, "e", 0)};
+  const auto tensors = stored({{"a", 1}, {"c", 1}, {"d", 1}, {"x", 1}, {"y", 1}});
+  const auto error = caught([&] { restore(tensors, variables); });
+  EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+  for (const char* part :
+       {"Checkpoint is missing variables [b], [e]", "'c' is Float [3, 2] and 'c' is Float [2, 3]",
+        "'d' is Float [4] and 'd' is Float [2, 3]", "it has 'x', 'y', which no variable uses",
+        "(the file)"}) {
+    EXPECT_NE(error.message.find(part), std::string::npos) << part << "\n" << error.message;
+  }
+  EXPECT_EQ(value_of(variables[0]), 0) << "nothing is assigned";
+
+  const auto missing = caught([&] { restore(tensors, {variables[1], variables[4]}); });
+  EXPECT_EQ(missing.code, ErrorCode::kNotFound);
+  const auto shapes = caught([&] { restore(tensors, variables, {.missing = Missing::kSkip}); });
+  EXPECT_EQ(shapes.code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(shapes.message.find("missing"), std::string::npos) << shapes.message;
+}
+
+TEST_F(RestoreTest, AnErrorAboutManyVariablesIsShort) {
+  std::vector<Variable> variables;
+  for (int i = 0; i < 500; ++i) {
+    variables.push_back(weights(store_, "layer_" + std::to_string(i), 0));
+  }
+  const auto error = caught([&] { restore(stored({{"a", 1}}), variables); });
+  EXPECT_NE(error.message.find("and 480 more"), std::string::npos) << error.message;
+  EXPECT_LT(error.message.size(), 1000u);
+}
+
+TEST_F(RestoreTest, TensorFlowsLayoutIsConvertedByTheKindOfVariable) {
+  const at::Tensor square = at::arange(9, at::kFloat).view({3, 3});
+  const at::Tensor wide = at::arange(6, at::kFloat).view({2, 3});
+  const std::vector<Variable> variables = {weights(store_, "fc/weights", 0, {3, 3}),
+                                           weights(store_, "dense/kernel", 0, {3, 2}),
+                                           weights(store_, "table", 0, {2, 3})};
+  const std::vector<NamedTensor> tensors = {
+      {"fc/weights", square},
+      {"model/layer-1/kernel/.ATTRIBUTES/VARIABLE_VALUE", wide},
+      {"table/.ATTRIBUTES/VARIABLE_VALUE", wide}};
+  const auto report = restore(tensors, variables,
+                              {.renames = {Rename::name("dense/kernel", "model/layer-1/kernel")},
+                               .layout = WeightsLayout::kTensorFlow});
+  EXPECT_TRUE(variables[0].read().equal(square.t()));
+  EXPECT_TRUE(variables[1].read().equal(wide.t()));
+  EXPECT_TRUE(variables[2].read().equal(wide));
+  EXPECT_EQ(report.restored.at(2).stored, "table/.ATTRIBUTES/VARIABLE_VALUE");
+  EXPECT_TRUE(report.unused_in_checkpoint.empty());
+
+  restore({{"fc/weights", square}}, {variables[0]});
+  EXPECT_TRUE(variables[0].read().equal(square)) << "other files are libtorch's";
+}
+
+TEST_F(RestoreTest, TensorFlowsLayoutIsConvertedBeforeItIsComparedReshapedOrDivided) {
+  const at::Tensor wide = at::arange(6, at::kFloat).view({2, 3});
+  const std::vector<NamedTensor> tensors = {{"fc/weights", wide}};
+  const Variable like_theirs = weights(store_, "fc/weights", 0, {2, 3});
+  const auto error =
+      caught([&] { restore(tensors, {like_theirs}, {.layout = WeightsLayout::kTensorFlow}); });
+  EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(error.message.find("is Float [3, 2] (TensorFlow's [2, 3])"), std::string::npos)
+      << error.message;
+  restore(tensors, {like_theirs},
+          {.shapes = Shapes::kReshape, .layout = WeightsLayout::kTensorFlow});
+  EXPECT_TRUE(like_theirs.read().equal(wide.t().reshape({2, 3})));
+
+  VariableStore store = store_of(1);
+  const std::vector<Variable> rows = rows_of_w(store, 0.0);
+  restore(
+      {{"net/w/kernel", wide.t().contiguous()}}, rows,
+      {.renames = {Rename::name("net/w", "net/w/kernel")}, .layout = WeightsLayout::kTensorFlow});
+  EXPECT_TRUE(rows[1].read().equal(wide.slice(0, 1)));
+}
+
+TEST_F(RestoreTest, AFlattenedImageIsNamedByItsVariable) {
+  const at::Tensor stored_matrix = at::arange(24, at::kFloat).view({12, 2});
+  const Variable fc = weights(store_, "fc/weights", 0, {2, 12});
+  const FlattenedImage image{.channels = 3, .height = 2, .width = 2};
+  restore({{"fc/weights", stored_matrix}}, {fc},
+          {.layout = WeightsLayout::kTensorFlow, .flattened = {{"fc/weights", image}}});
+  EXPECT_TRUE(fc.read().equal(to_torch_layout(stored_matrix, "fc/weights", "fc/weights", image)));
+  EXPECT_FALSE(fc.read().equal(stored_matrix.t()));
+  const auto error = caught([&] {
+    restore({{"fc/weights", stored_matrix}}, {fc},
+            {.layout = WeightsLayout::kTensorFlow, .flattened = {{"fc/weight", image}}});
+  });
+  EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(error.message.find("did you mean 'fc/weights'"), std::string::npos) << error.message;
 }
 
 }  // namespace

@@ -155,20 +155,11 @@ class Parser {
       fail("tensor ", base::quoted(entry.name), ": bytes ", entry.begin, " to ", entry.end,
            " are not within the ", data_bytes_, " bytes of data (was the file cut short?)");
     }
-    // Zeros are left out of the first product: strides are products too, and must not overflow
-    // either.
-    std::int64_t extent = entry.dtype.bytes;
-    bool is_empty = false;
-    for (const auto dimension : entry.shape) {
-      is_empty |= dimension == 0;
-      if (dimension != 0 && __builtin_mul_overflow(extent, dimension, &extent)) {
-        fail("tensor ", base::quoted(entry.name), ": its shape's size overflows");
-      }
-    }
-    const auto expected = is_empty ? 0 : static_cast<std::uint64_t>(extent);
-    if (entry.end - entry.begin != expected) {
+    const auto expected = tensor_bytes(entry.shape, entry.dtype.bytes);
+    if (!expected) fail("tensor ", base::quoted(entry.name), ": its shape's size overflows");
+    if (entry.end - entry.begin != *expected) {
       fail("tensor ", base::quoted(entry.name), ": shape [", base::join(entry.shape, ", "), "] of ",
-           entry.dtype.name, " takes ", expected, " bytes, the offsets give it ",
+           entry.dtype.name, " takes ", *expected, " bytes, the offsets give it ",
            entry.end - entry.begin);
     }
   }
@@ -196,6 +187,18 @@ class Parser {
 
 std::optional<TensorDtype> tensor_dtype_named(std::string_view name) {
   return dtype_among(kTensorDtypes, name);
+}
+
+std::optional<std::uint64_t> tensor_bytes(std::span<const std::int64_t> shape,
+                                          std::int64_t item_bytes) {
+  std::int64_t bytes = item_bytes;
+  bool is_empty = false;
+  for (const std::int64_t dimension : shape) {
+    is_empty |= dimension == 0;
+    if (dimension < 0) return std::nullopt;
+    if (dimension != 0 && __builtin_mul_overflow(bytes, dimension, &bytes)) return std::nullopt;
+  }
+  return is_empty ? 0 : static_cast<std::uint64_t>(bytes);
 }
 
 std::int64_t safetensors_item_bytes(std::string_view dtype) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,12 @@ std::int64_t safetensors_item_bytes(std::string_view dtype);
 
 /// The names of those that both have, for messages: "F64, F32, ...".
 std::string tensor_dtypes();
+
+/// The bytes of a tensor of this shape whose elements have `item_bytes`. Nothing if a dimension is
+/// negative or the product of the others, without zeros, exceeds 63 bits: libtorch's strides are
+/// such products, too. Thread-safety: a pure function.
+std::optional<std::uint64_t> tensor_bytes(std::span<const std::int64_t> shape,
+                                          std::int64_t item_bytes);
 
 /// The location of one tensor in the data that follows a safetensors header.
 struct TensorEntry {

@@ -8,7 +8,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
-#include "brigade/checkpoint/torch_import.h"
+#include "brigade/checkpoint/weights_file.h"
 #include "brigade/train/evaluation/checkpoint_evaluation.h"
 
 namespace brigade::slim {
@@ -20,15 +20,15 @@ using variables::Variable;
 
 namespace {
 
-std::vector<NamedTensor> read_model(const AssignOptions& options, const io::Path& path) {
+/// What is stored in a checkpoint or a file.
+checkpoint::WeightsFile read_model(const AssignOptions& options, const io::Path& path) {
   const auto& files = options.files;
   check_argument(files != nullptr, "AssignOptions::files is null.");
-  const auto info = files->info(path);
-  if (!info)
-    throw Error(ErrorCode::kNotFound, str_cat("There is nothing to assign at ", path.string()));
-  if (info->kind == io::FileKind::kDirectory) return train::open_checkpoint(files, path).tensors();
-  if (checkpoint::is_torch_file(*files, path)) return checkpoint::read_torch(*files, path).tensors;
-  return checkpoint::read_weights(*files, path, options.hash_mismatch).tensors;
+  if (checkpoint::is_weights_file(*files, path)) {
+    return checkpoint::read_weights_file(files, path, options.hash_mismatch);
+  }
+  if (files->exists(path)) return {.tensors = train::open_checkpoint(files, path).tensors()};
+  throw Error(ErrorCode::kNotFound, str_cat("There is nothing to assign at ", path.string()));
 }
 
 /// The variables, and their names in the checkpoint where these differ.
@@ -57,13 +57,22 @@ checkpoint::RestoreReport assign(const io::Path& model_path, const Assignment& a
   restore.renames = assignment.renames;
   if (options.ignore_missing_vars) restore.missing = checkpoint::Missing::kSkip;
   if (options.reshape_variables) restore.shapes = checkpoint::Shapes::kReshape;
-  return checkpoint::restore_variables(read_model(options, model_path), model_path.string(),
-                                       assignment.variables, restore);
+  const checkpoint::WeightsFile model = read_model(options, model_path);
+  restore.layout = model.layout();
+  restore.flattened = options.flattened;
+  restore.include = options.include;
+  restore.exclude = options.exclude;
+  return checkpoint::restore_variables(model.tensors, model_path.string(), assignment.variables,
+                                       restore);
 }
 
-bool has_any(const std::vector<NamedTensor>& stored, const Assignment& assignment) {
+bool has_any(const checkpoint::WeightsFile& model, const Assignment& assignment) {
+  const bool is_tensorflow = model.format == checkpoint::WeightsFormat::kTensorFlow;
   const auto has = [&](const std::string& name) {
-    return std::ranges::any_of(stored, [&](const NamedTensor& each) { return each.name == name; });
+    return std::ranges::any_of(model.tensors, [&](const NamedTensor& each) {
+      return each.name == name ||
+             (is_tensorflow && checkpoint::without_attribute_suffix(each.name) == name);
+    });
   };
   if (assignment.renames.empty()) {
     return std::ranges::any_of(assignment.variables, [&](const Variable& variable) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "brigade/checkpoint/restore.h"
 #include "brigade/checkpoint/weights_hash.h"
@@ -23,6 +24,15 @@ struct AssignOptions {
   /// Whether a safetensors file is accepted whose weights do not match its recorded hash
   /// (`checkpoint::read_weights`).
   checkpoint::HashMismatch hash_mismatch = checkpoint::HashMismatch::kRefuse;
+  /// Only variables of the list in these scopes are assigned (all, if empty), and none in those of
+  /// `exclude`: `.exclude = {"net/logits"}` keeps the initial values of a new last layer. Scopes
+  /// are those of `checkpoint::RestoreOptions`: "net/fc1" has no part in "net/fc10".
+  std::vector<std::string> include = {};
+  std::vector<std::string> exclude = {};
+  /// For a checkpoint of TensorFlow, where a dense layer follows a flattened image: the image's
+  /// shape, by the name of the layer's weights. Without it such a layer gets weights in another
+  /// order (`checkpoint::to_torch_layout`). Counts for no other format.
+  std::map<std::string, checkpoint::FlattenedImage> flattened = {};
   std::shared_ptr<io::FileSystem> files = io::posix_file_system();
 };
 
@@ -30,10 +40,12 @@ struct AssignOptions {
 using VariablesByName = std::map<std::string, variables::Variable>;
 
 /// Assigns the values at `model_path` to variables. `model_path` is a checkpoint, a directory of
-/// checkpoints (the newest complete one is used), a safetensors file, or a file saved by PyTorch.
-/// `slim::get_variables_to_restore(include, exclude)` selects variables. Nothing is assigned if any
-/// value does not match. TensorFlow: slim.assign_from_checkpoint; this function also runs the
-/// assignment.
+/// checkpoints (the newest complete one is used), a safetensors file, a file saved by PyTorch, or a
+/// checkpoint saved by TensorFlow, given by its prefix ("inception_v3.ckpt") or its index.
+/// TensorFlow's weights are converted to libtorch's layout, as `checkpoint::to_torch_layout` says.
+/// `slim::get_variables_to_restore(include, exclude)` selects variables, as the options do. Nothing
+/// is assigned if any value does not match. TensorFlow: slim.assign_from_checkpoint; this function
+/// also runs the assignment.
 ///
 /// Throws kInvalidArgument for an empty list and for values that do not match, kDataLoss for a file
 /// whose weights were altered, and as `checkpoint::restore_variables`.

@@ -1,5 +1,6 @@
 #include "brigade/slim/assign_from_checkpoint.h"
 
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@
 
 #include "brigade/checkpoint/safetensors.h"
 #include "brigade/checkpoint/saver.h"
+#include "brigade/checkpoint/tf_bundle.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/slim/layers.h"
@@ -164,6 +166,75 @@ TEST_F(AssignFromCheckpoint, ReturnsNoFunctionIfNoVariableIsFound) {
   EXPECT_TRUE(log.has("no variables to restore"));
   EXPECT_TRUE(assign_from_checkpoint_fn("/run", all(), options_));
   EXPECT_FALSE(assign_from_checkpoint_fn("/run", VariablesByName{{"x", all()[0]}}, options_));
+}
+
+TEST_F(AssignFromCheckpoint, AssignsOnlyInTheScopesOfTheOptions) {
+  save();
+  options_.include = {"net"};
+  options_.exclude = {"net/logits", "net/conv/biases"};
+  const auto report = assign_from_checkpoint("/run", all(), options_);
+  EXPECT_EQ(values(), (Values{1, 0, 0}));
+  EXPECT_EQ(report.restored.size(), 1u);
+  options_.exclude = {"net/convolution"};
+  EXPECT_TRUE(mentions(error_from([&] { assign_from_checkpoint("/run", all(), options_); }),
+                       "no variable is in the scope 'net/convolution'"));
+}
+
+/// The model that checkpoint/testing/make_tf_bundles.py builds with TF-Slim ("layouts"): every kind
+/// of layer whose weights TensorFlow lays out in another way.
+at::Tensor tensorflows_model(const at::Tensor& images) {
+  at::Tensor net = slim::conv2d(images, 4, {3, 2}, {.activation = nullptr, .scope = "conv"});
+  net =
+      slim::separable_conv2d(net, std::nullopt, {2, 3},
+                             {.depth_multiplier = 2, .activation = nullptr, .scope = "depthwise"});
+  net = slim::separable_conv2d(net, 4, {3, 3}, {.activation = nullptr, .scope = "separable"});
+  net = slim::flatten(slim::max_pool2d(net, 2, {.scope = "pool"}));
+  net = slim::fully_connected(net, 5, {.activation = nullptr, .scope = "first"});
+  return slim::fully_connected(net, 5, {.activation = nullptr, .scope = "square"});
+}
+
+class AssignFromTensorFlow : public testing::Test {
+ protected:
+  AssignFromTensorFlow() : scope_(strategy_.scope()) {}
+
+  at::Tensor output_with(const AssignOptions& options) {
+    const auto bundle = checkpoint::TfBundle::open(io::posix_file_system(), path_);
+    const at::Tensor images = bundle.read("input");
+    tensorflows_model(images);  // makes the variables
+    const auto report = assign_from_checkpoint(path_, get_model_variables(), options);
+    EXPECT_EQ(report.restored.size(), 11u);
+    EXPECT_EQ(report.unused_in_checkpoint, (std::vector<std::string>{"input", "output"}));
+    expected_ = bundle.read("output");
+    const auto reused = variable_scope("", {.reuse = Reuse::kYes});
+    return tensorflows_model(images);
+  }
+
+  const io::Path path_ = io::Path(BRIGADE_CHECKPOINT_TEST_DATA) / "tf/layouts";
+  distribute::MirroredStrategy strategy_{cpus(1)};
+  decltype(strategy_.scope()) scope_;
+  at::Tensor expected_;
+};
+
+TEST_F(AssignFromTensorFlow, AModelGivesTensorFlowsOutput) {
+  const at::Tensor output =
+      output_with({.flattened = {{"first/weights", {.channels = 4, .height = 3, .width = 2}}}});
+  EXPECT_TRUE(at::allclose(output, expected_, 1e-5, 1e-3)) << output << expected_;
+}
+
+// What the header says: without the option the first dense layer sums other pixels.
+TEST_F(AssignFromTensorFlow, OnlyTheOptionTellsTheOrderBehindAFlattenedImage) {
+  EXPECT_FALSE(at::allclose(output_with({}), expected_, 1e-5, 1e-3));
+}
+
+TEST_F(AssignFromTensorFlow, AFunctionIsReturnedForNamesOfObjects) {
+  const io::Path objects = io::Path(BRIGADE_CHECKPOINT_TEST_DATA) / "tf/objects.index";
+  const Variable step = variable("step", std::vector<std::int64_t>{}, {.dtype = at::kLong});
+  const InitFunction assign = assign_from_checkpoint_fn(objects, std::vector<Variable>{step},
+                                                        {.ignore_missing_vars = true});
+  ASSERT_TRUE(assign);
+  train::TrainingState state(strategy_);
+  assign(state);
+  EXPECT_EQ(step.read().item<std::int64_t>(), 7);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ import pathlib
 import struct
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "corpus"
+BUNDLES = FOLDER.parents[2] / "brigade/checkpoint/testing/data/tf"
 
 
 def write(target, **files):
@@ -73,6 +74,16 @@ def main():
     header = b'{"a":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},"__metadata__":{"format":"pt"}}'
     write("safetensors", whole=struct.pack("<Q", len(header)) + header + bytes(8), cut=struct.pack("<Q", len(header)) + header[:20],
           huge=struct.pack("<Q", 1 << 60) + b"{}", empty=struct.pack("<Q", 2) + b"{}")
+    # Key, value, key, value: the header; tensors a (float32 [2]) and p (float32 [3, 1], in two parts) with the entries of its parts.
+    piece = lambda content: bytes([len(content)]) + content
+    slices = field(7, field(1, b"\x10\x02") + field(1, b"")) + field(7, field(1, b"\x08\x02\x10\x01") + field(1, b""))
+    shape = lambda *sizes: field(2, b"".join(field(2, b"\x08" + varint(size)) for size in sizes))
+    key = lambda start, length: b"\0p\0\1\1\2" + bytes([0x80 + start, 0x80 + length, 0x80, 0x7f])
+    entries = [b"", b"\x08\x02\x1a\x02\x08\x01", b"a", b"\x08\x01" + shape(2) + b"\x20\x0c\x28\x08", b"p", b"\x08\x01" + shape(3, 1) + slices,
+               key(0, 2), b"\x08\x01" + shape(2, 1) + b"\x28\x08", key(2, 1), b"\x08\x01" + shape(1, 1) + b"\x18\x01\x28\x04"]
+    block = b"\0\0\6" + entries[1] + b"\0\1\x0c" + b"a" + entries[3] + b"\0\0\0\0\1\0\0\0"
+    write("tensor_bundle", entries=b"\2" + b"".join(piece(each) for each in entries), block=b"\1" + block, no_blocks=b"\2", v1=b"\2\0\2\x0a\0",
+          **{each: b"\0" + (BUNDLES / f"{each}.index").read_bytes() for each in ("saver", "sharded", "whole_axis")})
     write("codec", numbers=struct.pack("<Q3q", 3, 1, -2, 1 << 40), nothing=struct.pack("<Q", 0),
           texts=struct.pack("<QQQ", 2, 1, 2) + b"ab" + struct.pack("<Q", 0), pair=struct.pack("<Q", 2) + b"hi\x01" + struct.pack("<f", 1.5),
           tuple=b"\x01" + struct.pack("<3HQ", 1, 2, 3, 2) + b"\0\1", huge=struct.pack("<Q", 1 << 62))
