@@ -25,6 +25,10 @@ constexpr const char* kInception = "inception_v3";
 constexpr double kInceptionDropout = 0.2;
 constexpr double kAuxWeight = 0.4;
 
+bool has_dropout(const std::string& model) {
+  return model == "mnist_cnn" || model == kInception || model.starts_with("resnet");
+}
+
 std::vector<std::int64_t> parse_widths(const std::string& text) {
   std::vector<std::int64_t> widths;
   for (const std::string& part : base::split(text, ',')) {
@@ -85,7 +89,7 @@ void ModelFlags::add_to(CLI::App& app) {
   group.add("--hidden", hidden, "Widths of the hidden layers (mlp)");
   group.add("--dropout", dropout,
             "Dropout rate in training: of the hidden layer (mnist_cnn, default 0), or before the "
-            "logits (inception_v3, default 0.2)");
+            "logits (inception_v3, default 0.2; ResNets, default 0)");
   group.add("--aux-weight", aux_weight,
             "Weight of the loss of auxiliary logits in training; 0: the model has none "
             "(inception_v3, default 0.4)");
@@ -96,7 +100,7 @@ models::ModelOptions ModelFlags::options(const ImageInput& input) const {
   if (dropout && !(*dropout >= 0.0 && *dropout < 1.0)) {
     throw UsageError(base::str_cat("--dropout is ", *dropout, "; it must be in [0, 1)"));
   }
-  if (dropout.value_or(0.0) > 0.0 && model != "mnist_cnn" && model != kInception) {
+  if (dropout.value_or(0.0) > 0.0 && !has_dropout(model)) {
     throw UsageError(base::str_cat("model ", model, " has no dropout; leave out --dropout"));
   }
   if (aux_weight && model != kInception) {
