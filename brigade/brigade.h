@@ -95,6 +95,7 @@
 #include "brigade/optim/adam.h"
 #include "brigade/optim/clipping.h"
 #include "brigade/optim/moving_average.h"
+#include "brigade/optim/rms_prop.h"
 #include "brigade/optim/schedule.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/ps/coordinator/cluster_coordinator.h"

@@ -12,6 +12,7 @@
 
 #include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
+#include "brigade/optim/rms_prop.h"
 #include "brigade/optim/sgd.h"
 
 namespace brigade::optim {
@@ -108,7 +109,9 @@ TEST(ApplyRows, GivesTheBitsOfTheDenseUpdateIfZerosChangeNothing) {
 
 TEST(ApplyRows, LazyRulesUpdateTheRowsOfTheGradientAlone) {
   for (const UpdateRulePtr& rule :
-       {Adam{}.rule(), AdamW{}.rule(), Sgd{.momentum = 0.9}.rule(),
+       {Adam{}.rule(), AdamW{}.rule(), RmsProp{}.rule(),
+        RmsProp{.momentum = 0.9, .weight_decay = 0.1, .centered = true}.rule(),
+        Sgd{.momentum = 0.9}.rule(),
         Sgd{.momentum = 0.9, .weight_decay = 0.1, .nesterov = true}.rule()}) {
     ASSERT_EQ(rule->row_updates(), RowUpdates::kLazy);
     for (const at::Tensor& initial : tables_of_all_kinds()) {
