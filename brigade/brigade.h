@@ -100,6 +100,7 @@
 #include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/clipping.h"
+#include "brigade/optim/lars.h"
 #include "brigade/optim/moving_average.h"
 #include "brigade/optim/rms_prop.h"
 #include "brigade/optim/schedule.h"

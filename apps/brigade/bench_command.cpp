@@ -84,7 +84,8 @@ class BenchCommand final : public Command {
     const std::int64_t batch = batch_.global_size(strategy->num_replicas_in_sync());
     set_up([&] { check_same_bench(*strategy, batch); });
     const Model model = model_.create(*strategy);
-    const auto optimizer = strategy->make_optimizer(model.variables(), rule);
+    const auto optimizer = strategy->make_optimizer(
+        model.variables(), rule, {.groups = optimizer_.groups(model.variables())});
     const TrainingStep step{*strategy, model, optimizer};
     const auto seconds = time_steps(step, make_batches(*strategy, batch), warmup_, steps_);
     report(*strategy, batch, seconds);

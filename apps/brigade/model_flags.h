@@ -1,13 +1,17 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "brigade/distribute/replicated.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/models/classifier.h"
 #include "brigade/models/registry.h"
+#include "brigade/optim/parameter_group.h"
 #include "brigade/optim/update_rule.h"
+#include "brigade/variables/variable.h"
 
 namespace CLI {
 class App;
@@ -34,10 +38,17 @@ struct OptimizerFlags {
   std::optional<double> learning_rate;
   std::optional<double> momentum;
   std::optional<double> weight_decay;
+  std::optional<double> epsilon;
+  std::optional<double> rmsprop_decay;
+  bool rmsprop_centered = false;
+  std::optional<double> trust_coefficient;
 
   void add_to(CLI::App& app);
   /// The rule that the flags describe. Throws UsageError.
   optim::UpdateRulePtr rule() const;
+  /// The groups that the rule's updates of these variables need: for lars, variables of at most one
+  /// dimension (biases, scales of norms) have neither layer adaptation nor weight decay.
+  std::vector<optim::ParameterGroup> groups(std::span<const variables::Variable> variables) const;
 };
 
 /// A model that is written as a function, built by `strategy` for images of `example`'s shape, as

@@ -136,7 +136,8 @@ Json configuration(const TrainFlags& flags, const Prepared& prepared) {
   json["optimizer"] = prepared.rule->name();
   json["learning_rate"] = rates.learning_rate;
   json["weight_decay"] = rates.weight_decay;
-  json["momentum"] = flags.optimizer.momentum.value_or(0.0);
+  const io::StateTree rule = prepared.rule->config();
+  json["momentum"] = rule.has("momentum") ? rule.as_double("momentum") : 0.0;
   json["dropout"] = flags.model.dropout;
   json["augment"] = flags.pipeline.augment;
   json["shuffle_buffer"] = flags.pipeline.shuffle_buffer;
@@ -364,8 +365,10 @@ class TrainCommand final : public Command {
   distribute::Optimizer make_optimizer(const Prepared& prepared, const Model& model,
                                        const Interrupt& interrupt) const {
     const auto make = [&] {
-      return prepared.strategy->make_optimizer(model.variables(), prepared.rule,
-                                               {.accumulate = static_cast<int>(flags_.accumulate)});
+      return prepared.strategy->make_optimizer(
+          model.variables(), prepared.rule,
+          {.groups = flags_.optimizer.groups(model.variables()),
+           .accumulate = static_cast<int>(flags_.accumulate)});
     };
     if (!has_servers(flags_.strategy)) return make();
     StartWatch watch(interrupt,

@@ -8,6 +8,7 @@
 #include "brigade/io/state_json.h"
 #include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
+#include "brigade/optim/lars.h"
 #include "brigade/optim/rms_prop.h"
 #include "brigade/optim/sgd.h"
 
@@ -42,6 +43,15 @@ UpdateRulePtr adagrad_rule(const io::StateTree& config) {
       .rule();
 }
 
+UpdateRulePtr lars_rule(const io::StateTree& config) {
+  return Lars{.learning_rate = config.as_double("learning_rate"),
+              .momentum = config.as_double("momentum"),
+              .weight_decay = config.as_double("weight_decay"),
+              .trust_coefficient = config.as_double("trust_coefficient"),
+              .epsilon = config.as_double("epsilon")}
+      .rule();
+}
+
 RmsPropForm rms_prop_form(const std::string& name) {
   for (const RmsPropForm form : {RmsPropForm::kTensorFlow, RmsPropForm::kPyTorch}) {
     if (to_string(form) == name) return form;
@@ -69,10 +79,11 @@ UpdateRulePtr rule_of(const io::StateTree& config) {
   if (name == "adam") return adam_rule<Adam>(config);
   if (name == "adamw") return adam_rule<AdamW>(config);
   if (name == "adagrad") return adagrad_rule(config);
+  if (name == "lars") return lars_rule(config);
   if (name == "rmsprop") return rms_prop_rule(config);
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat("There is no update rule ", base::quoted(name),
-                            ": the rules are sgd, adam, adamw, adagrad and rmsprop."));
+                            ": the rules are sgd, adam, adamw, adagrad, lars and rmsprop."));
 }
 
 }  // namespace

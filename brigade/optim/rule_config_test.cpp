@@ -5,6 +5,7 @@
 #include "brigade/base/error.h"
 #include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
+#include "brigade/optim/lars.h"
 #include "brigade/optim/rms_prop.h"
 #include "brigade/optim/sgd.h"
 
@@ -18,6 +19,7 @@ TEST(RuleConfig, EveryRuleIsMadeAnewFromItsConfiguration) {
       Adam{.learning_rate = 2e-3, .beta1 = 0.8, .beta2 = 0.99, .epsilon = 1e-7}.rule(),
       AdamW{.weight_decay = 0.05}.rule(),
       Adagrad{.learning_rate_decay = 0.1, .initial_accumulator_value = 0.1, .epsilon = 1e-7}.rule(),
+      Lars{.learning_rate = 8, .momentum = 0.8, .trust_coefficient = 0.01, .epsilon = 1e-8}.rule(),
       RmsProp{.momentum = 0.9, .epsilon = 1.0, .centered = true}.rule(),
       RmsProp{.decay = 0.99, .initial_mean_square = 0, .form = RmsPropForm::kPyTorch}.rule()};
   for (const UpdateRulePtr& rule : rules) {

@@ -1,4 +1,4 @@
-"""What TensorFlow's optimizers make of four parameters: the rows of brigade/optim/rms_prop_test.cpp.
+"""What TensorFlow's optimizers make of four parameters: the rows of brigade/optim/rms_prop_test.cpp and lars_test.cpp.
 
     .deps/bench-venv/bin/python tools/tf_data/update_rules.py
 """
@@ -54,6 +54,23 @@ def keras_parameters(optimizer, dtype):
     return rows
 
 
+def lars_parameters(learning_rate, momentum, weight_decay, trust_coefficient, epsilon, adapted=True):
+    """tf.contrib.opt.LARSOptimizer is gone with TensorFlow 1; this is its update, in TensorFlow's operations."""
+    variable, velocity = tf.Variable(INITIAL), tf.Variable(tf.zeros_like(INITIAL))
+    rows = []
+    for step in range(1, STEPS[-1] + 1):
+        of_loss = tf.constant(gradient(step))
+        norm, gradient_norm = tf.norm(variable), tf.norm(of_loss)
+        rate = learning_rate
+        if adapted:
+            rate *= trust_coefficient * norm / (gradient_norm + weight_decay * norm + epsilon)
+        tf.raw_ops.ResourceApplyMomentum(var=variable.handle, accum=velocity.handle, lr=tf.constant(1.0, tf.float64),
+                                         grad=rate * (of_loss + weight_decay * variable), momentum=tf.constant(momentum, tf.float64))
+        if step in STEPS:
+            rows.append(variable.numpy())
+    return rows
+
+
 def show(name, rows):
     print(f"// {name}")
     for row in rows:
@@ -78,3 +95,7 @@ if __name__ == "__main__":
         # Keras keeps its slots in the variable's dtype only under this setting.
         keras.config.set_floatx("float64")
         show(f"Keras RMSprop {options}", keras_parameters(keras.optimizers.RMSprop(**options), tf.float64))
+    for options in [{"learning_rate": 30.0, "momentum": 0.9, "weight_decay": 1e-4, "trust_coefficient": 1e-3, "epsilon": 0.0},
+                    {"learning_rate": 2.0, "momentum": 0.5, "weight_decay": 0.1, "trust_coefficient": 0.02, "epsilon": 0.3},
+                    {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 0.1, "trust_coefficient": 0.02, "epsilon": 0.0, "adapted": False}]:
+        show(f"LARS {options}", lars_parameters(**options))
