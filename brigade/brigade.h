@@ -52,7 +52,9 @@
 #include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/strategy.h"
+#include "brigade/image/affine.h"
 #include "brigade/image/augment.h"
+#include "brigade/image/augment_operations.h"
 #include "brigade/image/bmp.h"
 #include "brigade/image/color.h"
 #include "brigade/image/crop.h"
@@ -60,7 +62,10 @@
 #include "brigade/image/jpeg.h"
 #include "brigade/image/normalize.h"
 #include "brigade/image/png.h"
+#include "brigade/image/rand_augment.h"
+#include "brigade/image/random_erasing.h"
 #include "brigade/image/resize.h"
+#include "brigade/image/trivial_augment.h"
 #include "brigade/input/cifar.h"
 #include "brigade/input/csv_tensors.h"
 #include "brigade/input/example_features.h"
@@ -69,6 +74,7 @@
 #include "brigade/input/image_folder.h"
 #include "brigade/input/image_tensor.h"
 #include "brigade/input/image_transform.h"
+#include "brigade/input/mixup.h"
 #include "brigade/input/mnist.h"
 #include "brigade/input/named_tensors.h"
 #include "brigade/input/one_hot.h"
@@ -102,7 +108,9 @@
 #include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/clipping.h"
+#include "brigade/optim/lars.h"
 #include "brigade/optim/moving_average.h"
+#include "brigade/optim/rms_prop.h"
 #include "brigade/optim/schedule.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/ps/coordinator/cluster_coordinator.h"
@@ -274,6 +282,7 @@ using image::adjust_brightness;
 using image::adjust_contrast;
 using image::adjust_hue;
 using image::adjust_saturation;
+using image::AffineOptions;
 using image::central_window;
 using image::ChromaSubsampling;
 using image::color_jitter;
@@ -303,9 +312,13 @@ using image::kImageNetMean;
 using image::LabelSource;
 using image::NormalizeOptions;
 using image::pad;
+using image::rand_augment;
+using image::RandAugmentOptions;
+using image::random_erasing;
 using image::random_flip;
 using image::random_resized_window;
 using image::random_window;
+using image::RandomErasingOptions;
 using image::resize;
 using image::resize_to_uint8;
 using image::ResizedWindowOptions;
@@ -313,6 +326,8 @@ using image::Size;
 using image::to_channels_first;
 using image::to_float;
 using image::to_uint8;
+using image::trivial_augment;
+using image::TrivialAugmentOptions;
 using image::Window;
 using image::window_of_aspect;
 using input::AspectRatio;
@@ -323,6 +338,7 @@ using input::ColorMode;
 using input::convert_image_dtype;
 using input::CropOptions;
 using input::CsvTensorsOptions;
+using input::cutmix;
 using input::decode_to_tensor;
 using input::ExampleFeatures;
 using input::fashion_mnist;
@@ -341,12 +357,15 @@ using input::kFashionMnistDirectory;
 using input::LabeledBatch;
 using input::LabeledExample;
 using input::LabelMode;
+using input::MixOptions;
+using input::mixup;
 using input::mnist;
 using input::NamedTensors;
 using input::normalize;
 using input::one_hot;
 using input::PaddedFeature;
 using input::random_crop;
+using input::random_erasing;
 using input::random_horizontal_flip;
 using input::RawFeature;
 using input::resize_images;

@@ -92,7 +92,8 @@ class BenchCommand final : public Command {
     set_up([&] { check_same_bench(*strategy, batch); });
     const ImageInput image = data_.image_input(model_.model);
     const Model model = model_.create(*strategy, image);
-    const auto optimizer = strategy->make_optimizer(model.variables(), rule);
+    const auto optimizer = strategy->make_optimizer(
+        model.variables(), rule, {.groups = optimizer_.groups(model.variables())});
     const TrainingStep step{*strategy, model, optimizer};
     const auto seconds = time_steps(step, make_batches(*strategy, batch, image), warmup_, steps_);
     report(*strategy, batch, seconds);

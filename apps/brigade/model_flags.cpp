@@ -2,8 +2,10 @@
 
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,8 @@
 #include "brigade/distribute/function_module.h"
 #include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
+#include "brigade/optim/lars.h"
+#include "brigade/optim/rms_prop.h"
 #include "brigade/optim/sgd.h"
 
 namespace brigade::command {
@@ -47,13 +51,43 @@ template <class Rule>
 optim::UpdateRulePtr with_rates(Rule rule, const OptimizerFlags& flags) {
   if (flags.learning_rate) rule.learning_rate = *flags.learning_rate;
   if (flags.weight_decay) rule.weight_decay = *flags.weight_decay;
+  if constexpr (requires { rule.momentum; }) {
+    if (flags.momentum) rule.momentum = *flags.momentum;
+  }
+  if constexpr (requires { rule.epsilon; }) {
+    if (flags.epsilon) rule.epsilon = *flags.epsilon;
+  }
   return rule.rule();
 }
 
+std::vector<std::string> optimizer_choices() {
+  return {"adagrad", "adam", "adamw", "lars", "rmsprop", "sgd"};
+}
+
+void check_flag_is_for(std::string_view flag, bool is_given, const std::string& optimizer,
+                       const std::vector<std::string>& optimizers) {
+  if (!is_given || std::find(optimizers.begin(), optimizers.end(), optimizer) != optimizers.end())
+    return;
+  throw UsageError(base::str_cat(flag, " is for ", base::join(optimizers, ", "), "; ", optimizer,
+                                 " does not take it"));
+}
+
+optim::RmsProp rmsprop_of(const OptimizerFlags& flags) {
+  optim::RmsProp rule{.centered = flags.rmsprop_centered};
+  if (flags.rmsprop_decay) rule.decay = *flags.rmsprop_decay;
+  return rule;
+}
+
+optim::Lars lars_of(const OptimizerFlags& flags) {
+  optim::Lars rule;
+  if (flags.trust_coefficient) rule.trust_coefficient = *flags.trust_coefficient;
+  return rule;
+}
+
 optim::UpdateRulePtr chosen_rule(const OptimizerFlags& flags) {
-  if (flags.optimizer == "sgd") {
-    return with_rates(optim::Sgd{.momentum = flags.momentum.value_or(0.0)}, flags);
-  }
+  if (flags.optimizer == "sgd") return with_rates(optim::Sgd{}, flags);
+  if (flags.optimizer == "rmsprop") return with_rates(rmsprop_of(flags), flags);
+  if (flags.optimizer == "lars") return with_rates(lars_of(flags), flags);
   if (flags.optimizer == "adamw") return with_rates(optim::AdamW{}, flags);
   if (flags.optimizer == "adagrad") return with_rates(optim::Adagrad{}, flags);
   return with_rates(optim::Adam{}, flags);
@@ -143,10 +177,19 @@ distribute::Replicated<models::Classifier> ModelFlags::create(distribute::Strate
 
 void OptimizerFlags::add_to(CLI::App& app) {
   FlagGroup group(app, "Optimizer");
-  group.add("--optimizer", optimizer, "adagrad, adam, adamw, sgd");
-  group.add("--learning-rate", learning_rate, "Default: adam and adamw 0.001, others 0.01");
-  group.add("--momentum", momentum, "sgd only; default 0");
-  group.add("--weight-decay", weight_decay, "Default: adamw 0.01, others 0");
+  group.add("--optimizer", optimizer, base::join(optimizer_choices(), ", "));
+  group.add("--learning-rate", learning_rate,
+            "Default: adam, adamw and rmsprop 0.001, lars 1, others 0.01");
+  group.add("--momentum", momentum, "lars, rmsprop and sgd; default 0, lars 0.9");
+  group.add("--weight-decay", weight_decay, "Default: adamw 0.01, lars 0.0001, others 0");
+  group.add("--epsilon", epsilon,
+            "All but sgd; default: adam and adamw 1e-8, adagrad and rmsprop 1e-10, lars 0");
+  group.add("--rmsprop-decay", rmsprop_decay,
+            "The fraction of the mean of squares that a step keeps; default 0.9");
+  group.add_switch("--rmsprop-centered", rmsprop_centered,
+                   "Divide by the gradients' deviation, not by the root of their mean square");
+  group.add("--trust-coefficient", trust_coefficient,
+            "lars: how far a step changes a variable, relative to its norm; default 0.001");
   group
       .add("--no-decay", no_decay,
            "Variables without weight decay, such as \"*/gamma,*/beta,*/biases\": names separated "
@@ -155,17 +198,35 @@ void OptimizerFlags::add_to(CLI::App& app) {
 }
 
 optim::UpdateRulePtr OptimizerFlags::rule() const {
-  check_choice("optimizer", optimizer, {"adagrad", "adam", "adamw", "sgd"});
-  if (momentum && optimizer != "sgd") {
-    throw UsageError(base::str_cat("--momentum is for sgd; ", optimizer,
-                                   optimizer == "adagrad" ? " has none" : " has its own"));
-  }
+  check_choice("optimizer", optimizer, optimizer_choices());
+  check_flag_is_for("--momentum", momentum.has_value(), optimizer, {"lars", "rmsprop", "sgd"});
+  check_flag_is_for("--epsilon", epsilon.has_value(), optimizer,
+                    {"adagrad", "adam", "adamw", "lars", "rmsprop"});
+  check_flag_is_for("--rmsprop-decay", rmsprop_decay.has_value(), optimizer, {"rmsprop"});
+  check_flag_is_for("--rmsprop-centered", rmsprop_centered, optimizer, {"rmsprop"});
+  check_flag_is_for("--trust-coefficient", trust_coefficient.has_value(), optimizer, {"lars"});
   return set_up([&] { return chosen_rule(*this); });
 }
 
-std::vector<optim::ParameterGroup> OptimizerFlags::groups() const {
-  if (!no_decay) return {};
-  return {{.names = parse_patterns("--no-decay", *no_decay), .weight_decay = 0.0}};
+/// Of at most one dimension: biases, and the scales and offsets of norms.
+optim::ParameterGroup vectors_among(std::span<const variables::Variable> variables) {
+  optim::ParameterGroup vectors{.weight_decay = 0.0, .layer_adaptation = false};
+  for (const variables::Variable& variable : variables)
+    if (variable.trainable() && variable.shape().size() <= 1)
+      vectors.names.push_back(variable.name());
+  return vectors;
+}
+
+std::vector<optim::ParameterGroup> OptimizerFlags::groups(
+    std::span<const variables::Variable> variables) const {
+  std::vector<optim::ParameterGroup> groups;
+  if (optimizer == "lars") {
+    optim::ParameterGroup vectors = vectors_among(variables);
+    if (!vectors.names.empty()) groups.push_back(std::move(vectors));
+  }
+  if (no_decay)
+    groups.push_back({.names = parse_patterns("--no-decay", *no_decay), .weight_decay = 0.0});
+  return groups;
 }
 
 distribute::Replicated<models::Classifier> build_classifier(distribute::Strategy& strategy,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "brigade/models/registry.h"
 #include "brigade/optim/parameter_group.h"
 #include "brigade/optim/update_rule.h"
+#include "brigade/variables/variable.h"
 
 namespace CLI {
 class App;
@@ -44,12 +46,18 @@ struct OptimizerFlags {
   std::optional<double> momentum;
   std::optional<double> weight_decay;
   std::optional<std::string> no_decay;
+  std::optional<double> epsilon;
+  std::optional<double> rmsprop_decay;
+  bool rmsprop_centered = false;
+  std::optional<double> trust_coefficient;
 
   void add_to(CLI::App& app);
-  /// The variables without weight decay; nothing without the flag.
-  std::vector<optim::ParameterGroup> groups() const;
   /// The rule that the flags describe. Throws UsageError.
   optim::UpdateRulePtr rule() const;
+  /// The groups of variables with rates of their own: those without weight decay, and, for lars,
+  /// variables of at most one dimension (biases, scales of norms), which have neither layer
+  /// adaptation nor weight decay.
+  std::vector<optim::ParameterGroup> groups(std::span<const variables::Variable> variables) const;
 };
 
 /// A model that is written as a function, built by `strategy` for images of `example`'s shape, as

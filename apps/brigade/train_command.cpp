@@ -138,7 +138,8 @@ Json configuration(const TrainFlags& flags, const Prepared& prepared) {
   json["optimizer"] = prepared.rule->name();
   json["learning_rate"] = rates.learning_rate;
   json["weight_decay"] = rates.weight_decay;
-  json["momentum"] = flags.optimizer.momentum.value_or(0.0);
+  const io::StateTree rule = prepared.rule->config();
+  json["momentum"] = rule.has("momentum") ? rule.as_double("momentum") : 0.0;
   json["no_decay"] = number_or_null(flags.optimizer.no_decay);
   flags.schedule.describe(json);
   flags.step.describe(json);
@@ -392,10 +393,10 @@ class TrainCommand final : public Command {
     return weights;
   }
 
-  /// Frozen variables, and those without decay.
-  std::vector<optim::ParameterGroup> groups() const {
+  std::vector<optim::ParameterGroup> groups(const Model& model) const {
     std::vector<optim::ParameterGroup> groups = flags_.fine_tuning.groups();
-    for (optim::ParameterGroup& each : flags_.optimizer.groups()) groups.push_back(std::move(each));
+    for (optim::ParameterGroup& each : flags_.optimizer.groups(model.variables()))
+      groups.push_back(std::move(each));
     return groups;
   }
 
@@ -405,7 +406,7 @@ class TrainCommand final : public Command {
       return set_up([&] {
         return prepared.strategy->make_optimizer(
             model.variables(), prepared.rule,
-            {.groups = groups(), .accumulate = static_cast<int>(flags_.accumulate)});
+            {.groups = groups(model), .accumulate = static_cast<int>(flags_.accumulate)});
       });
     };
     if (!has_servers(flags_.strategy)) return make();

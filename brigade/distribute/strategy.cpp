@@ -28,7 +28,8 @@ std::string group_text(const optim::ParameterGroup& group) {
     return value ? io::to_json(io::StateTree(*value)).json : "the rule's";
   };
   return base::str_cat(base::join(group.names, " "), ": learning_rate ", rate(group.learning_rate),
-                       ", weight_decay ", rate(group.weight_decay), group.frozen ? ", frozen" : "");
+                       ", weight_decay ", rate(group.weight_decay), group.frozen ? ", frozen" : "",
+                       group.layer_adaptation ? "" : ", without layer adaptation");
 }
 
 /// The facts that decide an optimizer's updates, and when gradients are reduced.

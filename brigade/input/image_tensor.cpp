@@ -150,6 +150,21 @@ at::Tensor window_of(const at::Tensor& image, const Window& window) {
   return result;
 }
 
+/// Overwrites a window of a contiguous image [C, height, width] with noise or with `fill`. The
+/// order of draws is that of `image::random_erasing`.
+template <class T>
+void erase_window(const at::Tensor& image, const image::Window& window,
+                  const image::RandomErasingOptions& options, base::CounterRng& rng) {
+  auto values = image.accessor<T, 3>();
+  for (std::int64_t y = window.top; y < window.top + window.height; ++y) {
+    for (std::int64_t x = window.left; x < window.left + window.width; ++x) {
+      for (std::int64_t c = 0; c < image.size(0); ++c) {
+        values[c][y][x] = image::internal::erased_value<T>(options, c, rng);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 at::Tensor to_tensor(const image::ImageView& image, image::Layout layout) {
@@ -250,6 +265,28 @@ at::Tensor random_horizontal_flip(const at::Tensor& image, data::ElementContext&
   if (context.rng.uniform() >= probability) return image;
   at::AutoDispatchBelowADInplaceOrView no_autograd;
   return image.flip({-1});
+}
+
+at::Tensor random_erasing(const at::Tensor& image, const image::RandomErasingOptions& options,
+                          data::ElementContext& context) {
+  check_image(image, "random_erasing");
+  const bool is_supported = image.dim() <= 3 && (image.dim() == 2 || image.size(0) <= 4) &&
+                            (image.scalar_type() == at::kFloat || image.scalar_type() == at::kByte);
+  if (!is_supported) {
+    throw Error(ErrorCode::kInvalidArgument,
+                str_cat("random_erasing: the image is ", image.scalar_type(), " ", image.sizes(),
+                        "; it must be float32 or uint8 [C, height, width] with up to 4 channels"));
+  }
+  const auto window =
+      image::random_erasing_window({image.size(-2), image.size(-1)}, options, context.rng);
+  if (!window) return image;
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  const at::Tensor copy = image.clone(at::MemoryFormat::Contiguous);
+  const at::Tensor planes = copy.view({-1, image.size(-2), image.size(-1)});
+  image.scalar_type() == at::kFloat
+      ? erase_window<float>(planes, *window, options, context.rng)
+      : erase_window<std::uint8_t>(planes, *window, options, context.rng);
+  return copy;
 }
 
 }  // namespace brigade::input

@@ -9,6 +9,7 @@
 #include "brigade/image/decode.h"
 #include "brigade/image/image.h"
 #include "brigade/image/normalize.h"
+#include "brigade/image/random_erasing.h"
 #include "brigade/image/resize.h"
 
 namespace brigade::input {
@@ -64,5 +65,12 @@ at::Tensor random_crop(const at::Tensor& image, const CropOptions& options,
 /// probability is in [0, 1].
 at::Tensor random_horizontal_flip(const at::Tensor& image, data::ElementContext& context,
                                   double probability = 0.5);
+
+/// The image [C, height, width] or [height, width], with a random window overwritten in a copy:
+/// `image::random_erasing`, for use after `normalize`. `fill` is on the scale of the tensor's
+/// values. Throws as `image::random_erasing_window`, and kInvalidArgument for other dtypes than
+/// float32 and uint8 and for more than four channels.
+at::Tensor random_erasing(const at::Tensor& image, const image::RandomErasingOptions& options,
+                          data::ElementContext& context);
 
 }  // namespace brigade::input

@@ -166,6 +166,43 @@ TEST(RandomHorizontalFlip, FlipsWithTheGivenProbability) {
   expect_invalid_argument([&] { random_horizontal_flip(image, context, 1.5); }, "1.5");
 }
 
+at::Tensor erased_with(std::uint64_t key, const at::Tensor& image,
+                       const image::RandomErasingOptions& options) {
+  base::CounterRng rng(key);
+  const concurrency::CancelToken cancel;
+  data::ElementContext context{0, 0, rng, cancel};
+  return random_erasing(image, options, context);
+}
+
+TEST(RandomErasing, OfATensorIsThatOfTheImage) {
+  const image::Image photo({9, 12}, 3, std::vector<std::uint8_t>(9 * 12 * 3, 100));
+  const at::Tensor tensor = to_tensor(photo);
+  for (const bool noise : {false, true}) {
+    for (std::uint64_t key = 0; key < 20; ++key) {
+      const image::RandomErasingOptions options{.fill = {1, 2, 3}, .fill_with_noise = noise};
+      base::CounterRng rng(key);
+      const at::Tensor expected = to_tensor(image::random_erasing(photo, options, rng));
+      EXPECT_TRUE(erased_with(key, tensor, options).equal(expected)) << key;
+    }
+  }
+  EXPECT_TRUE(tensor.eq(100).all().item<bool>()) << "the image itself does not change";
+}
+
+TEST(RandomErasing, OfFloatsIsOnTheirScale) {
+  const at::Tensor image = at::full({8, 8}, 0.5F);
+  const at::Tensor erased = erased_with(1, image, {.probability = 1, .fill = {-1.5F}});
+  const at::Tensor changed = erased.ne(image);
+  EXPECT_TRUE(changed.any().item<bool>());
+  EXPECT_TRUE(erased.masked_select(changed).eq(-1.5F).all().item<bool>());
+}
+
+TEST(RandomErasing, RefusesOtherTensors) {
+  EXPECT_THROW(erased_with(1, at::ones({8, 8}, at::kDouble), {}), Error);
+  EXPECT_THROW(erased_with(1, at::ones({5, 8, 8}), {}), Error);
+  EXPECT_THROW(erased_with(1, at::ones({2, 3, 8, 8}), {}), Error);
+  EXPECT_THROW(erased_with(1, at::ones({3, 8, 8}), {.probability = 2}), Error);
+}
+
 TEST(Augmentation, IsTheSameOnAnyNumberOfThreadsAndAfterAResume) {
   using Values = std::vector<float>;
   const auto pipeline = [](std::int64_t parallelism) {

@@ -25,6 +25,7 @@ OptimizerState::OptimizerState(UpdateRulePtr rule, std::span<const Variable> var
   }
   check_argument(!variables_.empty(),
                  "An optimizer needs at least one trainable variable and got none.");
+  check_whole_variables();
   for (const Variable& variable : variables_) add_storage(variable);
   const auto storage_index = [&](const Variable& v) {
     return std::find(storages_.begin(), storages_.end(), v.storage()) - storages_.begin();
@@ -42,6 +43,18 @@ OptimizerState::OptimizerState(UpdateRulePtr rule, std::span<const Variable> var
   groups_ = assign_groups(variables_, groups);
   steps_.assign(variables_.size(), 0);
   views_.resize(static_cast<std::size_t>(variables_.front().num_components()));
+}
+
+void OptimizerState::check_whole_variables() const {
+  if (!rule_->needs_whole_variables()) return;
+  for (const Variable& variable : variables_) {
+    if (!variable.slice() || variable.shape() == at::IntArrayRef(variable.slice()->shape)) continue;
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        base::str_cat("The rule ", rule_->name(), " needs the norms of whole variables, and '",
+                      variable.name(), "' is a part of '", variable.slice()->whole,
+                      "': make the variable without a partitioner, or use another rule."));
+  }
 }
 
 void OptimizerState::add_storage(const Variable& variable) {
@@ -71,11 +84,13 @@ void OptimizerState::set_step(std::size_t variable, std::int64_t updates) {
 
 Hyperparameters OptimizerState::hyperparameters(std::size_t variable) const {
   return {.learning_rate = groups_[variable].learning_rate.value_or(learning_rate_),
-          .weight_decay = groups_[variable].weight_decay.value_or(rule_->defaults().weight_decay)};
+          .weight_decay = groups_[variable].weight_decay.value_or(rule_->defaults().weight_decay),
+          .layer_adaptation = groups_[variable].layer_adaptation};
 }
 
 // A variable of another optimizer may be between two of ours: then a run ends before it.
 bool OptimizerState::continues(const UpdateRun& run, std::size_t variable) const {
+  if (rule_->needs_whole_variables()) return false;
   const auto& storage = storages_[storage_of_[variable]];
   return run.last == variable && run.storage == storage_of_[variable] &&
          storage->next_offset(run.end) == variables_[variable].offset() &&
@@ -156,6 +171,16 @@ void OptimizerState::check_gradient(std::size_t variable, const at::Tensor& grad
 void OptimizerState::apply(int replica, const UpdateRun& run, std::int64_t begin, std::int64_t end,
                            const at::Tensor& gradient) {
   check_gradient(run.first, gradient, end - begin);
+  const bool is_part = begin != run.begin || end != run.end;
+  if (is_part && rule_->needs_whole_variables()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat("The rule ", rule_->name(),
+                              " needs whole variables, and an update of a "
+                              "part of '",
+                              variables_[run.first].name(),
+                              "' was made: this strategy's GradientSynchronizer must update whole "
+                              "runs."));
+  }
   UpdateArguments& arguments = views(replica, run, begin, end).arguments;
   arguments.gradients.assign(1, gradient);
   arguments.step = run.step;

@@ -34,7 +34,7 @@ enum class MissingSlots {
 };
 
 /// Adjacent variables that are updated with the same arguments: one range of flat storage, one call
-/// of the rule.
+/// of the rule. A single variable, if the rule needs whole variables.
 struct UpdateRun {
   std::size_t storage = 0;  ///< index into OptimizerState::storages()
   std::int64_t begin = 0;   ///< first element in the storage
@@ -54,7 +54,8 @@ struct UpdateRun {
 class OptimizerState {
  public:
   /// Uses the trainable variables among `variables`. Throws kInvalidArgument if there are none, for
-  /// a duplicate variable, or for invalid groups (see `assign_groups`).
+  /// a duplicate variable, for invalid groups (see `assign_groups`), and for a partition of a
+  /// variable if the rule needs whole variables.
   OptimizerState(UpdateRulePtr rule, std::span<const variables::Variable> variables,
                  std::span<const ParameterGroup> groups);
 
@@ -86,7 +87,8 @@ class OptimizerState {
 
   /// Updates elements [begin, end) of replica `replica`'s part of `run` with a gradient of [end -
   /// begin] elements. Throws kInvalidArgument, naming the variable, for a gradient with another
-  /// number of elements or another dtype than the variables'.
+  /// number of elements or another dtype than the variables', and for a part of `run` if the rule
+  /// needs whole variables.
   void apply(int replica, const UpdateRun& run, std::int64_t begin, std::int64_t end,
              const at::Tensor& gradient);
   /// Updates the whole variables of `run`, each with its own gradient (any shape, contiguous):
@@ -126,6 +128,7 @@ class OptimizerState {
     std::size_t next = 0;  // where to look first
   };
   void add_storage(const variables::Variable& variable);
+  void check_whole_variables() const;
   std::string slot_name(std::string_view name, std::size_t slot, const std::string& of) const;
   std::string saved_name(const SavedOptimizer& saved, std::size_t variable) const;
   at::Tensor saved_part(std::size_t variable, const std::string& saved_name,

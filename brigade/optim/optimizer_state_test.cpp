@@ -11,6 +11,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/optim/adam.h"
+#include "brigade/optim/lars.h"
 #include "brigade/optim/optimizer_state.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/variables/variable_store.h"
@@ -147,6 +148,20 @@ TEST(OptimizerState, PiecesAndWholeVariablesUpdateAlike) {
     EXPECT_TRUE(pieces.slot(i, 0, 1).allclose(wholes.slot(i, 0, 0), 1e-6, 1e-7)) << i;
     EXPECT_EQ(pieces.slot(i, 0, 0).sizes(), flat.variables[i].shape());
   }
+}
+
+TEST(OptimizerState, RulesOfWholeVariablesHaveARunForEach) {
+  const ThreeVariables three;
+  const std::vector<ParameterGroup> groups = {{.names = {"c"}, .layer_adaptation = false}};
+  OptimizerState state(Lars{}.rule(), three.variables, groups);
+  const auto runs = state.runs({true, true, true});
+  EXPECT_EQ(ranges(runs), Ranges({{0, 3}, {16, 36}, {48, 52}}));
+  EXPECT_TRUE(runs[1].hyperparameters.layer_adaptation);
+  EXPECT_FALSE(runs[2].hyperparameters.layer_adaptation);
+  const at::NoGradGuard no_grad;
+  EXPECT_NO_THROW(state.apply(0, runs[1], 16, 36, at::rand({20})));
+  EXPECT_THROW(state.apply(0, runs[1], 16, 26, at::rand({10})), Error);
+  EXPECT_THROW(state.apply(0, runs[1], 26, 36, at::rand({10})), Error);
 }
 
 TEST(OptimizerState, RefusesGradientsThatDoNotMatch) {
@@ -371,6 +386,22 @@ TEST(SavedOptimizer, SlotsOfPartitionsAreThoseOfTheWholeVariable) {
       const SavedOptimizer again = restored.save("adam");
       for (const auto& [name, slot] : saved.slots) EXPECT_TRUE(again.slots.at(name).equal(slot));
     }
+  }
+}
+
+TEST(OptimizerState, RulesOfWholeVariablesRefusePartitions) {
+  VariableStore whole(std::vector<c10::Device>{c10::kCPU}, StorageSharing::kOneStorage);
+  EXPECT_NO_THROW(OptimizerState(Lars{}.rule(), rows_of_w(whole, {7}), {}));
+  VariableStore divided(std::vector<c10::Device>{c10::kCPU}, StorageSharing::kOneStorage);
+  const auto parts = rows_of_w(divided, {4, 3});
+  EXPECT_NO_THROW(OptimizerState(Sgd{}.rule(), parts, {}));
+  try {
+    OptimizerState(Lars{}.rule(), parts, {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(std::string(error.what()).find("'w/part_0' is a part of 'w'"), std::string::npos)
+        << error.what();
   }
 }
 

@@ -45,7 +45,7 @@ std::vector<GroupedHyperparameters> assign_groups(std::span<const variables::Var
       used = true;
       if (taken[i]) continue;
       taken[i] = true;
-      assigned[i] = {group.learning_rate, group.weight_decay, group.frozen};
+      assigned[i] = {group.learning_rate, group.weight_decay, group.frozen, group.layer_adaptation};
     }
     check_argument(
         used, base::str_cat("Parameter group {", base::join(group.names, ", "),

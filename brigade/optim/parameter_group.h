@@ -20,6 +20,9 @@ struct ParameterGroup {
   std::optional<double> weight_decay;   ///< unset: the rule's
   /// The variables are not updated, and their gradients are not computed.
   bool frozen = false;
+  /// Off: a rule that scales each variable's rate by its norm (`Lars`) does not do so here. Usual
+  /// for biases and the scales of norms. Other rules ignore it.
+  bool layer_adaptation = true;
 };
 
 /// The settings of one variable.
@@ -27,6 +30,7 @@ struct GroupedHyperparameters {
   std::optional<double> learning_rate;
   std::optional<double> weight_decay;
   bool frozen = false;
+  bool layer_adaptation = true;
   bool operator==(const GroupedHyperparameters&) const = default;
 };
 

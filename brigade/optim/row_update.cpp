@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
 namespace brigade::optim {
 
 namespace {
@@ -124,6 +127,12 @@ class RowUpdate {
 
 void apply_rows(const UpdateRule& rule, const RowUpdateArguments& arguments,
                 const Hyperparameters& hyperparameters) {
+  if (rule.needs_whole_variables()) {
+    throw Error(ErrorCode::kUnimplemented,
+                base::str_cat("The rule ", rule.name(),
+                              " needs whole variables, so it cannot update "
+                              "some rows: make the gradient dense."));
+  }
   if (arguments.indices.numel() == 0 || arguments.parameter.numel() == 0) return;
   RowUpdate(rule, arguments).run(hyperparameters);
 }

@@ -10,8 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "brigade/base/error.h"
 #include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
+#include "brigade/optim/lars.h"
+#include "brigade/optim/rms_prop.h"
 #include "brigade/optim/sgd.h"
 
 namespace brigade::optim {
@@ -108,7 +111,9 @@ TEST(ApplyRows, GivesTheBitsOfTheDenseUpdateIfZerosChangeNothing) {
 
 TEST(ApplyRows, LazyRulesUpdateTheRowsOfTheGradientAlone) {
   for (const UpdateRulePtr& rule :
-       {Adam{}.rule(), AdamW{}.rule(), Sgd{.momentum = 0.9}.rule(),
+       {Adam{}.rule(), AdamW{}.rule(), RmsProp{}.rule(),
+        RmsProp{.momentum = 0.9, .weight_decay = 0.1, .centered = true}.rule(),
+        Sgd{.momentum = 0.9}.rule(),
         Sgd{.momentum = 0.9, .weight_decay = 0.1, .nesterov = true}.rule()}) {
     ASSERT_EQ(rule->row_updates(), RowUpdates::kLazy);
     for (const at::Tensor& initial : tables_of_all_kinds()) {
@@ -144,6 +149,18 @@ TEST(ApplyRows, NoRowsChangeNothing) {
   table.update_rows(at::empty({0}, at::kLong), at::empty({0, 2}));
   for (std::size_t i = 0; i < table.tensors().size(); ++i)
     EXPECT_TRUE(at::equal(table.tensors()[i], before.tensors()[i]));
+}
+
+TEST(ApplyRows, RefusesRulesThatNeedWholeVariables) {
+  UpdatedTable table(Lars{}.rule(), at::ones({3, 2}));
+  try {
+    table.update_rows(at::tensor({1}, at::kLong), at::ones({1, 2}));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnimplemented);
+    EXPECT_NE(std::string(error.what()).find("lars"), std::string::npos) << error.what();
+  }
+  EXPECT_TRUE(table.parameter.equal(at::ones({3, 2})));
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include "brigade/io/state_json.h"
 #include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
+#include "brigade/optim/lars.h"
+#include "brigade/optim/rms_prop.h"
 #include "brigade/optim/sgd.h"
 
 namespace brigade::optim {
@@ -41,15 +43,47 @@ UpdateRulePtr adagrad_rule(const io::StateTree& config) {
       .rule();
 }
 
+UpdateRulePtr lars_rule(const io::StateTree& config) {
+  return Lars{.learning_rate = config.as_double("learning_rate"),
+              .momentum = config.as_double("momentum"),
+              .weight_decay = config.as_double("weight_decay"),
+              .trust_coefficient = config.as_double("trust_coefficient"),
+              .epsilon = config.as_double("epsilon")}
+      .rule();
+}
+
+RmsPropForm rms_prop_form(const std::string& name) {
+  for (const RmsPropForm form : {RmsPropForm::kTensorFlow, RmsPropForm::kPyTorch}) {
+    if (to_string(form) == name) return form;
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("There is no form of rmsprop ", base::quoted(name),
+                            ": the forms are tensorflow and pytorch."));
+}
+
+UpdateRulePtr rms_prop_rule(const io::StateTree& config) {
+  return RmsProp{.learning_rate = config.as_double("learning_rate"),
+                 .decay = config.as_double("decay"),
+                 .momentum = config.as_double("momentum"),
+                 .epsilon = config.as_double("epsilon"),
+                 .weight_decay = config.as_double("weight_decay"),
+                 .initial_mean_square = config.as_double("initial_mean_square"),
+                 .centered = config.as_bool("centered"),
+                 .form = rms_prop_form(config.as_string("form"))}
+      .rule();
+}
+
 UpdateRulePtr rule_of(const io::StateTree& config) {
   const std::string& name = config.as_string("name");
   if (name == "sgd") return sgd_rule(config);
   if (name == "adam") return adam_rule<Adam>(config);
   if (name == "adamw") return adam_rule<AdamW>(config);
   if (name == "adagrad") return adagrad_rule(config);
+  if (name == "lars") return lars_rule(config);
+  if (name == "rmsprop") return rms_prop_rule(config);
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat("There is no update rule ", base::quoted(name),
-                            ": the rules are sgd, adam, adamw and adagrad."));
+                            ": the rules are sgd, adam, adamw, adagrad, lars and rmsprop."));
 }
 
 }  // namespace

@@ -22,10 +22,13 @@ struct SlotSpec {
 struct Hyperparameters {
   double learning_rate = 0.0;
   double weight_decay = 0.0;
+  /// For rules that scale the rate by norms of variables (`Lars`): whether they do.
+  bool layer_adaptation = true;
 };
 
 /// The arguments of one call: any number of ranges of parameters with their gradients and slots,
-/// all at the same step. A range may be a whole parameter, a part of one, or span several.
+/// all at the same step. A range may be a whole parameter, a part of one, or span several, unless
+/// the rule needs whole variables.
 struct UpdateArguments {
   std::vector<at::Tensor> parameters;
   std::vector<at::Tensor> gradients;  ///< as parameters: same count, shapes, dtypes and devices
@@ -50,7 +53,7 @@ enum class RowUpdates {
 /// configuration; slots and step belong to the caller. It is elementwise, so results do not depend
 /// on how the parameters are split into ranges, and are equal in all bits if the splits are at
 /// multiples of 64 bytes (libtorch's kernels round an incomplete vector at the end of a range
-/// differently).
+/// differently). The exception is a rule that needs whole variables, for their norms.
 ///
 /// Thread-safety: const calls on disjoint ranges may run at the same time.
 class UpdateRule {
@@ -61,6 +64,9 @@ class UpdateRule {
   /// The default rates, for parameter groups without their own.
   virtual Hyperparameters defaults() const = 0;
   virtual RowUpdates row_updates() const { return RowUpdates::kLazy; }
+  /// Whether each range of `apply` must be one whole variable. `OptimizerState` then makes a run of
+  /// each variable, and refuses parts of variables; there are no row updates.
+  virtual bool needs_whole_variables() const { return false; }
   /// Updates parameters and slots in place, and only reads the gradients, which others may read at
   /// the same time. The calling thread must not record gradients.
   virtual void apply(const UpdateArguments& arguments,

@@ -20,6 +20,7 @@
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/optim/adam.h"
+#include "brigade/optim/lars.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/ps/testing/job_of_threads.h"
 #include "brigade/ps/testing/local_service.h"
@@ -362,6 +363,20 @@ TEST(ParameterServerStrategy, ParameterGroupsAndFrozenVariablesAreAsOnOneDevice)
   const Weights weights = trained_by(*strategy, plan);
   expect_equal_bits(weights, expected, "groups");
   EXPECT_TRUE(weights.at("shift").equal(SmallNet(plan.hidden).shift.detach()));
+}
+
+TEST(ParameterServerStrategy, NormsOfWholeVariablesAreAsOnOneDevice) {
+  Plan plan{.rule = optim::Lars{.learning_rate = 20}.rule()};
+  JobOfThreads job(2, 1);
+  const auto strategy = job.join(0);
+  expect_equal_bits(trained_by(*strategy, plan), on_one_device(plan), "lars");
+  plan.optimizer.groups = {{.names = {"shift"}, .layer_adaptation = false}};
+  EXPECT_NO_THROW(on_one_device(plan));
+  JobOfThreads other(1, 1);
+  const auto second = other.join(0);
+  const Error error = error_from([&] { trained_by(*second, plan); });
+  EXPECT_EQ(error.code(), ErrorCode::kUnimplemented);
+  EXPECT_TRUE(mentions(error, "layer_adaptation")) << error.what();
 }
 
 TEST(ParameterServerStrategy, AccumulationIsLocalAndAnIncompleteGroupIsFlushed) {

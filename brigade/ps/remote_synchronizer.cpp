@@ -56,6 +56,31 @@ void log_placement(const std::vector<PlacedVariable>& placement, const ServerTas
     placer.record(device::PlacedKind::kVariable, each.name, tasks.name(each.server));
 }
 
+/// Servers update what they keep, and know of a group only its rates.
+void check_servers_can_apply(const optim::OptimizerState& state,
+                             const std::vector<VariablePart>& parts) {
+  if (!state.rule().needs_whole_variables()) return;
+  for (const VariablePart& part : parts) {
+    if (part.is_whole) continue;
+    throw Error(
+        ErrorCode::kUnimplemented,
+        base::str_cat("The rule ", state.rule().name(),
+                      " needs the norms of whole variables, "
+                      "and the parameter servers keep ",
+                      base::quoted(part.name),
+                      ", a part of one: leave out variable_partitioner, or use another rule "
+                      "or strategy."));
+  }
+  for (std::size_t i = 0; i < state.variables().size(); ++i) {
+    if (state.group(i).layer_adaptation) continue;
+    throw Error(ErrorCode::kUnimplemented,
+                base::str_cat("The parameter group of ", base::quoted(state.variables()[i].name()),
+                              " is without layer_adaptation, which parameter servers do not know: "
+                              "use a mirrored strategy, or another rule than ",
+                              state.rule().name(), "."));
+  }
+}
+
 /// In this process's memory on the CPU, not shared with the variable.
 at::Tensor host_copy(const at::Tensor& value) {
   return value.detach()
@@ -85,6 +110,7 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
         early_(early_gradients(options)),
         local_(distribute::make_replica_synchronizer(context)) {
     const at::NoGradGuard no_grad;
+    check_servers_can_apply(*state_, parts_);
     if (context.placer) log_placement(placement_, options.tasks, *context.placer);
     if (is_chief_) is_in_progress_ = client_->create(creations(), placement_, state_->rule(), job_);
     if (is_in_progress_) step_ = client_->step();
@@ -134,9 +160,10 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
 
   distribute::GradientReadyListener* ready_listener() override { return early_.get(); }
 
-  bool takes_rows() const override { return true; }
+  // A rule of whole variables gets dense gradients, so tables are pulled as wholes.
+  bool takes_rows() const override { return !state_->rule().needs_whole_variables(); }
   void fetch_rows(int replica, std::span<const variables::WantedRows> wanted) override {
-    rows_.fetch(replica, wanted);
+    if (takes_rows()) rows_.fetch(replica, wanted);
   }
 
   double loss_weight() const override {

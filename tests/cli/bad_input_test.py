@@ -36,7 +36,7 @@ class Words(CommandTest):
         self.refuse_training("--strategy", "mirorred", saying=["unknown strategy 'mirorred'", "did you mean 'mirrored'?"])
 
     def test_unknown_optimizer(self):
-        self.refuse_training("--optimizer", "rmsprop", saying=["unknown optimizer 'rmsprop'", "adagrad, adam, adamw, sgd"])
+        self.refuse_training("--optimizer", "rmspro", saying=["unknown optimizer 'rmspro'", "adagrad, adam, adamw, lars, rmsprop, sgd"])
 
 
 class Devices(CommandTest):
@@ -107,7 +107,11 @@ class Numbers(CommandTest):
 
     def test_rates(self):
         self.refuse_training("--learning-rate", "-0.1", saying=["-0.1"])
-        self.refuse_training("--momentum", "0.9", saying=["--momentum is for sgd"])
+        self.refuse_training("--momentum", "0.9", saying=["--momentum is for lars, rmsprop, sgd"])
+        self.refuse_training("--rmsprop-decay", "0.9", saying=["--rmsprop-decay is for rmsprop; adam does not take it"])
+        self.refuse_training("--optimizer", "sgd", "--epsilon", "1", saying=["--epsilon is for adagrad, adam"])
+        self.refuse_training("--optimizer", "rmsprop", "--trust-coefficient", "1", saying=["--trust-coefficient is for lars"])
+        self.refuse_training("--optimizer", "rmsprop", "--epsilon", "0", saying=["epsilon is 0"])
         self.refuse_training("--dropout", "1", saying=["--dropout is 1", "[0, 1)"])
         self.refuse_training("--model", "mlp", "--dropout", "0.5", saying=["mlp has no dropout"])
 

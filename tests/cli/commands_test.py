@@ -42,6 +42,18 @@ class Train(CommandTest):
                               "--steps", "3", "--eval", "none", "--json")
         self.assertEqual(report["examples"], 30)
 
+    def test_optimizers_and_their_options(self):
+        def trained(*flags):
+            return self.succeed("train", *MLP, *TWO_REPLICAS, "--steps", "4", "--eval", "none", "--json", "--optimizer", *flags)
+
+        inception = trained("rmsprop", "--learning-rate", "0.05", "--momentum", "0.9", "--epsilon", "1")
+        self.assertEqual((inception["optimizer"], inception["momentum"]), ("rmsprop", 0.9))
+        centered = trained("rmsprop", "--learning-rate", "0.05", "--momentum", "0.9", "--epsilon", "1", "--rmsprop-centered")
+        self.assertNotEqual(centered["weights_sha256"], inception["weights_sha256"])
+        lars = trained("lars")
+        self.assertEqual((lars["learning_rate"], lars["momentum"], lars["weight_decay"]), (1, 0.9, 1e-4))
+        self.assertNotEqual(trained("lars", "--trust-coefficient", "0.01")["weights_sha256"], lars["weights_sha256"])
+
     def test_writes_plain_lines_to_a_pipe(self):
         result = run("train", *MLP, "--steps", "3", "--eval", "none", "--log-every", "0")
         self.assertEqual(result.returncode, 0, result.stderr)

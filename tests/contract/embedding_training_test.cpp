@@ -26,6 +26,7 @@
 #include "brigade/layers/embedding_lookup.h"
 #include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
+#include "brigade/optim/lars.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/ps/service_messages.h"
 #include "brigade/ps/testing/job_of_threads.h"
@@ -133,6 +134,13 @@ TEST(EmbeddingTraining, OneWorkerGivesTheBitsOfOneDevice) {
       }
     }
   }
+}
+
+TEST(EmbeddingTraining, RulesOfWholeVariablesGetDenseGradientsWithTheSameBits) {
+  const RecommenderPlan plan{.rule = optim::Lars{.learning_rate = 10}.rule()};
+  JobOfThreads job(2, 1);
+  const auto strategy = job.join(0);
+  expect_equal_bits(trained_recommender(*strategy, plan), recommender_on_one_device(plan), "lars");
 }
 
 TEST(EmbeddingTraining, EachModeAndAccumulationGiveOneWorkerTheSameBits) {

@@ -21,6 +21,8 @@
 #include "brigade/input/tensor_slices.h"
 #include "brigade/metrics/mean.h"
 #include "brigade/optim/adam.h"
+#include "brigade/optim/lars.h"
+#include "brigade/optim/rms_prop.h"
 #include "brigade/optim/sgd.h"
 #include "tests/contract/composed_strategy.h"
 #include "tests/contract/local_parameter_servers.h"
@@ -245,6 +247,25 @@ TEST_P(StrategyContract, TrainsLikeOneReplicaOnTheGlobalBatch) {
   compare(optim::Sgd{.learning_rate = 0.1, .momentum = 0.9});
   strategy_ = GetParam().make();
   compare(optim::Adam{.learning_rate = 0.1});
+  strategy_ = GetParam().make();
+  compare(optim::RmsProp{.learning_rate = 0.1, .momentum = 0.9, .epsilon = 1});
+  if (GetParam().name == "ParameterServerInParts") return;  // refused: see below
+  strategy_ = GetParam().make();
+  compare(optim::Lars{.learning_rate = 100});
+}
+
+TEST(StrategyContract, NormsOfPartsAreRefusedByName) {
+  testing::LocalParameterServerStrategy strategy(2, ps::UpdateMode::kAsync,
+                                                 variables::fixed_size_partitioner(2));
+  const auto model = strategy.create<AffineModule>();
+  try {
+    strategy.optimizer(model, optim::Lars{});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnimplemented);
+    EXPECT_NE(std::string(error.what()).find("variable_partitioner"), std::string::npos)
+        << error.what();
+  }
 }
 
 TEST_P(StrategyContract, AccumulatedMicroBatchesEqualOneLargeBatch) {

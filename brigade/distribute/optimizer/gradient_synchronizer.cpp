@@ -109,6 +109,22 @@ class ReplicaSynchronizer final : public GradientSynchronizer {
 // Gradient, parameter and two slots of this many elements stay in the second-level cache together.
 constexpr std::int64_t kBlock = 32 * 1024;
 
+/// The runs that `replica` updates alone, if runs cannot be divided: those whose middle is in its
+/// shard of all elements.
+std::vector<optim::UpdateRun> whole_runs(const std::vector<optim::UpdateRun>& runs, int replica,
+                                         int replicas) {
+  std::int64_t total = 0;
+  for (const optim::UpdateRun& run : runs) total += run.end - run.begin;
+  std::vector<optim::UpdateRun> own;
+  std::int64_t twice_before = 0;
+  for (const optim::UpdateRun& run : runs) {
+    const std::int64_t twice_middle = twice_before + run.end - run.begin;
+    if (total > 0 && twice_middle * replicas / (2 * total) == replica) own.push_back(run);
+    twice_before += 2 * (run.end - run.begin);
+  }
+  return own;
+}
+
 class ShardedSynchronizer final : public GradientSynchronizer {
  public:
   explicit ShardedSynchronizer(const SynchronizerContext& context)
@@ -124,12 +140,12 @@ class ShardedSynchronizer final : public GradientSynchronizer {
     group_->exchange(replica, {.name = call}, gradients, [&] {
       known = known_anywhere();
       const comm::PhaseScope update(group_->clock(replica), comm::StepPhase::kUpdate);
-      for (const optim::UpdateRun& run : state_->runs(known)) {
-        const ElementRange shard =
-            element_shard({run.begin, run.end}, replica, group_->world_size());
-        for (std::int64_t at = shard.begin; at < shard.end; at += kBlock) {
-          apply_block(replica, run, {at, std::min(at + kBlock, shard.end)}, state);
-        }
+      const std::vector<optim::UpdateRun> runs = state_->runs(known);
+      if (state_->rule().needs_whole_variables()) {
+        for (const optim::UpdateRun& run : whole_runs(runs, replica, group_->world_size()))
+          apply_block(replica, run, {run.begin, run.end}, state);
+      } else {
+        for (const optim::UpdateRun& run : runs) apply_shard(replica, run, state);
       }
     });
     mark_updated(*state_, known, replica);
@@ -161,9 +177,15 @@ class ShardedSynchronizer final : public GradientSynchronizer {
     return known;
   }
 
+  void apply_shard(int replica, const optim::UpdateRun& run, GradientState state) {
+    const ElementRange shard = element_shard({run.begin, run.end}, replica, group_->world_size());
+    for (std::int64_t at = shard.begin; at < shard.end; at += kBlock)
+      apply_block(replica, run, {at, std::min(at + kBlock, shard.end)}, state);
+  }
+
   void apply_block(int replica, const optim::UpdateRun& run, ElementRange block,
                    GradientState state) {
-    const at::Tensor& sum =
+    const at::Tensor sum =
         scratch(replica, block.end - block.begin, state_->storages()[run.storage]->dtype());
     add_block(replica, run, block, sum, state);
     state_->apply(replica, run, block.begin, block.end, sum);
@@ -204,13 +226,13 @@ class ShardedSynchronizer final : public GradientSynchronizer {
     return parts;
   }
 
-  /// The replica's own memory for a block's sum, reused while sizes and dtypes repeat.
-  const at::Tensor& scratch(int replica, std::int64_t size, at::ScalarType dtype) {
+  /// The replica's own memory for a block's sum, reused if it is large enough and of this dtype.
+  at::Tensor scratch(int replica, std::int64_t size, at::ScalarType dtype) {
     at::Tensor& tensor = scratch_[static_cast<std::size_t>(replica)];
-    if (!tensor.defined() || tensor.numel() != size || tensor.scalar_type() != dtype) {
+    if (!tensor.defined() || tensor.numel() < size || tensor.scalar_type() != dtype) {
       tensor = at::empty({size}, at::TensorOptions().dtype(dtype));
     }
-    return tensor;
+    return tensor.narrow(0, 0, size);
   }
 
   const std::shared_ptr<comm::LocalGroup> group_;

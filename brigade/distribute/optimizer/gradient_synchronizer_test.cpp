@@ -15,6 +15,7 @@
 #include "brigade/comm/testing/rank_threads.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/optim/adam.h"
+#include "brigade/optim/lars.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/variables/variable_store.h"
 
@@ -222,6 +223,27 @@ TEST_P(AppliedGradients, AreTheSameBitsInEveryRun) {
   }
   for (std::size_t i = 0; i < ours_.variables.size(); ++i)
     EXPECT_TRUE(at::equal(ours_.variables[i].read(), again.variables[i].read()));
+}
+
+TEST_P(AppliedGradients, ARuleOfWholeVariablesGetsTheirNorms) {
+  const auto lars = optim::Lars{.learning_rate = 50, .weight_decay = 0.1}.rule();
+  Applied ours(GetParam(), lars);
+  Applied reference({1, StorageSharing::kOneStorage}, lars);
+  for (int step = 0; step < 3; ++step) {
+    const auto rows = random_rows(*ours.state, GetParam().replicas);
+    ours.in_replicas([&](int replica) {
+      ours.synchronizer->apply(replica, rows[replica], GradientState::kLocal);
+    });
+    reference.synchronizer->apply(0, sum_of(rows), GradientState::kLocal);
+  }
+  for (std::size_t i = 0; i < ours.variables.size(); ++i) {
+    const at::Tensor expected = reference.variables[i].component(0);
+    EXPECT_EQ(expected.eq(1).all().item<bool>(), !ours.variables[i].trainable());
+    for (int replica = 0; replica < GetParam().replicas; ++replica) {
+      EXPECT_TRUE(ours.variables[i].component(replica).allclose(expected, 1e-6, 1e-12))
+          << ours.variables[i].name() << " in replica " << replica;
+    }
+  }
 }
 
 TEST_P(AppliedGradients, AppliedOutsideReplicasUpdateEveryReplica) {

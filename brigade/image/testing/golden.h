@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -21,6 +22,15 @@ inline nlohmann::json golden(const std::string& part) {
   std::ifstream file(BRIGADE_IMAGE_GOLDEN);
   const auto json = nlohmann::json::parse(file, nullptr, false);
   check_argument(json.is_object() && json.contains(part), "images.json has no part " + part);
+  return json.at(part);
+}
+
+/// A part of torchvision's results, recorded by tools/tf_data/augmentations.py: "cases", ...
+inline nlohmann::json augmentation_golden(const std::string& part) {
+  std::ifstream file(
+      std::filesystem::path(BRIGADE_IMAGE_GOLDEN).replace_filename("augmentations.json"));
+  const auto json = nlohmann::json::parse(file, nullptr, false);
+  check_argument(json.is_object() && json.contains(part), "augmentations.json has no part " + part);
   return json.at(part);
 }
 

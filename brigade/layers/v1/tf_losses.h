@@ -103,8 +103,8 @@ struct HuberLossOptions {
   std::string scope = {};
 };
 
-/// Cross entropy between `logits` [N, classes] and `onehot_labels` of the same shape. One loss per
-/// example: weights are a number or [N].
+/// Cross entropy between `logits` [N, classes] and `onehot_labels` of the same shape: one-hot, or
+/// any distribution, such as `input::mixup`'s. One loss per example: weights are a number or [N].
 at::Tensor softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& onehot_labels,
                                  const SmoothedLossOptions& options = {});
 /// The same for class numbers `labels` [N] of any integral dtype.

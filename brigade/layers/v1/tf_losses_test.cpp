@@ -64,6 +64,10 @@ TEST(V1Losses, SoftmaxCrossEntropyIsTensorFlows) {
   expect_loss(softmax_cross_entropy(logits(), onehot(), {.weights = 0.4, .label_smoothing = 0.1}),
               0.98685437);
   expect_loss(softmax_cross_entropy(logits(), onehot(), {.weights = 0.0}), 0.0);
+  const at::Tensor mixed = 0.3 * onehot() + 0.7 * onehot().roll(1, 0);
+  expect_loss(softmax_cross_entropy(logits(), mixed),
+              0.3 * softmax_cross_entropy(logits(), onehot()).item<double>() +
+                  0.7 * softmax_cross_entropy(logits(), onehot().roll(1, 0)).item<double>());
   const auto numbers = torch::tensor({1, 0, 2}, at::kLong);
   expect_loss(sparse_softmax_cross_entropy(logits(), numbers), 2.52602482);
   expect_loss(sparse_softmax_cross_entropy(logits(), numbers, {.weights = weights.view({3, 1})}),

@@ -145,7 +145,8 @@ class ParameterStore {
   }
   /// The same, also with gradients of rows: their variables are updated lazily
   /// (`optim::apply_rows`), and count one update. Throws kInvalidArgument as well unless they fit
-  /// their variables (`check_rows`), and for a variable that has a dense gradient, too.
+  /// their variables (`check_rows`), for a variable that has a dense gradient, too, and for a rule
+  /// that needs whole variables.
   coordination::PushVerdict push(const coordination::PushId& id,
                                  std::span<const checkpoint::NamedTensor> gradients,
                                  std::span<const RowGradient> rows, Time deadline);

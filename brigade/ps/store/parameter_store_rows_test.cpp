@@ -13,6 +13,7 @@
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
+#include "brigade/optim/lars.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/ps/parameter_service.h"
 #include "brigade/ps/store/parameter_store.h"
@@ -160,6 +161,12 @@ TEST(ParameterStoreRows, WhatDoesNotFitIsRefusedBeforeAnythingIsChanged) {
   EXPECT_EQ(testing::value_of(*store, "bias")[0].item<float>(), 0);
   EXPECT_EQ(store->step(), 0);
   EXPECT_EQ(push_rows(*store, 1, good_rows, good), PushVerdict::kApply) << "the number is free";
+}
+
+TEST(ParameterStoreRows, AreRefusedByRulesThatNeedWholeVariables) {
+  const auto store = table_store(std::make_shared<io::MemoryFileSystem>(), optim::Lars{}.rule());
+  EXPECT_EQ(row_refusal(*store, {table_rows({1}, 1)}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(store->step(), 0);
 }
 
 TEST(ParameterStoreRows, AreReadAtOneMomentWithWholeVariables) {

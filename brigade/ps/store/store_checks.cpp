@@ -81,6 +81,10 @@ void ParameterStore::check_gradients(std::span<const checkpoint::NamedTensor> gr
   }
   for (const RowGradient& each : rows) {
     const Parameter& own = trainable(each.name);
+    check_argument(
+        !state_.rule->needs_whole_variables(),
+        base::str_cat("A push has a gradient of some rows of ", base::quoted(each.name),
+                      ", and the rule ", state_.rule->name(), " needs whole variables."));
     check_rows(each, own.sizes(), own.dtype());
   }
 } catch (const Error& error) {

@@ -3,6 +3,7 @@
 #include "brigade/base/unknown_name.h"
 #include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
+#include "brigade/optim/rms_prop.h"
 #include "brigade/optim/sgd.h"
 
 namespace brigade::train {
@@ -15,6 +16,8 @@ OptimizerChoice::OptimizerChoice(const std::string& name) {
     rule_ = optim::Adam{.epsilon = 1e-7}.rule();
   } else if (name == "adamw" || name == "AdamW") {
     rule_ = optim::AdamW{.epsilon = 1e-7, .weight_decay = 4e-3}.rule();
+  } else if (name == "rmsprop" || name == "RMSprop") {
+    rule_ = optim::RmsProp{.epsilon = 1e-7, .initial_mean_square = 0}.rule();
   } else if (name == "sgd" || name == "SGD") {
     rule_ = optim::Sgd{.learning_rate = 1e-2}.rule();
   } else {
@@ -23,7 +26,7 @@ OptimizerChoice::OptimizerChoice(const std::string& name) {
 }
 
 std::vector<std::string> optimizer_names() {
-  return {"adagrad", "adam", "adamw", "sgd"};
+  return {"adagrad", "adam", "adamw", "rmsprop", "sgd"};
 }
 
 }  // namespace brigade::train

@@ -21,8 +21,8 @@ namespace brigade::train {
 /// Thread-safety: a value.
 class OptimizerChoice {
  public:
-  /// "adagrad", "adam", "adamw" or "sgd" with Keras's defaults (so Adam's epsilon is 1e-7). Throws
-  /// kInvalidArgument, with the nearest name and all names, for an unknown name.
+  /// "adagrad", "adam", "adamw", "rmsprop" or "sgd" with Keras's defaults (so Adam's epsilon is
+  /// 1e-7). Throws kInvalidArgument, with the nearest name and all names, for an unknown name.
   OptimizerChoice(const char* name) : OptimizerChoice(std::string(name)) {}
   OptimizerChoice(const std::string& name);
   OptimizerChoice(optim::UpdateRulePtr rule) : rule_(std::move(rule)) {}

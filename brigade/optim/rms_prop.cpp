@@ -1,0 +1,199 @@
+#include "brigade/optim/rms_prop.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/addcmul.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::optim {
+
+std::string_view to_string(RmsPropForm form) {
+  return form == RmsPropForm::kTensorFlow ? "tensorflow" : "pytorch";
+}
+
+namespace {
+
+/// One range with its gradient and slots; undefined: the rule has no such slot.
+struct RmsPropRange {
+  at::Tensor parameter;
+  at::Tensor gradient;
+  at::Tensor mean_square;
+  at::Tensor mean;
+  at::Tensor velocity;
+};
+
+/// On any device, in several operations.
+void update_by_operations(const RmsPropRange& r, const RmsProp& o, const Hyperparameters& h) {
+  const bool is_inside = o.form == RmsPropForm::kTensorFlow;
+  const at::Tensor gradient =
+      h.weight_decay != 0 ? at::add(r.gradient, r.parameter, h.weight_decay) : r.gradient;
+  r.mean_square.mul_(o.decay).addcmul_(gradient, gradient, 1 - o.decay);
+  if (o.centered) r.mean.mul_(o.decay).add_(gradient, 1 - o.decay);
+  at::Tensor divisor =
+      o.centered ? at::addcmul(r.mean_square, r.mean, r.mean, -1) : r.mean_square.clone();
+  if (o.centered) divisor.clamp_min_(0);  // rounding may give less
+  if (is_inside) divisor.add_(o.epsilon);
+  divisor.sqrt_();
+  if (!is_inside) divisor.add_(o.epsilon);
+  if (!r.velocity.defined()) {
+    r.parameter.addcdiv_(gradient, divisor, -h.learning_rate);
+    return;
+  }
+  r.velocity.mul_(o.momentum).addcdiv_(gradient, divisor, is_inside ? h.learning_rate : 1.0);
+  r.parameter.sub_(r.velocity, is_inside ? 1.0 : h.learning_rate);
+}
+
+/// Elements of a range in the CPU's memory; null: the rule has no such slot.
+template <class Scalar>
+struct RmsPropElements {
+  explicit RmsPropElements(const RmsPropRange& r)
+      : parameter(r.parameter.mutable_data_ptr<Scalar>()),
+        gradient(r.gradient.const_data_ptr<Scalar>()),
+        mean_square(r.mean_square.mutable_data_ptr<Scalar>()),
+        mean(r.mean.defined() ? r.mean.mutable_data_ptr<Scalar>() : nullptr),
+        velocity(r.velocity.defined() ? r.velocity.mutable_data_ptr<Scalar>() : nullptr) {}
+
+  Scalar* parameter;
+  const Scalar* gradient;
+  Scalar* mean_square;
+  Scalar* mean;
+  Scalar* velocity;
+};
+
+/// The branches do not depend on the element: each case is one loop of vector operations.
+template <class Scalar, RmsPropForm kForm, bool kCentered, bool kMomentum>
+void update_elements(const RmsPropElements<Scalar>& e, std::int64_t begin, std::int64_t end,
+                     const RmsProp& o, const Hyperparameters& h) {
+  const auto keep = static_cast<Scalar>(o.decay);
+  const auto add = static_cast<Scalar>(1 - o.decay);
+  const auto momentum = static_cast<Scalar>(o.momentum);
+  const auto epsilon = static_cast<Scalar>(o.epsilon);
+  const auto rate = static_cast<Scalar>(h.learning_rate);
+  const auto weight_decay = static_cast<Scalar>(h.weight_decay);
+  for (std::int64_t i = begin; i < end; ++i) {
+    const Scalar gradient = e.gradient[i] + weight_decay * e.parameter[i];
+    const Scalar mean_square = keep * e.mean_square[i] + add * gradient * gradient;
+    e.mean_square[i] = mean_square;
+    Scalar under_root = mean_square;
+    if constexpr (kCentered) {
+      const Scalar mean = keep * e.mean[i] + add * gradient;
+      e.mean[i] = mean;
+      under_root = std::max(mean_square - mean * mean, Scalar{0});  // rounding may give less
+    }
+    Scalar change;
+    if constexpr (kForm == RmsPropForm::kTensorFlow) {
+      change = rate * gradient / std::sqrt(under_root + epsilon);
+    } else {
+      change = gradient / (std::sqrt(under_root) + epsilon);
+    }
+    if constexpr (kMomentum) {
+      change += momentum * e.velocity[i];
+      e.velocity[i] = change;
+    }
+    e.parameter[i] -= kForm == RmsPropForm::kTensorFlow ? change : rate * change;
+  }
+}
+
+template <class Scalar, RmsPropForm kForm>
+auto elements_kernel(const RmsProp& o) {
+  if (o.centered) {
+    return o.momentum != 0 ? update_elements<Scalar, kForm, true, true>
+                           : update_elements<Scalar, kForm, true, false>;
+  }
+  return o.momentum != 0 ? update_elements<Scalar, kForm, false, true>
+                         : update_elements<Scalar, kForm, false, false>;
+}
+
+template <class Scalar>
+void update_on_cpu(const RmsPropRange& range, const RmsProp& o, const Hyperparameters& h) {
+  constexpr std::int64_t kGrain = 1 << 14;
+  const RmsPropElements<Scalar> elements(range);
+  const auto kernel = o.form == RmsPropForm::kTensorFlow
+                          ? elements_kernel<Scalar, RmsPropForm::kTensorFlow>(o)
+                          : elements_kernel<Scalar, RmsPropForm::kPyTorch>(o);
+  at::parallel_for(0, range.parameter.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    kernel(elements, begin, end, o, h);
+  });
+}
+
+void update_range(const RmsPropRange& range, const RmsProp& o, const Hyperparameters& h) {
+  const at::ScalarType dtype = range.parameter.scalar_type();
+  if (!range.parameter.is_cpu() || (dtype != at::kFloat && dtype != at::kDouble))
+    return update_by_operations(range, o, h);
+  dtype == at::kFloat ? update_on_cpu<float>(range, o, h) : update_on_cpu<double>(range, o, h);
+}
+
+class RmsPropRule final : public UpdateRule {
+ public:
+  explicit RmsPropRule(const RmsProp& options)
+      : options_(options), slots_{{.name = "square_avg", .initial = options.initial_mean_square}} {
+    if (options.momentum != 0) slots_.push_back({.name = "momentum_buffer"});
+    if (options.centered) slots_.push_back({.name = "grad_avg"});
+  }
+
+  std::string_view name() const override { return "rmsprop"; }
+  const std::vector<SlotSpec>& slots() const override { return slots_; }
+  Hyperparameters defaults() const override {
+    return {.learning_rate = options_.learning_rate, .weight_decay = options_.weight_decay};
+  }
+
+  void apply(const UpdateArguments& a, const Hyperparameters& h) const override {
+    for (std::size_t i = 0; i < a.parameters.size(); ++i) {
+      RmsPropRange range{.parameter = a.parameters[i],
+                         .gradient = a.gradients[i],
+                         .mean_square = a.slots[0][i],
+                         .mean = {},
+                         .velocity = {}};
+      if (options_.momentum != 0) range.velocity = a.slots[1][i];
+      if (options_.centered) range.mean = a.slots.back()[i];
+      update_range(range, options_, h);
+    }
+  }
+
+  io::StateTree config() const override {
+    io::StateTree tree = io::StateTree::dict();
+    tree["name"] = name();
+    tree["learning_rate"] = options_.learning_rate;
+    tree["decay"] = options_.decay;
+    tree["momentum"] = options_.momentum;
+    tree["epsilon"] = options_.epsilon;
+    tree["weight_decay"] = options_.weight_decay;
+    tree["initial_mean_square"] = options_.initial_mean_square;
+    tree["centered"] = options_.centered;
+    tree["form"] = to_string(options_.form);
+    return tree;
+  }
+
+ private:
+  const RmsProp options_;
+  std::vector<SlotSpec> slots_;
+};
+
+void check_rms_prop(std::string_view field, double value, bool is_allowed,
+                    std::string_view allowed) {
+  check_argument(is_allowed,
+                 base::str_cat("RmsProp: ", field, " is ", value, " and must be ", allowed, "."));
+}
+
+}  // namespace
+
+UpdateRulePtr RmsProp::rule() const {
+  constexpr std::string_view kNotNegative = "at least 0";
+  check_rms_prop("learning_rate", learning_rate, learning_rate >= 0, kNotNegative);
+  check_rms_prop("decay", decay, decay >= 0 && decay < 1, "in [0, 1)");
+  check_rms_prop("momentum", momentum, momentum >= 0 && momentum < 1, "in [0, 1)");
+  check_rms_prop("epsilon", epsilon, epsilon > 0,
+                 "above 0: an element without gradients would be divided by 0");
+  check_rms_prop("weight_decay", weight_decay, weight_decay >= 0, kNotNegative);
+  check_rms_prop("initial_mean_square", initial_mean_square, initial_mean_square >= 0,
+                 kNotNegative);
+  return std::make_shared<RmsPropRule>(*this);
+}
+
+}  // namespace brigade::optim
