@@ -34,7 +34,7 @@ void check_finite(double value, std::string_view field) {
 
 // The binding fails to compile when an option is added: then it belongs here and in `options_of`.
 StateTree tree_of(const ModelOptions& options) {
-  const auto& [inputs, classes, hidden, dropout, image_shape, original] = options;
+  const auto& [inputs, classes, hidden, dropout, image_shape, original, auxiliary_logits] = options;
   StateTree tree;
   tree["inputs"] = inputs;
   tree["classes"] = classes;
@@ -45,6 +45,7 @@ StateTree tree_of(const ModelOptions& options) {
   }
   tree["image_shape"] = list_of(image_shape);
   tree["original"] = kOriginals.at(static_cast<std::size_t>(original));
+  if (auxiliary_logits) tree["auxiliary_logits"] = true;
   return tree;
 }
 
@@ -83,6 +84,12 @@ class RecordFields {
   }
   void read(std::string_view name, std::string& to) {
     if (const StateTree* found = find(name)) to = text(*found, name);
+  }
+  void read(std::string_view name, bool& to) {
+    const StateTree* found = find(name);
+    if (found == nullptr) return;
+    if (found->kind() != StateKind::kBool) fail(name, " is not true or false");
+    to = found->as_bool();
   }
   void read(std::string_view name, double& to) {
     if (const StateTree* found = find(name)) to = number(*found, name);
@@ -158,6 +165,7 @@ ModelOptions options_of(const StateTree& tree, std::string_view source) {
                 base::join(kOriginals, ", "));
   }
   options.original = static_cast<Original>(known - kOriginals.begin());
+  fields.read("auxiliary_logits", options.auxiliary_logits);
   fields.check_all_known();
   return options;
 }

@@ -16,7 +16,8 @@ WeightsRecord inception() {
                                    .hidden = {},
                                    .dropout = 0.5,
                                    .image_shape = {3, 299, 299},
-                                   .original = Original::kTorchvision}};
+                                   .original = Original::kTorchvision,
+                                   .auxiliary_logits = true}};
   record.preprocessing = Preprocessing{.resize = 342,
                                        .interpolation = image::Interpolation::kBicubic,
                                        .crop = {299, 299},
@@ -35,6 +36,7 @@ void expect_equal(const WeightsRecord& a, const WeightsRecord& b) {
   EXPECT_EQ(a.options.dropout, b.options.dropout);
   EXPECT_EQ(a.options.image_shape, b.options.image_shape);
   EXPECT_EQ(a.options.original, b.options.original);
+  EXPECT_EQ(a.options.auxiliary_logits, b.options.auxiliary_logits);
   EXPECT_EQ(a.preprocessing, b.preprocessing);
   EXPECT_EQ(a.categories, b.categories);
 }
