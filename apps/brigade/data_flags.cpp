@@ -10,11 +10,14 @@
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/image/folder_index.h"
+#include "brigade/image/rand_augment.h"
+#include "brigade/image/trivial_augment.h"
 #include "brigade/input/cifar.h"
 #include "brigade/input/image_check.h"
 #include "brigade/input/image_folder.h"
 #include "brigade/input/image_tensor.h"
 #include "brigade/input/image_transform.h"
+#include "brigade/input/mixup.h"
 #include "brigade/input/synthetic.h"
 #include "brigade/models/registry.h"
 
@@ -26,6 +29,7 @@ constexpr std::int64_t kSyntheticTrain = 10'000;
 constexpr std::int64_t kSyntheticTest = 2'000;
 constexpr std::int64_t kClasses = 10;
 constexpr std::int64_t kMnistPadding = 2;
+constexpr double kErasedImages = 0.25;
 constexpr std::int64_t kMostMapThreads = 1024;
 // The center of this part of the shorter side is evaluated (224 of 256), except of small images.
 constexpr double kCenterFraction = 0.875;
@@ -35,8 +39,9 @@ constexpr std::array<float, 4> kHalfDeviation = {0.5F, 0.5F, 0.5F, 1};
 
 const std::vector<std::string> kDatasets = {"cifar10",      "cifar100", "fashion_mnist",
                                             "image_folder", "mnist",    "synthetic"};
-const std::vector<std::string> kAugmentations = {"none", "flip", "random_crop",
-                                                 "random_resized_crop"};
+const std::vector<std::string> kAugmentations = {
+    "none",         "flip",           "random_crop",    "random_resized_crop",
+    "rand_augment", "random_erasing", "trivial_augment"};
 
 // Both splits come from one draw, so that they share the patterns of the classes.
 data::Dataset<input::LabeledExample> synthetic_split(std::int64_t train, input::Split split,
@@ -212,6 +217,12 @@ void PipelineFlags::add_to(CLI::App& app) {
   group.add("--augment", augment,
             base::str_cat("Random augmentation of each image, separated by commas: ",
                           base::join(kAugmentations, ", ")));
+  group.add("--mixup", mixup,
+            "Mix the examples of a batch, with weights from a beta distribution with this "
+            "parameter, such as 0.2 (with --cutmix: half of the batches)");
+  group.add("--cutmix", cutmix,
+            "Put windows of a batch's images into others, of areas from a beta distribution with "
+            "this parameter, such as 1");
   group.add("--map-threads", map_threads,
             "Threads that augment, or auto: as many as the training needs, of the cores that "
             "its replicas leave free. The result is the same");
@@ -228,6 +239,18 @@ void PipelineFlags::check(const DataFlags& data) const {
   for (const std::string& name : names) check_choice("augmentation", name, kAugmentations);
   if (names.size() > 1 && augments_by("none"))
     throw UsageError(base::str_cat("--augment is ", augment, "; leave out none"));
+  for (const char* name : {"rand_augment", "trivial_augment"}) {
+    if (augments_by(name) && !augments_by("random_resized_crop")) {
+      throw UsageError(base::str_cat("--augment ", name, " changes the windows of ",
+                                     "random_resized_crop; give both"));
+    }
+  }
+  if (augments_by("rand_augment") && augments_by("trivial_augment"))
+    throw UsageError("--augment takes rand_augment or trivial_augment, not both");
+  for (const auto& [flag, alpha] : {std::pair("--mixup", mixup), std::pair("--cutmix", cutmix)}) {
+    if (alpha && !(*alpha > 0.0 && *alpha <= 1e6))
+      throw UsageError(base::str_cat(flag, " is ", *alpha, "; it must be above 0"));
+  }
   if (augments_by("random_resized_crop") && !data.has_files()) {
     throw UsageError(base::str_cat("--augment random_resized_crop is for dataset image_folder; ",
                                    data.dataset, " has images of one size: give random_crop"));
@@ -251,11 +274,23 @@ data::Dataset<input::LabeledExample> PipelineFlags::load_folder(const DataFlags&
   options.shuffle = shuffle_buffer > 1;
   options.parallelism = map_parallelism();
   if (augments_by("random_resized_crop")) {
-    options.transform =
-        input::training_transform({.size = {input.shape[1], input.shape[2]},
-                                   .flip_probability = augments_by("flip") ? 0.5 : 0.0,
-                                   .mean = input.mean,
-                                   .deviation = input.deviation});
+    input::TrainingTransformOptions transform{.size = {input.shape[1], input.shape[2]},
+                                              .flip_probability = augments_by("flip") ? 0.5 : 0.0,
+                                              .mean = input.mean,
+                                              .deviation = input.deviation};
+    if (augments_by("rand_augment")) {
+      transform.augment_name = "rand_augment";
+      transform.augment = [](const image::ImageView& image, base::CounterRng& rng) {
+        return image::rand_augment(image, {}, rng);
+      };
+    }
+    if (augments_by("trivial_augment")) {
+      transform.augment_name = "trivial_augment";
+      transform.augment = [](const image::ImageView& image, base::CounterRng& rng) {
+        return image::trivial_augment(image, {}, rng);
+      };
+    }
+    options.transform = input::training_transform(transform);
   }
   return read_folder(data, input::Split::kTrain, options);
 }
@@ -282,7 +317,36 @@ data::Dataset<input::LabeledExample> PipelineFlags::load(const DataFlags& data,
         },
         {.parallelism = map_parallelism(), .name = "flip"});
   }
+  if (augments_by("random_erasing")) {
+    examples = examples.map(
+        [](input::LabeledExample example, data::ElementContext& context) {
+          example.features =
+              input::random_erasing(example.features, {.probability = kErasedImages}, context);
+          return example;
+        },
+        {.parallelism = map_parallelism(), .name = "random_erasing"});
+  }
   return examples;
+}
+
+data::Dataset<input::LabeledBatch> PipelineFlags::mix(data::Dataset<input::LabeledBatch> batches,
+                                                      const ImageInput& input) const {
+  if (!mixup && !cutmix) return batches;
+  return batches.map(
+      [mixup = mixup, cutmix = cutmix, classes = input.classes](const input::LabeledBatch& batch,
+                                                                data::ElementContext& context) {
+        const bool by_mixup = mixup && (!cutmix || context.rng.uniform() < 0.5);
+        return by_mixup ? input::mixup(batch, {.num_classes = classes, .alpha = *mixup}, context)
+                        : input::cutmix(batch, {.num_classes = classes, .alpha = *cutmix}, context);
+      },
+      {.name = base::str_cat("mix(", mixup.value_or(0.0), ", ", cutmix.value_or(0.0), ")")});
+}
+
+void PipelineFlags::describe(Json& configuration) const {
+  configuration["augment"] = augment;
+  configuration["mixup"] = number_or_null(mixup);
+  configuration["cutmix"] = number_or_null(cutmix);
+  configuration["shuffle_buffer"] = shuffle_buffer;
 }
 
 void BatchFlags::add_to(CLI::App& app) {

@@ -56,6 +56,8 @@ struct PipelineFlags {
   std::int64_t shuffle_buffer = 10'000;
   std::string augment = "none";
   std::string map_threads = "auto";
+  std::optional<double> mixup;
+  std::optional<double> cutmix;
 
   void add_to(CLI::App& app);
   /// Throws UsageError.
@@ -64,6 +66,12 @@ struct PipelineFlags {
   std::int64_t map_parallelism() const;
   /// The training split, shuffled and augmented, one epoch.
   data::Dataset<input::LabeledExample> load(const DataFlags& data, const ImageInput& input) const;
+  /// Batches whose examples are mixed, if the flags say so: then labels are distributions over the
+  /// classes.
+  data::Dataset<input::LabeledBatch> mix(data::Dataset<input::LabeledBatch> batches,
+                                         const ImageInput& input) const;
+  /// Adds the keys of the flags to a configuration.
+  void describe(Json& configuration) const;
 
  private:
   bool augments_by(const std::string& name) const;

@@ -144,8 +144,7 @@ Json configuration(const TrainFlags& flags, const Prepared& prepared) {
   flags.schedule.describe(json);
   flags.step.describe(json);
   flags.fine_tuning.describe(json);
-  json["augment"] = flags.pipeline.augment;
-  json["shuffle_buffer"] = flags.pipeline.shuffle_buffer;
+  flags.pipeline.describe(json);
   json["seed"] = flags.strategy.seed;
   json["started_from"] =
       prepared.started_from.empty() ? Json(nullptr) : Json(prepared.started_from);

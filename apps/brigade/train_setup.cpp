@@ -261,7 +261,8 @@ Prepared prepare(const TrainFlags& flags) {
       prepared.rule->defaults().learning_rate, prepared.global_batch * flags.accumulate,
       steps_of_schedule(flags, prepared, examples.cardinality()));
   const std::int64_t passes = prepared.steps ? data::kForever : flags.epochs.value_or(1);
-  prepared.train = examples.repeat(passes).batch(prepared.global_batch).prefetch(data::kAutotune);
+  const auto batches = examples.repeat(passes).batch(prepared.global_batch);
+  prepared.train = flags.pipeline.mix(batches, prepared.image).prefetch(data::kAutotune);
   check_profile(flags, prepared);
   return prepared;
 }

@@ -49,12 +49,15 @@ struct TrainingStep {
     return total;
   }
   at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& labels) const {
-    if (flags.label_smoothing == 0.0)
+    const bool is_mixed = labels.is_floating_point();  // a distribution over the classes
+    if (flags.label_smoothing == 0.0 && !is_mixed)
       return layers::losses::sparse_softmax_cross_entropy(logits, labels);
     const std::int64_t classes = logits.size(1);
-    const at::Tensor smoothed = input::one_hot(labels, classes) * (1.0 - flags.label_smoothing) +
-                                flags.label_smoothing / static_cast<double>(classes);
-    return layers::losses::categorical_crossentropy(logits, smoothed);
+    at::Tensor wanted = is_mixed ? labels : input::one_hot(labels, classes);
+    if (flags.label_smoothing > 0.0)
+      wanted = wanted * (1.0 - flags.label_smoothing) +
+               flags.label_smoothing / static_cast<double>(classes);
+    return layers::losses::categorical_crossentropy(logits, wanted);
   }
   void minimize(const at::Tensor& loss) const {
     if (!flags.clip_norm) return optimizer.minimize(loss);

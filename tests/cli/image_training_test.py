@@ -10,7 +10,7 @@ from image_files import stripes, write_folder
 CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
 NET = ("--model", "slim_net", "--image-size", "16", "--batch-size", "8", "--optimizer", "sgd", "--momentum", "0.9",
        "--learning-rate", "0.01", "--json")
-AUGMENTED = ("--augment", "random_resized_crop,flip", "--schedule", "cosine", "--decay-steps", "12", "--warmup", "3",
+AUGMENTED = ("--augment", "random_resized_crop,flip,rand_augment,random_erasing", "--mixup", "0.2", "--cutmix", "1", "--schedule", "cosine", "--decay-steps", "12", "--warmup", "3",
              "--base-batch-size", "16", "--label-smoothing", "0.1", "--clip-norm", "1", "--ema", "0.9")
 
 
@@ -61,6 +61,8 @@ class ImageTraining(CommandTest):
                        ("--schedule", "step", "--decay-steps", "2"), ("--schedule", "exponential", "--decay-steps", "2"),
                        ("--base-batch-size", "64"), ("--label-smoothing", "0.1"), ("--augment", "flip"),
                        ("--augment", "random_crop"), ("--augment", "random_resized_crop"), ("--freeze", "conv1/*"),
+                       ("--augment", "random_resized_crop,rand_augment"), ("--augment", "random_resized_crop,trivial_augment"),
+                       ("--augment", "random_erasing"), ("--mixup", "0.2"), ("--cutmix", "1"), ("--mixup", "0.2", "--cutmix", "1"),
                        ("--weight-decay", "0.1"), ("--weight-decay", "0.1", "--no-decay", "*/biases")):
             with self.subTest(option=option):
                 report = self.succeed("train", *NET, *self.data, "--steps", "4", "--eval", "none", *option)
@@ -126,6 +128,7 @@ class ImageTraining(CommandTest):
         self.assertIn("--warmup 9 leaves no step", self.refused(*self.data, "--schedule", "cosine", "--warmup", "9", "--steps", "9"))
         self.assertIn("fc3", self.refused(*self.data, "--freeze", "fc3/*"))
         self.assertIn("image_folder", self.refused("--dataset", "synthetic", "--augment", "random_resized_crop"))
+        self.assertIn("give both", self.refused(*self.data, "--augment", "rand_augment"))
         self.assertIn("--accumulate", self.refused(*self.data, "--clip-norm", "1", "--accumulate", "2"))
         self.assertIn("has no auxiliary logits", self.refused(*self.data, "--aux-weight", "0.4"))
 
