@@ -20,7 +20,10 @@
 #include "brigade/checkpoint/restore.h"
 #include "brigade/checkpoint/safetensors.h"
 #include "brigade/checkpoint/saver.h"
+#include "brigade/checkpoint/tf_bundle.h"
 #include "brigade/checkpoint/torch_import.h"
+#include "brigade/checkpoint/weights_file.h"
+#include "brigade/checkpoint/weights_layout.h"
 #include "brigade/cluster/resolver.h"
 #include "brigade/concurrency/staging_area.h"
 #include "brigade/data/core/source.h"
@@ -96,6 +99,7 @@
 #include "brigade/metrics/precision_recall.h"
 #include "brigade/metrics/regression.h"
 #include "brigade/models/cifar_resnet.h"
+#include "brigade/models/export_weights.h"
 #include "brigade/models/function_classifier.h"
 #include "brigade/models/inception_v3.h"
 #include "brigade/models/keras/sequential.h"
@@ -105,6 +109,7 @@
 #include "brigade/models/resnet.h"
 #include "brigade/models/slim_net.h"
 #include "brigade/models/torchvision_names.h"
+#include "brigade/models/weights_record.h"
 #include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/clipping.h"
@@ -157,6 +162,9 @@ namespace losses = layers::losses;
 
 using base::run_main;
 using checkpoint::read_torch;
+using checkpoint::read_weights_file;
+using checkpoint::TfBundle;
+using checkpoint::WeightsFile;
 using comm::ReduceOp;
 using concurrency::StagingArea;
 using data::Autotune;

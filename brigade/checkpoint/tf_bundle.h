@@ -46,8 +46,8 @@ class TfBundle {
   /// the file, if one is missing; kDataLoss, naming the file and the offset or tensor, for a
   /// corrupt or incomplete checkpoint; kUnimplemented for big-endian data, compressed indexes,
   /// TensorFlow's V1 format, and variables that are partitioned along several dimensions. A
-  /// malicious checkpoint cannot do more than that, nor take more memory than a small multiple of
-  /// its files.
+  /// malicious checkpoint cannot do more than that, nor take more memory than
+  /// `io::parse_tensor_bundle_index` says; the tensors take no more than the data files.
   static TfBundle open(std::shared_ptr<const io::FileSystem> files, const io::Path& prefix);
 
   const io::Path& prefix() const { return prefix_; }

@@ -46,8 +46,9 @@ struct TensorBundleIndex {
 ///
 /// Throws kDataLoss, naming `file` and the tensor or offset, for anything else; kUnimplemented for
 /// big-endian data, compressed tables, newer versions, TensorFlow's V1 checkpoints, and variables
-/// that are partitioned along several dimensions. Holds at most 16 times the size of the table in
-/// names. A malicious file cannot do more than that. Thread-safety: a pure function.
+/// that are partitioned along several dimensions. A malicious file cannot do more than that. Names
+/// take at most 16 times the size of the table, everything else a few times its size and at most
+/// about 300 MB (a million entries). Thread-safety: a pure function.
 TensorBundleIndex parse_tensor_bundle_index(std::string_view table, std::string_view file);
 
 /// The name of a data file: "PREFIX.data-00000-of-00002".

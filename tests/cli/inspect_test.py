@@ -45,6 +45,21 @@ class Inspect(CommandTest):
         seen = self.succeed("inspect", GOLDEN / "bare.pt", "--json")
         self.assertEqual((seen["format"], seen["tensors"][0]["shape"]), ("torch", [2]))
 
+    def test_shows_a_checkpoint_of_tensorflow(self):
+        for path in (GOLDEN / "tf/objects.index", GOLDEN / "tf/objects"):
+            seen = self.succeed("inspect", path, "--json")
+            self.assertEqual((seen["format"], len(seen["tensors"]), seen["left_out"]), ("tensorflow", 9, ["_CHECKPOINTABLE_OBJECT_GRAPH"]))
+        result = run("inspect", GOLDEN / "tf/saver")
+        self.assertIn("  embedding/weights  float32 [130, 3]\n", result.stdout)
+
+    def test_refuses_a_checkpoint_of_tensorflow_that_is_broken_or_named_by_its_data(self):
+        for suffix in (".index", ".data-00000-of-00001"):
+            shutil.copy(GOLDEN / f"tf/saver{suffix}", self.folder / f"m{suffix}")
+        data = self.folder / "m.data-00000-of-00001"
+        self.refuse("inspect", data, saying=["m.index"])
+        data.write_bytes(data.read_bytes()[:-1])
+        self.refuse("inspect", self.folder / "m", saying=[f"{data}: ", "cut short"])
+
     def test_shows_the_weights_of_a_training(self):
         self.succeed("train", *MLP, "--steps", "2", "--eval", "none", "--model-dir", self.model_dir, "--json")
         seen = self.succeed("inspect", self.model_dir / "weights.safetensors", "--json")
