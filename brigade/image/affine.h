@@ -9,10 +9,11 @@
 namespace brigade::image {
 
 // Shifts, shears and rotations of an image that keep its size: the geometric operations of
-// RandAugment and TrivialAugment (brigade/image/augment_operations.h). They follow
-// torchvision.transforms.functional on byte tensors: nearest gives the same bytes, bilinear may
-// differ by 1 where torchvision's float32 coordinates round differently. (Pillow's fixed-point
-// coordinates give slightly different pixels.) Thread-safety: pure functions.
+// RandAugment and TrivialAugment (brigade/image/augment_operations.h). Results are those of
+// torchvision.transforms.functional on byte tensors: the same bytes for nearest, within 1 for
+// bilinear, unless a point is so near to the edge between two pixels that torchvision's float32
+// coordinates are on its other side. (Pillow's fixed-point coordinates give slightly different
+// pixels.) Thread-safety: pure functions.
 
 struct AffineOptions {
   /// kNearest, as torchvision's and AutoAugment's default, or kBilinear, which is smoother.
