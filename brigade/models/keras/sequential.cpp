@@ -8,6 +8,7 @@
 #include "brigade/layers/basic_layers.h"
 #include "brigade/layers/fused_pooling.h"
 #include "brigade/layers/layer_scope.h"
+#include "brigade/layers/recompute.h"
 #include "brigade/layers/v1/tf_layers.h"
 
 namespace brigade::models {
@@ -172,8 +173,14 @@ at::Tensor apply_fused(const Layer& first, const std::string& name, const at::Te
 }  // namespace
 
 Sequential::Sequential(std::vector<Layer> layers, SequentialOptions options)
-    : layers_(std::move(layers)), names_(named(layers_)), options_(std::move(options)) {
-  check_argument(!layers_.empty(), "A Sequential needs at least one layer.");
+    : options_(std::move(options)) {
+  check_argument(!layers.empty(), "A Sequential needs at least one layer.");
+  check_argument(options_.recompute_every >= 0,
+                 base::str_cat(options_.name, ": recompute_every is ", options_.recompute_every,
+                               "; expected 0 (nothing is recomputed) or more."));
+  std::vector<std::string> names = named(layers);
+  stack_ =
+      std::make_shared<const Stack>(Stack{.layers = std::move(layers), .names = std::move(names)});
   if (options_.input_shape) output_shape(*options_.input_shape);
 }
 
@@ -188,22 +195,55 @@ at::Tensor Sequential::operator()(const at::Tensor& inputs, variables::Mode mode
                  base::str_cat(options_.name, ": the inputs are ", shape_text(shape),
                                ", but its input_shape says ",
                                shape_text(options_.input_shape.value_or(shape)), "."));
+  const std::size_t count = layers().size();
+  if (options_.recompute_every == 0) return stack_->apply(0, count, inputs, mode);
   at::Tensor x = inputs;
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    if (i + 1 < layers_.size() && are_fusible(layers_[i], layers_[i + 1])) {
-      x = apply_fused(layers_[i], names_[i], x);
-      ++i;
-    } else {
-      x = std::visit([&](const auto& any) { return apply(any, names_[i], x, mode); }, layers_[i]);
-    }
+  for (std::size_t begin = 0; begin < count;) {
+    const std::size_t end = stack_->end_of_group(begin, options_.recompute_every);
+    if (end == count) return stack_->apply(begin, end, x, mode);
+    x = layers::recompute([stack = stack_, begin, end, mode](
+                              const at::Tensor& in) { return stack->apply(begin, end, in, mode); },
+                          x);
+    begin = end;
   }
   return x;
 }
 
+/// The layer after `layer`, or after the one that is fused with it.
+std::size_t Sequential::Stack::end_of_step(std::size_t layer) const {
+  const bool is_fused = layer + 1 < layers.size() && are_fusible(layers[layer], layers[layer + 1]);
+  return layer + (is_fused ? 2 : 1);
+}
+
+std::size_t Sequential::Stack::end_of_group(std::size_t begin, int num_layers) const {
+  std::size_t end = begin;
+  while (end < layers.size() && end < begin + static_cast<std::size_t>(num_layers))
+    end = end_of_step(end);
+  return end;
+}
+
+at::Tensor Sequential::Stack::apply(std::size_t begin, std::size_t end, const at::Tensor& inputs,
+                                    variables::Mode mode) const {
+  at::Tensor x = inputs;
+  for (std::size_t i = begin; i < end; i = end_of_step(i)) {
+    x = end_of_step(i) == i + 1
+            ? std::visit([&](const auto& any) { return models::apply(any, names[i], x, mode); },
+                         layers[i])
+            : apply_fused(layers[i], names[i], x);
+  }
+  return x;
+}
+
+Sequential Sequential::recompute_every(int num_layers) const {
+  SequentialOptions options = options_;
+  options.recompute_every = num_layers;
+  return Sequential(layers(), std::move(options));
+}
+
 ExampleShape Sequential::output_shape(const ExampleShape& input) const {
   ExampleShape shape = input;
-  for (std::size_t i = 0; i < layers_.size(); ++i)
-    shape = models::output_shape(layers_[i], names_[i], shape);
+  for (std::size_t i = 0; i < layers().size(); ++i)
+    shape = models::output_shape(layers()[i], names()[i], shape);
   return shape;
 }
 
@@ -216,10 +256,10 @@ std::string Sequential::summary(const std::optional<ExampleShape>& input_shape) 
   ExampleShape shape = *known;
   ParameterCount sum;
   std::vector<SummaryRow> rows = {{"Layer (type)", "Output Shape", "Param #"}};
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    ExampleShape next = models::output_shape(layers_[i], names_[i], shape);
-    const ParameterCount count = parameter_count(layers_[i], shape);
-    rows.push_back({base::str_cat(names_[i], " (", type_name(layers_[i]), ")"), shape_text(next),
+  for (std::size_t i = 0; i < layers().size(); ++i) {
+    ExampleShape next = models::output_shape(layers()[i], names()[i], shape);
+    const ParameterCount count = parameter_count(layers()[i], shape);
+    rows.push_back({base::str_cat(names()[i], " (", type_name(layers()[i]), ")"), shape_text(next),
                     base::str_cat(count.trainable + count.other)});
     sum.trainable += count.trainable;
     sum.other += count.other;

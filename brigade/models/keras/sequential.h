@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +18,10 @@ struct SequentialOptions {
   /// shapes, and `summary` needs no data.
   std::optional<ExampleShape> input_shape = std::nullopt;
   std::string name = "sequential";
+  /// If above 0, training keeps activations only at every so many layers, and computes those
+  /// between them again in backward (`layers::recompute`). Values do not change. See
+  /// `Sequential::recompute_every`.
+  int recompute_every = 0;
 };
 
 /// A model as a sequence of layers. It is a value that describes the model; `Strategy::create`, or
@@ -37,13 +43,20 @@ class Sequential {
   /// only).
   Sequential(std::vector<Layer> layers, SequentialOptions options = {});
 
+  /// The same model, which in training recomputes the activations inside of groups of `num_layers`
+  /// layers in backward: less memory for about a third more time. The last group is not recomputed,
+  /// since backward begins with it. For n layers whose activations are equally large, groups of
+  /// sqrt(n) need least memory. Layers that are fused stay in one group. 0: nothing is recomputed.
+  /// Throws kInvalidArgument below 0. PyTorch: checkpoint_sequential.
+  Sequential recompute_every(int num_layers) const;
+
   /// The forward pass for `inputs` [N, ...], which must be floating-point. Needs an open graph
   /// (`Strategy::create` opens one). Throws kInvalidArgument for a shape that does not match.
   at::Tensor operator()(const at::Tensor& inputs, variables::Mode mode) const;
 
-  const std::vector<Layer>& layers() const { return layers_; }
+  const std::vector<Layer>& layers() const { return stack_->layers; }
   /// [layer]: "conv2d", "max_pooling2d", ...
-  const std::vector<std::string>& names() const { return names_; }
+  const std::vector<std::string>& names() const { return stack_->names; }
   const SequentialOptions& options() const { return options_; }
   /// The output shape of one example.
   ExampleShape output_shape(const ExampleShape& input) const;
@@ -54,8 +67,15 @@ class Sequential {
   std::string summary(const std::optional<ExampleShape>& input_shape = std::nullopt) const;
 
  private:
-  std::vector<Layer> layers_;
-  std::vector<std::string> names_;
+  struct Stack {
+    std::vector<Layer> layers;
+    std::vector<std::string> names;
+    std::size_t end_of_step(std::size_t layer) const;
+    std::size_t end_of_group(std::size_t begin, int num_layers) const;
+    at::Tensor apply(std::size_t begin, std::size_t end, const at::Tensor& inputs,
+                     variables::Mode mode) const;
+  };
+  std::shared_ptr<const Stack> stack_;  // shared with what backward computes again
   SequentialOptions options_;
 };
 
