@@ -84,7 +84,8 @@ class BenchCommand final : public Command {
     const std::int64_t batch = batch_.global_size(strategy->num_replicas_in_sync());
     set_up([&] { check_same_bench(*strategy, batch); });
     const Model model = model_.create(*strategy);
-    const auto optimizer = strategy->make_optimizer(model.variables(), rule);
+    const auto optimizer =
+        strategy->make_optimizer(model.variables(), rule, strategy_.optimizer_options());
     const TrainingStep step{*strategy, model, optimizer};
     const auto seconds = time_steps(step, make_batches(*strategy, batch), warmup_, steps_);
     report(*strategy, batch, seconds);
@@ -115,6 +116,7 @@ class BenchCommand final : public Command {
     json["replicas"] = strategy.num_replicas_in_sync();
     json["devices"] = device_names(strategy);
     json["threads_per_replica"] = strategy_.threads_per_replica;
+    json["precision"] = strategy_.precision;
     json["optimizer"] = optimizer_.optimizer;
     json["global_batch_size"] = batch;
     json["steps"] = steps_;

@@ -131,6 +131,7 @@ Json configuration(const TrainFlags& flags, const Prepared& prepared) {
   json["controller"] = has_controller(flags.strategy)
                            ? Json(prepared.strategy->parameter_device().name.to_string())
                            : Json(nullptr);
+  json["precision"] = flags.strategy.precision;
   json["global_batch_size"] = prepared.global_batch;
   json["accumulate"] = flags.accumulate;
   json["optimizer"] = prepared.rule->name();
@@ -364,8 +365,9 @@ class TrainCommand final : public Command {
   distribute::Optimizer make_optimizer(const Prepared& prepared, const Model& model,
                                        const Interrupt& interrupt) const {
     const auto make = [&] {
-      return prepared.strategy->make_optimizer(model.variables(), prepared.rule,
-                                               {.accumulate = static_cast<int>(flags_.accumulate)});
+      distribute::OptimizerOptions options = flags_.strategy.optimizer_options();
+      options.accumulate = static_cast<int>(flags_.accumulate);
+      return prepared.strategy->make_optimizer(model.variables(), prepared.rule, options);
     };
     if (!has_servers(flags_.strategy)) return make();
     StartWatch watch(interrupt,
