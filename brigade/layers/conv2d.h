@@ -17,6 +17,7 @@ struct Conv2dOptions {
   std::optional<Size2d> stride = std::nullopt;                               ///< default 1
   std::optional<Padding> padding = std::nullopt;                             ///< default kSame
   std::optional<Size2d> rate = std::nullopt;                                 ///< default 1
+  std::optional<at::MemoryFormat> memory_format = std::nullopt;              ///< default as it is
   std::optional<Activation> activation = std::nullopt;                       ///< default relu
   std::optional<Normalizer> normalizer = std::nullopt;                       ///< default none
   std::optional<variables::Initializer> weights_initializer = std::nullopt;  ///< Glorot uniform
@@ -48,6 +49,7 @@ struct SeparableConv2dOptions {
   std::optional<Size2d> stride = std::nullopt;                               ///< default 1
   std::optional<Padding> padding = std::nullopt;                             ///< default kSame
   std::optional<Size2d> rate = std::nullopt;                                 ///< default 1
+  std::optional<at::MemoryFormat> memory_format = std::nullopt;              ///< default as it is
   std::optional<Activation> activation = std::nullopt;                       ///< default relu
   std::optional<Normalizer> normalizer = std::nullopt;                       ///< default none
   std::optional<variables::Initializer> weights_initializer = std::nullopt;  ///< Glorot uniform

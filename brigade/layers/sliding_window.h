@@ -48,6 +48,9 @@ Margins margins_of(const SlidingWindow& window, std::int64_t height, std::int64_
 /// `window` is positive, and with kValid the window fits into the image.
 void check_window(const char* layer, const at::Tensor& images, const SlidingWindow& window);
 
+/// `images`, or kernels, in this order in memory; unset: as they are. Differentiable.
+at::Tensor in_format(const at::Tensor& images, std::optional<at::MemoryFormat> format);
+
 /// The convolution of `images` [N, in, H, W] with `weights` [out, in / groups, kh, kw]. `biases`
 /// may be undefined.
 at::Tensor convolve(const at::Tensor& images, const at::Tensor& weights, const at::Tensor& biases,

@@ -66,7 +66,13 @@ std::string table(const std::vector<SummaryRow>& rows) {
 namespace v1 = layers::v1;
 using variables::Mode;
 
-at::Tensor apply(const Dense& layer, const std::string& name, const at::Tensor& x, Mode) {
+/// What layers get besides their inputs.
+struct Pass {
+  Mode mode;
+  std::optional<at::MemoryFormat> memory_format;
+};
+
+at::Tensor apply(const Dense& layer, const std::string& name, const at::Tensor& x, const Pass&) {
   return v1::dense(x, layer.units,
                    {.activation = layer.activation.function(),
                     .use_bias = layer.use_bias,
@@ -89,50 +95,54 @@ v1::Conv2dOptions options_of(const Conv2D& layer, const std::string& name) {
           .name = name};
 }
 
-at::Tensor apply(const Conv2D& layer, const std::string& name, const at::Tensor& x, Mode) {
+at::Tensor apply(const Conv2D& layer, const std::string& name, const at::Tensor& x,
+                 const Pass& pass) {
   v1::Conv2dOptions options = options_of(layer, name);
+  options.memory_format = pass.memory_format;
   options.activation = layer.activation.function();
   return v1::conv2d(x, layer.filters, layer.kernel_size, options);
 }
 
-at::Tensor apply(const MaxPooling2D& layer, const std::string& name, const at::Tensor& x, Mode) {
+at::Tensor apply(const MaxPooling2D& layer, const std::string& name, const at::Tensor& x,
+                 const Pass&) {
   return v1::max_pooling2d(x, layer.pool_size, layer.strides.value_or(layer.pool_size),
                            {.padding = layer.padding, .name = name});
 }
 
 at::Tensor apply(const AveragePooling2D& layer, const std::string& name, const at::Tensor& x,
-                 Mode) {
+                 const Pass&) {
   return v1::average_pooling2d(x, layer.pool_size, layer.strides.value_or(layer.pool_size),
                                {.padding = layer.padding, .name = name});
 }
 
-at::Tensor apply(const Flatten&, const std::string& name, const at::Tensor& x, Mode) {
+at::Tensor apply(const Flatten&, const std::string& name, const at::Tensor& x, const Pass&) {
   return v1::flatten(x, name);
 }
 
-at::Tensor apply(const Dropout& layer, const std::string& name, const at::Tensor& x, Mode mode) {
-  return v1::dropout(x, {.rate = layer.rate, .mode = mode, .name = name});
+at::Tensor apply(const Dropout& layer, const std::string& name, const at::Tensor& x,
+                 const Pass& pass) {
+  return v1::dropout(x, {.rate = layer.rate, .mode = pass.mode, .name = name});
 }
 
 at::Tensor apply(const BatchNormalization& layer, const std::string& name, const at::Tensor& x,
-                 Mode mode) {
+                 const Pass& pass) {
   return v1::batch_normalization(x, {.momentum = layer.momentum,
                                      .epsilon = layer.epsilon,
                                      .center = layer.center,
                                      .scale = layer.scale,
-                                     .mode = mode,
+                                     .mode = pass.mode,
                                      .name = name});
 }
 
-at::Tensor apply(const Activation& layer, const std::string&, const at::Tensor& x, Mode) {
+at::Tensor apply(const Activation& layer, const std::string&, const at::Tensor& x, const Pass&) {
   return layer.activation.function() ? layer.activation.function()(x) : x;
 }
 
-at::Tensor apply(const ReLU&, const std::string&, const at::Tensor& x, Mode) {
+at::Tensor apply(const ReLU&, const std::string&, const at::Tensor& x, const Pass&) {
   return layers::relu(x);
 }
 
-at::Tensor apply(const Softmax&, const std::string& name, const at::Tensor& x, Mode) {
+at::Tensor apply(const Softmax&, const std::string& name, const at::Tensor& x, const Pass&) {
   return layers::softmax(x, name);
 }
 
@@ -211,7 +221,8 @@ at::Tensor Sequential::operator()(const at::Tensor& inputs, variables::Mode mode
 
 /// The layer after `layer`, or after the one that is fused with it.
 std::size_t Sequential::Stack::end_of_step(std::size_t layer) const {
-  const bool is_fused = layer + 1 < layers.size() && are_fusible(layers[layer], layers[layer + 1]);
+  const bool is_fused =
+      !memory_format && layer + 1 < layers.size() && are_fusible(layers[layer], layers[layer + 1]);
   return layer + (is_fused ? 2 : 1);
 }
 
@@ -225,9 +236,10 @@ std::size_t Sequential::Stack::end_of_group(std::size_t begin, int num_layers) c
 at::Tensor Sequential::Stack::apply(std::size_t begin, std::size_t end, const at::Tensor& inputs,
                                     variables::Mode mode) const {
   at::Tensor x = inputs;
+  const Pass pass{.mode = mode, .memory_format = memory_format};
   for (std::size_t i = begin; i < end; i = end_of_step(i)) {
     x = end_of_step(i) == i + 1
-            ? std::visit([&](const auto& any) { return models::apply(any, names[i], x, mode); },
+            ? std::visit([&](const auto& any) { return models::apply(any, names[i], x, pass); },
                          layers[i])
             : apply_fused(layers[i], names[i], x);
   }

@@ -22,6 +22,9 @@ struct SequentialOptions {
   /// between them again in backward (`layers::recompute`). Values do not change. See
   /// `Sequential::recompute_every`.
   int recompute_every = 0;
+  /// The order of images and kernels in memory; see `layers::LayerArguments::memory_format`. Unset:
+  /// contiguous, with fused convolution and pooling.
+  std::optional<at::MemoryFormat> memory_format = std::nullopt;
 };
 
 /// A model as a sequence of layers. It is a value that describes the model; `Strategy::create`, or
@@ -70,6 +73,7 @@ class Sequential {
   struct Stack {
     std::vector<Layer> layers;
     std::vector<std::string> names;
+    std::optional<at::MemoryFormat> memory_format;
     std::size_t end_of_step(std::size_t layer) const;
     std::size_t end_of_group(std::size_t begin, int num_layers) const;
     at::Tensor apply(std::size_t begin, std::size_t end, const at::Tensor& inputs,
