@@ -44,10 +44,13 @@
 #include "brigade/data/transforms/choose_from_datasets.h"
 #include "brigade/data/transforms/sample_from_datasets.h"
 #include "brigade/data/transforms/zip.h"
+#include "brigade/device/autocast_scope.h"
 #include "brigade/device/device.h"
 #include "brigade/device/device_functions.h"
 #include "brigade/device/device_scope.h"
 #include "brigade/device/placement.h"
+#include "brigade/device/precision.h"
+#include "brigade/distribute/optimizer/gradient_scaler.h"
 #include "brigade/distribute/optimizer/gradients.h"
 #include "brigade/distribute/optimizer/parallel_optimization.h"
 #include "brigade/distribute/strategies/central_storage_strategy.h"
@@ -88,6 +91,7 @@
 #include "brigade/layers/embedding.h"
 #include "brigade/layers/embedding_lookup.h"
 #include "brigade/layers/losses.h"
+#include "brigade/layers/recompute.h"
 #include "brigade/layers/sync_batch_norm.h"
 #include "brigade/layers/v1/tf_layers.h"
 #include "brigade/layers/v1/tf_losses.h"
@@ -248,6 +252,8 @@ using data::write_records;
 using data::WriteRecordsOptions;
 using data::zip;
 using device::assign_to_device;
+using device::AutocastScope;
+using device::Precision;
 using device::replica_device_setter;
 using device::with_device;
 using distribute::AutoShardPolicy;
@@ -263,6 +269,7 @@ using distribute::DatasetPlacement;
 using distribute::DeviceFetch;
 using distribute::DistributedDataset;
 using distribute::Gradients;
+using distribute::GradientScalerOptions;
 using distribute::InputContext;
 using distribute::InputFunction;
 using distribute::InputOptions;

@@ -92,8 +92,9 @@ class BenchCommand final : public Command {
     set_up([&] { check_same_bench(*strategy, batch); });
     const ImageInput image = data_.image_input(model_.model);
     const Model model = model_.create(*strategy, image);
-    const auto optimizer = strategy->make_optimizer(
-        model.variables(), rule, {.groups = optimizer_.groups(model.variables())});
+    distribute::OptimizerOptions options = strategy_.optimizer_options();
+    options.groups = optimizer_.groups(model.variables());
+    const auto optimizer = strategy->make_optimizer(model.variables(), rule, options);
     const TrainingStep step{*strategy, model, optimizer};
     const auto seconds = time_steps(step, make_batches(*strategy, batch, image), warmup_, steps_);
     report(*strategy, batch, seconds);
@@ -126,6 +127,7 @@ class BenchCommand final : public Command {
     json["replicas"] = strategy.num_replicas_in_sync();
     json["devices"] = device_names(strategy);
     json["threads_per_replica"] = strategy_.threads_per_replica;
+    json["precision"] = strategy_.precision;
     json["optimizer"] = optimizer_.optimizer;
     json["global_batch_size"] = batch;
     json["steps"] = steps_;

@@ -14,6 +14,7 @@
 #include "brigade/cluster/environment_variables.h"
 #include "brigade/cluster/resolver.h"
 #include "brigade/device/device.h"
+#include "brigade/device/precision.h"
 #include "brigade/distribute/strategies/central_storage_strategy.h"
 #include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
@@ -174,6 +175,11 @@ void StrategyFlags::add_to(CLI::App& app) {
             "Threads of each replica on CPU; changes the last bits of the weights");
   group.add_switch("--allow-oversubscription", allow_oversubscription,
                    "Allow any CPU index and number of threads, without a warning");
+  group.add(
+      "--precision", precision,
+      base::str_cat("The precision of forward and backward passes: ",
+                    base::join(device::precision_names(), ", "),
+                    "; weights and updates are float32 in any case, and fp16 scales the loss"));
   group.add("--seed", seed, "The root seed of all random numbers: weights, order, dropout, crops");
   cluster.add_to(app);
   servers.add_to(app);
@@ -182,6 +188,7 @@ void StrategyFlags::add_to(CLI::App& app) {
 void StrategyFlags::check() const {
   check_choice("strategy", strategy, strategy_names());
   check_at_least("--threads-per-replica", threads_per_replica, 1);
+  check_choice("value of --precision", precision, device::precision_names());
   if (seed < 0) throw UsageError(base::str_cat("--seed is ", seed, "; it must be at least 0"));
   if (!controller.empty() && !has_controller(*this)) {
     throw UsageError(base::str_cat("strategy ", strategy,
@@ -190,6 +197,12 @@ void StrategyFlags::check() const {
   }
   if (!has_servers(*this)) return servers.check_none(strategy);
   servers.check();
+  if (precision == "fp16" && servers.mode_name() == "sync") {
+    throw UsageError(
+        "--precision fp16 leaves out steps that overflow, for whose gradients the workers of "
+        "--mode "
+        "sync wait; use --precision bf16, or --mode async");
+  }
   cluster.check_no_collectives(strategy);
 }
 
@@ -197,11 +210,19 @@ std::unique_ptr<distribute::Strategy> StrategyFlags::make(const ServerAccess& ac
   check();
   return set_up([&] {
     try {
-      return strategy_makers().at(strategy)(*this, access);
+      auto made = strategy_makers().at(strategy)(*this, access);
+      made->set_precision(device::precision_from(precision));
+      return made;
     } catch (const device::OversubscriptionError& error) {  // the library's errors name no flags
       throw UsageError(base::str_cat(error.what(), " (--allow-oversubscription)"));
     }
   });
+}
+
+distribute::OptimizerOptions StrategyFlags::optimizer_options() const {
+  distribute::OptimizerOptions options;
+  if (precision == "fp16") options.gradient_scaler.emplace();
+  return options;
 }
 
 TaskRole StrategyFlags::role() const {

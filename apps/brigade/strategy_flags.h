@@ -89,6 +89,7 @@ struct StrategyFlags {
   int threads_per_replica = 1;
   bool allow_oversubscription = false;
   std::int64_t seed = 0;
+  std::string precision = "full";
   ClusterFlags cluster;
   ServerFlags servers;
 
@@ -98,6 +99,8 @@ struct StrategyFlags {
   /// The strategy, with its replicas' threads running. Throws UsageError for flags that cannot
   /// work, and the strategy's errors for devices that do not fit.
   std::unique_ptr<distribute::Strategy> make(const ServerAccess& access = {}) const;
+  /// What the precision asks of an optimizer: in fp16, a gradient scaler.
+  distribute::OptimizerOptions optimizer_options() const;
   /// What this process's task does: an evaluator and a parameter server take no part in the
   /// strategy. Throws UsageError for an invalid description of the cluster.
   TaskRole role() const;

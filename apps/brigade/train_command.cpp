@@ -133,6 +133,7 @@ Json configuration(const TrainFlags& flags, const Prepared& prepared) {
   json["controller"] = has_controller(flags.strategy)
                            ? Json(prepared.strategy->parameter_device().name.to_string())
                            : Json(nullptr);
+  json["precision"] = flags.strategy.precision;
   json["global_batch_size"] = prepared.global_batch;
   json["accumulate"] = flags.accumulate;
   json["optimizer"] = prepared.rule->name();
@@ -403,9 +404,10 @@ class TrainCommand final : public Command {
                                        const Interrupt& interrupt) const {
     const auto make = [&] {
       return set_up([&] {
-        return prepared.strategy->make_optimizer(
-            model.variables(), prepared.rule,
-            {.groups = groups(model), .accumulate = static_cast<int>(flags_.accumulate)});
+        distribute::OptimizerOptions options = flags_.strategy.optimizer_options();
+        options.groups = groups(model);
+        options.accumulate = static_cast<int>(flags_.accumulate);
+        return prepared.strategy->make_optimizer(model.variables(), prepared.rule, options);
       });
     };
     if (!has_servers(flags_.strategy)) return make();

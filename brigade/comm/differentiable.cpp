@@ -93,6 +93,12 @@ bool is_node_of(const torch::autograd::Node* node) {
   return (... || (dynamic_cast<const torch::autograd::CppNode<Functions>*>(node) != nullptr));
 }
 
+bool contains_collective(const torch::autograd::Node* node) {
+  if (is_node_of<AllReduceForward, AllGather, AllReduceGradient>(node)) return true;
+  const auto* inner = dynamic_cast<const MayBeCollective*>(node);
+  return inner != nullptr && inner->is_collective();
+}
+
 }  // namespace
 
 at::Tensor differentiable_all_reduce(Communicator& communicator, const at::Tensor& value,
@@ -124,7 +130,7 @@ bool backward_is_collective(const at::Tensor& value) {
     const torch::autograd::Node* node = open.back();
     open.pop_back();
     if (!seen.insert(node).second) continue;
-    if (is_node_of<AllReduceForward, AllGather, AllReduceGradient>(node)) return true;
+    if (contains_collective(node)) return true;
     for (const torch::autograd::Edge& edge : node->next_edges())
       open.push_back(edge.function.get());
   }

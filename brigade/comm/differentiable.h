@@ -26,6 +26,14 @@ at::Tensor differentiable_all_gather(Communicator& communicator, const at::Tenso
 /// batch.
 at::Tensor all_reduce_gradient(Communicator& communicator, const at::Tensor& value);
 
+/// For autograd nodes that run another backward pass inside of theirs: whether that one contains
+/// collectives. `backward_is_collective` asks the nodes that derive from this.
+class MayBeCollective {
+ public:
+  virtual ~MayBeCollective() = default;
+  virtual bool is_collective() const = 0;
+};
+
 /// Whether the backward pass from `value` contains one of the collectives above. If so, every rank
 /// must run it, even a rank that has nothing to contribute.
 bool backward_is_collective(const at::Tensor& value);

@@ -1,5 +1,7 @@
 #include "brigade/device/device_scope.h"
 
+#include <cstddef>
+#include <span>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -25,28 +27,48 @@ std::string ask(const DeviceFunction& function, const PlacementRequest& request)
   }
 }
 
+/// The merged choice of the named scopes.
+std::string named_in(std::span<const std::shared_ptr<const DeviceChoice>> scopes) {
+  std::string names;
+  for (const auto& scope : scopes) {
+    if (scope->clears) break;
+    names = merge_device_names(scope->name, names);
+  }
+  return names;
+}
+
 }  // namespace
 
 std::string_view to_string(PlacedKind kind) {
   return kind == PlacedKind::kVariable ? "variable" : "layer";
 }
 
+DeviceScope::DeviceScope(DeviceChoice choice)
+    : DeviceScope({std::make_shared<const DeviceChoice>(std::move(choice))},
+                  kDeviceScopeSlot.get()) {}
+
 DeviceScope::DeviceScope(DeviceFunction function)
-    : function_(std::move(function)),
-      outer_(kDeviceScopeSlot.get()),
-      opened_(kDeviceScopeSlot, this) {}
+    : DeviceScope(DeviceChoice{.function = std::move(function)}) {}
 
-DeviceScope::DeviceScope(std::string name)
-    : name_(canonical(name)), outer_(kDeviceScopeSlot.get()), opened_(kDeviceScopeSlot, this) {}
+DeviceScope::DeviceScope(std::string name) : DeviceScope(DeviceChoice{.name = canonical(name)}) {}
 
-DeviceScope::DeviceScope(std::nullopt_t)
-    : clears_(true), outer_(kDeviceScopeSlot.get()), opened_(kDeviceScopeSlot, this) {}
+DeviceScope::DeviceScope(std::nullopt_t) : DeviceScope(DeviceChoice{.clears = true}) {}
 
-std::string DeviceScope::named_from(const DeviceScope* innermost) {
-  std::string names;
-  for (const DeviceScope* scope = innermost; scope && !scope->clears_; scope = scope->outer_)
-    names = merge_device_names(scope->name_, names);
-  return names;
+DeviceScope::DeviceScope(CapturedDeviceScopes captured)
+    : DeviceScope(std::move(captured), nullptr) {}
+
+DeviceScope::DeviceScope(CapturedDeviceScopes choices, const DeviceScope* outer)
+    : choices_(std::move(choices)), outer_(outer), opened_(kDeviceScopeSlot, this) {}
+
+CapturedDeviceScopes current_device_scopes() {
+  CapturedDeviceScopes captured;
+  for (const DeviceScope* scope = kDeviceScopeSlot.get(); scope; scope = scope->outer_) {
+    for (const auto& choice : scope->choices_) {
+      captured.push_back(choice);
+      if (choice->clears) return captured;
+    }
+  }
+  return captured;
 }
 
 DeviceScope with_device(const std::string& name) {
@@ -61,13 +83,14 @@ DeviceScope with_device(std::nullopt_t clear) {
 
 std::string requested_device(PlacementRequest request) {
   request.inner.clear();
-  for (const DeviceScope* scope = kDeviceScopeSlot.get(); scope && !scope->clears_;
-       scope = scope->outer_) {
-    if (scope->function_) {
-      request.outer = DeviceScope::named_from(scope->outer_);
-      request.inner = ask(scope->function_, request);
+  if (!device_scope_is_open()) return request.inner;
+  const CapturedDeviceScopes scopes = current_device_scopes();
+  for (std::size_t i = 0; i < scopes.size() && !scopes[i]->clears; ++i) {
+    if (scopes[i]->function) {
+      request.outer = named_in(std::span(scopes).subspan(i + 1));
+      request.inner = ask(scopes[i]->function, request);
     } else {
-      request.inner = merge_device_names(scope->name_, request.inner);
+      request.inner = merge_device_names(scopes[i]->name, request.inner);
     }
   }
   return request.inner;

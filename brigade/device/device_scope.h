@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "brigade/base/ambient.h"
 
@@ -32,6 +34,16 @@ struct PlacementRequest {
 /// on the thread that creates it: by several threads at the same time if towers share the scope.
 using DeviceFunction = std::function<std::string(const PlacementRequest&)>;
 
+/// The choice of one `with_device` call. Immutable.
+struct DeviceChoice {
+  std::string name = {};         ///< of a named scope
+  DeviceFunction function = {};  ///< of a scope by function
+  bool clears = false;           ///< ignores the outer scopes
+};
+
+/// Captured device scopes, which can be opened again elsewhere. A value.
+using CapturedDeviceScopes = std::vector<std::shared_ptr<const DeviceChoice>>;  // innermost first
+
 /// A device scope that is open on this thread during the lifetime of this object. Made by
 /// `with_device`.
 ///
@@ -43,18 +55,18 @@ class [[nodiscard]] DeviceScope {
   explicit DeviceScope(DeviceFunction function);
   explicit DeviceScope(std::string name);
   explicit DeviceScope(std::nullopt_t clear);
+  /// Hides the scopes that are open.
+  explicit DeviceScope(CapturedDeviceScopes captured);
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
 
  private:
-  friend std::string requested_device(PlacementRequest request);
-  // The merged choice of the named scopes, from this one outwards.
-  static std::string named_from(const DeviceScope* innermost);
+  friend CapturedDeviceScopes current_device_scopes();
+  explicit DeviceScope(DeviceChoice choice);
+  DeviceScope(CapturedDeviceScopes choices, const DeviceScope* outer);
 
-  std::string name_;         // of a named scope
-  DeviceFunction function_;  // of a scope by function
-  bool clears_ = false;
-  const DeviceScope* outer_;
+  CapturedDeviceScopes choices_;
+  const DeviceScope* outer_;  // null after captured scopes
   base::AmbientScope<const DeviceScope> opened_;
 };
 
@@ -77,6 +89,9 @@ DeviceScope with_device(std::nullopt_t clear);
 /// chooses. Throws kInvalidArgument, naming the variable or layer, if a function's result is
 /// malformed.
 std::string requested_device(PlacementRequest request);
+
+/// All open scopes that matter: up to one that ignores the outer ones.
+CapturedDeviceScopes current_device_scopes();
 
 /// Whether any scope is open on this thread.
 bool device_scope_is_open();

@@ -221,5 +221,35 @@ TEST(WithDevice, NamesTheThingIfAFunctionsAnswerIsMalformed) {
   }
 }
 
+TEST(CapturedDeviceScopes, ChooseAsTheScopesThatWereOpen) {
+  Witness witness;
+  CapturedDeviceScopes captured;
+  std::string choice;
+  {
+    const auto outer = with_device("/job:worker");
+    const auto function = with_device(witness.function("/job:ps"));
+    const auto inner = with_device("gpu:1");
+    captured = current_device_scopes();
+    choice = requested_device(kLayer);
+  }
+  EXPECT_FALSE(device_scope_is_open());
+  const auto hidden = with_device("cpu:3");
+  const DeviceScope again(captured);
+  EXPECT_EQ(requested_device(kLayer), choice);
+  EXPECT_THAT(witness.inner, ElementsAre("/device:GPU:1", "/device:GPU:1"));
+  EXPECT_THAT(witness.outer, ElementsAre("/job:worker", "/job:worker"));
+  const auto innermost = with_device("/task:2");
+  EXPECT_EQ(requested_device(kLayer), "/job:ps");
+}
+
+TEST(CapturedDeviceScopes, EndAtAScopeThatIgnoresTheOuterOnes) {
+  const auto outer = with_device("cpu:0");
+  const auto clear = with_device(std::nullopt);
+  const auto inner = with_device("/task:1");
+  EXPECT_EQ(current_device_scopes().size(), 2U);
+  const DeviceScope again(current_device_scopes());
+  EXPECT_EQ(requested_device(kLayer), "/task:1");
+}
+
 }  // namespace
 }  // namespace brigade::device

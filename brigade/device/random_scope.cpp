@@ -108,6 +108,24 @@ void substitute_native_dropout(const c10::OperatorHandle& operation, c10::Dispat
   torch::jit::push(*stack, std::move(output), mask.to(at::kBool));
 }
 
+// Batch norm writes its running statistics without an operation that could be substituted, so it
+// gets copies to write to.
+void keep_running_statistics(const c10::OperatorHandle& operation, c10::DispatchKeySet keys,
+                             torch::jit::Stack* stack) {
+  const ReplicaGenerator* generator = kGeneratorSlot.get();
+  if (generator != nullptr && generator->is_replay()) {
+    // input, weight, bias, running_mean, running_var, training, ...
+    const std::size_t first = stack->size() - operation.schema().arguments().size();
+    const bool is_training = (*stack)[first + 5].toBool();
+    for (const std::size_t statistic : {first + 3, first + 4}) {
+      c10::IValue& value = (*stack)[statistic];
+      if (is_training && value.isTensor() && value.toTensor().defined())
+        value = value.toTensor().clone();
+    }
+  }
+  operation.redispatchBoxed(below(keys), stack);
+}
+
 using Registrations = std::vector<c10::RegistrationHandleRAII>;
 
 bool draws(const c10::OperatorHandle& operation) {
@@ -133,6 +151,8 @@ std::unique_ptr<Registrations> register_kernels() {
   }
   take_over({"aten::native_dropout", ""},
             c10::KernelFunction::makeFromBoxedFunction<&substitute_native_dropout>());
+  take_over({"aten::batch_norm", ""},
+            c10::KernelFunction::makeFromBoxedFunction<&keep_running_statistics>());
   return registrations;
 }
 
@@ -182,6 +202,49 @@ ReplicaGenerator::Source& ReplicaGenerator::source(c10::Device device) {
   }
   return sources_.emplace_back(
       Source{.device = device, .generator = make_generator(device), .seeded_for = 0});
+}
+
+namespace {
+
+at::Generator copy_of(at::Generator generator) {
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  return generator.clone();
+}
+
+}  // namespace
+
+std::unique_ptr<ReplicaGenerator> ReplicaGenerator::fork() const {
+  auto copy = std::make_unique<ReplicaGenerator>(root_seed_, replica_);
+  copy->step_ = step_;
+  copy->step_count_ = step_count_;
+  for (const Source& source : sources_) {
+    if (source.seeded_for != step_count_) continue;  // seeded anew at its next draw
+    copy->sources_.push_back({.device = source.device,
+                              .generator = copy_of(source.generator),
+                              .seeded_for = source.seeded_for});
+  }
+  return copy;
+}
+
+std::unique_ptr<ReplicaGenerator> ReplicaGenerator::fork_default() {
+  auto copy = std::make_unique<ReplicaGenerator>(0, 0);
+  const auto add = [&](c10::Device device, const at::Generator& generator) {
+    copy->sources_.push_back(
+        {.device = device, .generator = copy_of(generator), .seeded_for = copy->step_count_});
+  };
+  add(c10::Device(c10::kCPU), at::detail::getDefaultCPUGenerator());
+  const at::CUDAHooksInterface& cuda = at::detail::getCUDAHooks();
+  for (int card = 0; card < cuda.getNumGPUs(); ++card) {
+    const auto index = static_cast<c10::DeviceIndex>(card);
+    if (!cuda.hasPrimaryContext(index)) continue;
+    add(c10::Device(c10::kCUDA, index), cuda.getDefaultGenerator(index));
+  }
+  return copy;
+}
+
+ReplayScope::ReplayScope(std::unique_ptr<ReplicaGenerator> fork)
+    : generator_(std::move(fork)), random_(*generator_) {
+  generator_->is_replay_ = true;
 }
 
 RandomScope::RandomScope(ReplicaGenerator& generator)

@@ -5,6 +5,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -40,12 +41,22 @@ class ReplicaGenerator {
   /// than CPU and CUDA.
   at::Generator generator(c10::Device device);
 
+  /// A separate generator that continues where this one is: it draws the numbers that this one will
+  /// draw next. Neither changes the other. Draws nothing itself.
+  std::unique_ptr<ReplicaGenerator> fork() const;
+  /// The same of libtorch's default generators, of the CPU and of each GPU that is in use; for code
+  /// outside of replicas.
+  static std::unique_ptr<ReplicaGenerator> fork_default();
+  /// Whether a ReplayScope draws from it.
+  bool is_replay() const { return is_replay_; }
+
  private:
   struct Source {
     c10::Device device;
     at::Generator generator;
     std::uint64_t seeded_for;  // the value of step_count_ for which it was seeded
   };
+  friend class ReplayScope;
   std::uint64_t seed() const;
   Source& source(c10::Device device);
 
@@ -54,6 +65,7 @@ class ReplicaGenerator {
   std::optional<std::uint64_t> step_;
   std::uint64_t step_count_ = 1;  // counts the calls of begin_step
   std::vector<Source> sources_;
+  bool is_replay_ = false;
 };
 
 /// The generator of the calling thread; null outside of every `RandomScope`.
@@ -79,6 +91,20 @@ class RandomScope {
  private:
   base::AmbientScope<ReplicaGenerator> scope_;
   c10::impl::IncludeDispatchKeyGuard key_;
+};
+
+/// A RandomScope for computing a part of a forward pass a second time (`layers::recompute`): random
+/// operations draw from a fork, and libtorch's batch norm (`at::batch_norm`, `nn::BatchNorm2d`)
+/// leaves its running mean and variance as they are, because the first time moved them already.
+///
+/// Thread-safety: as RandomScope.
+class ReplayScope {
+ public:
+  explicit ReplayScope(std::unique_ptr<ReplicaGenerator> fork);
+
+ private:
+  const std::unique_ptr<ReplicaGenerator> generator_;
+  const RandomScope random_;
 };
 
 }  // namespace brigade::device

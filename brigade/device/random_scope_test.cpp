@@ -203,5 +203,24 @@ TEST(RandomScope, LeavesTensorsOfOtherDevicesAlone) {
   EXPECT_EQ(at::randn({4}, at::TensorOptions().device(at::kMeta)).size(0), 4);
 }
 
+TEST(ReplayScope, KeepsRunningStatisticsOfBatchNorm) {
+  ReplicaGenerator generator(1, 0);
+  const at::Tensor x = at::arange(24, at::kFloat).sin().view({4, 3, 2});
+  const auto normalize = [&](const at::Tensor& mean, const at::Tensor& variance) {
+    return at::batch_norm(x, {}, {}, mean, variance, /*training=*/true, 0.1, 1e-5, false);
+  };
+  at::Tensor mean = at::zeros({3}), variance = at::ones({3});
+  const at::Tensor wanted = normalize(mean.clone(), variance.clone());
+  {
+    const ReplayScope scope(generator.fork());
+    EXPECT_TRUE(normalize(mean, variance).equal(wanted));
+    EXPECT_TRUE(normalize({}, {}).equal(wanted));
+  }
+  EXPECT_TRUE(mean.equal(at::zeros({3})) && variance.equal(at::ones({3})));
+  const RandomScope scope(generator);
+  EXPECT_TRUE(normalize(mean, variance).equal(wanted));
+  EXPECT_FALSE(mean.equal(at::zeros({3})) || variance.equal(at::ones({3})));
+}
+
 }  // namespace
 }  // namespace brigade::device

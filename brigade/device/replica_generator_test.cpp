@@ -74,5 +74,26 @@ TEST(ReplicaGenerator, HasNoGeneratorForOtherDevices) {
   EXPECT_FALSE(generator.generator(c10::Device(c10::kMeta)).defined());
 }
 
+TEST(ReplicaGenerator, ForksContinueWithTheSameNumbers) {
+  ReplicaGenerator generator(3, 2);
+  generator.begin_step(1);
+  const auto before_first_draw = generator.fork();
+  const at::Tensor first = draw(generator, 5);  // an odd number leaves a normal sample behind
+  const auto fork = generator.fork();
+  const auto second_fork = fork->fork();
+  const at::Tensor second = draw(generator, 5);
+  EXPECT_TRUE(draw(*before_first_draw, 5).equal(first));
+  EXPECT_TRUE(draw(*fork, 5).equal(second));
+  EXPECT_TRUE(draw(*second_fork, 5).equal(second));
+  const at::Tensor third = draw(*fork, 5);
+  EXPECT_TRUE(draw(generator, 5).equal(third)) << "drawing from forks changed the generator";
+}
+
+TEST(ReplicaGenerator, ForksTheDefaultGenerator) {
+  const auto fork = ReplicaGenerator::fork_default();
+  const at::Tensor drawn = draw(*fork);
+  EXPECT_TRUE(at::randn({64}).equal(drawn));
+}
+
 }  // namespace
 }  // namespace brigade::device

@@ -7,6 +7,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/device/autocast_scope.h"
 #include "brigade/distribute/strategy_engine.h"
 #include "brigade/distribute/worker_group.h"
 #include "brigade/io/state_json.h"
@@ -32,13 +33,23 @@ std::string group_text(const optim::ParameterGroup& group) {
                        group.layer_adaptation ? "" : ", without layer adaptation");
 }
 
+std::string scaler_text(const std::optional<GradientScalerOptions>& scaler) {
+  if (!scaler) return "none";
+  const auto text = [](double value) { return io::to_json(io::StateTree(value)).json; };
+  return base::str_cat("initial_scale ", text(scaler->initial_scale), ", growth_factor ",
+                       text(scaler->growth_factor), ", backoff_factor ",
+                       text(scaler->backoff_factor), ", growth_interval ", scaler->growth_interval);
+}
+
 /// The facts that decide an optimizer's updates, and when gradients are reduced.
 comm::Facts optimizer_facts(const optim::UpdateRule& rule,
                             std::span<const variables::Variable> variables,
-                            const OptimizerOptions& options) {
+                            const OptimizerOptions& options, device::Precision precision) {
   comm::Facts facts = {{"optimizer", std::string(rule.name())}};
   const io::StateTree config = rule.config();
   for (const auto& [key, value] : config.as_dict()) facts.push_back({key, io::to_json(value).json});
+  facts.push_back({"gradient_scaler", scaler_text(options.gradient_scaler)});
+  facts.push_back({"precision", std::string(device::to_string(precision))});
   facts.push_back({"accumulate", base::str_cat(options.accumulate)});
   facts.push_back({"global_step", options.global_step ? options.global_step->name() : "none"});
   for (const optim::ParameterGroup& group : options.groups)
@@ -177,6 +188,13 @@ std::uint64_t Strategy::step() const {
 void Strategy::set_step(std::uint64_t step) {
   engine_->progress().move_to(step);
 }
+void Strategy::set_precision(device::Precision precision) {
+  check_not_running("set_precision");
+  engine_->precision = precision;
+}
+device::Precision Strategy::precision() const {
+  return engine_->precision;
+}
 std::vector<c10::Device> Strategy::torch_devices() const {
   return engine_->torch_devices;
 }
@@ -280,6 +298,13 @@ Optimizer Strategy::make_optimizer(std::span<const variables::Variable> variable
                                    optim::UpdateRulePtr rule, const OptimizerOptions& options) {
   check_argument(rule != nullptr, "An optimizer's update rule is null.");
   check_outside_run("An optimizer was made");
+  if (options.gradient_scaler && servers().replicas_to_aggregate > 0) {
+    throw Error(ErrorCode::kUnimplemented,
+                base::str_cat("OptimizerOptions::gradient_scaler with ", name(),
+                              " in synchronous steps: a worker that overflows would send no "
+                              "gradients, for which the others wait. Train in bf16, or with "
+                              "asynchronous updates."));
+  }
   for (const variables::Variable& variable : variables) {
     check_argument(
         engine_->store.owns(variable),
@@ -295,7 +320,7 @@ Optimizer Strategy::make_optimizer(std::span<const variables::Variable> variable
                              "not be trained: call set_requires_grad(true) before that, in a "
                              "factory for Strategy::create."));
   }
-  check_agreement(workers(), optimizer_facts(*rule, variables, options),
+  check_agreement(workers(), optimizer_facts(*rule, variables, options, precision()),
                   {.what = "optimizers", .advice = "make the same optimizer in every worker."});
   auto state = std::make_shared<optim::OptimizerState>(std::move(rule), variables, options.groups);
   auto synchronizer = engine_->make_synchronizer(state);
@@ -346,6 +371,8 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
     const ReplicaStream::Scope stream(engine.streams[replica]);
     engine.generators[replica]->begin_step(step.step);
     const device::RandomScope random(*engine.generators[replica]);
+    std::optional<device::AutocastScope> casts;
+    if (engine.precision != device::Precision::kFull) casts.emplace(engine.precision);
     try {
       body(context);
       for (const auto& model : models) model->check_untouched(replica);

@@ -15,6 +15,7 @@
 #include "brigade/base/ambient.h"
 #include "brigade/comm/communicator.h"
 #include "brigade/device/device.h"
+#include "brigade/device/precision.h"
 #include "brigade/distribute/coordination.h"
 #include "brigade/distribute/created_state.h"
 #include "brigade/distribute/function_module.h"
@@ -242,6 +243,17 @@ class Strategy {
   /// they throw a comm::StepMismatch that names both; resume from a checkpoint then.
   template <class Function, class... Arguments>
   auto run(Function&& function, const Arguments&... arguments);
+
+  /// The precision of `run` from now on; at first kFull, which leaves the caller's autocast as it
+  /// is. In others, matrix products and convolutions of float32 tensors in the function are
+  /// computed in bfloat16 or float16 on every device (`device::AutocastScope`); backward follows,
+  /// and updates are in full precision. Variables, gradients and checkpoints are float32 all the
+  /// same. Layers return what they computed in low precision: losses, and models of `train::Model`,
+  /// go back to float32. Use the same in every worker; optimizers that are made afterwards check
+  /// it. Not saved in checkpoints. Throws kFailedPrecondition in `run`. Keras:
+  /// mixed_precision.set_global_policy.
+  void set_precision(device::Precision precision);
+  device::Precision precision() const;
 
   /// Reduces `value` over the replicas: elementwise sum, mean, maximum or minimum. Replicas without
   /// examples are left out. Throws kInvalidArgument if shapes differ. The result is on the first

@@ -5,6 +5,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/nccl/nccl.h"
+#include "brigade/device/autocast_scope.h"
 
 namespace brigade::distribute {
 
@@ -150,6 +151,7 @@ void Strategy::Engine::end_run(StepOutcome outcome, const ReplicaFailure& failur
     progress().fail_step(failure.happened() ? failure.text() : "its gradients were not applied");
   progress().end_step();
   group->reset();
+  device::clear_autocast_cache();  // a function with an autocast of its own may have filled it
   running = false;
 }
 

@@ -86,6 +86,7 @@ struct Strategy::Engine {
   std::vector<Optimizer::Weak> optimizers;
   const std::shared_ptr<CreatedStates> states = std::make_shared<CreatedStates>();
   int optimizers_made = 0;
+  device::Precision precision = device::Precision::kFull;
   bool running = false;  // a run is in progress; used by the caller's thread only
   EpochCounters epochs;
   std::uint64_t models_created = 0;

@@ -25,10 +25,12 @@ at::Tensor conv2d(const at::Tensor& images, std::int64_t num_outputs, Size2d ker
   check_outputs("conv2d", num_outputs);
   check_groups("conv2d", options.groups, images.size(1), num_outputs);
   const OpenLayer layer(options.scope, "Conv", arguments.reuse);
-  const auto input = layer.place("Conv2D", images);
-  const auto weights = get_weights(
-      "weights", {num_outputs, input.size(1) / options.groups, kernel.height, kernel.width}, input,
-      arguments);
+  const auto input = in_format(layer.place("Conv2D", images), arguments.memory_format);
+  const auto weights = in_format(
+      get_weights("weights",
+                  {num_outputs, input.size(1) / options.groups, kernel.height, kernel.width}, input,
+                  arguments),
+      arguments.memory_format);
   const auto biases = get_biases(num_outputs, input, arguments);
   return finished(layer, arguments, convolve(input, weights, biases, window, options.groups));
 }
@@ -45,10 +47,12 @@ at::Tensor separable_conv2d(const at::Tensor& images, std::optional<std::int64_t
   check_outputs(kName, num_outputs.value_or(1));
   check_outputs(kName, options.depth_multiplier);
   const OpenLayer layer(options.scope, "SeparableConv2d", arguments.reuse);
-  const auto input = layer.place("separable_conv2d", images);
+  const auto input = in_format(layer.place("separable_conv2d", images), arguments.memory_format);
   const auto groups = input.size(1), channels = groups * options.depth_multiplier;
-  const auto depthwise = get_weights("depthwise_weights",
-                                     {channels, 1, kernel.height, kernel.width}, input, arguments);
+  const auto depthwise =
+      in_format(get_weights("depthwise_weights", {channels, 1, kernel.height, kernel.width}, input,
+                            arguments),
+                arguments.memory_format);
   if (!num_outputs) {
     const auto biases = get_biases(channels, input, arguments);
     return finished(layer, arguments, convolve(input, depthwise, biases, window, groups));

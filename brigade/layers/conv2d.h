@@ -20,6 +20,7 @@ struct Conv2dOptions {
   /// The channels of the images and of the result are divided into this many groups, and each group
   /// of the result depends on one group of the images (ResNeXt). Must divide both numbers.
   std::int64_t groups = 1;
+  std::optional<at::MemoryFormat> memory_format = std::nullopt;              ///< default as it is
   std::optional<Activation> activation = std::nullopt;                       ///< default relu
   std::optional<Normalizer> normalizer = std::nullopt;                       ///< default none
   std::optional<variables::Initializer> weights_initializer = std::nullopt;  ///< Glorot uniform
@@ -52,6 +53,7 @@ struct SeparableConv2dOptions {
   std::optional<Size2d> stride = std::nullopt;                               ///< default 1
   std::optional<Padding> padding = std::nullopt;                             ///< default kSame
   std::optional<Size2d> rate = std::nullopt;                                 ///< default 1
+  std::optional<at::MemoryFormat> memory_format = std::nullopt;              ///< default as it is
   std::optional<Activation> activation = std::nullopt;                       ///< default relu
   std::optional<Normalizer> normalizer = std::nullopt;                       ///< default none
   std::optional<variables::Initializer> weights_initializer = std::nullopt;  ///< Glorot uniform

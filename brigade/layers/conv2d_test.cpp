@@ -2,15 +2,19 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/types.h>
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/layers/basic_layers.h"
 #include "brigade/layers/conv2d.h"
 #include "brigade/layers/normalization.h"
+#include "brigade/layers/pooling.h"
 #include "brigade/variables/variable_lists.h"
 
 namespace brigade::layers {
@@ -241,6 +245,41 @@ TEST(FullyConnected, AcceptsEmptyBatches) {
   const auto gradient = variables::global_variables("fc/weights")[0].component(0).grad();
   ASSERT_TRUE(gradient.defined());
   EXPECT_EQ(total(gradient), 0.0);
+}
+
+/// A network's result, and the gradients of its images and variables.
+std::vector<at::Tensor> convolutions(std::optional<at::MemoryFormat> format,
+                                     const at::Tensor& images) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  const auto formats = arg_scope<conv2d, separable_conv2d>({.memory_format = format});
+  const at::Tensor input = images.detach().clone().requires_grad_();
+  at::Tensor net = conv2d(input, 4, 3, {.normalizer = batch_normalizer()});
+  net = layers::max_pool2d(net, 2);
+  net = separable_conv2d(net, 6, {1, 3}, {.stride = 2});
+  const bool is_last = net.is_contiguous(at::MemoryFormat::ChannelsLast);
+  EXPECT_EQ(is_last, format == at::MemoryFormat::ChannelsLast) << images.sizes();
+  std::vector<at::Tensor> of = {input};
+  for (const auto& variable : variables::trainable_variables()) {
+    EXPECT_TRUE(variable.component(0).is_contiguous()) << variable.name();
+    of.push_back(variable.component(0));
+  }
+  std::vector<at::Tensor> found = torch::autograd::grad({net.square().sum()}, of);
+  found.push_back(net);
+  found.push_back(layers::flatten(net));
+  return found;
+}
+
+TEST(Conv2d, GivesTheSameValuesInAnyMemoryFormat) {
+  for (const std::int64_t channels : {1, 3}) {
+    const at::Tensor images =
+        at::arange(2 * channels * 144, at::kDouble).sin().view({2, channels, 12, 12});
+    const auto plain = convolutions(std::nullopt, images);
+    const auto last = convolutions(at::MemoryFormat::ChannelsLast, images);
+    ASSERT_EQ(last.size(), plain.size());
+    for (std::size_t i = 0; i < plain.size(); ++i)
+      EXPECT_TRUE(last[i].allclose(plain[i], 1e-10, 1e-10)) << channels << " " << i;
+  }
 }
 
 }  // namespace

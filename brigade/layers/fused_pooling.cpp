@@ -18,6 +18,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/device/autocast_scope.h"
 
 namespace brigade::layers {
 namespace {
@@ -340,7 +341,9 @@ class MaxPoolRelu : public torch::autograd::Function<MaxPoolRelu> {
 at::Tensor conv_pool_relu(const at::Tensor& images, const at::Tensor& weight,
                           const at::Tensor& bias) {
   check(images, weight, bias);
-  const bool same_type = weight.scalar_type() == images.scalar_type() && weight.device().is_cpu();
+  const bool is_cast = device::AutocastState::current().dtype(images.device().type()).has_value();
+  const bool same_type =
+      !is_cast && weight.scalar_type() == images.scalar_type() && weight.device().is_cpu();
   if (same_type && images.is_contiguous() && weight.is_contiguous() &&
       fits_pool_kernel(images, images.size(2), images.size(3))) {
     return ConvPoolRelu::apply(images, weight, bias);

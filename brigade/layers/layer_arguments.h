@@ -56,6 +56,12 @@ struct LayerArguments {
   std::optional<bool> count_padding = std::nullopt;
   /// The distance between two elements of the window (dilation).
   std::optional<Size2d> rate = std::nullopt;
+  /// In which order a convolution has its images and kernels in memory, and so its result:
+  /// at::MemoryFormat::ChannelsLast is faster on GPUs in low precision, and where much is pooled on
+  /// a CPU. Most layers keep the order of their inputs, so that the first convolution decides.
+  /// Shapes, variables and checkpoints are the same in any order, and values up to rounding. Slim:
+  /// data_format (which changes shapes).
+  std::optional<at::MemoryFormat> memory_format = std::nullopt;
   /// The probability that dropout keeps an element.
   std::optional<double> keep_prob = std::nullopt;
   /// The fraction of a moving statistic that is kept at each update.
@@ -108,6 +114,8 @@ void visit_arguments(Options& options, Arguments& arguments, const Visit& visit)
   if constexpr (requires { options.count_padding; })
     visit("count_padding", options.count_padding, arguments.count_padding);
   if constexpr (requires { options.rate; }) visit("rate", options.rate, arguments.rate);
+  if constexpr (requires { options.memory_format; })
+    visit("memory_format", options.memory_format, arguments.memory_format);
   if constexpr (requires { options.keep_prob; })
     visit("keep_prob", options.keep_prob, arguments.keep_prob);
   if constexpr (requires { options.decay; }) visit("decay", options.decay, arguments.decay);

@@ -6,6 +6,7 @@
 
 #include "brigade/base/refuse.h"
 #include "brigade/base/strings.h"
+#include "brigade/device/autocast_scope.h"
 #include "brigade/variables/collections.h"
 #include "brigade/variables/layer_value.h"
 
@@ -95,10 +96,10 @@ VariableOptions model_variable(const Initializer& initializer,
 
 at::Tensor get_weights(const char* name, std::vector<std::int64_t> shape, const at::Tensor& like,
                        const LayerArguments& arguments) {
-  auto options =
-      model_variable(arguments.weights_initializer ? *arguments.weights_initializer
-                                                   : variables::glorot_uniform_initializer(),
-                     arguments.variables_collections, arguments.trainable, like.scalar_type());
+  auto options = model_variable(
+      arguments.weights_initializer ? *arguments.weights_initializer
+                                    : variables::glorot_uniform_initializer(),
+      arguments.variables_collections, arguments.trainable, device::variable_dtype(like));
   options.regularizer = arguments.weights_regularizer.value_or(nullptr);
   return variables::get_value(name, shape, options, like.device());
 }
@@ -108,9 +109,9 @@ at::Tensor get_biases(std::int64_t outputs, const at::Tensor& like,
   if (arguments.normalizer && *arguments.normalizer) return {};
   const auto& given = arguments.biases_initializer;
   if (given && !*given) return {};
-  auto options =
-      model_variable(given ? *given : variables::zeros_initializer(),
-                     arguments.variables_collections, arguments.trainable, like.scalar_type());
+  auto options = model_variable(given ? *given : variables::zeros_initializer(),
+                                arguments.variables_collections, arguments.trainable,
+                                device::variable_dtype(like));
   options.regularizer = arguments.biases_regularizer.value_or(nullptr);
   return variables::get_value("biases", {{outputs}}, options, like.device());
 }

@@ -12,6 +12,7 @@
 #include "brigade/base/refuse.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/local/reduce_kernel.h"
+#include "brigade/device/autocast_scope.h"
 
 namespace brigade::layers::losses {
 namespace {
@@ -86,21 +87,23 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels, Red
 
 at::Tensor sparse_softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& labels) {
   const auto numbers = checked_labels("sparse_softmax_cross_entropy", logits, labels);
-  return cross_entropy(logits, numbers, Reduction::kMean);
+  return cross_entropy(device::uncast(logits), numbers, Reduction::kMean);
 }
 
-at::Tensor sparse_categorical_crossentropy(const at::Tensor& predictions, const at::Tensor& labels,
+at::Tensor sparse_categorical_crossentropy(const at::Tensor& given, const at::Tensor& labels,
                                            const LossOptions& options) {
-  const auto numbers = checked_labels("sparse_categorical_crossentropy", predictions, labels);
+  const auto numbers = checked_labels("sparse_categorical_crossentropy", given, labels);
+  const at::Tensor predictions = device::uncast(given);
   if (options.from_logits) return cross_entropy(predictions, numbers, options.reduction);
   // The softmax of the logarithms normalizes them.
   const auto logits = at::log(at::clamp(predictions, kEpsilon, 1.0 - kEpsilon));
   return cross_entropy(logits, numbers, options.reduction);
 }
 
-at::Tensor categorical_crossentropy(const at::Tensor& predictions, const at::Tensor& labels,
+at::Tensor categorical_crossentropy(const at::Tensor& given, const at::Tensor& labels,
                                     const LossOptions& options) {
   constexpr auto kName = "categorical_crossentropy";
+  const at::Tensor predictions = device::uncast(given);
   check_predictions(kName, predictions);
   if (!labels.defined()) refuse(std::string(kName) + ": labels are an undefined tensor");
   if (labels.sizes() != predictions.sizes()) {

@@ -10,6 +10,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/device/autocast_scope.h"
 #include "brigade/layers/layer_scope.h"
 #include "brigade/layers/sync_batch_norm_function.h"
 #include "brigade/variables/get_variable.h"
@@ -25,14 +26,14 @@ using variables::Variable;
 at::Tensor get_parameter(const char* name, const Initializer& initializer, const at::Tensor& like,
                          const LayerArguments& arguments) {
   const auto options = model_variable(initializer, arguments.variables_collections,
-                                      arguments.trainable, like.scalar_type());
+                                      arguments.trainable, device::variable_dtype(like));
   return variables::get_value(name, {{like.size(1)}}, options, like.device());
 }
 
 Variable get_statistic(const char* name, const Initializer& initializer, const at::Tensor& like,
                        const LayerArguments& arguments) {
   auto options = model_variable(initializer, arguments.variables_collections,
-                                /*trainable=*/false, like.scalar_type());
+                                /*trainable=*/false, device::variable_dtype(like));
   options.synchronization = variables::Synchronization::kOnRead;
   options.aggregation = variables::Aggregation::kMean;
   return variables::get_variable(name, {{like.size(1)}}, options);

@@ -104,6 +104,10 @@ void check_window(const char* layer, const at::Tensor& images, const SlidingWind
   }
 }
 
+at::Tensor in_format(const at::Tensor& images, std::optional<at::MemoryFormat> format) {
+  return format ? images.contiguous(*format) : images;
+}
+
 at::Tensor convolve(const at::Tensor& images, const at::Tensor& weights, const at::Tensor& biases,
                     const SlidingWindow& window, std::int64_t groups) {
   const auto margins = margins_of(window, images.size(2), images.size(3));

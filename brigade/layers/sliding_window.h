@@ -60,6 +60,9 @@ Size2d output_size(const SlidingWindow& window, std::int64_t height, std::int64_
 /// `window` is positive, and the window fits into the image with its margins.
 void check_window(const char* layer, const at::Tensor& images, const SlidingWindow& window);
 
+/// `images`, or kernels, in this order in memory; unset: as they are. Differentiable.
+at::Tensor in_format(const at::Tensor& images, std::optional<at::MemoryFormat> format);
+
 /// The convolution of `images` [N, in, H, W] with `weights` [out, in / groups, kh, kw]. `biases`
 /// may be undefined.
 at::Tensor convolve(const at::Tensor& images, const at::Tensor& weights, const at::Tensor& biases,

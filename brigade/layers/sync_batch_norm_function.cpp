@@ -19,6 +19,7 @@
 
 #include "brigade/comm/differentiable.h"
 #include "brigade/comm/replica.h"
+#include "brigade/device/autocast_scope.h"
 
 namespace brigade::layers {
 namespace {
@@ -172,6 +173,7 @@ at::Tensor GlobalBatchNorm::variance_of_distribution() const {
 
 GlobalBatchNorm global_batch_norm(comm::Communicator& ranks, const at::Tensor& inputs,
                                   const at::Tensor& gamma, const at::Tensor& beta, double epsilon) {
+  const device::AutocastScope full(device::Precision::kFull);
   const std::int64_t count = values_a_channel(inputs);
   // Through the host, even from a GPU: the node that waits for other ranks then runs on the thread
   // that called backward, not on the GPU's autograd thread, which may have to serve those ranks as

@@ -50,7 +50,7 @@ std::optional<std::string> whole_name(const std::string& name) {
 Graph::Graph() : Graph(GraphOptions{}) {}
 
 Graph::Graph(GraphOptions options)
-    : own_store_(std::make_unique<VariableStore>(
+    : own_store_(std::make_shared<VariableStore>(
           VariableStoreOptions{.placement = StorePlacement::kDeviceScopes})),
       store_(*own_store_),
       placer_(std::move(options.placer)),
@@ -60,6 +60,27 @@ Graph::Graph(VariableStore& store, GraphOptions options)
     : store_(store),
       placer_(std::move(options.placer)),
       variable_scope_(VariableScope::root(options.reuse)) {}
+
+GraphSnapshot::GraphSnapshot(const Graph& graph)
+    : lifetime_(graph.lifetime_),
+      own_store_(graph.own_store_),
+      store_(graph.store_),
+      placer_(graph.placer_),
+      name_scope_(graph.name_scope_),
+      names_used_(graph.names_used_),
+      variable_scope_(graph.variable_scope_),
+      variable_scope_counts_(graph.variable_scope_counts_),
+      values_(graph.values_) {}
+
+Graph::Graph(const GraphSnapshot& snapshot)
+    : own_store_(snapshot.own_store_),
+      store_(snapshot.store_),
+      placer_(snapshot.placer_),
+      name_scope_(snapshot.name_scope_),
+      names_used_(snapshot.names_used_),
+      variable_scope_(snapshot.variable_scope_.reusing()),
+      variable_scope_counts_(snapshot.variable_scope_counts_),
+      values_(snapshot.values_) {}
 
 Graph::~Graph() = default;
 
@@ -146,6 +167,23 @@ std::vector<GraphTensor> Graph::collection(const std::string& collection,
     if (member.name.starts_with(scope)) found.push_back(member);
   }
   return found;
+}
+
+CollectedCounts Graph::collected_counts() const {
+  CollectedCounts counts{.losses = losses_.size()};
+  for (const auto& [name, members] : collections_) counts.collections[name] = members.size();
+  return counts;
+}
+
+std::vector<at::Tensor*> Graph::collected_since(const CollectedCounts& before) {
+  std::vector<at::Tensor*> added;
+  for (std::size_t i = before.losses; i < losses_.size(); ++i) added.push_back(&losses_[i].value);
+  for (auto& [name, members] : collections_) {
+    const auto known = before.collections.find(name);
+    std::size_t i = known == before.collections.end() ? 0 : known->second;
+    for (; i < members.size(); ++i) added.push_back(&members[i].value);
+  }
+  return added;
 }
 
 void Graph::run_update_ops(std::string_view scope) {

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -47,6 +48,38 @@ struct UpdateOp {
   std::function<void()> run;
 };
 
+class Graph;
+
+/// A place in a pass through a model: the open scopes, the names used so far, the copies on other
+/// devices. From it a part of the pass can be computed a second time (`layers::recompute`), on any
+/// thread, with the names and variables of the first time.
+///
+/// Thread-safety: immutable.
+class GraphSnapshot {
+ public:
+  explicit GraphSnapshot(const Graph& graph);
+  /// Whether the graph that it was taken of still exists.
+  bool graph_exists() const { return !lifetime_.expired(); }
+
+ private:
+  friend class Graph;
+  std::weak_ptr<const void> lifetime_;
+  std::shared_ptr<VariableStore> own_store_;
+  VariableStore& store_;
+  std::shared_ptr<device::Placer> placer_;
+  std::string name_scope_;
+  std::map<std::string, std::int64_t> names_used_;
+  VariableScope variable_scope_;
+  std::map<std::string, std::int64_t> variable_scope_counts_;
+  ValueCache values_;
+};
+
+/// How many tensors a graph has collected: its losses, and of each collection.
+struct CollectedCounts {
+  std::size_t losses = 0;
+  std::map<std::string, std::size_t> collections = {};
+};
+
 struct GraphOptions {
   /// What the root scope does with existing names: kYes for every pass after the first.
   Reuse reuse = Reuse::kInherit;
@@ -76,6 +109,9 @@ class Graph {
   explicit Graph(GraphOptions options);
   /// Over a store that must outlive it.
   explicit Graph(VariableStore& store, GraphOptions options = {});
+  /// Continues where the snapshot was taken, without what was collected until then; names are
+  /// reused.
+  explicit Graph(const GraphSnapshot& snapshot);
   ~Graph();
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
@@ -115,11 +151,20 @@ class Graph {
   void schedule_update_ops();
   void run_scheduled_updates();
   void drop_update_ops() { update_ops_.clear(); }
+  /// Of an optimizer's update that is left out.
+  void drop_scheduled_updates() { scheduled_updates_.clear(); }
+
+  /// For code that replaces what a part of the pass has collected: the counts so far, and the
+  /// losses and members of collections that were added since, in an order that depends only on the
+  /// calls. Pointers are valid until the next tensor is added.
+  CollectedCounts collected_counts() const;
+  std::vector<at::Tensor*> collected_since(const CollectedCounts& before);
 
   /// The copies of variables on other devices made by this pass.
   ValueCache& values() { return values_; }
 
  private:
+  friend class GraphSnapshot;
   friend class NameScope;
   friend class OpenVariableScope;
   friend VariableScope get_variable_scope();
@@ -127,7 +172,8 @@ class Graph {
   std::string unique_scope_name(const std::string& default_name) const;
   void forget_scopes_inside(const std::string& name);
 
-  std::unique_ptr<VariableStore> own_store_;
+  const std::shared_ptr<const void> lifetime_ = std::make_shared<char>();
+  std::shared_ptr<VariableStore> own_store_;
   VariableStore& store_;
   std::shared_ptr<device::Placer> placer_;
   std::string name_scope_;

@@ -139,8 +139,10 @@ class Variable {
   /// For stores: sets the other processes that have this variable.
   void set_peers(std::shared_ptr<const Peers> peers) const;
 
-  /// Expires with the variable: lets a store observe it without owning it.
-  std::weak_ptr<const void> lifetime() const { return state_; }
+  /// Whether both are handles of the same variable.
+  bool is_same(const Variable& other) const { return state_ == other.state_; }
+  /// A handle that does not keep the variable in existence. For stores.
+  class Weak;
 
  private:
   struct State;
@@ -157,6 +159,21 @@ class Variable {
   void assign_in_replica(const at::Tensor& value) const;
   void check_shape(const at::Tensor& value, std::string_view call) const;
   std::shared_ptr<State> state_;
+};
+
+class Variable::Weak {
+ public:
+  explicit Weak(const Variable& variable) : state_(variable.state_) {}
+  bool expired() const { return state_.expired(); }
+  /// Nothing if the variable does not exist any more.
+  std::optional<Variable> lock() const {
+    auto state = state_.lock();
+    if (!state) return std::nullopt;
+    return Variable(std::move(state));
+  }
+
+ private:
+  std::weak_ptr<State> state_;
 };
 
 /// Creates variables from components; for stores and adoption, not for users.

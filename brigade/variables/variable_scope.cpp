@@ -84,6 +84,12 @@ VariableScope VariableScope::root(Reuse reuse) {
   return scope;
 }
 
+VariableScope VariableScope::reusing() const {
+  VariableScope copy(std::make_shared<State>(*state_));
+  copy.reuse_variables();
+  return copy;
+}
+
 OpenVariableScope::OpenVariableScope(Graph& graph, std::optional<std::string> name,
                                      VariableScopeOptions options)
     : graph_(graph), outer_(graph.variable_scope_), by_name_(true) {

@@ -96,6 +96,8 @@ class VariableScope {
   friend class Graph;
   struct State;
   static VariableScope root(Reuse reuse);
+  /// A separate scope that is equal to this one, and reuses.
+  VariableScope reusing() const;
   explicit VariableScope(std::shared_ptr<State> state) : state_(std::move(state)) {}
   std::shared_ptr<State> state_;
 };

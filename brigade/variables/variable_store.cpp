@@ -197,6 +197,16 @@ std::vector<NamedVariable> VariableStore::regularized(std::string_view prefix) c
   return found;
 }
 
+std::vector<Variable> VariableStore::non_trainable_variables() const {
+  const std::shared_lock lock(mutex_);
+  std::vector<Variable> found;
+  for (const auto& [name, weak] : names_) {
+    auto variable = weak.lock();
+    if (variable && !variable->trainable()) found.push_back(std::move(*variable));
+  }
+  return found;
+}
+
 void VariableStore::make_contiguous(std::span<const Variable> variables) {
   refuse_in_replica("Variables were moved");
   std::map<std::pair<at::ScalarType, std::string>, std::vector<Variable>> groups;
@@ -249,7 +259,9 @@ std::vector<Variable> VariableStore::adopt(
 bool VariableStore::owns(const Variable& variable) const {
   const std::shared_lock lock(mutex_);
   const auto found = names_.find(variable.name());
-  return found != names_.end() && found->second.lock() == variable.lifetime().lock();
+  if (found == names_.end()) return false;
+  const auto living = found->second.lock();
+  return living && living->is_same(variable);
 }
 
 bool VariableStore::is_free(const std::string& name) const {
@@ -272,7 +284,8 @@ void VariableStore::keep(std::span<const Variable> variables) {
     agree_with_peers(variables, *options_.peers);
   }
   const std::unique_lock lock(mutex_);
-  for (const Variable& variable : variables) names_[variable.name()] = variable.lifetime();
+  for (const Variable& variable : variables)
+    names_.insert_or_assign(variable.name(), Variable::Weak(variable));
 }
 
 Variable make_variable(const VariableSpec& spec) {

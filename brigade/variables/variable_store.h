@@ -105,6 +105,10 @@ class VariableStore {
   std::vector<Variable> variables(std::string_view collection, std::string_view prefix = "") const;
   std::vector<NamedVariable> regularized(std::string_view prefix = "") const;
 
+  /// The variables that are not trained and still exist, those of modules too, in the order of
+  /// their names: statistics, counters. Keras: non_trainable_variables.
+  std::vector<Variable> non_trainable_variables() const;
+
   /// Moves trainable variables of one dtype and device to one contiguous storage, in the given
   /// order, so that an optimizer updates a whole range; values and handles stay valid. Skips
   /// variables that are not trainable, that already share a storage, or that would be the only one.
@@ -133,7 +137,7 @@ class VariableStore {
 
   const VariableStoreOptions options_;
   mutable std::shared_mutex mutex_;  // guards all below
-  std::map<std::string, std::weak_ptr<const void>>
+  std::map<std::string, Variable::Weak>
       names_;                        // a name is free again when its variable is gone
   std::deque<NamedVariable> named_;  // in the order of creation
   std::map<std::string, std::size_t, std::less<>> named_index_;

@@ -218,5 +218,20 @@ TEST(MakeVariable, UsesTheOpenStoreOrCreatesOneComponent) {
   EXPECT_FALSE(store.is_free("w"));
 }
 
+TEST(VariableStore, ListsTheLivingVariablesThatAreNotTrained) {
+  VariableStore store(devices_of(2), StorageSharing::kOneStorage);
+  const Variable trained = store.create(named("a"));
+  const Variable kept = store.create(fixed_named("c"));
+  std::optional<Variable> gone = store.create(fixed_named("b"));
+  const auto names = [&] {
+    std::string text;
+    for (const Variable& variable : store.non_trainable_variables()) text += variable.name();
+    return text;
+  };
+  EXPECT_EQ(names(), "bc");
+  gone.reset();
+  EXPECT_EQ(names(), "c");
+}
+
 }  // namespace
 }  // namespace brigade::variables

@@ -4,11 +4,14 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -75,6 +78,56 @@ TEST_P(StrategyContract, RunCallsTheFunctionOnceForEachReplica) {
   EXPECT_EQ(calls, replicas_);
   EXPECT_EQ(results.values(), ids());
   EXPECT_EQ(strategy_->local_results(results), ids());
+}
+
+TEST_P(StrategyContract, ComputesInThePrecisionThatWasSet) {
+  const auto dtypes = [&] {
+    return strategy_
+        ->run([](ReplicaContext&) {
+          return at::linear(at::ones({1, 1}), at::ones({1, 1})).scalar_type();
+        })
+        .values();
+  };
+  const auto all = [&](at::ScalarType dtype) {
+    return std::vector<at::ScalarType>(strategy_->devices().size(), dtype);
+  };
+  EXPECT_EQ(dtypes(), all(at::kFloat));
+  strategy_->set_precision(device::Precision::kBf16);
+  EXPECT_EQ(strategy_->precision(), device::Precision::kBf16);
+  EXPECT_EQ(dtypes(), all(at::kBFloat16));
+  strategy_->set_precision(device::Precision::kFp16);
+  EXPECT_EQ(dtypes(), all(at::kHalf));
+  EXPECT_THROW(
+      strategy_->run([&](ReplicaContext&) { strategy_->set_precision(device::Precision::kFull); }),
+      Error);
+  strategy_->set_precision(device::Precision::kFull);
+  EXPECT_EQ(dtypes(), all(at::kFloat));
+  EXPECT_EQ(at::linear(at::ones({1, 1}), at::ones({1, 1})).scalar_type(), at::kFloat);
+}
+
+TEST_P(StrategyContract, LeavesOutAnUpdateThatOverflows) {
+  const auto model = strategy_->create<AffineModule>();
+  const OptimizerOptions options{.gradient_scaler = GradientScalerOptions{}};
+  if (strategy_->servers().replicas_to_aggregate > 0) {
+    EXPECT_EQ(error_from([&] { strategy_->optimizer(model, optim::Sgd{}, options); }).code(),
+              ErrorCode::kUnimplemented);
+    return;
+  }
+  const auto sgd = strategy_->optimizer(model, optim::Sgd{.learning_rate = 0.1}, options);
+  std::vector<at::Tensor> weights;
+  for (const bool overflows : {false, true, false}) {
+    strategy_->run([&](ReplicaContext& context) {
+      const bool is_last = context.replica_id() + 1 == context.num_replicas_in_sync();
+      at::Tensor loss = model(at::ones({2, 3}, at::kDouble)).square().sum();
+      if (overflows && is_last) loss = loss * std::numeric_limits<double>::infinity();
+      sgd.minimize(loss, LossScale::kAlreadyScaled);
+    });
+    EXPECT_EQ(sgd.was_skipped(), overflows);
+    weights.push_back(model.variables()[0].read());
+  }
+  EXPECT_TRUE(weights[1].equal(weights[0]));
+  EXPECT_FALSE(weights[2].equal(weights[1]));
+  EXPECT_TRUE(weights[2].isfinite().all().item<bool>());
 }
 
 TEST_P(StrategyContract, StepsAreCountedAndMayBeSet) {

@@ -12,6 +12,7 @@
 #include "brigade/comm/differentiable.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/small_collectives.h"
+#include "brigade/device/autocast_scope.h"
 #include "brigade/distribute/optimizer/gradient_accumulator.h"
 #include "brigade/distribute/optimizer/gradient_hooks.h"
 #include "brigade/distribute/optimizer/row_gradients.h"
@@ -22,6 +23,7 @@ namespace brigade::distribute {
 namespace {
 
 constexpr int kUndeclared = -1;
+constexpr const char* kScalerState = "gradient_scaler";
 
 std::vector<at::Tensor> in_parameter_layout(const Gradients& gradients, SparseGradients sparse) {
   std::vector<at::Tensor> values;
@@ -80,6 +82,20 @@ std::size_t asking_replica() {
 }  // namespace
 
 struct Optimizer::Shared {
+  /// What one replica accumulates and counts; for its thread in a run, the caller's outside.
+  struct alignas(64) OfReplica {
+    OfReplica(const optim::OptimizerState& state, int replica,
+              const std::optional<GradientScalerOptions>& options)
+        : accumulator(state, replica) {
+      if (options) scaler.emplace(*options);
+    }
+    GradientAccumulator accumulator;
+    std::optional<GradientScaler> scaler;
+    std::int64_t updates = 0;
+    std::int64_t skipped = 0;
+    bool was_skipped = false;
+  };
+
   Shared(const optim::OptimizerState& state, std::shared_ptr<GradientSynchronizer> how,
          const OptimizerOptions& options, StrategyRef maker)
       : owner(std::move(maker)),
@@ -87,14 +103,15 @@ struct Optimizer::Shared {
         sparse(synchronizer->takes_rows() ? SparseGradients::kKeepRows
                                           : SparseGradients::kMakeDense),
         accumulate(options.accumulate),
-        global_step(options.global_step) {
+        global_step(options.global_step),
+        scaler(options.gradient_scaler) {
     for (std::size_t i = 0; i < state.variables().size(); ++i) {
       if (!state.is_frozen(i)) active.push_back(i);
     }
     for (int replica = 0; replica < state.variables().front().num_components(); ++replica) {
       auto& row = inputs.emplace_back();
       for (const std::size_t i : active) row.push_back(state.variables()[i].component(replica));
-      replicas.push_back(std::make_unique<OfReplica>(state, replica));
+      replicas.push_back(std::make_unique<OfReplica>(state, replica, scaler));
       check_differentiable(state, replica);
     }
     if (synchronizer->ready_listener() && accumulate == 1) add_hooks();
@@ -135,9 +152,10 @@ struct Optimizer::Shared {
     }
   }
 
-  /// Not if the backward pass contains collectives, which use the processes' communicator.
+  /// Not if the backward pass contains collectives, which use the processes' communicator, and not
+  /// if the gradients may turn out not to be applied.
   bool can_reduce_eagerly(const at::Tensor& loss) const {
-    return hooks && synchronizer->ready_listener()->is_enabled() &&
+    return hooks && !scaler && synchronizer->ready_listener()->is_enabled() &&
            !comm::backward_is_collective(loss);
   }
 
@@ -171,8 +189,29 @@ struct Optimizer::Shared {
       differentiate(replica, objective.empty_loss, 0.0);
   }
 
+  OfReplica& of(int replica) { return *replicas[static_cast<std::size_t>(replica)]; }
+
+  /// Whether an update with these gradients is left out, which all replicas decide together.
+  bool overflows(const ReplicaContext& context, std::span<const at::Tensor> values,
+                 GradientState state) const {
+    if (!scaler) return false;
+    const bool own = !are_finite(values);
+    if (state == GradientState::kAggregated || context.count == 1) return own;
+    return comm::all_reduce_number(*context.communicator, own ? 1 : 0, comm::ReduceOp::kMax) != 0;
+  }
+
+  void count_skipped(int replica) {
+    OfReplica& own = of(replica);
+    ++own.skipped;
+    own.was_skipped = true;
+    own.scaler->update(GradientScaler::Outcome::kOverflow);
+  }
+
   void count_update(int replica) {
-    ++replicas[static_cast<std::size_t>(replica)]->updates;
+    OfReplica& own = of(replica);
+    ++own.updates;
+    own.was_skipped = false;
+    if (own.scaler) own.scaler->update(GradientScaler::Outcome::kFinite);
     if (replica == 0 && progress()) progress()->count_update();
     if (!global_step) return;
     const at::NoGradGuard no_grad;
@@ -186,12 +225,12 @@ struct Optimizer::Shared {
 
   void add_micro_batch(int replica, std::span<const at::Tensor> gradients,
                        const Objective& objective) {
-    replicas[static_cast<std::size_t>(replica)]->accumulator.add(
-        gradients, objective.global_examples, objective.local_examples);
+    of(replica).was_skipped = false;
+    of(replica).accumulator.add(gradients, objective.global_examples, objective.local_examples);
     if (replica == 0 && progress()) progress()->add_micro_batches(1);
   }
   void clear_accumulated(int replica) {
-    GradientAccumulator& accumulator = replicas[static_cast<std::size_t>(replica)]->accumulator;
+    GradientAccumulator& accumulator = of(replica).accumulator;
     if (replica == 0 && progress()) progress()->add_micro_batches(-accumulator.micro_batches());
     accumulator.clear();
   }
@@ -207,19 +246,13 @@ struct Optimizer::Shared {
     return synchronizer->workers() ? &synchronizer->workers()->progress() : nullptr;
   }
 
-  /// What one replica accumulates and counts; for its thread in a run, the caller's outside.
-  struct alignas(64) OfReplica {
-    OfReplica(const optim::OptimizerState& state, int replica) : accumulator(state, replica) {}
-    GradientAccumulator accumulator;
-    std::int64_t updates = 0;
-  };
-
   const StrategyRef owner;
   const std::shared_ptr<GradientSynchronizer> synchronizer;
   const SparseGradients sparse;
   std::unique_ptr<GradientHooks> hooks;  // if the synchronizer reduces during backward
   const int accumulate;
   const std::optional<variables::Variable> global_step;
+  const std::optional<GradientScalerOptions> scaler;
   std::vector<std::size_t> active;                     // variables that are not frozen
   std::vector<torch::autograd::variable_list> inputs;  // [replica]: their components
   std::vector<std::unique_ptr<OfReplica>> replicas;    // [replica]
@@ -274,6 +307,7 @@ std::vector<at::Tensor> Optimizer::backward(int replica, const at::Tensor& loss,
                                             EagerReduction eager) const {
   for (const variables::Variable& variable : state_->variables()) variable.check_untouched(replica);
   shared_->check_differentiable(*state_, replica);
+  const device::AutocastScope full(device::Precision::kFull);
   std::vector<at::Tensor> values(state_->variables().size());
   if (!loss.defined()) {
     schedule_updates_of_pass();
@@ -285,11 +319,15 @@ std::vector<at::Tensor> Optimizer::backward(int replica, const at::Tensor& loss,
   std::optional<GradientHooks::Watch> watch;
   if (eager == EagerReduction::kYes && shared_->can_reduce_eagerly(loss))
     watch.emplace(*shared_->hooks, replica, loss);
-  const auto gradients = shared_->differentiate(replica, loss, weight);
+  const auto& scaler = shared_->of(replica).scaler;
+  const double scale = scaler ? scaler->scale() : 1.0;
+  const auto gradients = shared_->differentiate(replica, loss, weight * scale);
   for (std::size_t k = 0; k < gradients.size(); ++k) {
     const at::Tensor reported = watch ? watch->reported(k, gradients[k]) : at::Tensor();
-    values[shared_->active[k]] =
-        reported.defined() ? reported : in_parameter_layout(gradients[k], shared_->sparse);
+    at::Tensor& value = values[shared_->active[k]];
+    value = reported.defined() ? reported : in_parameter_layout(gradients[k], shared_->sparse);
+    // Not in place: two variables may have got the same tensor.
+    if (scale != 1.0 && value.defined()) value = value.mul(1.0 / scale);
   }
   schedule_updates_of_pass();
   return values;
@@ -320,7 +358,7 @@ void Optimizer::apply_gradients(const Gradients& gradients) const {
         base::str_cat("These gradients are of step ", gradients.step(), " and this is step ",
                       context.step(), ": apply gradients in the step that computed them."));
   }
-  apply_in(context.local_id, in_parameter_layout(gradients, shared_->sparse), gradients.state());
+  apply_in(context, in_parameter_layout(gradients, shared_->sparse), gradients.state());
 }
 
 void Optimizer::check_own(const Gradients& gradients) const {
@@ -329,12 +367,21 @@ void Optimizer::check_own(const Gradients& gradients) const {
                  "optimizer that computed them.");
 }
 
-void Optimizer::apply_in(int replica, std::span<const at::Tensor> values,
+void Optimizer::apply_in(const ReplicaContext& context, std::span<const at::Tensor> values,
                          GradientState state) const {
+  const int replica = context.local_id;
+  const device::AutocastScope full(device::Precision::kFull);
   const comm::PhaseScope update(current_step_clock(), comm::StepPhase::kUpdate);
+  if (shared_->overflows(context, values, state)) return skip_in(replica);
   shared_->synchronizer->apply(replica, values, state);
   shared_->count_update(replica);
   run_scheduled_updates();
+}
+
+// Statistics of a pass that overflowed may be infinite, too.
+void Optimizer::skip_in(int replica) const {
+  shared_->count_skipped(replica);
+  if (variables::Graph* graph = variables::current_graph()) graph->drop_scheduled_updates();
 }
 
 void Optimizer::apply_outside(GradientState state, std::span<const at::Tensor> values) const {
@@ -345,9 +392,15 @@ void Optimizer::apply_outside(GradientState state, std::span<const at::Tensor> v
     for (const variables::Variable& variable : state_->variables())
       variable.check_untouched(static_cast<int>(replica));
   }
-  if (!shared_->synchronizer->apply_outside(values)) apply_everywhere(*state_, values);
-  for (std::size_t replica = 0; replica < shared_->replicas.size(); ++replica)
-    shared_->count_update(static_cast<int>(replica));
+  const bool skips = shared_->scaler && !are_finite(values);
+  if (!skips && !shared_->synchronizer->apply_outside(values)) apply_everywhere(*state_, values);
+  for (int replica = 0; replica < static_cast<int>(shared_->replicas.size()); ++replica) {
+    if (skips) {
+      shared_->count_skipped(replica);
+    } else {
+      shared_->count_update(replica);
+    }
+  }
 }
 
 void Optimizer::flush() const {
@@ -365,7 +418,7 @@ void Optimizer::apply_accumulated(const ReplicaContext& context) const {
     examples += summed_over_replicas(context, *accumulator.local_examples());
   const bool divides = shared_->is_mean() && examples > 0;
   const auto values = accumulator.divided(divides ? static_cast<double>(examples) : 1.0);
-  apply_in(context.local_id, rounded(*state_, values), GradientState::kLocal);
+  apply_in(context, rounded(*state_, values), GradientState::kLocal);
   shared_->clear_accumulated(context.local_id);
 }
 
@@ -417,6 +470,19 @@ int Optimizer::micro_batches() const {
   return shared_->replicas[asking_replica()]->accumulator.micro_batches();
 }
 
+bool Optimizer::was_skipped() const {
+  return shared_->replicas[asking_replica()]->was_skipped;
+}
+
+std::int64_t Optimizer::skipped_updates() const {
+  return shared_->replicas[asking_replica()]->skipped;
+}
+
+double Optimizer::gradient_scale() const {
+  const auto& scaler = shared_->replicas[asking_replica()]->scaler;
+  return scaler ? scaler->scale() : 1.0;
+}
+
 std::int64_t Optimizer::updates() const {
   const auto of_job = shared_->synchronizer->global_step();
   return of_job.value_or(shared_->replicas[asking_replica()]->updates);
@@ -429,12 +495,25 @@ void Optimizer::set_learning_rate(double rate) const {
   shared_->synchronizer->set_learning_rate(rate);
 }
 
+optim::SavedOptimizer Optimizer::save(std::string_view name) const {
+  optim::SavedOptimizer saved = state_->save(name);
+  const auto& scaler = shared_->replicas.front()->scaler;
+  if (scaler) saved.state[kScalerState] = scaler->save();
+  return saved;
+}
+
 std::vector<std::string> Optimizer::restore(std::string_view name,
                                             const optim::SavedOptimizer& saved,
                                             optim::MissingSlots missing) const {
   check_state(in_cross_replica_context(),
               "Restore an optimizer outside of Strategy::run: all replicas share it.");
+  const bool has_scaler = shared_->scaler && saved.state.has(kScalerState);
+  if (has_scaler) GradientScaler(*shared_->scaler).restore(saved.state.at(kScalerState));  // checks
   std::vector<std::string> lacking = state_->restore(name, saved, missing);
+  if (has_scaler) {
+    for (const auto& replica : shared_->replicas)
+      replica->scaler->restore(saved.state.at(kScalerState));
+  }
   shared_->synchronizer->set_learning_rate(state_->learning_rate());
   discard();
   return lacking;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "brigade/distribute/optimizer/gradient_scaler.h"
 #include "brigade/distribute/optimizer/gradients.h"
 #include "brigade/distribute/optimizer/objective.h"
 #include "brigade/distribute/replica_context.h"
@@ -34,6 +35,14 @@ struct OptimizerOptions {
   /// (`Strategy::global_step`), each update sets it to the job's number. TensorFlow: the
   /// global_step argument of minimize and apply_gradients.
   std::optional<variables::Variable> global_step = std::nullopt;
+  /// Scales the loss for backward in float16 (`Strategy::set_precision`). If a gradient overflows
+  /// in any replica, all leave the update out: variables, slots, the update ops of layers and the
+  /// numbers of updates do not change, and neither do schedules and averages of weights that follow
+  /// `is_update_step` or the global step. The scale is saved with the optimizer. It costs one more
+  /// exchange of a number between the replicas, and gradients are not reduced during backward. Not
+  /// for parameter servers with synchronous steps (kUnimplemented), to which every worker owes
+  /// gradients. PyTorch: torch.amp.GradScaler.
+  std::optional<GradientScalerOptions> gradient_scaler = std::nullopt;
 };
 
 /// Trains a strategy's variables: computes the gradients of each replica's loss, reduces them over
@@ -99,7 +108,14 @@ class Optimizer {
 
   /// Whether the latest call of `minimize` made an update. In a replica it refers to that replica,
   /// outside to replica 0; after a run all replicas agree.
-  bool is_update_step() const { return micro_batches() == 0; }
+  bool is_update_step() const { return micro_batches() == 0 && !was_skipped(); }
+  /// Whether the latest update was left out because its gradients overflowed
+  /// (`OptimizerOptions::gradient_scaler`).
+  bool was_skipped() const;
+  /// How many updates were left out since this optimizer was made.
+  std::int64_t skipped_updates() const;
+  /// By how much the next loss is scaled; 1 without a gradient scaler.
+  double gradient_scale() const;
   /// How many micro-batches are accumulated and not applied yet.
   int micro_batches() const;
   /// The number of updates since this optimizer was made, by any call; the job's number, if workers
@@ -118,8 +134,10 @@ class Optimizer {
   /// A handle that does not keep the optimizer in existence. For strategies.
   class Weak;
 
-  /// Restores what `state().save(name)` returned (see `OptimizerState::restore`), and discards
-  /// accumulated micro-batches. Outside `run` only.
+  /// What a checkpoint has of the optimizer: `state().save(name)`, and the gradient scaler's state.
+  optim::SavedOptimizer save(std::string_view name) const;
+  /// Restores what `save(name)` returned (see `OptimizerState::restore`), and discards accumulated
+  /// micro-batches. A gradient scaler whose state was not saved stays as it is. Outside `run` only.
   std::vector<std::string> restore(
       std::string_view name, const optim::SavedOptimizer& saved,
       optim::MissingSlots missing = optim::MissingSlots::kRefuse) const;
@@ -134,7 +152,9 @@ class Optimizer {
   std::vector<at::Tensor> backward(int replica, const at::Tensor& loss, double weight,
                                    EagerReduction eager) const;
   void check_own(const Gradients& gradients) const;
-  void apply_in(int replica, std::span<const at::Tensor> values, GradientState state) const;
+  void apply_in(const ReplicaContext& context, std::span<const at::Tensor> values,
+                GradientState state) const;
+  void skip_in(int replica) const;
   void apply_outside(GradientState state, std::span<const at::Tensor> values) const;
   void apply_accumulated(const ReplicaContext& context) const;
   void apply_all_accumulated() const;

@@ -18,10 +18,11 @@ at::Tensor conv2d(const at::Tensor& inputs, std::int64_t filters, Size2d kernel_
   check_outputs("conv2d", filters);
   check_groups("conv2d", options.groups, inputs.size(1), filters);
   const OpenLayer layer(options.name, "conv2d", options.reuse);
-  const auto input = layer.place("Conv2D", inputs);
-  const auto kernel =
+  const auto input = in_format(layer.place("Conv2D", inputs), options.memory_format);
+  const auto kernel = in_format(
       get_kernel({filters, input.size(1) / options.groups, kernel_size.height, kernel_size.width},
-                 input, options);
+                 input, options),
+      options.memory_format);
   const auto bias = get_bias(filters, input, options);
   return activate(options.activation, convolve(input, kernel, bias, window, options.groups));
 }

@@ -3,9 +3,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "brigade/device/autocast_scope.h"
 #include "brigade/layers/layer_arguments.h"
 #include "brigade/layers/layer_scope.h"
 #include "brigade/layers/sliding_window.h"
@@ -25,6 +27,8 @@ struct Conv2dOptions {
   Padding padding = Padding::kValid;
   Size2d dilation_rate = 1;
   std::int64_t groups = 1;  ///< as `layers::Conv2dOptions::groups`; TensorFlow: Keras's Conv2D
+  /// See `LayerArguments::memory_format`.
+  std::optional<at::MemoryFormat> memory_format = std::nullopt;
   Activation activation = nullptr;
   bool use_bias = true;
   variables::Initializer kernel_initializer = {};  ///< default: the scope's, else Glorot uniform
@@ -107,7 +111,7 @@ at::Tensor average_pooling2d(const at::Tensor& inputs, Size2d pool_size, Size2d 
 inline at::Tensor get_variable_like(const at::Tensor& like, const std::string& name,
                                     const std::vector<std::int64_t>& shape,
                                     variables::VariableOptions options) {
-  options.dtype = like.scalar_type();
+  options.dtype = device::variable_dtype(like);
   options.collections = {variables::kGlobalVariables, variables::kModelVariables};
   return variables::get_value(name, shape, options, like.device());
 }

@@ -15,6 +15,7 @@
 #include "brigade/base/refuse.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/local/reduce_kernel.h"
+#include "brigade/device/autocast_scope.h"
 #include "brigade/layers/losses.h"
 #include "brigade/variables/graph.h"
 #include "brigade/variables/variable_lists.h"
@@ -103,15 +104,21 @@ at::Tensor sum_of(const std::vector<at::Tensor>& losses) {
   return sum;
 }
 
-/// The labels in the predictions' dtype, after checking that they have the same shape.
-at::Tensor matched(const char* loss, const at::Tensor& predictions, const at::Tensor& labels) {
+/// What a loss compares, in one dtype.
+struct Compared {
+  at::Tensor predictions, labels;
+};
+
+/// Both, after checking that they have the same shape.
+Compared matched(const char* loss, const at::Tensor& predictions, const at::Tensor& labels) {
   if (!predictions.defined()) refuse(base::str_cat(loss, ": predictions are an undefined tensor"));
   if (!labels.defined()) refuse(base::str_cat(loss, ": labels are an undefined tensor"));
   if (predictions.sizes() != labels.sizes()) {
     refuse(base::str_cat(loss, ": predictions have shape ", predictions.sizes(),
                          " and labels have shape ", labels.sizes(), "; expected equal shapes"));
   }
-  return labels.to(predictions.scalar_type());
+  const at::Tensor wide = device::uncast(predictions);
+  return {wide, labels.to(wide.scalar_type())};
 }
 
 void check_smoothing(const char* loss, double smoothing) {
@@ -148,8 +155,9 @@ at::Tensor divided_if_positive(const at::Tensor& values, const at::Tensor& by) {
 
 }  // namespace
 
-at::Tensor compute_weighted_loss(const at::Tensor& losses, const LossOptions& options) {
-  if (!losses.defined()) refuse("compute_weighted_loss: losses are an undefined tensor");
+at::Tensor compute_weighted_loss(const at::Tensor& given, const LossOptions& options) {
+  if (!given.defined()) refuse("compute_weighted_loss: losses are an undefined tensor");
+  const at::Tensor losses = device::uncast(given);
   auto loss =
       options.weights.all() != nullptr
           ? reduced(losses, *options.weights.all(), options.reduction)
@@ -194,9 +202,9 @@ at::Tensor get_total_loss(const TotalLossOptions& options) {
   return sum_of(losses);
 }
 
-at::Tensor softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& onehot_labels,
+at::Tensor softmax_cross_entropy(const at::Tensor& given, const at::Tensor& onehot_labels,
                                  const SmoothedLossOptions& options) {
-  auto labels = matched("softmax_cross_entropy", logits, onehot_labels);
+  auto [logits, labels] = matched("softmax_cross_entropy", given, onehot_labels);
   if (logits.dim() != 2) {
     refuse(base::str_cat("softmax_cross_entropy: logits have shape ", logits.sizes(),
                          "; expected [examples, classes]"));
@@ -217,9 +225,9 @@ at::Tensor sparse_softmax_cross_entropy(const at::Tensor& logits, const at::Tens
   return weighted("sparse_softmax_cross_entropy_loss", per_example, options);
 }
 
-at::Tensor sigmoid_cross_entropy(const at::Tensor& logits, const at::Tensor& multi_class_labels,
+at::Tensor sigmoid_cross_entropy(const at::Tensor& given, const at::Tensor& multi_class_labels,
                                  const SmoothedLossOptions& options) {
-  auto labels = matched("sigmoid_cross_entropy", logits, multi_class_labels);
+  auto [logits, labels] = matched("sigmoid_cross_entropy", given, multi_class_labels);
   const double smoothing = options.label_smoothing;
   check_smoothing("sigmoid_cross_entropy", smoothing);
   if (smoothing > 0.0) labels = labels * (1.0 - smoothing) + 0.5 * smoothing;
@@ -228,47 +236,49 @@ at::Tensor sigmoid_cross_entropy(const at::Tensor& logits, const at::Tensor& mul
   return weighted("sigmoid_cross_entropy_loss", losses, common(options));
 }
 
-at::Tensor log_loss(const at::Tensor& predictions, const at::Tensor& labels,
+at::Tensor log_loss(const at::Tensor& given, const at::Tensor& labels,
                     const LogLossOptions& options) {
   const double epsilon = options.epsilon;
-  const auto targets = matched("log_loss", predictions, labels);
+  const auto [predictions, targets] = matched("log_loss", given, labels);
   const auto losses = -targets * at::log(predictions + epsilon) -
                       (1.0 - targets) * at::log(1.0 - predictions + epsilon);
   return weighted("log_loss", losses, common(options));
 }
 
-at::Tensor hinge_loss(const at::Tensor& logits, const at::Tensor& labels,
+at::Tensor hinge_loss(const at::Tensor& given, const at::Tensor& labels,
                       const LossOptions& options) {
-  const auto signs = matched("hinge_loss", logits, labels) * 2.0 - 1.0;
+  const auto [logits, zeros_and_ones] = matched("hinge_loss", given, labels);
+  const auto signs = zeros_and_ones * 2.0 - 1.0;
   return weighted("hinge_loss", at::relu(1.0 - signs * logits), options);
 }
 
-at::Tensor absolute_difference(const at::Tensor& predictions, const at::Tensor& labels,
+at::Tensor absolute_difference(const at::Tensor& given, const at::Tensor& labels,
                                const LossOptions& options) {
-  const auto targets = matched("absolute_difference", predictions, labels);
+  const auto [predictions, targets] = matched("absolute_difference", given, labels);
   return weighted("absolute_difference", (predictions - targets).abs(), options);
 }
 
-at::Tensor mean_squared_error(const at::Tensor& predictions, const at::Tensor& labels,
+at::Tensor mean_squared_error(const at::Tensor& given, const at::Tensor& labels,
                               const LossOptions& options) {
-  const auto targets = matched("mean_squared_error", predictions, labels);
+  const auto [predictions, targets] = matched("mean_squared_error", given, labels);
   return weighted("mean_squared_error", (predictions - targets).square(), options);
 }
 
-at::Tensor huber_loss(const at::Tensor& predictions, const at::Tensor& labels,
+at::Tensor huber_loss(const at::Tensor& given, const at::Tensor& labels,
                       const HuberLossOptions& options) {
   const double delta = options.delta;
   if (!(delta > 0.0))
     refuse(base::str_cat("huber_loss: delta is ", delta, "; expected more than 0"));
-  const auto error = (predictions - matched("huber_loss", predictions, labels)).abs();
+  const auto [predictions, targets] = matched("huber_loss", given, labels);
+  const auto error = (predictions - targets).abs();
   const auto quadratic = at::clamp_max(error, delta);
   return weighted("huber_loss", 0.5 * quadratic.square() + delta * (error - quadratic),
                   common(options));
 }
 
-at::Tensor cosine_distance(const at::Tensor& predictions, const at::Tensor& labels,
-                           std::int64_t axis, const LossOptions& options) {
-  const auto targets = matched("cosine_distance", predictions, labels);
+at::Tensor cosine_distance(const at::Tensor& given, const at::Tensor& labels, std::int64_t axis,
+                           const LossOptions& options) {
+  const auto [predictions, targets] = matched("cosine_distance", given, labels);
   if (axis < -predictions.dim() || axis >= predictions.dim()) {
     refuse(base::str_cat("cosine_distance: predictions of shape ", predictions.sizes(),
                          " have no axis ", axis));
@@ -277,10 +287,11 @@ at::Tensor cosine_distance(const at::Tensor& predictions, const at::Tensor& labe
   return weighted("cosine_distance_loss", losses, options);
 }
 
-at::Tensor mean_pairwise_squared_error(const at::Tensor& predictions, const at::Tensor& labels,
+at::Tensor mean_pairwise_squared_error(const at::Tensor& given, const at::Tensor& labels,
                                        const LossOptions& options) {
   constexpr auto kName = "mean_pairwise_squared_error";
-  const auto differences = predictions - matched(kName, predictions, labels);
+  const auto [predictions, targets] = matched(kName, given, labels);
+  const auto differences = predictions - targets;
   if (differences.dim() < 2) {
     refuse(base::str_cat(kName, ": predictions have shape ", predictions.sizes(),
                          "; expected [examples, ...]"));

@@ -15,9 +15,8 @@ namespace brigade::models {
 namespace {
 
 namespace v1 = layers::v1;
-using variables::Mode;
 
-at::Tensor apply(const Dense& layer, const at::Tensor& x, Mode) {
+at::Tensor apply(const Dense& layer, const at::Tensor& x, const ForwardPass&) {
   return v1::dense(x, layer.units,
                    {.activation = layer.activation.function(),
                     .use_bias = layer.use_bias,
@@ -41,18 +40,19 @@ v1::Conv2dOptions options_of(const Conv2D& layer) {
           .name = layer.name};
 }
 
-at::Tensor apply(const Conv2D& layer, const at::Tensor& x, Mode) {
+at::Tensor apply(const Conv2D& layer, const at::Tensor& x, const ForwardPass& pass) {
   v1::Conv2dOptions options = options_of(layer);
+  options.memory_format = pass.memory_format;
   options.activation = layer.activation.function();
   return v1::conv2d(x, layer.filters, layer.kernel_size, options);
 }
 
-at::Tensor apply(const MaxPooling2D& layer, const at::Tensor& x, Mode) {
+at::Tensor apply(const MaxPooling2D& layer, const at::Tensor& x, const ForwardPass&) {
   return v1::max_pooling2d(x, layer.pool_size, layer.strides.value_or(layer.pool_size),
                            {.padding = layer.padding, .name = layer.name});
 }
 
-at::Tensor apply(const AveragePooling2D& layer, const at::Tensor& x, Mode) {
+at::Tensor apply(const AveragePooling2D& layer, const at::Tensor& x, const ForwardPass&) {
   return v1::average_pooling2d(x, layer.pool_size, layer.strides.value_or(layer.pool_size),
                                {.padding = layer.padding, .name = layer.name});
 }
@@ -67,44 +67,44 @@ at::Tensor pooled_globally(const char* operation, const std::string& name, const
   return pool(opened.place(operation, x));
 }
 
-at::Tensor apply(const GlobalAveragePooling2D& layer, const at::Tensor& x, Mode) {
+at::Tensor apply(const GlobalAveragePooling2D& layer, const at::Tensor& x, const ForwardPass&) {
   return pooled_globally("Mean", layer.name, x, [&](const at::Tensor& images) {
     return images.mean({2, 3}, layer.keepdims);
   });
 }
 
-at::Tensor apply(const GlobalMaxPooling2D& layer, const at::Tensor& x, Mode) {
+at::Tensor apply(const GlobalMaxPooling2D& layer, const at::Tensor& x, const ForwardPass&) {
   return pooled_globally("Max", layer.name, x, [&](const at::Tensor& images) {
     return images.amax({2, 3}, layer.keepdims);
   });
 }
 
-at::Tensor apply(const Flatten& layer, const at::Tensor& x, Mode) {
+at::Tensor apply(const Flatten& layer, const at::Tensor& x, const ForwardPass&) {
   return v1::flatten(x, layer.name);
 }
 
-at::Tensor apply(const Dropout& layer, const at::Tensor& x, Mode mode) {
-  return v1::dropout(x, {.rate = layer.rate, .mode = mode, .name = layer.name});
+at::Tensor apply(const Dropout& layer, const at::Tensor& x, const ForwardPass& pass) {
+  return v1::dropout(x, {.rate = layer.rate, .mode = pass.mode, .name = layer.name});
 }
 
-at::Tensor apply(const BatchNormalization& layer, const at::Tensor& x, Mode mode) {
+at::Tensor apply(const BatchNormalization& layer, const at::Tensor& x, const ForwardPass& pass) {
   return v1::batch_normalization(x, {.momentum = layer.momentum,
                                      .epsilon = layer.epsilon,
                                      .center = layer.center,
                                      .scale = layer.scale,
-                                     .mode = mode,
+                                     .mode = pass.mode,
                                      .name = layer.name});
 }
 
-at::Tensor apply(const Activation& layer, const at::Tensor& x, Mode) {
+at::Tensor apply(const Activation& layer, const at::Tensor& x, const ForwardPass&) {
   return layer.activation.function() ? layer.activation.function()(x) : x;
 }
 
-at::Tensor apply(const ReLU&, const at::Tensor& x, Mode) {
+at::Tensor apply(const ReLU&, const at::Tensor& x, const ForwardPass&) {
   return layers::relu(x);
 }
 
-at::Tensor apply(const Softmax& layer, const at::Tensor& x, Mode) {
+at::Tensor apply(const Softmax& layer, const at::Tensor& x, const ForwardPass&) {
   return layers::softmax(x, layer.name);
 }
 
@@ -142,18 +142,18 @@ at::Tensor apply_fused(const Layer& first, const at::Tensor& inputs) {
   return layers::conv_pool_relu(x, kernel, v1::get_bias(conv.filters, x, options));
 }
 
-at::Tensor apply(const Residual& residual, const at::Tensor& x, Mode mode) {
-  const at::Tensor main = apply_layers(residual.layers, x, mode);
-  const at::Tensor shortcut = apply_layers(residual.shortcut, x, mode);
+at::Tensor apply(const Residual& residual, const at::Tensor& x, const ForwardPass& pass) {
+  const at::Tensor main = apply_layers(residual.layers, x, pass);
+  const at::Tensor shortcut = apply_layers(residual.shortcut, x, pass);
   const layers::OpenOperation opened(residual.name, "add");
   const at::Tensor sum = opened.place("AddV2", main) + shortcut.to(main.device());
   return layers::activate(residual.activation.function(), sum);
 }
 
-at::Tensor apply(const Branches& layer, const at::Tensor& x, Mode mode) {
+at::Tensor apply(const Branches& layer, const at::Tensor& x, const ForwardPass& pass) {
   std::vector<at::Tensor> results;
   for (const auto& branch : layer.branches) {
-    const at::Tensor result = apply_layers(branch, x, mode);
+    const at::Tensor result = apply_layers(branch, x, pass);
     results.push_back(results.empty() ? result : result.to(results[0].device()));
   }
   const layers::OpenOperation opened(layer.name, "concatenate");
@@ -171,17 +171,24 @@ void check_paths(const Layer& layer, const at::Tensor& x) {
 
 }  // namespace
 
-at::Tensor apply_layers(const std::vector<Layer>& layers, const at::Tensor& inputs,
-                        variables::Mode mode) {
+std::size_t layers_in_step(std::span<const Layer> layers, const ForwardPass& pass) {
+  const bool is_fused =
+      !pass.memory_format && layers.size() > 1 && are_fusible(layers[0], layers[1]);
+  return is_fused ? 2 : 1;
+}
+
+at::Tensor apply_layers(std::span<const Layer> layers, const at::Tensor& inputs,
+                        const ForwardPass& pass) {
   at::Tensor x = inputs;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (i + 1 < layers.size() && are_fusible(layers[i], layers[i + 1])) {
-      x = apply_fused(layers[i], x);
-      ++i;
+  while (!layers.empty()) {
+    const std::size_t taken = layers_in_step(layers, pass);
+    if (taken == 2) {
+      x = apply_fused(layers[0], x);
     } else {
-      check_paths(layers[i], x);
-      x = std::visit([&](const auto& any) { return apply(any, x, mode); }, layers[i]);
+      check_paths(layers[0], x);
+      x = std::visit([&](const auto& any) { return apply(any, x, pass); }, layers[0]);
     }
+    layers = layers.subspan(taken);
   }
   return x;
 }

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/layers/recompute.h"
 #include "brigade/models/keras/keras_forward.h"
 
 namespace brigade::models {
@@ -76,6 +78,14 @@ std::string table(const std::vector<SummaryRow>& rows) {
   return text + std::string(width, '=') + "\n";
 }
 
+/// At least `num_layers` of them, one more where the last is fused with it.
+std::size_t group_size(std::span<const Layer> layers, int num_layers, const ForwardPass& pass) {
+  std::size_t size = 0;
+  while (size < layers.size() && size < static_cast<std::size_t>(num_layers))
+    size += layers_in_step(layers.subspan(size), pass);
+  return size;
+}
+
 /// Appends the rows of `layers`, indented by `depth`; returns the shape of the result.
 ExampleShape add_rows(std::vector<SummaryRow>& rows, const std::vector<Layer>& layers,
                       ExampleShape shape, std::size_t depth = 0) {
@@ -100,8 +110,13 @@ ExampleShape add_rows(std::vector<SummaryRow>& rows, const std::vector<Layer>& l
 }  // namespace
 
 Sequential::Sequential(std::vector<Layer> layers, SequentialOptions options)
-    : layers_(named(std::move(layers))), names_(names_of(layers_)), options_(std::move(options)) {
-  check_argument(!layers_.empty(), "A Sequential needs at least one layer.");
+    : layers_(std::make_shared<const std::vector<Layer>>(named(std::move(layers)))),
+      names_(names_of(*layers_)),
+      options_(std::move(options)) {
+  check_argument(!layers_->empty(), "A Sequential needs at least one layer.");
+  check_argument(options_.recompute_every >= 0,
+                 base::str_cat(options_.name, ": recompute_every is ", options_.recompute_every,
+                               "; expected 0 (nothing is recomputed) or more."));
   if (options_.input_shape) output_shape(*options_.input_shape);
 }
 
@@ -115,15 +130,33 @@ at::Tensor Sequential::operator()(const at::Tensor& inputs, variables::Mode mode
                  base::str_cat(options_.name, ": the inputs are ", shape_text(shape),
                                ", but its input_shape says ",
                                shape_text(options_.input_shape.value_or(shape)), "."));
-  return apply_layers(layers_, inputs, mode);
+  const ForwardPass pass{.mode = mode, .memory_format = options_.memory_format};
+  if (options_.recompute_every == 0) return apply_layers(*layers_, inputs, pass);
+  at::Tensor x = inputs;
+  std::span<const Layer> rest = *layers_;
+  for (;;) {
+    const std::span<const Layer> group =
+        rest.first(group_size(rest, options_.recompute_every, pass));
+    rest = rest.subspan(group.size());
+    if (rest.empty()) return apply_layers(group, x, pass);
+    x = layers::recompute([owner = layers_, group,
+                           pass](const at::Tensor& in) { return apply_layers(group, in, pass); },
+                          x);
+  }
+}
+
+Sequential Sequential::recompute_every(int num_layers) const {
+  SequentialOptions options = options_;
+  options.recompute_every = num_layers;
+  return Sequential(layers(), std::move(options));
 }
 
 ExampleShape Sequential::output_shape(const ExampleShape& input) const {
-  return models::output_shape(layers_, input);
+  return models::output_shape(*layers_, input);
 }
 
 std::int64_t Sequential::flops(const ExampleShape& input) const {
-  return models::flops(layers_, input);
+  return models::flops(*layers_, input);
 }
 
 std::string Sequential::summary(const std::optional<ExampleShape>& input_shape) const {
@@ -133,8 +166,8 @@ std::string Sequential::summary(const std::optional<ExampleShape>& input_shape) 
       base::str_cat(options_.name,
                     ": the shapes are not known yet. Set input_shape, or train the model."));
   std::vector<SummaryRow> rows = {{"Layer (type)", "Output Shape", "Param #", "FLOPs"}};
-  add_rows(rows, layers_, *known);
-  const ParameterCount sum = parameter_count(layers_, *known);
+  add_rows(rows, *layers_, *known);
+  const ParameterCount sum = parameter_count(*layers_, *known);
   return base::str_cat(
       "Model: \"", options_.name, "\"\n", table(rows), "Total params: ", sum.trainable + sum.other,
       "\nTrainable params: ", sum.trainable, "\nNon-trainable params: ", sum.other,

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,13 @@ struct SequentialOptions {
   /// shapes, and `summary` needs no data.
   std::optional<ExampleShape> input_shape = std::nullopt;
   std::string name = "sequential";
+  /// If above 0, training keeps activations only at every so many layers, and computes those
+  /// between them again in backward (`layers::recompute`). Values do not change. See
+  /// `Sequential::recompute_every`.
+  int recompute_every = 0;
+  /// The order of images and kernels in memory; see `layers::LayerArguments::memory_format`. Unset:
+  /// contiguous, with fused convolution and pooling.
+  std::optional<at::MemoryFormat> memory_format = std::nullopt;
 };
 
 /// A model as a sequence of layers. It is a value that describes the model; `Strategy::create`, or
@@ -39,12 +47,19 @@ class Sequential {
   /// only).
   Sequential(std::vector<Layer> layers, SequentialOptions options = {});
 
+  /// The same model, which in training recomputes the activations inside of groups of `num_layers`
+  /// layers in backward: less memory for about a third more time. The last group is not recomputed,
+  /// since backward begins with it. For n layers whose activations are equally large, groups of
+  /// sqrt(n) need least memory. Layers that are fused stay in one group. 0: nothing is recomputed.
+  /// Throws kInvalidArgument below 0. PyTorch: checkpoint_sequential.
+  Sequential recompute_every(int num_layers) const;
+
   /// The forward pass for `inputs` [N, ...], which must be floating-point. Needs an open graph
   /// (`Strategy::create` opens one). Throws kInvalidArgument for a shape that does not match.
   at::Tensor operator()(const at::Tensor& inputs, variables::Mode mode) const;
 
   /// With their names, also inside of `Residual` and `Branches`.
-  const std::vector<Layer>& layers() const { return layers_; }
+  const std::vector<Layer>& layers() const { return *layers_; }
   /// [layer]: "conv2d", "max_pooling2d", ...
   const std::vector<std::string>& names() const { return names_; }
   const SequentialOptions& options() const { return options_; }
@@ -60,7 +75,7 @@ class Sequential {
   std::string summary(const std::optional<ExampleShape>& input_shape = std::nullopt) const;
 
  private:
-  std::vector<Layer> layers_;
+  std::shared_ptr<const std::vector<Layer>> layers_;  // shared with what backward computes again
   std::vector<std::string> names_;
   SequentialOptions options_;
 };

@@ -185,6 +185,47 @@ TEST(Sequential, RefusesInvalidLayersWithTheirNames) {
   }
 }
 
+TEST(Sequential, GivesTheSameValuesInAnyMemoryFormat) {
+  const at::Tensor images = at::rand({4, 1, 28, 28}, at::kDouble);
+  std::vector<at::Tensor> results;
+  std::vector<std::vector<std::string>> names;
+  for (const SequentialOptions& options :
+       {SequentialOptions{}, SequentialOptions{.memory_format = at::MemoryFormat::ChannelsLast}}) {
+    variables::Graph graph;
+    const auto opened = graph.as_default();
+    const Sequential net({Conv2D{.filters = 4, .kernel_size = 3, .activation = "relu"},
+                          MaxPooling2D{}, Conv2D{.filters = 8, .kernel_size = 3}, Flatten{}},
+                         options);
+    results.push_back(net(images, Mode::kTraining));
+    names.push_back(variable_names());
+    for (const auto& variable : graph.store().variables())
+      EXPECT_TRUE(variable.component(0).is_contiguous()) << variable.name();
+  }
+  EXPECT_TRUE(at::allclose(results[1], results[0], 1e-12, 1e-12));
+  EXPECT_EQ(names[1], names[0]);
+}
+
+TEST(Sequential, RecomputesGroupsOfLayers) {
+  const at::Tensor images = at::rand({4, 1, 28, 28}).requires_grad_();
+  int calls = 0;
+  const auto counted = [&](const at::Tensor& x) {
+    ++calls;
+    return x * 2;
+  };
+  const Sequential net({Activation{.activation = counted}, Activation{.activation = counted},
+                        Activation{.activation = counted}, Flatten{}, Dense{.units = 2}});
+  for (const auto& [every, expected] :
+       std::vector<std::pair<int, int>>{{0, 3}, {1, 6}, {2, 6}, {3, 6}, {4, 6}, {5, 3}, {9, 3}}) {
+    variables::Graph graph;
+    const auto opened = graph.as_default();
+    calls = 0;
+    net.recompute_every(every)(images, Mode::kTraining).sum().backward();
+    EXPECT_EQ(calls, expected) << every;
+  }
+  EXPECT_NE(message_of([&] { net.recompute_every(-1); }).find("recompute_every is -1"),
+            std::string::npos);
+}
+
 }  // namespace
 
 }  // namespace brigade::models

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "brigade/device/autocast_scope.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/variables/variable.h"
 
@@ -18,7 +19,7 @@ namespace brigade::train::internal {
 class Network {
  public:
   virtual ~Network() = default;
-  /// The forward pass of the calling replica.
+  /// The forward pass of the calling replica; the predictions are float32 in any precision.
   virtual at::Tensor forward(const at::Tensor& inputs) const = 0;
   virtual void train() const = 0;
   virtual void eval() const = 0;
@@ -29,7 +30,9 @@ template <class Module>
 class ReplicatedNetwork final : public Network {
  public:
   explicit ReplicatedNetwork(distribute::Replicated<Module> model) : model_(std::move(model)) {}
-  at::Tensor forward(const at::Tensor& inputs) const override { return model_(inputs); }
+  at::Tensor forward(const at::Tensor& inputs) const override {
+    return device::uncast(model_(inputs));
+  }
   void train() const override { model_.train(); }
   void eval() const override { model_.eval(); }
   const std::vector<variables::Variable>& variables() const override { return model_.variables(); }

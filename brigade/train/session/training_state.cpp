@@ -125,7 +125,7 @@ void TrainingState::add_variables(std::span<const Variable> variables) {
                      [&](const Variable& each) { return each.name() == variable.name(); });
     if (known == variables_.end()) {
       variables_.push_back(variable);
-    } else if (known->lifetime().lock() != variable.lifetime().lock()) {
+    } else if (!known->is_same(variable)) {
       throw Error(
           ErrorCode::kAlreadyExists,
           str_cat("The training state already has another variable '", variable.name(), "'."));
@@ -234,6 +234,12 @@ void TrainingState::count_by(const Variable& global_step) {
   counter_ = global_step;
 }
 
+void TrainingState::advance() {
+  const auto was_skipped = [](const NamedOptimizer& each) { return each.optimizer.was_skipped(); };
+  const bool all_skipped = !optimizers_.empty() && std::ranges::all_of(optimizers_, was_skipped);
+  if (!counter_ && !all_skipped) ++global_step_;
+}
+
 void TrainingState::apply_schedules() const {
   for (const NamedOptimizer& each : optimizers_) {
     if (each.schedule) each.optimizer.set_learning_rate((*each.schedule)(global_step()));
@@ -300,7 +306,7 @@ checkpoint::Contents TrainingState::contents() const {
   if (strategy_.workers()) strategy["workers"] = layout_of(*strategy_.workers());
   io::StateTree& optimizers = state["optimizers"] = io::StateTree::dict();
   for (const NamedOptimizer& each : optimizers_) {
-    optim::SavedOptimizer saved = each.optimizer.state().save(each.name);
+    optim::SavedOptimizer saved = each.optimizer.save(each.name);
     if (each.schedule) saved.state["schedule"] = each.schedule->config();
     optimizers[each.name] = std::move(saved.state);
     for (auto& [name, slot] : saved.slots) contents.tensors.push_back({name, slot});

@@ -150,10 +150,10 @@ class TrainingState {
   /// From now on the global step is this variable (`OptimizerOptions::global_step`), which the
   /// optimizer increments in each update. It is added to the variables.
   void count_by(const variables::Variable& global_step);
-  /// Increments the global step, unless a variable or the strategy counts the steps.
-  void advance() {
-    if (!counter_) ++global_step_;
-  }
+  /// Increments the global step, unless a variable or the strategy counts the steps, or all
+  /// optimizers left out their updates because of an overflow
+  /// (`OptimizerOptions::gradient_scaler`).
+  void advance();
 
   /// Sets the learning rate of each optimizer by its schedule and the global step. Call it before
   /// each step.

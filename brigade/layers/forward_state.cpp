@@ -1,0 +1,53 @@
+#include "brigade/layers/forward_state.h"
+
+#include <cstddef>
+
+#include "brigade/base/error.h"
+#include "brigade/comm/replica.h"
+
+namespace brigade::layers {
+
+ForwardState::ForwardState()
+    : ambient_(base::ambient()),
+      device_scopes_(device::current_device_scopes()),
+      arguments_(current_arg_scope()),
+      autocast_(device::AutocastState::current()) {
+  if (const variables::Graph* graph = variables::current_graph()) graph_.emplace(*graph);
+  const device::ReplicaGenerator* generator = device::kGeneratorSlot.get();
+  generator_ = generator != nullptr ? generator->fork() : device::ReplicaGenerator::fork_default();
+}
+
+// The replica is known by a pointer, which is valid as long as its run goes on: surely if this is
+// the replica's thread, or if its graph exists, which ends with the run.
+void ForwardState::check_replica_runs() const {
+  const void* replica = ambient_.slots[static_cast<std::size_t>(comm::kReplicaSlot.index)];
+  if (replica == nullptr || replica == comm::current_replica()) return;
+  check_state(graph_ && graph_->graph_exists(),
+              "recompute: backward runs after the Strategy::run in which the function was called. "
+              "Call minimize, or backward, in the same step function.");
+}
+
+namespace {
+
+std::optional<variables::Graph> graph_from(const std::optional<variables::GraphSnapshot>& from) {
+  return from ? std::optional<variables::Graph>(std::in_place, *from) : std::nullopt;
+}
+
+}  // namespace
+
+ForwardState::Installed::Installed(const ForwardState& state)
+    : ambient_((state.check_replica_runs(), state.ambient_)),
+      // The rows are there already, and another fetch could bring newer ones.
+      rows_(variables::kRowSourceSlot, nullptr),
+      no_device_scope_(device::kDeviceScopeSlot, nullptr),
+      arguments_(state.arguments_),
+      random_(state.generator_->fork()),
+      autocast_(state.autocast_),
+      records_gradients_(true),
+      graph_(graph_from(state.graph_)),
+      opened_(variables::kGraphSlot, graph()) {
+  // An open scope without content differs from none.
+  if (!state.device_scopes_.empty()) device_scopes_.emplace(state.device_scopes_);
+}
+
+}  // namespace brigade::layers
