@@ -64,6 +64,7 @@
 #include "brigade/image/normalize.h"
 #include "brigade/image/png.h"
 #include "brigade/image/resize.h"
+#include "brigade/input/cifar.h"
 #include "brigade/input/csv_tensors.h"
 #include "brigade/input/example_features.h"
 #include "brigade/input/idx.h"
@@ -89,6 +90,7 @@
 #include "brigade/metrics/metric.h"
 #include "brigade/metrics/precision_recall.h"
 #include "brigade/metrics/regression.h"
+#include "brigade/models/cifar_resnet.h"
 #include "brigade/models/export_weights.h"
 #include "brigade/models/function_classifier.h"
 #include "brigade/models/inception_v3.h"
@@ -96,6 +98,7 @@
 #include "brigade/models/mlp.h"
 #include "brigade/models/mnist_cnn.h"
 #include "brigade/models/registry.h"
+#include "brigade/models/resnet.h"
 #include "brigade/models/slim_net.h"
 #include "brigade/models/torchvision_names.h"
 #include "brigade/models/weights_record.h"
@@ -319,6 +322,9 @@ using image::to_uint8;
 using image::Window;
 using image::window_of_aspect;
 using input::AspectRatio;
+using input::cifar10;
+using input::cifar100;
+using input::Cifar100Labels;
 using input::ColorMode;
 using input::convert_image_dtype;
 using input::CropOptions;
@@ -358,12 +364,16 @@ using input::to_tensor;
 using models::Activation;
 using models::AveragePooling2D;
 using models::BatchNormalization;
+using models::Branches;
 using models::Conv2D;
 using models::Dense;
 using models::Dropout;
 using models::Flatten;
+using models::GlobalAveragePooling2D;
+using models::GlobalMaxPooling2D;
 using models::MaxPooling2D;
 using models::ReLU;
+using models::Residual;
 using models::Sequential;
 using models::Softmax;
 using ps::ChiefRole;

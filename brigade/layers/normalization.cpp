@@ -90,8 +90,10 @@ at::Tensor get_beta(const at::Tensor& like, const LayerArguments& arguments) {
   return get_parameter("beta", variables::zeros_initializer(), like, arguments);
 }
 
-at::Tensor get_gamma(const at::Tensor& like, const LayerArguments& arguments) {
-  return get_parameter("gamma", variables::ones_initializer(), like, arguments);
+at::Tensor get_gamma(const at::Tensor& like, const LayerArguments& arguments,
+                     const Initializer& initializer) {
+  return get_parameter("gamma", initializer ? initializer : variables::ones_initializer(), like,
+                       arguments);
 }
 
 MovingStatistics get_moving_statistics(const at::Tensor& like, const LayerArguments& arguments) {
@@ -134,7 +136,9 @@ at::Tensor batch_norm(const at::Tensor& inputs, const BatchNormOptions& options)
   const OpenLayer layer(options.scope, "BatchNorm", arguments.reuse);
   const auto input = layer.place("FusedBatchNorm", inputs);
   const BatchNormStep step{
-      .gamma = arguments.scale.value_or(false) ? get_gamma(input, arguments) : at::Tensor(),
+      .gamma = arguments.scale.value_or(false)
+                   ? get_gamma(input, arguments, options.gamma_initializer)
+                   : at::Tensor(),
       .beta = arguments.center.value_or(true) ? get_beta(input, arguments) : at::Tensor(),
       .epsilon = arguments.epsilon.value_or(0.001),
       .decay = arguments.decay.value_or(0.999),

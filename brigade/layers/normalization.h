@@ -19,6 +19,7 @@ struct BatchNormOptions {
   std::optional<bool> center = std::nullopt;                 ///< default true
   std::optional<bool> scale = std::nullopt;                  ///< default false
   std::optional<double> epsilon = std::nullopt;              ///< default 0.001
+  variables::Initializer gamma_initializer = {};             ///< default: ones
   std::optional<Activation> activation = std::nullopt;       ///< default none
   std::optional<StatisticsUpdate> updates = std::nullopt;    ///< default kUpdateOps
   std::optional<BatchStatistics> statistics = std::nullopt;  ///< default kReplica
@@ -72,9 +73,10 @@ inline constexpr LayerKind kLayerKind<layer_norm> = layer_kind<LayerNormOptions>
 
 // Shared by the layers that normalize.
 
-/// The variables beta (zeros) and gamma (ones) [C] of `like` [N, C, ...].
+/// The variables beta (zeros) and gamma (ones if `initializer` is empty) [C] of `like` [N, C, ...].
 at::Tensor get_beta(const at::Tensor& like, const LayerArguments& arguments);
-at::Tensor get_gamma(const at::Tensor& like, const LayerArguments& arguments);
+at::Tensor get_gamma(const at::Tensor& like, const LayerArguments& arguments,
+                     const variables::Initializer& initializer = {});
 
 /// How batch norm computes.
 struct BatchNormStep {

@@ -211,6 +211,16 @@ TEST(BatchNorm, AnEmptyGlobalBatchDoesNotChangeTheStatistics) {
     EXPECT_TRUE(at::equal(rank.variance, at::ones({2})));
 }
 
+TEST(BatchNorm, GammaBeginsAtOneOrAsItsInitializerSays) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  batch_norm(images(), {.scale = true, .scope = "a"});
+  batch_norm(images(),
+             {.scale = true, .gamma_initializer = variables::zeros_initializer(), .scope = "b"});
+  EXPECT_EQ(read("a/gamma").min().item<double>(), 1.0);
+  EXPECT_EQ(read("b/gamma").abs().max().item<double>(), 0.0);
+}
+
 TEST(BatchNorm, WithGlobalStatisticsEvaluationIsNotCollective) {
   comm::run_ranks_successfully(2, [](comm::Communicator& ranks) {
     if (ranks.rank() == 1) return;  // a collective of the other rank would hang

@@ -8,9 +8,11 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/base/unknown_name.h"
+#include "brigade/models/cifar_resnet.h"
 #include "brigade/models/inception_v3.h"
 #include "brigade/models/mlp.h"
 #include "brigade/models/mnist_cnn.h"
+#include "brigade/models/resnet.h"
 #include "brigade/models/slim_net.h"
 
 namespace brigade::models {
@@ -57,6 +59,25 @@ ModelFunction make_inception_v3(const ModelOptions& options) {
   };
 }
 
+template <int kDepth, ResNetVersion kVersion = ResNetVersion::kV15>
+ModelFunction make_resnet(const ModelOptions& options) {
+  const ResNetOptions made{.depth = kDepth,
+                           .num_classes = options.classes,
+                           .version = kVersion,
+                           .dropout = options.dropout.value_or(0.0)};
+  return [made](const at::Tensor& images, variables::Mode mode) {
+    auto in_mode = made;
+    in_mode.mode = mode;
+    return resnet(images, in_mode).logits;
+  };
+}
+
+ModelFunction make_cifar_resnet20(const ModelOptions& options) {
+  return [classes = options.classes](const at::Tensor& images, variables::Mode mode) {
+    return cifar_resnet(images, {.depth = 20, .num_classes = classes, .mode = mode}).logits;
+  };
+}
+
 /// A model is either a module or a function of layers.
 struct ModelEntry {
   std::string_view name;
@@ -66,9 +87,18 @@ struct ModelEntry {
 };
 
 constexpr auto kModels = std::to_array<ModelEntry>({
+    {.name = "cifar_resnet20", .function = make_cifar_resnet20, .image_shape = {3, 32, 32}},
     {.name = "inception_v3", .function = make_inception_v3, .image_shape = {3, 299, 299}},
     {.name = "mlp", .module = make_mlp},
     {.name = "mnist_cnn", .module = make_mnist_cnn},
+    {.name = "resnet101", .function = make_resnet<101>, .image_shape = {3, 224, 224}},
+    {.name = "resnet152", .function = make_resnet<152>, .image_shape = {3, 224, 224}},
+    {.name = "resnet18", .function = make_resnet<18>, .image_shape = {3, 224, 224}},
+    {.name = "resnet34", .function = make_resnet<34>, .image_shape = {3, 224, 224}},
+    {.name = "resnet50", .function = make_resnet<50>, .image_shape = {3, 224, 224}},
+    {.name = "resnet50_keras",
+     .function = make_resnet<50, ResNetVersion::kKeras>,
+     .image_shape = {3, 224, 224}},
     {.name = "slim_net", .function = make_slim_net},
 });
 static_assert(std::ranges::is_sorted(kModels, {}, &ModelEntry::name));

@@ -26,7 +26,8 @@ struct ModelOptions {
   /// The widths of the hidden layers ("mlp").
   std::vector<std::int64_t> hidden = {64, 64, 64};
   /// The dropout rate in training: of the hidden values ("mnist_cnn", default 0) or of those before
-  /// the logits ("inception_v3", default 0.2). Unset: the model's default.
+  /// the logits ("inception_v3", default 0.2; "resnet50" and its siblings, default 0). Unset: the
+  /// model's default.
   std::optional<double> dropout = std::nullopt;
   /// The shape of one image: channels, height, width. Empty: that which the model was made for
   /// (`image_shape`). A model that is a function also takes images of other sizes.

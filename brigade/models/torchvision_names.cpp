@@ -6,6 +6,7 @@
 
 #include "brigade/base/strings.h"
 #include "brigade/base/unknown_name.h"
+#include "brigade/models/resnet.h"
 
 namespace brigade::models {
 namespace {
@@ -19,15 +20,20 @@ struct LayerPair {
 };
 
 /// A convolution without biases, with batch norm.
-void add_convolution(Names& names, const std::string& ours, const std::string& theirs) {
-  names[ours + "/weights"] = theirs + ".conv.weight";
-  names[ours + "/BatchNorm/gamma"] = theirs + ".bn.weight";
-  names[ours + "/BatchNorm/beta"] = theirs + ".bn.bias";
-  names[ours + "/BatchNorm/moving_mean"] = theirs + ".bn.running_mean";
-  names[ours + "/BatchNorm/moving_variance"] = theirs + ".bn.running_var";
+void add_convolution(Names& names, const std::string& ours, const std::string& convolution,
+                     const std::string& batch_norm) {
+  names[ours + "/weights"] = convolution + ".weight";
+  names[ours + "/BatchNorm/gamma"] = batch_norm + ".weight";
+  names[ours + "/BatchNorm/beta"] = batch_norm + ".bias";
+  names[ours + "/BatchNorm/moving_mean"] = batch_norm + ".running_mean";
+  names[ours + "/BatchNorm/moving_variance"] = batch_norm + ".running_var";
 }
 
-/// A 1 x 1 convolution here, a linear layer there.
+void add_convolution(Names& names, const std::string& ours, const std::string& theirs) {
+  add_convolution(names, ours, theirs + ".conv", theirs + ".bn");
+}
+
+/// A linear layer there; here too, or a 1 x 1 convolution.
 void add_classifier(Names& names, const std::string& ours, const std::string& theirs) {
   names[ours + "/weights"] = theirs + ".weight";
   names[ours + "/biases"] = theirs + ".bias";
@@ -110,6 +116,33 @@ Names inception_v3_names() {
   return names;
 }
 
+void add_unit(Names& names, const std::string& ours, const std::string& theirs, int convolutions) {
+  for (int i = 1; i <= convolutions; ++i) {
+    add_convolution(names, base::str_cat(ours, "/conv", i), base::str_cat(theirs, ".conv", i),
+                    base::str_cat(theirs, ".bn", i));
+  }
+}
+
+template <int kDepth>
+Names resnet_names() {
+  const ResNetBlocks& blocks = resnet_blocks(kDepth);
+  Names names;
+  add_convolution(names, "conv1", "conv1", "bn1");
+  for (std::size_t block = 0; block < blocks.units.size(); ++block) {
+    for (int unit = 0; unit < blocks.units[block]; ++unit) {
+      const auto ours = base::str_cat("block", block + 1, "/unit_", unit + 1);
+      const auto theirs = base::str_cat("layer", block + 1, ".", unit);
+      add_unit(names, ours, theirs, blocks.has_bottlenecks ? 3 : 2);
+      const bool changes_shape = unit == 0 && (block > 0 || blocks.has_bottlenecks);
+      if (!changes_shape) continue;
+      add_convolution(names, ours + "/shortcut", theirs + ".downsample.0",
+                      theirs + ".downsample.1");
+    }
+  }
+  add_classifier(names, "logits", "fc");
+  return names;
+}
+
 struct NamesOfModel {
   std::string_view model;
   Names (*names)();
@@ -117,6 +150,11 @@ struct NamesOfModel {
 
 constexpr auto kNamesOfModels = std::to_array<NamesOfModel>({
     {"inception_v3", inception_v3_names},
+    {"resnet101", resnet_names<101>},
+    {"resnet152", resnet_names<152>},
+    {"resnet18", resnet_names<18>},
+    {"resnet34", resnet_names<34>},
+    {"resnet50", resnet_names<50>},
 });
 
 }  // namespace

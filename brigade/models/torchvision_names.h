@@ -9,7 +9,8 @@ namespace brigade::models {
 
 /// The names that torchvision's model has for the variables of the model called `model`:
 /// "InceptionV3/Conv2d_1a_3x3/BatchNorm/moving_mean" is "Conv2d_1a_3x3.bn.running_mean". For
-/// reading torchvision's weights, and for comparing the two.
+/// reading torchvision's weights, and for comparing the two. The ResNets' are for the default
+/// options; those of ResNeXt and wide networks are the same.
 ///
 /// Has all variables that the model can have, the auxiliary head included, for the default scope.
 /// The elements are the same, in the same order; a 1 x 1 convolution here may be a linear layer

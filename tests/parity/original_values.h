@@ -21,12 +21,13 @@
 namespace brigade::parity {
 
 struct OriginalCase {
-  std::string original;  ///< "torchvision" or "tf_slim"
+  std::string original;  ///< "torchvision", "tf_slim", or the name of a model
   std::int64_t side = 0;
   bool training = false;
   std::vector<std::vector<double>> logits, auxiliary;  ///< [example][class]; none: empty
   double loss = 0.0;
-  std::map<std::string, models::TensorSummary> gradients;  ///< by the original's name
+  std::map<std::string, models::TensorSummary> gradients;   ///< by the original's name
+  std::map<std::string, models::TensorSummary> statistics;  ///< of batch norm, after the pass
 };
 
 inline OriginalCase original_case(const nlohmann::json& json) {
@@ -39,6 +40,11 @@ inline OriginalCase original_case(const nlohmann::json& json) {
   for (std::size_t i = 0; i < json.at("names").size(); ++i) {
     const std::array<double, 3> of = json.at("gradients").at(i);
     made.gradients[json.at("names").at(i)] = {of[0], of[1], of[2]};
+  }
+  if (!json.contains("statistics")) return made;
+  for (const auto& [name, summary] : json.at("statistics").items()) {
+    const std::array<double, 3> of = summary;
+    made.statistics[name] = {of[0], of[1], of[2]};
   }
   return made;
 }
@@ -82,10 +88,25 @@ inline void expect_rows(const at::Tensor& found, const std::vector<std::vector<d
   }
 }
 
+/// The difference of two summaries, relative to the length of the tensor, or to `least` if that is
+/// more.
+inline double difference(const models::TensorSummary& found, const models::TensorSummary& wanted,
+                         double least = 0.0) {
+  const double length = std::sqrt(wanted.squares);
+  const double apart =
+      std::max({std::abs(std::sqrt(found.squares) - length), std::abs(found.probe - wanted.probe),
+                std::abs(found.sum - wanted.sum)});
+  return apart / std::max(length, least);
+}
+
 /// That the gradients of the current graph's trainable variables are the original's, within
-/// `tolerance`, relative to each gradient's length.
+/// `tolerance`, relative to each gradient's length. Gradients that are shorter than `least` times
+/// all of them together are compared relative to that: those of biases before batch norm are
+/// rounding errors alone.
 inline void expect_gradients(const OriginalCase& wanted, const OriginalNames& names,
-                             double tolerance) {
+                             double tolerance, double least = 0.0) {
+  double squares = 0.0;
+  for (const auto& [name, of] : wanted.gradients) squares += of.squares;
   std::size_t compared = 0;
   double largest = 0.0;
   for (const auto& variable : variables::trainable_variables()) {
@@ -96,14 +117,27 @@ inline void expect_gradients(const OriginalCase& wanted, const OriginalNames& na
     ++compared;
     const auto found = models::summary_of(name, gradient);
     const auto& of = wanted.gradients.at(name);
-    const double length = std::sqrt(of.squares);
-    const double apart = std::max({std::abs(std::sqrt(found.squares) - length),
-                                   std::abs(found.probe - of.probe), std::abs(found.sum - of.sum)});
-    largest = std::max(largest, apart / length);
-    EXPECT_LE(apart, tolerance * length) << name << ": sum " << found.sum << " and " << of.sum;
+    const double apart = difference(found, of, least * std::sqrt(squares));
+    largest = std::max(largest, apart);
+    EXPECT_LE(apart, tolerance) << name << ": sum " << found.sum << " and " << of.sum;
   }
   EXPECT_EQ(compared, wanted.gradients.size());
   ::testing::Test::RecordProperty("largest_difference_of_a_gradient", std::to_string(largest));
+}
+
+/// That the variables for which the case has statistics have the original's values, within
+/// `tolerance`, relative to their length.
+inline void expect_statistics(const OriginalCase& wanted, const OriginalNames& names,
+                              double tolerance) {
+  std::size_t compared = 0;
+  for (const auto& variable : variables::global_variables()) {
+    const std::string name = original_name(names, variable.name());
+    const auto of = wanted.statistics.find(name);
+    if (of == wanted.statistics.end()) continue;
+    ++compared;
+    EXPECT_LE(difference(models::summary_of(name, variable.read()), of->second), tolerance) << name;
+  }
+  EXPECT_EQ(compared, wanted.statistics.size());
 }
 
 }  // namespace brigade::parity

@@ -94,6 +94,18 @@ struct AveragePooling2D {
   std::string name = {};
 };
 
+/// The mean over all positions of images: [N, C, H, W] becomes [N, C].
+struct GlobalAveragePooling2D {
+  bool keepdims = false;  ///< the result is [N, C, 1, 1]
+  std::string name = {};
+};
+
+/// The largest value of all positions; otherwise as `GlobalAveragePooling2D`.
+struct GlobalMaxPooling2D {
+  bool keepdims = false;
+  std::string name = {};
+};
+
 /// [N, ...] becomes [N, values].
 struct Flatten {
   std::string name = {};
@@ -130,11 +142,49 @@ struct Softmax {
   std::string name = {};
 };
 
-using Layer = std::variant<Dense, Conv2D, MaxPooling2D, AveragePooling2D, Flatten, Dropout,
-                           BatchNormalization, Activation, ReLU, Softmax>;
+struct Layer;
+
+/// activation(layers(x) + shortcut(x)), as in residual networks:
+///
+///   Residual{.layers = {Conv2D{.filters = 64, .kernel_size = 3, .padding = Padding::kSame},
+///                       BatchNormalization{}, ReLU{},
+///                       Conv2D{.filters = 64, .kernel_size = 3, .padding = Padding::kSame},
+///                       BatchNormalization{}},
+///            .activation = "relu"}
+///
+/// The layers inside have names as those outside of it, in the order layers, shortcut: conv2d_1,
+/// batch_normalization_1; the default name of the sum is add. Keras: the functional API with
+/// layers.Add, whose variables have the same names if the layers are made in this order.
+struct Residual {
+  std::vector<Layer> layers;        ///< one or more, in sequence
+  std::vector<Layer> shortcut;      ///< in sequence; none: x itself, of the shape of the result
+  NamedActivation activation = {};  ///< of the sum
+  std::string name = {};
+};
+
+/// Sequences of layers that all begin with the same input, and whose results are concatenated. An
+/// empty one is the input itself. All results must have the same shape but for `axis`. Names are as
+/// in `Residual`; the default name is concatenate. Keras: the functional API with
+/// layers.Concatenate.
+struct Branches {
+  std::vector<std::vector<Layer>> branches;  ///< one or more
+  /// The dimension of the results along which they are concatenated, where 0 is the examples' and 1
+  /// that of channels. (In Keras the channels are the last dimension, its default.)
+  std::int64_t axis = 1;
+  std::string name = {};
+};
+
+/// One of the layers above.
+struct Layer : std::variant<Dense, Conv2D, MaxPooling2D, AveragePooling2D, GlobalAveragePooling2D,
+                            GlobalMaxPooling2D, Flatten, Dropout, BatchNormalization, Activation,
+                            ReLU, Softmax, Residual, Branches> {
+  using variant::variant;
+};
 
 /// The shape of one example, without the number of examples.
 using ExampleShape = std::vector<std::int64_t>;
+/// Of the examples of a batch; that of a scalar is empty.
+ExampleShape example_shape(const at::Tensor& batch);
 
 /// "Conv2D".
 std::string_view type_name(const Layer& layer);
@@ -142,6 +192,21 @@ std::string_view type_name(const Layer& layer);
 std::string_view default_name(const Layer& layer);
 /// The name in the layer's options; empty if unset.
 const std::string& given_name(const Layer& layer);
+
+/// Sets the name in its options.
+void set_name(Layer& layer, std::string name);
+
+/// Calls `visit` with each sequence of layers (std::vector<Layer>&, const if the layer is) inside
+/// of a `Residual` or `Branches`; other layers have none.
+template <class AnyLayer, class Visit>
+void for_each_path(AnyLayer& layer, const Visit& visit) {
+  if (auto* residual = std::get_if<Residual>(&layer)) {
+    visit(residual->layers);
+    visit(residual->shortcut);
+  } else if (auto* branches = std::get_if<Branches>(&layer)) {
+    for (auto& path : branches->branches) visit(path);
+  }
+}
 
 /// The output shape of `layer`, whose name is `name`, for an example of shape `input`. Throws
 /// kInvalidArgument, with the layer and the shape, for an input that does not match, and for sizes
@@ -152,7 +217,18 @@ struct ParameterCount {
   std::int64_t trainable = 0;
   std::int64_t other = 0;
 };
+/// Of the layer, and those inside of it.
 ParameterCount parameter_count(const Layer& layer, const ExampleShape& input);
+
+/// The floating-point operations of the forward pass of one example: two for each multiply-add of
+/// `Dense` and `Conv2D`, alone and inside of the layer. Biases, activations, normalization, pooling
+/// and sums do not count, which are few in comparison.
+std::int64_t flops(const Layer& layer, const ExampleShape& input);
+
+/// The output shape, parameters and operations of a sequence of layers, which have names.
+ExampleShape output_shape(const std::vector<Layer>& layers, ExampleShape input);
+ParameterCount parameter_count(const std::vector<Layer>& layers, ExampleShape input);
+std::int64_t flops(const std::vector<Layer>& layers, ExampleShape input);
 
 /// "(None, 32, 26, 26)".
 std::string shape_text(const ExampleShape& shape);

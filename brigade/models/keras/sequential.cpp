@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/layers/basic_layers.h"
-#include "brigade/layers/fused_pooling.h"
-#include "brigade/layers/layer_scope.h"
-#include "brigade/layers/v1/tf_layers.h"
+#include "brigade/models/keras/keras_forward.h"
 
 namespace brigade::models {
 namespace {
@@ -21,24 +19,39 @@ std::string made_unique(const std::string& name, const std::set<std::string>& ta
   }
 }
 
-std::vector<std::string> named(const std::vector<Layer>& layers) {
+/// Calls `visit` with each layer, those inside of a layer before it: the order in which a program
+/// of Keras makes them.
+template <class Layers, class Visit>
+void for_each_layer(Layers& layers, const Visit& visit) {
+  for (auto& layer : layers) {
+    for_each_path(layer, [&](auto& path) { for_each_layer(path, visit); });
+    visit(layer);
+  }
+}
+
+std::vector<Layer> named(std::vector<Layer> layers) {
   std::set<std::string> taken;
-  for (const Layer& layer : layers) {
+  for_each_layer(layers, [&](const Layer& layer) {
     const std::string& name = given_name(layer);
     check_argument(name.empty() || taken.insert(name).second,
                    base::str_cat("Two layers are called '", name, "': names must be unique."));
-  }
+  });
+  for_each_layer(layers, [&](Layer& layer) {
+    if (!given_name(layer).empty()) return;
+    set_name(layer, made_unique(std::string(default_name(layer)), taken));
+    taken.insert(given_name(layer));
+  });
+  return layers;
+}
+
+std::vector<std::string> names_of(const std::vector<Layer>& layers) {
   std::vector<std::string> names;
-  for (const Layer& layer : layers) {
-    const std::string& given = given_name(layer);
-    names.push_back(given.empty() ? made_unique(std::string(default_name(layer)), taken) : given);
-    taken.insert(names.back());
-  }
+  for (const Layer& layer : layers) names.push_back(given_name(layer));
   return names;
 }
 
 struct SummaryRow {
-  std::string layer, shape, parameters;
+  std::string layer, shape, parameters, flops;
 };
 
 std::string padded(std::string text, std::size_t width) {
@@ -47,133 +60,47 @@ std::string padded(std::string text, std::size_t width) {
 }
 
 std::string table(const std::vector<SummaryRow>& rows) {
-  std::size_t first = 26, second = 24;
+  std::size_t first = 26, second = 24, third = 12;
   for (const SummaryRow& row : rows) {
     first = std::max(first, row.layer.size() + 2);
     second = std::max(second, row.shape.size() + 2);
+    third = std::max(third, row.parameters.size() + 2);
   }
-  const std::size_t width = first + second + 12;
+  const std::size_t width = first + second + third + 14;
   std::string text = std::string(width, '_') + "\n";
   for (std::size_t i = 0; i < rows.size(); ++i) {
     text += base::str_cat(" ", padded(rows[i].layer, first), padded(rows[i].shape, second),
-                          rows[i].parameters, "\n");
+                          padded(rows[i].parameters, third), rows[i].flops, "\n");
     if (i == 0) text += std::string(width, '=') + "\n";
   }
   return text + std::string(width, '=') + "\n";
 }
 
-namespace v1 = layers::v1;
-using variables::Mode;
-
-at::Tensor apply(const Dense& layer, const std::string& name, const at::Tensor& x, Mode) {
-  return v1::dense(x, layer.units,
-                   {.activation = layer.activation.function(),
-                    .use_bias = layer.use_bias,
-                    .kernel_initializer = layer.kernel_initializer,
-                    .bias_initializer = layer.bias_initializer,
-                    .kernel_regularizer = layer.kernel_regularizer,
-                    .bias_regularizer = layer.bias_regularizer,
-                    .name = name});
-}
-
-v1::Conv2dOptions options_of(const Conv2D& layer, const std::string& name) {
-  return {.strides = layer.strides,
-          .padding = layer.padding,
-          .dilation_rate = layer.dilation_rate,
-          .groups = layer.groups,
-          .use_bias = layer.use_bias,
-          .kernel_initializer = layer.kernel_initializer,
-          .bias_initializer = layer.bias_initializer,
-          .kernel_regularizer = layer.kernel_regularizer,
-          .bias_regularizer = layer.bias_regularizer,
-          .name = name};
-}
-
-at::Tensor apply(const Conv2D& layer, const std::string& name, const at::Tensor& x, Mode) {
-  v1::Conv2dOptions options = options_of(layer, name);
-  options.activation = layer.activation.function();
-  return v1::conv2d(x, layer.filters, layer.kernel_size, options);
-}
-
-at::Tensor apply(const MaxPooling2D& layer, const std::string& name, const at::Tensor& x, Mode) {
-  return v1::max_pooling2d(x, layer.pool_size, layer.strides.value_or(layer.pool_size),
-                           {.padding = layer.padding, .name = name});
-}
-
-at::Tensor apply(const AveragePooling2D& layer, const std::string& name, const at::Tensor& x,
-                 Mode) {
-  return v1::average_pooling2d(x, layer.pool_size, layer.strides.value_or(layer.pool_size),
-                               {.padding = layer.padding, .name = name});
-}
-
-at::Tensor apply(const Flatten&, const std::string& name, const at::Tensor& x, Mode) {
-  return v1::flatten(x, name);
-}
-
-at::Tensor apply(const Dropout& layer, const std::string& name, const at::Tensor& x, Mode mode) {
-  return v1::dropout(x, {.rate = layer.rate, .mode = mode, .name = name});
-}
-
-at::Tensor apply(const BatchNormalization& layer, const std::string& name, const at::Tensor& x,
-                 Mode mode) {
-  return v1::batch_normalization(x, {.momentum = layer.momentum,
-                                     .epsilon = layer.epsilon,
-                                     .center = layer.center,
-                                     .scale = layer.scale,
-                                     .mode = mode,
-                                     .name = name});
-}
-
-at::Tensor apply(const Activation& layer, const std::string&, const at::Tensor& x, Mode) {
-  return layer.activation.function() ? layer.activation.function()(x) : x;
-}
-
-at::Tensor apply(const ReLU&, const std::string&, const at::Tensor& x, Mode) {
-  return layers::relu(x);
-}
-
-at::Tensor apply(const Softmax&, const std::string& name, const at::Tensor& x, Mode) {
-  return layers::softmax(x, name);
-}
-
-bool is(const layers::Size2d& size, std::int64_t both) {
-  return size.height == both && size.width == both;
-}
-
-/// Whether conv_pool_relu can compute it in chunks that fit into the cache.
-bool stays_in_cache(const Conv2D& conv) {
-  return conv.padding == layers::Padding::kSame && is(conv.strides, 1) &&
-         is(conv.dilation_rate, 1) && conv.groups == 1 && conv.use_bias &&
-         conv.kernel_size.height == conv.kernel_size.width && conv.kernel_size.height % 2 == 1;
-}
-
-/// Whether the two layers can be fused: a convolution with relu, followed by 2x2 pooling.
-bool are_fusible(const Layer& first, const Layer& second) {
-  const auto* conv = std::get_if<Conv2D>(&first);
-  const auto* pool = std::get_if<MaxPooling2D>(&second);
-  return conv != nullptr && pool != nullptr && conv->activation.name() == "relu" &&
-         is(pool->pool_size, 2) && is(pool->strides.value_or(pool->pool_size), 2) &&
-         pool->padding == layers::Padding::kValid;
-}
-
-/// Applies `first`, whose name is `name`, and the pooling after it, fused.
-at::Tensor apply_fused(const Layer& first, const std::string& name, const at::Tensor& inputs) {
-  const auto& conv = std::get<Conv2D>(first);
-  const v1::Conv2dOptions options = options_of(conv, name);
-  if (!stays_in_cache(conv)) {
-    return layers::max_pool2x2_relu(v1::conv2d(inputs, conv.filters, conv.kernel_size, options));
+/// Appends the rows of `layers`, indented by `depth`; returns the shape of the result.
+ExampleShape add_rows(std::vector<SummaryRow>& rows, const std::vector<Layer>& layers,
+                      ExampleShape shape, std::size_t depth = 0) {
+  for (const Layer& layer : layers) {
+    bool has_paths = false;
+    for_each_path(layer, [&](const std::vector<Layer>& path) {
+      add_rows(rows, path, shape, depth + 1);
+      has_paths = true;
+    });
+    ExampleShape next = output_shape(layer, given_name(layer), shape);
+    // The layers inside have their own rows.
+    const ParameterCount count = has_paths ? ParameterCount{} : parameter_count(layer, shape);
+    rows.push_back(
+        {base::str_cat(std::string(2 * depth, ' '), given_name(layer), " (", type_name(layer), ")"),
+         shape_text(next), base::str_cat(count.trainable + count.other),
+         base::str_cat(has_paths ? 0 : flops(layer, shape))});
+    shape = std::move(next);
   }
-  const layers::OpenLayer opened(options.name, "conv2d", options.reuse);
-  const at::Tensor x = opened.place("Conv2D", inputs);
-  const at::Tensor kernel = v1::get_kernel(
-      {conv.filters, x.size(1), conv.kernel_size.height, conv.kernel_size.width}, x, options);
-  return layers::conv_pool_relu(x, kernel, v1::get_bias(conv.filters, x, options));
+  return shape;
 }
 
 }  // namespace
 
 Sequential::Sequential(std::vector<Layer> layers, SequentialOptions options)
-    : layers_(std::move(layers)), names_(named(layers_)), options_(std::move(options)) {
+    : layers_(named(std::move(layers))), names_(names_of(layers_)), options_(std::move(options)) {
   check_argument(!layers_.empty(), "A Sequential needs at least one layer.");
   if (options_.input_shape) output_shape(*options_.input_shape);
 }
@@ -183,29 +110,20 @@ at::Tensor Sequential::operator()(const at::Tensor& inputs, variables::Mode mode
                  base::str_cat(options_.name,
                                ": the inputs must be a floating-point tensor; convert images "
                                "of bytes first (x.to(at::kFloat) / 255)."));
-  const ExampleShape shape(inputs.sizes().begin() + std::min<std::int64_t>(1, inputs.dim()),
-                           inputs.sizes().end());
+  const ExampleShape shape = example_shape(inputs);
   check_argument(!options_.input_shape || shape == *options_.input_shape,
                  base::str_cat(options_.name, ": the inputs are ", shape_text(shape),
                                ", but its input_shape says ",
                                shape_text(options_.input_shape.value_or(shape)), "."));
-  at::Tensor x = inputs;
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    if (i + 1 < layers_.size() && are_fusible(layers_[i], layers_[i + 1])) {
-      x = apply_fused(layers_[i], names_[i], x);
-      ++i;
-    } else {
-      x = std::visit([&](const auto& any) { return apply(any, names_[i], x, mode); }, layers_[i]);
-    }
-  }
-  return x;
+  return apply_layers(layers_, inputs, mode);
 }
 
 ExampleShape Sequential::output_shape(const ExampleShape& input) const {
-  ExampleShape shape = input;
-  for (std::size_t i = 0; i < layers_.size(); ++i)
-    shape = models::output_shape(layers_[i], names_[i], shape);
-  return shape;
+  return models::output_shape(layers_, input);
+}
+
+std::int64_t Sequential::flops(const ExampleShape& input) const {
+  return models::flops(layers_, input);
 }
 
 std::string Sequential::summary(const std::optional<ExampleShape>& input_shape) const {
@@ -214,21 +132,13 @@ std::string Sequential::summary(const std::optional<ExampleShape>& input_shape) 
       known.has_value(),
       base::str_cat(options_.name,
                     ": the shapes are not known yet. Set input_shape, or train the model."));
-  ExampleShape shape = *known;
-  ParameterCount sum;
-  std::vector<SummaryRow> rows = {{"Layer (type)", "Output Shape", "Param #"}};
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    ExampleShape next = models::output_shape(layers_[i], names_[i], shape);
-    const ParameterCount count = parameter_count(layers_[i], shape);
-    rows.push_back({base::str_cat(names_[i], " (", type_name(layers_[i]), ")"), shape_text(next),
-                    base::str_cat(count.trainable + count.other)});
-    sum.trainable += count.trainable;
-    sum.other += count.other;
-    shape = std::move(next);
-  }
+  std::vector<SummaryRow> rows = {{"Layer (type)", "Output Shape", "Param #", "FLOPs"}};
+  add_rows(rows, layers_, *known);
+  const ParameterCount sum = parameter_count(layers_, *known);
   return base::str_cat(
       "Model: \"", options_.name, "\"\n", table(rows), "Total params: ", sum.trainable + sum.other,
-      "\nTrainable params: ", sum.trainable, "\nNon-trainable params: ", sum.other, "\n");
+      "\nTrainable params: ", sum.trainable, "\nNon-trainable params: ", sum.other,
+      "\nFLOPs of an example: ", flops(*known), " (2 for each multiply-add of Dense and Conv2D)\n");
 }
 
 }  // namespace brigade::models

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,8 +27,9 @@ struct SequentialOptions {
 ///   auto model = strategy.create(net, example_images);
 ///
 /// Shapes are inferred from the input. Variables have the same names as in Keras: conv2d/kernel,
-/// conv2d_1/bias, dense/kernel. A convolution with relu and the 2x2 pooling after it are fused
-/// where that is faster. Keras: Sequential.
+/// conv2d_1/bias, dense/kernel. `Residual` and `Branches` contain sequences of layers, for residual
+/// networks and those with parallel convolutions. A convolution with relu and the 2x2 pooling after
+/// it are fused where that is faster. Keras: Sequential.
 ///
 /// Thread-safety: a value; const calls from any thread.
 class Sequential {
@@ -41,16 +43,20 @@ class Sequential {
   /// (`Strategy::create` opens one). Throws kInvalidArgument for a shape that does not match.
   at::Tensor operator()(const at::Tensor& inputs, variables::Mode mode) const;
 
+  /// With their names, also inside of `Residual` and `Branches`.
   const std::vector<Layer>& layers() const { return layers_; }
   /// [layer]: "conv2d", "max_pooling2d", ...
   const std::vector<std::string>& names() const { return names_; }
   const SequentialOptions& options() const { return options_; }
   /// The output shape of one example.
   ExampleShape output_shape(const ExampleShape& input) const;
+  /// The floating-point operations of the forward pass of one example: 2 for each multiply-add of
+  /// `Dense` and `Conv2D` layers, which are nearly all; nothing else counts.
+  std::int64_t flops(const ExampleShape& input) const;
 
-  /// A human-readable table: layers, their output shapes, their numbers of parameters, and the
-  /// totals. Throws kFailedPrecondition if the input shape is neither in the options nor an
-  /// argument.
+  /// A human-readable table: layers (those inside of a layer indented before it), their output
+  /// shapes, numbers of parameters and `flops`, and the totals. Throws kFailedPrecondition if the
+  /// input shape is neither in the options nor an argument.
   std::string summary(const std::optional<ExampleShape>& input_shape = std::nullopt) const;
 
  private:
