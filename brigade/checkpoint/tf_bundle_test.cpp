@@ -78,7 +78,7 @@ TEST(TfBundle, JoinsThePartsOfPartitionedVariables) {
   const TfBundle bundle = opened("saver");
   expect_equal(bundle.read("embedding/weights"), values({130, 3}));
   expect_equal(bundle.read("columns/weights"), values({2, 7}));
-  expect_equal(opened("whole_axis").read(std::string_view("a\xff\0b", 4)),
+  expect_equal(opened("whole_axis").read(std::string_view("a\0b", 3)),
                at::cat({values({2, 3}), values({1, 3})}));
 }
 
@@ -116,6 +116,12 @@ TEST(TfBundle, ListsWhatItCannotReadAndRefusesToReadIt) {
   EXPECT_NE(error.message.find("'strings' is string"), std::string::npos) << error.message;
   ASSERT_EQ(bundle.tensors().size(), 1u);
   expect_equal(bundle.tensors()[0].tensor, values({2}));
+}
+
+TEST(TfBundle, RefusesANameThatIsNotText) {
+  const auto error = caught([] { opened("no_text"); });
+  EXPECT_EQ(error.code, ErrorCode::kDataLoss);
+  EXPECT_NE(error.message.find("'a\\xff' is not UTF-8"), std::string::npos) << error.message;
 }
 
 TEST(TfBundle, NamesTheNearestTensorForOneThatIsMissing) {

@@ -91,6 +91,10 @@ class IndexParser {
       fail("it has more than ", kMostBundleEntries, " entries");
     }
     const bool is_slice = entry.key.front() == '\0';
+    if (!is_slice && !base::is_utf8(entry.key)) {
+      fail("the name ", base::quoted(entry.key), " is not UTF-8 (the entry at byte ", entry.offset,
+           ")");
+    }
     (is_slice ? slices_ : tensors_).emplace(entry.key, Stored{entry.value, entry.offset});
   }
 

@@ -128,6 +128,13 @@ TEST(TensorBundle, RefusesEntriesThatContradictThemselves) {
   EXPECT_TRUE(has(refusal([&] { parse(entry); }), "shape"));
 }
 
+// Names go into JSON and into other files.
+TEST(TensorBundle, RefusesNamesThatAreNotText) {
+  const std::string entry = entry_of({1}, 0, 4).SerializeAsString();
+  EXPECT_EQ(parse({{"h\u00fcte", entry}}).tensors.size(), 1u);
+  EXPECT_TRUE(has(refusal([&] { parse({{"a\xff", entry}}); }), "'a\\xff' is not UTF-8"));
+}
+
 class PartitionedTensor : public ::testing::Test {
  protected:
   /// Tensor v [5, 2], in parts of 3 and 2 rows.

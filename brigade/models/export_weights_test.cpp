@@ -13,6 +13,7 @@
 #include "brigade/base/error.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/models/inception_v3.h"
+#include "brigade/models/resnet.h"
 #include "brigade/models/testing/pattern_weights.h"
 #include "brigade/models/torchvision_names.h"
 #include "brigade/variables/graph.h"
@@ -93,18 +94,34 @@ class ExportWeights : public ::testing::Test {
   std::shared_ptr<io::MemoryFileSystem> files_ = std::make_shared<io::MemoryFileSystem>();
 };
 
-// The hash is that of the state dict of torchvision 0.26: pattern_weights._hash("\n".join(
-// f"{name} {t.dim()} {str(t.dtype)[6:]}" for name, t in sorted(model.state_dict().items()))).
-TEST_F(ExportWeights, HasTheNamesRanksAndDtypesOfTorchvisionsStateDict) {
-  const SmallInception model;
-  export_weights(*files_, "/w", model.variables(), record(), WeightsNames::kTorchvision);
+/// "name rank dtype" of each, in lines.
+std::string forms_of(const std::map<std::string, at::Tensor>& tensors) {
   std::string lines;
-  for (const auto& [name, tensor] : tensors_at("/w")) {
+  for (const auto& [name, tensor] : tensors) {
     lines += lines.empty() ? "" : "\n";
     lines += name + " " + std::to_string(tensor.dim()) +
              (tensor.scalar_type() == at::kLong ? " int64" : " float32");
   }
-  EXPECT_EQ(pattern_internal::hash(lines), 3057704512291491667U) << lines;
+  return lines;
+}
+
+// The hashes are those of state dicts of torchvision 0.26: pattern_weights._hash("\n".join(
+// f"{name} {t.dim()} {str(t.dtype)[6:]}" for name, t in sorted(model.state_dict().items()))).
+TEST_F(ExportWeights, HasTheNamesRanksAndDtypesOfTorchvisionsStateDict) {
+  const SmallInception model;
+  export_weights(*files_, "/w", model.variables(), record(), WeightsNames::kTorchvision);
+  EXPECT_EQ(pattern_internal::hash(forms_of(tensors_at("/w"))), 3057704512291491667U);
+}
+
+TEST_F(ExportWeights, HasThoseOfAResNetWhoseLastLayerIsDenseHereToo) {
+  variables::Graph graph;
+  const auto opened = graph.as_default();
+  resnet(at::zeros({0, 3, 64, 64}), {.depth = 18, .num_classes = 5, .depth_multiplier = 1.0 / 16});
+  const std::vector<Variable> variables = variables::global_variables();
+  export_weights(*files_, "/w", variables, {.model = "resnet18"}, WeightsNames::kTorchvision);
+  EXPECT_EQ(pattern_internal::hash(forms_of(tensors_at("/w"))), 6261428569888127366U);
+  const auto imported = import_weights(files_, "/w", variables);
+  EXPECT_EQ(imported.report.restored.size(), variables.size());
 }
 
 TEST_F(ExportWeights, BothNamesComeBackWithTheRecord) {

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "brigade/base/printable.h"
 #include "brigade/io/testing/sstable_file.h"
 #include "tests/fuzz/target.h"
 
@@ -18,6 +19,7 @@ void read_index(std::string_view table) {
   io::check_tensor_bundle_shards(index, "fuzz", [](int) { return kShardBytes; });
   std::map<int, std::uint64_t> used;  // what reading all tensors takes, by data file
   for (const io::TensorBundleEntry& each : index.tensors) {
+    fuzz::require(base::is_utf8(each.name));
     std::uint64_t bytes = 0;
     std::int64_t end = 0;
     for (const io::TensorBundlePart& part : each.parts) {
