@@ -114,7 +114,8 @@ std::string missing_text(const Variable& variable, std::string_view stored_name)
 at::Tensor converted(const NamedTensor& stored, const std::string& variable,
                      const RestoreOptions& options) {
   if (options.layout == WeightsLayout::kTorch) return stored.tensor;
-  const auto image = options.flattened.find(variable);
+  const auto image = std::ranges::find(options.flattened, variable,
+                                       &std::pair<std::string, FlattenedImage>::first);
   return to_torch_layout(
       stored.tensor, stored.name, variable,
       image == options.flattened.end() ? std::nullopt : std::optional(image->second));

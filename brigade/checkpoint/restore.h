@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "brigade/checkpoint/checkpoint.h"
@@ -69,7 +70,7 @@ struct RestoreOptions {
   /// name of its matrix: `{{"net/fc1/weights", {.channels = 64, .height = 7, .width = 7}}}`. Throws
   /// kInvalidArgument for a name that is not among the variables. Under kTorch nothing is
   /// converted.
-  std::map<std::string, FlattenedImage> flattened = {};
+  std::vector<std::pair<std::string, FlattenedImage>> flattened = {};
 };
 
 struct RestoreReport {

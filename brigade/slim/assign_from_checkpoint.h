@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "brigade/checkpoint/restore.h"
@@ -32,7 +33,7 @@ struct AssignOptions {
   /// For a checkpoint of TensorFlow, where a dense layer follows a flattened image: the image's
   /// shape, by the name of the layer's weights. Without it such a layer gets weights in another
   /// order (`checkpoint::to_torch_layout`). Counts for no other format.
-  std::map<std::string, checkpoint::FlattenedImage> flattened = {};
+  std::vector<std::pair<std::string, checkpoint::FlattenedImage>> flattened = {};
   std::shared_ptr<io::FileSystem> files = io::posix_file_system();
 };
 
