@@ -24,9 +24,9 @@ class Precision(CommandTest):
     def test_weights_are_float_and_evaluated_in_any_precision(self):
         self.train("--precision", "bf16", "--model-dir", self.model_dir)
         found = json.loads(run("inspect", self.model_dir / "weights.safetensors", "--json").stdout)
-        self.assertEqual({entry["dtype"] for entry in found["tensors"]}, {"F32"})
+        self.assertEqual({entry["dtype"] for entry in found["tensors"]}, {"float32"})
         for precision in ("full", "bf16", "fp16"):
-            self.succeed("evaluate", *MLP, "--model-dir", self.model_dir, "--precision", precision)
+            self.succeed("evaluate", *MLP, "--model-dir", self.model_dir, "--precision", precision, "--json")
 
     def test_resuming_in_fp16_repeats_to_the_bit(self):
         flags = ("--precision", "fp16", "--shuffle-buffer", "64")

@@ -48,10 +48,10 @@ class Sequential {
   Sequential(std::vector<Layer> layers, SequentialOptions options = {});
 
   /// The same model, which in training recomputes the activations inside of groups of `num_layers`
-  /// layers in backward: less memory for about a third more time. The last group is not recomputed,
-  /// since backward begins with it. For n layers whose activations are equally large, groups of
-  /// sqrt(n) need least memory. Layers that are fused stay in one group. 0: nothing is recomputed.
-  /// Throws kInvalidArgument below 0. PyTorch: checkpoint_sequential.
+  /// layers in backward: less memory, and steps that take a third to a half longer. The last group
+  /// is not recomputed, since backward begins with it. For n layers whose activations are equally
+  /// large, groups of sqrt(n) need least memory. Layers that are fused stay in one group. 0: nothing
+  /// is recomputed. Throws kInvalidArgument below 0. PyTorch: checkpoint_sequential.
   Sequential recompute_every(int num_layers) const;
 
   /// The forward pass for `inputs` [N, ...], which must be floating-point. Needs an open graph
