@@ -191,11 +191,12 @@ class TellingHook final : public train::SessionRunHook {
 };
 
 void run(Training& training, const io::Path& checkpoint_dir, ProgressPage& page) {
-  train::SessionOptions options{.checkpoint_dir = checkpoint_dir,
-                                .hooks = {std::make_shared<TellingHook>(page)},
-                                .save_checkpoints = {.steps = kStepsBetweenSaves},
-                                .save_summaries = {},
-                                .log_step_count = {}};
+  train::SessionOptions options;
+  options.checkpoint_dir = checkpoint_dir;
+  options.hooks = {std::make_shared<TellingHook>(page)};
+  options.save_checkpoints = {.steps = kStepsBetweenSaves};
+  options.save_summaries = {};
+  options.log_step_count = {};
   options.scaffold.saver.keep_last = 2;
   options.scaffold.local_init = [&](train::TrainingState&) { page.set(TrainerPhase::kBetween); };
   train::MonitoredTrainingSession session(
