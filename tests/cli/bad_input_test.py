@@ -30,7 +30,7 @@ class Words(CommandTest):
         self.refuse_training("--model", "mnist_cn", saying=["unknown model 'mnist_cn'", "did you mean 'mnist_cnn'?", "mlp"])
 
     def test_unknown_dataset(self):
-        self.refuse_training("--dataset", "cifar", saying=["unknown dataset 'cifar'", "fashion_mnist, mnist, synthetic"])
+        self.refuse_training("--dataset", "cifar", saying=["unknown dataset 'cifar'", "fashion_mnist, image_folder, mnist, synthetic"])
 
     def test_unknown_strategy(self):
         self.refuse_training("--strategy", "mirorred", saying=["unknown strategy 'mirorred'", "did you mean 'mirrored'?"])
@@ -119,7 +119,7 @@ class Numbers(CommandTest):
         self.refuse_training("--shuffle-buffer", "0", saying=["--shuffle-buffer is 0"])
         for threads in ("0", "many", "1025"):
             self.refuse_training("--map-threads", threads, saying=[f"--map-threads is {threads}", "1 to 1024, or auto"])
-        self.refuse_training("--augment", "rotate", saying=["'rotate'", "none, random_crop"])
+        self.refuse_training("--augment", "rotate", saying=["'rotate'", "none, flip, random_crop"])
         self.refuse_training("--train-examples", "0", saying=["--train-examples is 0"])
 
     def test_bench(self):
