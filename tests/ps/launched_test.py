@@ -89,7 +89,7 @@ class Launched(LaunchTest):
 
     def test_the_replica_of_a_killed_server_serves_and_gets_a_replica_again(self):
         launched = self.start(["--ps", 1, "--ps-replicas", 2, "--workers", 2, "--max-restarts", 3, "--json"],
-                              self.program("--steps", "1500", "--eval", "none"))
+                              self.program("--steps", "800", "--eval", "none"))
         while "has all updates" not in launched.line(""):
             pass
         os.kill(self.process_of("ps", 0), signal.SIGKILL)
