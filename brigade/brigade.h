@@ -18,6 +18,7 @@
 #include "brigade/base/run_main.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/restore.h"
+#include "brigade/checkpoint/row_writer.h"
 #include "brigade/checkpoint/safetensors.h"
 #include "brigade/checkpoint/saver.h"
 #include "brigade/checkpoint/tf_bundle.h"
@@ -142,6 +143,7 @@
 #include "brigade/train/callbacks/stop_callbacks.h"
 #include "brigade/train/evaluation/checkpoint_evaluation.h"
 #include "brigade/train/evaluation/checkpoints_iterator.h"
+#include "brigade/train/evaluation/feature_extraction.h"
 #include "brigade/train/hooks/checkpoint_saver_hook.h"
 #include "brigade/train/hooks/final_ops_hook.h"
 #include "brigade/train/hooks/global_step_waiter_hook.h"
@@ -167,6 +169,7 @@ namespace losses = layers::losses;
 using base::run_main;
 using checkpoint::read_torch;
 using checkpoint::read_weights_file;
+using checkpoint::RowWriter;
 using checkpoint::TfBundle;
 using checkpoint::WeightsFile;
 using comm::ReduceOp;
@@ -436,6 +439,9 @@ using train::CsvLogger;
 using train::do_training;
 using train::EarlyStopping;
 using train::Every;
+using train::extract_features;
+using train::ExtractionOptions;
+using train::ExtractionReport;
 using train::FinalOpsHook;
 using train::FitOptions;
 using train::GlobalStepWaiterHook;

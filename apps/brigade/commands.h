@@ -31,6 +31,8 @@ std::unique_ptr<Command> make_train_command(CLI::App& parent);
 std::unique_ptr<Command> make_ps_command(CLI::App& parent);
 /// `brigade evaluate`: evaluates saved weights on the test split.
 std::unique_ptr<Command> make_evaluate_command(CLI::App& parent);
+/// `brigade extract`: writes features, which a model with saved weights computes, to a file.
+std::unique_ptr<Command> make_extract_command(CLI::App& parent);
 /// `brigade inspect`: shows what a checkpoint holds, or how two differ.
 std::unique_ptr<Command> make_inspect_command(CLI::App& parent);
 /// `brigade bench`: measures the speed of training steps on data in memory.

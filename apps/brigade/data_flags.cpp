@@ -102,12 +102,12 @@ input::ImageFolderOptions folder_options(const DataFlags& flags, const ImageInpu
                                                     .deviation = input.deviation})};
 }
 
-data::Dataset<input::LabeledExample> read_folder(const DataFlags& flags, input::Split split,
-                                                 const input::ImageFolderOptions& options) {
+input::ImageFolder<input::LabeledExample> read_folder(const DataFlags& flags, input::Split split,
+                                                      const input::ImageFolderOptions& options) {
   return with_flag([&] {
     auto folder = input::image_examples_from_directory(split_folder(flags, split), options);
     input::check_image_files(folder.file_paths);
-    return std::move(folder.dataset);
+    return folder;
   });
 }
 
@@ -196,11 +196,21 @@ ImageInput DataFlags::image_input(const std::string& model) const {
 
 data::Dataset<input::LabeledExample> DataFlags::load(input::Split split,
                                                      const ImageInput& input) const {
+  return load_with_paths(split, input).examples;
+}
+
+LoadedExamples DataFlags::load_with_paths(input::Split split, const ImageInput& input) const {
   if (dataset == "synthetic")
-    return synthetic_split(train_examples.value_or(kSyntheticTrain), split, input);
-  const auto examples = has_files() ? read_folder(*this, split, folder_options(*this, input))
-                                    : load_files(*this, split);
-  return split == input::Split::kTrain ? first_of(examples, train_examples) : examples;
+    return {synthetic_split(train_examples.value_or(kSyntheticTrain), split, input)};
+  if (!has_files()) {
+    const auto examples = load_files(*this, split);
+    return {split == input::Split::kTrain ? first_of(examples, train_examples) : examples};
+  }
+  const auto folder = read_folder(*this, split, folder_options(*this, input));
+  LoadedExamples loaded{folder.dataset};
+  for (const io::Path& path : folder.file_paths)
+    loaded.paths.push_back(path.lexically_relative(data_dir).generic_string());
+  return loaded;
 }
 
 void DataFlags::describe(Json& configuration, const ImageInput& input) const {
@@ -292,7 +302,7 @@ data::Dataset<input::LabeledExample> PipelineFlags::load_folder(const DataFlags&
     }
     options.transform = input::training_transform(transform);
   }
-  return read_folder(data, input::Split::kTrain, options);
+  return read_folder(data, input::Split::kTrain, options).dataset;
 }
 
 data::Dataset<input::LabeledExample> PipelineFlags::load(const DataFlags& data,

@@ -29,6 +29,12 @@ struct ImageInput {
   std::array<float, 4> deviation = image::kImageNetDeviation;
 };
 
+/// Examples, and, of a folder of images, the file of each, relative to --data-dir.
+struct LoadedExamples {
+  data::Dataset<input::LabeledExample> examples;
+  std::vector<std::string> paths = {};
+};
+
 /// The flags that choose the data.
 struct DataFlags {
   std::string dataset = "fashion_mnist";
@@ -47,6 +53,8 @@ struct DataFlags {
   ImageInput image_input(const std::string& model) const;
   /// Reads a split, or makes a synthetic one: not shuffled, not augmented.
   data::Dataset<input::LabeledExample> load(input::Split split, const ImageInput& input) const;
+  /// The same with the paths.
+  LoadedExamples load_with_paths(input::Split split, const ImageInput& input) const;
   /// Adds the keys of the flags to a configuration.
   void describe(Json& configuration, const ImageInput& input) const;
 };

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -8,9 +9,11 @@
 #include "apps/brigade/data_flags.h"
 #include "apps/brigade/evaluation_hook.h"
 #include "apps/brigade/exit_code.h"
+#include "apps/brigade/initial_weights.h"
 #include "apps/brigade/model_flags.h"
 #include "apps/brigade/report.h"
 #include "apps/brigade/run_directory.h"
+#include "apps/brigade/stored_flags.h"
 #include "apps/brigade/strategy_flags.h"
 #include "apps/brigade/weights.h"
 #include "brigade/base/strings.h"
@@ -26,48 +29,9 @@ constexpr const char* kEvaluateExamples = R"(Examples:
   brigade evaluate --model-dir /tmp/run --strategy mirrored --json
       the same on every core, for programs
   brigade evaluate --model-dir /tmp/run --dataset mnist --data-dir /data/mnist
-      on other data)";
-
-// Sets `value` to the stored one of `key`, unless its flag is given, or the stored one is null or
-// missing as in the run.json of an older version.
-template <class Stored, class Value>
-void fill_in(const Json& stored, const CLI::App& parser, const char* key, const char* flag,
-             Value& value) {
-  const auto found = stored.find(key);
-  if (parser.get_option(flag)->count() > 0 || found == stored.end() || found->is_null()) return;
-  value = found->get<Stored>();
-}
-
-void fill_in_model(const Json& stored, const CLI::App& parser, ModelFlags& model) {
-  fill_in<std::string>(stored, parser, "model", "--model", model.model);
-  if (model.model != stored.value("model", "")) return;
-  std::optional<std::vector<std::int64_t>> hidden;
-  fill_in<std::vector<std::int64_t>>(stored, parser, "hidden", "--hidden", hidden);
-  if (hidden) model.hidden = base::join(*hidden, ",");
-  fill_in<double>(stored, parser, "dropout", "--dropout", model.dropout);
-  if (model.model == "inception_v3")
-    fill_in<double>(stored, parser, "aux_weight", "--aux-weight", model.aux_weight);
-}
-
-void fill_in_data(const Json& stored, const CLI::App& parser, DataFlags& data) {
-  fill_in<std::string>(stored, parser, "dataset", "--dataset", data.dataset);
-  if (data.dataset != stored.value("dataset", "")) return;
-  fill_in<std::string>(stored, parser, "data_dir", "--data-dir", data.data_dir);
-  // Where the examples of a synthetic test split begin.
-  fill_in<std::int64_t>(stored, parser, "train_examples", "--train-examples", data.train_examples);
-  fill_in<std::int64_t>(stored, parser, "image_size", "--image-size", data.image_size);
-  fill_in<std::int64_t>(stored, parser, "resize", "--resize", data.resize);
-}
-
-/// Fills in flags of model and data that the command line of `parser` does not set, from the
-/// configuration of a run.json. If the model differs from the run's, no flag of the model is filled
-/// in; if the dataset differs, none of the data. A null `configuration` fills in nothing.
-void fill_in(const Json& configuration, const CLI::App& parser, ModelFlags& model,
-             DataFlags& data) {
-  if (!configuration.is_object()) return;
-  fill_in_model(configuration, parser, model);
-  fill_in_data(configuration, parser, data);
-}
+      on other data
+  brigade evaluate --init-from resnet50.pth --model resnet50 --dataset image_folder --data-dir /data/imagenet
+      weights that another program saved, such as torchvision's)";
 
 std::string dimensions_text(at::IntArrayRef shape) {
   return base::str_cat("[", base::join(shape, ", "), "]");
@@ -160,11 +124,15 @@ class EvaluateCommand final : public Command {
  public:
   explicit EvaluateCommand(CLI::App& parent)
       : Command(parent, "evaluate", "Evaluate saved weights on the test split") {
+    parser_.add_option(
+        "--model-dir", model_dir_,
+        "Folder with weights.safetensors; what its run.json says of the model and the "
+        "data counts where no flag says it");
     parser_
-        .add_option("--model-dir", model_dir_,
-                    "Folder with weights.safetensors; what its run.json says of the model and the "
-                    "data counts where no flag says it")
-        ->required();
+        .add_option("--init-from", init_from_,
+                    "Instead of --model-dir: a checkpoint, a safetensors file, or one saved by "
+                    "PyTorch, also with torchvision's names. --model says of which model")
+        ->option_text("PATH");
     output_.add_to(parser_);
     model_.add_to(parser_);
     data_.add_to(parser_);
@@ -175,19 +143,38 @@ class EvaluateCommand final : public Command {
   }
 
   int run() override {
-    fill_in(set_up([&] { return directory().configuration(); }), parser_, model_, data_);
+    if (model_dir_.empty() == !init_from_.has_value())
+      throw UsageError("give --model-dir, a model directory, or --init-from, other weights");
+    if (!init_from_)
+      fill_in(set_up([&] { return directory().configuration(); }), parser_, model_, data_);
     model_.options();
     data_.check();
     batch_.check();
+    if (init_from_) return evaluate_other_weights();
     const auto weights =
         set_up([&] { return directory().read_weights(hash_mismatch(allow_changed_weights_)); });
+    return evaluate([&](const Model& model) {
+      assign_weights(model.variables(), weights, directory().weights_path().string(), model_.model);
+    });
+  }
+
+ private:
+  RunDirectory directory() const { return {io::posix_file_system(), model_dir_}; }
+
+  int evaluate_other_weights() {
+    const InitialWeights weights =
+        set_up([&] { return InitialWeights(*init_from_, hash_mismatch(allow_changed_weights_)); });
+    model_.set_original(set_up([&] { return weights.original(model_.model); }));
+    model_.leave_out_auxiliary_logits();
+    return evaluate([&](const Model& model) { weights.assign(model.variables(), model_.model); });
+  }
+
+  int evaluate(const std::function<void(const Model&)>& assign) const {
     strategy_.check_not_only_training("evaluate");
     const auto strategy = strategy_.make();
     const ImageInput image = set_up([&] { return data_.image_input(model_.model); });
     const Model model = model_.create(*strategy, image);
-    set_up([&] {
-      assign_weights(model.variables(), weights, directory().weights_path().string(), model_.model);
-    });
+    set_up([&] { assign(model); });
     const std::int64_t batch = batch_.global_size(strategy->num_replicas_in_sync());
     const auto batches =
         set_up([&] { return data_.load(input::Split::kTest, image).batch(batch); });
@@ -199,9 +186,6 @@ class EvaluateCommand final : public Command {
     report(*strategy, *result, seconds, weights_of(model.variables()));
     return kDone;
   }
-
- private:
-  RunDirectory directory() const { return {io::posix_file_system(), model_dir_}; }
 
   void report(const distribute::Strategy& strategy, const train::EvaluationResult& result,
               double seconds, std::span<const checkpoint::NamedTensor> weights) const {
@@ -227,7 +211,8 @@ class EvaluateCommand final : public Command {
     json["not_finite"] = Json::object();
     for (const NotFinite& each : broken) json["not_finite"][each.name] = each.count;
     json["tuning"] = tuning::report().describe();
-    json["model_dir"] = model_dir_;
+    json["model_dir"] = init_from_ ? Json(nullptr) : Json(model_dir_);
+    json["init_from"] = init_from_ ? Json(*init_from_) : Json(nullptr);
     output_.print(json, base::str_cat(evaluation_text(result.accuracy, result.loss),
                                       "examples         ", result.examples, "\n"));
   }
@@ -237,6 +222,7 @@ class EvaluateCommand final : public Command {
   StrategyFlags strategy_;
   BatchFlags batch_;
   std::string model_dir_;
+  std::optional<std::string> init_from_;
   OutputFlag output_;
   bool allow_changed_weights_ = false;
 };

@@ -131,21 +131,20 @@ train::Checkpointable EvaluationHook::checkpointable() {
           .missing = checkpoint::Missing::kSkip};
 }
 
-std::optional<train::EvaluationResult> evaluate_unless_interrupted(
-    distribute::Strategy& strategy, const Model& model,
+data::Dataset<input::LabeledBatch> until_interrupted(
     const data::Dataset<input::LabeledBatch>& batches, const Interrupt& interrupt) {
-  // A collective evaluation: one worker must not stop alone.
-  if (strategy.has_worker_collectives()) return train::evaluate(strategy, model, batches);
-  const auto guarded = batches.map([&interrupt](input::LabeledBatch batch) {
+  return batches.map([&interrupt](input::LabeledBatch batch) {
     if (interrupt.received()) throw Error(ErrorCode::kCancelled, "interrupted");
     return batch;
   });
-  try {
-    return train::evaluate(strategy, model, guarded);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kCancelled || !interrupt.received()) throw;
-    return std::nullopt;
-  }
+}
+
+std::optional<train::EvaluationResult> evaluate_unless_interrupted(
+    distribute::Strategy& strategy, const Model& model,
+    const data::Dataset<input::LabeledBatch>& batches, const Interrupt& interrupt) {
+  return unless_interrupted(strategy, batches, interrupt, [&](const auto& some) {
+    return train::evaluate(strategy, model, some);
+  });
 }
 
 }  // namespace brigade::command

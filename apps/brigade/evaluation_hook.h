@@ -9,6 +9,7 @@
 #include "apps/brigade/interrupt.h"
 #include "apps/brigade/training_step.h"
 #include "brigade/base/clock.h"
+#include "brigade/base/error.h"
 #include "brigade/data/dataset.h"
 #include "brigade/optim/moving_average.h"
 #include "brigade/summary/summary_writer.h"
@@ -69,6 +70,26 @@ class EvaluationHook final : public train::SessionRunHook {
   std::map<std::int64_t, train::EvaluationResult> results_;
   std::chrono::steady_clock::duration time_{0};
 };
+
+/// `batches`, which fail with kCancelled at the next one after a signal.
+data::Dataset<input::LabeledBatch> until_interrupted(
+    const data::Dataset<input::LabeledBatch>& batches, const Interrupt& interrupt);
+
+/// `work(batches)`, stopped at the next batch after a signal: then nothing is returned. A
+/// collective of several workers is not stopped: one must not stop alone.
+template <class Work>
+auto unless_interrupted(const distribute::Strategy& strategy,
+                        const data::Dataset<input::LabeledBatch>& batches,
+                        const Interrupt& interrupt, const Work& work)
+    -> std::optional<decltype(work(batches))> {
+  if (strategy.has_worker_collectives()) return work(batches);
+  try {
+    return work(until_interrupted(batches, interrupt));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kCancelled || !interrupt.received()) throw;
+    return std::nullopt;
+  }
+}
 
 /// `train::evaluate`, stopped at the next batch after a signal: then nothing is returned.
 std::optional<train::EvaluationResult> evaluate_unless_interrupted(

@@ -2,12 +2,13 @@
 
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/flag_group.h"
+#include "apps/brigade/initial_weights.h"
 #include "apps/brigade/json_values.h"
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/slim/assign_from_checkpoint.h"
+#include "brigade/checkpoint/weights_file.h"
 
 namespace brigade::command {
 namespace {
@@ -20,22 +21,15 @@ std::vector<optim::ParameterGroup> group_each(const std::vector<std::string>& pa
   return groups;
 }
 
-/// A model directory stands for the weights of its training.
-io::Path weights_at(const io::Path& path) {
-  const io::Path saved = path / "weights.safetensors";
-  return io::posix_file_system()->exists(saved) ? saved : path;
-}
-
-/// Throws UsageError for a pattern that matches no variable.
-std::vector<variables::Variable> without(std::span<const variables::Variable> variables,
-                                         const char* flag,
-                                         const std::vector<std::string>& patterns) {
+/// The names of the variables that match. Throws UsageError for a pattern that matches none.
+std::vector<std::string> matching(std::span<const variables::Variable> variables, const char* flag,
+                                  const std::vector<std::string>& patterns) {
   try {
     const auto matched = optim::assign_groups(variables, group_each(patterns));
-    std::vector<variables::Variable> rest;
+    std::vector<std::string> names;
     for (std::size_t i = 0; i < variables.size(); ++i)
-      if (!matched[i].frozen) rest.push_back(variables[i]);
-    return rest;
+      if (matched[i].frozen) names.push_back(variables[i].name());
+    return names;
   } catch (const Error& error) {
     throw UsageError(base::str_cat(flag, ": ", error.what()));
   }
@@ -62,7 +56,7 @@ void FineTuningFlags::add_to(CLI::App& app) {
   group
       .add("--init-from", init_from,
            "Weights to begin a new training with: a checkpoint, a model directory, a safetensors "
-           "file, or one saved by PyTorch")
+           "file, or one saved by PyTorch, also with torchvision's names")
       ->option_text("PATH");
   group
       .add("--init-exclude", init_exclude,
@@ -83,15 +77,25 @@ void FineTuningFlags::check() const {
   if (freeze) parse_patterns("--freeze", *freeze);
 }
 
-void FineTuningFlags::initialize(std::span<const variables::Variable> variables) const {
+void FineTuningFlags::choose_original(ModelFlags& model) const {
+  if (!init_from || model.model != "inception_v3" || model.original) return;
+  const auto files = io::posix_file_system();
+  if (!files->exists(*init_from) && !checkpoint::is_weights_file(*files, *init_from)) return;
+  model.set_original(InitialWeights(*init_from).original(model.model));
+}
+
+void FineTuningFlags::initialize(std::span<const variables::Variable> variables,
+                                 const std::string& model) const {
   if (!init_from) return;
-  const std::vector<variables::Variable> wanted = without(
-      variables, "--init-exclude",
-      init_exclude ? parse_patterns("--init-exclude", *init_exclude) : std::vector<std::string>());
-  if (wanted.empty()) throw UsageError("--init-exclude leaves no variable for --init-from");
-  slim::assign_from_checkpoint(weights_at(*init_from), wanted);
-  base::log_info(base::str_cat("begins with ", wanted.size(), " of ", variables.size(),
-                               " variables from ", *init_from));
+  std::vector<std::string> excluded;
+  if (init_exclude)
+    excluded =
+        matching(variables, "--init-exclude", parse_patterns("--init-exclude", *init_exclude));
+  if (excluded.size() == variables.size())
+    throw UsageError("--init-exclude leaves no variable for --init-from");
+  InitialWeights(*init_from).assign(variables, model, excluded);
+  base::log_info(base::str_cat("begins with ", variables.size() - excluded.size(), " of ",
+                               variables.size(), " variables from ", *init_from));
 }
 
 std::vector<optim::ParameterGroup> FineTuningFlags::groups() const {

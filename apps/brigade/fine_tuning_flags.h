@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/brigade/model_flags.h"
 #include "apps/brigade/report.h"
 #include "brigade/optim/parameter_group.h"
 #include "brigade/variables/variable.h"
@@ -24,9 +25,12 @@ struct FineTuningFlags {
   void add_to(CLI::App& app);
   /// Throws UsageError.
   void check() const;
-  /// Sets the variables that are not excluded to the values in the file. Throws UsageError, which
-  /// lists the differences, if names or shapes differ, or nothing is left to set.
-  void initialize(std::span<const variables::Variable> variables) const;
+  /// Makes the model the original that the weights are of, where they exist and a model has
+  /// several: before the model is made.
+  void choose_original(ModelFlags& model) const;
+  /// Sets the variables of the model that are not excluded to the values in the file. Throws
+  /// UsageError, which lists the differences, if names or shapes differ, or nothing is left to set.
+  void initialize(std::span<const variables::Variable> variables, const std::string& model) const;
   /// The group of the frozen variables; nothing without the flag.
   std::vector<optim::ParameterGroup> groups() const;
   /// Adds the keys of the flags to a configuration.

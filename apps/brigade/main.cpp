@@ -88,6 +88,7 @@ int run(int argc, char** argv) {
   Commands commands;
   commands.push_back(make_train_command(app));
   commands.push_back(make_evaluate_command(app));
+  commands.push_back(make_extract_command(app));
   commands.push_back(make_inspect_command(app));
   commands.push_back(make_bench_command(app));
   commands.push_back(make_data_command(app));

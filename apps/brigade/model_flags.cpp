@@ -33,6 +33,12 @@ bool has_dropout(const std::string& model) {
   return model == "mnist_cnn" || model == kInception || model.starts_with("resnet");
 }
 
+/// By number.
+const std::vector<std::string>& originals() {
+  static const std::vector<std::string> names = {"tf_slim", "torchvision"};
+  return names;
+}
+
 std::vector<std::int64_t> parse_widths(const std::string& text) {
   std::vector<std::int64_t> widths;
   for (const std::string& part : base::split(text, ',')) {
@@ -127,6 +133,18 @@ void ModelFlags::add_to(CLI::App& app) {
   group.add("--aux-weight", aux_weight,
             "Weight of the loss of auxiliary logits in training; 0: the model has none "
             "(inception_v3, default 0.4)");
+  group.add(
+      "--original", original,
+      base::str_cat("Which of the originals the model equals: ", base::join(originals(), ", "),
+                    " (inception_v3; default that of the weights of --init-from, or tf_slim)"));
+}
+
+void ModelFlags::leave_out_auxiliary_logits() {
+  if (!aux_weight && weight_of_auxiliary_loss() > 0.0) aux_weight = 0.0;
+}
+
+void ModelFlags::set_original(std::optional<models::Original> found) {
+  if (found && !original) original = originals().at(static_cast<std::size_t>(*found));
 }
 
 models::ModelOptions ModelFlags::options(const ImageInput& input) const {
@@ -143,11 +161,17 @@ models::ModelOptions ModelFlags::options(const ImageInput& input) const {
   }
   if (aux_weight && !(*aux_weight >= 0.0 && *aux_weight <= 1e6))
     throw UsageError(base::str_cat("--aux-weight is ", *aux_weight, "; it must be 0 or more"));
+  if (original && model != kInception)
+    throw UsageError(base::str_cat("model ", model, " has one original; leave out --original"));
+  const std::string of = original.value_or(originals().front());
+  check_choice("original", of, originals());
   return {.inputs = input.shape[0] * input.shape[1] * input.shape[2],
           .classes = input.classes,
           .hidden = parse_widths(hidden),
           .dropout = dropout,
           .image_shape = {input.shape.begin(), input.shape.end()},
+          .original = of == originals().front() ? models::Original::kTfSlim
+                                                : models::Original::kTorchvision,
           .auxiliary_logits = weight_of_auxiliary_loss() > 0.0};
 }
 
@@ -160,11 +184,18 @@ void ModelFlags::describe(Json& configuration) const {
   configuration["hidden"] = model == "mlp" ? Json(parse_widths(hidden)) : Json(nullptr);
   configuration["dropout"] = dropout.value_or(model == kInception ? kInceptionDropout : 0.0);
   configuration["aux_weight"] = weight_of_auxiliary_loss();
+  configuration["original"] =
+      model == kInception ? Json(original.value_or(originals().front())) : Json(nullptr);
 }
 
 distribute::Replicated<models::Classifier> ModelFlags::create(distribute::Strategy& strategy,
                                                               const ImageInput& input) const {
-  const models::ModelOptions chosen = options(input);
+  return create(strategy, input, options(input));
+}
+
+distribute::Replicated<models::Classifier> ModelFlags::create(
+    distribute::Strategy& strategy, const ImageInput& input,
+    const models::ModelOptions& chosen) const {
   const auto& [channels, height, width] = input.shape;
   return set_up([&] {
     if (models::is_model_function(model)) {

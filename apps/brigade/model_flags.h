@@ -26,10 +26,15 @@ struct ModelFlags {
   std::string hidden = "64,64,64";
   std::optional<double> dropout;
   std::optional<double> aux_weight;
+  std::optional<std::string> original;
 
   void add_to(CLI::App& app);
   /// 0 for a model without auxiliary logits.
   double weight_of_auxiliary_loss() const;
+  /// For a model that is not trained: it has no auxiliary logits, unless a flag asks for them.
+  void leave_out_auxiliary_logits();
+  /// Makes the model the original that weights are of, unless a flag says which.
+  void set_original(std::optional<models::Original> found);
   /// Adds the keys of the flags to a configuration.
   void describe(Json& configuration) const;
   /// The options of the model, checked. Throws UsageError.
@@ -37,6 +42,10 @@ struct ModelFlags {
   /// The model for these images, once per replica. Throws UsageError if it does not take them.
   distribute::Replicated<models::Classifier> create(distribute::Strategy& strategy,
                                                     const ImageInput& input) const;
+  /// The same with these options.
+  distribute::Replicated<models::Classifier> create(distribute::Strategy& strategy,
+                                                    const ImageInput& input,
+                                                    const models::ModelOptions& options) const;
 };
 
 /// The flags that choose the optimizer.

@@ -260,6 +260,8 @@ class TrainCommand final : public Command {
 
   int run() override {
     flags_.strategy.check();
+    if (flags_.strategy.role() != TaskRole::kServes)
+      set_up([&] { flags_.fine_tuning.choose_original(flags_.model); });
     switch (flags_.strategy.role()) {
       case TaskRole::kServes:
         return serve();
@@ -327,7 +329,8 @@ class TrainCommand final : public Command {
     const auto total_steps = steps_in_all(flags_, prepared);
     const bool is_chief = prepared.strategy->is_chief();
     const Model model = flags_.model.create(*prepared.strategy, prepared.image);
-    if (begins_new(prepared)) set_up([&] { flags_.fine_tuning.initialize(model.variables()); });
+    if (begins_new(prepared))
+      set_up([&] { flags_.fine_tuning.initialize(model.variables(), flags_.model.model); });
     std::optional<optim::ExponentialMovingAverage> averages = make_averages(flags_.step, model);
     const auto optimizer = make_optimizer(prepared, model, interrupt);
     if (is_chief) announce(flags_, prepared);

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,5 +38,21 @@ class EndPoints {
 /// their scopes ("tower_0/conv1"). For several with one name, the last. TensorFlow:
 /// slim.utils.convert_collection_to_dict. Throws kFailedPrecondition without a graph.
 EndPoints end_points(const std::string& collection, std::string_view scope = "");
+
+/// The collection for end points that were asked for by name: `models::ModelOptions::end_points`
+/// fills it, and so does a layer with `.outputs_collections = {layers::kEndPoints}`;
+/// `train::extract_features` reads it.
+inline constexpr const char* kEndPoints = "end_points";
+
+/// Adds those of `points` that `wanted` names to the collection `kEndPoints` of the calling
+/// thread's graph, under these very names, whatever scopes are open. Without a graph adds none.
+/// Throws kInvalidArgument, as `check_end_points`.
+void add_end_points(std::string_view model, const EndPoints& points,
+                    std::span<const std::string> wanted);
+
+/// Throws kInvalidArgument for the first of `wanted` that is not `known`, with the nearest and all
+/// known names; `model` is whose end points they are.
+void check_end_points(std::string_view model, std::span<const std::string> wanted,
+                      const std::vector<std::string>& known);
 
 }  // namespace brigade::layers

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/checkpoint/weights_file.h"
 #include "brigade/models/torchvision_names.h"
 
 namespace brigade::models {
@@ -111,19 +111,19 @@ std::vector<NamedTensor> weights_of(std::span<const Variable> variables) {
   return weights;
 }
 
-WeightsNames names_in(const checkpoint::WeightsFile& file, const ImportOptions& options) {
-  if (options.names) return *options.names;
+/// What the file's metadata says.
+std::optional<WeightsNames> recorded_names(const checkpoint::WeightsFile& file) {
   const auto found = file.metadata.find(std::string(kNamesKey));
-  const bool is_torchvisions = found != file.metadata.end() && found->second == kTorchvisionName;
-  return is_torchvisions ? WeightsNames::kTorchvision : WeightsNames::kBrigade;
+  if (found == file.metadata.end()) return std::nullopt;
+  return found->second == kTorchvisionName ? WeightsNames::kTorchvision : WeightsNames::kBrigade;
 }
 
 std::string model_of(const std::optional<WeightsRecord>& record, const ImportOptions& options,
-                     const io::Path& path) {
+                     std::string_view source) {
   if (!record || record->model == options.model) return options.model;
   if (options.model.empty()) return record->model;
   throw Error(ErrorCode::kInvalidArgument,
-              str_cat(path, ": its weights are of the model ", base::quoted(record->model),
+              str_cat(source, ": its weights are of the model ", base::quoted(record->model),
                       "; expected ", base::quoted(options.model)));
 }
 
@@ -185,17 +185,37 @@ void export_weights(io::FileSystem& files, const io::Path& path,
 
 ImportedWeights import_weights(std::shared_ptr<const io::FileSystem> files, const io::Path& path,
                                std::span<const Variable> variables, const ImportOptions& options) {
-  checkpoint::WeightsFile file =
-      checkpoint::read_weights_file(std::move(files), path, options.hash_mismatch);
-  ImportedWeights result{.report = {}, .record = find_weights_record(file.metadata, path.string())};
-  const std::string model = model_of(result.record, options, path);
-  if (names_in(file, options) == WeightsNames::kTorchvision) {
+  return import_weights(
+      checkpoint::read_weights_file(std::move(files), path, options.hash_mismatch), path.string(),
+      variables, options);
+}
+
+ImportedWeights import_weights(checkpoint::WeightsFile file, std::string_view source,
+                               std::span<const Variable> variables, const ImportOptions& options) {
+  ImportedWeights result{.report = {}, .record = find_weights_record(file.metadata, source)};
+  const std::string model = model_of(result.record, options, source);
+  const auto names =
+      options.names ? *options.names : recorded_names(file).value_or(WeightsNames::kBrigade);
+  if (names == WeightsNames::kTorchvision)
     file.tensors = from_torchvision(model, file.tensors, variables);
-  }
   checkpoint::RestoreOptions restore = options.restore;
   restore.layout = file.layout();
-  result.report = checkpoint::restore_variables(file.tensors, path.string(), variables, restore);
+  result.report = checkpoint::restore_variables(file.tensors, source, variables, restore);
   return result;
+}
+
+WeightsNames names_in(const checkpoint::WeightsFile& file, std::string_view model) {
+  if (const auto recorded = recorded_names(file)) return *recorded;
+  const std::vector<std::string> known = torchvision_models();
+  if (std::ranges::find(known, model) == known.end()) return WeightsNames::kBrigade;
+  const VariableNames names = torchvision_names(model);
+  std::set<std::string_view> theirs;
+  for (const auto& [name, their_name] : names) theirs.insert(their_name);
+  const auto ours_count = std::ranges::count_if(
+      file.tensors, [&](const NamedTensor& each) { return names.contains(each.name); });
+  const auto theirs_count = std::ranges::count_if(
+      file.tensors, [&](const NamedTensor& each) { return theirs.contains(each.name); });
+  return theirs_count > ours_count ? WeightsNames::kTorchvision : WeightsNames::kBrigade;
 }
 
 }  // namespace brigade::models

@@ -8,6 +8,7 @@
 
 #include "brigade/checkpoint/restore.h"
 #include "brigade/checkpoint/safetensors.h"
+#include "brigade/checkpoint/weights_file.h"
 #include "brigade/checkpoint/weights_hash.h"
 #include "brigade/io/file_system.h"
 #include "brigade/models/weights_record.h"
@@ -68,7 +69,7 @@ struct ImportOptions {
   /// The model of the registry. Empty: the one that the file's record names, which must be there
   /// for kTorchvision.
   std::string model = {};
-  /// The names in the file. Unset: as its record says; without one, kBrigade.
+  /// The names in the file. Unset: as its metadata says, or else kBrigade; `names_in` guesses.
   std::optional<WeightsNames> names = std::nullopt;
   /// What is restored, and how. Its layout is that of the file.
   checkpoint::RestoreOptions restore = {};
@@ -90,5 +91,15 @@ struct ImportedWeights {
 ImportedWeights import_weights(std::shared_ptr<const io::FileSystem> files, const io::Path& path,
                                std::span<const variables::Variable> variables,
                                const ImportOptions& options = {});
+
+/// The same of weights that were read; `source` names them in messages.
+ImportedWeights import_weights(checkpoint::WeightsFile file, std::string_view source,
+                               std::span<const variables::Variable> variables,
+                               const ImportOptions& options = {});
+
+/// How a file names the variables of the model called `model`: as its metadata says; otherwise
+/// kTorchvision if more of its tensors have a name that torchvision gives to a variable of the
+/// model than have a name of Brigade's. Thread-safety: a pure function.
+WeightsNames names_in(const checkpoint::WeightsFile& file, std::string_view model);
 
 }  // namespace brigade::models

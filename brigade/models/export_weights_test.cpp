@@ -156,6 +156,21 @@ TEST_F(ExportWeights, AFileOfTorchvisionItselfNeedsTheNameOfTheModel) {
       << "names are not guessed";
 }
 
+TEST_F(ExportWeights, NamesAreGuessedByThoseThatMostTensorsHave) {
+  const SmallInception model;
+  std::vector<NamedTensor> weights;
+  for (const Variable& each : model.variables()) weights.push_back({each.name(), each.read()});
+  const std::vector<NamedTensor> theirs = to_torchvision("inception_v3", weights);
+  EXPECT_EQ(names_in({.tensors = theirs}, "inception_v3"), WeightsNames::kTorchvision);
+  EXPECT_EQ(names_in({.tensors = weights}, "inception_v3"), WeightsNames::kBrigade);
+  EXPECT_EQ(names_in({.tensors = theirs}, "mlp"), WeightsNames::kBrigade);
+  EXPECT_EQ(names_in({.tensors = {}}, "inception_v3"), WeightsNames::kBrigade);
+  export_weights(*files_, "/w", model.variables(), record(), WeightsNames::kTorchvision);
+  EXPECT_EQ(names_in(checkpoint::read_weights_file(files_, "/w"), "mlp"),
+            WeightsNames::kTorchvision)
+      << "the metadata says so";
+}
+
 TEST_F(ExportWeights, BatchNormWithoutGammaComputesTheSameWithOnes) {
   const SmallInception without_gamma(/*has_gamma=*/false);
   export_weights(*files_, "/w", without_gamma.variables(), record(), WeightsNames::kTorchvision);

@@ -12,6 +12,7 @@
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/replica.h"
+#include "brigade/layers/end_points.h"
 #include "brigade/variables/graph.h"
 #include "brigade/variables/variable_store.h"
 
@@ -35,6 +36,12 @@ std::optional<comm::Replica> with_one_component() {
   comm::Replica replica = *comm::current_replica();
   replica.local_id = 0;
   return replica;
+}
+
+/// Names of tensors in a collection are complete; a slash says so.
+void pass_on_end_points(const Graph& from, Graph& to) {
+  for (const variables::GraphTensor& point : from.collection(layers::kEndPoints))
+    to.add_to_collection(layers::kEndPoints, point.name + "/", point.value);
 }
 
 }  // namespace
@@ -67,10 +74,12 @@ at::Tensor FunctionClassifier::forward(const at::Tensor& batch) {
   const std::optional<comm::Replica> replica = with_one_component();
   const base::AmbientScope<const comm::Replica> inside(comm::kReplicaSlot,
                                                        replica ? &*replica : nullptr);
+  Graph* const outer = variables::current_graph();
   Graph graph(*store_, {.reuse = Reuse::kYes});
   const auto opened = graph.as_default();
   at::Tensor logits = function_(batch, is_training() ? Mode::kTraining : Mode::kEvaluation);
   graph.run_update_ops();
+  if (outer != nullptr) pass_on_end_points(graph, *outer);
   return logits;
 }
 

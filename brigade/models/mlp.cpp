@@ -7,6 +7,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/layers/end_points.h"
 
 namespace brigade::models {
 namespace {
@@ -17,20 +18,28 @@ void check_width(const char* name, std::int64_t width) {
               base::str_cat("Mlp: ", name, " is ", width, "; expected 1 or more"));
 }
 
+std::string name_of_layer(std::size_t index) {
+  return "dense" + std::to_string(index + 1);
+}
+
 }  // namespace
 
-Mlp::Mlp(const MlpOptions& options) : Classifier("Mlp"), inputs_(options.inputs) {
+Mlp::Mlp(const MlpOptions& options)
+    : Classifier("Mlp"), inputs_(options.inputs), end_points_(options.end_points) {
   check_width("inputs", options.inputs);
   for (const auto width : options.hidden) check_width("a hidden layer's width", width);
   check_width("classes", options.classes);
   auto widths = options.hidden;
   widths.push_back(options.classes);
   auto from = inputs_;
+  std::vector<std::string> names;
   for (const auto to : widths) {
-    const auto name = "dense" + std::to_string(layers_.size() + 1);
+    const auto name = name_of_layer(layers_.size());
+    names.push_back(name);
     layers_.push_back(register_module(name, std::make_shared<torch::nn::LinearImpl>(from, to)));
     from = to;
   }
+  layers::check_end_points("mlp", end_points_, names);
 }
 
 at::Tensor Mlp::forward(const at::Tensor& batch) {
@@ -46,10 +55,13 @@ at::Tensor Mlp::forward(const at::Tensor& batch) {
                               "; expected [N, ...] with ", inputs_, " values per example"));
   }
   auto x = batch.reshape({batch.size(0), inputs_});
+  layers::EndPoints points;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    if (i > 0) at::relu_(x);  // in place: nothing else uses the previous layer's output
+    if (i > 0) at::relu_(x);  // in place: what uses the previous layer's output wants it so
     x = layers_[i]->forward(x);
+    points.set(name_of_layer(i), x);
   }
+  layers::add_end_points("mlp", points, end_points_);
   return x;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "brigade/models/classifier.h"
@@ -18,19 +19,22 @@ struct MlpOptions {
   /// The width of each hidden layer, in order; empty for a linear classifier.
   std::vector<std::int64_t> hidden = {64, 64, 64};
   std::int64_t classes = 10;
+  /// Of dense1, dense2 and so on: see `ModelOptions::end_points`.
+  std::vector<std::string> end_points = {};
 };
 
 /// A multi-layer perceptron: linear layers with relu between them. Parameters: dense1.weight,
 /// dense1.bias, dense2.weight and so on, one pair for each hidden layer and one for the output.
 class Mlp : public Classifier {
  public:
-  /// Throws `Error{kInvalidArgument}` if a width is not positive.
+  /// Throws `Error{kInvalidArgument}` if a width is not positive, and for an unknown end point.
   explicit Mlp(const MlpOptions& options = {});
   /// `batch` is [N, ...] with `inputs` values per example, of the dtype of the weights.
   at::Tensor forward(const at::Tensor& batch) override;
 
  private:
   std::int64_t inputs_;
+  std::vector<std::string> end_points_;
   std::vector<std::shared_ptr<torch::nn::LinearImpl>> layers_;
 };
 

@@ -10,6 +10,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/layers/end_points.h"
 #include "brigade/layers/fused_pooling.h"
 #include "brigade/layers/layer_scope.h"
 #include "brigade/models/model_scope.h"
@@ -54,6 +55,7 @@ void check_mnist_options(const char* model, std::int64_t classes, double dropout
 
 const MnistCnnOptions& checked(const MnistCnnOptions& options) {
   check_mnist_options("MnistCnn", options.classes, options.dropout);
+  layers::check_end_points("mnist_cnn", options.end_points, {"conv1", "conv2", "dense1", "dense2"});
   return options;
 }
 
@@ -88,6 +90,7 @@ at::Tensor dense(const at::Tensor& inputs, std::int64_t units, const std::string
 MnistCnn::MnistCnn(const MnistCnnOptions& options)
     : Classifier("MnistCnn"),
       dropout_(checked(options).dropout),
+      end_points_(options.end_points),
       conv1_(register_module("conv1", std::make_shared<torch::nn::Conv2dImpl>(same_5x5(1, 32)))),
       conv2_(register_module("conv2", std::make_shared<torch::nn::Conv2dImpl>(same_5x5(32, 64)))),
       dense1_(register_module("dense1", std::make_shared<torch::nn::LinearImpl>(kFlattened, 1024))),
@@ -95,13 +98,20 @@ MnistCnn::MnistCnn(const MnistCnnOptions& options)
                               std::make_shared<torch::nn::LinearImpl>(1024, options.classes))) {}
 
 at::Tensor MnistCnn::forward(const at::Tensor& images) {
+  layers::EndPoints points;
   auto x = mnist_planes("MnistCnn", images);
   x = layers::conv_pool_relu(x, conv1_->weight, conv1_->bias);
+  points.set("conv1", x);
   x = layers::conv_pool_relu(x, conv2_->weight, conv2_->bias);
+  points.set("conv2", x);
   x = dense1_->forward(x.flatten(1));
   at::relu_(x);  // in place: nothing else uses the product, and its backward does not need it
+  points.set("dense1", x);
   if (dropout_ > 0.0) x = at::dropout(x, dropout_, is_training());
-  return dense2_->forward(x);
+  x = dense2_->forward(x);
+  points.set("dense2", x);
+  layers::add_end_points("mnist_cnn", points, end_points_);
+  return x;
 }
 
 at::Tensor mnist_cnn(const at::Tensor& images, const MnistCnnFunctionOptions& options) {

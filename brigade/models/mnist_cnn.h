@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "brigade/models/classifier.h"
 #include "brigade/variables/mode.h"
@@ -21,6 +22,8 @@ struct MnistCnnOptions {
   std::int64_t classes = 10;
   /// The dropout rate of the 1024 hidden values in training, in [0, 1); 0 switches dropout off.
   double dropout = 0.0;
+  /// Of conv1 and conv2 (after pooling), dense1 and dense2: see `ModelOptions::end_points`.
+  std::vector<std::string> end_points = {};
 };
 
 /// The convolutional network of the MNIST tutorials: conv 5x5x32, pool, conv 5x5x64, pool, dense
@@ -36,6 +39,7 @@ class MnistCnn : public Classifier {
 
  private:
   double dropout_;
+  std::vector<std::string> end_points_;
   std::shared_ptr<torch::nn::Conv2dImpl> conv1_, conv2_;
   std::shared_ptr<torch::nn::LinearImpl> dense1_, dense2_;
 };

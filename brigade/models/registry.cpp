@@ -8,6 +8,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/base/unknown_name.h"
+#include "brigade/layers/end_points.h"
 #include "brigade/models/cifar_resnet.h"
 #include "brigade/models/inception_v3.h"
 #include "brigade/models/mlp.h"
@@ -19,9 +20,13 @@
 namespace brigade::models {
 namespace {
 
+constexpr const char* kAuxLogits = "AuxLogits";
+
 std::shared_ptr<Classifier> make_mlp(const ModelOptions& options) {
-  return std::make_shared<Mlp>(
-      MlpOptions{.inputs = options.inputs, .hidden = options.hidden, .classes = options.classes});
+  return std::make_shared<Mlp>(MlpOptions{.inputs = options.inputs,
+                                          .hidden = options.hidden,
+                                          .classes = options.classes,
+                                          .end_points = options.end_points});
 }
 
 std::shared_ptr<Classifier> make_mnist_cnn(const ModelOptions& options) {
@@ -32,14 +37,14 @@ std::shared_ptr<Classifier> make_mnist_cnn(const ModelOptions& options) {
                       "has ",
                       options.inputs));
   }
-  return std::make_shared<MnistCnn>(
-      MnistCnnOptions{.classes = options.classes, .dropout = options.dropout.value_or(0.0)});
+  return std::make_shared<MnistCnn>(MnistCnnOptions{.classes = options.classes,
+                                                    .dropout = options.dropout.value_or(0.0),
+                                                    .end_points = options.end_points});
 }
 
 ModelFunction make_slim_net(const ModelOptions& options) {
-  return [classes = options.classes](const at::Tensor& images, variables::Mode) {
-    return slim_net(images, {.classes = classes});
-  };
+  return [made = SlimNetOptions{.classes = options.classes, .end_points = options.end_points}](
+             const at::Tensor& images, variables::Mode) { return slim_net(images, made); };
 }
 
 ModelFunction make_inception_v3(const ModelOptions& options) {
@@ -50,18 +55,30 @@ ModelFunction make_inception_v3(const ModelOptions& options) {
   const InceptionV3Options made{.num_classes = options.classes,
                                 .dropout_keep_prob = 1.0 - options.dropout.value_or(0.2),
                                 .global_pool = is_torchvisions};
-  return [defaults, made, has_auxiliary = options.auxiliary_logits](const at::Tensor& images,
-                                                                    variables::Mode mode) {
+  const bool has_auxiliary = options.auxiliary_logits;
+  const bool takes_auxiliary = has_auxiliary && std::ranges::find(options.end_points, kAuxLogits) !=
+                                                    options.end_points.end();
+  return [=, wanted = options.end_points](const at::Tensor& images, variables::Mode mode) {
     const auto scope = layers::arg_scope(inception_v3_arg_scope(defaults));
     auto in_mode = made;
     in_mode.mode = mode;
-    in_mode.create_aux_logits = has_auxiliary && mode == variables::Mode::kTraining;
+    const bool is_training = mode == variables::Mode::kTraining;
+    in_mode.create_aux_logits = has_auxiliary && (is_training || takes_auxiliary);
     const InceptionV3Result net = inception_v3(images, in_mode);
-    if (in_mode.create_aux_logits)
+    if (has_auxiliary && is_training)
       variables::require_graph("inception_v3")
-          .add_to_collection(kAuxiliaryLogits, "AuxLogits", net.end_points.at("AuxLogits"));
+          .add_to_collection(kAuxiliaryLogits, kAuxLogits, net.end_points.at(kAuxLogits));
+    layers::add_end_points("inception_v3", net.end_points, wanted);
     return net.output;
   };
+}
+
+/// The logits of `net`, whose end points it adds.
+template <class Result>
+at::Tensor logits_of(std::string_view model, const Result& net,
+                     const std::vector<std::string>& wanted) {
+  layers::add_end_points(model, net.end_points, wanted);
+  return net.logits;
 }
 
 template <int kDepth, ResNetVersion kVersion = ResNetVersion::kV15>
@@ -70,16 +87,18 @@ ModelFunction make_resnet(const ModelOptions& options) {
                            .num_classes = options.classes,
                            .version = kVersion,
                            .dropout = options.dropout.value_or(0.0)};
-  return [made](const at::Tensor& images, variables::Mode mode) {
+  return [made, wanted = options.end_points](const at::Tensor& images, variables::Mode mode) {
     auto in_mode = made;
     in_mode.mode = mode;
-    return resnet(images, in_mode).logits;
+    return logits_of(base::str_cat("resnet", kDepth), resnet(images, in_mode), wanted);
   };
 }
 
 ModelFunction make_cifar_resnet20(const ModelOptions& options) {
-  return [classes = options.classes](const at::Tensor& images, variables::Mode mode) {
-    return cifar_resnet(images, {.depth = 20, .num_classes = classes, .mode = mode}).logits;
+  return [classes = options.classes, wanted = options.end_points](const at::Tensor& images,
+                                                                  variables::Mode mode) {
+    const auto net = cifar_resnet(images, {.depth = 20, .num_classes = classes, .mode = mode});
+    return logits_of("cifar_resnet20", net, wanted);
   };
 }
 

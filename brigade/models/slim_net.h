@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "brigade/variables/mode.h"
 #include "brigade/variables/variable_scope.h"
@@ -15,6 +16,8 @@ struct SlimNetOptions {
   variables::Reuse reuse = variables::Reuse::kInherit;
   /// The variable scope of the layers; empty: none.
   std::string scope = {};
+  /// Of conv1, pool1, fc1 and fc2: see `ModelOptions::end_points`.
+  std::vector<std::string> end_points = {};
 };
 
 /// The network of the Slim tutorials, as a function of layers: conv1 3x3x64, pool1 2x2, flatten,

@@ -34,7 +34,9 @@ void check_finite(double value, std::string_view field) {
 
 // The binding fails to compile when an option is added: then it belongs here and in `options_of`.
 StateTree tree_of(const ModelOptions& options) {
-  const auto& [inputs, classes, hidden, dropout, image_shape, original, auxiliary_logits] = options;
+  const auto& [inputs, classes, hidden, dropout, image_shape, original, auxiliary_logits,
+               end_points] = options;
+  static_cast<void>(end_points);  // of one program's passes, not of the weights
   StateTree tree;
   tree["inputs"] = inputs;
   tree["classes"] = classes;

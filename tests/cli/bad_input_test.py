@@ -12,7 +12,7 @@ from brigade_process import MLP, CommandTest, run
 
 class Words(CommandTest):
     def test_no_command(self):
-        self.refuse(saying=["no command", "train, evaluate, inspect, bench, data, devices"])
+        self.refuse(saying=["no command", "train, evaluate, extract, inspect, bench, data, devices"])
 
     def test_unknown_command(self):
         self.refuse("tran", saying=["unknown command 'tran'", "did you mean 'train'?"])

@@ -2,11 +2,13 @@
 
 #include <ATen/ops/cat.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/layers/basic_layers.h"
+#include "brigade/layers/end_points.h"
 #include "brigade/layers/fused_pooling.h"
 #include "brigade/layers/layer_scope.h"
 #include "brigade/layers/v1/tf_layers.h"
@@ -169,11 +171,21 @@ void check_paths(const Layer& layer, const at::Tensor& x) {
   if (has_paths) output_shape(layer, given_name(layer), example_shape(x));
 }
 
+bool is_end_point(const Layer& layer, const ForwardPass& pass) {
+  return std::ranges::find(pass.end_points, given_name(layer)) != pass.end_points.end();
+}
+
+void add_end_point(const std::string& name, const at::Tensor& value) {
+  layers::EndPoints point;
+  point.set(name, value);
+  layers::add_end_points("Sequential", point, {&name, 1});
+}
+
 }  // namespace
 
 std::size_t layers_in_step(std::span<const Layer> layers, const ForwardPass& pass) {
-  const bool is_fused =
-      !pass.memory_format && layers.size() > 1 && are_fusible(layers[0], layers[1]);
+  const bool is_fused = !pass.memory_format && layers.size() > 1 &&
+                        are_fusible(layers[0], layers[1]) && !is_end_point(layers[0], pass);
   return is_fused ? 2 : 1;
 }
 
@@ -188,6 +200,8 @@ at::Tensor apply_layers(std::span<const Layer> layers, const at::Tensor& inputs,
       check_paths(layers[0], x);
       x = std::visit([&](const auto& any) { return apply(any, x, pass); }, layers[0]);
     }
+    if (const Layer& last = layers[taken - 1]; is_end_point(last, pass))
+      add_end_point(given_name(last), x);
     layers = layers.subspan(taken);
   }
   return x;

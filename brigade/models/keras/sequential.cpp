@@ -7,6 +7,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/layers/end_points.h"
 #include "brigade/layers/recompute.h"
 #include "brigade/models/keras/keras_forward.h"
 
@@ -117,6 +118,9 @@ Sequential::Sequential(std::vector<Layer> layers, SequentialOptions options)
   check_argument(options_.recompute_every >= 0,
                  base::str_cat(options_.name, ": recompute_every is ", options_.recompute_every,
                                "; expected 0 (nothing is recomputed) or more."));
+  std::vector<std::string> all;
+  for_each_layer(*layers_, [&](const Layer& layer) { all.push_back(given_name(layer)); });
+  layers::check_end_points(options_.name, options_.end_points, all);
   if (options_.input_shape) output_shape(*options_.input_shape);
 }
 
@@ -130,7 +134,8 @@ at::Tensor Sequential::operator()(const at::Tensor& inputs, variables::Mode mode
                  base::str_cat(options_.name, ": the inputs are ", shape_text(shape),
                                ", but its input_shape says ",
                                shape_text(options_.input_shape.value_or(shape)), "."));
-  const ForwardPass pass{.mode = mode, .memory_format = options_.memory_format};
+  const ForwardPass pass{
+      .mode = mode, .memory_format = options_.memory_format, .end_points = options_.end_points};
   if (options_.recompute_every == 0) return apply_layers(*layers_, inputs, pass);
   at::Tensor x = inputs;
   std::span<const Layer> rest = *layers_;

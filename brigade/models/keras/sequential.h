@@ -25,6 +25,9 @@ struct SequentialOptions {
   /// The order of images and kernels in memory; see `layers::LayerArguments::memory_format`. Unset:
   /// contiguous, with fused convolution and pooling.
   std::optional<at::MemoryFormat> memory_format = std::nullopt;
+  /// Names of layers whose results each pass adds to the collection `layers::kEndPoints`, for
+  /// `train::extract_features`: any that `names` or `summary` shows.
+  std::vector<std::string> end_points = {};
 };
 
 /// A model as a sequence of layers. It is a value that describes the model; `Strategy::create`, or
@@ -42,7 +45,8 @@ struct SequentialOptions {
 /// Thread-safety: a value; const calls from any thread.
 class Sequential {
  public:
-  /// Throws kInvalidArgument if there is no layer, if two layers have the same name, and, with the
+  /// Throws kInvalidArgument if there is no layer, if two layers have the same name, for an end
+  /// point that is no layer, and, with the
   /// name of the layer, if a layer cannot take the output of the previous one (with `input_shape`
   /// only).
   Sequential(std::vector<Layer> layers, SequentialOptions options = {});
@@ -50,8 +54,8 @@ class Sequential {
   /// The same model, which in training recomputes the activations inside of groups of `num_layers`
   /// layers in backward: less memory, and steps that take a third to a half longer. The last group
   /// is not recomputed, since backward begins with it. For n layers whose activations are equally
-  /// large, groups of sqrt(n) need least memory. Layers that are fused stay in one group. 0: nothing
-  /// is recomputed. Throws kInvalidArgument below 0. PyTorch: checkpoint_sequential.
+  /// large, groups of sqrt(n) need least memory. Layers that are fused stay in one group. 0:
+  /// nothing is recomputed. Throws kInvalidArgument below 0. PyTorch: checkpoint_sequential.
   Sequential recompute_every(int num_layers) const;
 
   /// The forward pass for `inputs` [N, ...], which must be floating-point. Needs an open graph

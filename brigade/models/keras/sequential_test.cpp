@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/layers/end_points.h"
 #include "brigade/layers/v1/tf_layers.h"
 #include "brigade/models/keras/sequential.h"
 #include "brigade/models/testing/variable_names.h"
@@ -223,6 +224,24 @@ TEST(Sequential, RecomputesGroupsOfLayers) {
     EXPECT_EQ(calls, expected) << every;
   }
   EXPECT_NE(message_of([&] { net.recompute_every(-1); }).find("recompute_every is -1"),
+            std::string::npos);
+}
+
+TEST(Sequential, AddsTheEndPointsThatItIsAskedFor) {
+  const std::vector<Layer> layers = {Conv2D{.filters = 4, .kernel_size = 3, .activation = "relu"},
+                                     MaxPooling2D{}, Flatten{}, Dense{.units = 2}};
+  const at::Tensor images = at::rand({2, 1, 8, 8});
+  variables::Graph graph;
+  const auto opened = graph.as_default();
+  Sequential(layers, {.end_points = {"conv2d", "dense"}})(images, Mode::kEvaluation);
+  const auto points = layers::end_points(layers::kEndPoints);
+  ASSERT_EQ(points.size(), 2U);
+  EXPECT_EQ(points.at("conv2d").sizes(), (std::vector<std::int64_t>{2, 4, 6, 6}))
+      << "a convolution that is an end point is not fused with the pooling";
+  EXPECT_EQ(points.at("dense").sizes(), (std::vector<std::int64_t>{2, 2}));
+  EXPECT_NE(message_of([&] {
+              Sequential(layers, {.end_points = {"conv2"}});
+            }).find("did you mean 'conv2d'?"),
             std::string::npos);
 }
 
