@@ -16,6 +16,8 @@
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/distribute/function_module.h"
+#include "brigade/layers/arg_scope.h"
+#include "brigade/layers/conv2d.h"
 #include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/lars.h"
@@ -127,6 +129,9 @@ void ModelFlags::add_to(CLI::App& app) {
   group.add("--aux-weight", aux_weight,
             "Weight of the loss of auxiliary logits in training; 0: the model has none "
             "(inception_v3, default 0.4)");
+  group.add("--memory-format", memory_format,
+            "The order of images and kernels in memory: contiguous, channels_last (models of "
+            "convolutions, but not mnist_cnn; changes the last bits of the weights)");
 }
 
 models::ModelOptions ModelFlags::options(const ImageInput& input) const {
@@ -143,6 +148,13 @@ models::ModelOptions ModelFlags::options(const ImageInput& input) const {
   }
   if (aux_weight && !(*aux_weight >= 0.0 && *aux_weight <= 1e6))
     throw UsageError(base::str_cat("--aux-weight is ", *aux_weight, "; it must be 0 or more"));
+  if (memory_format) {
+    check_choice("memory format", *memory_format, {"channels_last", "contiguous"});
+    if (!models::is_model_function(model)) {
+      throw UsageError(base::str_cat("model ", model, " has a memory format of its own; leave ",
+                                     "out --memory-format"));
+    }
+  }
   return {.inputs = input.shape[0] * input.shape[1] * input.shape[2],
           .classes = input.classes,
           .hidden = parse_widths(hidden),
@@ -160,6 +172,18 @@ void ModelFlags::describe(Json& configuration) const {
   configuration["hidden"] = model == "mlp" ? Json(parse_widths(hidden)) : Json(nullptr);
   configuration["dropout"] = dropout.value_or(model == kInception ? kInceptionDropout : 0.0);
   configuration["aux_weight"] = weight_of_auxiliary_loss();
+  configuration["memory_format"] =
+      models::is_model_function(model) ? Json(memory_format.value_or("contiguous")) : Json(nullptr);
+}
+
+models::ModelFunction ModelFlags::function(const models::ModelOptions& options) const {
+  auto plain = models::make_model_function(model, options);
+  if (memory_format != "channels_last") return plain;
+  return [plain = std::move(plain)](const at::Tensor& images, variables::Mode mode) {
+    const auto format =
+        layers::arg_scope<layers::conv2d>({.memory_format = at::MemoryFormat::ChannelsLast});
+    return plain(images, mode);
+  };
 }
 
 distribute::Replicated<models::Classifier> ModelFlags::create(distribute::Strategy& strategy,
@@ -168,8 +192,7 @@ distribute::Replicated<models::Classifier> ModelFlags::create(distribute::Strate
   const auto& [channels, height, width] = input.shape;
   return set_up([&] {
     if (models::is_model_function(model)) {
-      return build_classifier(strategy, models::make_model_function(model, chosen),
-                              at::zeros({1, channels, height, width}));
+      return build_classifier(strategy, function(chosen), at::zeros({1, channels, height, width}));
     }
     return strategy.create([&] { return models::make_model(model, chosen); });
   });

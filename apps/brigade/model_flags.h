@@ -26,6 +26,7 @@ struct ModelFlags {
   std::string hidden = "64,64,64";
   std::optional<double> dropout;
   std::optional<double> aux_weight;
+  std::optional<std::string> memory_format;
 
   void add_to(CLI::App& app);
   /// 0 for a model without auxiliary logits.
@@ -37,6 +38,10 @@ struct ModelFlags {
   /// The model for these images, once per replica. Throws UsageError if it does not take them.
   distribute::Replicated<models::Classifier> create(distribute::Strategy& strategy,
                                                     const ImageInput& input) const;
+
+ private:
+  /// The function of a model that is one, in the memory format.
+  models::ModelFunction function(const models::ModelOptions& options) const;
 };
 
 /// The flags that choose the optimizer.
