@@ -18,7 +18,7 @@ import tempfile
 
 from harness import accuracy, alternating, judge, table
 from harness.estimate import estimate
-from harness.rows import (ACCURACY_LOSSES, ACCURACY_TRAINING, ALTERNATIONS, BARS, DISK, HEADINGS, MEMORY, PAIRS, PEERS, ROWS,
+from harness.rows import (ACCURACY_LOSSES, ALTERNATIONS, BARS, DISK, HEADINGS, MEMORY, NOWHERE, PAIRS, PEERS, ROWS,
                           STEP_FRACTIONS, STEPS_PER_BLOCK)
 from harness.running import RunFailed, run, run_for_json
 from harness.alternating import BlockProgram
@@ -31,7 +31,7 @@ MEMORY_FOLDER = pathlib.Path("/dev/shm")
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="about 25 minutes instead of about two hours, and rougher")
+    parser.add_argument("--quick", action="store_true", help="about an hour instead of about four, and rougher")
     parser.add_argument("--rows", help="only these, by id and separated by commas ('tutorial', 'mlp64' and so on for a part "
                         "of the table, 'pairs' for the pairs, 'turns' for what is measured alternating with a peer, 'shares' for "
                         "parts of a step, 'accuracy' for trainings, 'trade' for loading during training); --list names them")
@@ -129,9 +129,11 @@ class Bench:
         command += [*variant, "--seconds", seconds, "--warm-up-seconds", warm_up_seconds, "--steps-per-block",
                     STEPS_PER_BLOCK[row.model]]
         environment = {"LD_PRELOAD": str(self.preload_library())} if row.preload else None
+        limit = row.start_seconds + 5 * (seconds + warm_up_seconds)
+        if row.job in (None, NOWHERE):
+            return run_for_json(command, limit, environment)[-1]
         with self.scratch(row.job) as folder:
-            where = ["--directory", folder] if row.job else []
-            return run_for_json([*command, *where], 60 + 5 * (seconds + warm_up_seconds), environment)[-1]
+            return run_for_json([*command, "--directory", folder], limit, environment)[-1]
 
     def settle(self):
         """Keeps each row's fastest settings."""
@@ -147,7 +149,7 @@ class Bench:
                     say(f"{row.id} {' '.join(variant)}: {error}")
                     rates.append(0.0)
             self.chosen[row.id] = row.variants[rates.index(max(rates))]
-            tried = ", ".join(f"{rate:.0f} with {' '.join(v)}" for rate, v in zip(rates, row.variants))
+            tried = ", ".join(f"{table.rate_text(rate)} with {' '.join(v)}" for rate, v in zip(rates, row.variants))
             say(f"{row.id}: {tried}")
 
     def run_rounds(self):
@@ -159,7 +161,7 @@ class Bench:
                     self.skip(row, error)
                     continue
                 self.runs.append({**run, "row": row.id, "round": number})
-                say(f"round {number} of {self.options.rounds}: {row.id} {run['images_per_second']:.0f} images/s")
+                say(f"round {number} of {self.options.rounds}: {row.id} {table.rate_text(run['images_per_second'])} images/s")
 
     def run_pairs(self):
         for name, pair in PAIRS.items():
@@ -212,17 +214,26 @@ class Bench:
                 self.compare(name, entry.text, lambda: self.loss_of_accuracy(entry))
 
     def loss_of_accuracy(self, entry):
-        brigade = self.binary("brigade")
         epochs, seeds = entry.quick if self.options.quick else entry.full
+        if entry.peer:
+            self.venv.provide("torchvision", not self.options.no_install, say)
+            self.venv.provide("PIL", not self.options.no_install, say)
+        with self.scratch() as folder:
+            if entry.prepare:
+                run([sys.executable, entry.prepare[0], folder, *entry.prepare[1:]], 300)
+            course = [*(["--data-dir", folder] if entry.prepare else []), "--epochs", epochs]
+            found = accuracy.loss_of_accuracy(lambda seed: self.our_training(entry, entry.ours, entry.launch, [*course, "--seed", seed]),
+                                              lambda seed: self.base_training(entry, [*course, "--seed", seed]), seeds)
+        return {**found, "base_name": entry.base_name}
 
-        def training(flags, seed):
-            return [brigade, "train", *ACCURACY_TRAINING, *flags, "--epochs", epochs, "--seed", seed, "--log-every", 0, "--json"]
+    def our_training(self, entry, flags, launch, course):
+        brigade = self.binary("brigade")
+        train = [brigade, "train", *entry.training, *flags, *course, "--log-every", 0, "--json"]
+        # Only the chief, whose process is number 0, reports the accuracy.
+        return [brigade, "launch", *launch, "--prefix", "none", "--show-ranks", 0, "--", *train] if launch else train
 
-        def launched(seed):
-            # Only the chief, whose process is number 0, reports the accuracy.
-            return [brigade, "launch", *entry.launch, "--prefix", "none", "--show-ranks", 0, "--", *training(entry.ours, seed)]
-
-        return accuracy.loss_of_accuracy(launched, lambda seed: training(entry.base, seed), seeds)
+    def base_training(self, entry, course):
+        return [self.venv.python, entry.peer, *course] if entry.peer else self.our_training(entry, entry.base, None, course)
 
     def run_trade(self):
         if "trade" not in self.options.rows:

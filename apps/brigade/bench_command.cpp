@@ -123,6 +123,9 @@ class BenchCommand final : public Command {
     for (const double each : seconds) total += each;
     Json json;
     json["model"] = model_.model;
+    Json configuration;
+    model_.describe(configuration);
+    json["memory_format"] = configuration["memory_format"];
     json["strategy"] = strategy.name();
     json["replicas"] = strategy.num_replicas_in_sync();
     json["devices"] = device_names(strategy);

@@ -16,6 +16,8 @@
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/distribute/function_module.h"
+#include "brigade/layers/arg_scope.h"
+#include "brigade/layers/conv2d.h"
 #include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/lars.h"
@@ -137,6 +139,9 @@ void ModelFlags::add_to(CLI::App& app) {
       "--original", original,
       base::str_cat("Which of the originals the model equals: ", base::join(originals(), ", "),
                     " (inception_v3; default that of the weights of --init-from, or tf_slim)"));
+  group.add("--memory-format", memory_format,
+            "The order of images and kernels in memory: contiguous, channels_last (models of "
+            "convolutions, but not mnist_cnn; changes the last bits of the weights)");
 }
 
 void ModelFlags::leave_out_auxiliary_logits() {
@@ -165,6 +170,13 @@ models::ModelOptions ModelFlags::options(const ImageInput& input) const {
     throw UsageError(base::str_cat("model ", model, " has one original; leave out --original"));
   const std::string of = original.value_or(originals().front());
   check_choice("original", of, originals());
+  if (memory_format) {
+    check_choice("memory format", *memory_format, {"channels_last", "contiguous"});
+    if (!models::is_model_function(model)) {
+      throw UsageError(base::str_cat("model ", model, " has a memory format of its own; leave ",
+                                     "out --memory-format"));
+    }
+  }
   return {.inputs = input.shape[0] * input.shape[1] * input.shape[2],
           .classes = input.classes,
           .hidden = parse_widths(hidden),
@@ -186,6 +198,18 @@ void ModelFlags::describe(Json& configuration) const {
   configuration["aux_weight"] = weight_of_auxiliary_loss();
   configuration["original"] =
       model == kInception ? Json(original.value_or(originals().front())) : Json(nullptr);
+  configuration["memory_format"] =
+      models::is_model_function(model) ? Json(memory_format.value_or("contiguous")) : Json(nullptr);
+}
+
+models::ModelFunction ModelFlags::function(const models::ModelOptions& options) const {
+  auto plain = models::make_model_function(model, options);
+  if (memory_format != "channels_last") return plain;
+  return [plain = std::move(plain)](const at::Tensor& images, variables::Mode mode) {
+    const auto format =
+        layers::arg_scope<layers::conv2d>({.memory_format = at::MemoryFormat::ChannelsLast});
+    return plain(images, mode);
+  };
 }
 
 distribute::Replicated<models::Classifier> ModelFlags::create(distribute::Strategy& strategy,
@@ -199,8 +223,7 @@ distribute::Replicated<models::Classifier> ModelFlags::create(
   const auto& [channels, height, width] = input.shape;
   return set_up([&] {
     if (models::is_model_function(model)) {
-      return build_classifier(strategy, models::make_model_function(model, chosen),
-                              at::zeros({1, channels, height, width}));
+      return build_classifier(strategy, function(chosen), at::zeros({1, channels, height, width}));
     }
     return strategy.create([&] { return models::make_model(model, chosen); });
   });

@@ -27,6 +27,7 @@ struct ModelFlags {
   std::optional<double> dropout;
   std::optional<double> aux_weight;
   std::optional<std::string> original;
+  std::optional<std::string> memory_format;
 
   void add_to(CLI::App& app);
   /// 0 for a model without auxiliary logits.
@@ -46,6 +47,10 @@ struct ModelFlags {
   distribute::Replicated<models::Classifier> create(distribute::Strategy& strategy,
                                                     const ImageInput& input,
                                                     const models::ModelOptions& options) const;
+
+ private:
+  /// The function of a model that is one, in the memory format.
+  models::ModelFunction function(const models::ModelOptions& options) const;
 };
 
 /// The flags that choose the optimizer.

@@ -56,6 +56,7 @@ void check_same(const io::Path& directory, const Json& was, const Json& is) {
                                                    "controller",
                                                    "data_dir",
                                                    "threads_per_replica",
+                                                   "memory_format",
                                                    "mode",
                                                    "staleness",
                                                    "staleness_aware_rate",

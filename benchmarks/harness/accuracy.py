@@ -16,7 +16,7 @@ def accuracy_of(command):
 
 def loss_of_accuracy(ours, base, seeds):
     """The points by which `ours` is less accurate than `base`, both of which make a command line for a seed; the accuracies of
-    all runs beside it."""
+    all runs are in the result too."""
     pairs = [(accuracy_of(ours(seed)), accuracy_of(base(seed))) for seed in seeds]
     return {**estimate([theirs - mine for mine, theirs in pairs]), "ours_accuracy": [mine for mine, _ in pairs],
             "base_accuracy": [theirs for _, theirs in pairs]}

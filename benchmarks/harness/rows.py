@@ -8,6 +8,8 @@ PEERS = BENCHMARKS / "peers"
 
 # Where a program writes: a folder on the disk that the results go to, or one in memory, where a sync costs nothing.
 DISK, MEMORY = "disk", "memory"
+# For a program that writes nothing.
+NOWHERE = "nowhere"
 
 
 @dataclasses.dataclass
@@ -28,6 +30,8 @@ class Row:
     processes: int = 1
     # Where the command is a program in Python that starts processes of `brigade`: where these write.
     job: str = None
+    # How long it may take beside its warm-up and its blocks.
+    start_seconds: float = 60
 
 
 def _ours(id, label, replicas, model="mnist_cnn", strategy=None):
@@ -71,6 +75,25 @@ def _servers(id, label, *flags, **more):
 
 def _tensorflow_servers(id, label, workers, variants):
     return Row(id, label, [PEERS / "tensorflow_parameter_server.py", "--replicas", workers], "tutorial", "tensorflow", variants)
+
+
+def _large(model, name):
+    """A large image model of ours, in both orders of memory where we have them, and of the peers. Steps take seconds."""
+    ours = lambda id, label, replicas, memory_format: Row(
+        f"{model}_{id}", label, [BENCHMARKS / "brigade_bench.py", "--model", model, "--replicas", replicas, "--memory-format", memory_format],
+        model, job=NOWHERE, start_seconds=300)
+    peer = lambda id, label, program, replicas, module, variants: Row(
+        f"{model}_{id}", label, [PEERS / program, "--model", model, "--replicas", replicas], model, module, variants, start_seconds=300)
+    torch = lambda id, label, replicas, *flags: peer(id, label, "pytorch_ddp.py", replicas, "torchvision", [
+        ["--optimizer-path", "fused", *(["--bucket-view"] if replicas > 1 else []), *flags]])
+    tensorflow = lambda id, label, replicas, variants: peer(id, label, "tensorflow_mirrored.py", replicas, "tensorflow", variants)
+    return [ours("ours_1", f"Brigade, OneDeviceStrategy, {name}", 1, "channels_last"),
+            ours("ours_2", f"Brigade, MirroredStrategy, {name}", 2, "channels_last"),
+            ours("ours_2_contiguous", "the same, contiguous", 2, "contiguous"),
+            torch("pytorch_1", "PyTorch, one process", 1), torch("pytorch_1_last", "the same, channels last", 1, "--channels-last"),
+            torch("ddp_2", "PyTorch DDP (Gloo)", 2), torch("ddp_2_last", "the same, channels last", 2, "--channels-last"),
+            tensorflow("tf_1", "TensorFlow with Keras, one replica", 1, [["--intra", "1"]]),
+            tensorflow("tf_2", "TensorFlow MirroredStrategy with Keras", 2, MIRRORED)]
 
 
 # The first of each is the fastest where we measured; a full run tries them all.
@@ -128,15 +151,19 @@ ROWS = [
     _servers("ps_async_2_memory_key", "the same, over TCP with a key (TLS)", "--transport", "tcp", "--key", folder=MEMORY),
     _tensorflow_servers("tf_ps_1", "TensorFlow ParameterServerStrategy", 1, TF_SERVERS),
     _tensorflow_servers("tf_ps_2", "TensorFlow ParameterServerStrategy", 2, TF_SERVERS),
+    *_large("resnet50", "channels last"),
+    *_large("inception_v3", "channels last"),
 ]
 
 HEADINGS = {"mnist_cnn": "MNIST CNN, batch 128 a replica, Adam",
             "mlp64": "MLP of four layers of 64, batch 32 a replica, SGD",
             "mlp256": "MLP of four layers of 256, batch 64 a replica, SGD",
-            "tutorial": "MNIST CNN, batch 128, SGD: the tutorial's comparison"}
+            "tutorial": "MNIST CNN, batch 128, SGD: the tutorial's comparison",
+            "resnet50": "ResNet-50, batch 8 a replica, 224x224, SGD",
+            "inception_v3": "Inception v3, batch 8 a replica, 299x299, SGD"}
 
-# So many make a block of a fraction of a second.
-STEPS_PER_BLOCK = {"mnist_cnn": 5, "mlp64": 400, "mlp256": 100, "tutorial": 5}
+# So many make a block of a fraction of a second, but for the large models.
+STEPS_PER_BLOCK = {"mnist_cnn": 5, "mlp64": 400, "mlp256": 100, "tutorial": 5, "resnet50": 1, "inception_v3": 1}
 
 @dataclasses.dataclass
 class Pair:
@@ -172,6 +199,10 @@ def _exchange(text, beside, *flags, writes=DISK, base_writes=None):
 
 def _straggler(text, *flags):
     return Pair(text, ["straggler_pairs", *flags], (20, 10), (10, 10), DISK)
+
+
+def _recompute(text, what):
+    return Pair(text, ["recompute_pairs", "--measure", what, "--every", 6], (30, 4), (12, 2))
 
 
 SHORT_STEPS = {"full": (100, 20), "quick": (100, 20)}  # a block costs milliseconds
@@ -212,6 +243,8 @@ PAIRS = {
     "exchange/tls": _exchange("push and pull with a key (TLS) over without", "exchange", "--key", writes=MEMORY, base_writes=MEMORY),
     "exchange/log": _exchange("push and pull, the log on the disk over in memory", "exchange", writes=DISK, base_writes=MEMORY),
     "embedding/servers": Pair("rows of an embedding of 1 million: one server's time over two's", ["embedding_servers"], (20, 10), (10, 10), MEMORY),
+    "recompute/memory": _recompute("32 equal layers that recompute 6 at a time: activations' memory over keeping all", "memory"),
+    "recompute/step": _recompute("the same: a step's time", "step"),
     "straggler/backup": _straggler("sync, one backup worker: one of four workers 5 x slower over none"),
     "straggler/no_backup": _straggler("the same without a backup worker", "--backup-workers", 0),
 }
@@ -282,12 +315,19 @@ STEP_FRACTIONS = {
 
 @dataclasses.dataclass
 class AccuracyLoss:
-    """By how many points of accuracy one training, with flags of `brigade launch` and `train`, stays behind another."""
+    """By how many points of accuracy one training by `brigade train` stays behind another, or behind a peer's."""
 
     text: str
-    launch: list
-    ours: list
-    base: list
+    training: list  # the flags of all
+    ours: list  # and those of ours
+    base_name: str
+    # The flags of the other; or a peer's program, which gets --data-dir, --epochs and --seed.
+    base: list = None
+    peer: str = None
+    # The flags of `brigade launch`, if ours has several processes.
+    launch: list = None
+    # A program that writes the images, into a folder that --data-dir names then.
+    prepare: list = None
     # Epochs, and seeds.
     full: tuple = (5, (1, 2, 3, 4))
     quick: tuple = (2, (1, 2))
@@ -295,10 +335,18 @@ class AccuracyLoss:
 
 # Fashion-MNIST, as long as one replica needs for its accuracy. The number of updates is the same for all: that of the epochs.
 ACCURACY_TRAINING = ["--model", "mnist_cnn", "--dataset", "fashion_mnist", "--optimizer", "adam", "--learning-rate", "0.001", "--batch-size", 128]
+# As peers/pytorch_accuracy.py.
+RESNET18_TRAINING = ["--model", "resnet18", "--dataset", "image_folder", "--image-size", 32, "--optimizer", "sgd", "--momentum", 0.9,
+                     "--learning-rate", 0.05, "--weight-decay", 0.0005, "--schedule", "cosine", "--batch-size", 128]
 
 ACCURACY_LOSSES = {
-    "accuracy/async": AccuracyLoss("async, four workers, behind one replica", ["--ps", 1, "--workers", 4],
-                                   ["--strategy", "parameter_server", "--mode", "async"], ["--strategy", "one_device"]),
+    "accuracy/async": AccuracyLoss("async, four workers, behind one replica", ACCURACY_TRAINING, ["--strategy", "parameter_server", "--mode", "async"],
+                                   "one replica", ["--strategy", "one_device"], launch=["--ps", 1, "--workers", 4]),
+    "accuracy/bf16": AccuracyLoss("MNIST CNN in bf16 behind full precision", [*ACCURACY_TRAINING, "--schedule", "cosine"], ["--precision", "bf16"],
+                                  "full precision", ["--precision", "full"], full=(2, (1, 2, 3)), quick=(1, (1, 2, 3))),
+    "accuracy/pytorch": AccuracyLoss("ResNet-18 from scratch behind PyTorch, Fashion-MNIST as a folder of images", RESNET18_TRAINING, [], "PyTorch",
+                                     peer=PEERS / "pytorch_accuracy.py", full=(2, (1, 2, 3)), quick=(1, (1, 2, 3)),
+                                     prepare=[BENCHMARKS.parent / "tools" / "fashion_mnist_folder.py", "--size", 32]),
 }
 
 
@@ -355,6 +403,9 @@ BARS = [
     Bar("ps_log", "the log's sync: on the disk over in memory", None, rows=("ps_async_2", "ps_async_2_memory")),
     Bar("ps_shared_memory", "shared memory over TCP, log in memory", None, rows=("ps_async_2_memory", "ps_async_2_memory_tcp")),
     Bar("ps_tls", "TLS: TCP with a key over without, log in memory", None, rows=("ps_async_2_memory_key", "ps_async_2_memory_tcp")),
+    *(Bar(f"{model}_{peer}", f"{name}, two replicas: 1.1 x {text}", 1.1, rows=(f"{model}_ours_2", f"{model}_{peer}"))
+      for model, name in (("resnet50", "ResNet-50"), ("inception_v3", "Inception v3"))
+      for peer, text in (("ddp_2", "PyTorch DDP"), ("ddp_2_last", "PyTorch DDP, channels last"), ("tf_2", "TensorFlow MirroredStrategy"))),
     Bar("exchange", "push and pull of 13 MB: 1.3 x Gloo's all-reduce", 1.3, True, pair="exchange/all_reduce"),
     Bar("exchange_memory", "the same, the server's log in memory", 1.3, True, pair="exchange/all_reduce_memory"),
     Bar("exchange_broadcasts", "1.3 x Gloo's broadcasts there and back", 1.3, True, pair="exchange/broadcasts"),
@@ -367,6 +418,10 @@ BARS = [
     Bar("straggler", "sync: a worker 5 x slower costs at most 10 %", 1.1, True, pair="straggler/backup"),
     Bar("straggler_no_backup", "the same without a backup worker", None, True, pair="straggler/no_backup"),
     Bar("accuracy_async", "async, four workers: at most 0.5 points behind one", 0.5, True, pair="accuracy/async"),
+    Bar("recompute_memory", "recomputing, 32 equal layers: activations' memory at most 0.40", 0.4, True, pair="recompute/memory"),
+    Bar("recompute_step", "the same: a step's time at most 1.35", 1.35, True, pair="recompute/step"),
+    Bar("accuracy_bf16", "MNIST CNN in bf16: at most 0.3 points behind full precision", 0.3, True, pair="accuracy/bf16"),
+    Bar("accuracy_pytorch", "ResNet-18 from scratch: at most 0.3 points behind PyTorch", 0.3, True, pair="accuracy/pytorch"),
     Bar("mlp", "MLP: two replicas' step costs at most 1.3 x one's", 1.3, at_most=True, pair="two_replicas/mlp64"),
     Bar("one_device", "OneDeviceStrategy adds at most 1 % to a bare loop", 1.01, at_most=True,
         pair="one_device/mnist_cnn"),

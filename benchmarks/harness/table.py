@@ -7,6 +7,11 @@ def _memory(by_device):
     return "" if not by_device else "  " + ", ".join(f"{device} {size:.1f}" for device, size in by_device.items())
 
 
+def rate_text(value):
+    """Images a second: large models make a few only."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.2f}"
+
+
 def _rows(results, model):
     lines = [f"{HEADINGS[model]:<52} {'images/s':>9} {'min - max':>17} {'step us':>9} {'peak MiB':>9}  variables and slots, MiB"]
     for id, row in results["rows"].items():
@@ -14,8 +19,8 @@ def _rows(results, model):
             continue
         rate = row["images_per_second"]
         label = f"{row['label']}, {row['replicas']} replica{'s' if row['replicas'] > 1 else ''}"
-        spread = f"{rate['min']:.0f} - {rate['max']:.0f}"
-        lines.append(f"  {label:<50} {rate['median']:>9.0f} {spread:>17} "
+        spread = f"{rate_text(rate['min'])} - {rate_text(rate['max'])}"
+        lines.append(f"  {label:<50} {rate_text(rate['median']):>9} {spread:>17} "
                      f"{row['step_microseconds']['median']:>9.0f} {row['peak_rss_mib']:>9.0f}"
                      f"{_memory(row.get('memory_by_device'))}")
     for id, entry in results["skipped"].items():
@@ -54,7 +59,7 @@ def _accuracies(results):
     for pair in results["pairs"].values():
         if "ours_accuracy" in pair:
             ours, base = (", ".join(f"{value:.2f}" for value in pair[key]) for key in ("ours_accuracy", "base_accuracy"))
-            lines.append(f"  {pair['text']:<62} {pair['median']:.2f} points [{pair['low']:.2f}, {pair['high']:.2f}]   {ours}; one replica {base}")
+            lines.append(f"  {pair['text']:<62} {pair['median']:.2f} points [{pair['low']:.2f}, {pair['high']:.2f}]   {ours}; {pair['base_name']} {base}")
     return lines if len(lines) > 1 else []
 
 

@@ -7,7 +7,8 @@ from harness.running import RunFailed, run
 
 # What the peers need, as their users install them. torch's PyPI wheel is a CUDA build that cannot be imported without
 # NVIDIA's libraries, GPU or not; pip installs them with it.
-PACKAGES = {"torch": "torch==2.11.0", "tensorflow": "tensorflow-cpu==2.21.0", "PIL": "pillow==12.0.0"}
+PACKAGES = {"torch": "torch==2.11.0", "tensorflow": "tensorflow-cpu==2.21.0", "PIL": "pillow==12.0.0",
+            "torchvision": "torchvision==0.26.0"}
 INSTALL_SECONDS = 900
 IMPORT_SECONDS = 120
 

@@ -10,7 +10,8 @@ import sys
 import measure
 import ranks
 
-BATCH = {"mnist_cnn": 128, "mlp64": 32, "mlp256": 64}
+BATCH = {"mnist_cnn": 128, "mlp64": 32, "mlp256": 64, "resnet50": 8, "inception_v3": 8}
+IMAGE_SIZE = {"resnet50": 224, "inception_v3": 299}  # torchvision's; 1000 classes
 WIDTH = {"mlp64": 64, "mlp256": 256}  # inputs, units of every layer, classes
 
 
@@ -18,7 +19,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=sorted(BATCH), default="mnist_cnn")
     parser.add_argument("--replicas", type=int, default=1)
-    parser.add_argument("--batch", type=int, help="examples a replica and step (default: 128, mlp64: 32, mlp256: 64)")
+    parser.add_argument("--batch", type=int, help="examples a replica and step (default: 128, mlp64: 32, mlp256: 64, the large ones: 8)")
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--warm-up-seconds", type=float, default=2)
     parser.add_argument("--steps-per-block", type=int, default=5)
@@ -36,6 +37,14 @@ def parse_arguments():
 def build(model):
     from torch import nn
 
+    if model == "inception_v3":
+        import torchvision
+
+        return torchvision.models.inception_v3(num_classes=1000, aux_logits=False, init_weights=False)
+    if model in IMAGE_SIZE:
+        import torchvision
+
+        return torchvision.models.get_model(model, num_classes=1000)
     if model in WIDTH:
         width = WIDTH[model]
         return nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(),
@@ -46,12 +55,27 @@ def build(model):
         nn.Flatten(), nn.Linear(3136, 1024), nn.ReLU(), nn.Linear(1024, 10))
 
 
+def shape_and_classes(model):
+    """Of one example."""
+    if model in IMAGE_SIZE:
+        return (3, IMAGE_SIZE[model], IMAGE_SIZE[model]), 1000
+    return ((WIDTH[model],), WIDTH[model]) if model in WIDTH else ((1, 28, 28), 10)
+
+
+def make_optimizer(options, parameters):
+    import torch
+
+    path = {} if options.optimizer_path == "default" else {options.optimizer_path: True}
+    if options.model == "mnist_cnn":
+        return torch.optim.Adam(parameters, lr=1e-3, **path)
+    return torch.optim.SGD(parameters, lr=1e-3, momentum=0.9 if options.model in IMAGE_SIZE else 0.0, **path)
+
+
 def make_batches(options, rank):
     import torch
 
     generator = torch.Generator().manual_seed(rank)
-    width = WIDTH.get(options.model)
-    shape, classes = ((width,), width) if width else ((1, 28, 28), 10)
+    shape, classes = shape_and_classes(options.model)
     batches = []
     for _ in range(measure.BATCHES):
         features = torch.rand(options.batch, *shape, generator=generator)
@@ -81,9 +105,7 @@ def train_one_rank(options, rank):
             dist.broadcast(decision, src=0)
             return bool(decision.item())
 
-    path = {} if options.optimizer_path == "default" else {options.optimizer_path: True}
-    kind = torch.optim.Adam if options.model == "mnist_cnn" else torch.optim.SGD
-    optimizer = kind(model.parameters(), lr=1e-3, **path)
+    optimizer = make_optimizer(options, model.parameters())
     loss_of = torch.nn.CrossEntropyLoss()
     batches = make_batches(options, rank)
     position = 0

@@ -9,12 +9,13 @@ import os
 
 import measure
 
-BATCH = {"mnist_cnn": 128, "mlp256": 64}
+BATCH = {"mnist_cnn": 128, "mlp256": 64, "resnet50": 8, "inception_v3": 8}
+IMAGE_SIZE = {"resnet50": 224, "inception_v3": 299}  # of Keras applications; 1000 classes
 
 
 def add_common_arguments(parser):
     """What every program with TensorFlow takes."""
-    parser.add_argument("--batch", type=int, help="examples a replica and step (default: 128, mlp256: 64)")
+    parser.add_argument("--batch", type=int, help="examples a replica and step (default: 128, mlp256: 64, the large ones: 8)")
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--warm-up-seconds", type=float, default=2)
     parser.add_argument("--steps-per-block", type=int, default=5)
@@ -31,8 +32,8 @@ def parse_arguments():
     add_common_arguments(parser)
     parser.add_argument("--replicas", type=int, default=1)
     parser.add_argument("--reduction", choices=["default", "one_device", "hierarchical"], default="default")
+    parser.add_argument("--model", choices=["mnist_cnn", *IMAGE_SIZE], default="mnist_cnn")
     options = parser.parse_args()
-    options.model = "mnist_cnn"
     options.batch = options.batch or BATCH[options.model]
     return options
 
@@ -80,6 +81,18 @@ class Mlp:
         return x
 
 
+class Application:
+    """A network of Keras applications, as it comes: batch norm's statistics move in training."""
+
+    def __init__(self, tf, name):
+        kind = {"resnet50": tf.keras.applications.ResNet50, "inception_v3": tf.keras.applications.InceptionV3}[name]
+        self.network = kind(weights=None, classes=1000, classifier_activation=None)
+        self.variables = [weight.value for weight in self.network.trainable_variables]
+
+    def __call__(self, images):
+        return self.network(images, training=True)
+
+
 class RawSgd:
     """Plain SGD by TensorFlow's kernel: all-reduce in the replica, then one operation a variable."""
 
@@ -97,6 +110,26 @@ class RawSgd:
                     var=variable.handle, alpha=1e-3, delta=delta), args=(gradient,))
 
         context.merge_call(update, args=(variables, gradients))
+
+
+class RawMomentum:
+    """SGD with momentum by TensorFlow's fused kernel: all-reduce in the replica, then one operation a variable."""
+
+    def __init__(self, tf, variables):
+        self.tf = tf
+        self.slots = [tf.Variable(tf.zeros_like(v)) for v in variables]
+
+    def apply_gradients(self, gradients, variables):
+        tf = self.tf
+        context = tf.distribute.get_replica_context()
+        gradients = context.all_reduce(tf.distribute.ReduceOp.MEAN, gradients)
+
+        def update(strategy, slots, replicated, gradients):
+            for variable, slot, gradient in zip(replicated, slots, gradients):
+                strategy.extended.update(variable, lambda variable, slot, delta: tf.raw_ops.ResourceApplyMomentum(
+                    var=variable.handle, accum=slot.handle, lr=1e-3, grad=delta, momentum=0.9), args=(slot, gradient))
+
+        context.merge_call(update, args=(self.slots, variables, gradients))
 
 
 class RawAdam:
@@ -139,11 +172,17 @@ def make_strategy(tf, options):
                                           cross_device_ops=reduction)
 
 
+def make_model(tf, name):
+    if name in IMAGE_SIZE:
+        return Application(tf, name)
+    return MnistCnn(tf) if name == "mnist_cnn" else Mlp(tf, 256)
+
+
 def make_optimizer(tf, options, variables):
-    is_cnn = options.model == "mnist_cnn"
+    is_cnn, is_large = options.model == "mnist_cnn", options.model in IMAGE_SIZE
     if options.optimizer == "raw":
-        return (RawAdam if is_cnn else RawSgd)(tf, variables)
-    optimizer = tf.keras.optimizers.Adam(1e-3) if is_cnn else tf.keras.optimizers.SGD(1e-3)
+        return (RawAdam if is_cnn else RawMomentum if is_large else RawSgd)(tf, variables)
+    optimizer = tf.keras.optimizers.Adam(1e-3) if is_cnn else tf.keras.optimizers.SGD(1e-3, 0.9 if is_large else 0.0)
     optimizer.build(variables)
     return optimizer
 
@@ -151,8 +190,10 @@ def make_optimizer(tf, options, variables):
 def make_block(tf, strategy, options):
     """A function that trains `count` steps on every replica."""
     shape, classes = ((28, 28, 1), 10) if options.model == "mnist_cnn" else ((256,), 256)
+    if size := IMAGE_SIZE.get(options.model):
+        shape, classes = (size, size, 3), 1000
     with strategy.scope():
-        model = MnistCnn(tf) if options.model == "mnist_cnn" else Mlp(tf, 256)
+        model = make_model(tf, options.model)
         optimizer = make_optimizer(tf, options, model.variables)
     with tf.device("/cpu:0"):
         images = tf.random.uniform([measure.BATCHES, options.batch, *shape], seed=1)

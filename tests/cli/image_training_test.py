@@ -80,6 +80,18 @@ class ImageTraining(CommandTest):
         two = self.succeed("train", *arguments, "--strategy", "mirrored", "--devices", "cpu:0,cpu:1")
         self.assertAlmostEqual(one["final_loss"], two["final_loss"], places=4)
 
+    def test_the_order_in_memory_changes_last_bits_only(self):
+        train = ("train", "--model", "cifar_resnet20", *NET[2:], *self.data)
+        self.succeed(*train, "--steps", "2", "--eval", "none", "--model-dir", self.model_dir)
+        plain = self.succeed(*train, "--steps", "4")
+        last = self.succeed(*train, "--steps", "4", "--memory-format", "channels_last")
+        resumed = self.succeed(*train, "--steps", "4", "--memory-format", "channels_last", "--model-dir", self.model_dir)
+        self.assertEqual((plain["memory_format"], last["memory_format"], resumed["first_step"]), ("contiguous", "channels_last", 2))
+        self.assertNotEqual(last["weights_sha256"], plain["weights_sha256"], "the flag has no effect")
+        for report in (last, resumed):
+            for key in ("final_loss", "eval_loss"):
+                self.assertAlmostEqual(report[key], plain[key], places=3, msg=key)
+
     def test_flags_may_be_in_a_file(self):
         config = self.folder / "config.toml"
         config.write_text('# A comment.\nmodel = "slim_net"\nimage-size = 16\naugment = "random_resized_crop,flip"\nsteps = 3\n'
@@ -131,6 +143,8 @@ class ImageTraining(CommandTest):
         self.assertIn("give both", self.refused(*self.data, "--augment", "rand_augment"))
         self.assertIn("--accumulate", self.refused(*self.data, "--clip-norm", "1", "--accumulate", "2"))
         self.assertIn("has no auxiliary logits", self.refused(*self.data, "--aux-weight", "0.4"))
+        self.assertIn("channels_last, contiguous", self.refused(*self.data, "--memory-format", "nhwc"))
+        self.assertIn("leave out --memory-format", self.refused("--model", "mlp", "--dataset", "synthetic", "--memory-format", "channels_last"))
 
     def test_weights_of_another_model_are_refused_by_name(self):
         first = self.folder / "first"
