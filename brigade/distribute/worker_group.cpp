@@ -4,8 +4,11 @@
 #include <c10/core/DefaultDtype.h>
 #include <torch/version.h>
 
+#include <numeric>
+
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/distribute/logical_replicas.h"
 
 namespace brigade::distribute {
 
@@ -31,7 +34,12 @@ comm::Facts worker_facts(const WorkerGroupOptions& options) {
           {"bytes_per_pack", bytes ? base::str_cat(*bytes) : "auto"},
           {"default dtype", at::toString(c10::get_default_dtype_as_scalartype())},
           {"float32 matmul precision",
-           base::str_cat(static_cast<int>(at::globalContext().float32MatmulPrecision()))}};
+           base::str_cat(static_cast<int>(at::globalContext().float32MatmulPrecision()))},
+          {"logical_replicas", base::str_cat(options.logical_replicas)},
+          // Threads change the order of additions, on which logical replicas must agree.
+          {"threads_per_replica", options.logical_replicas > 0
+                                      ? base::str_cat(options.threads_per_replica)
+                                      : std::string("any")}};
 }
 
 // The store ends with worker 0: wait until all workers have read it before one of them throws.
@@ -42,28 +50,28 @@ void wait_for_all(cluster::Membership& membership, std::chrono::milliseconds tim
   }
 }
 
-constexpr std::string_view kReplicasFact = "replicas";
+constexpr std::string_view kDevicesFact = "devices of this worker";
 
-/// Exchanges the number of replicas of each process, and checks that the workers' facts are equal.
+/// Exchanges the number of devices of each process, and checks that the workers' facts are equal.
 /// Uses the store, because the transport of tensors is one of these facts.
-comm::ProcessLayout exchange_layouts(cluster::Membership& membership,
-                                     const WorkerGroupOptions& options) {
+std::vector<int> exchange_devices(cluster::Membership& membership,
+                                  const WorkerGroupOptions& options) {
   const auto timeout = options.join.start_timeout;
   const auto key_of = [](int rank) { return base::str_cat("strategy/", rank); };
   comm::Facts sent = worker_facts(options);
-  sent.insert(sent.begin(), {std::string(kReplicasFact), base::str_cat(options.replicas)});
+  sent.insert(sent.begin(), {std::string(kDevicesFact), base::str_cat(options.devices)});
   membership.set(key_of(membership.self().rank), comm::to_text(sent));
-  comm::ProcessLayout layout{.process = membership.self().rank, .replicas = {}};
+  std::vector<int> devices;
   std::vector<comm::Facts> by_rank;
   for (const cluster::Member& member : membership.members()) {
     comm::Facts theirs = comm::facts_in(membership.get(key_of(member.rank), timeout));
-    const auto count = theirs.empty() || theirs.front().name != kReplicasFact
+    const auto count = theirs.empty() || theirs.front().name != kDevicesFact
                            ? std::nullopt
                            : base::parse_int(theirs.front().value);
     check_state(count.has_value(),
                 base::str_cat("The workers disagree: ", cluster::to_string(member.task),
                               " runs another version of Brigade."));
-    layout.replicas.push_back(static_cast<int>(*count));
+    devices.push_back(static_cast<int>(*count));
     theirs.erase(theirs.begin());
     by_rank.push_back(std::move(theirs));
   }
@@ -73,7 +81,7 @@ comm::ProcessLayout exchange_layouts(cluster::Membership& membership,
                 base::str_cat("The workers disagree: ", difference_text(membership, *found),
                               "; start all with the same options."));
   }
-  return layout;
+  return devices;
 }
 
 }  // namespace
@@ -91,13 +99,28 @@ std::shared_ptr<const WorkerGroup> make_worker_group(
   }
   if (!on_host.key) on_host.key = options.join.key;
   if (membership->members().size() == 1) return nullptr;
-  comm::ProcessLayout layout = exchange_layouts(*membership, options);
+  const std::vector<int> devices = exchange_devices(*membership, options);
+  const int self = membership->self().rank;
+  comm::ProcessLayout layout{.process = self, .replicas = devices};
+  std::vector<int> replicas_of_device;
+  if (options.logical_replicas > 0) {
+    const int all = layout.num_replicas();
+    int first = 0;
+    for (std::size_t process = 0; process < devices.size(); first += devices[process++]) {
+      const LogicalReplicas logical =
+          divide_logical_replicas(options.logical_replicas, all, first, devices[process]);
+      layout.replicas[process] =
+          std::accumulate(logical.of_device.begin(), logical.of_device.end(), 0);
+      if (static_cast<int>(process) == self) replicas_of_device = logical.of_device;
+    }
+  }
   auto communicator = comm::make_process_communicator(membership, on_host);
   return std::make_shared<const WorkerGroup>(
       WorkerGroup{.membership = std::move(membership),
                   .communicator = std::move(communicator),
                   .layout = std::move(layout),
                   .bytes_per_pack = options.communication.bytes_per_pack,
+                  .replicas_of_device = std::move(replicas_of_device),
                   .communication = options.communication});
 }
 

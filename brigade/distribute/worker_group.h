@@ -24,6 +24,8 @@ struct WorkerGroup {
   comm::ProcessLayout layout;
   /// The minimum size of a gradient bucket in bytes; 0: one bucket for all; unset: tuned by trial.
   std::optional<std::int64_t> bytes_per_pack = 0;
+  /// [device of this process]: how many logical replicas it computes; empty: one replica each.
+  std::vector<int> replicas_of_device = {};
   /// The options that the strategy was given: the transport of tensors on GPUs, and timeouts.
   comm::CommunicationOptions communication = {};
 
@@ -33,8 +35,12 @@ struct WorkerGroup {
 };
 
 struct WorkerGroupOptions {
-  /// The number of this process's replicas. Workers may have different numbers.
-  int replicas = 1;
+  /// The number of this process's devices, which are its replicas unless there are logical ones.
+  /// Workers may have different numbers.
+  int devices = 1;
+  /// The number of logical replicas of all workers (`MultiWorkerMirroredOptions`); 0: none.
+  int logical_replicas = 0;
+  int threads_per_replica = 1;
   /// What must be equal in all workers, as must be the versions of Brigade and libtorch.
   bool on_cpu = true;
   std::uint64_t seed = 0;

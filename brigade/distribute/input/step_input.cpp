@@ -41,7 +41,7 @@ std::int64_t DistributedInput::cardinality() const {
 }
 
 DistributedInput resolved(DistributedInput input) {
-  check_input_options(input.options, input.kind);
+  check_input_options(input.options, input.kind, input.layout.logical_replicas);
   check_argument(!input.datasets.empty(), "Input needs a dataset.");
   if (input.kind == BatchKind::kGlobal)
     input.policy =

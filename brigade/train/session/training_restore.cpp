@@ -183,9 +183,10 @@ class TrainingState::Restorer {
     const int replicas = training_.strategy_.num_replicas_in_sync();
     // Strategies aggregate in different ways, so values per replica are valid only for the same
     // strategy.
-    is_same_layout_ = saved_on == replicas &&
-                      strategy.as_string("name") == training_.strategy_.name() &&
-                      has_same_workers(strategy);
+    is_same_layout_ =
+        has_same_logical_replicas(strategy) ||
+        (saved_on == replicas && strategy.as_string("name") == training_.strategy_.name() &&
+         has_same_workers(strategy));
     if (!is_same_layout_) {
       add_difference(str_cat(
           "saved on ", saved_on, " replicas under ", strategy.as_string("name"),
@@ -198,6 +199,13 @@ class TrainingState::Restorer {
                              training_.strategy_.seed(), ": random numbers differ from here on."));
     }
     for (const NamedOptimizer& each : training_.optimizers_) compare_schedule(each);
+  }
+
+  /// Then neither the strategy nor its devices and workers matter.
+  bool has_same_logical_replicas(const io::StateTree& strategy) const {
+    const int now = training_.strategy_.logical_replicas();
+    return now > 0 && strategy.has("logical_replicas") &&
+           strategy.as_int64("logical_replicas") == now;
   }
 
   bool has_same_workers(const io::StateTree& strategy) const {
