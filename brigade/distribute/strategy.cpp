@@ -73,6 +73,9 @@ int Strategy::num_replicas_in_sync() const {
 int Strategy::logical_replicas() const {
   return engine_->parts.logical_replicas;
 }
+const std::string& Strategy::arithmetic_fingerprint() const {
+  return engine_->arithmetic;
+}
 ReplicaRange Strategy::replica_range() const {
   return engine_->range;
 }

@@ -87,6 +87,9 @@ class Strategy {
   int num_replicas_in_sync() const;
   /// The number of logical replicas of all workers, if the options asked for one; otherwise 0.
   int logical_replicas() const;
+  /// With logical replicas on CPUs, `device::arithmetic_fingerprint` of their threads: results are
+  /// equal to the bit where it is equal. Otherwise empty.
+  const std::string& arithmetic_fingerprint() const;
   /// The devices of this process, one for each of its replicas: logical replicas that compute on
   /// one device one after another each name it.
   const std::vector<device::Device>& devices() const;

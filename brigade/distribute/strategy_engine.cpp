@@ -5,6 +5,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/nccl/nccl.h"
+#include "brigade/device/arithmetic_fingerprint.h"
 #include "brigade/device/autocast_scope.h"
 
 namespace brigade::distribute {
@@ -47,6 +48,12 @@ std::vector<c10::Device> torch_devices_of(const std::vector<device::Device>& dev
 std::shared_ptr<concurrency::ExecutionSlots> make_slots(const StrategyParts& parts) {
   if (parts.slots.empty()) return nullptr;
   return std::make_shared<concurrency::ExecutionSlots>(parts.slots);
+}
+
+std::string arithmetic_of(const StrategyParts& parts) {
+  if (parts.logical_replicas == 0 || !parts.devices.front().is_cpu()) return {};
+  if (parts.workers) return parts.workers->arithmetic;
+  return device::arithmetic_fingerprint(parts.devices.front().threads);
 }
 
 ReplicaRange range_of(const StrategyParts& parts) {
@@ -98,6 +105,7 @@ std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
 
 Strategy::Engine::Engine(StrategyParts given)
     : parts(with_spin(checked(std::move(given)))),
+      arithmetic(arithmetic_of(parts)),
       torch_devices(torch_devices_of(parts.devices)),
       controller(parts.storage->controller()),
       slots(make_slots(parts)),

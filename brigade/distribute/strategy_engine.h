@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -71,6 +72,7 @@ struct Strategy::Engine {
   void check_idle(std::string_view call) const;
 
   const StrategyParts parts;
+  const std::string arithmetic;                    // its fingerprint, with logical replicas
   const std::vector<c10::Device> torch_devices;    // [replica]
   const std::optional<device::Device> controller;  // of the variables, if it is no replica's
   const std::shared_ptr<concurrency::ExecutionSlots>

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "brigade/cluster/membership.h"
 #include "brigade/comm/communicator.h"
@@ -26,6 +28,8 @@ struct WorkerGroup {
   std::optional<std::int64_t> bytes_per_pack = 0;
   /// [device of this process]: how many logical replicas it computes; empty: one replica each.
   std::vector<int> replicas_of_device = {};
+  /// With logical replicas on CPUs: `device::arithmetic_fingerprint`, equal in all workers.
+  std::string arithmetic = {};
   /// The options that the strategy was given: the transport of tensors on GPUs, and timeouts.
   comm::CommunicationOptions communication = {};
 
@@ -50,7 +54,8 @@ struct WorkerGroupOptions {
 };
 
 /// The group of the processes of a membership; null if there is only one. Returns when all have
-/// exchanged what they are. Throws kFailedPrecondition, naming both workers, if they disagree.
+/// exchanged what they are. Throws kFailedPrecondition, naming both workers, if they disagree, or,
+/// with logical replicas, if their processors compute with other bits.
 std::shared_ptr<const WorkerGroup> make_worker_group(
     std::shared_ptr<cluster::Membership> membership, const WorkerGroupOptions& options);
 
