@@ -84,6 +84,9 @@ class Job:
         arguments = ["launch", "--nproc", workers, "--max-restarts", restarts, "--grace", 2, "--peer-timeout", peer_timeout,
                      "--", command, *training.flags, "--peer-timeout", f"{peer_timeout}s", "--transport", transport,
                      "--checkpoint-writers", writers, "--model-dir", model_dir]
+        self._begin(command, arguments, model_dir, training)
+
+    def _begin(self, command, arguments, model_dir, training):
         self.model_dir = pathlib.Path(model_dir)
         self.training = training
         self._process = subprocess.Popen([command, *map(str, arguments)], env=own_environment(), stdin=subprocess.DEVNULL,

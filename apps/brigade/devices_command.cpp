@@ -9,6 +9,7 @@
 #include "apps/brigade/flag_group.h"
 #include "apps/brigade/report.h"
 #include "brigade/base/strings.h"
+#include "brigade/device/arithmetic_fingerprint.h"
 #include "brigade/device/device.h"
 #include "brigade/device/peer_access.h"
 #include "brigade/tuning/tuning_report.h"
@@ -113,18 +114,21 @@ class DevicesCommand final : public Command {
   int run() override {
     const device::Hardware hardware = device::discover_hardware();
     const auto devices = set_up([&] { return device::available_devices(options_, hardware); });
-    output_.print(describe(hardware, devices), describe_as_text(hardware, devices));
+    const std::string arithmetic = device::arithmetic_fingerprint(options_.threads_per_cpu);
+    output_.print(describe(hardware, devices, arithmetic),
+                  describe_as_text(hardware, devices, arithmetic));
     return kDone;
   }
 
  private:
-  static Json describe(const device::Hardware& hardware,
-                       const std::vector<device::Device>& devices) {
+  static Json describe(const device::Hardware& hardware, const std::vector<device::Device>& devices,
+                       const std::string& arithmetic) {
     Json json;
     json["devices"] = Json::array();
     for (const device::Device& device : devices) json["devices"].push_back(json_of(device));
     json["reach"] = json_of_reach(one_for_each_memory(devices));
     json["processor"] = hardware.topology.processor;
+    json["arithmetic_fingerprint"] = arithmetic;
     json["usable_cores"] = hardware.topology.usable_cores();
     json["physical_cores"] = hardware.topology.physical_cores.size();
     json["memory_bytes"] = memory_of_machine();
@@ -136,7 +140,8 @@ class DevicesCommand final : public Command {
   }
 
   static std::string describe_as_text(const device::Hardware& hardware,
-                                      const std::vector<device::Device>& devices) {
+                                      const std::vector<device::Device>& devices,
+                                      const std::string& arithmetic) {
     std::vector<Row> rows = {{"DEVICE", "TENSORFLOW", "LIBTORCH", "CORES", "THREADS"}};
     for (const device::Device& device : devices) rows.push_back(row_of(device));
     const std::string cuda = kCudaBuilt ? base::str_cat("built in, cards: ", hardware.gpu_cards)
@@ -144,6 +149,8 @@ class DevicesCommand final : public Command {
     const std::vector<Row> reach = rows_of_reach(one_for_each_memory(devices));
     std::vector<Row> machine = {
         {"processor", hardware.topology.processor},
+        {"arithmetic",
+         base::str_cat(arithmetic, " (equal on machines whose results have equal bits)")},
         {"cores", base::str_cat(hardware.topology.usable_cores(), " usable, ",
                                 hardware.topology.physical_cores.size(), " physical")},
         {"memory", base::human_bytes(static_cast<std::uint64_t>(memory_of_machine()))},

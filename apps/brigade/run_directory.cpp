@@ -50,6 +50,7 @@ void check_writable(const io::FileSystem& files, const io::Path& directory) {
 /// last bits.
 void check_same(const io::Path& directory, const Json& was, const Json& is) {
   static const std::set<std::string> kMayDiffer = {"strategy",
+                                                   "logical_replicas",
                                                    "devices",
                                                    "replicas",
                                                    "workers",

@@ -42,6 +42,9 @@ Options with_common(Options options, const StrategyFlags& flags) {
   if constexpr (requires { options.threads_per_replica; }) {
     options.threads_per_replica = flags.threads_per_replica;
   }
+  if constexpr (requires { options.logical_replicas; }) {
+    options.logical_replicas = flags.logical_replicas;
+  }
   return options;
 }
 
@@ -173,6 +176,11 @@ void StrategyFlags::add_to(CLI::App& app) {
                    "Log the device of each variable and layer, one line each");
   group.add("--threads-per-replica", threads_per_replica,
             "Threads of each replica on CPU; changes the last bits of the weights");
+  group.add(
+      "--logical-replicas", logical_replicas,
+      "Replicas of the whole job, of which each device computes several one after another: the "
+      "weights depend on this number, and not on the devices and workers (one_device, "
+      "mirrored, multi_worker_mirrored; default: one a device)");
   group.add_switch("--allow-oversubscription", allow_oversubscription,
                    "Allow any CPU index and number of threads, without a warning");
   group.add(
@@ -188,6 +196,12 @@ void StrategyFlags::add_to(CLI::App& app) {
 void StrategyFlags::check() const {
   check_choice("strategy", strategy, strategy_names());
   check_at_least("--threads-per-replica", threads_per_replica, 1);
+  check_at_least("--logical-replicas", logical_replicas, 0);
+  if (logical_replicas > 0 && !has_logical_replicas(*this)) {
+    throw UsageError(base::str_cat("strategy ", strategy,
+                                   " has no logical replicas; leave out --logical-replicas, or use "
+                                   "--strategy one_device, mirrored or multi_worker_mirrored"));
+  }
   check_choice("value of --precision", precision, device::precision_names());
   if (seed < 0) throw UsageError(base::str_cat("--seed is ", seed, "; it must be at least 0"));
   if (!controller.empty() && !has_controller(*this)) {
@@ -251,9 +265,17 @@ bool has_servers(const StrategyFlags& flags) {
   return flags.strategy == "parameter_server";
 }
 
+bool has_logical_replicas(const StrategyFlags& flags) {
+  return flags.strategy == "one_device" || flags.strategy == "mirrored" ||
+         flags.strategy == "multi_worker_mirrored";
+}
+
 std::vector<std::string> device_names(const distribute::Strategy& strategy) {
   std::vector<std::string> names;
   for (const device::Device& device : strategy.devices()) names.push_back(device.name.to_string());
+  // Each logical replica names its device.
+  if (strategy.logical_replicas() > 0)
+    names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 

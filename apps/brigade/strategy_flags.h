@@ -87,6 +87,7 @@ struct StrategyFlags {
   std::string controller;
   bool log_device_placement = false;
   int threads_per_replica = 1;
+  int logical_replicas = 0;
   bool allow_oversubscription = false;
   std::int64_t seed = 0;
   std::string precision = "full";
@@ -110,6 +111,8 @@ struct StrategyFlags {
 
 /// Whether the strategy keeps variables on a controller.
 bool has_controller(const StrategyFlags& flags);
+/// Whether the strategy may have logical replicas.
+bool has_logical_replicas(const StrategyFlags& flags);
 /// Whether parameter servers keep the variables.
 bool has_servers(const StrategyFlags& flags);
 

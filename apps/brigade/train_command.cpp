@@ -130,6 +130,8 @@ Json configuration(const TrainFlags& flags, const Prepared& prepared) {
   if (has_servers(flags.strategy)) add_servers(json, flags.strategy);
   json["devices"] = device_names(*prepared.strategy);
   json["threads_per_replica"] = flags.strategy.threads_per_replica;
+  if (flags.strategy.logical_replicas > 0)
+    json["logical_replicas"] = flags.strategy.logical_replicas;
   json["controller"] = has_controller(flags.strategy)
                            ? Json(prepared.strategy->parameter_device().name.to_string())
                            : Json(nullptr);

@@ -92,6 +92,7 @@ void ThreadRunner::run(const std::function<void(int)>& body) {
   for (int replica = 1; replica < replicas(); ++replica)
     busy_[replica].store(true, std::memory_order_relaxed);
   ++runs_;
+  if (options_.slots) options_.slots->start();
   if (!workers_.empty()) started_.raise();
   run_on_caller();
   wait_for_workers();
@@ -102,7 +103,12 @@ void ThreadRunner::run_on_caller() {
   // Not pinned: the caller decides where its thread runs, and pinning and unpinning it would cost
   // 60 us per step. The other replicas are pinned to other cores, so one is free for it.
   const IntraOpThreads threads(devices_.front().threads);
-  (*body_)(0);
+  run_in_slot(0);
+}
+
+void ThreadRunner::run_in_slot(int replica) {
+  const concurrency::ExecutionSlots::Hold hold(options_.slots.get(), replica);
+  (*body_)(replica);
 }
 
 void ThreadRunner::serve(int replica) {
@@ -120,7 +126,7 @@ void ThreadRunner::serve(int replica) {
     while (!started_.wait_for(next, options_.spin, std::chrono::hours(1))) {
     }
     if (stop_.load(std::memory_order_acquire)) return;
-    (*body_)(replica);
+    run_in_slot(replica);
     busy_[replica].store(false, std::memory_order_relaxed);
     finished_.raise();
   }

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "brigade/concurrency/execution_slots.h"
 #include "brigade/concurrency/signal.h"
 #include "brigade/device/device.h"
 #include "brigade/device/stream.h"
@@ -55,6 +56,10 @@ struct ReplicaRunnerOptions {
   std::chrono::microseconds spin{200};
   /// While a step takes longer than this, a warning in the log names the replicas that still run.
   std::chrono::milliseconds stall_warning = std::chrono::minutes(1);
+  /// Which replicas compute one after another, because they have one device; null: all replicas
+  /// compute at the same time. A runner begins each run with `ExecutionSlots::start`, and each
+  /// replica holds its slot while it runs (`ExecutionSlots::Hold`).
+  std::shared_ptr<concurrency::ExecutionSlots> slots = nullptr;
 };
 
 /// How long replicas on these devices spin while they wait for one another, before they sleep: 200
@@ -71,7 +76,8 @@ class ReplicaRunner {
 
   /// Calls `body(replica)` once in every replica, and returns when all have returned. Replica 0
   /// runs on the calling thread. All replicas run at the same time, because they wait for one
-  /// another. `body` must not throw.
+  /// another; of those that share an execution slot one computes at a time, and the others run
+  /// while it waits. `body` must not throw.
   virtual void run(const std::function<void(int)>& body) = 0;
 };
 
@@ -95,6 +101,7 @@ class ThreadRunner final : public ReplicaRunner {
  private:
   void serve(int replica);
   void run_on_caller();
+  void run_in_slot(int replica);
   void wait_for_workers();
 
   const std::vector<device::Device> devices_;

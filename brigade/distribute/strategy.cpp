@@ -70,6 +70,12 @@ const std::string& Strategy::name() const {
 int Strategy::num_replicas_in_sync() const {
   return engine_->range.total;
 }
+int Strategy::logical_replicas() const {
+  return engine_->parts.logical_replicas;
+}
+const std::string& Strategy::arithmetic_fingerprint() const {
+  return engine_->arithmetic;
+}
 ReplicaRange Strategy::replica_range() const {
   return engine_->range;
 }
@@ -99,15 +105,17 @@ WorkerLayout Strategy::worker_layout() const {
     return {.replicas = replica_range(),
             .num_workers = num_workers(),
             .worker = worker_index(),
-            .is_independent = num_workers() > 1};
+            .is_independent = num_workers() > 1,
+            .logical_replicas = logical_replicas()};
   return {.replicas = replica_range(),
           .num_workers = num_workers(),
           .worker = worker_index(),
           .workers = workers()->communicator,
-          .progress = {workers()->communicator, &engine_->progress()}};
+          .progress = {workers()->communicator, &engine_->progress()},
+          .logical_replicas = logical_replicas()};
 }
 std::vector<InputContext> Strategy::input_contexts(const InputOptions& options) const {
-  check_input_options(options, BatchKind::kPerReplica);
+  check_input_options(options, BatchKind::kPerReplica, logical_replicas());
   if (options.replication == InputReplication::kPerWorker)
     return {{.num_input_pipelines = num_workers(),
              .input_pipeline_id = worker_index(),
@@ -324,7 +332,8 @@ Optimizer Strategy::make_optimizer(std::span<const variables::Variable> variable
                   {.what = "optimizers", .advice = "make the same optimizer in every worker."});
   auto state = std::make_shared<optim::OptimizerState>(std::move(rule), variables, options.groups);
   auto synchronizer = engine_->make_synchronizer(state);
-  Optimizer made(std::move(state), std::move(synchronizer), options, StrategyRef(*this));
+  Optimizer made(std::move(state), std::move(synchronizer), options, StrategyRef(*this),
+                 engine_->make_subtree_sums());
   std::erase_if(engine_->optimizers, [](const auto& known) { return !known.lock(); });
   engine_->optimizers.emplace_back(made);
   return made;

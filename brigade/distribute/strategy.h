@@ -85,7 +85,13 @@ class Strategy {
   const std::string& name() const;
   /// The number of replicas of all workers.
   int num_replicas_in_sync() const;
-  /// The devices of this process, one for each of its replicas.
+  /// The number of logical replicas of all workers, if the options asked for one; otherwise 0.
+  int logical_replicas() const;
+  /// With logical replicas on CPUs, `device::arithmetic_fingerprint` of their threads: results are
+  /// equal to the bit where it is equal. Otherwise empty.
+  const std::string& arithmetic_fingerprint() const;
+  /// The devices of this process, one for each of its replicas: logical replicas that compute on
+  /// one device one after another each name it.
   const std::vector<device::Device>& devices() const;
   int num_local_replicas() const { return static_cast<int>(devices().size()); }
   /// The indices of this process's replicas among all replicas.

@@ -5,6 +5,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/nccl/nccl.h"
+#include "brigade/device/arithmetic_fingerprint.h"
 #include "brigade/device/autocast_scope.h"
 
 namespace brigade::distribute {
@@ -15,8 +16,10 @@ namespace {
 constexpr std::uint64_t kCreationStream = ~std::uint64_t{0};
 
 StrategyParts with_spin(StrategyParts parts) {
-  constexpr std::chrono::microseconds kNone{0};  // a single replica waits for no other
-  if (!parts.spin) parts.spin = parts.devices.size() > 1 ? spin_duration(parts.devices) : kNone;
+  // A single replica waits for no other; replicas that share a device wait for its slot.
+  constexpr std::chrono::microseconds kNone{0};
+  const bool polls = parts.devices.size() > 1 && parts.slots.empty();
+  if (!parts.spin) parts.spin = polls ? spin_duration(parts.devices) : kNone;
   return parts;
 }
 
@@ -25,6 +28,10 @@ StrategyParts checked(StrategyParts parts) {
   check_argument(worker.count >= 1 && worker.index >= 0 && worker.index < worker.count,
                  base::str_cat("StrategyParts::worker of ", parts.name, " is worker ", worker.index,
                                " of ", worker.count, ": indices are 0 to count - 1."));
+  check_argument(parts.slots.empty() || parts.slots.size() == parts.devices.size(),
+                 base::str_cat("StrategyParts::slots of ", parts.name, " names the slots of ",
+                               parts.slots.size(), " replicas and there are ", parts.devices.size(),
+                               ": name one for each, or none."));
   check_argument(!parts.workers || worker.count == 1,
                  base::str_cat("The strategy ", parts.name,
                                " has StrategyParts::workers, which share collectives, and "
@@ -36,6 +43,17 @@ std::vector<c10::Device> torch_devices_of(const std::vector<device::Device>& dev
   std::vector<c10::Device> torch_devices;
   for (const device::Device& device : devices) torch_devices.push_back(device.torch_device);
   return torch_devices;
+}
+
+std::shared_ptr<concurrency::ExecutionSlots> make_slots(const StrategyParts& parts) {
+  if (parts.slots.empty()) return nullptr;
+  return std::make_shared<concurrency::ExecutionSlots>(parts.slots);
+}
+
+std::string arithmetic_of(const StrategyParts& parts) {
+  if (parts.logical_replicas == 0 || !parts.devices.front().is_cpu()) return {};
+  if (parts.workers) return parts.workers->arithmetic;
+  return device::arithmetic_fingerprint(parts.devices.front().threads);
 }
 
 ReplicaRange range_of(const StrategyParts& parts) {
@@ -87,11 +105,14 @@ std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
 
 Strategy::Engine::Engine(StrategyParts given)
     : parts(with_spin(checked(std::move(given)))),
+      arithmetic(arithmetic_of(parts)),
       torch_devices(torch_devices_of(parts.devices)),
       controller(parts.storage->controller()),
-      runner(parts.runner(parts.devices, {.spin = *parts.spin})),
+      slots(make_slots(parts)),
+      runner(parts.runner(parts.devices, {.spin = *parts.spin, .slots = slots})),
       group(std::make_shared<comm::LocalGroup>(
-          num_replicas(), comm::LocalGroupOptions{.timeout = parts.timeout, .spin = *parts.spin})),
+          num_replicas(),
+          comm::LocalGroupOptions{.timeout = parts.timeout, .spin = *parts.spin, .slots = slots})),
       meter(std::make_shared<StepMeter>(num_replicas())),
       communicators(make_communicators(group, parts)),
       range(range_of(parts)),
@@ -130,6 +151,10 @@ std::shared_ptr<GradientSynchronizer> Strategy::Engine::make_synchronizer(
   std::shared_ptr<GradientSynchronizer> synchronizer = parts.synchronizer(context);
   synchronizers.push_back(synchronizer);
   return synchronizer;
+}
+
+std::shared_ptr<SubtreeSums> Strategy::Engine::make_subtree_sums() const {
+  return slots ? std::make_shared<SubtreeSums>(group, range, parts.slots) : nullptr;
 }
 
 Strategy::Engine::RunScope::RunScope(Engine& engine, const ReplicaFailure& failure)

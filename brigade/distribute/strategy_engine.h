@@ -3,11 +3,14 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "brigade/comm/local/local_group.h"
+#include "brigade/concurrency/execution_slots.h"
 #include "brigade/device/random_scope.h"
+#include "brigade/distribute/optimizer/subtree_sums.h"
 #include "brigade/distribute/replica_failure.h"
 #include "brigade/distribute/replica_runner.h"
 #include "brigade/distribute/strategy.h"
@@ -26,6 +29,8 @@ struct Strategy::Engine {
   /// Reduces the gradients of one optimizer and updates its variables.
   std::shared_ptr<GradientSynchronizer> make_synchronizer(
       std::shared_ptr<optim::OptimizerState> state);
+  /// Adds the gradients of replicas that have one device; null if each has its own.
+  std::shared_ptr<SubtreeSums> make_subtree_sums() const;
 
   /// With other workers, the progress that they see of this worker.
   comm::StepProgress& progress() {
@@ -67,8 +72,11 @@ struct Strategy::Engine {
   void check_idle(std::string_view call) const;
 
   const StrategyParts parts;
+  const std::string arithmetic;                    // its fingerprint, with logical replicas
   const std::vector<c10::Device> torch_devices;    // [replica]
   const std::optional<device::Device> controller;  // of the variables, if it is no replica's
+  const std::shared_ptr<concurrency::ExecutionSlots>
+      slots;  // null: each replica has its own device
   const std::unique_ptr<ReplicaRunner> runner;
   const std::shared_ptr<comm::LocalGroup> group;
   const std::shared_ptr<StepMeter> meter;                                // shared with datasets

@@ -10,6 +10,7 @@
 #include "brigade/device/device.h"
 #include "brigade/device/placement.h"
 #include "brigade/distribute/coordination.h"
+#include "brigade/distribute/logical_replicas.h"
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/distribute/replica_runner.h"
 #include "brigade/distribute/worker_group.h"
@@ -51,6 +52,12 @@ struct StrategyParts {
   std::string name;
   /// The devices that run replicas: one replica on each.
   std::vector<device::Device> devices;
+  /// [replica]: replicas with the same number share a device and compute on it one after another,
+  /// as logical replicas do; empty: all compute at the same time.
+  std::vector<int> slots = {};
+  /// How many logical replicas all processes have, if the job asked for a number; otherwise 0. Jobs
+  /// with the same number resume one another's checkpoints with the same bits.
+  int logical_replicas = 0;
   /// Where trainable variables live. Not null.
   std::shared_ptr<const variables::StorageFactory> storage =
       variables::make_flat_storage_factory(variables::StorageSharing::kOneCopyEach);
@@ -84,6 +91,7 @@ std::vector<device::Device> choose_devices(const std::vector<std::string>& names
 
 /// The parts of a strategy that has a copy of the variables on each device, or on CPUs one for all
 /// replicas. Throws kInvalidArgument for a mix of CPUs and GPUs.
-StrategyParts mirrored_parts(std::string name, std::vector<device::Device> devices);
+StrategyParts mirrored_parts(std::string name, const std::vector<device::Device>& devices,
+                             const LogicalReplicas& logical = {});
 
 }  // namespace brigade::distribute

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "brigade/cluster/membership.h"
 #include "brigade/comm/communicator.h"
@@ -24,6 +26,10 @@ struct WorkerGroup {
   comm::ProcessLayout layout;
   /// The minimum size of a gradient bucket in bytes; 0: one bucket for all; unset: tuned by trial.
   std::optional<std::int64_t> bytes_per_pack = 0;
+  /// [device of this process]: how many logical replicas it computes; empty: one replica each.
+  std::vector<int> replicas_of_device = {};
+  /// With logical replicas on CPUs: `device::arithmetic_fingerprint`, equal in all workers.
+  std::string arithmetic = {};
   /// The options that the strategy was given: the transport of tensors on GPUs, and timeouts.
   comm::CommunicationOptions communication = {};
 
@@ -33,8 +39,12 @@ struct WorkerGroup {
 };
 
 struct WorkerGroupOptions {
-  /// The number of this process's replicas. Workers may have different numbers.
-  int replicas = 1;
+  /// The number of this process's devices, which are its replicas unless there are logical ones.
+  /// Workers may have different numbers.
+  int devices = 1;
+  /// The number of logical replicas of all workers (`MultiWorkerMirroredOptions`); 0: none.
+  int logical_replicas = 0;
+  int threads_per_replica = 1;
   /// What must be equal in all workers, as must be the versions of Brigade and libtorch.
   bool on_cpu = true;
   std::uint64_t seed = 0;
@@ -44,7 +54,8 @@ struct WorkerGroupOptions {
 };
 
 /// The group of the processes of a membership; null if there is only one. Returns when all have
-/// exchanged what they are. Throws kFailedPrecondition, naming both workers, if they disagree.
+/// exchanged what they are. Throws kFailedPrecondition, naming both workers, if they disagree, or,
+/// with logical replicas, if their processors compute with other bits.
 std::shared_ptr<const WorkerGroup> make_worker_group(
     std::shared_ptr<cluster::Membership> membership, const WorkerGroupOptions& options);
 

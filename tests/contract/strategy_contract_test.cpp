@@ -426,6 +426,17 @@ std::vector<Kind> kinds() {
                          replicas, ps::UpdateMode::kAsync);
                    }});
   }
+  for (int replicas = 2; replicas <= 5; ++replicas) {
+    all.push_back({"LogicalReplicasOnOneDevice", replicas, [replicas] {
+                     return std::make_unique<OneDeviceStrategy>(
+                         OneDeviceOptions{.device = "cpu:0", .logical_replicas = replicas});
+                   }});
+    all.push_back({"LogicalReplicasOnTwoDevices", replicas, [replicas] {
+                     MirroredOptions options = cpus(2);
+                     options.logical_replicas = replicas;
+                     return std::make_unique<MirroredStrategy>(options);
+                   }});
+  }
   all.push_back({"ParameterServerSync", 2, [] {
                    return std::make_unique<testing::LocalParameterServerStrategy>(
                        2, ps::UpdateMode::kSync);

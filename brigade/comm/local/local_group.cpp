@@ -142,7 +142,8 @@ class LocalCommunicator final : public Communicator {
 }  // namespace
 
 LocalGroup::LocalGroup(int world_size, LocalGroupOptions options)
-    : barrier_({.parties = world_size,
+    : slots_(options.slots),
+      barrier_({.parties = world_size,
                 .timeout = options.timeout,
                 .spin = options.spin,
                 .party_name = "replica"}),
@@ -178,6 +179,7 @@ void LocalGroup::barrier(int rank) {
 
 void LocalGroup::wait_for_all(int rank) {
   const PhaseScope waiting(clock(rank), StepPhase::kWait);
+  const concurrency::ExecutionSlots::Yield yield(slots_.get(), rank);
   barrier_.arrive_and_wait(rank);
 }
 

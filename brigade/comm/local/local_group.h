@@ -16,6 +16,7 @@
 #include "brigade/comm/communicator.h"
 #include "brigade/comm/step_clock.h"
 #include "brigade/concurrency/barrier.h"
+#include "brigade/concurrency/execution_slots.h"
 #include "brigade/device/stream.h"
 
 namespace brigade::comm {
@@ -26,6 +27,9 @@ struct LocalGroupOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// How long a waiting replica polls before it sleeps; set 0 where replicas exceed cores.
   std::chrono::microseconds spin{200};
+  /// The slots in which replicas compute (task r is rank r): a rank that waits for others gives its
+  /// slot to another meanwhile. Null: each rank computes whenever it can.
+  std::shared_ptr<concurrency::ExecutionSlots> slots = nullptr;
 };
 
 /// The collective that a rank calls. If ranks call different ones, the error names both.
@@ -102,6 +106,7 @@ class LocalGroup {
   void announce(int rank, AnnouncedCall call);
   void check_same_call(int rank);
 
+  const std::shared_ptr<concurrency::ExecutionSlots> slots_;
   concurrency::Barrier barrier_;
   std::vector<std::span<const at::Tensor>>
       published_;                            // [rank], written by its rank before the barrier

@@ -63,6 +63,7 @@ AutoShard choose_auto_shard(AutoShardPolicy asked, const data::ShardingInfo& sha
 
 AutoShardPolicy auto_shard_for(const WorkerLayout& layout, AutoShardPolicy asked,
                                const data::ShardingInfo& sharding) {
+  if (layout.logical_replicas > 0) return AutoShardPolicy::kData;
   const AutoShard chosen = choose_auto_shard(asked, sharding, layout.num_workers);
   if (layout.worker == 0 && !chosen.notice.empty()) base::log_info(chosen.notice);
   return chosen.policy;

@@ -74,6 +74,24 @@ void check_input_options(const InputOptions& options, BatchKind kind) {
                  "Dataset::prefetch.");
 }
 
+void check_input_options(const InputOptions& options, BatchKind kind, int logical_replicas) {
+  check_input_options(options, kind);
+  if (logical_replicas == 0) return;
+  const std::string reason =
+      base::str_cat(", and the strategy has logical_replicas ", logical_replicas,
+                    ", whose input must not depend on the number of workers: use ");
+  if (kind == BatchKind::kGlobal) {
+    check_argument(options.auto_shard == AutoShardPolicy::kAuto ||
+                       options.auto_shard == AutoShardPolicy::kData,
+                   base::str_cat("AutoShardPolicy '", to_string(options.auto_shard),
+                                 "' gives each worker data of its own", reason, "auto or data."));
+  } else {
+    check_argument(options.replication == InputReplication::kPerReplica,
+                   base::str_cat("InputReplication::kPerWorker makes one dataset for each worker",
+                                 reason, "InputReplication::kPerReplica."));
+  }
+}
+
 int batches_ahead(const InputOptions& options, std::span<const c10::Device> devices) {
   if (options.fetch == DeviceFetch::kStayOnHost) return 0;
   const bool all_on_cpu = std::ranges::all_of(devices, [](c10::Device d) { return d.is_cpu(); });

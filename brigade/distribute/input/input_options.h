@@ -110,6 +110,9 @@ struct InputContext {
 /// Throws kInvalidArgument for options that contradict each other or do not suit batches of this
 /// kind.
 void check_input_options(const InputOptions& options, BatchKind kind);
+/// The same for an input of a strategy, and kInvalidArgument for options with which its input would
+/// depend on the number of workers, if it has logical replicas.
+void check_input_options(const InputOptions& options, BatchKind kind, int logical_replicas);
 
 /// For how many steps batches are prefetched for replicas on these devices.
 int batches_ahead(const InputOptions& options, std::span<const c10::Device> devices);
@@ -127,6 +130,9 @@ struct WorkerLayout {
   /// agreed, each worker's batches are whole global batches for its own replicas, and a worker
   /// whose data ends does not end the others.
   bool is_independent = false;
+  /// The number of logical replicas of all workers (`StrategyParts::logical_replicas`); 0: the job
+  /// has none. With them, input must not depend on the number of workers.
+  int logical_replicas = 0;
 
   /// The index of this worker's first replica among those of all workers, for random numbers.
   int first_stream() const { return is_independent ? worker * replicas.local : replicas.first; }

@@ -41,7 +41,7 @@ std::int64_t DistributedInput::cardinality() const {
 }
 
 DistributedInput resolved(DistributedInput input) {
-  check_input_options(input.options, input.kind);
+  check_input_options(input.options, input.kind, input.layout.logical_replicas);
   check_argument(!input.datasets.empty(), "Input needs a dataset.");
   if (input.kind == BatchKind::kGlobal)
     input.policy =
@@ -250,9 +250,12 @@ class StepInput::Impl {
     start.seed = seed_;
     if (depth_ > 0) start.cancel = cancellation_.token();
     start.shard = shard_of(input.layout, input.policy);
-    // Workers that each take a part of every batch must make identical batches.
-    if (input.kind == BatchKind::kGlobal && input.layout.num_workers > 1 &&
-        input.policy == AutoShardPolicy::kData)
+    // Workers that each take a part of every batch must make identical batches, and so must a job
+    // with logical replicas on any number of workers.
+    const bool reads_the_same =
+        input.layout.logical_replicas > 0 ||
+        (input.layout.num_workers > 1 && input.policy == AutoShardPolicy::kData);
+    if (input.kind == BatchKind::kGlobal && reads_the_same)
       start.order = data::Order::kInOrder;
     const auto sizes =
         input.piece_sizes ? input.piece_sizes : piece_sizes(input.policy, input.layout);

@@ -16,6 +16,7 @@
 #include "brigade/distribute/optimizer/gradient_accumulator.h"
 #include "brigade/distribute/optimizer/gradient_hooks.h"
 #include "brigade/distribute/optimizer/row_gradients.h"
+#include "brigade/distribute/optimizer/subtree_sums.h"
 #include "brigade/variables/graph.h"
 
 namespace brigade::distribute {
@@ -97,9 +98,10 @@ struct Optimizer::Shared {
   };
 
   Shared(const optim::OptimizerState& state, std::shared_ptr<GradientSynchronizer> how,
-         const OptimizerOptions& options, StrategyRef maker)
+         const OptimizerOptions& options, StrategyRef maker, std::shared_ptr<SubtreeSums> sums)
       : owner(std::move(maker)),
         synchronizer(std::move(how)),
+        subtree_sums(std::move(sums)),
         sparse(synchronizer->takes_rows() ? SparseGradients::kKeepRows
                                           : SparseGradients::kMakeDense),
         accumulate(options.accumulate),
@@ -114,7 +116,8 @@ struct Optimizer::Shared {
       replicas.push_back(std::make_unique<OfReplica>(state, replica, scaler));
       check_differentiable(state, replica);
     }
-    if (synchronizer->ready_listener() && accumulate == 1) add_hooks();
+    // Replicas that compute one after another would all keep what they have reported.
+    if (synchronizer->ready_listener() && accumulate == 1 && !subtree_sums) add_hooks();
   }
 
   void add_hooks() {
@@ -248,6 +251,7 @@ struct Optimizer::Shared {
 
   const StrategyRef owner;
   const std::shared_ptr<GradientSynchronizer> synchronizer;
+  const std::shared_ptr<SubtreeSums> subtree_sums;  // null: each replica has its own device
   const SparseGradients sparse;
   std::unique_ptr<GradientHooks> hooks;  // if the synchronizer reduces during backward
   const int accumulate;
@@ -261,10 +265,12 @@ struct Optimizer::Shared {
 
 Optimizer::Optimizer(std::shared_ptr<optim::OptimizerState> state,
                      std::shared_ptr<GradientSynchronizer> synchronizer,
-                     const OptimizerOptions& options, StrategyRef owner)
+                     const OptimizerOptions& options, StrategyRef owner,
+                     std::shared_ptr<SubtreeSums> subtree_sums)
     : state_(std::move(state)) {
   check(options);
-  shared_ = std::make_shared<Shared>(*state_, std::move(synchronizer), options, std::move(owner));
+  shared_ = std::make_shared<Shared>(*state_, std::move(synchronizer), options, std::move(owner),
+                                     std::move(subtree_sums));
 }
 
 const std::optional<variables::Variable>& Optimizer::global_step() const {
@@ -272,9 +278,10 @@ const std::optional<variables::Variable>& Optimizer::global_step() const {
 }
 
 void Optimizer::minimize(const at::Tensor& loss, LossScale scale) const {
-  if (shared_->accumulate == 1)
-    return apply_gradients(gradients_of(loss, scale, EagerReduction::kYes));
   const ReplicaContext& context = shared_->replica_context();
+  if (shared_->accumulate == 1)
+    return apply_in(context, gradients_of(loss, scale, EagerReduction::kYes).take_values(),
+                    GradientState::kLocal);
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalize::kLater);
   shared_->join_backward(context.local_id, objective);
@@ -367,12 +374,14 @@ void Optimizer::check_own(const Gradients& gradients) const {
                  "optimizer that computed them.");
 }
 
-void Optimizer::apply_in(const ReplicaContext& context, std::span<const at::Tensor> values,
+void Optimizer::apply_in(const ReplicaContext& context, std::vector<at::Tensor> values,
                          GradientState state) const {
   const int replica = context.local_id;
   const device::AutocastScope full(device::Precision::kFull);
   const comm::PhaseScope update(current_step_clock(), comm::StepPhase::kUpdate);
   if (shared_->overflows(context, values, state)) return skip_in(replica);
+  if (shared_->subtree_sums && state == GradientState::kLocal)
+    values = shared_->subtree_sums->add(replica, std::move(values));
   shared_->synchronizer->apply(replica, values, state);
   shared_->count_update(replica);
   run_scheduled_updates();

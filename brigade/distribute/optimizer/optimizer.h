@@ -20,6 +20,7 @@
 namespace brigade::distribute {
 
 class ReplicaContext;
+class SubtreeSums;
 
 struct OptimizerOptions {
   /// Groups of variables that have a separate learning rate or are frozen. A variable belongs to
@@ -58,9 +59,10 @@ class Optimizer {
  public:
   /// For strategies. Throws kInvalidArgument if `accumulate` is less than 1 or `global_step` is not
   /// a single int64 that is not trained.
+  /// `subtree_sums`: for replicas of which several have one device; null for others.
   Optimizer(std::shared_ptr<optim::OptimizerState> state,
             std::shared_ptr<GradientSynchronizer> synchronizer, const OptimizerOptions& options,
-            StrategyRef owner);
+            StrategyRef owner, std::shared_ptr<SubtreeSums> subtree_sums = nullptr);
 
   /// Makes one update that decreases `loss`: `apply_gradients(compute_gradients(loss, scale))`.
   /// With accumulation it adds one micro-batch, and every N-th call updates. Throws what those two
@@ -152,7 +154,7 @@ class Optimizer {
   std::vector<at::Tensor> backward(int replica, const at::Tensor& loss, double weight,
                                    EagerReduction eager) const;
   void check_own(const Gradients& gradients) const;
-  void apply_in(const ReplicaContext& context, std::span<const at::Tensor> values,
+  void apply_in(const ReplicaContext& context, std::vector<at::Tensor> values,
                 GradientState state) const;
   void skip_in(int replica) const;
   void apply_outside(GradientState state, std::span<const at::Tensor> values) const;

@@ -28,6 +28,11 @@ struct MirroredOptions {
   int logical_gpus_per_card = 1;
   /// Allows more replicas on CPU than cores without a warning; see `device::DiscoveryOptions`.
   bool allow_oversubscription = false;
+  /// The number of logical replicas: batches are split, random numbers drawn, and gradients added
+  /// by logical replica, and each device computes several of them one after another. Results then
+  /// depend, to the bit, on this number and no longer on how many devices compute it (on CPUs with
+  /// the same instructions and threads a replica). 0: one a device. At least one a device.
+  int logical_replicas = 0;
   /// The seed of all randomness of the job.
   std::uint64_t seed = 0;
   /// A collective fails, naming the replica, if a replica does not join it within this time.

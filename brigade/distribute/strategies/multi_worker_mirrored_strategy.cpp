@@ -1,26 +1,51 @@
 #include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
 
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
 #include "brigade/cluster/resolver.h"
 
 namespace brigade::distribute {
 
 namespace {
 
+/// What would make results depend on the layout, or on more than the number of logical replicas.
+void check_logical(const MultiWorkerMirroredOptions& options) {
+  if (options.logical_replicas == 0) return;
+  check_argument(
+      options.communication.wire == comm::WireDtype::kFull,
+      base::str_cat("logical_replicas is ", options.logical_replicas,
+                    " and the wire dtype is narrower than the gradients: what is rounded "
+                    "would depend on the number of workers. Use the full wire dtype."));
+  check_argument(options.communication.transport != comm::Transport::kNccl,
+                 base::str_cat("logical_replicas is ", options.logical_replicas,
+                               " and the transport is nccl, which adds in an order of its own: use "
+                               "another transport."));
+}
+
 StrategyParts parts_of(std::shared_ptr<cluster::Membership> membership,
                        const MultiWorkerMirroredOptions& options) {
+  check_logical(options);
   const device::DiscoveryOptions discovery{
       .threads_per_cpu = options.threads_per_replica,
       .allow_oversubscription = options.allow_oversubscription};
   std::vector<std::string> names = options.devices;
   if (names.empty() && device::available_gpus(discovery).empty()) names = {"cpu:0"};
-  StrategyParts parts = mirrored_parts("multi_worker_mirrored", choose_devices(names, discovery));
-  const bool on_cpu = parts.devices.front().is_cpu();
-  parts.workers =
-      make_worker_group(std::move(membership), {.replicas = static_cast<int>(parts.devices.size()),
+  const std::vector<device::Device> devices = choose_devices(names, discovery);
+  const bool on_cpu = devices.front().is_cpu();
+  const std::shared_ptr<const WorkerGroup> workers =
+      make_worker_group(std::move(membership), {.devices = static_cast<int>(devices.size()),
+                                                .logical_replicas = options.logical_replicas,
+                                                .threads_per_replica = options.threads_per_replica,
                                                 .on_cpu = on_cpu,
                                                 .seed = options.seed,
                                                 .communication = options.communication,
                                                 .join = options.join});
+  StrategyParts parts = mirrored_parts(
+      "multi_worker_mirrored", devices,
+      workers ? LogicalReplicas{.count = options.logical_replicas,
+                                .of_device = workers->replicas_of_device}
+              : logical_replicas_of(options.logical_replicas, static_cast<int>(devices.size())));
+  parts.workers = workers;
   if (parts.workers && on_cpu) parts.synchronizer = make_worker_synchronizer;
   parts.seed = options.seed;
   parts.placement = options.placement;

@@ -25,6 +25,13 @@ struct MultiWorkerMirroredOptions {
   int threads_per_replica = 1;
   /// Allows more replicas on CPU than cores without a warning; see `device::DiscoveryOptions`.
   bool allow_oversubscription = false;
+  /// The number of logical replicas of all workers: batches are split, random numbers drawn, and
+  /// gradients added by logical replica, and each device computes several of them one after
+  /// another. Results then depend, to the bit, on this number and no longer on how many devices and
+  /// workers compute it (on CPUs with the same instructions and threads a replica). 0: one a
+  /// device. At least one a device of all workers; must be equal in all workers, as must be
+  /// `threads_per_replica`.
+  int logical_replicas = 0;
   /// The seed of all randomness of the job; must be equal in all workers.
   std::uint64_t seed = 0;
   /// A wait for a replica of the same process fails, naming the replica, after this time.

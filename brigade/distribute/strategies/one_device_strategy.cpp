@@ -10,12 +10,15 @@ std::string choose_device(const OneDeviceOptions& options) {
 }
 
 StrategyParts parts_of(const OneDeviceOptions& options) {
-  return {.name = "one_device",
-          .devices = device::resolve_devices(
-              {choose_device(options)}, {.threads_per_cpu = options.threads,
-                                         .allow_oversubscription = options.allow_oversubscription}),
-          .seed = options.seed,
-          .placement = options.placement};
+  const std::vector<device::Device> devices = device::resolve_devices(
+      {choose_device(options)}, {.threads_per_cpu = options.threads,
+                                 .allow_oversubscription = options.allow_oversubscription});
+  const LogicalReplicas logical = logical_replicas_of(options.logical_replicas, 1);
+  StrategyParts parts = logical.count == 0 ? StrategyParts{.name = "one_device", .devices = devices}
+                                           : mirrored_parts("one_device", devices, logical);
+  parts.seed = options.seed;
+  parts.placement = options.placement;
+  return parts;
 }
 
 }  // namespace

@@ -18,6 +18,11 @@ struct OneDeviceOptions {
   int threads = 1;
   /// Whether a CPU may have more threads, or a higher number, than there are cores for.
   bool allow_oversubscription = false;
+  /// The number of logical replicas: batches are split, random numbers drawn, and gradients added
+  /// by logical replica, and the device computes them one after another. Results then
+  /// equal, to the bit, those of the same number of logical replicas on other devices (on CPUs with
+  /// the same instructions and threads a replica). 0: one.
+  int logical_replicas = 0;
   /// The seed of all randomness of the job.
   std::uint64_t seed = 0;
   /// What happens if a device scope names a device that does not exist; the placement log.

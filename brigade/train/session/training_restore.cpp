@@ -9,6 +9,7 @@
 #include "brigade/distribute/optimizer/optimizer.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/io/state_json.h"
+#include "brigade/machine/topology.h"
 #include "brigade/train/session/training_names.h"
 #include "brigade/train/session/training_state.h"
 
@@ -183,21 +184,41 @@ class TrainingState::Restorer {
     const int replicas = training_.strategy_.num_replicas_in_sync();
     // Strategies aggregate in different ways, so values per replica are valid only for the same
     // strategy.
-    is_same_layout_ = saved_on == replicas &&
-                      strategy.as_string("name") == training_.strategy_.name() &&
-                      has_same_workers(strategy);
+    is_same_layout_ =
+        has_same_logical_replicas(strategy) ||
+        (saved_on == replicas && strategy.as_string("name") == training_.strategy_.name() &&
+         has_same_workers(strategy));
     if (!is_same_layout_) {
       add_difference(str_cat(
           "saved on ", saved_on, " replicas under ", strategy.as_string("name"),
           " and restored on ", replicas, " under ", training_.strategy_.name(),
           ": the run resumes with the same values, but its results will not be bit-identical."));
     }
+    compare_arithmetic(strategy);
     const std::uint64_t seed = strategy.as_uint64("seed");
     if (seed != training_.strategy_.seed()) {
       add_difference(str_cat("saved with seed ", seed, " and restored with seed ",
                              training_.strategy_.seed(), ": random numbers differ from here on."));
     }
     for (const NamedOptimizer& each : training_.optimizers_) compare_schedule(each);
+  }
+
+  void compare_arithmetic(const io::StateTree& strategy) {
+    const std::string& now = training_.strategy_.arithmetic_fingerprint();
+    if (now.empty() || !strategy.has("arithmetic_fingerprint")) return;
+    const std::string saved = strategy.as_string("arithmetic_fingerprint");
+    if (saved.empty() || saved == now) return;
+    add_difference(str_cat("saved on a processor whose arithmetic has the fingerprint ", saved,
+                           " and restored on one with ", now, " (", machine::processor_name(),
+                           "): the run resumes with the same values, but its results will not be "
+                           "bit-identical."));
+  }
+
+  /// Then neither the strategy nor its devices and workers matter.
+  bool has_same_logical_replicas(const io::StateTree& strategy) const {
+    const int now = training_.strategy_.logical_replicas();
+    return now > 0 && strategy.has("logical_replicas") &&
+           strategy.as_int64("logical_replicas") == now;
   }
 
   bool has_same_workers(const io::StateTree& strategy) const {

@@ -303,6 +303,10 @@ checkpoint::Contents TrainingState::contents() const {
   strategy["replicas"] = strategy_.num_replicas_in_sync();
   strategy["seed"] = strategy_.seed();
   strategy["step"] = strategy_.step();
+  if (strategy_.logical_replicas() > 0) {
+    strategy["logical_replicas"] = strategy_.logical_replicas();
+    strategy["arithmetic_fingerprint"] = strategy_.arithmetic_fingerprint();
+  }
   if (strategy_.workers()) strategy["workers"] = layout_of(*strategy_.workers());
   io::StateTree& optimizers = state["optimizers"] = io::StateTree::dict();
   for (const NamedOptimizer& each : optimizers_) {

@@ -1,0 +1,110 @@
+#include "brigade/distribute/optimizer/subtree_sums.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+
+#include "brigade/comm/local/reduce_kernel.h"
+
+namespace brigade::distribute {
+
+namespace {
+
+bool is_alone(const at::Tensor& tensor) {
+  return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
+}
+
+bool is_added_early(const at::Tensor& gradient) {
+  return gradient.layout() == at::kStrided &&
+         comm::accumulation_dtype(gradient.scalar_type()) == gradient.scalar_type();
+}
+
+/// Adds `right` to `left` where that is possible, and lets go of what was added.
+void add_into(std::vector<at::Tensor>& left, std::vector<at::Tensor>& right) {
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    if (!right[i].defined()) continue;
+    if (!left[i].defined()) {
+      left[i] = std::move(right[i]);
+    } else if (is_alone(left[i])) {
+      left[i].add_(right[i]);
+    } else if (is_alone(right[i])) {
+      left[i] = right[i].add_(left[i]);
+    } else {
+      left[i] = left[i].add(right[i]);
+    }
+    right[i].reset();
+  }
+}
+
+}  // namespace
+
+SubtreeSums::SubtreeSums(std::shared_ptr<comm::LocalGroup> group, ReplicaRange range,
+                         std::vector<int> slots)
+    : group_(std::move(group)), range_(range) {
+  std::map<int, Device*> by_slot;
+  for (int replica = 0; replica < range_.local; ++replica) {
+    Device*& device = by_slot[slots[static_cast<std::size_t>(replica)]];
+    const int leaf = range_.first + replica;
+    if (device == nullptr) {
+      devices_.push_back(std::make_unique<Device>());
+      device = devices_.back().get();
+      device->leaves = {leaf, leaf};
+    }
+    device->leaves.end = leaf + 1;
+    device_of_.push_back(device);
+  }
+}
+
+std::vector<at::Tensor> SubtreeSums::add(int replica, std::vector<at::Tensor> gradients) {
+  const at::NoGradGuard no_grad;
+  const bool adds = std::ranges::all_of(
+      gradients, [](const at::Tensor& each) { return !each.defined() || is_added_early(each); });
+  Device& device = *device_of_[static_cast<std::size_t>(replica)];
+  const int leaf = range_.first + replica;
+  if (adds) merge(device, {.node = {leaf, leaf + 1}, .values = &gradients});
+  try {
+    group_->barrier(replica);
+  } catch (...) {
+    forget(device, &gradients);
+    throw;
+  }
+  forget(device, &gradients);
+  return gradients;
+}
+
+void SubtreeSums::merge(Device& device, Partial partial) const {
+  const std::lock_guard lock(device.mutex);
+  // From the root down to the node: its parents.
+  std::vector<Node> path = {{0, range_.total}};
+  while (path.back() != partial.node) {
+    const Node parent = path.back();
+    const int middle =
+        parent.begin +
+        static_cast<int>(std::bit_floor(static_cast<unsigned>(parent.end - parent.begin - 1)));
+    path.push_back(partial.node.begin < middle ? Node{parent.begin, middle}
+                                               : Node{middle, parent.end});
+  }
+  for (path.pop_back(); !path.empty(); path.pop_back()) {
+    const Node parent = path.back();
+    const bool is_left = partial.node.begin == parent.begin;
+    const Node sibling =
+        is_left ? Node{partial.node.end, parent.end} : Node{parent.begin, partial.node.begin};
+    const auto found = std::ranges::find(device.partials, sibling, &Partial::node);
+    if (found == device.partials.end()) break;
+    Partial& left = is_left ? partial : *found;
+    Partial& right = is_left ? *found : partial;
+    add_into(*left.values, *right.values);
+    partial = {.node = parent, .values = left.values};
+    device.partials.erase(found);
+  }
+  device.partials.push_back(partial);
+}
+
+void SubtreeSums::forget(Device& device, const std::vector<at::Tensor>* values) {
+  const std::lock_guard lock(device.mutex);
+  std::erase_if(device.partials, [&](const Partial& each) { return each.values == values; });
+}
+
+}  // namespace brigade::distribute

@@ -1,0 +1,187 @@
+// The bits of a training depend on the number of logical replicas, and not on the devices and
+// workers that compute them.
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "brigade/checkpoint/weights_hash.h"
+#include "brigade/distribute/strategies/one_device_strategy.h"
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/distribute/testing/worker_threads.h"
+#include "brigade/input/tensor_slices.h"
+#include "brigade/layers/losses.h"
+#include "brigade/optim/adam.h"
+#include "brigade/optim/clipping.h"
+#include "brigade/optim/sgd.h"
+
+namespace brigade::distribute {
+namespace {
+
+constexpr int kExamples = 60;
+constexpr int kBatch = 20;  // 4, 6 and 8 replicas get uneven parts
+constexpr std::uint64_t kSeed = 5;
+
+/// Dropout and batch normalization: random numbers and statistics of each replica.
+struct ConvNet : torch::nn::Module {
+  ConvNet() {
+    conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 5, 3)));
+    norm = register_module("norm", torch::nn::BatchNorm2d(5));
+    dropout = register_module("dropout", torch::nn::Dropout(0.3));
+    dense = register_module("dense", torch::nn::Linear(5 * 6 * 6, 4));
+  }
+  at::Tensor forward(const at::Tensor& images) {
+    const at::Tensor features = norm->forward(conv->forward(images)).relu();
+    return dense->forward(dropout->forward(features.flatten(1)));
+  }
+  torch::nn::Conv2d conv{nullptr};
+  torch::nn::BatchNorm2d norm{nullptr};
+  torch::nn::Dropout dropout{nullptr};
+  torch::nn::Linear dense{nullptr};
+};
+
+enum class Update { kMomentum, kAdamWithClipping };
+
+/// Trains two epochs, and returns the hash of the weights, with statistics, and the last loss.
+std::string train(Strategy& strategy, Update update) {
+  const at::Tensor images = at::arange(kExamples * 64, at::kFloat).view({kExamples, 1, 8, 8}).sin();
+  const at::Tensor labels = at::arange(kExamples, at::kLong).remainder(4);
+  const auto data = input::from_tensor_slices(images, labels).shuffle(kExamples).batch(kBatch);
+  const auto model = strategy.create<ConvNet>();
+  const auto optimizer =
+      update == Update::kMomentum
+          ? strategy.optimizer(model, optim::Sgd{.learning_rate = 0.05, .momentum = 0.9})
+          : strategy.optimizer(model, optim::Adam{.learning_rate = 0.01});
+  std::string losses;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    for (const auto& batch : strategy.distribute(data)) {
+      const auto step = [&](ReplicaContext&, const input::LabeledBatch& local) {
+        const at::Tensor loss =
+            layers::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
+        if (update == Update::kMomentum) {
+          optimizer.minimize(loss);
+        } else {
+          Gradients sums = optimizer.aggregate(optimizer.compute_gradients(loss));
+          optim::clip_by_global_norm_(sums, 0.5);
+          optimizer.apply_gradients(sums);
+        }
+        return loss.detach();
+      };
+      losses = base::str_cat(strategy.reduce(comm::ReduceOp::kMean, strategy.run(step, batch)));
+    }
+  }
+  std::vector<checkpoint::NamedTensor> weights;
+  for (const variables::Variable& variable : model.variables())
+    weights.push_back({.name = variable.name(), .tensor = variable.read()});
+  return checkpoint::weights_sha256(weights) + " " + losses;
+}
+
+std::string train_mirrored(int devices, int logical_replicas, Update update) {
+  MirroredOptions options = cpus(devices, kSeed);
+  options.logical_replicas = logical_replicas;
+  MirroredStrategy strategy(options);
+  return train(strategy, update);
+}
+
+/// One result a worker.
+std::vector<std::string> train_workers(const std::vector<int>& devices, int logical_replicas,
+                                       Update update) {
+  std::mutex mutex;  // guards `results`
+  std::vector<std::string> results;
+  run_workers(
+      devices,
+      [&](MultiWorkerMirroredStrategy& strategy) {
+        std::string result = train(strategy, update);
+        const std::lock_guard lock(mutex);
+        results.push_back(std::move(result));
+      },
+      {.transport = comm::Transport::kSharedMemory}, kSeed, logical_replicas);
+  return results;
+}
+
+class LogicalReplicasTraining : public ::testing::TestWithParam<Update> {};
+
+TEST_P(LogicalReplicasTraining, HasTheSameBitsOnAnyNumberOfDevices) {
+  for (const int logical : {3, 4, 6}) {
+    OneDeviceStrategy one(
+        OneDeviceOptions{.device = "cpu:0", .logical_replicas = logical, .seed = kSeed});
+    const std::string expected = train(one, GetParam());
+    for (int devices = 1; devices <= std::min(logical, 4); ++devices) {
+      EXPECT_EQ(train_mirrored(devices, logical, GetParam()), expected)
+          << logical << " logical replicas on " << devices << " devices";
+    }
+  }
+}
+
+TEST_P(LogicalReplicasTraining, HasTheSameBitsOnAnyNumberOfWorkers) {
+  for (const int logical : {4, 6}) {
+    const std::string expected = train_mirrored(1, logical, GetParam());
+    for (const std::vector<int>& devices :
+         {std::vector{1, 1}, std::vector{1, 2}, std::vector{2, 2}, std::vector{1, 1, 1}}) {
+      for (const std::string& result : train_workers(devices, logical, GetParam()))
+        EXPECT_EQ(result, expected) << logical << " logical replicas on " << devices.size()
+                                    << " workers, the last with " << devices.back() << " devices";
+    }
+  }
+}
+
+// Without an option, too: a replica a device.
+TEST_P(LogicalReplicasTraining, TwoWorkersOfTwoDevicesEqualOneOfFour) {
+  const std::string expected = train_mirrored(4, 0, GetParam());
+  for (const std::string& result : train_workers({2, 2}, 0, GetParam()))
+    EXPECT_EQ(result, expected);
+}
+
+// What must differ, or the tests above would prove nothing.
+TEST_P(LogicalReplicasTraining, DependsOnTheNumberOfLogicalReplicas) {
+  EXPECT_NE(train_mirrored(1, 4, GetParam()), train_mirrored(1, 6, GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Updates, LogicalReplicasTraining,
+                         ::testing::Values(Update::kMomentum, Update::kAdamWithClipping),
+                         [](const auto& instance) {
+                           return instance.param == Update::kMomentum ? "Momentum"
+                                                                      : "AdamWithClipping";
+                         });
+
+TEST(LogicalReplicasOptions, FewerThanDevicesAreRefusedByBothNumbers) {
+  MirroredOptions options = cpus(3);
+  options.logical_replicas = 2;
+  const Error error = error_from([&] { MirroredStrategy{options}; });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_NE(std::string(error.what()).find("logical_replicas is 2 and there are 3 devices"),
+            std::string::npos)
+      << error.what();
+}
+
+TEST(LogicalReplicasOptions, CrossDeviceOpsAreRefused) {
+  MirroredOptions options = cpus(2);
+  options.logical_replicas = 4;
+  options.cross_device_ops = std::make_shared<comm::ReductionToOneDevice>();
+  EXPECT_EQ(error_from([&] { MirroredStrategy{options}; }).code(), ErrorCode::kInvalidArgument);
+}
+
+TEST(LogicalReplicasOptions, InputOfEachWorkerIsRefused) {
+  MirroredOptions options = cpus(2);
+  options.logical_replicas = 4;
+  MirroredStrategy strategy(options);
+  const auto data = input::from_tensor_slices(at::rand({8, 2})).batch(4);
+  for (const auto policy :
+       {AutoShardPolicy::kFile, AutoShardPolicy::kHint, AutoShardPolicy::kOff}) {
+    EXPECT_EQ(error_from([&] { strategy.distribute(data, {.auto_shard = policy}); }).code(),
+              ErrorCode::kInvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace brigade::distribute
