@@ -13,6 +13,7 @@
 
 #include "brigade/checkpoint/safetensors.h"
 #include "brigade/distribute/testing/fixtures.h"
+#include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/synthetic.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/layers/end_points.h"
@@ -51,12 +52,17 @@ auto with_model(Strategy& strategy, const FeatureCase& of, const Use& use) {
   return use(strategy.create([&] { return models::make_model(of.model, options); }));
 }
 
-SafetensorsFile features(Strategy& strategy, const FeatureCase& of) {
-  const auto files = std::make_shared<io::MemoryFileSystem>();
+void write_features(Strategy& strategy, const FeatureCase& of,
+                    const std::shared_ptr<io::FileSystem>& files) {
   with_model(strategy, of, [&](const auto& model) {
     return train::extract_features(strategy, model, images_for(of).batch(2),
                                    {.path = "/f", .files = files});
   });
+}
+
+SafetensorsFile features(Strategy& strategy, const FeatureCase& of) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  write_features(strategy, of, files);
   return checkpoint::read_safetensors(*files, "/f");
 }
 
@@ -88,6 +94,20 @@ TEST(Features, AreThoseOfADirectForwardPassUnderAnyStrategy) {
       EXPECT_TRUE(at::equal(file.at("labels"), batch.labels)) << strategy->name();
     }
   }
+}
+
+TEST(Features, AreTheSameOnSeveralWorkersOfWhichTheChiefWrites) {
+  const FeatureCase of{"slim_net", "fc1"};
+  distribute::MirroredStrategy one(distribute::cpus(1));
+  const SafetensorsFile expected = features(one, of);
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  distribute::run_workers({2, 1}, [&](distribute::MultiWorkerMirroredStrategy& strategy) {
+    write_features(strategy, of, files);
+  });
+  EXPECT_EQ(files->list("/"), std::vector<std::string>{"f"});
+  const SafetensorsFile found = checkpoint::read_safetensors(*files, "/f");
+  EXPECT_TRUE(at::allclose(found.at("fc1"), expected.at("fc1"), 1e-5, 1e-6));
+  EXPECT_TRUE(at::equal(found.at("labels"), expected.at("labels")));
 }
 
 }  // namespace
