@@ -55,16 +55,17 @@ at::Tensor class_indices(std::string_view metric, const at::Tensor& labels,
   return indices;
 }
 
-at::Tensor weights_like(const at::Tensor& weights, const at::Tensor& values) {
+at::Tensor weights_like(const at::Tensor& weights, const at::Tensor& values,
+                        std::string_view what) {
   at::Tensor each = squeezed_to(values.dim(), weights.detach().to(values.device(), at::kDouble));
   while (each.dim() > 0 && each.dim() < values.dim()) each = each.unsqueeze(-1);
   bool fits = each.dim() <= values.dim();
   for (std::int64_t i = 0; fits && i < each.dim(); ++i)
     fits = each.size(i) == values.size(i) || each.size(i) == 1;
-  check_argument(fits, base::str_cat("Metric: weights have shape ", weights.sizes(),
-                                     " and the values ", values.sizes(),
-                                     "; weights must be a scalar or have the first dimensions of "
-                                     "the values."));
+  check_argument(
+      fits, base::str_cat(what, " have shape ", weights.sizes(), " and the values ", values.sizes(),
+                          "; weights must be a scalar or have the first dimensions of "
+                          "the values."));
   return each.expand(values.sizes());
 }
 

@@ -28,8 +28,10 @@ at::Tensor class_indices(std::string_view metric, const at::Tensor& labels,
                          const at::Tensor& predictions);
 
 /// `weights` (scalar, or of the shape of the first dimensions of `values`) as doubles, broadcast to
-/// the shape of `values`. Throws kInvalidArgument, with both shapes, otherwise.
-at::Tensor weights_like(const at::Tensor& weights, const at::Tensor& values);
+/// the shape of `values`. Throws kInvalidArgument, with both shapes, otherwise; `what` says whose
+/// weights they are.
+at::Tensor weights_like(const at::Tensor& weights, const at::Tensor& values,
+                        std::string_view what = "Metric: weights");
 
 /// The weighted sum of values, and the sum of their weights.
 struct WeightedSum {

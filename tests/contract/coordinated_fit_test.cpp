@@ -168,6 +168,100 @@ TEST(CoordinatedFit, OneWorkerHasTheHistoryOfOneDevice) {
     EXPECT_NEAR(chief.evaluated.at(name), value, 1e-9) << name;
 }
 
+/// Two linear outputs.
+Model two_heads(Strategy& strategy) {
+  return Model(strategy, [](const at::Tensor& x, variables::Mode) {
+    const auto head = [&x](const char* name) {
+      return layers::v1::dense(
+          x, 1, {.kernel_initializer = variables::zeros_initializer(), .name = name});
+    };
+    return input::NamedTensors({{"main", head("main")}, {"aux", head("aux")}});
+  });
+}
+
+/// Runs `program`, which returns Results, with one worker and on one device.
+template <class Program>
+void expect_as_one_device(const Program& program, std::size_t logs) {
+  distribute::OneDeviceStrategy one_device("cpu:0");
+  const Results expected = program(one_device);
+  CoordinatedJob job(1);
+  std::future<Results> worker = job.start_worker(0, program);
+  const Results chief = program(*job.chief());
+  expect_same(result_of(worker), chief);
+  ASSERT_EQ(chief.histories[0].logs.size(), logs);
+  for (const auto& [name, values] : expected.histories[0].logs)
+    for (std::size_t epoch = 0; epoch < values.size(); ++epoch)
+      EXPECT_NEAR(chief.histories[0].at(name)[epoch], values[epoch], 1e-9) << name << " " << epoch;
+  for (const auto& [name, value] : expected.evaluated)
+    EXPECT_NEAR(chief.evaluated.at(name), value, 1e-9) << name;
+}
+
+TEST(CoordinatedFit, SeveralLossesAndWeightsAreThoseOfOneDevice) {
+  const auto program = [](Strategy& strategy) {
+    Model model = two_heads(strategy);
+    model.compile({.optimizer = optim::Sgd{.learning_rate = 0.05},
+                   .losses = {{"main", "mse"}, {"aux", "mae"}},
+                   .loss_weights = {{"aux", 0.4}},
+                   .output_metrics = {{"main", {"mae"}}},
+                   .output_weighted_metrics = {{"main", {"mae"}}}});
+    const PointsOfALine all = points(40);
+    const at::Tensor weights = at::arange(40, at::kDouble).remainder(3);
+    FitOptions options = epochs_of(2, 4);
+    options.validation_data = data_of_line(23);
+    options.steps_per_execution = 3;
+    std::vector<std::string> names;
+    std::int64_t rounds = 0;
+    options.callbacks = {LambdaCallback{.on_train_batch_end = [&](FitContext& fit) {
+      names = fit.step_values().names();
+      ++rounds;
+    }}};
+    Results results{.histories = {model.fit({all.x, all.y, weights}, options)}};
+    results.evaluated = model.evaluate({all.x, all.y, weights}, {.batch_size = 5});
+    if (!strategy.coordination() || strategy.coordination()->is_coordinator()) {
+      EXPECT_EQ(rounds, 4);
+      EXPECT_EQ(names.size(), 3u);
+    }
+    return results;
+  };
+  expect_as_one_device(program, 10);
+}
+
+TEST(CoordinatedFit, AStepOfTheProgramsOwnAndClassWeightsAreThoseOfOneDevice) {
+  const auto program = [](Strategy& strategy) {
+    Model model = two_heads(strategy);
+    model.compile({.optimizer = optim::Sgd{.learning_rate = 0.05},
+                   .losses = {{"main", "mse"}},
+                   .train_step = CustomTrainStep(
+                       {"twice"}, [](TrainStepContext& step, const ModelBatch& batch) {
+                         const input::NamedTensors outputs = step.forward(batch.inputs);
+                         const at::Tensor loss = 2 * step.compute_loss(batch, outputs);
+                         step.optimizer().minimize(loss);
+                         return input::NamedTensors({{"twice", loss}});
+                       })});
+    FitOptions options = epochs_of(2, 4);
+    options.class_weight = {{0, 0.5}, {1, 3.0}};
+    Results results{.histories = {model.fit(data_of_line(40), options)}};
+    results.evaluated = model.evaluate(data_of_line(17), {.batch_size = 5});
+    return results;
+  };
+  expect_as_one_device(program, 1);
+}
+
+TEST(CoordinatedFit, RoundsOfStepsEndWhereTheFitStops) {
+  const auto program = [](Strategy& strategy) {
+    FitOptions options = epochs_of(1, 40);
+    options.steps_per_execution = 6;
+    if (strategy.is_chief()) options.session.hooks = {StopAtStepHook{.last_step = 8}};
+    return compiled_line(strategy).fit(data_of_line(80), options).stop_reason;
+  };
+  CoordinatedJob job(1);
+  auto worker = job.start_worker(0, program);
+  EXPECT_NE(program(*job.chief()), "");
+  EXPECT_NE(result_of(worker), "");
+  EXPECT_GE(job.steps_of_servers(), 8);
+  EXPECT_LE(job.steps_of_servers(), 12) << "four that were scheduled may have been made";
+}
+
 TEST(CoordinatedFit, ALaterInitialEpochHasOtherShuffles) {
   const auto losses_from = [](std::int64_t initial_epoch) {
     const auto program = [initial_epoch](Strategy& strategy) {

@@ -6,6 +6,7 @@
 #include "brigade/data/dataset.h"
 #include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/input/labeled_example.h"
+#include "brigade/train/model/model.h"
 
 using namespace brigade;
 
@@ -49,4 +50,35 @@ void distributes_what_cannot_be_cut(distribute::Strategy& strategy,
 
 void takes_apart_what_names_no_fields(const data::Dataset<OwnBatch>& batches) {
   const auto elements = batches.unbatch();  // error: static constexpr auto fields
+}
+
+void gives_a_model_a_function_that_returns_a_pair() {
+  const auto function = [](const at::Tensor& x, variables::Mode) { return std::pair(x, x); };
+  const train::Model model(function);  // error: Model takes a function of layers
+}
+
+struct TwoOutputs : torch::nn::Module {
+  std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& x) { return {x, x}; }
+};
+
+void gives_a_model_a_module_that_returns_a_pair(distribute::Strategy& strategy) {
+  const auto factory = [] { return std::make_shared<TwoOutputs>(); };
+  const auto model = train::Model::from_module(strategy, factory);  // error: The forward of a module
+}
+
+void fits_batches_of_another_type(train::Model& model, const data::Dataset<OwnBatch>& batches) {
+  model.fit(batches);  // error: Model cannot train on batches of this type
+}
+
+void fits_named_tensors(train::Model& model, const data::Dataset<input::NamedTensors>& batches) {
+  model.fit(batches);  // error: does not say which of them are labels
+}
+
+void predicts_a_list(train::Model& model, const at::Tensor& x) {
+  const auto outputs = model.predict<std::vector<at::Tensor>>(x);  // error: Model::predict returns
+}
+
+void trains_by_a_step_of_another_kind() {
+  const auto step = [](const at::Tensor& x) { return x; };
+  const train::CustomTrainStep own({"loss"}, step);  // error: A training step of your own must take
 }

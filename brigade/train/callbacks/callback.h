@@ -15,8 +15,9 @@ struct SessionOptions;
 /// Called by `Model::fit`: to save, log, stop, change the learning rate. By default the functions
 /// do nothing. Errors end the fit. Keras: keras.callbacks.Callback.
 ///
-/// Reading metrics waits for the devices, so there are none after batches, except for the loss
-/// (`FitContext::step_values`).
+/// Reading metrics waits for the devices, so there are none after batches, except for the losses
+/// (`FitContext::step_values`). With `FitOptions::steps_per_execution` the functions of batches are
+/// called before and after that many batches.
 ///
 /// Thread-safety: called on the thread of `fit`, one at a time, in the order given.
 class Callback {

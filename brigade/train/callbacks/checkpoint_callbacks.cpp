@@ -31,7 +31,9 @@ class ModelCheckpointCallback final : public Callback {
   }
 
   void on_train_batch_end(FitContext& fit) override {
-    if (!options_.every_batches || ++batches_ < *options_.every_batches) return;
+    if (!options_.every_batches) return;
+    batches_ += fit.new_batches();
+    if (batches_ < *options_.every_batches) return;
     batches_ = 0;
     save(fit);
   }
@@ -110,7 +112,9 @@ class BackupAndRestoreCallback final : public Callback {
   }
 
   void on_train_batch_end(FitContext& fit) override {
-    if (!options_.every_batches || ++batches_ < *options_.every_batches) return;
+    if (!options_.every_batches) return;
+    batches_ += fit.new_batches();
+    if (batches_ < *options_.every_batches) return;
     if (save(fit)) batches_ = 0;
   }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "brigade/base/clock.h"
@@ -102,7 +103,8 @@ class TensorBoardCallback final : public Callback {
   void on_train_batch_end(FitContext& fit) override {
     graph_.after_step(*training_, fit.state());
     if (options_.update_freq != UpdateFrequency::kBatch) return;
-    training_->scalar("batch_loss", fit.step_values().number("loss"), fit.state().global_step());
+    for (const std::string& name : fit.step_values().names())
+      training_->scalar("batch_" + name, fit.step_values().number(name), fit.state().global_step());
   }
 
   void on_epoch_end(FitContext& fit) override {

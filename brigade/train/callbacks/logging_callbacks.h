@@ -26,7 +26,7 @@ struct CsvLogger {
 /// When to write metrics.
 enum class UpdateFrequency {
   kEpoch,  ///< after each epoch
-  kBatch   ///< also the loss after each batch, which waits for the devices
+  kBatch   ///< also the losses after each batch, which waits for the devices
 };
 
 /// Writes summaries for TensorBoard: metrics of training to `log_dir`/train, of validation to

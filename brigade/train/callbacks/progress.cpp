@@ -48,9 +48,9 @@ class ProgressCallback final : public Callback {
 
   void on_train_batch_end(FitContext& fit) override {
     if (!progress_ || !progress_->is_due()) return;
-    progress_->report({.steps = fit.batches(),
-                       .examples = fit.examples(),
-                       .loss = fit.step_values().number("loss")});
+    ProgressState state{.steps = fit.batches(), .examples = fit.examples()};
+    if (fit.step_values().has("loss")) state.loss = fit.step_values().number("loss");
+    progress_->report(state);
   }
 
   void on_epoch_end(FitContext& fit) override {
@@ -116,7 +116,7 @@ std::string Progress::describe(const ProgressState& state, Time now) const {
   std::string text = base::str_cat("step ", state.steps);
   if (options_.total_steps) text += base::str_cat("/", *options_.total_steps);
   if (elapsed > 0.0) text += formatted("  %.0f examples/s", examples / elapsed);
-  text += formatted("  loss %.4f", state.loss);
+  if (state.loss) text += formatted("  loss %.4f", *state.loss);
   return text + time_left(state, now);
 }
 

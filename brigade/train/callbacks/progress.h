@@ -30,7 +30,7 @@ struct ProgressOptions {
 struct ProgressState {
   std::int64_t steps = 0;
   std::int64_t examples = 0;
-  double loss = 0.0;
+  std::optional<double> loss = std::nullopt;
 };
 
 /// Reports the progress of a training in human-readable form: steps, examples per second since the

@@ -69,6 +69,7 @@ class EarlyStoppingCallback final : public Callback {
 class TerminateOnNaNCallback final : public Callback {
  public:
   void on_train_batch_end(FitContext& fit) override {
+    if (!fit.step_values().has("loss")) return;  // of a step of the program's own
     const double loss = fit.step_values().number("loss");
     if (std::isfinite(loss)) return;
     fit.stop(base::str_cat("the loss of batch ", fit.batches() - 1, " of epoch ", fit.epoch() + 1,

@@ -54,6 +54,11 @@ void CheckpointSavingHook::after_run(SessionContext& context, const StepValues&)
   if (is_due(context) && context.state().is_between_updates()) save(context);
 }
 
+bool CheckpointSavingHook::must_see(const SessionContext& context) const {
+  const std::optional<std::int64_t> last = timer_->last_step();
+  return options_.every.steps && last && context.global_step() >= *last + *options_.every.steps;
+}
+
 void CheckpointSavingHook::save(SessionContext& context) {
   if (!saver_->participates()) return;
   for (const auto& listener : options_.listeners) listener->before_save(context);

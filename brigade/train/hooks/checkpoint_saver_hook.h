@@ -57,6 +57,8 @@ class CheckpointSavingHook final : public SessionRunHook {
   void begin(SessionContext& context) override;
   void after_create_session(SessionContext& context) override;
   void after_run(SessionContext& context, const StepValues& values) override;
+  /// Saves by steps are exact; those by time wait for the end of the round.
+  bool must_see(const SessionContext& context) const override;
   void end(SessionContext& context) override;
 
   /// Waits for the current write; the next save throws its error.

@@ -18,7 +18,9 @@ class StepValues;
 ///   begin                      once, before anything is restored
 ///   after_create_session       when the state is ready: restored or initialized; again after each
 ///                              recovery
-///   before_run, after_run      around each step; the global step is that before, and that after
+///   before_run, after_run      around each step, or around several
+///                              (`FitOptions::steps_per_execution`); the global step is that
+///                              before, and that after
 ///   on_error                   if a step or a hook threw and the session gives up
 ///   end                        once, always, also after an error
 ///
@@ -40,6 +42,11 @@ class SessionRunHook {
   virtual void after_create_session(SessionContext&) {}
   virtual void before_run(SessionContext&) {}
   virtual void after_run(SessionContext&, const StepValues&) {}
+  /// Asked after each of several steps that are made between `before_run` and `after_run`: whether
+  /// `after_run` must be called for this step. The answer may depend on steps alone, so that it is
+  /// equal in all workers; where workers have collectives, `SessionOptions::chief_only_hooks` are
+  /// not asked. Default: no.
+  virtual bool must_see(const SessionContext&) const { return false; }
   virtual void on_error(SessionContext&, const std::exception_ptr&) {}
   /// If `context.has_failed()`, the state must not be saved.
   virtual void end(SessionContext&) {}

@@ -51,6 +51,9 @@ class StepLimit final : public SessionRunHook {
     if (context.state().strategy().global_step()) stop_if_reached(context);
   }
   void after_run(SessionContext& context, const StepValues&) override { stop_if_reached(context); }
+  bool must_see(const SessionContext& context) const override {
+    return context.global_step() >= *at_.last_step;
+  }
 
  private:
   void stop_if_reached(SessionContext& context) const {

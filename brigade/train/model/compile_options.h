@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "brigade/metrics/metric.h"
 #include "brigade/optim/schedule.h"
 #include "brigade/optim/update_rule.h"
+#include "brigade/train/model/custom_train_step.h"
 #include "brigade/train/model/loss.h"
 
 namespace brigade::train {
@@ -58,17 +60,50 @@ class MetricChoice {
   std::shared_ptr<const metrics::PredictionMetric> metric_;
 };
 
-/// The options of `Model::compile`.
+/// The options of `Model::compile`. For a network that returns NamedTensors, losses and metrics
+/// have the names of its outputs:
+///
+///   model.compile({.losses = {{"main", "sparse_categorical_crossentropy"},
+///                             {"aux", "sparse_categorical_crossentropy"}},
+///                  .loss_weights = {{"aux", 0.4}},
+///                  .output_metrics = {{"main", {"accuracy"}}}});
+///
+/// The logs are then "loss" (main + 0.4 aux), "main_loss", "aux_loss" and "main_accuracy", as in
+/// Keras. Labels and sample weights belong to outputs as `ModelBatch` says: one label serves both.
+///
+/// Sample weights multiply the loss of each example. The mean is over the number of examples, not
+/// over the sum of weights: sum(weight * loss) / N, as Keras 3's "sum_over_batch_size". The losses
+/// of outputs in the logs are weighted so, but not by `loss_weights`. Metrics are unweighted,
+/// except for `weighted_metrics`, which divide by the sum of weights.
 struct CompileOptions {
   OptimizerChoice optimizer = "adam";
-  /// Must be set to train or evaluate.
+  /// The loss of the only output. This, `losses` or `train_step` must be set to train, and one of
+  /// the first two to evaluate.
   std::optional<Loss> loss = std::nullopt;
+  /// Of the only output.
   std::vector<MetricChoice> metrics = {};
   /// The learning rate as a function of the number of steps over all fits. Unset: the optimizer's
   /// rate.
   optim::SchedulePtr schedule = nullptr;
   /// Parameter groups, gradient accumulation.
   distribute::OptimizerOptions optimizer_options = {};
+  /// The loss of each output, instead of `loss`; outputs without one are only predicted. Keras:
+  /// loss as a dictionary.
+  std::map<std::string, Loss> losses = {};
+  /// What the loss of an output is multiplied by in the sum, 1 if it is not listed.
+  std::map<std::string, double> loss_weights = {};
+  /// The metrics of each output; the names in logs begin with that of the output ("main_accuracy").
+  /// Keras: metrics as a dictionary.
+  std::map<std::string, std::vector<MetricChoice>> output_metrics = {};
+  /// Metrics that are weighted by the sample weights. One that has the name of another metric is
+  /// logged with "weighted_" before its name.
+  std::vector<MetricChoice> weighted_metrics = {};
+  std::map<std::string, std::vector<MetricChoice>> output_weighted_metrics = {};
+  /// The names of the labels of outputs, where these are not the names of the outputs:
+  /// `{{"main", "class"}, {"aux", "class"}}`. Not needed for data with a single label.
+  std::map<std::string, std::string> labels = {};
+  /// Instead of the usual step of training. Keras: overriding train_step.
+  std::optional<CustomTrainStep> train_step = std::nullopt;
 };
 
 }  // namespace brigade::train

@@ -57,19 +57,12 @@ void take_statistics(const RemoteData& data, const Trainer& trainer) {
   }
 }
 
-/// All metrics, the mean of the loss first.
-std::vector<const metrics::Metric*> metrics_of(const Trainer& trainer) {
-  std::vector<const metrics::Metric*> all = {&trainer.loss_mean()};
-  for (const NamedMetric& each : trainer.metrics()) all.push_back(each.metric.get());
-  return all;
-}
-
 std::string name_of_sums(std::size_t metric) {
   return base::str_cat(kSums, metric, "/");
 }
 
 void add_sums(RemoteData& data, const Trainer& trainer) {
-  const auto metrics = metrics_of(trainer);
+  const auto& metrics = trainer.all_metrics();
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     const std::vector<at::Tensor> sums = metrics[i]->sums();
     for (std::size_t sum = 0; sum < sums.size(); ++sum)
@@ -78,7 +71,7 @@ void add_sums(RemoteData& data, const Trainer& trainer) {
 }
 
 void merge_sums(const RemoteData& data, const Trainer& trainer) {
-  const auto metrics = metrics_of(trainer);
+  const auto& metrics = trainer.all_metrics();
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     std::vector<at::Tensor> sums;
     for (const RemoteData::NamedTensor& each : data.tensors)
@@ -90,7 +83,7 @@ void merge_sums(const RemoteData& data, const Trainer& trainer) {
 /// The metrics as they were.
 class SavedMetrics {
  public:
-  explicit SavedMetrics(const Trainer& trainer) : metrics_(metrics_of(trainer)) {
+  explicit SavedMetrics(const Trainer& trainer) : metrics_(trainer.all_metrics()) {
     for (const metrics::Metric* each : metrics_) saved_.push_back(each->save());
   }
   void restore() const {
@@ -134,9 +127,10 @@ RemoteData WorkersPart::train(EpochIterator& iterator) {
   }
   check_argument(batch.has_value(), "This worker's part of the data has no batch.");
   trainer_.reset();
-  const StepValues values = trainer_.train(*batch);
+  const StepValues values = trainer_.train(*batch, class_weights_ ? &*class_weights_ : nullptr);
   RemoteData result;
-  result.values["loss"] = values.number("loss");
+  io::StateTree& sent = result.values["values"] = io::StateTree::dict();
+  for (const std::string& name : values.names()) sent[name] = values.number(name);
   result.values["examples"] = batch->examples()->global;
   result.values["step"] = strategy_.global_step().value_or(0);
   add_sums(result, trainer_);
@@ -156,8 +150,7 @@ void WorkersPart::begin_evaluation(const RemoteData& arguments) {
 
 void WorkersPart::move_to(std::int64_t batch) {
   if (!reader_ || position_ > batch) {
-    reader_.emplace(evaluated_->global_batches.iterator(
-        {.seed = strategy_.seed(), .order = data::Order::kInOrder}));
+    reader_.emplace(evaluated_->global_batches.reader(strategy_.seed()));
     position_ = 0;
   }
   while (position_ < batch && reader_->next()) ++position_;
@@ -210,7 +203,8 @@ std::optional<FitStep> ChiefsPart::step(const FitSteps::Request& request) {
   take_statistics(*result, trainer_);
   strategy_.follow_global_step(result->values.as_int64("step"));
   FitStep step{.examples = result->values.as_int64("examples")};
-  step.values.set("loss", result->values.as_double("loss"));
+  for (const auto& [name, value] : result->values.as_dict("values"))
+    step.values.set(name, value.as_double());
   return step;
 }
 

@@ -5,15 +5,16 @@
 #include <optional>
 #include <utility>
 
-#include "brigade/data/dataset.h"
 #include "brigade/distribute/coordination.h"
 #include "brigade/distribute/strategy.h"
-#include "brigade/input/labeled_example.h"
 #include "brigade/io/state_tree.h"
 #include "brigade/train/callbacks/history.h"
+#include "brigade/train/model/class_weights.h"
 #include "brigade/train/model/epoch_iterator.h"
 #include "brigade/train/model/fit_loop.h"
 #include "brigade/train/model/fit_steps.h"
+#include "brigade/train/model/model_batches.h"
+#include "brigade/train/model/trainer.h"
 
 /// `Model::fit` and `Model::evaluate` under a strategy whose chief coordinates: what the chief
 /// schedules, and the functions of the workers; for the sources of `Model` only.
@@ -27,7 +28,7 @@ namespace brigade::train::internal {
 /// Batches that the workers evaluate for the chief, each once.
 struct DividedBatches {
   /// Read by each worker in the same order.
-  data::Dataset<input::LabeledBatch> global_batches;
+  GlobalBatches global_batches;
   std::optional<std::int64_t> steps = std::nullopt;  ///< the first batches; unset: all
 
   /// If known.
@@ -41,8 +42,9 @@ void check_ends(const DividedBatches& batches);
 /// Thread-safety: one thread.
 class WorkersPart {
  public:
-  WorkersPart(distribute::Strategy& strategy, Trainer& trainer)
-      : strategy_(strategy), trainer_(trainer) {}
+  WorkersPart(distribute::Strategy& strategy, Trainer& trainer,
+              std::optional<ClassWeights> class_weights = std::nullopt)
+      : strategy_(strategy), trainer_(trainer), class_weights_(std::move(class_weights)) {}
 
   /// A step on the next batch of this worker's data, which is repeated.
   distribute::RemoteFunction training(EpochIterator& iterator);
@@ -57,10 +59,11 @@ class WorkersPart {
 
   distribute::Strategy& strategy_;
   Trainer& trainer_;
+  const std::optional<ClassWeights> class_weights_;
   std::optional<DividedBatches> evaluated_;
-  std::optional<data::Iterator<input::LabeledBatch>> reader_;  // of evaluated_
-  std::int64_t position_ = 0;                                  // of reader_
-  std::int64_t evaluation_ = -1;  // whose variables and statistics this worker has
+  std::optional<GlobalBatches::Reader> reader_;  // of evaluated_
+  std::int64_t position_ = 0;                    // of reader_
+  std::int64_t evaluation_ = -1;                 // whose variables and statistics this worker has
 };
 
 /// What the chief does in a phase. What it is given must outlive it.

@@ -7,7 +7,7 @@
 
 namespace brigade::train::internal {
 
-EpochIterator::EpochIterator(const distribute::DistributedDataset<input::LabeledBatch>& data)
+EpochIterator::EpochIterator(const DistributedBatches& data)
     : cardinality_(data.cardinality()), iterator_(data.iterator()) {}
 
 bool EpochIterator::has_next() {

@@ -3,10 +3,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "brigade/distribute/input/distributed_dataset.h"
-#include "brigade/distribute/per_replica.h"
-#include "brigade/input/labeled_example.h"
 #include "brigade/io/state_tree.h"
+#include "brigade/train/model/model_batches.h"
 
 /// The iterator of `fit` over its data; for the sources of `Model` only.
 namespace brigade::train::internal {
@@ -18,9 +16,9 @@ namespace brigade::train::internal {
 /// Thread-safety: one thread.
 class EpochIterator {
  public:
-  using Batch = distribute::PerReplica<input::LabeledBatch>;
+  using Batch = ModelBatchIterator::Batch;
 
-  explicit EpochIterator(const distribute::DistributedDataset<input::LabeledBatch>& data);
+  explicit EpochIterator(const DistributedBatches& data);
 
   /// Whether this epoch has another batch.
   bool has_next();
@@ -40,7 +38,7 @@ class EpochIterator {
   void look_ahead();
 
   std::int64_t cardinality_;
-  distribute::DistributedIterator<input::LabeledBatch> iterator_;
+  ModelBatchIterator iterator_;
   std::int64_t returned_ = 0;  // batches in this epoch, by `next`
   struct Lookahead {
     std::optional<Batch> batch;  // nothing: the epoch is over

@@ -46,7 +46,7 @@ class EpochIteratorTest : public ::testing::TestWithParam<bool> {
     return EpochIterator(strategy_.distribute(GetParam() ? three_batches() : of_unknown_size()));
   }
   static double sum(const EpochIterator::Batch& batch) {
-    return (batch[0].features.sum() + batch[1].features.sum()).item<double>();
+    return (batch[0].input().sum() + batch[1].input().sum()).item<double>();
   }
   distribute::MirroredStrategy strategy_{distribute::cpus(2)};
 };

@@ -38,9 +38,13 @@ class FitContext {
   /// The number of completed batches of this epoch; in `on_train_batch_end` it includes the current
   /// batch.
   std::int64_t batches() const { return batches_; }
+  /// In `on_train_batch_end`: the number of batches since the call before; 1, unless
+  /// `FitOptions::steps_per_execution` is set.
+  std::int64_t new_batches() const { return new_batches_; }
   /// The number of examples of this epoch that this call of `fit` has processed.
   std::int64_t examples() const { return examples_; }
-  /// The loss of the last batch, "loss". Reading it waits for the devices.
+  /// The values of the last batch: "loss", of a model with several losses also "main_loss", ..., or
+  /// what a `CustomTrainStep` returned. Reading one waits for the devices.
   const StepValues& step_values() const { return step_values_; }
 
   /// The metrics of the epoch: complete in `on_epoch_end`, of the last epoch in `on_train_end`, of
@@ -77,7 +81,7 @@ class FitContext {
   TrainingState& state_;
   const distribute::Optimizer& optimizer_;
   std::span<const variables::Variable> variables_;
-  std::int64_t epoch_ = 0, batches_ = 0, examples_ = 0;
+  std::int64_t epoch_ = 0, batches_ = 0, new_batches_ = 0, examples_ = 0;
   StepValues step_values_;
   Logs logs_;
   std::string stop_reason_;

@@ -1,37 +1,17 @@
 #include "brigade/train/model/fit_loop.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/scalar_tensor.h>
 
 #include <iostream>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/layers/v1/tf_losses.h"
 #include "brigade/train/model/evaluate.h"
-#include "brigade/variables/graph.h"
 
 namespace brigade::train {
 
 namespace {
-
-metrics::Mean make_mean(distribute::Strategy& strategy) {
-  const auto scope = strategy.scope();
-  return metrics::Mean("loss");
-}
-
-/// The losses that layers and the model add in this pass: regularization and `add_loss`. An
-/// undefined tensor if there are none.
-at::Tensor added_losses() {
-  at::Tensor sum;
-  const auto add = [&sum](const std::vector<at::Tensor>& losses) {
-    for (const at::Tensor& loss : losses) sum = sum.defined() ? sum + loss : loss;
-  };
-  add(layers::v1::losses::get_regularization_losses());
-  add(variables::require_graph("Model::fit").losses());
-  return sum;
-}
 
 FitPlan plan_of(const FitOptions& options, const internal::FitSteps& steps) {
   return {
@@ -42,72 +22,6 @@ FitPlan plan_of(const FitOptions& options, const internal::FitSteps& steps) {
 
 }  // namespace
 
-namespace internal {
-
-Trainer::Trainer(distribute::Strategy& strategy, const Network& network, Loss loss,
-                 std::vector<NamedMetric> metrics, distribute::Optimizer optimizer)
-    : strategy_(strategy),
-      network_(network),
-      loss_(std::move(loss)),
-      metrics_(std::move(metrics)),
-      optimizer_(std::move(optimizer)),
-      loss_mean_(make_mean(strategy)) {}
-
-at::Tensor Trainer::losses_of(const input::LabeledBatch& replica_batch,
-                              const at::Tensor& predictions) const {
-  const at::Tensor losses = loss_(replica_batch.labels, predictions);
-  const at::Tensor added = added_losses();
-  return added.defined() ? losses + added : losses;
-}
-
-void Trainer::record(const input::LabeledBatch& replica_batch, const at::Tensor& predictions,
-                     const at::Tensor& losses) const {
-  if (replica_batch.features.size(0) == 0) return;
-  if (losses.dim() == 0) {
-    loss_mean_.update_state(losses, at::scalar_tensor(replica_batch.features.size(0), at::kDouble));
-  } else {
-    loss_mean_.update_state(losses);
-  }
-  for (const NamedMetric& each : metrics_)
-    each.metric->update_state(replica_batch.labels, predictions);
-}
-
-StepValues Trainer::train(const Batch& batch) {
-  const auto means = strategy_.run(
-      [this](distribute::ReplicaContext&, const input::LabeledBatch& replica_batch) {
-        const at::Tensor predictions = network_.forward(replica_batch.features);
-        const at::Tensor losses = losses_of(replica_batch, predictions);
-        optimizer_.minimize(losses);
-        const at::Tensor values = losses.detach();
-        record(replica_batch, predictions.detach(), values);
-        return values.mean();
-      },
-      batch);
-  return {{"loss", strategy_.reduce_mean_over_examples(means)}};
-}
-
-void Trainer::test(const Batch& batch) {
-  strategy_.run(
-      [this](distribute::ReplicaContext&, const input::LabeledBatch& replica_batch) {
-        const at::Tensor predictions = network_.forward(replica_batch.features);
-        record(replica_batch, predictions, losses_of(replica_batch, predictions));
-      },
-      batch);
-}
-
-Logs Trainer::results() const {
-  Logs logs = {{"loss", loss_mean_.result()}};
-  for (const NamedMetric& each : metrics_) logs[each.name] = each.metric->result();
-  return logs;
-}
-
-void Trainer::reset() const {
-  loss_mean_.reset_state();
-  for (const NamedMetric& each : metrics_) each.metric->reset_state();
-}
-
-}  // namespace internal
-
 void FitContext::add_checkpointable(Checkpointable checkpointable) {
   const int before = checkpointable_names_[checkpointable.name]++;
   checkpointable.name =
@@ -117,7 +31,7 @@ void FitContext::add_checkpointable(Checkpointable checkpointable) {
   state_.add(std::move(checkpointable));
 }
 
-Logs evaluate_batches(internal::Trainer& trainer, const LabeledData::Distributed& data,
+Logs evaluate_batches(internal::Trainer& trainer, const internal::DistributedBatches& data,
                       const std::optional<std::int64_t>& steps) {
   const at::NoGradGuard no_grad;
   const internal::EvaluationMode mode(trainer.network());
@@ -184,8 +98,7 @@ class FitLoop {
   void add_checkpointables() {
     TrainingState& state = context_.state();
     steps_.add_to(state);
-    state.add_metric(trainer_.loss_mean());
-    for (const auto& each : trainer_.metrics()) state.add_metric(*each.metric);
+    for (const metrics::Metric* each : trainer_.all_metrics()) state.add_metric(*each);
     state.add({.name = "fit",
                .save =
                    [this] {
@@ -211,8 +124,12 @@ class FitLoop {
     call(&Callback::on_epoch_begin);
   }
 
+  bool has_all_steps() const {
+    return options_.steps_per_epoch && context_.batches_ >= *options_.steps_per_epoch;
+  }
+
   bool has_next_step() {
-    if (options_.steps_per_epoch && context_.batches_ >= *options_.steps_per_epoch) return false;
+    if (has_all_steps()) return false;
     if (steps_.has_next()) return true;
     check_argument(context_.batches_ > 0, "There is no batch to train on.");
     if (options_.steps_per_epoch) {
@@ -229,23 +146,32 @@ class FitLoop {
     while (!session.should_stop() && !context_.should_stop() && context_.epoch_ == epoch &&
            has_next_step()) {
       call(&Callback::on_train_batch_begin);
-      run_step(session);
+      run_round(session);
       call(&Callback::on_train_batch_end);
     }
     if (session.should_stop() || context_.should_stop()) steps_.stop_early();
   }
 
-  void run_step(MonitoredTrainingSession& session) {
-    session.run([&]() -> std::optional<StepValues> {
-      context_.state().apply_schedules();
-      auto step = steps_.next(
-          {.left = steps_left(), .should_stop = [&session] { return session.should_stop(); }});
-      if (!step) return std::nullopt;
-      ++context_.batches_;
-      context_.examples_ += step->examples;
-      context_.step_values_ = step->values;
-      return std::move(step->values);
-    });
+  /// One step, or several without callbacks and hooks in between.
+  void run_round(MonitoredTrainingSession& session) {
+    const std::int64_t epoch = context_.epoch_;
+    context_.new_batches_ = 0;
+    session.run_steps([&] { return make_step(session); },
+                      [&](std::int64_t made) {
+                        return made < options_.steps_per_execution && context_.epoch_ == epoch &&
+                               !has_all_steps() && steps_.has_next();
+                      });
+  }
+
+  std::optional<StepValues> make_step(const MonitoredTrainingSession& session) {
+    auto step = steps_.next(
+        {.left = steps_left(), .should_stop = [&session] { return session.should_stop(); }});
+    if (!step) return std::nullopt;
+    ++context_.batches_;
+    ++context_.new_batches_;
+    context_.examples_ += step->examples;
+    context_.step_values_ = step->values;
+    return std::move(step->values);
   }
 
   std::optional<std::int64_t> steps_left() const {
@@ -256,7 +182,7 @@ class FitLoop {
   /// Returns whether it has ended: the session may be cancelled before it is validated.
   bool end_epoch(const MonitoredTrainingSession& session) {
     steps_.complete_epoch();
-    context_.logs_ = trainer_.results();
+    context_.logs_ = trainer_.training_results();
     if (!validate(session)) return false;
     call(&Callback::on_epoch_end);
     history_.add(context_.epoch_, context_.logs_);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -47,6 +48,18 @@ struct FitOptions {
   /// killed resumes at the last checkpoint, also in the middle of an epoch. Keras:
   /// BackupAndRestore.
   SessionOptions session = quiet_session();
+  /// The weights of the examples of a class in the loss, by the class index of the label; of
+  /// classes that are not listed, 1. They act as sample weights of the training data, not of the
+  /// validation, and need data with one label (class indices or one-hot) and without sample
+  /// weights. Keras: class_weight.
+  std::map<std::int64_t, double> class_weight = {};
+  /// How many steps to make between two rounds of callbacks and hooks, which cost more than the
+  /// step of a small model. The results are the same to the bit. Callbacks and hooks see the last
+  /// of these steps (`FitContext::new_batches` says how many there were); what they do every n
+  /// steps, they do at the next round. A round comes sooner at the end of an epoch, where the
+  /// session is asked to stop, where `StopAtStepHook` stops, and where a checkpoint by steps is
+  /// due. Several workers agree on a stop in each round. Keras: an argument of compile.
+  std::int64_t steps_per_execution = 1;
 };
 
 }  // namespace brigade::train

@@ -5,7 +5,8 @@ namespace brigade::train::internal {
 std::optional<FitStep> LocalSteps::next(const Request&) {
   const auto batch = iterator_.next();
   if (!batch) return std::nullopt;
-  return FitStep{.values = trainer_.train(*batch), .examples = batch->examples()->global};
+  const ClassWeights* const weights = class_weights_ ? &*class_weights_ : nullptr;
+  return FitStep{.values = trainer_.train(*batch, weights), .examples = batch->examples()->global};
 }
 
 std::optional<Logs> LocalSteps::validate(const std::function<bool()>&) {

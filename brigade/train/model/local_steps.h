@@ -2,24 +2,30 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
+#include "brigade/train/model/class_weights.h"
 #include "brigade/train/model/epoch_iterator.h"
 #include "brigade/train/model/fit_loop.h"
 #include "brigade/train/model/fit_steps.h"
-#include "brigade/train/model/labeled_data.h"
+#include "brigade/train/model/model_batches.h"
 
 namespace brigade::train::internal {
 
 struct LocalValidation {
-  LabeledData::Distributed data;
+  DistributedBatches data;
   std::optional<std::int64_t> steps = std::nullopt;  ///< the first batches; unset: all
 };
 
 /// The steps of a fit in this process. What it is given must outlive it.
 class LocalSteps final : public FitSteps {
  public:
-  LocalSteps(Trainer& trainer, EpochIterator& iterator, std::optional<LocalValidation> validation)
-      : trainer_(trainer), iterator_(iterator), validation_(std::move(validation)) {}
+  LocalSteps(Trainer& trainer, EpochIterator& iterator, std::optional<LocalValidation> validation,
+             std::optional<ClassWeights> class_weights)
+      : trainer_(trainer),
+        iterator_(iterator),
+        validation_(std::move(validation)),
+        class_weights_(std::move(class_weights)) {}
 
   void add_to(TrainingState& state) override { state.add_iterator("fit", iterator_); }
   std::optional<std::int64_t> pass_length() const override { return iterator_.batches(); }
@@ -34,6 +40,7 @@ class LocalSteps final : public FitSteps {
   Trainer& trainer_;
   EpochIterator& iterator_;
   const std::optional<LocalValidation> validation_;
+  const std::optional<ClassWeights> class_weights_;
 };
 
 }  // namespace brigade::train::internal

@@ -1,7 +1,6 @@
 #include "brigade/train/model/model.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -13,11 +12,12 @@
 #include "brigade/distribute/optimizer/optimizer.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/worker_group.h"
-#include "brigade/metrics/make_metric.h"
+#include "brigade/train/model/class_weights.h"
 #include "brigade/train/model/coordinated_fit.h"
 #include "brigade/train/model/evaluate.h"
 #include "brigade/train/model/fit_loop.h"
 #include "brigade/train/model/local_steps.h"
+#include "brigade/train/model/trainer.h"
 #include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
@@ -29,7 +29,7 @@ using Batching = LabeledData::Batching;
 /// The number of examples with which a model is built: few, so that it costs little.
 constexpr std::int64_t kExamplesToBuild = 2;
 
-const input::LabeledBatch& first_nonempty_batch(const Batch& batch) {
+const ModelBatch& first_nonempty_batch(const Batch& batch) {
   for (std::size_t replica = 0; replica < batch.size(); ++replica)
     if (!batch.is_empty(replica)) return batch[replica];
   return batch[0];
@@ -48,6 +48,7 @@ void check(const FitOptions& options) {
   check_positive("steps_per_epoch", options.steps_per_epoch);
   check_positive("validation_steps", options.validation_steps);
   check_positive("validation_freq", options.validation_freq);
+  check_positive("steps_per_execution", options.steps_per_execution);
   check_argument(options.validation_split == 0.0 || !options.validation_data,
                  "Set one of validation_data and validation_split.");
   for (const CallbackPtr& callback : options.callbacks)
@@ -65,14 +66,42 @@ std::string text_of(const std::optional<std::int64_t>& value) {
   return value ? base::str_cat(*value) : "unset";
 }
 
+std::string text_of(const std::vector<MetricChoice>& metrics) {
+  std::vector<std::string> names;
+  for (const MetricChoice& each : metrics) names.push_back(each.name());
+  return base::join(names, ", ");
+}
+
+void add_facts(comm::Facts& facts, const CompileOptions& compiled) {
+  facts.push_back({"loss", compiled.loss ? compiled.loss->name() : "none"});
+  for (const MetricChoice& each : compiled.metrics) facts.push_back({"metric", each.name()});
+  for (const auto& [output, loss] : compiled.losses)
+    facts.push_back({base::str_cat("loss of ", output), loss.name()});
+  for (const auto& [output, weight] : compiled.loss_weights)
+    facts.push_back({base::str_cat("loss weight of ", output), base::str_cat(weight)});
+  for (const auto& [output, metrics] : compiled.output_metrics)
+    facts.push_back({base::str_cat("metrics of ", output), text_of(metrics)});
+  if (!compiled.weighted_metrics.empty())
+    facts.push_back({"weighted_metrics", text_of(compiled.weighted_metrics)});
+  for (const auto& [output, metrics] : compiled.output_weighted_metrics)
+    facts.push_back({base::str_cat("weighted metrics of ", output), text_of(metrics)});
+  for (const auto& [output, label] : compiled.labels)
+    facts.push_back({base::str_cat("label of ", output), label});
+  if (compiled.train_step)
+    facts.push_back({"train_step", base::join(compiled.train_step->logs(), ", ")});
+}
+
 /// What decides the results of a fit, and which collectives it makes. The optimizer's rule and the
 /// data are compared where they are created.
 comm::Facts facts_of(const CompileOptions& compiled, const FitOptions& options) {
-  comm::Facts facts = {{"loss", compiled.loss ? compiled.loss->name() : "none"}};
-  for (const MetricChoice& each : compiled.metrics) facts.push_back({"metric", each.name()});
+  comm::Facts facts;
+  add_facts(facts, compiled);
   facts.push_back({"epochs", base::str_cat(options.epochs)});
   facts.push_back({"initial_epoch", base::str_cat(options.initial_epoch)});
   facts.push_back({"steps_per_epoch", text_of(options.steps_per_epoch)});
+  facts.push_back({"steps_per_execution", base::str_cat(options.steps_per_execution)});
+  for (const auto& [label, weight] : options.class_weight)
+    facts.push_back({base::str_cat("class_weight of ", label), base::str_cat(weight)});
   facts.push_back({"validation_data", options.validation_data ? "given" : "none"});
   facts.push_back({"validation_steps", text_of(options.validation_steps)});
   facts.push_back({"validation_freq", base::str_cat(options.validation_freq)});
@@ -92,21 +121,31 @@ std::string variable_table(std::span<const variables::Variable> variables) {
                        "\nNon-trainable params: ", total - trainable, "\n");
 }
 
-std::vector<internal::NamedMetric> make_metrics(distribute::Strategy& strategy,
-                                                const std::vector<MetricChoice>& choices) {
-  const auto scope = strategy.scope();
-  std::vector<internal::NamedMetric> metrics;
-  for (const MetricChoice& choice : choices) {
-    const bool is_new = std::none_of(metrics.begin(), metrics.end(),
-                                     [&](const auto& each) { return each.name == choice.name(); });
-    check_argument(is_new && choice.name() != "loss",
-                   base::str_cat("Two metrics would have the name '", choice.name(), "'."));
-    metrics.push_back({choice.name(), choice.metric()
-                                          ? choice.metric()
-                                          : std::shared_ptr<const metrics::PredictionMetric>(
-                                                metrics::make_metric(choice.name()))});
+/// The examples with which a network is built.
+input::NamedTensors first_examples(const input::NamedTensors& inputs, std::int64_t count,
+                                   const c10::Device& device) {
+  return input::map_tensors(inputs, [&](const at::Tensor& each) {
+    return each.narrow(0, 0, std::min(count, each.size(0))).to(device);
+  });
+}
+
+/// The outputs of all replicas, on the CPU.
+input::NamedTensors gathered(const distribute::Strategy& strategy,
+                             const distribute::PerReplica<input::NamedTensors>& outputs) {
+  std::vector<at::Tensor> tensors;
+  for (const std::string& name : outputs[0].names()) {
+    std::vector<at::Tensor> parts;
+    for (const input::NamedTensors& each : outputs.values()) parts.push_back(each[name]);
+    tensors.push_back(
+        strategy.gather(distribute::PerReplica(std::move(parts), outputs.examples()), 0)
+            .to(at::kCPU));
   }
-  return metrics;
+  return {outputs[0].shared_names(), std::move(tensors)};
+}
+
+std::optional<internal::ClassWeights> class_weights_of(const FitOptions& options) {
+  if (options.class_weight.empty()) return std::nullopt;
+  return internal::ClassWeights(options.class_weight);
 }
 
 }  // namespace
@@ -120,8 +159,8 @@ struct Model::Impl {
   std::unique_ptr<internal::Network> network;            // from the first data on
   std::optional<std::vector<std::int64_t>> input_shape;  // of one example; as network
   std::optional<CompileOptions> compiled;
-  std::vector<internal::NamedMetric> metrics;
-  std::unique_ptr<internal::Trainer> trainer;  // needs network and compiled
+  std::optional<internal::TrainerParts> parts;  // of compiled
+  std::unique_ptr<internal::Trainer> trainer;   // needs network and compiled
   std::int64_t global_step = 0;
   std::int64_t passes = 0;  // over the data, by all fits
 
@@ -139,23 +178,26 @@ struct Model::Impl {
                            const FitOptions& options);
   History serve_fit(distribute::Coordination& coordination, internal::EpochIterator& iterator,
                     const std::optional<internal::DividedBatches>& validation,
-                    std::int64_t initial_epoch);
+                    const FitOptions& options);
   Logs evaluate_with_workers(distribute::Coordination& coordination, const LabeledData& data,
                              const EvaluateOptions& options);
   void add_to(TrainingState& state) const;
 
-  void build(const at::Tensor& features);
+  void build(const input::NamedTensors& inputs);
   internal::Trainer& trainer_for(const Batch& batch);
-  void warn_of_logits(const at::Tensor& features) const;
+  void check_outputs(const ModelBatch& batch) const;
   void check_compiled(const char* call) const;
+  void check_loss(const char* call) const;
 };
 
-void Model::Impl::build(const at::Tensor& features) {
+void Model::Impl::build(const input::NamedTensors& inputs) {
   if (network != nullptr) return;
-  const at::Tensor example = features.narrow(0, 0, std::min(kExamplesToBuild, features.size(0)))
-                                 .to(strategy.devices().front().torch_device);
-  network = source.make(strategy, name, example);
-  input_shape.emplace(features.sizes().begin() + 1, features.sizes().end());
+  check_argument(!inputs.tensors().empty(), "The data of a Model has no input.");
+  network = source.make(
+      strategy, name,
+      first_examples(inputs, kExamplesToBuild, strategy.devices().front().torch_device));
+  const at::IntArrayRef sizes = inputs.tensors().front().sizes();
+  if (inputs.tensors().size() == 1) input_shape.emplace(sizes.begin() + 1, sizes.end());
 }
 
 void Model::Impl::check_compiled(const char* call) const {
@@ -163,22 +205,25 @@ void Model::Impl::check_compiled(const char* call) const {
               base::str_cat(call,
                             ": the model is not compiled. Call compile({.optimizer = ..., "
                             ".loss = ...}) first."));
-  check_state(compiled->loss.has_value(),
+}
+
+void Model::Impl::check_loss(const char* call) const {
+  check_state(!parts->losses.empty(),
               base::str_cat(call,
                             ": compile was called without a loss. Set one, such as "
                             "\"sparse_categorical_crossentropy\"."));
 }
 
 internal::Trainer& Model::Impl::trainer_for(const Batch& batch) {
-  const at::Tensor features = first_nonempty_batch(batch).features;
-  build(features);
+  const ModelBatch& first = first_nonempty_batch(batch);
+  build(first.inputs);
   if (trainer != nullptr) return *trainer;
+  check_outputs(first);
   const auto& options = *compiled;
   trainer = std::make_unique<internal::Trainer>(
-      strategy, *network, *options.loss, metrics,
+      strategy, *network, *parts,
       strategy.make_optimizer(network->variables(), options.optimizer.rule(),
                               options.optimizer_options));
-  if (options.loss->takes_probabilities()) warn_of_logits(features);
   return *trainer;
 }
 
@@ -197,17 +242,18 @@ History Model::Impl::fit_with_workers(distribute::Coordination& coordination,
       "the data each at its own pace, so only a number of steps ends an epoch.");
   std::optional<internal::DividedBatches> validation;
   if (options.validation_data) {
-    validation = {.global_batches = options.validation_data->global_batches(
-                      {.batch_size = validation_batch_size(options)}),
-                  .steps = options.validation_steps};
+    validation.emplace(internal::DividedBatches{
+        .global_batches =
+            options.validation_data->all_batches({.batch_size = validation_batch_size(options)}),
+        .steps = options.validation_steps});
     internal::check_ends(*validation);
   }
   {
-    internal::EpochIterator iterator(
-        data.distributed(strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle}));
+    internal::EpochIterator iterator(data.distributed_batches(
+        strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle}));
     trainer_for(iterator.peek());
     if (!coordination.is_coordinator())
-      return serve_fit(coordination, iterator, validation, options.initial_epoch);
+      return serve_fit(coordination, iterator, validation, options);
   }
   TrainingState state(strategy);
   add_to(state);
@@ -222,12 +268,12 @@ History Model::Impl::fit_with_workers(distribute::Coordination& coordination,
 History Model::Impl::serve_fit(distribute::Coordination& coordination,
                                internal::EpochIterator& iterator,
                                const std::optional<internal::DividedBatches>& validation,
-                               std::int64_t initial_epoch) {
+                               const FitOptions& options) {
   // As in `fit`: a later fit, or a later initial epoch, has other shuffles.
-  const std::int64_t first_pass = std::max(passes, initial_epoch);
+  const std::int64_t first_pass = std::max(passes, options.initial_epoch);
   for (std::int64_t pass = 0; pass < first_pass; ++pass) iterator.start_next_epoch();
   passes = first_pass + 1;
-  internal::WorkersPart worker(strategy, *trainer);
+  internal::WorkersPart worker(strategy, *trainer, class_weights_of(options));
   std::vector<distribute::RemoteFunction> functions = {worker.training(iterator)};
   if (validation) functions.push_back(worker.evaluation(*validation));
   const auto outcome = coordination.serve_phase(functions);
@@ -240,11 +286,11 @@ History Model::Impl::serve_fit(distribute::Coordination& coordination,
 Logs Model::Impl::evaluate_with_workers(distribute::Coordination& coordination,
                                         const LabeledData& data, const EvaluateOptions& options) {
   const internal::DividedBatches batches{
-      .global_batches = data.global_batches({.batch_size = options.batch_size}),
+      .global_batches = data.all_batches({.batch_size = options.batch_size}),
       .steps = options.steps};
   internal::check_ends(batches);
   if (trainer == nullptr) {
-    auto reader = batches.global_batches.iterator({.seed = strategy.seed()});
+    auto reader = batches.global_batches.reader(strategy.seed());
     const auto first = reader.next();
     check_argument(first.has_value(), "The dataset is empty: it has no batch.");
     trainer_for(strategy.split_batch(*first));
@@ -266,13 +312,31 @@ Logs Model::Impl::evaluate_with_workers(distribute::Coordination& coordination,
   return logs;
 }
 
-void Model::Impl::warn_of_logits(const at::Tensor& features) const {
+/// Refuses losses and metrics of outputs that there are not before a step is made, and warns of
+/// logits in place of probabilities. A model of one output whose loss takes anything needs no
+/// forward pass for that.
+void Model::Impl::check_outputs(const ModelBatch& batch) const {
+  const bool is_needed =
+      std::ranges::any_of(parts->losses.terms(),
+                          [](const auto& term) {
+                            return !term.output.empty() || term.loss.takes_probabilities();
+                          }) ||
+      std::ranges::any_of(parts->metrics, [](const auto& each) { return !each.output.empty(); });
+  if (!is_needed) return;
+  using Labels = internal::OutputLabels;
   const at::NoGradGuard no_grad;
-  network->eval();
-  const std::string prediction_problem = compiled->loss->prediction_problem(
-      network->forward(features.narrow(0, 0, 1).to(strategy.devices().front().torch_device)));
-  network->train();
-  if (!prediction_problem.empty()) base::log_warning(prediction_problem);
+  const internal::EvaluationMode mode(*network);
+  const input::NamedTensors outputs =
+      network->forward(first_examples(batch.inputs, 1, strategy.devices().front().torch_device));
+  for (const auto& term : parts->losses.terms()) {
+    parts->labels.label(batch, outputs, term.output);
+    const std::string problem = term.loss.prediction_problem(Labels::output(outputs, term.output));
+    if (!problem.empty()) base::log_warning(problem);
+  }
+  for (const internal::NamedMetric& each : parts->metrics) {
+    parts->labels.label(batch, outputs, each.output);
+    Labels::output(outputs, each.output);
+  }
 }
 
 Model::Model(distribute::Strategy* strategy, internal::NetworkSource source, std::string name)
@@ -282,9 +346,9 @@ Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 
 void Model::compile(const CompileOptions& options) {
-  auto metrics = make_metrics(impl_->strategy, options.metrics);
+  auto parts = internal::parts_of(impl_->strategy, options);
   impl_->trainer.reset();
-  impl_->metrics = std::move(metrics);
+  impl_->parts = std::move(parts);
   impl_->compiled = options;
 }
 
@@ -298,6 +362,9 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
     return fit(training, split);
   }
   impl_->check_compiled("fit");
+  if (!impl_->parts->step) impl_->check_loss("fit");
+  if (options.validation_data) impl_->check_loss("fit with validation_data");
+  std::optional<internal::ClassWeights> class_weights = class_weights_of(options);
   distribute::Strategy& strategy = impl_->strategy;
   distribute::check_agreement(
       strategy.workers(), facts_of(*impl_->compiled, options),
@@ -305,12 +372,12 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
        .advice = "compile and fit the model with the same options in every worker."});
   if (distribute::Coordination* const coordination = strategy.coordination())
     return impl_->fit_with_workers(*coordination, data, options);
-  internal::EpochIterator iterator(
-      data.distributed(strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle}));
+  internal::EpochIterator iterator(data.distributed_batches(
+      strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle}));
   std::optional<internal::LocalValidation> validation;
   if (options.validation_data)
     validation.emplace(internal::LocalValidation{
-        .data = options.validation_data->distributed(
+        .data = options.validation_data->distributed_batches(
             strategy,
             {.batch_size = validation_batch_size(options), .input = evaluation_input(strategy)}),
         .steps = options.validation_steps});
@@ -321,7 +388,7 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
 
   TrainingState state(strategy);
   impl_->add_to(state);
-  internal::LocalSteps steps(trainer, iterator, std::move(validation));
+  internal::LocalSteps steps(trainer, iterator, std::move(validation), std::move(class_weights));
   History history = run_fit(trainer, state, steps, options);
   impl_->global_step = state.global_step();
   impl_->passes = first_pass + static_cast<std::int64_t>(history.epochs.size());
@@ -330,53 +397,48 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
 
 Logs Model::evaluate(const LabeledData& data, const EvaluateOptions& options) {
   impl_->check_compiled("evaluate");
+  impl_->check_loss("evaluate");
   check_positive("steps", options.steps);
   if (distribute::Coordination* const coordination = impl_->strategy.coordination())
     return impl_->evaluate_with_workers(*coordination, data, options);
-  const auto batches = data.distributed(
+  const auto batches = data.distributed_batches(
       impl_->strategy,
       {.batch_size = options.batch_size, .input = evaluation_input(impl_->strategy)});
   if (impl_->trainer == nullptr) impl_->trainer_for(internal::EpochIterator(batches).peek());
   return evaluate_batches(*impl_->trainer, batches, options.steps);
 }
 
-at::Tensor Model::predict(const at::Tensor& features, const EvaluateOptions& options) {
-  return predict(LabeledData::unlabeled(features), options);
-}
-
-at::Tensor Model::predict(const data::Dataset<at::Tensor>& batches,
-                          const EvaluateOptions& options) {
-  return predict(LabeledData::unlabeled(batches), options);
-}
-
-at::Tensor Model::predict(const LabeledData& data, const EvaluateOptions& options) {
+input::NamedTensors Model::predict_all(const LabeledData& data, const EvaluateOptions& options) {
   check_positive("steps", options.steps);
   const at::NoGradGuard no_grad;
-  internal::EpochIterator iterator(data.distributed(
+  internal::EpochIterator iterator(data.distributed_batches(
       impl_->strategy,
       {.batch_size = options.batch_size, .input = evaluation_input(impl_->strategy)}));
-  impl_->build(first_nonempty_batch(iterator.peek()).features);
+  impl_->build(first_nonempty_batch(iterator.peek()).inputs);
   const internal::Network& network = *impl_->network;
-  network.eval();
-  std::vector<at::Tensor> outputs;
+  const internal::EvaluationMode mode(network);
+  std::vector<input::NamedTensors> outputs;
   while (!options.steps || static_cast<std::int64_t>(outputs.size()) < *options.steps) {
     const auto batch = iterator.next();
     if (!batch) break;
-    const auto predictions = impl_->strategy.run(
-        [&](distribute::ReplicaContext&, const input::LabeledBatch& replica_batch) {
-          return network.forward(replica_batch.features);
-        },
-        *batch);
-    outputs.push_back(impl_->strategy.gather(predictions, 0).to(at::kCPU));
+    outputs.push_back(gathered(
+        impl_->strategy, impl_->strategy.run(
+                             [&](distribute::ReplicaContext&, const ModelBatch& replica_batch) {
+                               return network.forward(replica_batch.inputs);
+                             },
+                             *batch)));
   }
-  network.train();
-  return at::cat(outputs);
+  return data::Unbatch<input::NamedTensors>::concatenate(std::move(outputs));
 }
 
 void Model::build(const std::vector<std::int64_t>& input_shape) {
   std::vector<std::int64_t> shape = {kExamplesToBuild};
   shape.insert(shape.end(), input_shape.begin(), input_shape.end());
-  impl_->build(at::zeros(shape));
+  impl_->build(unnamed(at::zeros(shape)));
+}
+
+void Model::build(const input::NamedTensors& inputs) {
+  impl_->build(inputs);
 }
 
 std::string Model::summary() const {

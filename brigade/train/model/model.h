@@ -12,12 +12,12 @@
 
 #include "brigade/data/dataset.h"
 #include "brigade/distribute/strategy.h"
+#include "brigade/input/named_tensors.h"
 #include "brigade/train/callbacks/history.h"
 #include "brigade/train/model/compile_options.h"
 #include "brigade/train/model/fit_options.h"
 #include "brigade/train/model/labeled_data.h"
 #include "brigade/train/model/network.h"
-#include "brigade/variables/mode.h"
 
 namespace brigade::train {
 
@@ -28,12 +28,6 @@ struct EvaluateOptions {
   std::optional<std::int64_t> steps = std::nullopt;
 };
 
-/// A function of layers that takes a mode (training or evaluation): `models::Sequential`, or your
-/// own.
-template <class Function>
-concept LayerFunction =
-    std::is_invocable_r_v<at::Tensor, const Function&, const at::Tensor&, variables::Mode>;
-
 /// A network with its optimizer, loss and metrics, under any strategy: for programs that do not
 /// need their own training loop. Keras: Model.
 ///
@@ -42,6 +36,17 @@ concept LayerFunction =
 ///                  .metrics = {"accuracy"}});
 ///   History history = model.fit(train, {.epochs = 5, .validation_data = test});
 ///   Logs results = model.evaluate(test);
+///
+/// A network may have several inputs and outputs: a function of layers, or a module's `forward`,
+/// that takes or returns NamedTensors. `CompileOptions` then has losses and metrics by output:
+///
+///   Model model(strategy, [](const input::NamedTensors& x, variables::Mode) {
+///     ...
+///     return input::NamedTensors({{"main", logits}, {"aux", early_logits}});
+///   });
+///   model.compile({.losses = {{"main", loss}, {"aux", loss}}, .loss_weights = {{"aux", 0.4}}});
+///   model.fit(images);  // the label of the images serves both outputs
+///   input::NamedTensors outputs = model.predict<input::NamedTensors>(test);
 ///
 /// The variables are created with the first data. All metrics are exact means over examples, for
 /// any number of replicas and any split of batches. A `MonitoredTrainingSession` runs the steps,
@@ -62,16 +67,17 @@ class Model {
  public:
   /// Under the strategy whose scope is open, or else on one device. The strategy must outlive the
   /// model.
-  template <LayerFunction Function>
-  explicit Model(Function function, std::string name = "")
+  template <class Function>
+  requires(!std::derived_from<Function, distribute::Strategy>) explicit Model(Function function,
+                                                                              std::string name = "")
       : Model(nullptr, internal::source_of_function(std::move(function)), std::move(name)) {}
   /// `name`, if given, is a prefix of the names of the variables. It is needed for two models with
   /// the same layers in one strategy.
-  template <LayerFunction Function>
+  template <class Function>
   Model(distribute::Strategy& strategy, Function function, std::string name = "")
       : Model(&strategy, internal::source_of_function(std::move(function)), std::move(name)) {}
-  /// Wraps a torch::nn::Module with `at::Tensor forward(at::Tensor)`. `factory` returns a
-  /// `std::shared_ptr` to a new module.
+  /// Wraps a torch::nn::Module with `at::Tensor forward(at::Tensor)`, or with NamedTensors in place
+  /// of either. `factory` returns a `std::shared_ptr` to a new module.
   template <class Factory>
   static Model from_module(distribute::Strategy& strategy, Factory factory, std::string name = "") {
     return Model(&strategy, internal::source_of_module(std::move(factory)), std::move(name));
@@ -91,15 +97,48 @@ class Model {
   /// Returns "loss" and the metrics over all of `data`. Throws as `fit`.
   Logs evaluate(const LabeledData& data, const EvaluateOptions& options = {});
 
-  /// The outputs of the network for all examples, in their order, on the CPU. Needs no `compile`.
-  at::Tensor predict(const at::Tensor& features, const EvaluateOptions& options = {});
-  at::Tensor predict(const data::Dataset<at::Tensor>& batches, const EvaluateOptions& options = {});
+  /// The outputs of the network for all examples, in their order, on the CPU. Needs no `compile`. A
+  /// network with several outputs, or with an output that has a name, returns them all as
+  /// `predict<input::NamedTensors>(...)`; without it, `predict` throws kInvalidArgument for
+  /// several.
+  template <class Outputs = at::Tensor>
+  Outputs predict(const at::Tensor& features, const EvaluateOptions& options = {}) {
+    return predict<Outputs>(LabeledData::unlabeled(features), options);
+  }
+  template <class Outputs = at::Tensor>
+  Outputs predict(const data::Dataset<at::Tensor>& batches, const EvaluateOptions& options = {}) {
+    return predict<Outputs>(LabeledData::unlabeled(batches), options);
+  }
+  /// Of a network with several inputs.
+  template <class Outputs = at::Tensor>
+  Outputs predict(const input::NamedTensors& inputs, const EvaluateOptions& options = {}) {
+    return predict<Outputs>(LabeledData::unlabeled(inputs), options);
+  }
+  template <class Outputs = at::Tensor>
+  Outputs predict(const data::Dataset<input::NamedTensors>& batches,
+                  const EvaluateOptions& options = {}) {
+    return predict<Outputs>(LabeledData::unlabeled(batches), options);
+  }
   /// Labels are ignored.
-  at::Tensor predict(const LabeledData& data, const EvaluateOptions& options = {});
+  template <class Outputs = at::Tensor>
+  Outputs predict(const LabeledData& data, const EvaluateOptions& options = {}) {
+    constexpr bool is_possible = TensorOrNamedTensors<Outputs>;
+    static_assert(is_possible, "Model::predict returns at::Tensor or input::NamedTensors.");
+    if constexpr (is_possible) {
+      const input::NamedTensors outputs = predict_all(data, options);
+      if constexpr (std::same_as<Outputs, input::NamedTensors>) {
+        return outputs;
+      } else {
+        return internal::only_tensor(outputs, "The model", "outputs");
+      }
+    }
+  }
 
   /// Creates the variables, if there are none yet. `input_shape` is the shape of one example,
   /// without the batch dimension.
   void build(const std::vector<std::int64_t>& input_shape);
+  /// The same for a network with several inputs, from a batch of which the first examples are used.
+  void build(const input::NamedTensors& inputs);
 
   /// A human-readable table: layers, shapes, numbers of parameters; for a model without a list of
   /// layers, its variables. Throws kFailedPrecondition if the shapes are not known yet.
@@ -114,6 +153,7 @@ class Model {
  private:
   struct Impl;
   Model(distribute::Strategy* strategy, internal::NetworkSource source, std::string name);
+  input::NamedTensors predict_all(const LabeledData& data, const EvaluateOptions& options);
   std::unique_ptr<Impl> impl_;
 };
 

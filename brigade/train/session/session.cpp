@@ -1,6 +1,8 @@
 #include "brigade/train/session/session.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <ranges>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
@@ -307,17 +309,23 @@ bool MonitoredTrainingSession::recover() {
 }
 
 std::optional<StepValues> MonitoredTrainingSession::run(const StepFunction& step) {
+  return run_steps(step, [](std::int64_t) { return false; });
+}
+
+std::optional<StepValues> MonitoredTrainingSession::run_steps(
+    const StepFunction& step, const std::function<bool(std::int64_t made)>& more) {
   check_state(!should_stop(),
               "run was called after the session should stop: check should_stop first.");
   try {
-    return runner_.run([&] { return try_run(step); });
+    return runner_.run([&] { return try_run(step, more); });
   } catch (...) {
     fail(std::current_exception());
     throw;
   }
 }
 
-std::optional<StepValues> MonitoredTrainingSession::try_run(const StepFunction& step) {
+std::optional<StepValues> MonitoredTrainingSession::try_run(
+    const StepFunction& step, const std::function<bool(std::int64_t made)>& more) {
   TrainingState& state = context_.state();
   context_.agree_on_stop();
   if (should_stop()) return std::nullopt;
@@ -326,12 +334,8 @@ std::optional<StepValues> MonitoredTrainingSession::try_run(const StepFunction& 
     for (const auto& hook : hooks_) hook->before_run(context_);
   });
   if (should_stop()) return std::nullopt;
-  std::optional<StepValues> values = spans().measure("step", "step", step);
-  if (!values) {
-    context_.request_stop();
-    return std::nullopt;
-  }
-  state.advance();
+  const std::optional<StepValues> values = make_steps(step, more);
+  if (!values) return std::nullopt;
   spans().measure("after_run", "hook", [&] {
     for (const auto& hook : hooks_) {
       if (hook.get() != saver_.get()) hook->after_run(context_, *values);
@@ -342,6 +346,33 @@ std::optional<StepValues> MonitoredTrainingSession::try_run(const StepFunction& 
   });
   if (context_.global_step() > furthest_step_) runner_.made_progress();
   return values;
+}
+
+/// The values of the last step; nothing if the data has ended before the first.
+std::optional<StepValues> MonitoredTrainingSession::make_steps(
+    const StepFunction& step, const std::function<bool(std::int64_t made)>& more) {
+  // With collectives all workers end a round at the same step: hooks of the chief alone cannot.
+  const bool are_together = context_.state().strategy().has_worker_collectives();
+  const std::size_t alone =
+      are_together && is_chief(options_) ? options_.chief_only_hooks.size() : 0;
+  const auto must_be_seen = [&] {
+    return std::ranges::any_of(hooks_ | std::views::drop(alone),
+                               [this](const auto& hook) { return hook->must_see(context_); });
+  };
+  std::optional<StepValues> last;
+  std::int64_t made = 0;
+  do {
+    if (made > 0) context_.state().apply_schedules();
+    std::optional<StepValues> values = spans().measure("step", "step", step);
+    if (!values) {
+      context_.request_stop();
+      break;
+    }
+    last = std::move(values);
+    context_.state().advance();
+    ++made;
+  } while (!should_stop() && !must_be_seen() && more(made));
+  return last;
 }
 
 void MonitoredTrainingSession::fail(const std::exception_ptr& error) {

@@ -176,9 +176,16 @@ class MonitoredTrainingSession {
   /// earlier step. Any other error ends the hooks, closes the session and is rethrown. Throws
   /// kFailedPrecondition if `should_stop` is true.
   std::optional<StepValues> run(const StepFunction& step);
-  /// The same, for a step on the next batch of `batches`: calls `function(batch)` in each replica
-  /// with its part of the batch, as `Strategy::run`. The mean over all examples of the losses that
-  /// it returns is the step's value "loss".
+  /// Makes several steps with one round of hooks around them, whose values are those of the last
+  /// step: after each step another one follows, unless the session should stop, a hook must see the
+  /// step (`SessionRunHook::must_see`), or `more` returns false for the number of steps made.
+  /// `more` must be equal in all workers, which agree on a stop before a round only. A retryable
+  /// error repeats the round; otherwise as `run`.
+  std::optional<StepValues> run_steps(const StepFunction& step,
+                                      const std::function<bool(std::int64_t made)>& more);
+  /// The same as `run(step)`, for a step on the next batch of `batches`: calls `function(batch)` in
+  /// each replica with its part of the batch, as `Strategy::run`. The mean over all examples of the
+  /// losses that it returns is the step's value "loss".
   template <class Iterator, class Function, class Strategy = distribute::Strategy>
   std::optional<StepValues> run(Iterator& batches, const Function& function) {
     return run([&]() -> std::optional<StepValues> {
@@ -223,7 +230,10 @@ class MonitoredTrainingSession {
   bool restore_latest();
   void restore(const checkpoint::Checkpoint& checkpoint);
   void create_session();
-  std::optional<StepValues> try_run(const StepFunction& step);
+  std::optional<StepValues> try_run(const StepFunction& step,
+                                    const std::function<bool(std::int64_t made)>& more);
+  std::optional<StepValues> make_steps(const StepFunction& step,
+                                       const std::function<bool(std::int64_t made)>& more);
   bool can_recover() const;
   bool recover();
   void fail(const std::exception_ptr& error);

@@ -82,6 +82,54 @@ TEST(Session, CallsHooksInOrder) {
                           "a.after1", "b.after1", "chief.end", "a.end", "b.end"}));
 }
 
+/// Must see every step that is a multiple of `steps`.
+class SeesMultiples final : public SessionRunHook {
+ public:
+  SeesMultiples(std::int64_t steps, Calls& calls) : steps_(steps), calls_(calls) {}
+  void after_run(SessionContext& context, const StepValues& values) override {
+    calls_.push_back(base::str_cat(context.global_step(), " ", values.number("loss")));
+  }
+  bool must_see(const SessionContext& context) const override {
+    return context.global_step() % steps_ == 0;
+  }
+
+ private:
+  std::int64_t steps_;
+  Calls& calls_;
+};
+
+TEST(Session, SeveralStepsHaveOneRoundOfHooksUnlessOneMustSeeAStep) {
+  SmallTraining training;
+  Calls calls;
+  MonitoredTrainingSession session(
+      training.state,
+      {.hooks = {std::make_shared<SeesMultiples>(5, calls), StopAtStepHook{.last_step = 9}}},
+      training.environment());
+  const auto up_to_3 = [](std::int64_t made) { return made < 3; };
+  while (!session.should_stop()) session.run_steps(training.step_function(), up_to_3);
+  session.close();
+  EXPECT_EQ(calls, (Calls{"3 3", "5 5", "8 8", "9 9"}));
+}
+
+TEST(Session, TheEndOfTheDataEndsARoundWithTheStepsThatWereMade) {
+  SmallTraining training;
+  Calls calls;
+  MonitoredTrainingSession session(training.state,
+                                   {.hooks = {std::make_shared<SeesMultiples>(100, calls)}},
+                                   training.environment());
+  int left = 2;
+  session.run_steps(
+      [&]() -> std::optional<StepValues> {
+        if (left-- == 0) return std::nullopt;
+        return training.step();
+      },
+      [](std::int64_t) { return true; });
+  EXPECT_TRUE(session.should_stop());
+  session.close();
+  EXPECT_EQ(calls, (Calls{"2 2"}));
+  EXPECT_EQ(training.state.global_step(), 2);
+}
+
 TEST(Session, AWorkerHasOnlyItsOwnHooks) {
   SmallTraining training;
   Calls calls;

@@ -207,6 +207,43 @@ TEST(SessionOfWorkers, AStopRequestOfOneWorkerStopsAllAtTheSameStep) {
   EXPECT_EQ(run_job({1, 1, 1}, files, saving_every(100)).at(0).first_step, 5);
 }
 
+/// The steps that a job made in rounds of up to `steps`, as each worker saw them.
+std::map<int, std::vector<std::int64_t>> rounds_of(
+    std::int64_t steps, const std::function<void(SessionOptions&)>& change) {
+  std::mutex mutex;
+  std::map<int, std::vector<std::int64_t>> all;
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  distribute::run_workers({2, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+    ToyTraining toy(strategy);
+    SessionOptions options = saving_every(5);
+    change(options);
+    MonitoredTrainingSession session(toy.state, options, {.files = files});
+    std::vector<std::int64_t> seen;
+    while (!session.should_stop()) {
+      session.run_steps([&] { return toy.step(); },
+                        [steps](std::int64_t made) { return made < steps; });
+      seen.push_back(toy.state.global_step());
+    }
+    session.close();
+    const std::lock_guard lock(mutex);
+    all[strategy.worker_index()] = seen;
+  });
+  EXPECT_EQ(all[1], all[0]) << "all workers make the same rounds";
+  return all;
+}
+
+TEST(SessionOfWorkers, RoundsOfStepsEndAtTheSameStepInAll) {
+  const auto exact = rounds_of(
+      4, [](SessionOptions& options) { options.hooks = {StopAtStepHook{.last_step = 12}}; });
+  EXPECT_EQ(exact.at(0), (std::vector<std::int64_t>{4, 5, 9, 10, 12, 12}))
+      << "workers agree on the stop before the next round";
+  const auto of_the_chief = rounds_of(4, [](SessionOptions& options) {
+    options.chief_only_hooks = {StopAtStepHook{.last_step = 7}};
+  });
+  EXPECT_EQ(of_the_chief.at(0), (std::vector<std::int64_t>{4, 5, 9, 9}))
+      << "what the chief alone wants waits for the end of the round";
+}
+
 TEST(SessionOfWorkers, TheChiefsClockDecidesWhenToSave) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   SessionOptions options{.checkpoint_dir = "/run",
