@@ -10,20 +10,15 @@ namespace brigade::comm {
 
 namespace {
 
-/// The first leaf of the right child of a node of several leaves.
-int middle_of(LeafRange node) {
-  return node.begin + static_cast<int>(std::bit_floor(static_cast<unsigned>(node.size() - 1)));
-}
-
 void append_subtrees(LeafRange node, LeafRange block, std::vector<LeafRange>& subtrees) {
   if (node.end <= block.begin || node.begin >= block.end) return;
   if (block.begin <= node.begin && node.end <= block.end) {
     subtrees.push_back(node);
     return;
   }
-  const int middle = middle_of(node);
-  append_subtrees({node.begin, middle}, block, subtrees);
-  append_subtrees({middle, node.end}, block, subtrees);
+  const auto [left, right] = ReductionTree::children(node);
+  append_subtrees(left, block, subtrees);
+  append_subtrees(right, block, subtrees);
 }
 
 /// Appends the numbers of additions after the parts of `node`, of which `part` is the first; on
@@ -39,9 +34,9 @@ void append_additions(LeafRange node, std::span<const LeafRange> parts, std::siz
                  base::str_cat("The parts of a ReductionTree must be subtrees, in order, that "
                                "contain each leaf once; leaf ",
                                node.begin, " is in none of them."));
-  const int middle = middle_of(node);
-  append_additions({node.begin, middle}, parts, part, 0, additions);
-  append_additions({middle, node.end}, parts, part, finished + 1, additions);
+  const auto [left, right] = ReductionTree::children(node);
+  append_additions(left, parts, part, 0, additions);
+  append_additions(right, parts, part, finished + 1, additions);
 }
 
 std::vector<LeafRange> single_leaves(int leaves) {
@@ -69,6 +64,12 @@ ReductionTree::ReductionTree(int leaves, std::vector<LeafRange> parts)
     stack_size_ = std::max(stack_size_, ++size);
     size -= additions;
   }
+}
+
+std::pair<LeafRange, LeafRange> ReductionTree::children(LeafRange node) {
+  const int middle =
+      node.begin + static_cast<int>(std::bit_floor(static_cast<unsigned>(node.size() - 1)));
+  return {{node.begin, middle}, {middle, node.end}};
 }
 
 std::vector<LeafRange> ReductionTree::whole_subtrees(int leaves, LeafRange block) {

@@ -45,6 +45,9 @@ class ReductionTree {
   /// is empty or not in [0, leaves).
   static std::vector<LeafRange> whole_subtrees(int leaves, LeafRange block);
 
+  /// The children of a node of several leaves.
+  static std::pair<LeafRange, LeafRange> children(LeafRange node);
+
   /// How to evaluate the tree with a stack: for each part in order, push its value; then, this
   /// number of times, replace the two last values by their sum. The last value left is the result.
   int additions_after(std::size_t part) const { return additions_[part]; }

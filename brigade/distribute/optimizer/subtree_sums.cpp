@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <bit>
 #include <map>
 
 #include "brigade/comm/local/reduce_kernel.h"
@@ -41,18 +40,12 @@ void add_into(std::vector<at::Tensor>& left, std::vector<at::Tensor>& right) {
 }  // namespace
 
 SubtreeSums::SubtreeSums(std::shared_ptr<comm::LocalGroup> group, ReplicaRange range,
-                         std::vector<int> slots)
+                         const std::vector<int>& slots)
     : group_(std::move(group)), range_(range) {
   std::map<int, Device*> by_slot;
-  for (int replica = 0; replica < range_.local; ++replica) {
-    Device*& device = by_slot[slots[static_cast<std::size_t>(replica)]];
-    const int leaf = range_.first + replica;
-    if (device == nullptr) {
-      devices_.push_back(std::make_unique<Device>());
-      device = devices_.back().get();
-      device->leaves = {leaf, leaf};
-    }
-    device->leaves.end = leaf + 1;
+  for (const int slot : slots) {
+    Device*& device = by_slot[slot];
+    if (device == nullptr) device = devices_.emplace_back(std::make_unique<Device>()).get();
     device_of_.push_back(device);
   }
 }
@@ -77,26 +70,19 @@ std::vector<at::Tensor> SubtreeSums::add(int replica, std::vector<at::Tensor> gr
 void SubtreeSums::merge(Device& device, Partial partial) const {
   const std::lock_guard lock(device.mutex);
   // From the root down to the node: its parents.
-  std::vector<Node> path = {{0, range_.total}};
+  std::vector<comm::LeafRange> path = {{0, range_.total}};
   while (path.back() != partial.node) {
-    const Node parent = path.back();
-    const int middle =
-        parent.begin +
-        static_cast<int>(std::bit_floor(static_cast<unsigned>(parent.end - parent.begin - 1)));
-    path.push_back(partial.node.begin < middle ? Node{parent.begin, middle}
-                                               : Node{middle, parent.end});
+    const auto [left, right] = comm::ReductionTree::children(path.back());
+    path.push_back(partial.node.begin < right.begin ? left : right);
   }
   for (path.pop_back(); !path.empty(); path.pop_back()) {
-    const Node parent = path.back();
-    const bool is_left = partial.node.begin == parent.begin;
-    const Node sibling =
-        is_left ? Node{partial.node.end, parent.end} : Node{parent.begin, partial.node.begin};
-    const auto found = std::ranges::find(device.partials, sibling, &Partial::node);
+    const auto [left, right] = comm::ReductionTree::children(path.back());
+    const bool is_left = partial.node == left;
+    const auto found = std::ranges::find(device.partials, is_left ? right : left, &Partial::node);
     if (found == device.partials.end()) break;
-    Partial& left = is_left ? partial : *found;
-    Partial& right = is_left ? *found : partial;
-    add_into(*left.values, *right.values);
-    partial = {.node = parent, .values = left.values};
+    std::vector<at::Tensor>* const sum = is_left ? partial.values : found->values;
+    add_into(*sum, is_left ? *found->values : *partial.values);
+    partial = {.node = path.back(), .values = sum};
     device.partials.erase(found);
   }
   device.partials.push_back(partial);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "brigade/comm/local/local_group.h"
+#include "brigade/comm/reduction_tree.h"
 #include "brigade/distribute/worker_group.h"
 
 namespace brigade::distribute {
@@ -21,7 +22,8 @@ class SubtreeSums {
  public:
   /// `slots`: [replica of this process], the device of each; see `StrategyParts::slots`. Replica
   /// `range.first + r` of all is leaf number `range.first + r` of the tree.
-  SubtreeSums(std::shared_ptr<comm::LocalGroup> group, ReplicaRange range, std::vector<int> slots);
+  SubtreeSums(std::shared_ptr<comm::LocalGroup> group, ReplicaRange range,
+              const std::vector<int>& slots);
 
   /// Takes replica `replica`'s gradients, waits for the other replicas of this process, and returns
   /// what is left to add: of each of the largest whole subtrees of a device's replicas, one replica
@@ -33,19 +35,12 @@ class SubtreeSums {
   std::vector<at::Tensor> add(int replica, std::vector<at::Tensor> gradients);
 
  private:
-  /// Leaves [begin, end) of the tree.
-  struct Node {
-    int begin = 0;
-    int end = 0;
-    bool operator==(const Node&) const = default;
-  };
   /// A sum that has not been added to another yet: in the list of the replica that waits with it.
   struct Partial {
-    Node node;
+    comm::LeafRange node;
     std::vector<at::Tensor>* values = nullptr;
   };
   struct Device {
-    Node leaves;  // of its replicas
     std::mutex mutex;
     std::vector<Partial> partials;  // guarded by the mutex
   };
