@@ -103,12 +103,12 @@ TEST(Registry, RefusesImagesOfAnotherSize) {
   EXPECT_THROW(make_model("mnist_cnn", {.inputs = 3072}), Error);
 }
 
-using Shape = std::vector<std::int64_t>;
+using Dimensions = std::vector<std::int64_t>;
 
 struct EndPointCase {
   const char* model;
-  Shape images;
-  std::vector<std::pair<const char*, Shape>> wanted;  // in this order
+  Dimensions images;
+  std::vector<std::pair<const char*, Dimensions>> wanted;  // in this order
 };
 
 // A model of each kind; large ones without images, for which only their variables cost time.
@@ -152,7 +152,7 @@ TEST(Registry, EveryModelAddsTheEndPointsThatItIsAskedForAndNoOthers) {
       EXPECT_EQ(point->value.sizes(), shape) << each.model << " " << name;
       ++point;
     }
-    EXPECT_EQ(logits.sizes(), (Shape{each.images[0], 7}));
+    EXPECT_EQ(logits.sizes(), (Dimensions{each.images[0], 7}));
   }
 }
 
@@ -189,7 +189,7 @@ TEST(Registry, AnUnknownEndPointIsRefusedWhenTheModelIsMade) {
 
 TEST(Registry, WithoutAGraphAModelIsWhatItIsWithoutEndPoints) {
   const auto model = make_model("mnist_cnn", {.end_points = {"conv1"}});
-  EXPECT_EQ(model->forward(torch::zeros({2, 1, 28, 28})).sizes(), (Shape{2, 10}));
+  EXPECT_EQ(model->forward(torch::zeros({2, 1, 28, 28})).sizes(), (Dimensions{2, 10}));
 }
 
 }  // namespace
