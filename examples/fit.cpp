@@ -10,7 +10,7 @@ namespace bg = brigade;
 int main(int argc, char** argv) {
   return bg::run_main([&] {
     const char* directory = argc > 1 ? argv[1] : bg::kFashionMnistDirectory;
-    const std::int64_t examples = argc > 2 ? std::atoll(argv[2]) : 60'000;
+    const std::int64_t examples = argc > 2 ? std::atoll(argv[2]) : 50'000;
     const auto images = bg::fashion_mnist(directory);
     const auto train = images.take(examples).shuffle(10'000).batch(64).prefetch(bg::kAutotune);
     const auto test = images.skip(examples).take(examples / 5).batch(64);
