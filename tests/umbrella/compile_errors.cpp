@@ -63,7 +63,7 @@ struct TwoOutputs : torch::nn::Module {
 
 void gives_a_model_a_module_that_returns_a_pair(distribute::Strategy& strategy) {
   const auto factory = [] { return std::make_shared<TwoOutputs>(); };
-  const auto model = train::Model::from_module(strategy, factory);  // error: The forward of a module
+  const auto m = train::Model::from_module(strategy, factory);  // error: The forward of a module
 }
 
 void fits_batches_of_another_type(train::Model& model, const data::Dataset<OwnBatch>& batches) {

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -578,36 +579,48 @@ TEST(ModelOutputs, WhatDoesNotFitIsRefusedByName) {
   }
 }
 
-TEST(ModelOutputs, AFitWithWeightsAndSeveralLossesResumesExactly) {
+/// A fit of 4 batches an epoch, with this session and these callbacks.
+History fit_with_weights(const SessionOptions& session, std::vector<CallbackPtr> callbacks = {}) {
   const auto [x, y] = points(37);
-  const LabeledData data(x, y, weights(37));
+  distribute::MirroredStrategy strategy(distribute::cpus(2));
+  Model model(strategy, two_heads());
+  CompileOptions options = two_losses();
+  options.output_weighted_metrics = {{"main", {"mae"}}};
+  model.compile(options);
+  FitOptions shuffled = three_epochs();
+  shuffled.shuffle = true;
+  shuffled.callbacks = std::move(callbacks);
+  shuffled.session = session;
+  return model.fit({x, y, weights(37)}, shuffled);
+}
+
+// The first process is stopped after step 6, or killed after step 7 with a checkpoint of step 6.
+TEST(ModelOutputs, AFitWithWeightsAndSeveralLossesResumesExactly) {
+  const History whole = fit_with_weights(quiet_session());
   const std::filesystem::path folder =
       std::filesystem::path(::testing::TempDir()) / "brigade_model_outputs";
-  std::filesystem::remove_all(folder);
-  const auto fit = [&](const SessionOptions& session) {
-    distribute::MirroredStrategy strategy(distribute::cpus(2));
-    Model model(strategy, two_heads());
-    CompileOptions options = two_losses();
-    options.output_weighted_metrics = {{"main", {"mae"}}};
-    model.compile(options);
-    FitOptions shuffled = three_epochs();
-    shuffled.shuffle = true;
-    shuffled.session = session;
-    return model.fit(data, shuffled);
-  };
-  const History whole = fit(quiet_session());
-  SessionOptions session = quiet_session();
-  session.checkpoint_dir = folder;
-  session.save_checkpoints = {.steps = 100};
-  SessionOptions first = session;
-  first.hooks = {StopAtStepHook{.num_steps = 6}};
-  EXPECT_EQ(fit(first).epochs.size(), 1u);
-  const History rest = fit(session);
-  ASSERT_EQ(rest.epochs, (std::vector<std::int64_t>{1, 2}));
-  EXPECT_EQ(rest.logs.size(), 6u);
-  for (const auto& [name, values] : rest.logs) {
-    EXPECT_EQ(values[0], whole.at(name)[1]) << name;
-    EXPECT_EQ(values[1], whole.at(name)[2]) << name;
+  for (const bool is_killed : {false, true}) {
+    std::filesystem::remove_all(folder);
+    SessionOptions session = quiet_session();
+    session.checkpoint_dir = folder;
+    session.save_checkpoints = {.steps = is_killed ? 3 : 100};
+    if (is_killed) {
+      const LambdaCallback killing{.on_train_batch_end = [](FitContext& fit) {
+        if (fit.state().global_step() == 7) throw std::runtime_error("killed");
+      }};
+      EXPECT_THROW(fit_with_weights(session, {killing}), std::runtime_error);
+    } else {
+      SessionOptions first = session;
+      first.hooks = {StopAtStepHook{.num_steps = 6}};
+      EXPECT_EQ(fit_with_weights(first).epochs.size(), 1u);
+    }
+    const History rest = fit_with_weights(session);
+    ASSERT_EQ(rest.epochs, (std::vector<std::int64_t>{1, 2}));
+    EXPECT_EQ(rest.logs.size(), 6u);
+    for (const auto& [name, values] : rest.logs) {
+      EXPECT_EQ(values[0], whole.at(name)[1]) << name;
+      EXPECT_EQ(values[1], whole.at(name)[2]) << name;
+    }
   }
   std::filesystem::remove_all(folder);
 }
