@@ -1,0 +1,83 @@
+#include "brigade/comm/reduction_tree.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::comm {
+
+namespace {
+
+/// The first leaf of the right child of a node of several leaves.
+int middle_of(LeafRange node) {
+  return node.begin + static_cast<int>(std::bit_floor(static_cast<unsigned>(node.size() - 1)));
+}
+
+void append_subtrees(LeafRange node, LeafRange block, std::vector<LeafRange>& subtrees) {
+  if (node.end <= block.begin || node.begin >= block.end) return;
+  if (block.begin <= node.begin && node.end <= block.end) {
+    subtrees.push_back(node);
+    return;
+  }
+  const int middle = middle_of(node);
+  append_subtrees({node.begin, middle}, block, subtrees);
+  append_subtrees({middle, node.end}, block, subtrees);
+}
+
+/// Appends the numbers of additions after the parts of `node`, of which `part` is the first; on
+/// return it is the first after the node. `finished` nodes end with this one.
+void append_additions(LeafRange node, std::span<const LeafRange> parts, std::size_t& part,
+                      int finished, std::vector<int>& additions) {
+  if (part < parts.size() && parts[part] == node) {
+    ++part;
+    additions.push_back(finished);
+    return;
+  }
+  check_argument(node.size() > 1 && part < parts.size(),
+                 base::str_cat("The parts of a ReductionTree must be subtrees, in order, that "
+                               "contain each leaf once; leaf ",
+                               node.begin, " is in none of them."));
+  const int middle = middle_of(node);
+  append_additions({node.begin, middle}, parts, part, 0, additions);
+  append_additions({middle, node.end}, parts, part, finished + 1, additions);
+}
+
+std::vector<LeafRange> single_leaves(int leaves) {
+  std::vector<LeafRange> parts;
+  for (int leaf = 0; leaf < leaves; ++leaf) parts.push_back({leaf, leaf + 1});
+  return parts;
+}
+
+}  // namespace
+
+ReductionTree::ReductionTree(int leaves) : ReductionTree(leaves, single_leaves(leaves)) {}
+
+ReductionTree::ReductionTree(int leaves, std::vector<LeafRange> parts)
+    : leaves_(leaves), parts_(std::move(parts)) {
+  check_argument(leaves >= 1,
+                 base::str_cat("A ReductionTree of ", leaves, " leaves: it has at least one."));
+  additions_.reserve(parts_.size());
+  std::size_t part = 0;
+  append_additions({0, leaves}, parts_, part, 0, additions_);
+  check_argument(part == parts_.size(),
+                 base::str_cat("A ReductionTree of ", leaves, " leaves has ", part,
+                               " of the given parts, and ", parts_.size() - part, " are beyond."));
+  int size = 0;
+  for (const int additions : additions_) {
+    stack_size_ = std::max(stack_size_, ++size);
+    size -= additions;
+  }
+}
+
+std::vector<LeafRange> ReductionTree::whole_subtrees(int leaves, LeafRange block) {
+  check_argument(0 <= block.begin && block.begin < block.end && block.end <= leaves,
+                 base::str_cat("The block of leaves [", block.begin, ", ", block.end,
+                               ") is empty or not in a ReductionTree of ", leaves, " leaves."));
+  std::vector<LeafRange> subtrees;
+  append_subtrees({0, leaves}, block, subtrees);
+  return subtrees;
+}
+
+}  // namespace brigade::comm
