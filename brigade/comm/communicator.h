@@ -99,10 +99,10 @@ struct CollectiveCall {
 ///   - The same values on the same ranks and devices give the same bits in every run.
 ///   - Half and bfloat16 are added in float32 (a mean is also divided in float32) and rounded once.
 ///
-/// The order of additions is up to the implementation, so two implementations may differ in the
-/// last bits. Those that add in rank order say so: `make_local_communicators`,
-/// `ProcessCommunicator`. `make_hierarchical_communicators` adds within each process first; NCCL
-/// chooses the order itself (`make_nccl_communicators`).
+/// On the host additions are made by the ReductionTree of all ranks, so all implementations give
+/// the same bits, however the ranks are distributed over processes: `make_local_communicators`,
+/// `ProcessCommunicator`, `make_hierarchical_communicators`. NCCL chooses the order itself
+/// (`make_nccl_communicators`), so its sums may differ in the last bits.
 ///
 /// Thread-safety: one call at a time per rank; each rank from its own thread.
 class Communicator {

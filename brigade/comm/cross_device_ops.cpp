@@ -3,7 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/full.h>
 
 #include <algorithm>
 #include <map>
@@ -11,6 +11,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/local/reduce_kernel.h"
+#include "brigade/comm/reduction_tree.h"
 
 namespace brigade::comm {
 
@@ -19,6 +20,17 @@ namespace {
 void check_destinations(std::span<const c10::Device> destinations) {
   check_argument(!destinations.empty(),
                  "A reduction has no destinations: give at least one device for its result.");
+}
+
+/// The device of the first value that is defined; at least one is.
+c10::Device first_device(std::span<const at::Tensor> values) {
+  return std::ranges::find_if(values, &at::Tensor::defined)->device();
+}
+
+std::vector<at::Tensor> detached(std::span<const at::Tensor> values) {
+  std::vector<at::Tensor> all;
+  for (const at::Tensor& value : values) all.push_back(value.defined() ? value.detach() : value);
+  return all;
 }
 
 std::vector<at::Tensor> defined_ones(std::span<const at::Tensor> values) {
@@ -53,7 +65,8 @@ at::Tensor copy_on(const at::Tensor& value, c10::Device device) {
 
 std::vector<at::Tensor> moved(std::span<const at::Tensor> values, c10::Device device) {
   std::vector<at::Tensor> there;
-  for (const at::Tensor& value : values) there.push_back(value.to(device));
+  for (const at::Tensor& value : values)
+    there.push_back(value.defined() ? value.to(device) : value);
   return there;
 }
 
@@ -95,7 +108,7 @@ at::Tensor flat_column(std::span<const std::vector<at::Tensor>> values, const Bu
     const at::Tensor example = defined_ones(values[i]).front();
     column.push_back(value.defined()
                          ? value.detach().reshape(-1)
-                         : at::zeros({example.numel()}, example.options().device(device)));
+                         : at::full({example.numel()}, -0.0, example.options().device(device)));
   }
   return at::cat(column);
 }
@@ -125,9 +138,13 @@ std::vector<at::Tensor> CrossDeviceOps::reduce(ReduceOp op, std::span<const at::
   const std::vector<at::Tensor> defined = defined_ones(values);
   if (defined.empty()) return std::vector<at::Tensor>(destinations.size());
   const bool mean = op == ReduceOp::kMean;
-  const AccumulationTensors terms(defined, op);  // groups' sums are not rounded either
-  std::vector<at::Tensor> results =
-      combine(mean ? ReduceOp::kSum : op, terms.tensors(), destinations);
+  std::vector<at::Tensor> terms = detached(values);
+  if (op == ReduceOp::kSum || mean) {  // groups' sums are not rounded either
+    for (at::Tensor& term : terms) {
+      if (term.defined()) term = to_accumulation_dtype(term);
+    }
+  }
+  std::vector<at::Tensor> results = combine(mean ? ReduceOp::kSum : op, terms, destinations);
   for (at::Tensor& result : results) {
     if (mean) result.div_(static_cast<double>(values.size()));
     result = result.to(defined.front().scalar_type());
@@ -191,7 +208,7 @@ std::vector<at::Tensor> ReductionToOneDevice::combine(
     ReduceOp op, std::span<const at::Tensor> values,
     std::span<const c10::Device> destinations) const {
   const c10::Device device = options_.reduce_to_device.value_or(destinations.front());
-  return spread(combine_in_order(moved(values, device), op), destinations);
+  return spread(combine_by_tree(moved(values, device), op), destinations);
 }
 
 HierarchicalCopyAllReduce::HierarchicalCopyAllReduce(HierarchicalCopyOptions options)
@@ -204,19 +221,33 @@ std::vector<at::Tensor> HierarchicalCopyAllReduce::combine(
     ReduceOp op, std::span<const at::Tensor> values,
     std::span<const c10::Device> destinations) const {
   const auto group_size = static_cast<std::size_t>(options_.group_size);
-  std::vector<at::Tensor> of_groups;  // each on its group's first device
+  const auto leaves = static_cast<int>(values.size());
+  std::vector<LeafRange> parts;
+  std::vector<at::Tensor> sums;      // [part], each on its group's first device
+  std::vector<c10::Device> devices;  // [group]: that of its first value
   for (std::size_t begin = 0; begin < values.size(); begin += group_size) {
     const auto group = values.subspan(begin, std::min(group_size, values.size() - begin));
-    of_groups.push_back(combine_in_order(moved(group, group.front().device()), op));
+    const LeafRange block{static_cast<int>(begin), static_cast<int>(begin + group.size())};
+    const c10::Device device =
+        first_device(std::ranges::any_of(group, &at::Tensor::defined) ? group : values);
+    for (const LeafRange& part : ReductionTree::whole_subtrees(leaves, block)) {
+      const auto of_part = values.subspan(static_cast<std::size_t>(part.begin),
+                                          static_cast<std::size_t>(part.size()));
+      parts.push_back(part);
+      sums.push_back(combine_by_tree(moved(of_part, device), op));
+    }
+    devices.push_back(device);
   }
-  const at::Tensor result = combine_in_order(moved(of_groups, of_groups.front().device()), op);
+  const at::Tensor result =
+      combine_by_tree(moved(sums, devices.front()), ReductionTree(leaves, parts), op);
   // Copied back the same way: to the first device of each group, then to the group's others.
-  for (at::Tensor& copy : of_groups) copy = result.to(copy.device());
+  std::vector<at::Tensor> of_groups;
+  for (const c10::Device device : devices) of_groups.push_back(result.to(device));
   std::vector<at::Tensor> results;
   for (const c10::Device destination : destinations) {
     std::size_t near = 0;
     for (std::size_t i = 0; i < values.size() && near == 0; ++i) {
-      if (values[i].device() == destination) near = i / group_size;
+      if (values[i].defined() && values[i].device() == destination) near = i / group_size;
     }
     results.push_back(copy_on(of_groups[near], destination));
   }
@@ -229,20 +260,21 @@ AllReduce::AllReduce(AllReduceOptions options) : options_(options) {
 
 std::vector<at::Tensor> AllReduce::combine(ReduceOp op, std::span<const at::Tensor> values,
                                            std::span<const c10::Device> destinations) const {
-  const at::Tensor& first = values.front();
-  const auto parts = static_cast<std::int64_t>(values.size());
+  const std::vector<at::Tensor> defined = defined_ones(values);
+  const at::Tensor& first = defined.front();
+  const auto shards = static_cast<std::int64_t>(defined.size());
   std::vector<at::Tensor> results;
   for (const c10::Device destination : destinations)
     results.push_back(at::empty(first.sizes(), first.options().device(destination)));
-  for (std::int64_t part = 0; part < parts; ++part) {
-    const std::int64_t begin = first.numel() * part / parts;
-    const std::int64_t count = first.numel() * (part + 1) / parts - begin;
+  for (std::int64_t shard = 0; shard < shards; ++shard) {
+    const std::int64_t begin = first.numel() * shard / shards;
+    const std::int64_t count = first.numel() * (shard + 1) / shards - begin;
     std::vector<at::Tensor> pieces;
     for (const at::Tensor& value : values)
-      pieces.push_back(value.reshape(-1).narrow(0, begin, count));
-    const c10::Device worker = values[static_cast<std::size_t>(part)].device();
-    const at::Tensor shard = combine_in_order(moved(pieces, worker), op);
-    for (const at::Tensor& result : results) result.view(-1).narrow(0, begin, count).copy_(shard);
+      pieces.push_back(value.defined() ? value.reshape(-1).narrow(0, begin, count) : value);
+    const c10::Device worker = defined[static_cast<std::size_t>(shard)].device();
+    const at::Tensor sum = combine_by_tree(moved(pieces, worker), op);
+    for (const at::Tensor& result : results) result.view(-1).narrow(0, begin, count).copy_(sum);
   }
   return results;
 }

@@ -18,9 +18,9 @@ namespace brigade::comm {
 ///
 /// The tensors of one reduction have the same shape and dtype and may be on different devices. An
 /// undefined tensor counts as zeros in sums and means; if all are undefined, so is the result.
-/// Inputs are not changed. Results never share memory with the inputs or with each other. The
-/// order of additions depends only on the number of tensors, so results repeat bit for bit. Half
-/// and bfloat16 are added in float32 (a mean is also divided in float32) and rounded once.
+/// Inputs are not changed. Results never share memory with the inputs or with each other. Additions
+/// are made by the ReductionTree of the number of tensors, so all ops give the same bits. Half and
+/// bfloat16 are added in float32 (a mean is also divided in float32) and rounded once.
 ///
 /// Thread-safety: const calls may run at the same time. On CUDA the calls work on the calling
 /// thread's current streams, on which the inputs must be ready.
@@ -48,7 +48,7 @@ class CrossDeviceOps {
                                     std::span<const c10::Device> destinations) const;
 
  private:
-  /// Takes one tensor per replica, at least one, all defined; returns one new tensor per
+  /// Takes one tensor per replica, of which at least one is defined; returns one new tensor per
   /// destination.
   virtual std::vector<at::Tensor> combine(ReduceOp op, std::span<const at::Tensor> values,
                                           std::span<const c10::Device> destinations) const = 0;
@@ -62,8 +62,8 @@ struct ReductionToOneDeviceOptions {
   std::optional<c10::Device> reduce_to_device = std::nullopt;
 };
 
-/// Copies every tensor to one device, adds them there in replica order, and copies the result to
-/// the destinations. The default of a controller. TensorFlow: ReductionToOneDevice.
+/// Copies every tensor to one device, adds them there, and copies the result to the
+/// destinations. The default of a controller. TensorFlow: ReductionToOneDevice.
 class ReductionToOneDevice final : public CrossDeviceOps {
  public:
   explicit ReductionToOneDevice(ReductionToOneDeviceOptions options = {}) : options_(options) {}
@@ -83,8 +83,10 @@ struct HierarchicalCopyOptions {
   int group_size = 4;
 };
 
-/// Adds within each group of neighboring devices first, then across groups, and copies the result
-/// back the same way, so that less data crosses slow links. TensorFlow: HierarchicalCopyAllReduce.
+/// Adds within each group of neighboring devices first, whole subtrees of the ReductionTree, then
+/// across groups, and copies the result back the same way, so that less data crosses slow links
+/// (least if the size of groups is a power of two, so that each is one subtree). TensorFlow:
+/// HierarchicalCopyAllReduce.
 class HierarchicalCopyAllReduce final : public CrossDeviceOps {
  public:
   /// Throws kInvalidArgument for options below 1.

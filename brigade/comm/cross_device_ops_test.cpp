@@ -231,7 +231,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& instance) { return instance.param.name; });
 
 // Values whose sum depends on the order of additions.
-TEST(ReductionToOneDevice, AddsInReplicaOrder) {
+TEST(ReductionToOneDevice, AddsThreeInReplicaOrder) {
   const std::vector<at::Tensor> values = {at::full({1}, 1e16, at::kDouble),
                                           at::full({1}, 1.0, at::kDouble),
                                           at::full({1}, -1e16, at::kDouble)};
@@ -239,7 +239,7 @@ TEST(ReductionToOneDevice, AddsInReplicaOrder) {
   EXPECT_EQ(ops.reduce(ReduceOp::kSum, values, {&kCpu, 1})[0].item<double>(), 0);
 }
 
-TEST(HierarchicalCopyAllReduce, AddsWithinGroupsFirst) {
+TEST(HierarchicalCopyAllReduce, BitsDoNotDependOnGroups) {
   const std::vector<at::Tensor> values = {
       at::full({1}, 1e16, at::kDouble), at::full({1}, 1.0, at::kDouble),
       at::full({1}, -1e16, at::kDouble), at::full({1}, 1.0, at::kDouble)};
@@ -247,8 +247,8 @@ TEST(HierarchicalCopyAllReduce, AddsWithinGroupsFirst) {
     const HierarchicalCopyAllReduce ops({.group_size = group_size});
     return ops.reduce(ReduceOp::kSum, values, {&kCpu, 1})[0].item<double>();
   };
-  EXPECT_EQ(sum_in(4), 1);  // ((1e16 + 1) - 1e16) + 1
-  EXPECT_EQ(sum_in(2), 0);  // (1e16 + 1) + (-1e16 + 1)
+  // (1e16 + 1) + (-1e16 + 1); a chain of additions gives 1.
+  for (const int group_size : {1, 2, 3, 4}) EXPECT_EQ(sum_in(group_size), 0) << group_size;
 }
 
 TEST(HierarchicalCopyAllReduce, RefusesBucketsAndGroupsBelowOne) {
@@ -262,10 +262,10 @@ TEST(AllReduce, RefusesBucketsBelowOne) {
   for (const int wrong : {0, -1}) EXPECT_THROW(AllReduce({.num_buckets = wrong}), Error);
 }
 
-TEST(AllReduce, AddsInReplicaOrderForAnyNumberOfBuckets) {
+TEST(AllReduce, AddsByTheTreeForAnyNumberOfBuckets) {
   std::vector<at::Tensor> values;
-  for (int i = 0; i < 3; ++i) values.push_back(at::rand({1'003}) - 0.5);
-  const at::Tensor expected = (values[0] + values[1]) + values[2];
+  for (int i = 0; i < 4; ++i) values.push_back(at::rand({1'003}) - 0.5);
+  const at::Tensor expected = (values[0] + values[1]) + (values[2] + values[3]);
   for (const int num_buckets : {1, 2, 7}) {
     const AllReduce ops({.num_buckets = num_buckets});
     EXPECT_TRUE(at::equal(ops.reduce(ReduceOp::kSum, values, {&kCpu, 1})[0], expected));

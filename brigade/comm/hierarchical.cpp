@@ -1,23 +1,16 @@
 #include "brigade/comm/hierarchical.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full_like.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/local/reduce_kernel.h"
 
 namespace brigade::comm {
-
-int ProcessLayout::num_replicas() const {
-  return std::accumulate(replicas.begin(), replicas.end(), 0);
-}
-
-int ProcessLayout::first_replica() const {
-  return std::accumulate(replicas.begin(), replicas.begin() + process, 0);
-}
 
 namespace {
 
@@ -30,11 +23,13 @@ struct ReplicaLocation {
 class HierarchicalCommunicator final : public Communicator {
  public:
   HierarchicalCommunicator(std::shared_ptr<LocalGroup> group, std::unique_ptr<Communicator> local,
-                           std::shared_ptr<Communicator> across, ProcessLayout layout)
+                           std::shared_ptr<ProcessCommunicator> across, ProcessLayout layout)
       : group_(std::move(group)),
         local_(std::move(local)),
         across_(std::move(across)),
-        layout_(std::move(layout)) {}
+        layout_(std::move(layout)),
+        blocks_(layout_.replicas),
+        subtrees_(blocks_.own_parts_of(layout_.process)) {}
 
   int rank() const override { return layout_.first_replica() + local_->rank(); }
   int world_size() const override { return layout_.num_replicas(); }
@@ -68,15 +63,40 @@ class HierarchicalCommunicator final : public Communicator {
     const ReduceOp part = call.op == ReduceOp::kMean ? ReduceOp::kSum : call.op;
     // A process's sum is only an intermediate value: half and bfloat16 stay in float32.
     const AccumulationTensors sums(call.tensors, call.op);
-    local_->all_reduce(sums.tensors(), part)->wait();
-    run_on_leader([&] {
-      across_->all_reduce(sums.tensors(), part)->wait();
-      if (call.op != ReduceOp::kMean) return;
-      for (const at::Tensor& tensor : sums.tensors())
-        tensor.detach().div_(static_cast<double>(world_size()));
-    });
+    if (part != ReduceOp::kSum) {
+      local_->all_reduce(sums.tensors(), part)->wait();
+      run_on_leader([&] { across_->all_reduce(sums.tensors(), part)->wait(); });
+    } else if (subtrees_.size() == 1) {
+      local_->all_reduce(sums.tensors(), part)->wait();
+      run_on_leader([&] { add_across({sums.tensors()}, call.op); });
+    } else {
+      add_subtrees(sums.tensors(), call.op);
+    }
     local_->broadcast(sums.tensors(), 0)->wait();
     sums.copy_back();
+  }
+
+  /// The first replica of each subtree gets the subtree's sums; local rank 0 sends them all.
+  void add_subtrees(std::span<const at::Tensor> tensors, ReduceOp op) {
+    all_reduce_blocks(*group_, local_->rank(), tensors, ReduceOp::kSum, subtrees_);
+    group_->exchange(local_->rank(), {.name = "all_reduce(sum) of subtrees"}, tensors, [&] {
+      std::vector<std::span<const at::Tensor>> sets;
+      for (const LeafRange& subtree : subtrees_) sets.push_back(group_->published(subtree.begin));
+      run_on_leader([&] { add_across(sets, op); });
+    });
+  }
+
+  /// Writes the sums over all processes, or the means, to the first set.
+  void add_across(const std::vector<std::span<const at::Tensor>>& sets, ReduceOp op) {
+    std::vector<at::Tensor> sent;
+    for (std::size_t set = 0; set < blocks_.most_parts(); ++set) {
+      const auto& of_set = sets[set < sets.size() ? set : 0];
+      sent.insert(sent.end(), of_set.begin(), of_set.end());
+    }
+    across_->all_reduce_subtrees(sent, blocks_);
+    if (op != ReduceOp::kMean) return;
+    for (const at::Tensor& tensor : sets.front())
+      tensor.detach().div_(static_cast<double>(world_size()));
   }
 
   void copy_from_root(const CollectiveCall& call) {
@@ -150,8 +170,10 @@ class HierarchicalCommunicator final : public Communicator {
 
   const std::shared_ptr<LocalGroup> group_;
   const std::unique_ptr<Communicator> local_;
-  const std::shared_ptr<Communicator> across_;
+  const std::shared_ptr<ProcessCommunicator> across_;
   const ProcessLayout layout_;
+  const ReductionBlocks blocks_;
+  const std::vector<LeafRange> subtrees_;  // this process's, as ranges of local ranks
 };
 
 void check_layout(const LocalGroup& group, const Communicator& across,
@@ -178,7 +200,7 @@ void check_layout(const LocalGroup& group, const Communicator& across,
 
 std::vector<std::unique_ptr<Communicator>> make_hierarchical_communicators(
     std::shared_ptr<LocalGroup> group, std::vector<std::unique_ptr<Communicator>> local,
-    std::shared_ptr<Communicator> across, const ProcessLayout& layout) {
+    std::shared_ptr<ProcessCommunicator> across, const ProcessLayout& layout) {
   if (layout.replicas.size() == 1) return local;
   check_layout(*group, *across, layout);
   std::vector<std::unique_ptr<Communicator>> all;
@@ -187,6 +209,50 @@ std::vector<std::unique_ptr<Communicator>> make_hierarchical_communicators(
         std::make_unique<HierarchicalCommunicator>(group, std::move(one), across, layout));
   }
   return all;
+}
+
+namespace {
+
+/// The sum of some replicas' values in the accumulation dtype; -0.0, to which any value can be
+/// added without changing it, if there is none.
+at::Tensor sum_of(std::span<const at::Tensor> values, const at::Tensor& like) {
+  std::vector<at::Tensor> here;
+  for (const at::Tensor& value : values) {
+    here.push_back(value.defined() ? to_accumulation_dtype(value.detach().to(like.device()))
+                                   : value);
+  }
+  const at::Tensor sum = combine_by_tree(here, ReduceOp::kSum);
+  if (sum.defined()) return sum;
+  return at::full_like(like, -0.0, like.options().dtype(accumulation_dtype(like.scalar_type())));
+}
+
+}  // namespace
+
+std::vector<at::Tensor> sum_over_replicas(ProcessCommunicator* processes,
+                                          const ProcessLayout& layout,
+                                          std::span<const std::vector<at::Tensor>> values,
+                                          std::span<const at::Tensor> like) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> sets;
+  if (processes == nullptr) {
+    for (std::size_t i = 0; i < values.size(); ++i) sets.push_back(sum_of(values[i], like[i]));
+    return sets;
+  }
+  const ReductionBlocks blocks(layout.replicas);
+  const std::vector<LeafRange> subtrees = blocks.own_parts_of(layout.process);
+  for (const LeafRange& subtree : subtrees) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      sets.push_back(sum_of(std::span(values[i]).subspan(static_cast<std::size_t>(subtree.begin),
+                                                         static_cast<std::size_t>(subtree.size())),
+                            like[i]));
+    }
+  }
+  for (std::size_t set = subtrees.size(); set < blocks.most_parts(); ++set) {
+    for (std::size_t i = 0; i < values.size(); ++i) sets.push_back(sets[i]);
+  }
+  processes->all_reduce_subtrees(sets, blocks);
+  sets.resize(values.size());
+  return sets;
 }
 
 }  // namespace brigade::comm

@@ -23,12 +23,6 @@ at::Tensor values_of(int rank) {
       .to(at::kFloat);
 }
 
-TEST(ProcessLayout, CountsReplicas) {
-  const ProcessLayout layout{.process = 1, .replicas = {2, 3, 1}};
-  EXPECT_EQ(layout.num_replicas(), 6);
-  EXPECT_EQ(layout.first_replica(), 2);
-}
-
 TEST(Hierarchical, WithOneProcessReturnsTheLocalCommunicators) {
   auto group = std::make_shared<LocalGroup>(2);
   auto local = make_local_communicators(group);
@@ -39,7 +33,7 @@ TEST(Hierarchical, WithOneProcessReturnsTheLocalCommunicators) {
 }
 
 TEST(Hierarchical, RefusesALayoutThatDoesNotMatch) {
-  const std::shared_ptr<Communicator> across =
+  const std::shared_ptr<ProcessCommunicator> across =
       make_process_communicator(cluster::testing::make_in_memory_memberships(1)[0]);
   const auto make = [&](ProcessLayout layout) {
     auto group = std::make_shared<LocalGroup>(2);
@@ -98,15 +92,44 @@ TEST(Hierarchical, AStepThatFailedInOneProcessIsAbandonedInAll) {
   EXPECT_EQ(abandoned, 2);
 }
 
-TEST(Hierarchical, AddsTheSumsOfProcessesInProcessOrder) {
+TEST(Hierarchical, AddsByTheTreeOfAllReplicas) {
   const at::Tensor expected =
-      ((values_of(0) + values_of(1)) + ((values_of(2) + values_of(3)) + values_of(4))).div(5.0);
+      (((values_of(0) + values_of(1)) + (values_of(2) + values_of(3))) + values_of(4)).div(5.0);
   run_hierarchy_successfully({2, 3}, [&](Communicator& communicator) {
     ASSERT_EQ(communicator.world_size(), 5);
     const at::Tensor tensor = values_of(communicator.rank());
     communicator.all_reduce({&tensor, 1}, ReduceOp::kMean)->wait();
     EXPECT_TRUE(at::equal(tensor, expected));
   });
+}
+
+TEST(Hierarchical, SumsOfUnalignedProcessesKeepHalfInFloat32) {
+  // In half 2048 + 1 is 2048, so a process's sum must not be rounded.
+  run_hierarchy_successfully({3, 3}, [&](Communicator& communicator) {
+    const at::Tensor tensor = at::full({7}, communicator.rank() == 0 ? 2048 : 1, at::kHalf);
+    communicator.all_reduce({&tensor, 1}, ReduceOp::kSum)->wait();
+    EXPECT_TRUE(at::equal(tensor, at::full({7}, 2053.0F).to(at::kHalf)));
+  });
+}
+
+TEST(Hierarchical, SumsOverReplicasLeaveOutWhatIsMissing) {
+  const std::vector<int> replicas = {1, 3};
+  // [replica]: a replica's value, of which the second one is missing.
+  const std::vector<at::Tensor> values = {values_of(0), {}, values_of(1), values_of(2)};
+  const at::Tensor expected = values_of(0) + (values_of(1) + values_of(2));
+  run_processes_successfully(2, {}, [&](ProcessCommunicator& communicator) {
+    const ProcessLayout layout{.process = communicator.rank(), .replicas = replicas};
+    const std::size_t first = static_cast<std::size_t>(layout.first_replica());
+    const std::size_t count = communicator.rank() == 0 ? 1 : 3;
+    const std::vector<std::vector<at::Tensor>> own = {
+        {values.begin() + static_cast<std::ptrdiff_t>(first),
+         values.begin() + static_cast<std::ptrdiff_t>(first + count)}};
+    const auto sums = sum_over_replicas(&communicator, layout, own, {&values[0], 1});
+    ASSERT_EQ(sums.size(), 1u);
+    EXPECT_TRUE(at::equal(sums[0], expected));
+  });
+  EXPECT_TRUE(
+      at::equal(sum_over_replicas(nullptr, {}, {&values, 1}, {&values[0], 1})[0], expected));
 }
 
 TEST(Hierarchical, UnevenProcessesGatherInRankOrder) {

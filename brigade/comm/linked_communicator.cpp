@@ -29,7 +29,7 @@ struct BufferLocation {
 /// Tensors in the flat form in which links take them.
 struct FlatForm {
   std::vector<FlatTensor> tensors;
-  std::vector<BufferLocation> locations;
+  std::vector<BufferLocation> locations;  // of the tensors of every set, one set after another
   /// Tensors that had to be copied, and are copied back after the call.
   struct Copy {
     at::Tensor original;
@@ -87,13 +87,17 @@ StepMismatch step_mismatch(std::span<const CallHeader> headers, int mine, int ot
                         "resume from a checkpoint.")};
 }
 
+/// Whether both calls contribute the same parts of the same tensors.
+bool have_same_tensors(const CallHeader& a, const CallHeader& b) {
+  return a.blocks_digest == b.blocks_digest && a.tensors == b.tensors && a.digest == b.digest;
+}
+
 /// The first rank whose header does not match that of rank `mine`.
 std::optional<int> first_mismatch(std::span<const CallHeader> headers, int mine) {
   const CallHeader& own = headers[mine];
   for (std::size_t rank = 0; rank < headers.size(); ++rank) {
     const CallHeader& other = headers[rank];
-    if (!own.same_call(other) || own.tensors != other.tensors || own.digest != other.digest)
-      return static_cast<int>(rank);
+    if (!own.same_call(other) || !have_same_tensors(own, other)) return static_cast<int>(rank);
   }
   return std::nullopt;
 }
@@ -107,6 +111,11 @@ std::string describe_mismatch(std::span<const CallHeader> headers, int mine, int
     return base::str_cat("rank ", mine, " is in ", own.name(), " (root ", own.root, ") while rank ",
                          other, " is in ", theirs.name(), " (root ", theirs.root,
                          "): every rank must make the same collective calls, in the same order.");
+  }
+  if (own.blocks_digest != theirs.blocks_digest) {
+    return base::str_cat(own.name(), ": rank ", mine, " and rank ", other,
+                         " add other numbers of leaves per rank; every rank must pass the same "
+                         "ReductionBlocks.");
   }
   if (own.tensors != theirs.tensors) {
     return base::str_cat(own.name(), ": rank ", other, " passed ", theirs.tensors,
@@ -132,7 +141,8 @@ class LinkedCommunicator final : public ProcessCommunicator {
         rank_(link_->rank()),
         world_size_(link_->world_size()),
         wire_(wire),
-        name_(std::move(name)) {}
+        name_(std::move(name)),
+        one_leaf_each_(ReductionBlocks::one_each(world_size_)) {}
   /// Other processes may still be in a step that failed here.
   ~LinkedCommunicator() override {
     if (failure_ || progress_.stamp().failed_run == CallStamp::kNone) return;
@@ -170,27 +180,44 @@ class LinkedCommunicator final : public ProcessCommunicator {
     return made;
   }
 
+  void all_reduce_subtrees(std::span<const at::Tensor> sets,
+                           const ReductionBlocks& blocks) override {
+    const CollectiveCall call{
+        .kind = Collective::kAllReduce, .op = ReduceOp::kSum, .tensors = sets};
+    attempt([&] {
+      check_sets(call, blocks);
+      make(call, blocks);
+    });
+  }
+
  private:
   std::vector<at::Tensor> execute(const CollectiveCall& call) override {
     std::vector<at::Tensor> gathered;
-    attempt([&] {
-      check_layouts(call);
-      if (const auto problem = call.find_problem(world_size_))
-        throw Error(ErrorCode::kInvalidArgument, *problem);
-      FlatForm flat = call.traits().gathers ? in_own_shape(call.tensors) : flatten(call.tensors);
-      const auto headers = agree(call, flat);
-      if (wire_ != WireDtype::kFull && call.traits().reduces &&
-          (call.op == ReduceOp::kSum || call.op == ReduceOp::kMean))
-        narrow_buffers(flat);
-      gathered = link_->run({.kind = call.kind,
-                             .op = call.op,
-                             .root = call.root,
-                             .tensors = flat.tensors,
-                             .headers = headers});
-      const bool is_source = call.traits().has_root && call.root == rank_;
-      if (!is_source) flat.copy_back();
-      for (at::Tensor& part : gathered) part = part.to(call.tensors.front().device());
-    });
+    attempt([&] { gathered = make(call, one_leaf_each_); });
+    return gathered;
+  }
+
+  /// A reduction's tensors are blocks.most_parts() sets.
+  std::vector<at::Tensor> make(const CollectiveCall& call, const ReductionBlocks& blocks) {
+    check_layouts(call);
+    if (const auto problem = call.find_problem(world_size_))
+      throw Error(ErrorCode::kInvalidArgument, *problem);
+    const std::size_t sets = call.traits().reduces ? blocks.most_parts() : 1;
+    FlatForm flat =
+        call.traits().gathers ? in_own_shape(call.tensors) : flatten(call.tensors, sets, blocks);
+    const auto headers = agree(call, blocks, flat);
+    if (wire_ != WireDtype::kFull && call.traits().reduces &&
+        (call.op == ReduceOp::kSum || call.op == ReduceOp::kMean))
+      narrow_buffers(flat);
+    std::vector<at::Tensor> gathered = link_->run({.kind = call.kind,
+                                                   .op = call.op,
+                                                   .root = call.root,
+                                                   .tensors = flat.tensors,
+                                                   .blocks = &blocks,
+                                                   .headers = headers});
+    const bool is_source = call.traits().has_root && call.root == rank_;
+    if (!is_source) flat.copy_back();
+    for (at::Tensor& part : gathered) part = part.to(call.tensors.front().device());
     return gathered;
   }
 
@@ -222,6 +249,26 @@ class LinkedCommunicator final : public ProcessCommunicator {
   void fail(const Error& error) {
     failure_ = error;
     link_->give_up(error);
+  }
+
+  void check_sets(const CollectiveCall& call, const ReductionBlocks& blocks) const {
+    check_argument(blocks.num_ranks() == world_size_,
+                   base::str_cat(call.name(), ": there are blocks of leaves for ",
+                                 blocks.num_ranks(), " ranks, and there are ", world_size_, "."));
+    const std::size_t sets = blocks.most_parts();
+    const std::size_t tensors = call.tensors.size() / sets;
+    check_argument(tensors * sets == call.tensors.size(),
+                   base::str_cat(call.name(), ": ", call.tensors.size(), " tensors are no ", sets,
+                                 " sets of the same tensors."));
+    check_layouts(call);
+    for (std::size_t i = tensors; i < call.tensors.size(); ++i) {
+      const at::Tensor& first = call.tensors[i % tensors];
+      check_argument(call.tensors[i].sizes() == first.sizes() &&
+                         call.tensors[i].scalar_type() == first.scalar_type(),
+                     base::str_cat(call.name(), ": set ", i / tensors, " has ",
+                                   shape_of(call.tensors[i]), " where the first set has ",
+                                   shape_of(first), "; shapes and dtypes must be the same."));
+    }
   }
 
   static void check_layouts(const CollectiveCall& call) {
@@ -300,8 +347,10 @@ class LinkedCommunicator final : public ProcessCommunicator {
 
   /// Exchanges headers, and fills `parts` if all ranks' tensors are at the same offsets of shared
   /// buffers.
-  std::span<const CallHeader> agree(const CollectiveCall& call, FlatForm& flat) {
+  std::span<const CallHeader> agree(const CollectiveCall& call, const ReductionBlocks& blocks,
+                                    FlatForm& flat) {
     CallHeader mine = header_of(call);
+    if (call.traits().reduces) mine.blocks_digest = blocks.digest();
     mine.buffer_digest = digest_of(flat.locations);
     const auto headers = exchange(mine, call.tensors);
     const bool shared = mine.buffer_digest != 0 &&
@@ -309,12 +358,23 @@ class LinkedCommunicator final : public ProcessCommunicator {
                           return header.buffer_digest == mine.buffer_digest;
                         });
     for (std::size_t i = 0; shared && i < flat.tensors.size(); ++i) {
-      FlatTensor& tensor = flat.tensors[i];
-      for (std::byte* part : flat.locations[i].buffer->parts)
-        tensor.parts.push_back(at::from_blob(part + flat.locations[i].offset,
-                                             {tensor.values.numel()}, tensor.values.options()));
+      for (int rank = 0; rank < world_size_; ++rank) {
+        flat.tensors[i].shared.push_back(shared_tensor(flat, i, 0, rank));
+        const std::size_t parts = call.traits().reduces ? blocks.num_parts(rank) : 0;
+        for (std::size_t part = 0; part < parts; ++part)
+          flat.tensors[i].shared_parts.push_back(shared_tensor(flat, i, part, rank));
+      }
     }
     return headers;
+  }
+
+  /// Rank `rank`'s memory where this rank has set `set` of a tensor.
+  static at::Tensor shared_tensor(const FlatForm& flat, std::size_t tensor, std::size_t set,
+                                  int rank) {
+    const BufferLocation& location = flat.locations[set * flat.tensors.size() + tensor];
+    const at::Tensor& values = flat.tensors[tensor].values;
+    return at::from_blob(location.buffer->parts[static_cast<std::size_t>(rank)] + location.offset,
+                         {values.numel()}, values.options());
   }
 
   static std::uint64_t digest_of(std::span<const BufferLocation> locations) {
@@ -337,17 +397,29 @@ class LinkedCommunicator final : public ProcessCommunicator {
     return form;
   }
 
-  FlatForm flatten(std::span<const at::Tensor> tensors) {
+  /// `tensors` are this many sets, of which this rank contributes those of its parts.
+  FlatForm flatten(std::span<const at::Tensor> tensors, std::size_t sets,
+                   const ReductionBlocks& blocks) {
     FlatForm form;
-    for (const at::Tensor& given : tensors) {
-      if (given.numel() == 0) continue;
-      const at::Tensor tensor = given.detach();
-      const bool is_flat = tensor.is_cpu() && tensor.is_contiguous();
-      const at::Tensor flat =
-          is_flat ? tensor.view(-1) : tensor.contiguous().to(at::kCPU, false, !is_flat).view(-1);
-      if (!is_flat) form.copies.push_back({tensor, flat});
-      form.tensors.push_back({.values = flat});
-      form.locations.push_back(is_flat ? location_of(flat) : BufferLocation{});
+    const std::size_t in_set = tensors.size() / sets;
+    for (std::size_t set = 0; set < sets; ++set) {
+      const bool is_read = set == 0 || set < blocks.num_parts(rank_);
+      std::size_t next = 0;  // among the tensors that are not empty
+      for (const at::Tensor& given : tensors.subspan(set * in_set, in_set)) {
+        if (given.numel() == 0) continue;
+        const at::Tensor tensor = given.detach();
+        const bool is_flat = tensor.is_cpu() && tensor.is_contiguous();
+        form.locations.push_back(is_flat ? location_of(tensor.view(-1)) : BufferLocation{});
+        if (!is_read) continue;
+        const at::Tensor flat =
+            is_flat ? tensor.view(-1) : tensor.contiguous().to(at::kCPU, false, true).view(-1);
+        if (set > 0) {
+          form.tensors[next++].more_parts.push_back(flat);
+          continue;
+        }
+        if (!is_flat) form.copies.push_back({tensor, flat});
+        form.tensors.push_back({.values = flat});
+      }
     }
     return form;
   }
@@ -384,6 +456,7 @@ class LinkedCommunicator final : public ProcessCommunicator {
   const int world_size_;
   const WireDtype wire_;
   const std::string name_;
+  const ReductionBlocks one_leaf_each_;
   StepProgress progress_;
   std::optional<Error> failure_;
   std::int64_t collectives_ = 0;

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "brigade/cluster/cluster_key.h"
 #include "brigade/cluster/membership.h"
 #include "brigade/comm/communicator.h"
+#include "brigade/comm/reduction_blocks.h"
 #include "brigade/comm/step_progress.h"
 
 namespace brigade::comm {
@@ -37,7 +39,9 @@ bool mpi_is_built_in();
 
 /// The dtype in which gradients are sent: sums and means of float32 and float64 tensors in buffers
 /// of `ProcessCommunicator::make_buffer`. Everything else (counts, metrics, broadcasts) is sent in
-/// full precision. Additions are made in float32 (float64 for float64) in any case.
+/// full precision. Additions are made in float32 (float64 for float64) in any case. Below full
+/// precision each sum that a process sends is rounded, so the bits depend on how replicas are
+/// distributed over processes.
 enum class WireDtype { kFull, kBFloat16, kFloat16 };
 
 /// How the processes of a job communicate (TensorFlow: CommunicationOptions).
@@ -67,8 +71,10 @@ struct Traffic {
 };
 
 /// A communicator whose ranks are processes, with one call at a time each. Beyond the guarantees of
-/// `Communicator`, every reduction adds in rank order, whatever the transport, sizes or timing. So
-/// shared memory, Gloo and MPI give the same bits, with one bucket or many.
+/// `Communicator`, every reduction adds by the ReductionTree of its leaves, whatever the transport,
+/// sizes or timing. So shared memory, Gloo and MPI give the same bits, with one bucket or many. In
+/// `all_reduce` each rank is a leaf; `all_reduce_subtrees` adds the leaves of all ranks, as if one
+/// rank had them all.
 ///
 /// If a member is lost (cluster::Membership), waiting calls throw kUnavailable, naming the member.
 /// After an error this communicator keeps throwing; make a new one with the next membership. Calls
@@ -86,6 +92,18 @@ class ProcessCommunicator : public Communicator {
   /// Allocates zeros for which `all_reduce` copies the least: in shared memory, if the transport
   /// has it. A collective; the memory lives as long as the last tensor that refers to it.
   virtual at::Tensor make_buffer(std::int64_t numel, at::ScalarType dtype) = 0;
+  /// Adds the values of leaves that are spread over the ranks: rank r has block r of `blocks`, and
+  /// gives the sums of the subtrees `blocks.parts_of(r)`, one set of tensors each. The sums over
+  /// all leaves, by the ReductionTree of all, are written to the first set of every rank; the bits
+  /// do not depend on the blocks. A rank sends each of its sets once, as `all_reduce` sends its
+  /// only one.
+  ///
+  /// `sets` has blocks.most_parts() sets of the same shapes and dtypes, one after another, on every
+  /// rank. A rank with fewer parts ignores the further ones, which may be the first set's tensors
+  /// again; only if it has buffers for them, nothing is copied. Throws what `all_reduce` throws,
+  /// and kInvalidArgument if the ranks' `blocks` differ.
+  virtual void all_reduce_subtrees(std::span<const at::Tensor> sets,
+                                   const ReductionBlocks& blocks) = 0;
   virtual Transport transport() const = 0;  ///< never kAuto
   virtual Traffic traffic() const = 0;
   /// The progress of this process's steps. Updated by the code that makes the steps, while no call

@@ -15,6 +15,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/comm/local/local_group.h"
+#include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/testing/process_threads.h"
 #include "brigade/comm/testing/rank_threads.h"
 
@@ -580,6 +581,118 @@ TEST_P(OfProcesses, NarrowWireTypesRoundPartsAndSumsAndAddInFullPrecision) {
       EXPECT_EQ(count.item<float>(), 300'003);
     });
   }
+}
+
+/// The leaves of rank `rank`: its sums of whole subtrees, one set of one tensor each.
+std::vector<at::Tensor> subtree_sums(const ReductionBlocks& blocks, int rank, std::int64_t size) {
+  std::vector<at::Tensor> sets;
+  for (const LeafRange& part : blocks.parts_of(rank)) {
+    std::vector<at::Tensor> leaves;
+    for (int leaf = part.begin; leaf < part.end; ++leaf) leaves.push_back(values_of(leaf, size));
+    sets.push_back(combine_by_tree(leaves, ReduceOp::kSum));
+  }
+  while (sets.size() < blocks.most_parts()) sets.push_back(sets.front());
+  return sets;
+}
+
+TEST_P(OfProcesses, SubtreesGiveTheBitsOfAllLeaves) {
+  for (const auto& sizes :
+       std::vector<std::vector<int>>{{2, 2}, {3, 3}, {1, 3}, {4, 1, 1}, {2, 1, 3}, {3, 1, 1, 2}}) {
+    const ReductionBlocks blocks(sizes);
+    for (const std::int64_t size : {std::int64_t{3}, std::int64_t{3'000}, kLarge}) {
+      std::vector<at::Tensor> leaves;
+      for (int leaf = 0; leaf < blocks.tree().leaves(); ++leaf)
+        leaves.push_back(values_of(leaf, size));
+      const at::Tensor expected = combine_by_tree(leaves, ReduceOp::kSum);
+      run(static_cast<int>(sizes.size()), [&](ProcessCommunicator& communicator) {
+        const auto sets = subtree_sums(blocks, communicator.rank(), size);
+        std::vector<at::Tensor> buffers;
+        for (const at::Tensor& set : sets)
+          buffers.push_back(communicator.make_buffer(size, at::kFloat).copy_(set));
+        const at::Tensor last = sets.back().clone();
+        communicator.all_reduce_subtrees(sets, blocks);
+        EXPECT_TRUE(at::equal(sets.front(), expected));
+        if (blocks.num_parts(communicator.rank()) > 1) {
+          EXPECT_TRUE(at::equal(sets.back(), last)) << "it is not a result";
+        }
+        communicator.all_reduce_subtrees(buffers, blocks);
+        EXPECT_TRUE(at::equal(buffers.front(), expected));
+      });
+    }
+  }
+}
+
+TEST_P(OfProcesses, SeveralTensorsOfASetAreReducedTogether) {
+  const ReductionBlocks blocks(std::vector{1, 3});
+  run(2, [&](ProcessCommunicator& communicator) {
+    const int rank = communicator.rank();
+    // Leaf i is i + 1; what a rank has in place of parts that it lacks is ignored.
+    const auto of = [](double value) {
+      return std::vector<at::Tensor>{at::full({4, 2}, value, at::kFloat).t(), at::empty({0}),
+                                     at::full({3}, value, at::kDouble)};
+    };
+    std::vector<at::Tensor> sets = of(rank == 0 ? 1 : 2);
+    for (const at::Tensor& tensor : of(rank == 0 ? -99 : 3 + 4)) sets.push_back(tensor);
+    communicator.all_reduce_subtrees(sets, blocks);
+    EXPECT_TRUE(at::equal(sets[0], at::full({2, 4}, 10.0F)));
+    EXPECT_TRUE(at::equal(sets[2], at::full({3}, 10.0, at::kDouble)));
+  });
+}
+
+TEST_P(OfProcesses, EachSubtreeIsSentOnce) {
+  const ReductionBlocks blocks(std::vector{1, 3});
+  run(2, [&](ProcessCommunicator& communicator) {
+    constexpr std::int64_t kElements = 1 << 20;
+    const auto sets = subtree_sums(blocks, communicator.rank(), kElements);
+    const std::int64_t before = communicator.traffic().bytes_sent;
+    communicator.all_reduce_subtrees(sets, blocks);
+    const std::int64_t parts = communicator.rank() == 0 ? 1 : 2;
+    // The other rank's half of each part, and the half of the sums.
+    EXPECT_EQ(communicator.traffic().bytes_sent - before, (parts + 1) * 4 * kElements / 2);
+  });
+}
+
+TEST_P(OfProcesses, DifferentBlocksAreAnErrorOnAllRanks) {
+  const auto thrown = run_processes(2, over(GetParam()), [](ProcessCommunicator& communicator) {
+    const ReductionBlocks blocks(communicator.rank() == 0 ? std::vector{3, 1} : std::vector{1, 3});
+    const at::Tensor tensor = at::full({2}, 1.0F);
+    communicator.all_reduce_subtrees(std::vector{tensor, tensor}, blocks);
+  });
+  for (const std::exception_ptr& each : thrown) {
+    const auto error = error_of(each);
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), ErrorCode::kInvalidArgument) << error->what();
+    EXPECT_TRUE(mentions(error, "numbers of leaves per rank")) << error->what();
+  }
+}
+
+TEST_P(OfProcesses, SetsThatDifferAreRefused) {
+  for (const auto& sets : std::vector<std::vector<at::Tensor>>{
+           {at::full({2}, 1.0F)}, {at::full({2}, 1.0F), at::full({3}, 1.0F)}}) {
+    const auto thrown = run_processes(2, over(GetParam()), [&](ProcessCommunicator& communicator) {
+      communicator.all_reduce_subtrees(sets, ReductionBlocks(std::vector{3, 1}));
+    });
+    for (const std::exception_ptr& each : thrown) EXPECT_TRUE(error_of(each));
+  }
+}
+
+TEST_P(OfProcesses, NarrowWireTypesRoundEachSubtree) {
+  CommunicationOptions options = over(GetParam());
+  options.wire = WireDtype::kBFloat16;
+  const ReductionBlocks blocks(std::vector{3, 1});
+  const auto narrowed = [](const at::Tensor& tensor) {
+    return tensor.to(at::kBFloat16).to(at::kFloat);
+  };
+  const at::Tensor expected =
+      narrowed(narrowed(values_of(0, kLarge) + values_of(1, kLarge)) +
+               (narrowed(values_of(2, kLarge)) + narrowed(values_of(3, kLarge))));
+  run_processes_successfully(2, options, [&](ProcessCommunicator& communicator) {
+    std::vector<at::Tensor> buffers;
+    for (const at::Tensor& set : subtree_sums(blocks, communicator.rank(), kLarge))
+      buffers.push_back(communicator.make_buffer(kLarge, at::kFloat).copy_(set));
+    communicator.all_reduce_subtrees(buffers, blocks);
+    EXPECT_TRUE(at::equal(buffers.front(), expected));
+  });
 }
 
 TEST_P(OfProcesses, CountWhatTheySend) {

@@ -41,7 +41,7 @@ class SingleLink final : public ProcessLink {
   GatheredBytes gather(std::span<const std::byte> mine, std::int64_t) override {
     return {.first = mine.data()};
   }
-  void reduce(std::span<const FlatTensor>, ReduceOp) override {}
+  void reduce(std::span<const FlatTensor>, ReduceOp, const ReductionBlocks&) override {}
   void broadcast(std::span<const FlatTensor>, int) override {}
 
   const Transport transport_;
@@ -76,7 +76,7 @@ std::vector<std::string> ProcessLink::exchange_texts(const std::string& mine) {
 std::vector<at::Tensor> ProcessLink::run(const FlatCall& call) {
   switch (call.kind) {
     case Collective::kAllReduce:
-      reduce(call.tensors, call.op);
+      reduce(call.tensors, call.op, *call.blocks);
       return {};
     case Collective::kBroadcast:
       broadcast(call.tensors, call.root);

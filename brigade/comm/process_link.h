@@ -13,6 +13,7 @@
 #include "brigade/comm/communicator.h"
 #include "brigade/comm/exchange/call_header.h"
 #include "brigade/comm/process_communicator.h"
+#include "brigade/comm/reduction_blocks.h"
 
 namespace brigade::comm {
 
@@ -27,12 +28,22 @@ struct LinkBuffer {
 /// A tensor in the form in which links take it: one dimension, contiguous, on CPU, with at least
 /// one element.
 struct FlatTensor {
+  /// What this rank contributes, and what it receives. In a reduction to which it contributes
+  /// several parts (ReductionBlocks) this is the first.
   at::Tensor values;
+  /// The other parts, of the same size and dtype.
+  std::vector<at::Tensor> more_parts = {};
   /// [rank]: the values of each rank, if all are in memory that this process can access; otherwise
   /// empty.
-  std::vector<at::Tensor> parts = {};
+  std::vector<at::Tensor> shared = {};
+  /// The same for reductions: [part], those of all ranks.
+  std::vector<at::Tensor> shared_parts = {};
   /// Whether it is sent in the wire dtype.
   bool narrow = false;
+
+  const at::Tensor& part(std::size_t number) const {
+    return number == 0 ? values : more_parts[number - 1];
+  }
 };
 
 /// A collective between processes, on flat tensors.
@@ -40,8 +51,9 @@ struct FlatCall {
   Collective kind = Collective::kBarrier;
   ReduceOp op = ReduceOp::kSum;
   int root = 0;
-  /// Either all have `parts`, or none. A call that gathers has one tensor, in its own shape.
+  /// Either all are shared, or none. A call that gathers has one tensor, in its own shape.
   std::span<const FlatTensor> tensors = {};
+  const ReductionBlocks* blocks = nullptr;  ///< of reductions: the parts that each rank contributes
   std::span<const CallHeader> headers = {};  ///< of all ranks, by rank
 };
 
@@ -75,8 +87,8 @@ class ProcessLink {
   /// Exchanges texts of at most kMaxText characters; returns them by rank.
   std::vector<std::string> exchange_texts(const std::string& mine);
 
-  /// Makes the call whose headers were exchanged. Reductions combine in rank order. Returns the
-  /// tensors of a call that gathers, by rank and on CPU.
+  /// Makes the call whose headers were exchanged. Reductions add by the tree of
+  /// `FlatCall::blocks`. Returns the tensors of a call that gathers, by rank and on CPU.
   std::vector<at::Tensor> run(const FlatCall& call);
   /// Allocates zeros, aligned for any dtype. The default: that no other process can access.
   virtual LinkBuffer make_buffer(std::int64_t bytes);
@@ -98,7 +110,8 @@ class ProcessLink {
   virtual void begin_call(std::string_view what) = 0;
   /// Sends `mine` to all ranks; `longest` is the size of the longest rank's bytes.
   virtual GatheredBytes gather(std::span<const std::byte> mine, std::int64_t longest) = 0;
-  virtual void reduce(std::span<const FlatTensor> tensors, ReduceOp op) = 0;
+  virtual void reduce(std::span<const FlatTensor> tensors, ReduceOp op,
+                      const ReductionBlocks& blocks) = 0;
   virtual void broadcast(std::span<const FlatTensor> tensors, int root) = 0;
 
   std::vector<at::Tensor> all_gather(const at::Tensor& mine, std::span<const CallHeader> headers);
@@ -119,7 +132,8 @@ std::unique_ptr<ProcessCommunicator> make_linked_communicator(std::unique_ptr<Pr
 /// The link of a single process.
 std::unique_ptr<ProcessLink> make_single_link(Transport transport);
 
-// The links between several processes. Reductions add in rank order. All return when every process
+// The links between several processes. Reductions add by the tree of
+// their blocks. All return when every process
 // has made its link. `name` is the prefix of their keys in the membership's store.
 
 /// Over memory that all processes of one host map. Throws kUnavailable in every process if one of

@@ -2,10 +2,12 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/hierarchical.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/small_collectives.h"
 #include "brigade/distribute/strategy.h"
@@ -22,14 +24,25 @@ bool differ_only_on_axis(const at::Tensor& a, const at::Tensor& b, std::int64_t 
   return alike;
 }
 
-/// The values of this process's replicas that had examples (of all replicas, if the numbers of
-/// examples are not known), on the first replica's device.
+/// [replica of this process]: its value on the first replica's device; undefined if it had no
+/// examples. (All are defined if the numbers of examples are not known.)
 std::vector<at::Tensor> values_with_examples(const PerReplica<at::Tensor>& value) {
-  std::vector<at::Tensor> kept;
+  std::vector<at::Tensor> values(value.size());
   for (std::size_t replica = 0; replica < value.size(); ++replica) {
-    if (!value.is_empty(replica)) kept.push_back(value[replica].detach().to(value[0].device()));
+    if (!value.is_empty(replica)) values[replica] = value[replica].detach().to(value[0].device());
   }
-  return kept;
+  return values;
+}
+
+void check_same_shapes(std::span<const at::Tensor> values) {
+  const auto first = std::ranges::find_if(values, &at::Tensor::defined);
+  for (const at::Tensor& value : values) {
+    if (!value.defined()) continue;
+    check_argument(
+        value.sizes() == first->sizes(),
+        base::str_cat("reduce: the replicas' values have shapes ", first->sizes(), " and ",
+                      value.sizes(), "; give an axis to reduce over it, or use gather."));
+  }
 }
 
 at::ScalarType floating(at::ScalarType dtype) {
@@ -40,11 +53,6 @@ at::ScalarType floating(at::ScalarType dtype) {
 at::Tensor summand(comm::ReduceOp op, const at::Tensor& value) {
   const at::ScalarType dtype = value.scalar_type();
   return value.to(comm::accumulation_dtype(op == comm::ReduceOp::kMean ? floating(dtype) : dtype));
-}
-
-/// Zeros: what this process adds to a sum if none of its replicas had examples.
-at::Tensor zero_like(const at::Tensor& value) {
-  return at::zeros_like(value.detach());
 }
 
 std::int64_t total_of(const WorkerGroup* workers, std::int64_t own) {
@@ -75,30 +83,29 @@ std::int64_t Strategy::all_reduce_max(std::int64_t value) const {
   return comm::all_reduce_number(*workers()->communicator, value, comm::ReduceOp::kMax);
 }
 
-/// Adds the other workers' sums to this one's, in place.
-at::Tensor Strategy::summed_over_workers(at::Tensor sum) const {
-  if (workers()) workers()->communicator->all_reduce({&sum, 1}, comm::ReduceOp::kSum)->wait();
-  return sum;
+/// Adds this worker's values ([replica], undefined: nothing) and the other workers'. The sum is
+/// like `like`.
+at::Tensor Strategy::sum_over_replicas(std::vector<at::Tensor> values,
+                                       const at::Tensor& like) const {
+  return comm::sum_over_replicas(workers() ? workers()->communicator.get() : nullptr,
+                                 workers() ? workers()->layout : comm::ProcessLayout{},
+                                 {&values, 1}, {&like, 1})
+      .front();
 }
 
 at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& value) const {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> parts = values_with_examples(value);
-  for (const at::Tensor& part : parts) {
-    check_argument(
-        part.sizes() == parts.front().sizes(),
-        base::str_cat("reduce: the replicas' values have shapes ", parts.front().sizes(), " and ",
-                      part.sizes(), "; give an axis to reduce over it, or use gather."));
-  }
-  const auto own = static_cast<std::int64_t>(parts.size());
+  check_same_shapes(parts);
+  const auto own = std::ranges::count_if(parts, &at::Tensor::defined);
   const std::int64_t all = total_of(workers(), own);
   check_state(all > 0, "reduce: no replica had examples, so there is nothing to reduce.");
   const bool is_extreme = op == comm::ReduceOp::kMax || op == comm::ReduceOp::kMin;
   if (is_extreme) return extreme_of(op, parts, value[0]);
-  for (at::Tensor& part : parts) part = summand(op, part);
-  const at::Tensor sum =
-      summed_over_workers(parts.empty() ? zero_like(summand(op, value[0]))
-                                        : comm::combine_in_order(parts, comm::ReduceOp::kSum));
+  for (at::Tensor& part : parts) {
+    if (part.defined()) part = summand(op, part);
+  }
+  const at::Tensor sum = sum_over_replicas(std::move(parts), summand(op, value[0].detach()));
   const at::ScalarType dtype = value[0].scalar_type();
   if (op == comm::ReduceOp::kSum) return sum.to(dtype);
   return sum.div_(static_cast<double>(all)).to(floating(dtype));
@@ -107,13 +114,13 @@ at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& val
 /// A worker whose replicas had no examples contributes an empty tensor, which is left out.
 at::Tensor Strategy::extreme_of(comm::ReduceOp op, const std::vector<at::Tensor>& parts,
                                 const at::Tensor& like) const {
-  if (!workers()) return comm::combine_in_order(parts, op);
-  const at::Tensor own =
-      parts.empty() ? like.detach().flatten().narrow(0, 0, 0) : comm::combine_in_order(parts, op);
+  at::Tensor own = comm::combine_by_tree(parts, op);
+  if (!workers()) return own;
+  if (!own.defined()) own = like.detach().flatten().narrow(0, 0, 0);
   std::vector<at::Tensor> all = workers()->communicator->all_gather(own.contiguous());
   if (like.numel() > 0)
     std::erase_if(all, [](const at::Tensor& each) { return each.numel() == 0; });
-  return comm::combine_in_order(all, op);
+  return comm::combine_by_tree(all, op);
 }
 
 at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& value,
@@ -133,7 +140,8 @@ at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& val
     sums.push_back(wide.sum(axis));
     own += part.size(axis);
   }
-  const at::Tensor sum = summed_over_workers(comm::combine_in_order(sums, comm::ReduceOp::kSum));
+  const at::Tensor like = sums.front();
+  const at::Tensor sum = sum_over_replicas(std::move(sums), like);
   const at::ScalarType dtype = value[0].scalar_type();
   const at::ScalarType result = at::isFloatingType(dtype) ? dtype : sum.scalar_type();
   if (op == comm::ReduceOp::kSum) return sum.to(result);
@@ -152,17 +160,17 @@ at::Tensor Strategy::reduce_mean_over_examples(const PerReplica<at::Tensor>& mea
               "Strategy::distribute.");
   if (num_replicas_in_sync() == 1) return means[0].detach().clone();
   check_state(means.examples()->global > 0, "reduce_mean_over_examples: no replica had examples.");
-  std::vector<at::Tensor> weighted;
+  std::vector<at::Tensor> weighted(means.size());
   for (std::size_t replica = 0; replica < means.size(); ++replica) {
     if (means.is_empty(replica)) continue;
     const double weight = static_cast<double>(means.examples()->local[replica]) /
                           static_cast<double>(means.examples()->global);
     const at::Tensor mean = means[replica].detach().to(means[0].device());
-    weighted.push_back(comm::to_accumulation_dtype(mean).mul(weight));
+    weighted[replica] = comm::to_accumulation_dtype(mean).mul(weight);
   }
-  const at::Tensor sum = summed_over_workers(
-      weighted.empty() ? zero_like(comm::to_accumulation_dtype(means[0]))
-                       : comm::combine_in_order(weighted, comm::ReduceOp::kSum));
+  // Times 1, as integers become floating means too.
+  const at::Tensor like = comm::to_accumulation_dtype(means[0].detach()).mul(1.0);
+  const at::Tensor sum = sum_over_replicas(std::move(weighted), like);
   const at::ScalarType dtype = means[0].scalar_type();
   return at::isFloatingType(dtype) ? sum.to(dtype) : sum;
 }

@@ -405,7 +405,7 @@ class Strategy {
                                               const data::PipelineDescription& pipeline) const;
   WorkerLayout worker_layout() const;
   std::vector<InputContext> input_contexts(const InputOptions& options) const;
-  at::Tensor summed_over_workers(at::Tensor sum) const;
+  at::Tensor sum_over_replicas(std::vector<at::Tensor> values, const at::Tensor& like) const;
   at::Tensor extreme_of(comm::ReduceOp op, const std::vector<at::Tensor>& parts,
                         const at::Tensor& like) const;
 

@@ -48,7 +48,7 @@ ReplicaRange range_of(const StrategyParts& parts) {
 std::shared_ptr<const variables::Peers> peers_of(const StrategyParts& parts) {
   if (!parts.workers) return nullptr;
   return std::make_shared<const variables::Peers>(variables::Peers{
-      .communicator = parts.workers->communicator, .num_components = range_of(parts).total});
+      .communicator = parts.workers->communicator, .layout = parts.workers->layout});
 }
 
 /// A placer that knows the strategy's devices, for device scopes inside replicas.

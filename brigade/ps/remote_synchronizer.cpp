@@ -312,13 +312,14 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
         sums[i] = early_->sum(i);
         continue;
       }
-      std::vector<at::Tensor> parts;
+      std::vector<at::Tensor> parts(static_cast<std::size_t>(replicas_));
       for (int replica = 0; replica < replicas_; ++replica) {
         const at::Tensor& part = call_.published(replica)[i];
         if (part.defined() && (which == Summed::kAll || comm::has_rows(part)))
-          parts.push_back(part.to(at::kCPU));
+          parts[static_cast<std::size_t>(replica)] = part.to(at::kCPU);
       }
-      if (!parts.empty()) sums[i] = distribute::sum_of_replicas(parts);
+      if (std::ranges::any_of(parts, &at::Tensor::defined))
+        sums[i] = distribute::sum_of_replicas(parts);
     }
     return sums;
   }

@@ -27,8 +27,8 @@ struct RemoteSynchronizerOptions {
 };
 
 /// Gradients are pushed to parameter servers, which update the variables; this process has a copy
-/// of them. The gradients of the process's replicas are added in rank order, and replica 0 pushes
-/// them for all.
+/// of them. The gradients of the process's replicas are added by the comm::ReductionTree of
+/// their number, and replica 0 pushes them for all.
 ///
 /// When a step ends, the copy has the values after this worker's push, with whatever other workers
 /// have pushed until then; in kSync mode the values after the step's decision, which `apply` waits

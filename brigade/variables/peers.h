@@ -2,7 +2,8 @@
 
 #include <memory>
 
-#include "brigade/comm/communicator.h"
+#include "brigade/comm/process_communicator.h"
+#include "brigade/comm/process_layout.h"
 
 namespace brigade::variables {
 
@@ -10,8 +11,9 @@ namespace brigade::variables {
 /// an on-read variable (kOnRead) is then a collective of all processes: every process must read the
 /// same variables in the same order.
 struct Peers {
-  std::shared_ptr<comm::Communicator> communicator;  ///< its ranks are the processes
-  int num_components = 1;  ///< the components of a variable, over all processes
+  std::shared_ptr<comm::ProcessCommunicator> communicator;
+  /// The components of a variable in each process are those of its replicas.
+  comm::ProcessLayout layout = {};
 };
 
 }  // namespace brigade::variables

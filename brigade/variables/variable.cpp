@@ -9,6 +9,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/hierarchical.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/replica.h"
 
@@ -162,34 +163,32 @@ at::Tensor Variable::read() const {
   const at::NoGradGuard no_grad;
   const auto& components = state_->components;
   if (synchronization() != Synchronization::kOnRead) return components.front().detach().clone();
-  if (aggregation() == Aggregation::kOnlyFirstReplica)
-    return aggregate_of_processes(components.front().detach().clone());
+  if (aggregation() == Aggregation::kOnlyFirstReplica) {
+    const at::Tensor first = components.front().detach().clone();
+    if (state_->peers) state_->peers->communicator->broadcast({&first, 1}, 0)->wait();
+    return first;
+  }
   check_state(aggregation() != Aggregation::kNone,
               base::str_cat("Variable '", name(),
                             "' differs between replicas and has no aggregation: read it inside "
                             "a replica, or give it one (sum, mean, only_first_replica)."));
-  std::vector<at::Tensor> here;
-  for (const at::Tensor& component : components) {
-    here.push_back(comm::to_accumulation_dtype(component.detach().to(components.front().device())));
-  }
-  const at::Tensor sum = aggregate_of_processes(comm::combine_in_order(here, comm::ReduceOp::kSum));
+  const at::Tensor sum = sum_of_components();
   if (aggregation() == Aggregation::kMean) sum.div_(static_cast<double>(num_components_in_all()));
   return sum.to(dtype());
 }
 
-at::Tensor Variable::aggregate_of_processes(const at::Tensor& own) const {
-  if (!state_->peers) return own;
-  comm::Communicator& processes = *state_->peers->communicator;
-  if (aggregation() == Aggregation::kOnlyFirstReplica) {
-    processes.broadcast({&own, 1}, 0)->wait();
-  } else {
-    processes.all_reduce({&own, 1}, comm::ReduceOp::kSum)->wait();
-  }
-  return own;
+/// In the accumulation dtype, over all processes.
+at::Tensor Variable::sum_of_components() const {
+  const Peers* const peers = state_->peers.get();
+  const std::vector<at::Tensor>& components = state_->components;
+  return comm::sum_over_replicas(peers ? peers->communicator.get() : nullptr,
+                                 peers ? peers->layout : comm::ProcessLayout{}, {&components, 1},
+                                 {&components.front(), 1})
+      .front();
 }
 
 int Variable::num_components_in_all() const {
-  return state_->peers ? state_->peers->num_components : num_components();
+  return state_->peers ? state_->peers->layout.num_replicas() : num_components();
 }
 
 void Variable::set_peers(std::shared_ptr<const Peers> peers) const {
@@ -247,9 +246,9 @@ at::Tensor Variable::aggregate_of_replicas(const at::Tensor& value) const {
   const std::vector<at::Tensor> all = replica.communicator->all_gather(value.to(dtype()));
   switch (aggregation()) {
     case Aggregation::kSum:
-      return comm::combine_in_order(all, comm::ReduceOp::kSum);
+      return comm::combine_by_tree(all, comm::ReduceOp::kSum);
     case Aggregation::kMean:
-      return comm::combine_in_order(all, comm::ReduceOp::kMean);
+      return comm::combine_by_tree(all, comm::ReduceOp::kMean);
     case Aggregation::kOnlyFirstReplica:
       return all.front();
     case Aggregation::kNone:

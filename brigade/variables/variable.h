@@ -148,7 +148,7 @@ class Variable {
   struct State;
   friend class VariableBuilder;
   explicit Variable(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  at::Tensor aggregate_of_processes(const at::Tensor& own) const;
+  at::Tensor sum_of_components() const;
   void write_replica(int replica, const at::Tensor& value) const;
   void write_all(const at::Tensor& value) const;
   bool is_shared() const;

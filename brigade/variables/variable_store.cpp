@@ -78,7 +78,7 @@ void agree_with_peers(std::span<const Variable> variables, const Peers& peers) {
     // `assign` divides this over all components, so that each gets the first one's value.
     const bool is_shared_out = variables[i].synchronization() == Synchronization::kOnRead &&
                                variables[i].aggregation() == Aggregation::kSum;
-    variables[i].assign(is_shared_out ? values[i] * peers.num_components : values[i]);
+    variables[i].assign(is_shared_out ? values[i] * peers.layout.num_replicas() : values[i]);
   }
 }
 

@@ -15,10 +15,10 @@ HIDDEN = 512
 ELEMENTS = (784 * HIDDEN + HIDDEN) + 2 * (HIDDEN * HIDDEN + HIDDEN) + (HIDDEN * 10 + 10) + 8
 SHORT, LONG = 4, 20  # steps
 TRIES = 5
-# A step's few small collectives (may we go on, is there more input): to each peer a header of 152 bytes or a value of 8,
+# A step's few small collectives (may we go on, is there more input): to each peer a header of 160 bytes or a value of 8,
 # each with Gloo's preamble and its notice of 48 bytes, each of these with 66 bytes of Ethernet, IP and TCP and an answer.
 SMALL_CALLS = 10
-FRAMING = SMALL_CALLS * 2 * (152 + 2 * 48 + 6 * 66)
+FRAMING = SMALL_CALLS * 2 * (160 + 2 * 48 + 6 * 66)
 SHARE = 0.02  # what TCP's headers and answers may add to the values
 
 

@@ -17,8 +17,8 @@
 
 /// The contract of every Communicator (brigade/comm/communicator.h), as a suite that each program
 /// instantiates with the implementations that it can run. Ranks may be threads or processes, so
-/// they share only what the harness gives them. It does not test the order of additions, which is
-/// each implementation's own.
+/// they share only what the harness gives them. It does not test the order of additions, which
+/// NCCL chooses itself; the program of the implementations on the host does.
 namespace brigade::comm {
 
 struct Implementation {

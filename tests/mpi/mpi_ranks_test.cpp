@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "brigade/base/error.h"
+#include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/process_communicator.h"
 #include "tests/contract/communicator_contract.h"
 #include "tests/mpi/mpirun_ranks.h"
@@ -37,10 +38,10 @@ at::Tensor values_of(int rank, std::int64_t size) {
       .to(at::kFloat);
 }
 
-at::Tensor sum_in_order(int world_size, std::int64_t size) {
-  at::Tensor sum = values_of(0, size);
-  for (int rank = 1; rank < world_size; ++rank) sum = sum + values_of(rank, size);
-  return sum;
+at::Tensor sum_by_tree(int world_size, std::int64_t size) {
+  std::vector<at::Tensor> values;
+  for (int rank = 0; rank < world_size; ++rank) values.push_back(values_of(rank, size));
+  return combine_by_tree(values, ReduceOp::kSum);
 }
 
 /// The processes of this mpirun, while tests run.
@@ -146,8 +147,8 @@ TEST(Mpi, AStepThatFailedInOneProcessIsAbandonedByAllAndTheNextStepWorks) {
   });
 }
 
-TEST(Mpi, AddsInRankOrderFromTensorsBuffersAndBuckets) {
-  const at::Tensor expected = sum_in_order(Ranks::get().world_size(), kLarge);
+TEST(Mpi, AddsByTheTreeFromTensorsBuffersAndBuckets) {
+  const at::Tensor expected = sum_by_tree(Ranks::get().world_size(), kLarge);
   run_successfully([&](ProcessCommunicator& communicator) {
     const at::Tensor mine = values_of(communicator.rank(), kLarge);
     const at::Tensor buffer = communicator.make_buffer(kLarge, at::kFloat);
@@ -163,6 +164,28 @@ TEST(Mpi, AddsInRankOrderFromTensorsBuffersAndBuckets) {
       EXPECT_TRUE(at::equal(buckets, expected)) << bucket;
     }
   });
+}
+
+TEST(Mpi, SubtreesOfUnequalNumbersGiveTheBitsOfAllLeaves) {
+  const int world_size = Ranks::get().world_size();
+  std::vector<int> sizes(static_cast<std::size_t>(world_size), 1);
+  sizes.back() = 3;
+  const ReductionBlocks blocks(sizes);
+  for (const std::int64_t size : {std::int64_t{300}, kLarge}) {
+    const at::Tensor expected = sum_by_tree(world_size + 2, size);
+    run_successfully([&](ProcessCommunicator& communicator) {
+      std::vector<at::Tensor> sets;
+      for (const LeafRange& part : blocks.parts_of(communicator.rank())) {
+        std::vector<at::Tensor> leaves;
+        for (int leaf = part.begin; leaf < part.end; ++leaf)
+          leaves.push_back(values_of(leaf, size));
+        sets.push_back(combine_by_tree(leaves, ReduceOp::kSum));
+      }
+      while (sets.size() < blocks.most_parts()) sets.push_back(sets.front());
+      communicator.all_reduce_subtrees(sets, blocks);
+      EXPECT_TRUE(at::equal(sets.front(), expected)) << size;
+    });
+  }
 }
 
 TEST(Mpi, GivesTheBitsOfGloo) {

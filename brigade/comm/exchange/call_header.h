@@ -32,6 +32,8 @@ struct CallHeader {
   std::uint64_t digest = 0;
   /// Of the tensors' locations in memory that all processes share; 0: they are not in it.
   std::uint64_t buffer_digest = 0;
+  /// Of reductions: of the parts that each rank contributes (ReductionBlocks).
+  std::uint64_t blocks_digest = 0;
   /// The step of the call, and its purpose.
   CallStamp stamp = {};
 

@@ -18,11 +18,13 @@
 namespace brigade::comm {
 
 /// A link over a transport that moves bytes without knowing what they mean. It sends everything in
-/// chunks of at most kChunkBytes, and adds in rank order:
-///   1. With two ranks, or up to kSmallBytes, every rank gathers all parts and adds them itself.
+/// chunks of at most kChunkBytes, and adds by the tree:
+///   1. With two ranks of one part each, or up to kSmallBytes, every rank gathers all parts and
+///   adds them itself.
 ///   2. Otherwise an all-to-all gives each rank all parts of its shard; it adds them, and an
 ///      all-gather sends the sums to all ranks.
-/// Bits depend only on the parts and their number. Other processes cannot reach its buffers.
+/// Bits depend only on the parts and their tree. A rank of several parts sends each of them; none
+/// is padded to the number of another rank. Other processes cannot reach its buffers.
 class ExchangeLink : public ProcessLink {
  protected:
   static constexpr std::int64_t kChunkBytes = 4 << 20;
@@ -54,13 +56,18 @@ class ExchangeLink : public ProcessLink {
     virtual void wait() = 0;
   };
 
-  /// Gathers every rank's `mine`, all of one size, into `all` (`[world_size, size]`), by rank. With
-  /// two ranks `mine` may be this rank's row of `all`.
-  virtual std::unique_ptr<Transfer> start_all_gather(const at::Tensor& mine,
-                                                     const at::Tensor& all) = 0;
-  /// Sends row r of `rows` (`[world_size, size]`) to rank r, into row `rank` of its `received`.
-  virtual std::unique_ptr<Transfer> start_all_to_all(const at::Tensor& rows,
-                                                     const at::Tensor& received) = 0;
+  /// The sizes in bytes of what is sent to or received from each rank, by rank.
+  using Sizes = std::vector<std::int64_t>;
+
+  /// Gathers every rank's `mine`, of sizes[rank] bytes, into `all`, one after another. With two
+  /// ranks `mine` may be this rank's range of `all`.
+  virtual std::unique_ptr<Transfer> start_all_gather(const at::Tensor& mine, const at::Tensor& all,
+                                                     const Sizes& sizes) = 0;
+  /// `sent` has the same number of bytes for each rank, one after another. Sends them, and writes
+  /// what this rank receives to `received`, sizes[rank] bytes from each rank, by rank.
+  virtual std::unique_ptr<Transfer> start_all_to_all(const at::Tensor& sent,
+                                                     const at::Tensor& received,
+                                                     const Sizes& sizes) = 0;
   /// Copies the root's `values` to all ranks, along the binomial tree (`binomial_children`).
   virtual void broadcast_bytes(const at::Tensor& values, int root) = 0;
 
@@ -68,7 +75,7 @@ class ExchangeLink : public ProcessLink {
   /// A chunk whose parts are being gathered.
   struct Gathering {
     const Chunk* chunk = nullptr;
-    at::Tensor all = {};  ///< all parts, by rank
+    at::Tensor all = {};  ///< [part]: of all ranks
     std::unique_ptr<Transfer> transfer = nullptr;
   };
   /// What scratch memory is used for. The first two exist twice, for alternate chunks.
@@ -78,19 +85,27 @@ class ExchangeLink : public ProcessLink {
     kSums = 4,
     kShards = 5,
     kShardParts = 6,
-    kCount = 7
+    kPart = 7,
+    kCount = 8
   };
 
   GatheredBytes gather(std::span<const std::byte> mine, std::int64_t longest) override;
-  void reduce(std::span<const FlatTensor> tensors, ReduceOp op) override;
+  void reduce(std::span<const FlatTensor> tensors, ReduceOp op,
+              const ReductionBlocks& blocks) override;
   void broadcast(std::span<const FlatTensor> tensors, int root) override;
 
-  bool goes_in_one_round(const Chunk& chunk) const;
-  Gathering start(const Chunk& chunk, std::span<const FlatTensor> tensors);
-  void finish(Gathering& gathering, std::span<const FlatTensor> tensors, ReduceOp op);
-  void reduce_by_shards(const Chunk& chunk, std::span<const FlatTensor> tensors, ReduceOp op);
+  bool goes_in_one_round(const Chunk& chunk, const ReductionBlocks& blocks) const;
+  Gathering start(const Chunk& chunk, std::span<const FlatTensor> tensors,
+                  const ReductionBlocks& blocks);
+  void finish(Gathering& gathering, std::span<const FlatTensor> tensors, ReduceOp op,
+              const ReductionBlocks& blocks);
+  void reduce_by_shards(const Chunk& chunk, std::span<const FlatTensor> tensors, ReduceOp op,
+                        const ReductionBlocks& blocks);
+  void copy_shards_in(const Chunk& chunk, std::span<const FlatTensor> tensors,
+                      const at::Tensor& shards);
   at::ScalarType dtype_of(const Chunk& chunk) const;
-  at::Tensor combine(const Chunk& chunk, const at::Tensor& parts, ReduceOp op);
+  at::Tensor combine(const Chunk& chunk, const at::Tensor& parts, ReduceOp op,
+                     const ReductionBlocks& blocks);
   at::Tensor scratch(ScratchUse use, std::size_t parity, at::IntArrayRef shape,
                      at::ScalarType dtype);
 

@@ -335,29 +335,49 @@ class GlooLink final : public ExchangeLink {
 
  private:
   /// Two ranks send directly to each other.
-  std::unique_ptr<Transfer> start_all_gather(const at::Tensor& mine,
-                                             const at::Tensor& all) override {
-    at::Tensor own = mine;
-    if (world_size() != 2) {
-      at::Tensor flat = all.view(-1);
-      return begin(group_->_allgather_base(flat, own));
+  std::unique_ptr<Transfer> start_all_gather(const at::Tensor& mine, const at::Tensor& all,
+                                             const Sizes& sizes) override {
+    if (world_size() == 2) return start_swap(mine, all, sizes);
+    at::Tensor to = all;
+    if (are_equal(sizes)) {
+      at::Tensor own = mine;
+      return begin(group_->_allgather_base(to, own));
     }
-    const int other = 1 - rank();
-    if (all[rank()].const_data_ptr() != mine.const_data_ptr()) all[rank()].copy_(mine);
-    at::Tensor theirs = all[other];
-    std::vector<std::int64_t> counts(2, 0);
-    counts[other] = mine.numel();
-    std::vector<std::int64_t> same = counts;
-    return begin(group_->alltoall_base(theirs, own, counts, same));
+    // Gloo gathers equal sizes only.
+    at::Tensor copies = mine.repeat({world_size()});
+    Sizes sent(sizes.size(), mine.numel());
+    Sizes received = sizes;
+    return begin(group_->alltoall_base(to, copies, received, sent));
   }
 
-  std::unique_ptr<Transfer> start_all_to_all(const at::Tensor& rows,
-                                             const at::Tensor& received) override {
-    at::Tensor to = received.view(-1);
-    at::Tensor from = rows.view(-1);
-    std::vector<std::int64_t> equal;
-    std::vector<std::int64_t> equal_too;
-    return begin(group_->alltoall_base(to, from, equal, equal_too));
+  std::unique_ptr<Transfer> start_swap(const at::Tensor& mine, const at::Tensor& all,
+                                       const Sizes& sizes) {
+    const int other = 1 - rank();
+    const at::Tensor own_range = all.narrow(0, rank() == 0 ? 0 : sizes[0], mine.numel());
+    if (own_range.const_data_ptr() != mine.const_data_ptr()) own_range.copy_(mine);
+    at::Tensor own = mine;
+    at::Tensor theirs = all.narrow(0, other == 0 ? 0 : sizes[0], sizes[other]);
+    Sizes received(2, 0);
+    received[other] = sizes[other];
+    Sizes sent(2, 0);
+    sent[other] = mine.numel();
+    return begin(group_->alltoall_base(theirs, own, received, sent));
+  }
+
+  std::unique_ptr<Transfer> start_all_to_all(const at::Tensor& sent, const at::Tensor& received,
+                                             const Sizes& sizes) override {
+    at::Tensor to = received;
+    at::Tensor from = sent;
+    Sizes receive_sizes, send_sizes;  // empty: equal
+    if (!are_equal(sizes)) {
+      receive_sizes = sizes;
+      send_sizes.assign(sizes.size(), sent.numel() / world_size());
+    }
+    return begin(group_->alltoall_base(to, from, receive_sizes, send_sizes));
+  }
+
+  static bool are_equal(const Sizes& sizes) {
+    return std::ranges::all_of(sizes, [&](std::int64_t size) { return size == sizes.front(); });
   }
 
   void broadcast_bytes(const at::Tensor& values, int root) override {
@@ -402,7 +422,9 @@ class GlooLink final : public ExchangeLink {
     group_->setTimeout(options().timeout + kEndTimeout);
     // A rank that is done first must not close connections that others are still making.
     const at::Tensor here = at::empty({sizeof(CallHeader)}, at::kByte);
-    start_all_gather(here, at::empty({world_size(), here.numel()}, here.options()))->wait();
+    start_all_gather(here, at::empty({world_size() * here.numel()}, here.options()),
+                     Sizes(static_cast<std::size_t>(world_size()), here.numel()))
+        ->wait();
   }
 
   std::unique_ptr<Transfer> begin(WorkPointer work) {

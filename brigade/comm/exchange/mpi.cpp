@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -111,10 +112,6 @@ struct Requests {
   bool are_done = false;
 };
 
-std::byte* row_of(const at::Tensor& rows, int rank) {
-  return static_cast<std::byte*>(rows.mutable_data_ptr()) + rank * rows.size(1);
-}
-
 class MpiLink final : public ExchangeLink {
  public:
   MpiLink(std::shared_ptr<cluster::Membership> membership, const std::string& name,
@@ -138,26 +135,37 @@ class MpiLink final : public ExchangeLink {
   void give_up(const Error& reason) noexcept override { peer_status().give_up(reason); }
 
  private:
-  std::unique_ptr<Transfer> start_all_gather(const at::Tensor& mine,
-                                             const at::Tensor& all) override {
-    if (all[rank()].const_data_ptr() != mine.const_data_ptr()) all[rank()].copy_(mine);
+  std::unique_ptr<Transfer> start_all_gather(const at::Tensor& mine, const at::Tensor& all,
+                                             const Sizes& sizes) override {
+    const at::Tensor own = all.narrow(0, begin_of(sizes, rank()), mine.numel());
+    if (own.const_data_ptr() != mine.const_data_ptr()) own.copy_(mine);
     auto transfer = std::make_unique<MpiTransfer>(*this, mine, all);
-    for (const int peer : peers())
-      receive(transfer->requests(), row_of(all, peer), all.size(1), peer);
+    receive_from_peers(transfer->requests(), all, sizes);
     for (const int peer : peers())
       send(transfer->requests(), mine.const_data_ptr(), mine.numel(), peer);
     return transfer;
   }
 
-  std::unique_ptr<Transfer> start_all_to_all(const at::Tensor& rows,
-                                             const at::Tensor& received) override {
-    received[rank()].copy_(rows[rank()]);
-    auto transfer = std::make_unique<MpiTransfer>(*this, rows, received);
+  std::unique_ptr<Transfer> start_all_to_all(const at::Tensor& sent, const at::Tensor& received,
+                                             const Sizes& sizes) override {
+    const std::int64_t size = sent.numel() / world_size();
+    received.narrow(0, begin_of(sizes, rank()), size).copy_(sent.narrow(0, rank() * size, size));
+    auto transfer = std::make_unique<MpiTransfer>(*this, sent, received);
+    receive_from_peers(transfer->requests(), received, sizes);
     for (const int peer : peers())
-      receive(transfer->requests(), row_of(received, peer), received.size(1), peer);
-    for (const int peer : peers())
-      send(transfer->requests(), row_of(rows, peer), rows.size(1), peer);
+      send(transfer->requests(), data_of(sent) + peer * size, size, peer);
     return transfer;
+  }
+
+  void receive_from_peers(Requests& requests, const at::Tensor& all, const Sizes& sizes) {
+    for (const int peer : peers()) {
+      receive(requests, data_of(all) + begin_of(sizes, peer), sizes[static_cast<std::size_t>(peer)],
+              peer);
+    }
+  }
+
+  static std::int64_t begin_of(const Sizes& sizes, int rank) {
+    return std::accumulate(sizes.begin(), sizes.begin() + rank, std::int64_t{0});
   }
 
   void broadcast_bytes(const at::Tensor& values, int root) override {

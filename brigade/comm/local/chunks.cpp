@@ -46,10 +46,11 @@ std::vector<Chunk> cut_into_chunks(std::span<const FlatTensor> tensors, std::int
   return chunks;
 }
 
-void copy_in(const Chunk& chunk, std::span<const FlatTensor> tensors, const at::Tensor& flat) {
+void copy_in(const Chunk& chunk, std::span<const FlatTensor> tensors, const at::Tensor& flat,
+             std::size_t part) {
   std::int64_t at = 0;
   for (const Chunk::Piece& piece : chunk.pieces) {
-    copy_range(tensors[piece.tensor].values, piece.begin, flat, at, piece.count);
+    copy_range(tensors[piece.tensor].part(part), piece.begin, flat, at, piece.count);
     at += piece.count;
   }
 }

@@ -29,8 +29,10 @@ struct Chunk {
 /// result depends on dtypes and sizes alone, so it is the same on all ranks.
 std::vector<Chunk> cut_into_chunks(std::span<const FlatTensor> tensors, std::int64_t max_bytes);
 
-/// Copies the chunk's values to the start of `flat`, converting to its dtype.
-void copy_in(const Chunk& chunk, std::span<const FlatTensor> tensors, const at::Tensor& flat);
+/// Copies the chunk's values, those of part `part`, to the start of `flat`, converting to its
+/// dtype.
+void copy_in(const Chunk& chunk, std::span<const FlatTensor> tensors, const at::Tensor& flat,
+             std::size_t part = 0);
 /// Copies the start of `flat` to the chunk's values.
 void copy_out(const Chunk& chunk, std::span<const FlatTensor> tensors, const at::Tensor& flat);
 

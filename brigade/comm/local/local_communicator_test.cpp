@@ -22,13 +22,29 @@ at::Tensor values_of(int rank, std::int64_t size) {
                        : 1.0F);
 }
 
-TEST(LocalCommunicator, AddsInRankOrderInEveryShard) {
+TEST(LocalCommunicator, AddsByTheTreeInEveryShard) {
   constexpr std::int64_t kSize = 100'003;  // uneven shards of more than one block
-  const at::Tensor expected = (values_of(0, kSize) + values_of(1, kSize)) + values_of(2, kSize);
-  run_ranks_successfully(3, [&](Communicator& communicator) {
+  const at::Tensor expected =
+      ((values_of(0, kSize) + values_of(1, kSize)) + (values_of(2, kSize) + values_of(3, kSize))) +
+      values_of(4, kSize);
+  run_ranks_successfully(5, [&](Communicator& communicator) {
     const at::Tensor tensor = values_of(communicator.rank(), kSize);
     communicator.all_reduce({&tensor, 1}, ReduceOp::kSum)->wait();
     EXPECT_TRUE(at::equal(tensor, expected));
+  });
+}
+
+TEST(LocalGroup, BlocksOfRanksAreReducedByThemselves) {
+  const std::vector<LeafRange> blocks = {{0, 1}, {1, 3}};  // rank 3 is in none
+  const auto group = std::make_shared<LocalGroup>(4);
+  run_threads(4, [&](int rank) {
+    const at::Tensor flat = at::full({70'001}, rank + 1.0F);
+    const at::Tensor whole = at::full({4}, rank + 1);  // not reduced in shards
+    const std::vector<at::Tensor> tensors = {flat, whole};
+    all_reduce_blocks(*group, rank, tensors, ReduceOp::kSum, blocks);
+    const int expected = rank == 0 ? 1 : rank == 3 ? 4 : 5;
+    EXPECT_TRUE(at::equal(flat, at::full({70'001}, static_cast<float>(expected)))) << rank;
+    EXPECT_TRUE(at::equal(whole, at::full({4}, expected))) << rank;
   });
 }
 

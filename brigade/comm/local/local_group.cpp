@@ -1,6 +1,7 @@
 #include "brigade/comm/local/local_group.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -25,6 +26,80 @@ bool runs_flat(const at::Tensor& tensor, ReduceOp op) {
          (op == ReduceOp::kSum || op == ReduceOp::kMean);
 }
 
+std::vector<at::Tensor> published_by(const LocalGroup& group, LeafRange ranks, std::size_t index) {
+  std::vector<at::Tensor> all;
+  for (int rank = ranks.begin; rank < ranks.end; ++rank)
+    all.push_back(group.published(rank)[index]);
+  return all;
+}
+
+LeafRange all_ranks(const LocalGroup& group) {
+  return {0, group.world_size()};
+}
+
+/// If one rank finds that tensors differ, every rank does: all throw, and none is left waiting.
+void check_same_tensors(const LocalGroup& group, int rank, const CollectiveCall& call) {
+  const bool shapes_may_differ = call.traits().gathers;
+  const std::span<const at::Tensor> mine = call.tensors;
+  for (int other = 0; other < group.world_size(); ++other) {
+    const auto theirs = group.published(other);
+    if (theirs.size() != mine.size()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  base::str_cat(call.name(), ": rank ", other, " passed ", theirs.size(),
+                                " tensors and rank ", rank, " ", mine.size(),
+                                "; every rank must pass the same number."));
+    }
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      const bool agrees = theirs[i].scalar_type() == mine[i].scalar_type() &&
+                          (shapes_may_differ || theirs[i].sizes() == mine[i].sizes());
+      if (agrees) continue;
+      throw Error(ErrorCode::kInvalidArgument,
+                  base::str_cat(call.name(), ": tensor ", i, " is ", shape_of(theirs[i]),
+                                " on rank ", other, " and ", shape_of(mine[i]), " on rank ", rank,
+                                shapes_may_differ ? "; dtypes must be the same."
+                                                  : "; shapes and dtypes must be the same."));
+    }
+  }
+}
+
+/// Shard `shard` of `shards` of the elements.
+struct Shard {
+  int number = 0;
+  int count = 1;
+};
+
+void reduce_shard(const std::vector<at::Tensor>& all, ReduceOp op, Shard shard) {
+  const std::int64_t count = all.front().numel();
+  const std::int64_t begin = count * shard.number / shard.count;
+  const std::int64_t end = count * (shard.number + 1) / shard.count;
+  constexpr std::int64_t kBlock = 32 * 1024;
+  for (std::int64_t at = begin; at < end; at += kBlock) {
+    const std::int64_t stop = std::min(at + kBlock, end);
+    at::Tensor sum = at::empty({stop - at}, all.front().options());
+    add_by_tree(all, at, stop, sum, 0);
+    if (op == ReduceOp::kMean) sum.div_(static_cast<double>(all.size()));
+    for (const at::Tensor& tensor : all)
+      tensor.detach().view(-1).narrow(0, at, stop - at).copy_(sum);
+  }
+}
+
+/// The part of rank `rank`, which may be outside of the block, in the reduction of a block's
+/// tensors.
+void reduce_one(const LocalGroup& group, int rank, LeafRange block, std::size_t index,
+                ReduceOp op) {
+  const std::vector<at::Tensor> all = published_by(group, block, index);
+  const bool flat =
+      std::all_of(all.begin(), all.end(), [&](const auto& t) { return runs_flat(t, op); });
+  if (flat) return reduce_shard(all, op, {.number = rank, .count = group.world_size()});
+  // One rank reduces the whole of a tensor that is not flat; tensors are assigned round-robin.
+  if (block.begin + static_cast<int>(index) % block.size() != rank) return;
+  std::vector<at::Tensor> here;
+  const c10::Device device = group.published(rank)[index].device();
+  for (const at::Tensor& tensor : all) here.push_back(tensor.detach().to(device));
+  const at::Tensor result = combine_by_tree(here, op);
+  for (const at::Tensor& tensor : all) tensor.copy_(result);
+}
+
 class LocalCommunicator final : public Communicator {
  public:
   LocalCommunicator(std::shared_ptr<LocalGroup> group, int rank)
@@ -43,7 +118,7 @@ class LocalCommunicator final : public Communicator {
       group_->fail(rank_, Error(ErrorCode::kInvalidArgument, *problem));
     std::vector<at::Tensor> gathered;
     group_->exchange(rank_, {.name = call.name(), .root = call.root}, call.tensors, [&] {
-      check_agreement(call);
+      check_same_tensors(*group_, rank_, call);
       gathered = combine(call);
     });
     return gathered;
@@ -53,7 +128,8 @@ class LocalCommunicator final : public Communicator {
   std::vector<at::Tensor> combine(const CollectiveCall& call) {
     switch (call.kind) {
       case Collective::kAllReduce:
-        for (std::size_t i = 0; i < call.tensors.size(); ++i) reduce_one(i, call.op);
+        for (std::size_t i = 0; i < call.tensors.size(); ++i)
+          reduce_one(*group_, rank_, all_ranks(*group_), i, call.op);
         return {};
       case Collective::kBroadcast:
         for (std::size_t i = 0; rank_ != call.root && i < call.tensors.size(); ++i)
@@ -69,70 +145,11 @@ class LocalCommunicator final : public Communicator {
 
   std::vector<at::Tensor> copies_of_all(c10::Device device) const {
     std::vector<at::Tensor> copies;
-    for (const at::Tensor& part : tensors_of_all_ranks(0)) {
+    for (const at::Tensor& part : published_by(*group_, all_ranks(*group_), 0)) {
       copies.push_back(part.detach().to(part.options().device(device), /*non_blocking=*/false,
                                         /*copy=*/true));
     }
     return copies;
-  }
-
-  /// If one rank finds that tensors differ, every rank does: all throw, and none is left waiting.
-  void check_agreement(const CollectiveCall& call) const {
-    const bool shapes_may_differ = call.traits().gathers;
-    const std::span<const at::Tensor> mine = call.tensors;
-    for (int rank = 0; rank < world_size(); ++rank) {
-      const auto theirs = group_->published(rank);
-      if (theirs.size() != mine.size()) {
-        throw Error(ErrorCode::kInvalidArgument,
-                    base::str_cat(call.name(), ": rank ", rank, " passed ", theirs.size(),
-                                  " tensors and rank ", rank_, " ", mine.size(),
-                                  "; every rank must pass the same number."));
-      }
-      for (std::size_t i = 0; i < mine.size(); ++i) {
-        const bool agrees = theirs[i].scalar_type() == mine[i].scalar_type() &&
-                            (shapes_may_differ || theirs[i].sizes() == mine[i].sizes());
-        if (agrees) continue;
-        throw Error(ErrorCode::kInvalidArgument,
-                    base::str_cat(call.name(), ": tensor ", i, " is ", shape_of(theirs[i]),
-                                  " on rank ", rank, " and ", shape_of(mine[i]), " on rank ", rank_,
-                                  shapes_may_differ ? "; dtypes must be the same."
-                                                    : "; shapes and dtypes must be the same."));
-      }
-    }
-  }
-
-  std::vector<at::Tensor> tensors_of_all_ranks(std::size_t index) const {
-    std::vector<at::Tensor> all;
-    for (int rank = 0; rank < world_size(); ++rank) all.push_back(group_->published(rank)[index]);
-    return all;
-  }
-
-  void reduce_one(std::size_t index, ReduceOp op) {
-    const std::vector<at::Tensor> all = tensors_of_all_ranks(index);
-    const bool flat =
-        std::all_of(all.begin(), all.end(), [&](const auto& t) { return runs_flat(t, op); });
-    if (flat) return reduce_shard(all, op);
-    // One rank reduces the whole of a tensor that is not flat; tensors are assigned round-robin.
-    if (static_cast<int>(index % world_size()) != rank_) return;
-    std::vector<at::Tensor> here;
-    for (const at::Tensor& tensor : all) here.push_back(tensor.detach().to(all[rank_].device()));
-    const at::Tensor result = combine_in_order(here, op);
-    for (const at::Tensor& tensor : all) tensor.copy_(result);
-  }
-
-  void reduce_shard(const std::vector<at::Tensor>& all, ReduceOp op) {
-    const std::int64_t count = all.front().numel();
-    const std::int64_t begin = count * rank_ / world_size();
-    const std::int64_t end = count * (rank_ + 1) / world_size();
-    constexpr std::int64_t kBlock = 32 * 1024;
-    for (std::int64_t at = begin; at < end; at += kBlock) {
-      const std::int64_t stop = std::min(at + kBlock, end);
-      at::Tensor sum = at::empty({stop - at}, all.front().options());
-      add_in_order(all, at, stop, sum, 0);
-      if (op == ReduceOp::kMean) sum.div_(static_cast<double>(world_size()));
-      for (const at::Tensor& tensor : all)
-        tensor.detach().view(-1).narrow(0, at, stop - at).copy_(sum);
-    }
   }
 
   const std::shared_ptr<LocalGroup> group_;
@@ -225,6 +242,21 @@ std::vector<std::unique_ptr<Communicator>> make_local_communicators(
     communicators.push_back(std::make_unique<LocalCommunicator>(group, rank));
   }
   return communicators;
+}
+
+void all_reduce_blocks(LocalGroup& group, int rank, std::span<const at::Tensor> tensors,
+                       ReduceOp op, std::span<const LeafRange> blocks) {
+  const at::NoGradGuard no_grad;
+  const CollectiveCall call{.kind = Collective::kAllReduce, .op = op, .tensors = tensors};
+  if (const auto problem = call.find_problem(group.world_size()))
+    group.fail(rank, Error(ErrorCode::kInvalidArgument, *problem));
+  group.exchange(rank, {.name = call.name()}, tensors, [&] {
+    check_same_tensors(group, rank, call);
+    for (const LeafRange& block : blocks) {
+      if (block.size() == 1) continue;
+      for (std::size_t i = 0; i < tensors.size(); ++i) reduce_one(group, rank, block, i, op);
+    }
+  });
 }
 
 }  // namespace brigade::comm

@@ -14,6 +14,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/comm/communicator.h"
+#include "brigade/comm/reduction_tree.h"
 #include "brigade/comm/step_clock.h"
 #include "brigade/concurrency/barrier.h"
 #include "brigade/device/stream.h"
@@ -115,8 +116,16 @@ class LocalGroup {
 };
 
 /// Makes one communicator per rank over `group`, which they share. Works on CPU and CUDA tensors.
-/// Reductions add in rank order: each rank computes one shard of the result.
+/// Reductions add by the ReductionTree of the ranks: each rank computes one shard of the result.
 std::vector<std::unique_ptr<Communicator>> make_local_communicators(
     std::shared_ptr<LocalGroup> group);
+
+/// Reduces each block of ranks by itself, in place: every rank gets the result of its block, which
+/// is that of an `all_reduce` among the ranks of the block. `blocks` are consecutive ranges of
+/// ranks, equal on all ranks; a rank in none of them keeps its values. For the thread of rank
+/// `rank`; all ranks of the group call it, with the same shapes and dtypes. Throws what
+/// `Communicator::all_reduce` throws.
+void all_reduce_blocks(LocalGroup& group, int rank, std::span<const at::Tensor> tensors,
+                       ReduceOp op, std::span<const LeafRange> blocks);
 
 }  // namespace brigade::comm

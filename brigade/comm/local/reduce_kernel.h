@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "brigade/comm/communicator.h"
+#include "brigade/comm/reduction_tree.h"
 
 namespace brigade::comm {
 
@@ -37,21 +38,34 @@ class AccumulationTensors {
   std::vector<at::Tensor> copies_;  // empty: none is needed
 };
 
-/// Adds the elements [begin, end) of several flat inputs, in the given order, into
-/// `output[output_begin ..)`. Undefined inputs count as zeros. All are contiguous CPU tensors of
-/// the same dtype; float and double are vectorized, other dtypes use libtorch. Half and bfloat16
-/// are added in float32 and rounded once, or not at all if the output is float32. Bits depend only
-/// on the order of inputs, never on how a range is split.
-void add_in_order(std::span<const at::Tensor> inputs, std::int64_t begin, std::int64_t end,
-                  const at::Tensor& output, std::int64_t output_begin);
+/// Adds the elements [begin, end) of several flat inputs by `tree`, of which input i is part i,
+/// into `output[output_begin ..)`. Undefined inputs add nothing; if all are undefined, the result
+/// is -0.0, to which any value can be added without changing it. All are contiguous CPU tensors of
+/// the same dtype; float and double are vectorized, and added block by block in the first-level
+/// cache; other dtypes use libtorch. Half and bfloat16 are added in float32 and rounded once, or
+/// not at all if the output is float32. Bits depend only on the inputs and the tree, never on how a
+/// range is split.
+void add_by_tree(std::span<const at::Tensor> inputs, const ReductionTree& tree, std::int64_t begin,
+                 std::int64_t end, const at::Tensor& output, std::int64_t output_begin);
 
-/// Combines `inputs` (same shape, dtype and device) in order with `op` into a new tensor. Sums and
-/// means of half and bfloat16 are computed in float32 and rounded once.
-at::Tensor combine_in_order(std::span<const at::Tensor> inputs, ReduceOp op);
+/// The same for inputs that are the leaves of a tree, at least one.
+void add_by_tree(std::span<const at::Tensor> inputs, std::int64_t begin, std::int64_t end,
+                 const at::Tensor& output, std::int64_t output_begin);
 
-/// Combines the elements [begin, end) of flat CPU tensors (same dtype and size) in order with `op`
-/// into `output`, which has end - begin elements. The same bits as `combine_in_order`.
-void combine_range(std::span<const at::Tensor> inputs, ReduceOp op, std::int64_t begin,
-                   std::int64_t end, const at::Tensor& output);
+/// Combines `inputs` (same shape, dtype and device), the parts of `tree`, with `op` into a new
+/// tensor. Sums and means of half and bfloat16 are computed in float32 and rounded once; a mean is
+/// the sum divided by the number of leaves. Undefined inputs add nothing; if all are undefined, so
+/// is the result.
+at::Tensor combine_by_tree(std::span<const at::Tensor> inputs, const ReductionTree& tree,
+                           ReduceOp op);
+
+/// The same for inputs that are the leaves of a tree, at least one.
+at::Tensor combine_by_tree(std::span<const at::Tensor> inputs, ReduceOp op);
+
+/// Combines the elements [begin, end) of flat CPU tensors (same dtype and size), the parts of
+/// `tree`, with `op` into `output`, which has end - begin elements. The same bits as
+/// `combine_by_tree`.
+void combine_range(std::span<const at::Tensor> inputs, const ReductionTree& tree, ReduceOp op,
+                   std::int64_t begin, std::int64_t end, const at::Tensor& output);
 
 }  // namespace brigade::comm

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "brigade/comm/local/reduce_kernel.h"
+#include "brigade/comm/reduction_tree.h"
 
 namespace brigade::comm {
 
@@ -63,6 +64,17 @@ Rows sum_on_device(const at::Tensor& indices, const at::Tensor& values) {
   return {.indices = sums._indices()[0], .values = sums._values().contiguous()};
 }
 
+bool is_defined(const Rows& rows) {
+  return rows.values.defined();
+}
+
+/// A row of both is the left one's value plus the right one's.
+Rows add_two_parts(const Rows& left, const Rows& right) {
+  if (!is_defined(right)) return left;
+  if (!is_defined(left)) return right;
+  return sum_by_index(at::cat({left.indices, right.indices}), at::cat({left.values, right.values}));
+}
+
 }  // namespace
 
 Rows sum_by_index(const at::Tensor& indices, const at::Tensor& values) {
@@ -89,13 +101,17 @@ Rows sum_by_index(const at::Tensor& indices, const at::Tensor& values) {
 }
 
 Rows sum_rows(std::span<const Rows> parts) {
-  if (parts.size() == 1) return parts.front();
-  std::vector<at::Tensor> indices, values;
+  const auto first = std::ranges::find_if(parts, is_defined);
+  const bool widens = first->values.is_cpu();
+  std::vector<Rows> wide;
   for (const Rows& part : parts) {
-    indices.push_back(part.indices);
-    values.push_back(part.values);
+    wide.push_back(part);
+    if (is_defined(part) && widens) wide.back().values = to_accumulation_dtype(part.values);
   }
-  return sum_by_index(at::cat(indices), at::cat(values));
+  Rows sum = ReductionTree(static_cast<int>(parts.size()))
+                 .evaluate(std::span<const Rows>(wide), add_two_parts);
+  sum.values = sum.values.to(first->values.scalar_type());
+  return sum;
 }
 
 at::Tensor to_sparse(const Rows& rows, at::IntArrayRef sizes) {

@@ -16,8 +16,9 @@ struct Rows {
 /// and bfloat16 are added in float32 and rounded once, and the bits depend on the order alone.
 Rows sum_by_index(const at::Tensor& indices, const at::Tensor& values);
 
-/// The sum of gradients of one table, on one device: for each row in the order of `parts`; at least
-/// one. On CPU the same bits as `add_in_order` of the dense gradients.
+/// The sum of gradients of one table, on one device: each row is added by the ReductionTree of the
+/// number of parts, at least one. Undefined parts add nothing. On CPU half and bfloat16 are added
+/// in float32 and rounded once, and the bits are those of `add_by_tree` of the dense gradients.
 Rows sum_rows(std::span<const Rows> parts);
 
 /// `rows` of a table of these sizes as a sparse tensor, coalesced; shares the memory.

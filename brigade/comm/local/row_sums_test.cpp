@@ -49,11 +49,17 @@ TEST(RowSums, HaveTheBitsOfDenseSums) {
     std::vector<at::Tensor> dense;
     for (int part = 0; part < 4; ++part) {
       const at::Tensor ids = at::randint(kTable, {30}, at::kLong);
-      parts.push_back(sum_by_index(ids, at::rand({30, 3, 2}).sub(0.5).to(dtype)));
+      parts.push_back(
+          sum_by_index(ids, at::rand({30, 3, 2}).sub(0.5).mul(part == 1 ? 1e4 : 1).to(dtype)));
       dense.push_back(dense_of(parts.back(), kTable));
     }
     const Rows sum = sum_rows(parts);
-    EXPECT_TRUE(at::equal(dense_of(sum, kTable), combine_in_order(dense, ReduceOp::kSum))) << dtype;
+    EXPECT_TRUE(at::equal(dense_of(sum, kTable), combine_by_tree(dense, ReduceOp::kSum))) << dtype;
+    parts[1] = {};
+    dense[1].reset();
+    EXPECT_TRUE(
+        at::equal(dense_of(sum_rows(parts), kTable), combine_by_tree(dense, ReduceOp::kSum)))
+        << dtype << " without one part";
   }
 }
 

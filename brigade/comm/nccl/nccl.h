@@ -21,8 +21,8 @@ bool nccl_is_built_in();
 /// Strategies use it if it is built in and every replica has its own GPU.
 ///
 /// NCCL chooses the order of additions. It is the same in every run on the same GPUs, but it is not
-/// rank order. Throws kUnimplemented if NCCL is not built in, kInvalidArgument if two ranks share a
-/// GPU, kUnavailable (with NCCL's text) if NCCL fails.
+/// that of the ReductionTree. Throws kUnimplemented if NCCL is not built in, kInvalidArgument if
+/// two ranks share a GPU, kUnavailable (with NCCL's text) if NCCL fails.
 std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(
     const std::vector<int>& cards, std::vector<std::unique_ptr<Communicator>> local);
 

@@ -170,18 +170,21 @@ class SharedMemoryLink final : public ProcessLink {
             .sent = static_cast<std::int64_t>(mine.size())};
   }
 
-  void reduce(std::span<const FlatTensor> tensors, ReduceOp op) override {
+  void reduce(std::span<const FlatTensor> tensors, ReduceOp op,
+              const ReductionBlocks& blocks) override {
     if (tensors.empty()) return;
-    if (!tensors.front().parts.empty()) return reduce_in_place(tensors, op);
-    const std::vector<Chunk> chunks = cut_into_chunks(tensors, SharedLayout::kChunkBytes);
+    if (!tensors.front().shared_parts.empty()) return reduce_in_place(tensors, op, blocks);
+    // The chunks of all of a rank's parts are staged together.
+    const std::vector<Chunk> chunks = cut_into_chunks(
+        tensors, SharedLayout::kChunkBytes / static_cast<std::int64_t>(blocks.most_parts()));
     if (chunks.size() == 1 && bytes_of(chunks[0]) <= kSmallBytes)
-      return reduce_small(chunks[0], tensors, op);
-    reduce_chunks(chunks, tensors, op);
+      return reduce_small(chunks[0], tensors, op, blocks);
+    reduce_chunks(chunks, tensors, op, blocks);
   }
 
   void broadcast(std::span<const FlatTensor> tensors, int root) override {
     if (tensors.empty()) return;
-    if (!tensors.front().parts.empty()) return broadcast_in_place(tensors, root);
+    if (!tensors.front().shared.empty()) return broadcast_in_place(tensors, root);
     for (const Chunk& chunk : cut_into_chunks(tensors, SharedLayout::kChunkBytes)) {
       ++chunks_staged_;
       if (rank() == root) {
@@ -214,11 +217,29 @@ class SharedMemoryLink final : public ProcessLink {
   at::Tensor staging(int rank, const Chunk& chunk) const {
     return view_of(layout_.staging(rank, chunks_staged_), chunk);
   }
-  std::vector<at::Tensor> staged_parts(const Chunk& chunk, std::uint64_t chunk_number) const {
+  /// A rank's part number `part` of a chunk: its parts are staged one after another.
+  at::Tensor staged_part(int rank, std::size_t part, const Chunk& chunk,
+                         std::uint64_t chunk_number) const {
+    return view_of(
+        layout_.staging(rank, chunk_number) + static_cast<std::int64_t>(part) * bytes_of(chunk),
+        chunk);
+  }
+  std::vector<at::Tensor> staged_parts(const Chunk& chunk, std::uint64_t chunk_number,
+                                       const ReductionBlocks& blocks) const {
     std::vector<at::Tensor> parts;
-    for (int rank = 0; rank < world_size(); ++rank)
-      parts.push_back(view_of(layout_.staging(rank, chunk_number), chunk));
+    for (int rank = 0; rank < world_size(); ++rank) {
+      for (std::size_t part = 0; part < blocks.num_parts(rank); ++part)
+        parts.push_back(staged_part(rank, part, chunk, chunk_number));
+    }
     return parts;
+  }
+  void stage_own(const Chunk& chunk, std::uint64_t chunk_number,
+                 std::span<const FlatTensor> tensors, const ReductionBlocks& blocks) const {
+    for (std::size_t part = 0; part < blocks.num_parts(rank()); ++part) {
+      const at::Tensor mine = staged_part(rank(), part, chunk, chunk_number);
+      copy_in(chunk, tensors, mine, part);
+      round(mine, chunk.narrow);
+    }
   }
   Range shard_of(std::int64_t numel) const {
     return {numel * rank() / world_size(), numel * (rank() + 1) / world_size()};
@@ -230,18 +251,22 @@ class SharedMemoryLink final : public ProcessLink {
 
   /// All values are in memory that all ranks can access: each rank adds its shard and writes the
   /// sums to all.
-  void reduce_in_place(std::span<const FlatTensor> tensors, ReduceOp op) {
+  void reduce_in_place(std::span<const FlatTensor> tensors, ReduceOp op,
+                       const ReductionBlocks& blocks) {
     const bool any_narrow =
         std::any_of(tensors.begin(), tensors.end(), [](const auto& t) { return t.narrow; });
     if (any_narrow) {
-      for (const FlatTensor& tensor : tensors) round(tensor.values, tensor.narrow);
+      for (const FlatTensor& tensor : tensors) {
+        for (std::size_t part = 0; part < blocks.num_parts(rank()); ++part)
+          round(tensor.part(part), tensor.narrow);
+      }
       wait_for_all();
     }
-    for (const FlatTensor& tensor : tensors) reduce_shard(tensor, op);
+    for (const FlatTensor& tensor : tensors) reduce_shard(tensor, op, blocks);
     wait_for_all();
   }
 
-  void reduce_shard(const FlatTensor& tensor, ReduceOp op) {
+  void reduce_shard(const FlatTensor& tensor, ReduceOp op, const ReductionBlocks& blocks) {
     const Range shard = shard_of(tensor.values.numel());
     const auto size = static_cast<std::int64_t>(tensor.values.element_size());
     const at::Tensor sums =
@@ -249,49 +274,48 @@ class SharedMemoryLink final : public ProcessLink {
     for (std::int64_t at = shard.begin; at < shard.end; at += kBlock) {
       const std::int64_t stop = std::min(at + kBlock, shard.end);
       const at::Tensor block = sums.narrow(0, 0, stop - at);
-      combine_range(tensor.parts, op, at, stop, block);
+      combine_range(tensor.shared_parts, blocks.tree(), op, at, stop, block);
       round(block, tensor.narrow);
-      for (const at::Tensor& part : tensor.parts)
-        base::copy_bytes(data_of(part) + at * size, data_of(block),
+      for (const at::Tensor& values : tensor.shared)
+        base::copy_bytes(data_of(values) + at * size, data_of(block),
                          static_cast<std::size_t>((stop - at) * size));
     }
-    count_sent(sent(tensor.values.numel(), size));
+    count_sent(sent(tensor.values.numel(), size, blocks));
   }
 
-  /// The bytes that a transport would send: the other ranks' shards of its values, and its sums to
+  /// The bytes that a transport would send: the other ranks' shards of its parts, and its sums to
   /// each rank.
-  std::int64_t sent(std::int64_t numel, std::int64_t element_size) const {
+  std::int64_t sent(std::int64_t numel, std::int64_t element_size,
+                    const ReductionBlocks& blocks) const {
     const Range shard = shard_of(numel);
     const std::int64_t own = shard.end - shard.begin;
-    return (numel - own + own * (world_size() - 1)) * element_size;
+    const auto parts = static_cast<std::int64_t>(blocks.num_parts(rank()));
+    return ((numel - own) * parts + own * (world_size() - 1)) * element_size;
   }
 
-  void reduce_small(const Chunk& chunk, std::span<const FlatTensor> tensors, ReduceOp op) {
+  void reduce_small(const Chunk& chunk, std::span<const FlatTensor> tensors, ReduceOp op,
+                    const ReductionBlocks& blocks) {
     ++chunks_staged_;
-    const at::Tensor mine = staging(rank(), chunk);
-    copy_in(chunk, tensors, mine);
-    round(mine, chunk.narrow);
+    stage_own(chunk, chunks_staged_, tensors, blocks);
     wait_for_all();
-    const at::Tensor sums = at::empty({chunk.numel}, mine.options());
-    combine_range(staged_parts(chunk, chunks_staged_), op, 0, chunk.numel, sums);
+    const at::Tensor sums = at::empty({chunk.numel}, at::TensorOptions(chunk.dtype));
+    combine_range(staged_parts(chunk, chunks_staged_, blocks), blocks.tree(), op, 0, chunk.numel,
+                  sums);
     round(sums, chunk.narrow);
     copy_out(chunk, tensors, sums);
-    count_sent(bytes_of(chunk) * (world_size() - 1));
+    const auto parts = static_cast<std::int64_t>(blocks.num_parts(rank()));
+    count_sent(parts * bytes_of(chunk) * (world_size() - 1));
   }
 
   /// Pipelines chunks through staging. Between two barriers a rank copies one chunk in, adds its
   /// shard of the previous chunk, and copies out the sums of the chunk before that.
   void reduce_chunks(const std::vector<Chunk>& chunks, std::span<const FlatTensor> tensors,
-                     ReduceOp op) {
+                     ReduceOp op, const ReductionBlocks& blocks) {
     const std::size_t count = chunks.size();
     const std::uint64_t first = chunks_staged_ + 1;
     for (std::size_t phase = 0; phase < count + 2; ++phase) {
-      if (phase < count) {
-        const at::Tensor mine = view_of(layout_.staging(rank(), first + phase), chunks[phase]);
-        copy_in(chunks[phase], tensors, mine);
-        round(mine, chunks[phase].narrow);
-      }
-      if (phase >= 1 && phase <= count) add_chunk(chunks[phase - 1], first + phase - 1, op);
+      if (phase < count) stage_own(chunks[phase], first + phase, tensors, blocks);
+      if (phase >= 1 && phase <= count) add_chunk(chunks[phase - 1], first + phase - 1, op, blocks);
       if (phase >= 2) {
         const Chunk& chunk = chunks[phase - 2];
         copy_out(chunk, tensors, view_of(layout_.result(first + phase - 2), chunk));
@@ -301,17 +325,18 @@ class SharedMemoryLink final : public ProcessLink {
     chunks_staged_ += count;
   }
 
-  void add_chunk(const Chunk& chunk, std::uint64_t chunk_number, ReduceOp op) {
-    const std::vector<at::Tensor> parts = staged_parts(chunk, chunk_number);
+  void add_chunk(const Chunk& chunk, std::uint64_t chunk_number, ReduceOp op,
+                 const ReductionBlocks& blocks) {
+    const std::vector<at::Tensor> parts = staged_parts(chunk, chunk_number, blocks);
     const at::Tensor sums = view_of(layout_.result(chunk_number), chunk);
     const Range shard = shard_of(chunk.numel);
     for (std::int64_t at = shard.begin; at < shard.end; at += kBlock) {
       const std::int64_t stop = std::min(at + kBlock, shard.end);
       const at::Tensor block = sums.narrow(0, at, stop - at);
-      combine_range(parts, op, at, stop, block);
+      combine_range(parts, blocks.tree(), op, at, stop, block);
       round(block, chunk.narrow);
     }
-    count_sent(sent(chunk.numel, static_cast<std::int64_t>(c10::elementSize(chunk.dtype))));
+    count_sent(sent(chunk.numel, static_cast<std::int64_t>(c10::elementSize(chunk.dtype)), blocks));
   }
 
   void broadcast_in_place(std::span<const FlatTensor> tensors, int root) {
@@ -319,7 +344,7 @@ class SharedMemoryLink final : public ProcessLink {
       if (rank() == root) {
         count_sent(static_cast<std::int64_t>(tensor.values.nbytes()));
       } else {
-        base::copy_bytes(data_of(tensor.values), data_of(tensor.parts[root]),
+        base::copy_bytes(data_of(tensor.values), data_of(tensor.shared[root]),
                          tensor.values.nbytes());
       }
     }

@@ -26,13 +26,13 @@ struct Wire {
     ReduceOp op = ReduceOp::kSum;
     std::map<int, std::vector<at::Tensor>> parts;  // by rank; of a broadcast its root's
 
-    /// Adds in the tensors' own dtype and not in rank order, as NCCL may.
+    /// Adds in the tensors' own dtype and not by the tree, as NCCL may.
     at::Tensor result(std::size_t i) const {
       at::Tensor value = parts.rbegin()->second[i].clone();
       for (auto part = std::next(parts.rbegin()); part != parts.rend(); ++part) {
         const at::Tensor& other = part->second[i];
         if (op == ReduceOp::kMax || op == ReduceOp::kMin) {
-          value = combine_in_order(std::vector{value, other}, op);
+          value = combine_by_tree(std::vector{value, other}, op);
         } else {
           value.add_(other);
         }

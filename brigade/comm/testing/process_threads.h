@@ -51,8 +51,11 @@ inline void run_processes_successfully(int world_size, const CommunicationOption
 /// process. `replicas` is the number of each process's replicas. Returns what each replica threw
 /// (null: nothing) when all have returned. A replica that throws releases the others of its
 /// process, and its process is lost to the rest.
-inline std::vector<std::exception_ptr> run_hierarchy(
-    const std::vector<int>& replicas, const std::function<void(Communicator&)>& body) {
+inline std::vector<std::exception_ptr> run_hierarchy(const std::vector<int>& replicas,
+                                                     const std::function<void(Communicator&)>& body,
+                                                     const CommunicationOptions& options = {
+                                                         .timeout = std::chrono::seconds(60)}) {
+  let_ranks_be_threads();
   const int processes = static_cast<int>(replicas.size());
   const auto memberships = cluster::testing::make_in_memory_memberships(processes);
   const ProcessLayout whole{.process = 0, .replicas = replicas};
@@ -64,8 +67,7 @@ inline std::vector<std::exception_ptr> run_hierarchy(
                                              .spin = std::chrono::microseconds(0)});
     const auto all = make_hierarchical_communicators(
         group, make_local_communicators(group),
-        make_process_communicator(memberships[process], {.timeout = std::chrono::seconds(60)}),
-        layout);
+        make_process_communicator(memberships[process], options), layout);
     run_threads(replicas[process], [&](int local) {
       try {
         body(*all[local]);
@@ -82,8 +84,10 @@ inline std::vector<std::exception_ptr> run_hierarchy(
 
 /// The same, but no replica may throw: rethrows the first error.
 inline void run_hierarchy_successfully(const std::vector<int>& replicas,
-                                       const std::function<void(Communicator&)>& body) {
-  rethrow_first(run_hierarchy(replicas, body));
+                                       const std::function<void(Communicator&)>& body,
+                                       const CommunicationOptions& options = {
+                                           .timeout = std::chrono::seconds(60)}) {
+  rethrow_first(run_hierarchy(replicas, body, options));
 }
 
 }  // namespace brigade::comm

@@ -14,9 +14,11 @@ namespace brigade::distribute {
 
 GradientBuckets::GradientBuckets(const optim::OptimizerState& state,
                                  std::shared_ptr<comm::ProcessCommunicator> workers,
-                                 std::int64_t bytes_per_pack)
+                                 const comm::ProcessLayout& layout, std::int64_t bytes_per_pack)
     : state_(state),
       workers_(std::move(workers)),
+      blocks_(layout.replicas),
+      subtrees_(blocks_.own_parts_of(layout.process)),
       locations_(state.variables().size()),
       sums_(state.variables().size()) {
   allocate_buffers();
@@ -42,13 +44,15 @@ void GradientBuckets::allocate_buffers() {
   const auto presences = static_cast<std::int64_t>(variables.size());
   for (Buffer& buffer : buffers_) {
     const std::int64_t extra = &buffer == &buffers_.front() ? presences : 0;
-    buffer.values = workers_->make_buffer(buffer.size + extra, buffer.dtype);
-    if (extra > 0) presence_ = buffer.values.narrow(0, buffer.size, extra);
+    for (std::size_t set = 0; set < blocks_.most_parts(); ++set)
+      buffer.sets.push_back(workers_->make_buffer(buffer.size + extra, buffer.dtype));
+    if (extra > 0) presence_ = buffer.values().narrow(0, buffer.size, extra);
   }
   for (std::size_t i = 0; i < variables.size(); ++i) {
     if (!locations_[i].is_sent) continue;
     sums_[i] = buffers_[locations_[i].buffer]
-                   .values.narrow(0, locations_[i].offset, variables[i].numel())
+                   .values()
+                   .narrow(0, locations_[i].offset, variables[i].numel())
                    .view(variables[i].shape());
   }
 }
@@ -60,7 +64,7 @@ void GradientBuckets::partition(std::int64_t bytes_per_pack) {
   for (std::size_t number = 0; number < buffers_.size(); ++number)
     std::ranges::move(partition_buffer(number, bytes_per_pack), std::back_inserter(buckets_));
   std::ranges::stable_sort(buckets_, std::greater<>(), [&](const Bucket& bucket) {
-    const bool has_presence = bucket.buffer == 0 && bucket.end == buffers_.front().values.numel();
+    const bool has_presence = bucket.buffer == 0 && bucket.end == buffers_.front().values().numel();
     return std::pair(!has_presence, bucket.variables.back());
   });
   bucket_of_.assign(locations_.size(), std::nullopt);
@@ -76,29 +80,41 @@ std::vector<GradientBuckets::Bucket> GradientBuckets::partition_buffer(
   for (const std::size_t i : buffer.variables) {
     const bool begins =
         buckets.empty() || (bytes_per_pack > 0 && (buckets.back().end - buckets.back().begin) *
-                                                          buffer.values.element_size() >=
+                                                          buffer.values().element_size() >=
                                                       bytes_per_pack);
     if (begins)
       buckets.push_back({.buffer = number, .begin = locations_[i].offset, .variables = {}});
     buckets.back().variables.push_back(i);
     buckets.back().end = locations_[i].offset + state_.variables()[i].numel();
   }
-  buckets.back().end = buffer.values.numel();
-  for (Bucket& bucket : buckets)
-    bucket.values = buffer.values.narrow(0, bucket.begin, bucket.end - bucket.begin);
+  buckets.back().end = buffer.values().numel();
+  for (Bucket& bucket : buckets) {
+    for (const at::Tensor& set : buffer.sets)
+      bucket.sets.push_back(set.narrow(0, bucket.begin, bucket.end - bucket.begin));
+  }
   return buckets;
 }
 
 std::int64_t GradientBuckets::bytes() const {
   std::int64_t bytes = 0;
-  for (const Buffer& buffer : buffers_) bytes += static_cast<std::int64_t>(buffer.values.nbytes());
+  for (const Buffer& buffer : buffers_)
+    bytes += static_cast<std::int64_t>(buffer.values().nbytes());
   return bytes;
 }
 
 void GradientBuckets::fill_variable(std::size_t variable, std::span<const at::Tensor> parts) {
   const VariableLocation& location = locations_[variable];
-  comm::add_in_order(parts, 0, state_.variables()[variable].numel(),
-                     buffers_[location.buffer].values, location.offset);
+  add(parts, 0, state_.variables()[variable].numel(), buffers_[location.buffer], location.offset);
+}
+
+/// Writes the elements [begin, end) of the sums of `parts` to the buffer's sets, from element `at`.
+void GradientBuckets::add(std::span<const at::Tensor> parts, std::int64_t begin, std::int64_t end,
+                          const Buffer& buffer, std::int64_t at) const {
+  for (std::size_t i = 0; i < subtrees_.size(); ++i) {
+    const auto of_subtree = parts.subspan(static_cast<std::size_t>(subtrees_[i].begin),
+                                          static_cast<std::size_t>(subtrees_[i].size()));
+    comm::add_by_tree(of_subtree, begin, end, buffer.sets[i], at);
+  }
 }
 
 void GradientBuckets::fill(std::span<const std::span<const at::Tensor>> parts, int shard,
@@ -120,7 +136,7 @@ void GradientBuckets::fill_range(const Buffer& buffer,
     if (from >= to) continue;
     for (std::size_t replica = 0; replica < parts.size(); ++replica)
       of_variable[replica] = parts[replica][i];
-    comm::add_in_order(of_variable, from - offset, to - offset, buffer.values, from);
+    add(of_variable, from - offset, to - offset, buffer, from);
   }
 }
 
@@ -134,7 +150,7 @@ void GradientBuckets::write_presence(std::span<const std::span<const at::Tensor>
 }
 
 void GradientBuckets::reduce(std::size_t bucket) {
-  workers_->all_reduce({&buckets_[bucket].values, 1}, comm::ReduceOp::kSum)->wait();
+  workers_->all_reduce_subtrees(buckets_[bucket].sets, blocks_);
 }
 
 std::vector<at::Tensor> GradientBuckets::sums() const {

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "brigade/comm/process_communicator.h"
+#include "brigade/comm/process_layout.h"
+#include "brigade/comm/reduction_blocks.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/optim/optimizer_state.h"
@@ -27,6 +29,10 @@ namespace brigade::distribute {
 /// variables have a gradient in any process. Gradients of half and bfloat16 are sent as float32, so
 /// that only the global sum is rounded.
 ///
+/// Additions are made by the comm::ReductionTree of all replicas. A process whose replicas are
+/// several of its subtrees has a buffer for each (comm::ReductionBlocks); the first one receives
+/// the sums of all.
+///
 /// The buffers may be partitioned into buckets of whole variables, which are reduced separately, in
 /// the order in which backward completes them. The last bucket contains the presence numbers.
 ///
@@ -36,7 +42,8 @@ class GradientBuckets {
  public:
   /// A collective of the processes: it allocates buffers with `ProcessCommunicator::make_buffer`.
   GradientBuckets(const optim::OptimizerState& state,
-                  std::shared_ptr<comm::ProcessCommunicator> workers, std::int64_t bytes_per_pack);
+                  std::shared_ptr<comm::ProcessCommunicator> workers,
+                  const comm::ProcessLayout& layout, std::int64_t bytes_per_pack);
 
   /// Partitions the buffers into buckets of at least `bytes_per_pack` bytes; 0: one per dtype. It
   /// must be equal in all processes. The bits of the sums do not depend on it.
@@ -44,15 +51,14 @@ class GradientBuckets {
   std::size_t num_buckets() const { return buckets_.size(); }
   /// [variable]: the bucket of its gradient; unset for frozen variables.
   const std::vector<std::optional<std::size_t>>& bucket_of() const { return bucket_of_; }
-  /// The size of all buffers.
+  /// The size of all buffers, of one subtree each.
   std::int64_t bytes() const;
 
-  /// Writes the sum of variable `variable`'s `parts` ([replica], undefined: none), in replica
-  /// order.
+  /// Writes the sums of variable `variable`'s `parts` ([replica], undefined: none).
   void fill_variable(std::size_t variable, std::span<const at::Tensor> parts);
-  /// Writes shard `shard` of `num_shards` of the sums of `parts` ([replica][variable]), added in
-  /// replica order. Skips variables that are filled in already (`is_filled[variable]`; empty:
-  /// none). Shard 0 includes the presence numbers.
+  /// Writes shard `shard` of `num_shards` of the sums of `parts` ([replica][variable]).
+  /// Skips variables that are filled in already (`is_filled[variable]`; empty: none). Shard 0
+  /// includes the presence numbers.
   void fill(std::span<const std::span<const at::Tensor>> parts, int shard, int num_shards,
             const std::vector<bool>& is_filled = {});
   /// Reduces a bucket over the processes. A collective; a step reduces all buckets in their order.
@@ -71,15 +77,19 @@ class GradientBuckets {
     at::ScalarType dtype = at::kFloat;
     std::vector<std::size_t> variables;  // in their order in the buffer
     std::int64_t size = 0;
-    at::Tensor values;
+    std::vector<at::Tensor> sets;  // [subtree], as many as the process that has the most
+
+    const at::Tensor& values() const { return sets.front(); }
   };
   struct Bucket {
     std::size_t buffer = 0;
     std::int64_t begin = 0, end = 0;     // elements of the buffer
     std::vector<std::size_t> variables;  // never empty: the last one's gradient comes last
-    at::Tensor values = {};
+    std::vector<at::Tensor> sets = {};   // the range of each of the buffer's
   };
   void allocate_buffers();
+  void add(std::span<const at::Tensor> parts, std::int64_t begin, std::int64_t end,
+           const Buffer& buffer, std::int64_t at) const;
   std::vector<Bucket> partition_buffer(std::size_t number, std::int64_t bytes_per_pack) const;
   void fill_range(const Buffer& buffer, std::span<const std::span<const at::Tensor>> parts,
                   ElementRange range, const std::vector<bool>& is_filled);
@@ -87,6 +97,8 @@ class GradientBuckets {
 
   const optim::OptimizerState& state_;
   const std::shared_ptr<comm::ProcessCommunicator> workers_;
+  const comm::ReductionBlocks blocks_;       // the replicas of each process
+  std::vector<comm::LeafRange> subtrees_;    // this process's: ranges of its replicas
   std::vector<VariableLocation> locations_;  // [variable]
   std::vector<Buffer> buffers_;
   std::vector<Bucket> buckets_;

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "brigade/cluster/testing/in_memory_membership.h"
+#include "brigade/comm/testing/process_threads.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/variables/variable_store.h"
@@ -18,6 +19,9 @@ namespace brigade::distribute {
 namespace {
 
 using GradientList = std::vector<at::Tensor>;
+
+const comm::ProcessLayout kOneReplica{.replicas = {1}};
+const comm::ProcessLayout kTwoReplicas{.replicas = {2}};
 
 /// An optimizer of three variables of two dtypes, the second one frozen, in a single process.
 class GradientBucketsTest : public ::testing::Test {
@@ -46,7 +50,8 @@ class GradientBucketsTest : public ::testing::Test {
   }
 
   std::vector<at::Tensor> sums_of(const std::vector<GradientList>& replicas, std::int64_t bytes) {
-    GradientBuckets buffers(*state_, workers_, bytes);
+    GradientBuckets buffers(*state_, workers_, {.replicas = {static_cast<int>(replicas.size())}},
+                            bytes);
     std::vector<std::span<const at::Tensor>> parts(replicas.begin(), replicas.end());
     for (int shard = 0; shard < 3; ++shard) buffers.fill(parts, shard, 3);
     reduce(buffers);
@@ -90,7 +95,7 @@ TEST_F(GradientBucketsTest, HalfIsSentAsFloat32AndOnlyTheGlobalSumIsRounded) {
     of_replica[half] = at::full({4}, value, at::kHalf);
     of_replica[full] = at::full({4}, value, at::kFloat);
   }
-  GradientBuckets buffers(*state_, workers_, 0);
+  GradientBuckets buffers(*state_, workers_, kTwoReplicas, 0);
   EXPECT_EQ(buffers.num_buckets(), 1u);
   EXPECT_EQ(buffers.bytes(), (4 + 4 + 2) * 4) << "a process's 2049 is not rounded";
   const auto sums = sums_of(replicas, 0);
@@ -108,7 +113,7 @@ TEST_F(GradientBucketsTest, AVariableWithoutAnyGradientHasNoSum) {
 }
 
 TEST_F(GradientBucketsTest, AStepDoesNotRememberTheOneBefore) {
-  GradientBuckets buffers(*state_, workers_, 0);
+  GradientBuckets buffers(*state_, workers_, kOneReplica, 0);
   GradientList first(3), second(3);
   first[index_of("a")] = at::full({130}, 7.0, at::kFloat);
   second[index_of("b")] = at::full({5}, 1.0, at::kDouble);
@@ -122,7 +127,7 @@ TEST_F(GradientBucketsTest, AStepDoesNotRememberTheOneBefore) {
 }
 
 TEST_F(GradientBucketsTest, BucketsHaveWholeVariablesAndEndWithThePresenceNumbers) {
-  GradientBuckets buffers(*state_, workers_, 0);
+  GradientBuckets buffers(*state_, workers_, kTwoReplicas, 0);
   const auto bucket_of = [&](const std::string& name) {
     return buffers.bucket_of()[index_of(name)];
   };
@@ -131,6 +136,66 @@ TEST_F(GradientBucketsTest, BucketsHaveWholeVariablesAndEndWithThePresenceNumber
   EXPECT_EQ(bucket_of("frozen"), std::nullopt);
   EXPECT_NE(bucket_of("a"), bucket_of("b"));
   EXPECT_EQ(buffers.bytes(), 130 * 4 + 5 * 8 + 3 * (index_of("a") > index_of("b") ? 4 : 8));
+}
+
+/// The sums of five replicas that are spread over processes in this way. Their gradients have
+/// magnitudes so different that almost every order of additions has its own sum; replica 1 has none
+/// of the first variable.
+std::vector<at::Tensor> sums_in_layout(const std::vector<int>& replicas, std::int64_t bytes,
+                                       bool during_backward) {
+  std::vector<at::Tensor> result;
+  comm::run_processes_successfully(
+      static_cast<int>(replicas.size()), {}, [&](comm::ProcessCommunicator& communicator) {
+        variables::VariableStore store{variables::VariableStoreOptions{}};
+        const std::vector<variables::Variable> variables = {
+            store.create({.name = "v", .initial = at::full({70'003}, 0.0F)}),
+            store.create({.name = "w", .initial = at::full({17}, 0.0F)})};
+        const optim::OptimizerState state(optim::Sgd{}.rule(), variables,
+                                          std::span<const optim::ParameterGroup>());
+        const comm::ProcessLayout layout{.process = communicator.rank(), .replicas = replicas};
+        // The test's thread owns the communicator.
+        GradientBuckets buffers(state, {std::shared_ptr<void>(), &communicator}, layout, bytes);
+        std::vector<GradientList> gradients;
+        for (int i = 0; i < replicas[static_cast<std::size_t>(layout.process)]; ++i) {
+          const int replica = layout.first_replica() + i;
+          GradientList& own = gradients.emplace_back(2);
+          for (std::size_t v = 0; v < 2; ++v) {
+            if (replica == 1 && v == 0) continue;
+            own[v] = at::arange(state.variables()[v].numel(), at::kDouble)
+                         .mul(0.37 + replica)
+                         .sin()
+                         .mul(replica % 2 == 0 ? 1.0 : 1e5)
+                         .to(at::kFloat);
+          }
+        }
+        std::vector<bool> is_filled(2, false);
+        if (during_backward) {
+          GradientList parts;
+          for (const GradientList& own : gradients) parts.push_back(own[1]);
+          buffers.fill_variable(1, parts);
+          is_filled[1] = true;
+        }
+        const std::vector<std::span<const at::Tensor>> parts(gradients.begin(), gradients.end());
+        for (int shard = 0; shard < 3; ++shard) buffers.fill(parts, shard, 3, is_filled);
+        for (std::size_t bucket = 0; bucket < buffers.num_buckets(); ++bucket)
+          buffers.reduce(bucket);
+        if (communicator.rank() != 0) return;
+        for (const at::Tensor& sum : buffers.sums()) result.push_back(sum.clone());
+      });
+  return result;
+}
+
+TEST(GradientBuckets, BitsDoNotDependOnHowReplicasAreSpreadOverProcesses) {
+  const std::vector<at::Tensor> expected = sums_in_layout({5}, 0, false);
+  for (const auto& replicas :
+       std::vector<std::vector<int>>{{4, 1}, {2, 3}, {3, 2}, {1, 4}, {1, 3, 1}, {2, 1, 1, 1}}) {
+    for (const std::int64_t bytes : {0, 1}) {
+      const std::vector<at::Tensor> sums = sums_in_layout(replicas, bytes, bytes == 1);
+      ASSERT_EQ(sums.size(), 2u);
+      for (std::size_t i = 0; i < 2; ++i)
+        EXPECT_TRUE(sums[i].equal(expected[i])) << ::testing::PrintToString(replicas) << i;
+    }
+  }
 }
 
 /// Four variables of one dtype, of 10 elements each.
@@ -148,7 +213,7 @@ class BucketOrderTest : public GradientBucketsTest {
 
 TEST_F(BucketOrderTest, LaterVariablesAreReducedFirst) {
   using BucketOf = std::vector<std::optional<std::size_t>>;
-  GradientBuckets buffers(*state_, workers_, 1);
+  GradientBuckets buffers(*state_, workers_, kTwoReplicas, 1);
   EXPECT_EQ(buffers.bucket_of(), (BucketOf{3, 2, 1, 0}));
   buffers.partition(40);
   EXPECT_EQ(buffers.bucket_of(), (BucketOf{3, 2, 1, 0}));
@@ -162,7 +227,7 @@ TEST_F(BucketOrderTest, LaterVariablesAreReducedFirst) {
 }
 
 TEST_F(BucketOrderTest, VariablesFilledInDuringBackwardAreNotFilledInAgain) {
-  GradientBuckets buffers(*state_, workers_, 1);
+  GradientBuckets buffers(*state_, workers_, kTwoReplicas, 1);
   std::vector<GradientList> replicas(2, GradientList(4));
   for (std::size_t i = 0; i < 3; ++i) {
     replicas[0][i] = at::full({10}, static_cast<double>(i + 1), at::kFloat);

@@ -50,7 +50,7 @@ class ReplicaSynchronizer final : public GradientSynchronizer {
   explicit ReplicaSynchronizer(const SynchronizerContext& context)
       : communicators_(context.communicators),
         state_(context.state),
-        workers_(context.workers ? context.workers->communicator.get() : nullptr),
+        workers_(context.workers),
         purpose_{.use = comm::CallPurpose::Use::kGradients, .optimizer = context.optimizer} {}
 
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
@@ -90,19 +90,19 @@ class ReplicaSynchronizer final : public GradientSynchronizer {
     return sums;
   }
 
-  comm::ProcessCommunicator* workers() const override { return workers_; }
+  const WorkerGroup* workers() const override { return workers_.get(); }
 
  private:
   /// The progress, for the replica that communicates for its process; null for others.
   comm::StepProgress* progress_of(int replica) const {
-    return replica == 0 && workers_ ? &workers_->progress() : nullptr;
+    return replica == 0 && workers_ ? &workers_->communicator->progress() : nullptr;
   }
   // In this process or in others.
   bool has_peers() const { return communicators_.front()->world_size() > 1; }
 
   const std::vector<comm::Communicator*> communicators_;  // [replica]
   const std::shared_ptr<optim::OptimizerState> state_;
-  comm::ProcessCommunicator* const workers_;  // null: a single process
+  const std::shared_ptr<const WorkerGroup> workers_;  // null: a single process
   const comm::CallPurpose purpose_;
 };
 
@@ -158,12 +158,8 @@ class ShardedSynchronizer final : public GradientSynchronizer {
     std::vector<at::Tensor> sums(gradients.size());
     group_->exchange(replica, {.name = "aggregate"}, gradients, [&] {
       for (std::size_t i = 0; i < sums.size(); ++i) {
-        std::vector<at::Tensor> parts;
-        for (int rank = 0; rank < group_->world_size(); ++rank) {
-          const at::Tensor& part = group_->published(rank)[i];
-          if (part.defined()) parts.push_back(part);
-        }
-        if (!parts.empty()) sums[i] = comm::combine_in_order(parts, comm::ReduceOp::kSum);
+        sums[i] = comm::combine_by_tree(parts_of(replica, i, GradientState::kLocal),
+                                        comm::ReduceOp::kSum);
       }
     });
     return sums;
@@ -210,8 +206,8 @@ class ShardedSynchronizer final : public GradientSynchronizer {
                                   : block.end;
     if (begin < end) {
       const std::int64_t in_variable = begin - variable.offset();
-      comm::add_in_order(parts_of(replica, i, state), in_variable, in_variable + end - begin, sum,
-                         begin - block.begin);
+      comm::add_by_tree(parts_of(replica, i, state), in_variable, in_variable + end - begin, sum,
+                        begin - block.begin);
     }
     const std::int64_t gap_begin = std::max(variable.offset() + variable.numel(), block.begin);
     const std::int64_t gap_end = std::min(next, block.end);

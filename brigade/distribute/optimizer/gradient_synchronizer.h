@@ -53,7 +53,8 @@ class GradientReadyListener {
 };
 
 /// How gradients are reduced and which thread updates the parameters: the part of a strategy that
-/// turns the replicas' gradients into new parameters. An undefined gradient counts as zero if
+/// turns the replicas' gradients into new parameters. On the host gradients are added by the
+/// comm::ReductionTree of all replicas of all processes. An undefined gradient counts as zero if
 /// another replica has one. If no replica has one, the variable, its slots and its step do not
 /// change. `make_replica_synchronizer` is the default of strategies, and the simplest example.
 ///
@@ -78,8 +79,8 @@ class GradientSynchronizer {
   /// thread, in a run; not a collective. Ignores tables that are not among its variables.
   virtual void fetch_rows(int /*replica*/, std::span<const variables::WantedRows> /*wanted*/) {}
 
-  /// The communicator of the processes whose gradients are reduced; null for a single process.
-  virtual comm::ProcessCommunicator* workers() const { return nullptr; }
+  /// The processes whose gradients are reduced; null for a single process.
+  virtual const WorkerGroup* workers() const { return nullptr; }
 
   /// The listener to notify of gradients during backward; null if this synchronizer does not use
   /// it.
@@ -156,14 +157,14 @@ using SynchronizerFactory =
 std::unique_ptr<GradientSynchronizer> make_replica_synchronizer(const SynchronizerContext& context);
 
 /// For replicas of one process that share the parameters' memory: between two barriers each replica
-/// adds the gradients of its shard of the elements, in rank order, and updates that shard. Nothing
+/// adds the gradients of its shard of the elements, by the tree, and updates that shard. Nothing
 /// is copied, and each of R replicas does 1/R of the update. Used by Mirrored on CPU. Throws
 /// kInvalidArgument if there are several workers, whose gradients it would not add.
 std::unique_ptr<GradientSynchronizer> make_sharded_synchronizer(const SynchronizerContext& context);
 
 /// For the processes of a cluster whose replicas share the parameters' memory: the gradients of
 /// this process's replicas are added into flat buckets (`GradientBuckets`), which are reduced over
-/// the processes in rank order, and every process updates its own variables with the sums. Used by
+/// the processes, and every process updates its own variables with the sums. Used by
 /// MultiWorkerMirrored on CPU.
 std::unique_ptr<GradientSynchronizer> make_worker_synchronizer(const SynchronizerContext& context);
 
@@ -173,8 +174,8 @@ enum class ControllerWork {
   kFirstReplica  ///< replica 0's thread: if it is a GPU, which gets its work from one stream
 };
 
-/// For variables on a controller: all replicas' gradients are copied to its device, added there in
-/// rank order (or with `ops`, if given), and applied to the variables; then replicas that read a
+/// For variables on a controller: all replicas' gradients are copied to its device, added there by
+/// the tree (or with `ops`, if given), and applied to the variables; then replicas that read a
 /// copy refresh it. Unset `work` follows from the controller's device. Used by central storage and
 /// towers.
 SynchronizerFactory controller_synchronizer(std::shared_ptr<const comm::CrossDeviceOps> ops,

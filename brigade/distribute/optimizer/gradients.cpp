@@ -60,19 +60,21 @@ void check_alike(const Gradients& first, const Gradients& other) {
 
 /// The mean gradient of one variable; undefined if no tower has one.
 at::Tensor mean_of(const PerReplica<Gradients>& towers, std::size_t variable, c10::Device device) {
-  std::vector<at::Tensor> present;
+  std::vector<at::Tensor> gradients;  // [tower], undefined: none
   for (const Gradients& tower : towers.values()) {
-    if (!tower[variable].defined()) continue;
-    const at::Tensor gradient = tower[variable].detach();
+    at::Tensor& gradient = gradients.emplace_back(tower[variable]);
+    if (!gradient.defined()) continue;
     const bool stays = gradient.layout() == at::kStrided || comm::has_rows(gradient);
-    present.push_back((stays ? gradient : gradient.to_dense()).to(device));
+    gradient = (stays ? gradient.detach() : gradient.detach().to_dense()).to(device);
   }
-  if (present.empty()) return {};
-  if (std::ranges::all_of(present, comm::has_rows))
-    return sum_of_replicas(present).div(static_cast<double>(present.size()));
-  for (at::Tensor& gradient : present)
-    if (comm::has_rows(gradient)) gradient = gradient.to_dense();
-  return comm::combine_in_order(present, comm::ReduceOp::kMean);
+  const auto present = std::ranges::count_if(gradients, &at::Tensor::defined);
+  if (present == 0) return {};
+  // A mean of half or bfloat16 is rounded once, after the division.
+  const at::ScalarType dtype = std::ranges::find_if(gradients, &at::Tensor::defined)->scalar_type();
+  for (at::Tensor& gradient : gradients) {
+    if (gradient.defined()) gradient = comm::to_accumulation_dtype(gradient);
+  }
+  return sum_of_replicas(gradients).div(static_cast<double>(present)).to(dtype);
 }
 
 }  // namespace

@@ -2,14 +2,15 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/differentiable.h"
+#include "brigade/comm/hierarchical.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/small_collectives.h"
 #include "brigade/device/autocast_scope.h"
@@ -51,18 +52,42 @@ void run_scheduled_updates() {
   if (variables::Graph* graph = variables::current_graph()) graph->run_scheduled_updates();
 }
 
-/// Adds the sums over all processes, in place. A process may lack a gradient that others have.
-void add_over(comm::Communicator& workers, const optim::OptimizerState& state,
-              std::vector<at::Tensor>& sums) {
-  const std::vector<bool> known = present_anywhere(workers, sums);
-  std::vector<at::Tensor> sent;
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    if (!known[i]) continue;
-    const at::Tensor value = state.variables()[i].component(0).detach();
-    if (!sums[i].defined()) sums[i] = comm::to_accumulation_dtype(at::zeros_like(value));
-    sent.push_back(sums[i]);
+/// `parts[variable][replica of this process]`: its gradient, undefined if it has none.
+using GradientParts = std::vector<std::vector<at::Tensor>>;
+
+/// The sums over the replicas of this process.
+std::vector<at::Tensor> sums_here(const GradientParts& parts) {
+  std::vector<at::Tensor> sums;
+  for (const auto& of_variable : parts) {
+    const bool is_there = std::ranges::any_of(of_variable, &at::Tensor::defined);
+    sums.push_back(is_there ? sum_of_replicas(of_variable) : at::Tensor());
   }
-  workers.all_reduce(sent, comm::ReduceOp::kSum)->wait();
+  return sums;
+}
+
+/// The sums over the replicas of all processes. A process may lack a gradient that others have.
+std::vector<at::Tensor> sums_over(const WorkerGroup& workers, const optim::OptimizerState& state,
+                                  const GradientParts& parts) {
+  std::vector<at::Tensor> examples;
+  for (const auto& of_variable : parts) {
+    const auto first = std::ranges::find_if(of_variable, &at::Tensor::defined);
+    examples.push_back(first == of_variable.end() ? at::Tensor() : *first);
+  }
+  const std::vector<bool> known = present_anywhere(*workers.communicator, examples);
+  GradientParts sent;
+  std::vector<at::Tensor> like;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!known[i]) continue;
+    sent.push_back(parts[i]);
+    like.push_back(state.variables()[i].component(0).detach());
+  }
+  const auto received =
+      comm::sum_over_replicas(workers.communicator.get(), workers.layout, sent, like);
+  std::vector<at::Tensor> sums(parts.size());
+  for (std::size_t i = 0, next = 0; i < sums.size(); ++i) {
+    if (known[i]) sums[i] = received[next++];
+  }
+  return sums;
 }
 
 /// Sums in the dtypes of their variables: half and bfloat16 are rounded here, once.
@@ -243,7 +268,7 @@ struct Optimizer::Shared {
 
   /// The progress that the other processes compare with theirs; null for a single process.
   comm::StepProgress* progress() const {
-    return synchronizer->workers() ? &synchronizer->workers()->progress() : nullptr;
+    return synchronizer->workers() ? &synchronizer->workers()->communicator->progress() : nullptr;
   }
 
   const StrategyRef owner;
@@ -435,25 +460,22 @@ void Optimizer::apply_all_accumulated() const {
   }
   if (micro_batches() == 0) return;
   const at::NoGradGuard no_grad;
-  comm::ProcessCommunicator* workers = shared_->synchronizer->workers();
+  const WorkerGroup* const workers = shared_->synchronizer->workers();
   const bool is_counted = replicas.front()->accumulator.local_examples().has_value();
   if (is_counted && workers)
-    unknown = comm::all_reduce_number(*workers, unknown, comm::ReduceOp::kSum);
+    unknown = comm::all_reduce_number(*workers->communicator, unknown, comm::ReduceOp::kSum);
   if (is_counted) examples += unknown;
   const bool divides = shared_->is_mean() && examples > 0;
-  std::vector<std::vector<at::Tensor>> parts(state_->variables().size());
-  for (const auto& replica : replicas) {
-    const auto values = replica->accumulator.divided(divides ? static_cast<double>(examples) : 1.0);
+  GradientParts parts(state_->variables().size(), std::vector<at::Tensor>(replicas.size()));
+  for (std::size_t replica = 0; replica < replicas.size(); ++replica) {
+    const auto values =
+        replicas[replica]->accumulator.divided(divides ? static_cast<double>(examples) : 1.0);
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if (!values[i].defined()) continue;
-      parts[i].push_back(values[i].to(state_->variables()[i].storage()->master(0).device()));
+      if (values[i].defined())
+        parts[i][replica] = values[i].to(state_->variables()[i].storage()->master(0).device());
     }
   }
-  std::vector<at::Tensor> sums(parts.size());
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (!parts[i].empty()) sums[i] = sum_of_replicas(parts[i]);
-  }
-  if (workers) add_over(*workers, *state_, sums);
+  std::vector<at::Tensor> sums = workers ? sums_over(*workers, *state_, parts) : sums_here(parts);
   apply_outside(GradientState::kAggregated, rounded(*state_, std::move(sums)));
   discard();
 }

@@ -30,7 +30,8 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
       : group_(context.group),
         workers_(context.workers),
         optimizer_(context.optimizer),
-        buffers_(*context.state, workers_->communicator, workers_->bytes_per_pack.value_or(0)),
+        buffers_(*context.state, workers_->communicator, workers_->layout,
+                 workers_->bytes_per_pack.value_or(0)),
         tuner_(workers_->bytes_per_pack ? std::vector{*workers_->bytes_per_pack}
                                         : BucketSizeTuner::sizes_for(buffers_.bytes())),
         progress_(group_->world_size()),
@@ -67,7 +68,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
     return sums;
   }
 
-  comm::ProcessCommunicator* workers() const override { return workers_->communicator.get(); }
+  const WorkerGroup* workers() const override { return workers_.get(); }
   GradientReadyListener* ready_listener() override { return reducer_ ? this : nullptr; }
 
   bool is_enabled() const override { return buffers_.num_buckets() > 1; }

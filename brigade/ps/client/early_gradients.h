@@ -17,7 +17,7 @@ namespace brigade::ps {
 
 /// Sends gradients to the parameter servers while backward still computes others.
 ///
-/// As soon as all replicas have a variable's gradient, a thread adds them in rank order and sends
+/// As soon as all replicas have a variable's gradient, a thread adds them by the tree and sends
 /// the sum, from the last variable to the first, which is the order in which backward completes
 /// them. The variables are those that the last push had gradients of. When all replicas apply, the
 /// push is completed (`sum`, `part`), or given up if it has other gradients. So servers get every

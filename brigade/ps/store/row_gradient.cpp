@@ -29,7 +29,7 @@ at::Tensor dense_sum(std::span<const VariableGradient> gradients, at::IntArrayRe
   std::vector<at::Tensor> dense;
   for (const VariableGradient& each : gradients) dense.push_back(dense_of(each, sizes));
   const at::Tensor sum = at::empty({dense.front().numel()}, dense.front().options());
-  comm::add_in_order(dense, 0, sum.numel(), sum, 0);
+  comm::add_by_tree(dense, 0, sum.numel(), sum, 0);
   return sum.view(sizes);
 }
 
@@ -67,7 +67,7 @@ bool may_push(at::ScalarType dtype, at::ScalarType variable) {
   return dtype == variable || (dtype == at::kBFloat16 && is_wider);
 }
 
-VariableGradient sum_in_order(std::span<const VariableGradient> narrow, at::ScalarType dtype) {
+VariableGradient sum_by_tree(std::span<const VariableGradient> narrow, at::ScalarType dtype) {
   std::vector<VariableGradient> gradients;
   for (const VariableGradient& each : narrow)  // `to` copies none that has the dtype
     gradients.push_back({.values = each.values.to(dtype), .indices = each.indices});

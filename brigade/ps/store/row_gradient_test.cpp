@@ -32,7 +32,7 @@ TEST(VariableGradient, NarrowSumsAreRoundedOnce) {
   std::vector<VariableGradient> gradients = {{.values = at::full({3}, 256, at::kBFloat16)}};
   for (int i = 0; i < 8; ++i) gradients.push_back({.values = at::full({3}, 1, at::kBFloat16)});
   EXPECT_TRUE(
-      at::equal(sum_in_order(gradients, at::kBFloat16).values, at::full({3}, 264, at::kBFloat16)));
+      at::equal(sum_by_tree(gradients, at::kBFloat16).values, at::full({3}, 264, at::kBFloat16)));
 }
 
 TEST(VariableGradient, NarrowGradientsOfAWideVariableAreWidenedBeforeTheyAreAdded) {
@@ -40,13 +40,13 @@ TEST(VariableGradient, NarrowGradientsOfAWideVariableAreWidenedBeforeTheyAreAdde
                                                    {.values = at::full({3}, 1, at::kBFloat16)},
                                                    {.values = at::full({3}, 0.125, at::kFloat)}};
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
-    EXPECT_TRUE(at::equal(sum_in_order(gradients, dtype).values, at::full({3}, 257.125, dtype)));
-    EXPECT_EQ(sum_in_order({gradients.data(), 1}, dtype).values.scalar_type(), dtype);
+    EXPECT_TRUE(at::equal(sum_by_tree(gradients, dtype).values, at::full({3}, 257.125, dtype)));
+    EXPECT_EQ(sum_by_tree({gradients.data(), 1}, dtype).values.scalar_type(), dtype);
   }
   VariableGradient rows = rows_with({1, 4}, 3);
   rows.values = rows.values.to(at::kBFloat16);
   const std::vector<VariableGradient> mixed = {rows, rows_with({4}, 256)};
-  const VariableGradient sum = sum_in_order(mixed, at::kFloat);
+  const VariableGradient sum = sum_by_tree(mixed, at::kFloat);
   EXPECT_TRUE(at::equal(sum.indices, row_numbers({1, 4})));
   EXPECT_TRUE(at::equal(sum.values.select(1, 0), at::tensor({3.0, 259.0}, at::kFloat)));
 }
@@ -66,18 +66,18 @@ TEST(VariableGradient, OnlyBfloat16IsPushedForAWiderVariable) {
 TEST(VariableGradient, ASumKeepsTheShape) {
   const std::vector<VariableGradient> gradients = {{.values = at::full({2, 3}, 1, at::kFloat)},
                                                    {.values = at::full({2, 3}, 2, at::kFloat)}};
-  const VariableGradient sum = sum_in_order(gradients, at::kFloat);
+  const VariableGradient sum = sum_by_tree(gradients, at::kFloat);
   EXPECT_FALSE(sum.is_of_rows());
   EXPECT_TRUE(at::equal(sum.values, at::full({2, 3}, 3, at::kFloat)));
   const std::vector<VariableGradient> empty = {{.values = at::zeros({0, 3})},
                                                {.values = at::zeros({0, 3})}};
-  EXPECT_EQ(sum_in_order(empty, at::kFloat).values.sizes(), empty[0].values.sizes());
+  EXPECT_EQ(sum_by_tree(empty, at::kFloat).values.sizes(), empty[0].values.sizes());
 }
 
 TEST(VariableGradient, SumsOfRowsHaveTheRowsOfAll) {
   const std::vector<VariableGradient> gradients = {rows_with({1, 4}, 1), rows_with({}, 5),
                                                    rows_with({0, 4}, 2)};
-  const VariableGradient sum = sum_in_order(gradients, at::kFloat);
+  const VariableGradient sum = sum_by_tree(gradients, at::kFloat);
   EXPECT_TRUE(at::equal(sum.indices, row_numbers({0, 1, 4})));
   EXPECT_TRUE(at::equal(sum.values.select(1, 0), at::tensor({2.0, 1.0, 3.0}, at::kFloat)));
 }
@@ -85,7 +85,7 @@ TEST(VariableGradient, SumsOfRowsHaveTheRowsOfAll) {
 TEST(VariableGradient, ASumOfRowsAndOfAllIsOfAll) {
   const std::vector<VariableGradient> gradients = {
       rows_with({1}, 1), {.values = at::ones({3, 2})}, rows_with({1, 2}, 2)};
-  const VariableGradient sum = sum_in_order(gradients, at::kFloat);
+  const VariableGradient sum = sum_by_tree(gradients, at::kFloat);
   EXPECT_FALSE(sum.is_of_rows());
   EXPECT_TRUE(at::equal(sum.values.select(1, 1), at::tensor({1.0, 4.0, 3.0}, at::kFloat)));
 }

@@ -199,7 +199,7 @@ void ParameterStore::run(Updates& updates) {
   change_values([&] {
     for (const Updates::Update& each : updates.updates) {
       // Before its ticket is due.
-      const VariableGradient gradient = sum_in_order(each.gradients, each.parameter->dtype());
+      const VariableGradient gradient = sum_by_tree(each.gradients, each.parameter->dtype());
       updates.tickets.use([&](Parameter& own, std::uint64_t ticket) {
         own.update(ticket, *updates.rule, gradient, each.hyperparameters);
       });

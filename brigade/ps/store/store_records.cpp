@@ -229,7 +229,7 @@ void LogReplay::offer(const UpdateRecord& record) {
 void LogReplay::decide(const UpdateRecord& record) {
   const auto decision = coordination::StepDecision::restore(record.header.at(keys::kDecision));
   for (const auto& [name, gradients] : state_.offers.gradients_of(decision))
-    update(name, sum_in_order(gradients, parameter(name).dtype()),
+    update(name, sum_by_tree(gradients, parameter(name).dtype()),
            decision.learning_rate.value_or(state_.learning_rate));
   state_.finish_step(decision);
 }
@@ -239,7 +239,7 @@ void LogReplay::update(const std::string& name, const VariableGradient& gradient
   Parameter& own = parameter(name);
   const optim::Hyperparameters rates =
       divided(own.hyperparameters(*state_.rule, learning_rate), divisor);
-  own.update(own.order().draw(), *state_.rule, sum_in_order({&gradient, 1}, own.dtype()), rates);
+  own.update(own.order().draw(), *state_.rule, sum_by_tree({&gradient, 1}, own.dtype()), rates);
 }
 
 }  // namespace brigade::ps
