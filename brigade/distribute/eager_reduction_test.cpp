@@ -22,6 +22,11 @@ class CountedCommunicator final : public comm::ProcessCommunicator {
   at::Tensor make_buffer(std::int64_t numel, at::ScalarType dtype) override {
     return inner_->make_buffer(numel, dtype);
   }
+  void all_reduce_subtrees(std::span<const at::Tensor> sets,
+                           const comm::ReductionBlocks& blocks) override {
+    inner_->all_reduce_subtrees(sets, blocks);
+    ++reductions_;
+  }
   comm::Transport transport() const override { return inner_->transport(); }
   comm::Traffic traffic() const override { return inner_->traffic(); }
   comm::StepProgress& progress() override { return inner_->progress(); }

@@ -23,6 +23,12 @@ class Layouts(ClusterTest):
                     self.assertEqual(result["examples"], wanted["examples"])
                     self.assertAlmostEqual(result["final_loss"], wanted["final_loss"], delta=1e-5)
 
+    def test_bits_do_not_depend_on_how_replicas_are_spread_over_processes(self):
+        for replicas, ways in ((4, ((1, 4), (2, 2), (4, 1))), (6, ((2, 3), (3, 2), (1, 6)))):
+            hashes = {way: self.train(way[0], *RUN, *devices(way[1]))["weights_sha256"] for way in ways}
+            with self.subTest(replicas=replicas):
+                self.assertEqual(len(set(hashes.values())), 1, hashes)
+
     def test_bits_do_not_depend_on_how_tensors_travel(self):
         ways = ((), ("--transport", "gloo"), ("--transport", "tcp", "--bytes-per-pack", "1000"), ("--bytes-per-pack", "64"),
                 ("--bytes-per-pack", "1"))
