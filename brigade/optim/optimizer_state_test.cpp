@@ -1,18 +1,22 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/optim/adagrad.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/lars.h"
 #include "brigade/optim/optimizer_state.h"
+#include "brigade/optim/rms_prop.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/variables/variable_store.h"
 
@@ -442,6 +446,77 @@ TEST(SavedOptimizer, RefusesAnotherShapeWithoutChanges) {
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
   EXPECT_NE(std::string(error.what()).find("[2, 5]"), std::string::npos) << error.what();
   EXPECT_EQ(wider.state->step(0), 0);
+}
+
+struct OddSizes : torch::nn::Module {
+  OddSizes() {
+    int number = 0;
+    for (const std::int64_t size : {45, 7, 100, 9, 1, 130})
+      register_parameter("v" + std::to_string(number++), at::arange(size, at::kFloat).sin());
+  }
+};
+
+using UpdateFunction = std::function<void(OptimizerState& state, const UpdateRun& run,
+                                          const std::vector<at::Tensor>& gradients)>;
+
+/// The variables after five steps of the rule, of which `update` makes each.
+std::vector<at::Tensor> updated(const UpdateRulePtr& rule, const UpdateFunction& update) {
+  VariableStore store(std::vector<c10::Device>(1, c10::Device(c10::kCPU)),
+                      StorageSharing::kOneStorage);
+  const auto variables =
+      store.adopt(std::vector<std::shared_ptr<torch::nn::Module>>{std::make_shared<OddSizes>()});
+  OptimizerState state(rule, variables, {});
+  const std::vector<bool> all(variables.size(), true);
+  for (int step = 1; step <= 5; ++step) {
+    std::vector<at::Tensor> gradients;
+    for (const Variable& variable : variables)
+      gradients.push_back(at::arange(variable.numel(), at::kFloat).mul(step).cos());
+    const auto runs = state.runs(all);
+    EXPECT_EQ(runs.size(), 1u);
+    update(state, runs.front(), gradients);
+    state.advance(all);
+  }
+  std::vector<at::Tensor> values;
+  for (const Variable& variable : variables) values.push_back(variable.read());
+  return values;
+}
+
+void update_one_by_one(OptimizerState& state, const UpdateRun& run,
+                       const std::vector<at::Tensor>& gradients) {
+  state.apply_whole(0, run, gradients);
+}
+
+UpdateFunction update_in_shards(std::int64_t shard) {
+  return [shard](OptimizerState& state, const UpdateRun& run,
+                 const std::vector<at::Tensor>& gradients) {
+    const at::Tensor flat = at::zeros({run.end - run.begin});
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      flat.narrow(0, state.variables()[i].offset() - run.begin, gradients[i].numel())
+          .copy_(gradients[i]);
+    for (std::int64_t begin = run.begin; begin < run.end; begin += shard) {
+      const std::int64_t end = std::min(begin + shard, run.end);
+      state.apply(0, run, begin, end, flat.narrow(0, begin - run.begin, end - begin));
+    }
+  };
+}
+
+// libtorch's fused kernels compute the last elements of a range in another precision.
+TEST(OptimizerState, BitsDoNotDependOnHowAnUpdateIsDivided) {
+  const std::vector<UpdateRulePtr> rules = {
+      Sgd{.learning_rate = 0.03}.rule(),
+      Sgd{.learning_rate = 0.03, .momentum = 0.9, .weight_decay = 1e-3, .nesterov = true}.rule(),
+      Adam{.learning_rate = 0.01}.rule(),
+      AdamW{.learning_rate = 0.01}.rule(),
+      Adagrad{.learning_rate = 0.01}.rule(),
+      RmsProp{.learning_rate = 0.01}.rule()};
+  for (const UpdateRulePtr& rule : rules) {
+    const auto one_by_one = updated(rule, update_one_by_one);
+    for (const std::int64_t shard : {64, 128, 1000}) {
+      const auto in_shards = updated(rule, update_in_shards(shard));
+      for (std::size_t i = 0; i < one_by_one.size(); ++i)
+        EXPECT_TRUE(in_shards[i].equal(one_by_one[i])) << rule->name() << ", variable " << i;
+    }
+  }
 }
 
 }  // namespace
