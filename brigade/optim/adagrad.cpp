@@ -5,6 +5,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/optim/whole_vectors.h"
 
 namespace brigade::optim {
 
@@ -26,10 +27,12 @@ class AdagradRule final : public UpdateRule {
     const at::Tensor& first = a.parameters.front();
     const at::Tensor step =
         at::full({}, static_cast<double>(a.step), first.options().dtype(at::kFloat));
-    const std::vector<at::Tensor> steps(a.parameters.size(), step);
-    at::_fused_adagrad_(a.parameters, a.gradients, a.slots[0], steps, h.learning_rate,
-                        options_.learning_rate_decay, h.weight_decay, options_.epsilon,
-                        /*maximize=*/false);
+    update_in_whole_vectors(a, [&](const UpdateArguments& r) {
+      const std::vector<at::Tensor> steps(r.parameters.size(), step);
+      at::_fused_adagrad_(r.parameters, r.gradients, r.slots[0], steps, h.learning_rate,
+                          options_.learning_rate_decay, h.weight_decay, options_.epsilon,
+                          /*maximize=*/false);
+    });
   }
 
   io::StateTree config() const override {

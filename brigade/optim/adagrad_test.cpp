@@ -36,7 +36,7 @@ TEST_P(AdagradSteps, EqualsTorchStepByStep) {
   }
 }
 
-TEST_P(AdagradSteps, RangesSplitAtCacheLinesGiveTheSameBits) {
+TEST_P(AdagradSteps, BitsDoNotDependOnCuts) {
   EXPECT_TRUE(bits_do_not_depend_on_cuts(Adagrad{.weight_decay = 0.1}.rule(), GetParam()));
 }
 

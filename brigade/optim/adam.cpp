@@ -6,6 +6,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/optim/whole_vectors.h"
 
 namespace brigade::optim {
 
@@ -42,10 +43,12 @@ class AdamRule final : public UpdateRule {
     const at::Tensor& first = a.parameters.front();
     const at::Tensor step =
         at::full({}, static_cast<double>(a.step), first.options().dtype(at::kFloat));
-    const std::vector<at::Tensor> steps(a.parameters.size(), step);
-    kKernel(a.parameters, a.gradients, a.slots[0], a.slots[1], {}, steps, h.learning_rate,
-            options_.beta1, options_.beta2, h.weight_decay, options_.epsilon, /*amsgrad=*/false,
-            /*maximize=*/false, {}, {});
+    update_in_whole_vectors(a, [&](const UpdateArguments& r) {
+      const std::vector<at::Tensor> steps(r.parameters.size(), step);
+      kKernel(r.parameters, r.gradients, r.slots[0], r.slots[1], {}, steps, h.learning_rate,
+              options_.beta1, options_.beta2, h.weight_decay, options_.epsilon, /*amsgrad=*/false,
+              /*maximize=*/false, {}, {});
+    });
   }
 
   io::StateTree config() const override {

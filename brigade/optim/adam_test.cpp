@@ -71,7 +71,7 @@ TEST_P(AdamSteps, AdamWEqualsTorchStepByStep) {
   }
 }
 
-TEST_P(AdamSteps, RangesSplitAtCacheLinesGiveTheSameBits) {
+TEST_P(AdamSteps, BitsDoNotDependOnCuts) {
   EXPECT_TRUE(bits_do_not_depend_on_cuts(Adam{.weight_decay = 0.1}.rule(), GetParam()));
   EXPECT_TRUE(bits_do_not_depend_on_cuts(AdamW{}.rule(), GetParam()));
 }

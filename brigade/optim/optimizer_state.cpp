@@ -2,7 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full_like.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <optional>
@@ -182,11 +181,6 @@ void OptimizerState::apply(int replica, const UpdateRun& run, std::int64_t begin
                               "' was made: this strategy's GradientSynchronizer must update whole "
                               "runs."));
   }
-  if (ends_within_line(run, begin, end)) {
-    UpdateArguments arguments = no_arguments(run);
-    append(arguments, replica, run, begin, gradient);
-    return rule_->apply(arguments, run.hyperparameters);
-  }
   UpdateArguments& arguments = views(replica, run, begin, end).arguments;
   arguments.gradients.assign(1, gradient);
   arguments.step = run.step;
@@ -194,50 +188,20 @@ void OptimizerState::apply(int replica, const UpdateRun& run, std::int64_t begin
   arguments.gradients.clear();
 }
 
-UpdateArguments OptimizerState::no_arguments(const UpdateRun& run) const {
-  return {.slots = std::vector<std::vector<at::Tensor>>(rule_->slots().size()), .step = run.step};
-}
-
-/// libtorch's kernels on CPU compute the last elements of a range, which fill no vector, in double
-/// precision, and others in single. Then the bits of an element would depend on where ranges end:
-/// on how many replicas divide an update, and on whether variables are updated one by one. So
-/// ranges end at the end of a cache line, as storages do, where parameters are zeros.
-bool OptimizerState::ends_within_line(const UpdateRun& run, std::int64_t begin,
-                                      std::int64_t end) const {
-  const auto& storage = storages_[run.storage];
-  return !rule_->needs_whole_variables() && storage->master(0).is_cpu() &&
-         storage->next_offset(end - begin) != end - begin;
-}
-
-void OptimizerState::append(UpdateArguments& arguments, int replica, const UpdateRun& run,
-                            std::int64_t begin, const at::Tensor& gradient) {
-  const std::int64_t size = gradient.numel();
-  const at::Tensor flat = gradient.view(-1);
-  if (!ends_within_line(run, begin, begin + size))
-    return append_range(arguments, replica, run, begin, flat);
-  const std::int64_t line = storages_[run.storage]->next_offset(1);
-  const std::int64_t whole = size / line * line;
-  if (whole > 0) append_range(arguments, replica, run, begin, flat.narrow(0, 0, whole));
-  const at::Tensor last = at::zeros({line}, flat.options());
-  last.narrow(0, 0, size - whole).copy_(flat.narrow(0, whole, size - whole));
-  append_range(arguments, replica, run, begin + whole, last);
-}
-
-void OptimizerState::append_range(UpdateArguments& arguments, int replica, const UpdateRun& run,
-                                  std::int64_t begin, const at::Tensor& gradient) {
-  const UpdateArguments& known = views(replica, run, begin, begin + gradient.numel()).arguments;
-  arguments.parameters.push_back(known.parameters.front());
-  arguments.gradients.push_back(gradient);
-  for (std::size_t slot = 0; slot < known.slots.size(); ++slot)
-    arguments.slots[slot].push_back(known.slots[slot].front());
-}
-
 void OptimizerState::apply_whole(int replica, const UpdateRun& run,
                                  std::span<const at::Tensor> gradients) {
-  UpdateArguments arguments = no_arguments(run);
+  UpdateArguments arguments{.slots = std::vector<std::vector<at::Tensor>>(rule_->slots().size()),
+                            .step = run.step};
   for (std::size_t i = run.first; i < run.last; ++i) {
     check_gradient(i, gradients[i], variables_[i].numel());
-    append(arguments, replica, run, variables_[i].offset(), gradients[i]);
+    const std::int64_t begin = variables_[i].offset();
+    const UpdateArguments& known =
+        views(replica, run, begin, begin + variables_[i].numel()).arguments;
+    arguments.parameters.push_back(known.parameters.front());
+    arguments.gradients.push_back(gradients[i].view(-1));
+    for (std::size_t slot = 0; slot < known.slots.size(); ++slot) {
+      arguments.slots[slot].push_back(known.slots[slot].front());
+    }
   }
   rule_->apply(arguments, run.hyperparameters);
 }

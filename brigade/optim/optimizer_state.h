@@ -89,7 +89,7 @@ class OptimizerState {
   /// begin] elements. Throws kInvalidArgument, naming the variable, for a gradient with another
   /// number of elements or another dtype than the variables', and for a part of `run` if the rule
   /// needs whole variables. The bits of an element do not depend on how a run is divided into
-  /// parts that begin a multiple of 64 elements after its begin, nor on `apply_whole`.
+  /// parts, nor on `apply_whole`.
   void apply(int replica, const UpdateRun& run, std::int64_t begin, std::int64_t end,
              const at::Tensor& gradient);
   /// Updates the whole variables of `run`, each with its own gradient (any shape, contiguous):
@@ -142,12 +142,6 @@ class OptimizerState {
   std::vector<at::Tensor> slot_views(std::size_t storage, int replica, std::int64_t begin,
                                      std::int64_t end) const;
   Views& views(int replica, const UpdateRun& run, std::int64_t begin, std::int64_t end);
-  UpdateArguments no_arguments(const UpdateRun& run) const;
-  bool ends_within_line(const UpdateRun& run, std::int64_t begin, std::int64_t end) const;
-  void append(UpdateArguments& arguments, int replica, const UpdateRun& run, std::int64_t begin,
-              const at::Tensor& gradient);
-  void append_range(UpdateArguments& arguments, int replica, const UpdateRun& run,
-                    std::int64_t begin, const at::Tensor& gradient);
 
   const UpdateRulePtr rule_;
   double learning_rate_;

@@ -148,8 +148,8 @@ TEST(OptimizerState, PiecesAndWholeVariablesUpdateAlike) {
     wholes.advance({true, true, true});
   }
   for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_TRUE(flat.variables[i].read().allclose(whole.variables[i].read(), 1e-6, 1e-7)) << i;
-    EXPECT_TRUE(pieces.slot(i, 0, 1).allclose(wholes.slot(i, 0, 0), 1e-6, 1e-7)) << i;
+    EXPECT_TRUE(flat.variables[i].read().equal(whole.variables[i].read())) << i;
+    EXPECT_TRUE(pieces.slot(i, 0, 1).equal(wholes.slot(i, 0, 0))) << i;
     EXPECT_EQ(pieces.slot(i, 0, 0).sizes(), flat.variables[i].shape());
   }
 }
@@ -511,7 +511,7 @@ TEST(OptimizerState, BitsDoNotDependOnHowAnUpdateIsDivided) {
       RmsProp{.learning_rate = 0.01}.rule()};
   for (const UpdateRulePtr& rule : rules) {
     const auto one_by_one = updated(rule, update_one_by_one);
-    for (const std::int64_t shard : {64, 128, 1000}) {
+    for (const std::int64_t shard : {64, 100, 1000}) {
       const auto in_shards = updated(rule, update_in_shards(shard));
       for (std::size_t i = 0; i < one_by_one.size(); ++i)
         EXPECT_TRUE(in_shards[i].equal(one_by_one[i])) << rule->name() << ", variable " << i;

@@ -167,20 +167,6 @@ TEST_P(RmsPropSteps, BitsDoNotDependOnCuts) {
   EXPECT_TRUE(bits_do_not_depend_on_cuts(torch_form(kAllSlots).rule(), GetParam()));
 }
 
-TEST_P(RmsPropSteps, BitsDoNotDependOnCutsAtAnyElement) {
-  const at::Tensor initial = at::rand({101}, GetParam()) - 0.5;
-  UpdateRuleHarness whole(kAllSlots.rule(), initial);
-  UpdateRuleHarness pieces(kAllSlots.rule(), initial);
-  for (int step = 0; step < 5; ++step) {
-    const at::Tensor gradient = at::rand({101}, GetParam()) - 0.5;
-    whole.step(gradient);
-    pieces.step(gradient, {1, 4, 11, 12, 63, 98});
-  }
-  EXPECT_TRUE(whole.parameter.equal(pieces.parameter));
-  for (std::size_t slot = 0; slot < whole.slots.size(); ++slot)
-    EXPECT_TRUE(whole.slots[slot].equal(pieces.slots[slot]));
-}
-
 INSTANTIATE_TEST_SUITE_P(Dtypes, RmsPropSteps, ::testing::Values(at::kFloat, at::kDouble));
 
 // Other dtypes and devices are updated by operations of libtorch.

@@ -4,6 +4,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/optim/whole_vectors.h"
 
 namespace brigade::optim {
 
@@ -29,10 +30,11 @@ class SgdRule final : public UpdateRule {
     // Slots begin at zero, and momentum * 0 + gradient is the gradient: the first step needs no
     // separate case.
     const std::vector<at::Tensor> none;
-    at::_fused_sgd_(a.parameters, a.gradients, slots_.empty() ? none : a.slots[0], h.weight_decay,
-                    options_.momentum, h.learning_rate, /*dampening=*/0.0, options_.nesterov,
-                    /*maximize=*/false,
-                    /*is_first_step=*/false);
+    update_in_whole_vectors(a, [&](const UpdateArguments& r) {
+      at::_fused_sgd_(r.parameters, r.gradients, slots_.empty() ? none : r.slots[0], h.weight_decay,
+                      options_.momentum, h.learning_rate, /*dampening=*/0.0, options_.nesterov,
+                      /*maximize=*/false, /*is_first_step=*/false);
+    });
   }
 
   io::StateTree config() const override {

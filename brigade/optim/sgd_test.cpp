@@ -34,7 +34,7 @@ TEST_P(SgdSteps, EqualsTorchStepByStep) {
   }
 }
 
-TEST_P(SgdSteps, RangesSplitAtCacheLinesGiveTheSameBits) {
+TEST_P(SgdSteps, BitsDoNotDependOnCuts) {
   EXPECT_TRUE(bits_do_not_depend_on_cuts(Sgd{.weight_decay = 0.1}.rule(), GetParam()));
   EXPECT_TRUE(bits_do_not_depend_on_cuts(Sgd{.momentum = 0.9}.rule(), GetParam()));
   EXPECT_TRUE(

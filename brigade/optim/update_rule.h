@@ -50,10 +50,9 @@ enum class RowUpdates {
 
 /// The update of parameters, as a pure function: the same rule is used for a mirrored replica's
 /// shard, for a controller that holds all variables, and for a parameter server. It holds only its
-/// configuration; slots and step belong to the caller. It is elementwise, so results do not depend
-/// on how the parameters are split into ranges, and are equal in all bits if the splits are at
-/// multiples of 64 bytes (libtorch's kernels round an incomplete vector at the end of a range
-/// differently). The exception is a rule that needs whole variables, for their norms.
+/// configuration; slots and step belong to the caller. It is elementwise: an element gets the same
+/// bits however parameters are divided into ranges (`update_in_whole_vectors`). The exception is a
+/// rule that needs whole variables, for their norms.
 ///
 /// Thread-safety: const calls on disjoint ranges may run at the same time.
 class UpdateRule {
