@@ -55,7 +55,7 @@ class LogicalReplicas(ClusterTest):
     def test_a_training_resumes_on_any_layout_without_a_warning(self):
         run = (*CNN, "--steps", "9", "--logical-replicas", "4")
         wanted = self.alone("--strategy", "one_device", *run)["weights_sha256"]
-        resumed = (*run, "--save-every", "1step", "--model-dir", self.model_dir)
+        resumed = (*run, "--save-every", "1step", "--log-every", "0", "--model-dir", self.model_dir)
         first = self.start_process("train", "--strategy", "mirrored", *resumed, *devices(2))
         first.wait_for(r"step 2/")
         first.signal(signal.SIGKILL)
