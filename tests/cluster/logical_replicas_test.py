@@ -10,7 +10,7 @@ MLP = (*TINY, "--global-batch-size", "44", "--steps", "12", "--seed", "3")
 CNN = ("--model", "mnist_cnn", "--dropout", "0.5", "--dataset", "synthetic", "--train-examples", "64", "--global-batch-size",
        "28", "--steps", "3", "--threads-per-replica", "1", "--allow-oversubscription", "--eval", "none", "--json")
 
-RESNET = ("--model", "cifar_resnet20", "--image-size", "8", "--dropout", "0.3", "--dataset", "synthetic", "--train-examples", "64",
+RESNET = ("--model", "cifar_resnet20", "--image-size", "8", "--dataset", "synthetic", "--train-examples", "64",
           "--global-batch-size", "28", "--steps", "2", "--threads-per-replica", "1", "--allow-oversubscription", "--eval", "none",
           "--json")
 
