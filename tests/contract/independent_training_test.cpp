@@ -102,8 +102,8 @@ TEST_P(IndependentTraining, GivesTheBitsOfATrainingAlone) {
 
 INSTANTIATE_TEST_SUITE_P(Models, IndependentTraining,
                          ::testing::Values(&train_mlp, &train_cnn_with_dropout),
-                         [](const auto& info) {
-                           return info.index == 0 ? "Mlp" : "CnnWithDropout";
+                         [](const auto& test) {
+                           return test.index == 0 ? "Mlp" : "CnnWithDropout";
                          });
 
 }  // namespace
