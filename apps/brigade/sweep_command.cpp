@@ -41,6 +41,9 @@ constexpr const char* kSweepExamples = R"(Examples:
 Names are those of the flags of `brigade train`. Exit codes: 0 every trial completed or stopped early, 1 one failed,
 2 wrong usage or input, 130 SIGINT, 75 SIGTERM or SIGHUP.)";
 
+// A batch or two; decoded images take up to a megabyte each.
+constexpr std::int64_t kExamplesAhead = 256;
+
 using distribute::Trial;
 using distribute::TrialMetrics;
 using distribute::TrialResult;
@@ -195,6 +198,7 @@ class SweepCommand final : public Command {
     return {.devices = device_names_of_flags(),
             .threads = train_.strategy.threads_per_replica,
             .allow_oversubscription = train_.strategy.allow_oversubscription,
+            .max_ahead = kExamplesAhead,
             .stopping = sweep_.stopping(),
             .stop_on_failure = sweep_.stop_on_failure};
   }

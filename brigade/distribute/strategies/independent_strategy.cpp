@@ -7,13 +7,14 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/concurrency/mutex.h"
 #include "brigade/distribute/strategies/trial_board.h"
 #include "brigade/distribute/strategy_parts.h"
 
 namespace brigade::distribute {
 namespace {
 
-IndependentOptions checked(IndependentOptions options) {
+IndependentOptions checked_options(IndependentOptions options) {
   check_argument(options.max_ahead >= 1,
                  base::str_cat("IndependentStrategy: max_ahead is ", options.max_ahead,
                                "; it must be at least 1."));
@@ -85,7 +86,7 @@ bool Trial::should_stop() const {
 }
 
 IndependentStrategy::IndependentStrategy(IndependentOptions options)
-    : options_(checked(std::move(options))),
+    : options_(checked_options(std::move(options))),
       devices_(choose_devices(options_.devices,
                               {.threads_per_cpu = options_.threads,
                                .allow_oversubscription = options_.allow_oversubscription})) {}

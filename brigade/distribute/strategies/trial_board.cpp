@@ -12,12 +12,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kDeadlineReason = "the time of the run is over";
 
-struct Failure {
+struct FailureText {
   std::string text;
   bool is_cancelled = false;
 };
 
-Failure describe_failure(const std::exception_ptr& error) {
+FailureText describe_failure(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const Error& known) {
@@ -130,7 +130,7 @@ void TrialBoard::complete(int trial, TrialMetrics metrics) {
 }
 
 void TrialBoard::fail(int trial, const std::exception_ptr& error) {
-  const Failure failure = describe_failure(error);
+  const FailureText failure = describe_failure(error);
   const bool is_cancelled = failure.is_cancelled && options_.cancel.is_cancelled();
   {
     concurrency::MutexLock lock(mutex_);

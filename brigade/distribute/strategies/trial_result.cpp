@@ -9,7 +9,7 @@
 namespace brigade::distribute {
 namespace {
 
-using Row = std::vector<std::string>;
+using TableRow = std::vector<std::string>;
 
 std::string number(double value, const char* format) {
   char text[64];
@@ -26,9 +26,9 @@ std::string epochs_text(const TrialResult& result) {
   return result.reports.empty() ? "-" : base::str_cat(result.reports.back().epoch);
 }
 
-Row row_of(const TrialResult& result, const std::vector<std::string>& labels,
-           const std::set<std::string>& metrics) {
-  Row row = {base::str_cat(result.index)};
+TableRow row_of(const TrialResult& result, const std::vector<std::string>& labels,
+                const std::set<std::string>& metrics) {
+  TableRow row = {base::str_cat(result.index)};
   const auto index = static_cast<std::size_t>(result.index);
   if (!labels.empty()) row.push_back(index < labels.size() ? labels[index] : "-");
   row.push_back(result.device.empty() ? "-" : result.device);
@@ -39,14 +39,14 @@ Row row_of(const TrialResult& result, const std::vector<std::string>& labels,
   return row;
 }
 
-std::string aligned(const std::vector<Row>& rows) {
+std::string aligned(const std::vector<TableRow>& rows) {
   std::string text;
-  for (const Row& row : rows) {
+  for (const TableRow& row : rows) {
     for (std::size_t column = 0; column < row.size(); ++column) {
       text += row[column];
       if (column + 1 == row.size()) break;
       std::size_t width = 0;
-      for (const Row& each : rows) width = std::max(width, each[column].size());
+      for (const TableRow& each : rows) width = std::max(width, each[column].size());
       text.append(width - row[column].size() + 2, ' ');
     }
     text += "\n";
@@ -79,11 +79,11 @@ std::string trial_table(const std::vector<TrialResult>& results,
   std::set<std::string> metrics;
   for (const TrialResult& result : results)
     for (const auto& [name, value] : result.metrics) metrics.insert(name);
-  Row head = {"trial"};
+  TableRow head = {"trial"};
   if (!labels.empty()) head.emplace_back("parameters");
   head.insert(head.end(), {"device", "status", "epoch", "seconds"});
   head.insert(head.end(), metrics.begin(), metrics.end());
-  std::vector<Row> rows = {head};
+  std::vector<TableRow> rows = {head};
   for (const TrialResult& result : results) rows.push_back(row_of(result, labels, metrics));
   std::string text = aligned(rows);
   for (const TrialResult& result : results) {
