@@ -69,7 +69,8 @@ int run() {
   std::cout << bg::trial_table(results, labels);
   const auto cost = [](const bg::TrialResult& trial) {
     const double loss = trial.metrics.at("loss");
-    return std::isfinite(loss) ? loss : std::numeric_limits<double>::max();  // it has diverged
+    const bool counts = trial.status == bg::TrialStatus::kCompleted && std::isfinite(loss);
+    return counts ? loss : std::numeric_limits<double>::max();
   };
   const auto is_better = [&](const bg::TrialResult& a, const bg::TrialResult& b) {
     return cost(a) < cost(b);
