@@ -10,6 +10,10 @@ MLP = (*TINY, "--global-batch-size", "44", "--steps", "12", "--seed", "3")
 CNN = ("--model", "mnist_cnn", "--dropout", "0.5", "--dataset", "synthetic", "--train-examples", "64", "--global-batch-size",
        "28", "--steps", "3", "--threads-per-replica", "1", "--allow-oversubscription", "--eval", "none", "--json")
 
+RESNET = ("--model", "cifar_resnet20", "--image-size", "8", "--dropout", "0.3", "--dataset", "synthetic", "--train-examples", "64",
+          "--global-batch-size", "28", "--steps", "2", "--threads-per-replica", "1", "--allow-oversubscription", "--eval", "none",
+          "--json")
+
 
 def devices(count):
     return ("--devices", ",".join(f"cpu:{i}" for i in range(count)))
@@ -39,6 +43,22 @@ class LogicalReplicas(ClusterTest):
                 with self.subTest(model=name, logical=logical):
                     self.assert_equal(self.results(run, logical, layouts))
 
+    @unittest.skipUnless(os.environ.get("BRIGADE_SLOW_TESTS"), "takes minutes; BRIGADE_SLOW_TESTS=1 runs it")
+    def test_all_layouts_and_transports_have_the_same_bits(self):
+        runs = {"mlp, momentum": (*MLP, "--optimizer", "sgd", "--momentum", "0.9"),
+                "mlp, adam, clipping": (*MLP, "--optimizer", "adam", "--clip-norm", "0.5"),
+                "cnn, dropout, adam": CNN,
+                "cnn, batch norm, momentum": (*RESNET, "--optimizer", "sgd", "--momentum", "0.9")}
+        for name, run in runs.items():
+            for logical in (4, 6, 8):
+                with self.subTest(run=name, logical=logical):
+                    layouts = [(workers, each) for workers in range(1, 5) for each in range(1, 5) if workers * each <= logical]
+                    found = self.results(run, logical, [layout for layout in layouts if layout[0] == 1])
+                    for transport in ("shared_memory", "gloo"):
+                        more = self.results(run, logical, [layout for layout in layouts if layout[0] > 1], "--transport", transport)
+                        found.update({(transport, *layout): result for layout, result in more.items()})
+                    self.assert_equal(found)
+
     def test_transports_have_the_same_bits(self):
         run = (*MLP, "--optimizer", "sgd", "--momentum", "0.9")
         found = self.results(run, 6, ((1, 1),))
@@ -55,7 +75,7 @@ class LogicalReplicas(ClusterTest):
     def test_a_training_resumes_on_any_layout_without_a_warning(self):
         run = (*CNN, "--steps", "9", "--logical-replicas", "4")
         wanted = self.alone("--strategy", "one_device", *run)["weights_sha256"]
-        resumed = (*run, "--save-every", "1step", "--model-dir", self.model_dir)
+        resumed = (*run, "--save-every", "1step", "--log-every", "0", "--model-dir", self.model_dir)
         first = self.start_process("train", "--strategy", "mirrored", *resumed, *devices(2))
         first.wait_for(r"step 2/")
         first.signal(signal.SIGKILL)

@@ -21,6 +21,7 @@
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/tensor_slices.h"
 #include "brigade/layers/losses.h"
+#include "brigade/layers/sync_batch_norm.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/clipping.h"
 #include "brigade/optim/sgd.h"
@@ -32,11 +33,13 @@ constexpr int kExamples = 60;
 constexpr int kBatch = 20;  // 4, 6 and 8 replicas get uneven parts
 constexpr std::uint64_t kSeed = 5;
 
-/// Dropout and batch normalization: random numbers and statistics of each replica.
+/// Dropout and batch normalization (`Norm`): random numbers and statistics of each replica, or
+/// statistics of all of them.
+template <class Norm>
 struct ConvNet : torch::nn::Module {
   ConvNet() {
     conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 5, 3)));
-    norm = register_module("norm", torch::nn::BatchNorm2d(5));
+    norm = register_module("norm", Norm(5));
     dropout = register_module("dropout", torch::nn::Dropout(0.3));
     dense = register_module("dense", torch::nn::Linear(5 * 6 * 6, 4));
   }
@@ -45,35 +48,36 @@ struct ConvNet : torch::nn::Module {
     return dense->forward(dropout->forward(features.flatten(1)));
   }
   torch::nn::Conv2d conv{nullptr};
-  torch::nn::BatchNorm2d norm{nullptr};
+  Norm norm{nullptr};
   torch::nn::Dropout dropout{nullptr};
   torch::nn::Linear dense{nullptr};
 };
 
-enum class Update { kMomentum, kAdamWithClipping };
+enum class Case { kMomentum, kAdamWithClipping, kSynchronizedNorm };
 
 /// Trains two epochs, and returns the hash of the weights, with statistics, and the last loss.
-std::string train(Strategy& strategy, Update update) {
+template <class Norm>
+std::string train_with(Strategy& strategy, Case what) {
   const at::Tensor images = at::arange(kExamples * 64, at::kFloat).view({kExamples, 1, 8, 8}).sin();
   const at::Tensor labels = at::arange(kExamples, at::kLong).remainder(4);
   const auto data = input::from_tensor_slices(images, labels).shuffle(kExamples).batch(kBatch);
-  const auto model = strategy.create<ConvNet>();
+  const auto model = strategy.create<ConvNet<Norm>>();
   const auto optimizer =
-      update == Update::kMomentum
-          ? strategy.optimizer(model, optim::Sgd{.learning_rate = 0.05, .momentum = 0.9})
-          : strategy.optimizer(model, optim::Adam{.learning_rate = 0.01});
+      what == Case::kAdamWithClipping
+          ? strategy.optimizer(model, optim::Adam{.learning_rate = 0.01})
+          : strategy.optimizer(model, optim::Sgd{.learning_rate = 0.05, .momentum = 0.9});
   std::string losses;
   for (int epoch = 0; epoch < 2; ++epoch) {
     for (const auto& batch : strategy.distribute(data)) {
       const auto step = [&](ReplicaContext&, const input::LabeledBatch& local) {
         const at::Tensor loss =
             layers::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
-        if (update == Update::kMomentum) {
-          optimizer.minimize(loss);
-        } else {
+        if (what == Case::kAdamWithClipping) {
           Gradients sums = optimizer.aggregate(optimizer.compute_gradients(loss));
           optim::clip_by_global_norm_(sums, 0.5);
           optimizer.apply_gradients(sums);
+        } else {
+          optimizer.minimize(loss);
         }
         return loss.detach();
       };
@@ -86,22 +90,27 @@ std::string train(Strategy& strategy, Update update) {
   return checkpoint::weights_sha256(weights) + " " + losses;
 }
 
-std::string train_mirrored(int devices, int logical_replicas, Update update) {
+std::string train(Strategy& strategy, Case what) {
+  return what == Case::kSynchronizedNorm ? train_with<layers::SyncBatchNorm>(strategy, what)
+                                         : train_with<torch::nn::BatchNorm2d>(strategy, what);
+}
+
+std::string train_mirrored(int devices, int logical_replicas, Case what) {
   MirroredOptions options = cpus(devices, kSeed);
   options.logical_replicas = logical_replicas;
   MirroredStrategy strategy(options);
-  return train(strategy, update);
+  return train(strategy, what);
 }
 
 /// One result a worker.
 std::vector<std::string> train_workers(const std::vector<int>& devices, int logical_replicas,
-                                       Update update) {
+                                       Case what) {
   std::mutex mutex;  // guards `results`
   std::vector<std::string> results;
   run_workers(
       devices,
       [&](MultiWorkerMirroredStrategy& strategy) {
-        std::string result = train(strategy, update);
+        std::string result = train(strategy, what);
         const std::lock_guard lock(mutex);
         results.push_back(std::move(result));
       },
@@ -109,10 +118,10 @@ std::vector<std::string> train_workers(const std::vector<int>& devices, int logi
   return results;
 }
 
-class LogicalReplicasTraining : public ::testing::TestWithParam<Update> {};
+class LogicalReplicasTraining : public ::testing::TestWithParam<Case> {};
 
 TEST_P(LogicalReplicasTraining, HasTheSameBitsOnAnyNumberOfDevices) {
-  for (const int logical : {3, 4, 6}) {
+  for (const int logical : {3, 4, 6, 8}) {
     OneDeviceStrategy one(
         OneDeviceOptions{.device = "cpu:0", .logical_replicas = logical, .seed = kSeed});
     const std::string expected = train(one, GetParam());
@@ -126,8 +135,8 @@ TEST_P(LogicalReplicasTraining, HasTheSameBitsOnAnyNumberOfDevices) {
 TEST_P(LogicalReplicasTraining, HasTheSameBitsOnAnyNumberOfWorkers) {
   for (const int logical : {4, 6}) {
     const std::string expected = train_mirrored(1, logical, GetParam());
-    for (const std::vector<int>& devices :
-         {std::vector{1, 1}, std::vector{1, 2}, std::vector{2, 2}, std::vector{1, 1, 1}}) {
+    for (const std::vector<int>& devices : {std::vector{1, 1}, std::vector{1, 2}, std::vector{2, 2},
+                                            std::vector{1, 1, 1}, std::vector{1, 1, 1, 1}}) {
       for (const std::string& result : train_workers(devices, logical, GetParam()))
         EXPECT_EQ(result, expected) << logical << " logical replicas on " << devices.size()
                                     << " workers, the last with " << devices.back() << " devices";
@@ -147,12 +156,22 @@ TEST_P(LogicalReplicasTraining, DependsOnTheNumberOfLogicalReplicas) {
   EXPECT_NE(train_mirrored(1, 4, GetParam()), train_mirrored(1, 6, GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Updates, LogicalReplicasTraining,
-                         ::testing::Values(Update::kMomentum, Update::kAdamWithClipping),
-                         [](const auto& instance) {
-                           return instance.param == Update::kMomentum ? "Momentum"
-                                                                      : "AdamWithClipping";
-                         });
+std::string case_name(const ::testing::TestParamInfo<Case>& instance) {
+  switch (instance.param) {
+    case Case::kMomentum:
+      return "Momentum";
+    case Case::kAdamWithClipping:
+      return "AdamWithClipping";
+    case Case::kSynchronizedNorm:
+      return "SynchronizedNorm";
+  }
+  return "";
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, LogicalReplicasTraining,
+                         ::testing::Values(Case::kMomentum, Case::kAdamWithClipping,
+                                           Case::kSynchronizedNorm),
+                         case_name);
 
 TEST(LogicalReplicasOptions, FewerThanDevicesAreRefusedByBothNumbers) {
   MirroredOptions options = cpus(3);
