@@ -44,6 +44,7 @@
 #include "brigade/data/sources/text_lines.h"
 #include "brigade/data/transforms/choose_from_datasets.h"
 #include "brigade/data/transforms/sample_from_datasets.h"
+#include "brigade/data/transforms/shared_readers.h"
 #include "brigade/data/transforms/zip.h"
 #include "brigade/device/autocast_scope.h"
 #include "brigade/device/device.h"
@@ -55,6 +56,7 @@
 #include "brigade/distribute/optimizer/gradients.h"
 #include "brigade/distribute/optimizer/parallel_optimization.h"
 #include "brigade/distribute/strategies/central_storage_strategy.h"
+#include "brigade/distribute/strategies/independent_strategy.h"
 #include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
@@ -241,6 +243,8 @@ using data::sample_from_datasets;
 using data::SampleOptions;
 using data::serialize;
 using data::ShardBy;
+using data::SharedReaders;
+using data::SharedReadersOptions;
 using data::ShuffleOptions;
 using data::SnapshotOptions;
 using data::Stages;
@@ -273,11 +277,14 @@ using distribute::DeviceFetch;
 using distribute::DistributedDataset;
 using distribute::Gradients;
 using distribute::GradientScalerOptions;
+using distribute::IndependentOptions;
+using distribute::IndependentStrategy;
 using distribute::InputContext;
 using distribute::InputFunction;
 using distribute::InputOptions;
 using distribute::InputReplication;
 using distribute::LossScale;
+using distribute::MedianStopping;
 using distribute::MirroredOptions;
 using distribute::MirroredStrategy;
 using distribute::ModelFunction;
@@ -296,6 +303,12 @@ using distribute::Replicated;
 using distribute::Strategy;
 using distribute::TowerInput;
 using distribute::TowerOptions;
+using distribute::Trial;
+using distribute::trial_table;
+using distribute::TrialMetrics;
+using distribute::TrialReport;
+using distribute::TrialResult;
+using distribute::TrialStatus;
 using image::adjust_brightness;
 using image::adjust_contrast;
 using image::adjust_hue;

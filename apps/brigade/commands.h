@@ -27,6 +27,8 @@ class Command {
 
 /// `brigade train`: trains a model and saves its weights.
 std::unique_ptr<Command> make_train_command(CLI::App& parent);
+/// `brigade sweep`: trains independent models with different flags, and compares them.
+std::unique_ptr<Command> make_sweep_command(CLI::App& parent);
 /// `brigade ps`: serves variables to the workers of a training, as a parameter server.
 std::unique_ptr<Command> make_ps_command(CLI::App& parent);
 /// `brigade evaluate`: evaluates saved weights on the test split.

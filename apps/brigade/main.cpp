@@ -87,6 +87,7 @@ int run(int argc, char** argv) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   Commands commands;
   commands.push_back(make_train_command(app));
+  commands.push_back(make_sweep_command(app));
   commands.push_back(make_evaluate_command(app));
   commands.push_back(make_extract_command(app));
   commands.push_back(make_inspect_command(app));

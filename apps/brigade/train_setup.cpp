@@ -227,7 +227,8 @@ void add_watching(comm::Facts& facts, const TrainFlags& flags) {
 
 }  // namespace
 
-Prepared prepare(const TrainFlags& flags) {
+Prepared prepare(const TrainFlags& flags,
+                 const std::optional<data::Dataset<input::LabeledExample>>& given) {
   flags.check();
   const std::string& model_dir = flags.checkpoints.model_dir;
   Prepared prepared;
@@ -253,7 +254,8 @@ Prepared prepare(const TrainFlags& flags) {
   }
   if (prepared.strategy->has_worker_collectives())
     prepared.data_sha256 = sha256_of_first(flags.data.load(input::Split::kTrain, prepared.image));
-  const auto examples = flags.pipeline.load(flags.data, prepared.image);
+  const auto examples = given ? *given : flags.pipeline.load(flags.data, prepared.image);
+  prepared.examples_in_pass = examples.cardinality();
   prepared.steps = last_step(flags, prepared, examples.cardinality());
   prepared.length = length(flags, prepared, examples.cardinality());
   check_examples_left(prepared);

@@ -38,6 +38,8 @@ struct Prepared {
   std::optional<std::int64_t> steps;
   /// Of the learning rate; null: constant.
   optim::SchedulePtr schedule;
+  /// The training examples of an epoch; below 0: not known.
+  std::int64_t examples_in_pass = 0;
   /// The total length of the training, if that is known.
   std::optional<Length> length;
   /// The checkpoint from which the run started when it was new, as an absolute path
@@ -50,8 +52,10 @@ struct Prepared {
 };
 
 /// Checks the flags and the model directory, makes the strategy and reads the data, quick checks
-/// first. Throws UsageError, and Error for broken data files.
-Prepared prepare(const TrainFlags& flags);
+/// first. Throws UsageError, and Error for broken data files. With `examples`, these are the
+/// training split, shuffled and augmented.
+Prepared prepare(const TrainFlags& flags,
+                 const std::optional<data::Dataset<input::LabeledExample>>& examples = {});
 
 /// How many steps the training will take, if that is known.
 std::optional<std::int64_t> steps_in_all(const TrainFlags& flags, const Prepared& prepared);

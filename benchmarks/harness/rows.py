@@ -245,6 +245,8 @@ PAIRS = {
     "embedding/servers": Pair("rows of an embedding of 1 million: one server's time over two's", ["embedding_servers"], (20, 10), (10, 10), MEMORY),
     "recompute/memory": _recompute("32 equal layers that recompute 6 at a time: activations' memory over keeping all", "memory"),
     "recompute/step": _recompute("the same: a step's time", "step"),
+    "independent/rates": Pair("eight learning rates of the MNIST CNN: one after another over two at a time on two devices",
+                              ["independent_pairs"], (10, 10), (6, 5)),
     "straggler/backup": _straggler("sync, one backup worker: one of four workers 5 x slower over none"),
     "straggler/no_backup": _straggler("the same without a backup worker", "--backup-workers", 0),
 }
@@ -415,6 +417,7 @@ BARS = [
     Bar("exchange_tls", "push and pull: with a key (TLS) over without", None, True, pair="exchange/tls"),
     Bar("exchange_log", "push and pull: the log on the disk over in memory", None, True, pair="exchange/log"),
     Bar("ps_embedding", "embedding of 1 million rows: two servers 1.5 x one", 1.5, pair="embedding/servers"),
+    Bar("independent", "eight learning rates: two devices 1.9 x one", 1.9, pair="independent/rates"),
     Bar("straggler", "sync: a worker 5 x slower costs at most 10 %", 1.1, True, pair="straggler/backup"),
     Bar("straggler_no_backup", "the same without a backup worker", None, True, pair="straggler/no_backup"),
     Bar("accuracy_async", "async, four workers: at most 0.5 points behind one", 0.5, True, pair="accuracy/async"),
