@@ -3,9 +3,15 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 import unittest
+
+# In the background or under nohup the tests would ignore these, and what they start, too.
+for _number in (signal.SIGHUP, signal.SIGINT):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.SIG_DFL)
 
 COMMAND = os.environ["BRIGADE_COMMAND"]
 SLOWNESS = float(os.environ.get("BRIGADE_TEST_SLOWNESS", "1"))  # of the build under test: sanitizers cost time
