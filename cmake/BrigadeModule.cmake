@@ -92,6 +92,7 @@ function(brigade_test name)
   brigade_compile_fast(${name}_tests)
   add_test(NAME ${name} COMMAND ${name}_tests)
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT})
+  brigade_schedule_test(${name})
 endfunction()
 
 # brigade_compile_headers(<folder> <with torch>) proves that headers stand alone: one that neither a .cpp nor a _test.cpp of
@@ -133,4 +134,5 @@ function(brigade_python_test name label module)
            WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 60
     ENVIRONMENT_MODIFICATION "PYTHONPATH=path_list_append:${PROJECT_SOURCE_DIR}/.deps/python")
+  brigade_schedule_test(${name})
 endfunction()

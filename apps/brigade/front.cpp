@@ -11,6 +11,7 @@
 
 #include "apps/brigade/commands.h"
 #include "apps/brigade/exit_code.h"
+#include "apps/brigade/flag_values.h"
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/launch/shim.h"
@@ -31,6 +32,7 @@ int run(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + std::min(argc, 2), argv + argc);
   if (command == launch::kShimCommand) return launch::run_shim(arguments);
   if (command == kLaunchCommand) return run_launch(arguments);
+  check_no_empty_values({argv + 1, argv + argc});  // at once: libtorch takes a while to load
   become_core(argv);
 }
 

@@ -4,7 +4,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/image/vector_clones.h"
+#include "brigade/base/vector_clones.h"
 
 namespace brigade::image {
 namespace {
@@ -37,7 +37,7 @@ void check_room(std::span<const float> to, std::size_t values, std::string_view 
 // Bytes are split into planes before the conversion to floats, so that both loops are vectorized.
 constexpr std::int64_t kBlock = 512;
 
-BRIGADE_IMAGE_VECTOR_CLONES
+BRIGADE_VECTOR_CLONES
 void split_three(const std::uint8_t* __restrict from, std::uint8_t* __restrict a,
                  std::uint8_t* __restrict b, std::uint8_t* __restrict c, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
@@ -51,13 +51,13 @@ void split_any(const std::uint8_t* from, std::int64_t stride, std::uint8_t* to, 
   for (std::int64_t i = 0; i < n; ++i) to[i] = from[stride * i];
 }
 
-BRIGADE_IMAGE_VECTOR_CLONES
+BRIGADE_VECTOR_CLONES
 void apply_line(const std::uint8_t* __restrict from, float factor, float offset,
                 float* __restrict to, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<float>(from[i]) * factor + offset;
 }
 
-BRIGADE_IMAGE_VECTOR_CLONES
+BRIGADE_VECTOR_CLONES
 void apply_line_backwards(const std::uint8_t* __restrict from, float factor, float offset,
                           float* __restrict to, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
@@ -65,7 +65,7 @@ void apply_line_backwards(const std::uint8_t* __restrict from, float factor, flo
   }
 }
 
-BRIGADE_IMAGE_VECTOR_CLONES
+BRIGADE_VECTOR_CLONES
 void apply_lines(const std::uint8_t* __restrict from, const float* __restrict factors,
                  const float* __restrict offsets, float* __restrict to, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
@@ -149,13 +149,13 @@ class Normalizer {
   std::vector<Line> lines_;
 };
 
-BRIGADE_IMAGE_VECTOR_CLONES
+BRIGADE_VECTOR_CLONES
 void scale_down(const std::uint8_t* __restrict from, float* __restrict to, std::int64_t n) {
   constexpr float kScale = 1.0F / 255;
   for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<float>(from[i]) * kScale;
 }
 
-BRIGADE_IMAGE_VECTOR_CLONES
+BRIGADE_VECTOR_CLONES
 void scale_up(const float* __restrict from, std::uint8_t* __restrict to, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
     const float scaled = from[i] * 255.5F;

@@ -7,8 +7,8 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/base/vector_clones.h"
 #include "brigade/image/resize_weights.h"
-#include "brigade/image/vector_clones.h"
 
 namespace brigade::image {
 namespace {
@@ -21,32 +21,32 @@ constexpr std::array kNames = {"bilinear", "nearest",  "bicubic",  "area",
 // Rows are summed first: this runs over whole rows with full vectors. The pass across pixels then
 // runs over one row of the new width only.
 
-BRIGADE_IMAGE_VECTOR_CLONES
+BRIGADE_VECTOR_CLONES
 void start_sum(const std::uint8_t* __restrict row, float weight, float* __restrict sum,
                std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) sum[i] = weight * static_cast<float>(row[i]);
 }
-BRIGADE_IMAGE_VECTOR_CLONES
+BRIGADE_VECTOR_CLONES
 void start_sum(const float* __restrict row, float weight, float* __restrict sum, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) sum[i] = weight * row[i];
 }
-BRIGADE_IMAGE_VECTOR_CLONES
+BRIGADE_VECTOR_CLONES
 void add_to_sum(const std::uint8_t* __restrict row, float weight, float* __restrict sum,
                 std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) sum[i] += weight * static_cast<float>(row[i]);
 }
-BRIGADE_IMAGE_VECTOR_CLONES
+BRIGADE_VECTOR_CLONES
 void add_to_sum(const float* __restrict row, float weight, float* __restrict sum, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) sum[i] += weight * row[i];
 }
-BRIGADE_IMAGE_VECTOR_CLONES
+BRIGADE_VECTOR_CLONES
 void sum_two(const std::uint8_t* __restrict a, const std::uint8_t* __restrict b, float weight_a,
              float weight_b, float* __restrict sum, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
     sum[i] = weight_a * static_cast<float>(a[i]) + weight_b * static_cast<float>(b[i]);
   }
 }
-BRIGADE_IMAGE_VECTOR_CLONES
+BRIGADE_VECTOR_CLONES
 void sum_two(const float* __restrict a, const float* __restrict b, float weight_a, float weight_b,
              float* __restrict sum, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) sum[i] = weight_a * a[i] + weight_b * b[i];
@@ -112,7 +112,7 @@ FloatImage resize_any(const BasicImageView<T>& image, const Size& size,
   return result;
 }
 
-BRIGADE_IMAGE_VECTOR_CLONES
+BRIGADE_VECTOR_CLONES
 void round_all(const float* __restrict from, std::uint8_t* __restrict to, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
     const float limited = from[i] < 0 ? 0 : from[i] > 255 ? 255 : from[i];

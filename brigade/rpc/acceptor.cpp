@@ -26,7 +26,6 @@ namespace brigade::rpc {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using TimePoint = Clock::time_point;
 using std::chrono::milliseconds;
 
 // The connections accepted per round, and the pause after a round in which some were rejected: at
@@ -106,7 +105,7 @@ class Allowance {
   Allowance(double burst, double per_second)
       : burst_(burst), per_second_(per_second), left_(burst) {}
 
-  void refill(TimePoint now) {
+  void refill(Clock::time_point now) {
     const double seconds = std::chrono::duration<double>(now - refilled_).count();
     left_ = std::min(burst_, left_ + seconds * per_second_);
     refilled_ = now;
@@ -121,12 +120,12 @@ class Allowance {
   double burst_;
   double per_second_;
   double left_;
-  TimePoint refilled_ = Clock::now();
+  Clock::time_point refilled_ = Clock::now();
 };
 
 struct Connection {
   base::FileDescriptor socket;
-  TimePoint since;
+  Clock::time_point since;
   std::string peer;
   bool is_ready = false;  // has begun as a member's does
 };
@@ -164,7 +163,7 @@ Listening listen_on(const std::string& text) {
   return {std::move(attempt.socket), port};
 }
 
-void ConnectionStormDetector::record(TimePoint now, const std::string& peer) {
+void ConnectionStormDetector::record(Clock::time_point now, const std::string& peer) {
   if (now - second_begun_ >= std::chrono::seconds(1)) {
     second_begun_ = now;
     in_second_ = 0;
@@ -179,7 +178,7 @@ void ConnectionStormDetector::record(TimePoint now, const std::string& peer) {
   in_storm_ = in_second_;
 }
 
-std::optional<std::string> ConnectionStormDetector::report(TimePoint now) {
+std::optional<std::string> ConnectionStormDetector::report(Clock::time_point now) {
   if (!storm_begun_) return std::nullopt;
   if (!is_reported_) {
     is_reported_ = true;
@@ -323,9 +322,9 @@ class Acceptor::Loop {
   const base::FileDescriptor wake_;  // an eventfd
   Allowance allowance_;
   ConnectionStormDetector storm_;
-  std::vector<Connection> waiting_;  // in the order of arrival
-  TimePoint now_ = Clock::now();     // of this round
-  int num_rejected_ = 0;             // in this round
+  std::vector<Connection> waiting_;       // in the order of arrival
+  Clock::time_point now_ = Clock::now();  // of this round
+  int num_rejected_ = 0;                  // in this round
   std::jthread thread_;
 };
 

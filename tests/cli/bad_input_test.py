@@ -1,5 +1,4 @@
 """Errors of the user: one line that says what to fix, exit code 2, and nothing done."""
-import concurrent.futures
 import gzip
 import json
 import os
@@ -7,7 +6,7 @@ import re
 import unittest
 
 import idx_files
-from brigade_process import MLP, CommandTest, run
+from brigade_process import COMMAND, FRONT, MLP, CommandTest, run
 
 
 class Words(CommandTest):
@@ -284,18 +283,22 @@ class EmptyValues(CommandTest):
         return [name for group in groups for name in group.rstrip(",").split(",")]
 
     def test_every_flag_of_every_command(self):
-        cases = [(command, *words) for command in ("train", "ps", "evaluate", "inspect", "bench", "data", "devices", "doctor")
-                 for index, name in enumerate(self.flags_of(command)) for words in ([name, ""], [name + "="])[:2 if index < 3 else 1]]
-        self.assertGreater(len(cases), 60)
-        self.assertLessEqual({("train", "--model-dir", ""), ("evaluate", "--model-dir", ""), ("train", "--cluster", "")}, set(cases))
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            for case, result in zip(cases, pool.map(lambda words: run(*words), cases)):
-                with self.subTest(words=case):
-                    self.assertEqual(result.returncode, 2, result.stderr)
-                    self.assertEqual(result.stdout, "")
-                    self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
-                    self.assertTrue(result.stderr.startswith(f"brigade: error: {case[1].rstrip('=')} is given an empty value"),
-                                    result.stderr)
+        """By the program that users call, without libtorch; and some by the one below it, which checks them itself."""
+        cases = [(program, command, *words) for command in ("train", "ps", "evaluate", "inspect", "bench", "data", "devices", "doctor")
+                 for index, name in enumerate(self.flags_of(command))
+                 for words in ([name, ""], [name + "="])
+                 for program in (FRONT, COMMAND)[:2 if index < 1 else 1]]
+        self.assertGreater(len(cases), 120)
+        self.assertLessEqual({(FRONT, "train", "--model-dir", ""), (FRONT, "evaluate", "--model-dir", ""),
+                              (FRONT, "train", "--cluster", "")}, set(cases))
+        for program, *words in cases:
+            with self.subTest(program=program, words=words):
+                result = run(*words, program=program)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertEqual(result.stdout, "")
+                self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+                self.assertTrue(result.stderr.startswith(f"brigade: error: {words[1].rstrip('=')} is given an empty value"),
+                                result.stderr)
 
     def test_an_empty_word(self):
         self.refuse("inspect", "", saying=["an empty argument is given"])

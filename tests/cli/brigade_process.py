@@ -3,11 +3,18 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 import unittest
 
+# In the background or under nohup the tests would ignore these, and what they start, too.
+for _number in (signal.SIGHUP, signal.SIGINT):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.SIG_DFL)
+
 COMMAND = os.environ["BRIGADE_COMMAND"]
+FRONT = os.environ["BRIGADE_FRONT"]  # which users call; it starts COMMAND
 SLOWNESS = float(os.environ.get("BRIGADE_TEST_SLOWNESS", "1"))  # of the build under test: sanitizers cost time
 DEADLINE = 120 * SLOWNESS
 TWO_REPLICAS = ("--strategy", "mirrored", "--devices", "cpu:0,cpu:1", "--allow-oversubscription")
@@ -15,9 +22,9 @@ SMALL = ("--dataset", "synthetic", "--train-examples", "256", "--batch-size", "1
 MLP = ("--model", "mlp", *SMALL)
 
 
-def run(*arguments):
+def run(*arguments, program=COMMAND):
     """Runs `brigade` to its end: status, stdout, stderr. Killed at the deadline, which fails the test."""
-    return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=DEADLINE,
+    return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=DEADLINE,
                           stdin=subprocess.DEVNULL)
 
 

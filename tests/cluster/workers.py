@@ -14,6 +14,11 @@ import threading
 import time
 import unittest
 
+# In the background or under nohup the tests would ignore these, and what they start, too.
+for _number in (signal.SIGHUP, signal.SIGINT):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.SIG_DFL)
+
 COMMAND = os.environ["BRIGADE_COMMAND"]
 SLOWNESS = float(os.environ.get("BRIGADE_TEST_SLOWNESS", "1"))
 DEADLINE = 120 * SLOWNESS

@@ -11,19 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "brigade/base/vector_clones.h"
+
 namespace brigade::comm {
 
 namespace {
 
-// At load time the clone with the machine's widest vectors is chosen. The order of additions per
-// element is fixed, so all clones give the same bits.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__)
-#define BRIGADE_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define BRIGADE_VECTOR_CLONES
-#endif
-
+// The order of additions per element is fixed, so all versions give the same bits.
 BRIGADE_VECTOR_CLONES
 void add_two(const float* a, const float* b, float* out, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] + b[i];

@@ -28,7 +28,7 @@ at::Tensor in_parameter_layout(const at::Tensor& gradient, SparseGradients spars
   return gradient.contiguous();
 }
 
-struct GradientHooks::OfReplica {
+struct alignas(64) GradientHooks::OfReplica {
   struct Reported {
     const void* gradient = nullptr;  // its identity
     at::Tensor values;               // dense and contiguous

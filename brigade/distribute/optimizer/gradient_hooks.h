@@ -76,7 +76,7 @@ class GradientHooks {
  private:
   class Hook;
   /// The state that one replica's hooks share with its open watch. For its thread only.
-  struct alignas(64) OfReplica;
+  struct OfReplica;
   struct Registered {
     std::shared_ptr<torch::autograd::Node> node;
     std::size_t key;

@@ -1,0 +1,38 @@
+# What ctest must know to keep two cores busy, and not more than busy. `./dev` lets tests take six slots together. A test takes two
+# of them, so that three run at once: they compute for little more than half of their time. Those that mostly wait (for time-outs,
+# restarts, other processes) take one; those that need the cores for themselves, or disturb others, take four.
+set(BRIGADE_WAITING_TESTS
+  cluster_launched cluster_loss cluster_slow_worker launch_hosts launch_members launch_stalled ps ps_coordinated_launch ps_losses
+  ps_metrics ps_replicas ps_usage rpc rpc_faults train)
+set(BRIGADE_GREEDY_TESTS
+  cli_interrupt   # measures how soon a process ends
+  rpc_strangers)  # storms of connections
+
+# Seconds of tests that take 20 or more (two busy cores, g++ 12). ctest starts the longest first, so that none is left alone at the
+# end; without this it would know them only after a first run.
+set(BRIGADE_TEST_SECONDS
+  original_models 115 contract 104 ps 103 cluster_faults 98 cluster_parameter_server_example 98 ps_losses 96
+  parity 92 cluster_coordinator_example 79 cli_model_directory 74 cluster_logical_replicas 74 ps_replicas 66
+  process_random_kills 65 cli_resume 63 cli_weights 60 cluster_resume 60 rpc_strangers 59 cluster_strangers 58
+  cluster_preemption 56 cli_bad_input 50 cli_extract 49 cli_hostile_files 49 mpi_ranks 47 ps_launched 45 distribute 43 cli_image_training 41
+  cli_commands 39 mpi_train 38 cli_interrupt 35 train 35 ps_coordinated_fit 33 ps_continuations 32 cluster_wire_bytes 32
+  compile_errors 32 ps_coordinated_launch 32 cluster_loss 30 cluster_options 30 ps_modes 29 rpc 28 cluster_launched 28
+  ps_usage 27 cluster_layouts 26 ps_metrics 26 cli_watching 25 ps_strangers 24 example_in_graph_replication 24 ps_soak_sync 23
+  models 22 launch_hosts 21 cli_towers 21)
+
+# brigade_schedule_test(<name>)
+function(brigade_schedule_test name)
+  set(slots 2)
+  if(name IN_LIST BRIGADE_WAITING_TESTS)
+    set(slots 1)
+  elseif(name IN_LIST BRIGADE_GREEDY_TESTS)
+    set(slots 4)
+  endif()
+  set_tests_properties(${name} PROPERTIES PROCESSORS ${slots})
+  list(FIND BRIGADE_TEST_SECONDS ${name} at)
+  if(at GREATER_EQUAL 0)
+    math(EXPR at "${at} + 1")
+    list(GET BRIGADE_TEST_SECONDS ${at} seconds)
+    set_tests_properties(${name} PROPERTIES COST ${seconds})
+  endif()
+endfunction()
