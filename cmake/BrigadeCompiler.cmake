@@ -14,7 +14,7 @@ if(BRIGADE_SANITIZE)
   add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   # std::atomic_thread_fence is not understood by ThreadSanitizer; we use none, so the warning would be noise.
   if(BRIGADE_SANITIZE MATCHES "thread")
-    add_compile_options(-Wno-tsan)
+    add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
   endif()
 endif()
 

@@ -138,7 +138,6 @@ CollectiveWatchdog::CollectiveWatchdog(const cluster::Membership& membership,
                                        std::string_view what)
     : membership_(membership),
       peer_status_(peer_status),
-      options_(options),
       what_(what),
       lost_(membership.lost_token()),
       report_(options.slow_after, options.timeout) {}

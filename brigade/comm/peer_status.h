@@ -101,7 +101,6 @@ class CollectiveWatchdog {
  private:
   const cluster::Membership& membership_;
   PeerStatus& peer_status_;
-  const CommunicationOptions& options_;
   const std::string_view what_;
   const concurrency::CancelToken lost_;
   StragglerReport report_;

@@ -19,12 +19,12 @@ std::optional<std::uint64_t> ChoiceSelector::select(const std::vector<bool>&) {
 
 SelectionSpec spec_of_choose(std::size_t inputs, NodePtr<std::int64_t> choices,
                              WhenEmpty when_empty) {
-  constexpr const char* name = "choose_from_datasets";
-  check_has_datasets(inputs, name);
+  constexpr const char* kChoose = "choose_from_datasets";
+  check_has_datasets(inputs, kChoose);
   const NodePtr<std::int64_t> in_order = input_in_order(std::move(choices));
   InputLabels labels(inputs);
   labels.emplace_back("choices ");
-  return {.name = name,
+  return {.name = kChoose,
           .when_empty = when_empty,
           .make_selector =
               [in_order, inputs](IteratorOptions job, std::uint64_t) {

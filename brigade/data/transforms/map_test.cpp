@@ -186,7 +186,7 @@ struct SlowFirst {
   }
 };
 
-constexpr MapOptions kRelaxed{.parallelism = 2, .order = Order::kRelaxed};
+const MapOptions kRelaxed{.parallelism = 2, .order = Order::kRelaxed};
 
 TEST(RelaxedMap, ASlowElementDoesNotDelayOthers) {
   constexpr int kOthers = 16;
