@@ -113,15 +113,19 @@ class GradientAudit::OwnPass final : public AuditedPass {
 
   void begin_step(bool is_audited) {
     is_audited_ = is_audited;
+    is_complete_ = false;
     is_compared_ = false;
   }
 
   bool delays_reduction() const override { return audit_.is_due() && !is_compared_; }
   void record(std::span<const variables::Variable> variables,
               std::span<const at::Tensor> gradients) override {
-    if (is_audited_ && !is_compared_) add_digests(audit_.digests_, variables, gradients);
+    if (is_audited_ && !is_complete_) add_digests(audit_.digests_, variables, gradients);
   }
   void before_update() override {
+    if (!std::exchange(is_complete_, true)) audit_.check_can_repeat(replica_);
+  }
+  void compare() override {
     if (!std::exchange(is_compared_, true)) audit_.compare(replica_);
   }
 
@@ -129,7 +133,8 @@ class GradientAudit::OwnPass final : public AuditedPass {
   GradientAudit& audit_;
   const int replica_;
   bool is_audited_ = false;   // in this step, by another worker
-  bool is_compared_ = false;  // in this step
+  bool is_complete_ = false;  // no more gradients of this step count
+  bool is_compared_ = false;
 };
 
 /// The auditor's computation of another worker's replica.
@@ -143,6 +148,7 @@ class GradientAudit::SecondPass final : public AuditedPass {
     add_digests(digests_, variables, gradients);
   }
   void before_update() override { throw GradientsKnown(); }
+  void compare() override {}
 
  private:
   comm::Facts& digests_;
@@ -211,7 +217,6 @@ void GradientAudit::check_can_repeat(int replica) const {
 }
 
 void GradientAudit::compare(int replica) {
-  check_can_repeat(replica);
   if (!audit_) return;
   const bool is_auditor = audit_->auditor == workers_->index();
   group_->exchange(replica, {.name = "audit: statistics"}, {}, [&] {

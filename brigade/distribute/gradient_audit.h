@@ -63,15 +63,18 @@ class GradientMismatch : public Error {
 class AuditedPass {
  public:
   virtual ~AuditedPass() = default;
-  /// Whether gradients must wait for `before_update`, instead of being reduced during backward.
+  /// Whether gradients must wait for `compare`, instead of being reduced during backward.
   virtual bool delays_reduction() const = 0;
   /// The gradients of a backward pass. Undefined ones are left out of the loss.
   virtual void record(std::span<const variables::Variable> variables,
                       std::span<const at::Tensor> gradients) = 0;
-  /// Called before gradients leave the replica, or are accumulated in it. The first call in a step
-  /// is a collective of all replicas, in which they audit. Throws GradientMismatch, and
+  /// Called before gradients are added to others: later ones of the step are not audited. Throws
   /// kFailedPrecondition for a step that one worker cannot compute again alone.
   virtual void before_update() = 0;
+  /// Called after it, before gradients leave the process, or are accumulated in the replica. The
+  /// first call in a step is a collective of all replicas, in which they audit. Throws
+  /// GradientMismatch.
+  virtual void compare() = 0;
 };
 
 /// Finds processors that compute wrong now and then: every N-th step another worker computes the

@@ -521,7 +521,7 @@ auto Strategy::run_each(Function& function, const Arguments&... arguments) {
   };
   BodyOfAny call_of_any;
   if (audits_gradients() && (internal::is_known_of_any(arguments) && ...)) {
-    call_of_any = [&](int replica) -> ReplicaBody {
+    call_of_any = [&]([[maybe_unused]] int replica) -> ReplicaBody {
       // References to arguments that are equal in all replicas, and values made for this one.
       using Own = std::tuple<decltype(internal::component_of_any(arguments, 0))...>;
       auto own = std::make_shared<const Own>(internal::component_of_any(arguments, replica)...);

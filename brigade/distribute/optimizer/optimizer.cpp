@@ -100,9 +100,11 @@ std::vector<at::Tensor> rounded(const optim::OptimizerState& state, std::vector<
   return sums;
 }
 
-/// Before gradients leave a replica, or are accumulated in it.
-void audit_before_update(const ReplicaContext& context) {
+void before_update(const ReplicaContext& context) {
   if (AuditedPass* const audit = context.audit()) audit->before_update();
+}
+void compare(const ReplicaContext& context) {
+  if (AuditedPass* const audit = context.audit()) audit->compare();
 }
 
 /// The calling replica, or replica 0 outside replicas.
@@ -318,7 +320,8 @@ void Optimizer::minimize(const at::Tensor& loss, LossScale scale) const {
   shared_->join_backward(context.local_id, objective);
   const auto gradients =
       backward(context, objective.loss, shared_->weighted(objective.weight()), EagerReduction::kNo);
-  audit_before_update(context);
+  before_update(context);
+  compare(context);
   shared_->add_micro_batch(context.local_id, gradients, objective);
   if (micro_batches() >= shared_->accumulate) return apply_accumulated(context);
   run_scheduled_updates();
@@ -386,7 +389,8 @@ Gradients Optimizer::aggregate(const Gradients& gradients) const {
   const ReplicaContext& context = shared_->replica_context();
   const int replica = context.local_id;
   check_gradients(state_->variables(), gradients.values(), replica);
-  audit_before_update(context);
+  before_update(context);
+  compare(context);
   std::vector<at::Tensor> sums =
       shared_->synchronizer->aggregate(replica, in_parameter_layout(gradients, shared_->sparse));
   return {state_->variables(), std::move(sums), GradientState::kAggregated, gradients.step()};
@@ -418,12 +422,15 @@ void Optimizer::check_own(const Gradients& gradients) const {
 void Optimizer::apply_in(const ReplicaContext& context, std::vector<at::Tensor> values,
                          GradientState state) const {
   const int replica = context.local_id;
-  audit_before_update(context);
+  before_update(context);
   const device::AutocastScope full(device::Precision::kFull);
   const comm::PhaseScope update(current_step_clock(), comm::StepPhase::kUpdate);
-  if (shared_->overflows(context, values, state)) return skip_in(replica);
-  if (shared_->subtree_sums && state == GradientState::kLocal)
+  const bool skips = shared_->overflows(context, values, state);
+  // Before the audit, for which all replicas wait: so a device does not keep all their gradients.
+  if (!skips && shared_->subtree_sums && state == GradientState::kLocal)
     values = shared_->subtree_sums->add(replica, std::move(values));
+  compare(context);
+  if (skips) return skip_in(replica);
   shared_->synchronizer->apply(replica, values, state);
   shared_->count_update(replica);
   run_scheduled_updates();
@@ -463,7 +470,7 @@ void Optimizer::flush() const {
 // All replicas' parts are divided by the examples of all replicas, which are counted here for
 // batches that were not distributed.
 void Optimizer::apply_accumulated(const ReplicaContext& context) const {
-  audit_before_update(context);
+  before_update(context);
   GradientAccumulator& accumulator = shared_->replicas[asking_replica()]->accumulator;
   std::int64_t examples = accumulator.global_examples();
   if (shared_->is_mean() && accumulator.local_examples())
