@@ -184,6 +184,8 @@ void GradientAudit::begin_step(std::uint64_t step, const variables::VariableStor
   }
   if (!audit_ || !again_) return;
   statistics_ = store.non_trainable_variables();
+  // Frozen parameters are equal in all workers, and replicas share their memory.
+  std::erase_if(statistics_, [](const auto& each) { return each.storage() != nullptr; });
   for (const variables::Variable& each : statistics_) {
     const at::Tensor& value = each.component(is_owner ? audited : 0);
     values_.push_back(is_owner ? value.detach().clone() : at::empty_like(value.detach()));

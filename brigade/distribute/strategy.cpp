@@ -398,6 +398,7 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples, const 
                             .communicator = &audit->communicator(audited.host)},
                            *this, engine.parts.devices[host], of_audited, *engine.group, &pass);
     device::ReplicaGenerator generator(engine.parts.seed, audited.replica);
+    const comm::PhaseScope computing(context.clock(), comm::StepPhase::kCompute);
     call_in(context, generator, [&](variables::Graph&) { again(context); });
   };
 
