@@ -52,6 +52,7 @@
 #include "brigade/device/device_scope.h"
 #include "brigade/device/placement.h"
 #include "brigade/device/precision.h"
+#include "brigade/distribute/gradient_audit.h"
 #include "brigade/distribute/optimizer/gradient_scaler.h"
 #include "brigade/distribute/optimizer/gradients.h"
 #include "brigade/distribute/optimizer/parallel_optimization.h"
@@ -275,6 +276,7 @@ using distribute::current_strategy;
 using distribute::DatasetPlacement;
 using distribute::DeviceFetch;
 using distribute::DistributedDataset;
+using distribute::GradientMismatch;
 using distribute::Gradients;
 using distribute::GradientScalerOptions;
 using distribute::IndependentOptions;

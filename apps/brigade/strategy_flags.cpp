@@ -45,6 +45,7 @@ Options with_common(Options options, const StrategyFlags& flags) {
   if constexpr (requires { options.logical_replicas; }) {
     options.logical_replicas = flags.logical_replicas;
   }
+  if constexpr (requires { options.audit_every; }) options.audit_every = flags.audit_every;
   return options;
 }
 
@@ -181,6 +182,10 @@ void StrategyFlags::add_to(CLI::App& app) {
       "Replicas of the whole job, of which each device computes several one after another: the "
       "weights depend on this number, and not on the devices and workers (one_device, "
       "mirrored, multi_worker_mirrored; default: one a device)");
+  group.add("--audit-every", audit_every,
+            "With --logical-replicas: every N-th step another worker computes one replica's "
+            "gradients again, and the training fails, naming both hosts, if a bit differs "
+            "(multi_worker_mirrored; default 0: never)");
   group.add_switch("--allow-oversubscription", allow_oversubscription,
                    "Allow any CPU index and number of threads, without a warning");
   group.add(
@@ -201,6 +206,18 @@ void StrategyFlags::check() const {
     throw UsageError(base::str_cat("strategy ", strategy,
                                    " has no logical replicas; leave out --logical-replicas, or use "
                                    "--strategy one_device, mirrored or multi_worker_mirrored"));
+  }
+  check_at_least("--audit-every", audit_every, 0);
+  if (audit_every > 0 && strategy != "multi_worker_mirrored") {
+    throw UsageError(base::str_cat("strategy ", strategy,
+                                   " has no second worker that could compute gradients again; "
+                                   "leave out --audit-every, or use --strategy "
+                                   "multi_worker_mirrored"));
+  }
+  if (audit_every > 0 && logical_replicas == 0) {
+    throw UsageError(
+        "--audit-every compares bits that are equal on all workers only with logical replicas; "
+        "give --logical-replicas, or leave out --audit-every");
   }
   check_choice("value of --precision", precision, device::precision_names());
   if (seed < 0) throw UsageError(base::str_cat("--seed is ", seed, "; it must be at least 0"));

@@ -88,6 +88,7 @@ struct StrategyFlags {
   bool log_device_placement = false;
   int threads_per_replica = 1;
   int logical_replicas = 0;
+  int audit_every = 0;
   bool allow_oversubscription = false;
   std::int64_t seed = 0;
   std::string precision = "full";

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -30,8 +31,12 @@ struct ExampleCounts {
 template <class T>
 class PerReplica {
  public:
-  explicit PerReplica(std::vector<T> values, std::optional<ExampleCounts> examples = std::nullopt)
-      : values_(std::move(values)), examples_(std::move(examples)) {
+  /// Makes the value of any replica of all workers, by its index among them.
+  using OfAny = std::function<T(int replica)>;
+
+  explicit PerReplica(std::vector<T> values, std::optional<ExampleCounts> examples = std::nullopt,
+                      OfAny of_any = nullptr)
+      : values_(std::move(values)), examples_(std::move(examples)), of_any_(std::move(of_any)) {
     check_argument(!values_.empty(), "A PerReplica needs a value for each replica.");
   }
 
@@ -49,10 +54,14 @@ class PerReplica {
   bool is_empty(std::size_t replica) const {
     return examples_ && examples_->local.at(replica) == 0;
   }
+  /// Set for batches of `Strategy::distribute` if gradients are audited
+  /// (`MultiWorkerMirroredOptions::audit_every`); empty otherwise.
+  const OfAny& of_any() const { return of_any_; }
 
  private:
   std::vector<T> values_;
   std::optional<ExampleCounts> examples_;
+  OfAny of_any_;
 };
 
 template <class T>

@@ -11,8 +11,13 @@ namespace brigade::distribute {
 
 ReplicaContext::ReplicaContext(const comm::Replica& replica, Strategy& strategy,
                                const device::Device& device, const StepContext& step,
-                               comm::LocalGroup& group)
-    : comm::Replica(replica), strategy_(strategy), device_(device), step_(step), group_(group) {}
+                               comm::LocalGroup& group, AuditedPass* audit)
+    : comm::Replica(replica),
+      strategy_(strategy),
+      device_(device),
+      step_(step),
+      group_(group),
+      audit_(audit) {}
 
 std::optional<std::int64_t> ReplicaContext::local_examples() const {
   if (!step_.examples) return std::nullopt;

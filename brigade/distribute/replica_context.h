@@ -22,6 +22,7 @@ struct StepContext {
       examples;  ///< of the distributed batch that was passed; unset without one
 };
 
+class AuditedPass;
 class Strategy;
 
 /// The replica that runs a step function: its index and device, and its collectives with the other
@@ -36,7 +37,7 @@ class Strategy;
 class ReplicaContext : public comm::Replica {
  public:
   ReplicaContext(const comm::Replica& replica, Strategy& strategy, const device::Device& device,
-                 const StepContext& step, comm::LocalGroup& group);
+                 const StepContext& step, comm::LocalGroup& group, AuditedPass* audit = nullptr);
 
   /// 0 .. num_replicas_in_sync()-1.
   int replica_id() const { return id; }
@@ -73,11 +74,15 @@ class ReplicaContext : public comm::Replica {
   /// Strategy::measure_steps).
   comm::StepClock* clock() const { return group_.clock(local_id); }
 
+  /// For optimizers: what audits this replica's gradients; null if they are not audited.
+  AuditedPass* audit() const { return audit_; }
+
  private:
   Strategy& strategy_;
   const device::Device& device_;
   const StepContext& step_;
   comm::LocalGroup& group_;
+  AuditedPass* const audit_;
 };
 
 /// The replica context of the calling thread, or null outside of `Strategy::run` (TensorFlow:

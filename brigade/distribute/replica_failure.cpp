@@ -8,6 +8,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/step_progress.h"
+#include "brigade/distribute/gradient_audit.h"
 #include "brigade/distribute/strategy.h"
 
 namespace brigade::distribute {
@@ -27,6 +28,8 @@ Description describe(const std::exception_ptr& error) {
   } catch (const comm::StepAbandoned& abandoned) {
     return {abandoned.code(), abandoned.what(), false, true};
   } catch (const comm::StepMismatch& mismatch) {
+    return {mismatch.code(), mismatch.what(), false, true};
+  } catch (const GradientMismatch& mismatch) {
     return {mismatch.code(), mismatch.what(), false, true};
   } catch (const Error& ours) {
     return {ours.code(), ours.what(), false};

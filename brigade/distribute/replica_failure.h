@@ -12,8 +12,8 @@ namespace brigade::distribute {
 class Strategy;
 
 /// Collects the exceptions of the replicas of one run and keeps the first. An exception that fails
-/// the step in all workers (comm::StepAbandoned, comm::StepMismatch) takes precedence over those of
-/// replicas that were released because of it.
+/// the step in all workers (comm::StepAbandoned, comm::StepMismatch, GradientMismatch) takes
+/// precedence over those of replicas that were released because of it.
 ///
 /// Thread-safety: `record` from any thread; the rest after all have returned.
 class ReplicaFailure {

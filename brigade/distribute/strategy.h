@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -403,8 +404,13 @@ class Strategy {
                      std::span<const variables::Variable> adopted) const;
   template <class Function, class... Arguments>
   auto run_each(Function& function, const Arguments&... arguments);
-  void run_replicas(const std::optional<ExampleCounts>& examples,
-                    const std::function<void(ReplicaContext&)>& body);
+  /// A step function with its arguments, for a thread that runs it in a replica.
+  using ReplicaBody = std::function<void(ReplicaContext&)>;
+  /// The same with the arguments of any replica of all workers, for audits; its result is dropped.
+  using BodyOfAny = std::function<ReplicaBody(int replica)>;
+  bool audits_gradients() const;
+  void run_replicas(const std::optional<ExampleCounts>& examples, const ReplicaBody& body,
+                    const BodyOfAny& body_of_any);
   std::vector<c10::Device> torch_devices() const;
   std::shared_ptr<StepMeter> step_meter() const;
   std::shared_ptr<EpochCounter> epoch_counter(const std::shared_ptr<const void>& dataset,
@@ -450,6 +456,21 @@ const T& component(const PerReplica<T>& value, int replica) {
 }
 template <class T>
 using Component = std::remove_cvref_t<decltype(component(std::declval<const T&>(), 0))>;
+
+/// The argument of any replica of all workers.
+template <class T>
+const T& component_of_any(const T& value, int) {
+  return value;
+}
+template <class T>
+T component_of_any(const PerReplica<T>& value, int replica) {
+  return value.of_any()(replica);
+}
+template <class T>
+bool is_known_of_any(const T& value) {
+  if constexpr (IsPerReplica<T>::value) return static_cast<bool>(value.of_any());
+  return true;
+}
 
 /// The example counts of the first argument that has any.
 template <class T>
@@ -498,13 +519,26 @@ auto Strategy::run_each(Function& function, const Arguments&... arguments) {
   const auto call = [&](ReplicaContext& context) -> Result {
     return function(context, internal::component(arguments, context.local_id)...);
   };
+  BodyOfAny call_of_any;
+  if (audits_gradients() && (internal::is_known_of_any(arguments) && ...)) {
+    call_of_any = [&]([[maybe_unused]] int replica) -> ReplicaBody {
+      // References to arguments that are equal in all replicas, and values made for this one.
+      using Own = std::tuple<decltype(internal::component_of_any(arguments, 0))...>;
+      auto own = std::make_shared<const Own>(internal::component_of_any(arguments, replica)...);
+      return [&function, own = std::move(own)](ReplicaContext& context) {
+        std::apply([&](const auto&... each) { static_cast<void>(function(context, each...)); },
+                   *own);
+      };
+    };
+  }
   if constexpr (std::is_void_v<Result>) {
-    run_replicas(examples, call);
+    run_replicas(examples, call, call_of_any);
   } else {
     std::vector<std::optional<Result>> slots(static_cast<std::size_t>(num_local_replicas()));
-    run_replicas(examples, [&](ReplicaContext& context) {
+    const auto keep = [&](ReplicaContext& context) {
       slots[static_cast<std::size_t>(context.local_id)].emplace(call(context));
-    });
+    };
+    run_replicas(examples, keep, call_of_any);
     std::vector<Result> results;
     for (auto& slot : slots) results.push_back(std::move(*slot));
     return PerReplica<Result>(std::move(results), examples);

@@ -32,6 +32,10 @@ StrategyParts checked(StrategyParts parts) {
                  base::str_cat("StrategyParts::slots of ", parts.name, " names the slots of ",
                                parts.slots.size(), " replicas and there are ", parts.devices.size(),
                                ": name one for each, or none."));
+  check_argument(
+      parts.audit_every >= 0 && (parts.audit_every == 0 || parts.workers),
+      base::str_cat("StrategyParts::audit_every of ", parts.name, " is ", parts.audit_every,
+                    ": give 0, or a positive number with StrategyParts::workers."));
   check_argument(!parts.workers || worker.count == 1,
                  base::str_cat("The strategy ", parts.name,
                                " has StrategyParts::workers, which share collectives, and "
@@ -101,6 +105,13 @@ std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
                                                std::move(over_host), workers.communication);
 }
 
+std::unique_ptr<GradientAudit> make_audit(
+    const StrategyParts& parts, const std::shared_ptr<comm::LocalGroup>& group,
+    const std::vector<std::unique_ptr<comm::Communicator>>& communicators) {
+  if (parts.audit_every == 0) return nullptr;
+  return std::make_unique<GradientAudit>(parts.workers, group, communicators, parts.audit_every);
+}
+
 }  // namespace
 
 Strategy::Engine::Engine(StrategyParts given)
@@ -116,6 +127,7 @@ Strategy::Engine::Engine(StrategyParts given)
       meter(std::make_shared<StepMeter>(num_replicas())),
       communicators(make_communicators(group, parts)),
       range(range_of(parts)),
+      audit(make_audit(parts, group, communicators)),
       store({.devices = torch_devices,
              .storage = parts.storage,
              .seed = parts.seed,

@@ -10,6 +10,7 @@
 #include "brigade/comm/local/local_group.h"
 #include "brigade/concurrency/execution_slots.h"
 #include "brigade/device/random_scope.h"
+#include "brigade/distribute/gradient_audit.h"
 #include "brigade/distribute/optimizer/subtree_sums.h"
 #include "brigade/distribute/replica_failure.h"
 #include "brigade/distribute/replica_runner.h"
@@ -82,6 +83,7 @@ struct Strategy::Engine {
   const std::shared_ptr<StepMeter> meter;                                // shared with datasets
   const std::vector<std::unique_ptr<comm::Communicator>> communicators;  // [replica]
   const ReplicaRange range;
+  const std::unique_ptr<GradientAudit> audit;  // null: gradients are not audited
   variables::VariableStore store;
   const std::shared_ptr<device::Placer> placer;
   variables::Graph graph;  // of the open scope; replicas have separate graphs

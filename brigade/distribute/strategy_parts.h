@@ -58,6 +58,9 @@ struct StrategyParts {
   /// How many logical replicas all processes have, if the job asked for a number; otherwise 0. Jobs
   /// with the same number resume one another's checkpoints with the same bits.
   int logical_replicas = 0;
+  /// Every N-th step another worker computes one replica's gradients again (`GradientAudit`); 0:
+  /// none. With `workers` whose replicas compute the same bits.
+  int audit_every = 0;
   /// Where trainable variables live. Not null.
   std::shared_ptr<const variables::StorageFactory> storage =
       variables::make_flat_storage_factory(variables::StorageSharing::kOneCopyEach);

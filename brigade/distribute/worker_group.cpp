@@ -38,6 +38,7 @@ comm::Facts worker_facts(const WorkerGroupOptions& options) {
           {"float32 matmul precision",
            base::str_cat(static_cast<int>(at::globalContext().float32MatmulPrecision()))},
           {"logical_replicas", base::str_cat(options.logical_replicas)},
+          {"audit_every", base::str_cat(options.audit_every)},
           // Threads change the order of additions, on which logical replicas must agree.
           {"threads_per_replica", options.logical_replicas > 0
                                       ? base::str_cat(options.threads_per_replica)

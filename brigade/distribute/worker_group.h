@@ -45,6 +45,8 @@ struct WorkerGroupOptions {
   /// The number of logical replicas of all workers (`MultiWorkerMirroredOptions`); 0: none.
   int logical_replicas = 0;
   int threads_per_replica = 1;
+  /// `MultiWorkerMirroredOptions::audit_every`.
+  int audit_every = 0;
   /// What must be equal in all workers, as must be the versions of Brigade and libtorch.
   bool on_cpu = true;
   std::uint64_t seed = 0;

@@ -72,6 +72,29 @@ class LogicalReplicas(ClusterTest):
         together = self.train(2, *MLP, *devices(2))
         self.assertEqual(together["weights_sha256"], alone["weights_sha256"])
 
+    def test_audits_leave_no_trace(self):
+        for name, run in (("mlp", (*MLP, "--optimizer", "adam", "--clip-norm", "0.5")), ("cnn", CNN)):
+            with self.subTest(model=name):
+                plain = self.results(run, 4, ((2, 1),))
+                audited = self.results((*run, "--audit-every", "1"), 4, ((2, 1), (2, 2), (3, 1)))
+                self.assert_equal({**plain, **{("audited", *layout): result for layout, result in audited.items()}})
+
+    def test_audits_that_differ_are_refused(self):
+        ports = free_ports(2)
+        run = (*MLP, "--logical-replicas", "4", "--audit-every")
+        workers = [self.start_worker(ports, index, *run, 2 + index) for index in range(2)]
+        for worker in workers:
+            self.assertNotEqual(worker.wait(), 0)
+            self.assertIn("audit_every", worker.last_line())
+
+    def test_audits_without_what_they_compare_are_refused(self):
+        for strategy, more, reason in (("mirrored", ("--logical-replicas", 2), "has no second worker"),
+                                       ("multi_worker_mirrored", (), "only with logical replicas")):
+            with self.subTest(strategy=strategy):
+                process = self.start_process("train", "--strategy", strategy, *MLP, "--audit-every", 2, *more)
+                self.assertEqual(process.wait(), 2)
+                self.assertIn(reason, process.last_line())
+
     def test_a_training_resumes_on_any_layout_without_a_warning(self):
         run = (*CNN, "--steps", "9", "--logical-replicas", "4")
         wanted = self.alone("--strategy", "one_device", *run)["weights_sha256"]

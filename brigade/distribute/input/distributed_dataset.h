@@ -28,7 +28,11 @@ PerReplica<B> typed(PerReplica<std::any> batches) {
   std::vector<B> values;
   for (std::size_t i = 0; i < batches.size(); ++i)
     values.push_back(std::any_cast<B>(std::move(batches[i])));
-  return PerReplica<B>(std::move(values), batches.examples());
+  typename PerReplica<B>::OfAny of_any;
+  if (batches.of_any()) {
+    of_any = [part = batches.of_any()](int replica) { return std::any_cast<B>(part(replica)); };
+  }
+  return PerReplica<B>(std::move(values), batches.examples(), std::move(of_any));
 }
 
 }  // namespace internal

@@ -133,6 +133,9 @@ struct WorkerLayout {
   /// The number of logical replicas of all workers (`StrategyParts::logical_replicas`); 0: the job
   /// has none. With them, input must not depend on the number of workers.
   int logical_replicas = 0;
+  /// Whether batches can make the parts of other workers' replicas (`PerReplica::of_any`), for
+  /// audits of gradients.
+  bool audits_gradients = false;
 
   /// The index of this worker's first replica among those of all workers, for random numbers.
   int first_stream() const { return is_independent ? worker * replicas.local : replicas.first; }

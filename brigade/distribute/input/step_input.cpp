@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <mutex>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -212,6 +213,7 @@ bool has_batch(const auto& batch) {
 struct OwnStep {
   std::vector<std::optional<DeviceBatch>> batches;  // [replica]; unset where the data ended
   ExampleCounts examples;                           // `global` is set only for split batches
+  PerReplica<std::any>::OfAny of_any;               // set if gradients are audited
   bool is_last = false;                             // the data ends after this step
   std::exception_ptr error;                         // set instead of `batches` if reading failed
   std::optional<io::StateTree> position;            // after it, if prefetched and not cancelled
@@ -219,6 +221,26 @@ struct OwnStep {
   bool has_data() const {
     return std::ranges::any_of(batches, has_batch<std::optional<DeviceBatch>>);
   }
+};
+
+/// A transfer that the input's thread and audits use.
+///
+/// Thread-safety: any thread; functions are called by one at a time.
+class Transfer {
+ public:
+  Transfer(const DistributedInput& input, bool uses_copy_streams)
+      : transfer_(input.ops, input.devices, input.options, input.function, uses_copy_streams) {}
+
+  bool has_function() const { return transfer_.has_function(); }
+  DeviceBatch transfer(std::any batch, std::size_t local, const ReplicaBatchId& id) const {
+    std::unique_lock<std::mutex> lock;
+    if (has_function()) lock = std::unique_lock(mutex_);
+    return transfer_.transfer(std::move(batch), local, id);
+  }
+
+ private:
+  const DeviceTransfer transfer_;
+  mutable std::mutex mutex_;
 };
 
 }  // namespace
@@ -245,7 +267,7 @@ class StepInput::Impl {
                                        : InputSource::kSameForAll),
         depth_(static_cast<std::size_t>(batches_ahead(input.options, input.devices))),
         cancellation_(depth_ > 0 ? start.cancel : std::nullopt),
-        transfer_(input.ops, input.devices, input.options, input.function, depth_ > 0),
+        transfer_(std::make_shared<Transfer>(input, depth_ > 0)),
         seed_(seed_of(input, start.seed)) {
     start.seed = seed_;
     if (depth_ > 0) start.cancel = cancellation_.token();
@@ -255,8 +277,7 @@ class StepInput::Impl {
     const bool reads_the_same =
         input.layout.logical_replicas > 0 ||
         (input.layout.num_workers > 1 && input.policy == AutoShardPolicy::kData);
-    if (input.kind == BatchKind::kGlobal && reads_the_same)
-      start.order = data::Order::kInOrder;
+    if (input.kind == BatchKind::kGlobal && reads_the_same) start.order = data::Order::kInOrder;
     const auto sizes =
         input.piece_sizes ? input.piece_sizes : piece_sizes(input.policy, input.layout);
     for (const auto& dataset : input.datasets) {
@@ -351,7 +372,8 @@ class StepInput::Impl {
     return report_errors_of([&]() -> std::optional<PerReplica<std::any>> {
       OwnStep step = next_own();
       if (!step.has_data()) return std::nullopt;
-      return PerReplica<std::any>(take_batches(std::move(step.batches)), std::move(step.examples));
+      return PerReplica<std::any>(take_batches(std::move(step.batches)), std::move(step.examples),
+                                  std::move(step.of_any));
     });
   }
   std::optional<PerReplica<std::any>> next_agreed() {
@@ -400,7 +422,7 @@ class StepInput::Impl {
         data::Iterator<std::any>(input_.datasets.front(), {}).next();
     if (!batch) return {};
     DeviceBatch empty =
-        transfer_.transfer(input_.ops.examples_between(*batch, 0, 0), 0, id_of(0, step_));
+        transfer_->transfer(input_.ops.examples_between(*batch, 0, 0), 0, id_of(0, step_));
     return empty_copy(std::move(empty).use_on(input_.devices.front(), input_.ops));
   }
 
@@ -448,7 +470,7 @@ class StepInput::Impl {
         step.examples.local.push_back(batches[i] ? input_.ops.examples_in(*batches[i]) : 0);
         step.batches.emplace_back();
         if (batches[i])
-          step.batches.back() = transfer_.transfer(std::move(*batches[i]), i, id_of(i, number));
+          step.batches.back() = transfer_->transfer(std::move(*batches[i]), i, id_of(i, number));
       }
     } catch (...) {
       step.batches.clear();
@@ -462,6 +484,7 @@ class StepInput::Impl {
     step.is_last = !batch;
     if (!batch) return OwnBatches(replicas());
     step.examples.global = input_.ops.examples_in(*batch);
+    if (input_.layout.audits_gradients) step.of_any = parts_of_any(*batch);
     const auto count = static_cast<int>(replicas());
     ReplicaRange own{.first = input_.layout.replicas.first,
                      .local = count,
@@ -473,6 +496,18 @@ class StepInput::Impl {
     OwnBatches batches;
     for (std::any& part : parts_for(input_.ops, *batch, own)) batches.emplace_back(std::move(part));
     return batches;
+  }
+  /// Makes the parts of any replica from a global batch that all workers have.
+  PerReplica<std::any>::OfAny parts_of_any(const std::any& batch) const {
+    return [batch, id = id_of(0, step_), transfer = transfer_, ops = input_.ops,
+            total = input_.layout.replicas.total](int replica) {
+      ReplicaBatchId of_replica = id;
+      of_replica.replica = replica;
+      std::vector<std::any> parts =
+          parts_for(ops, batch, {.first = replica, .local = 1, .total = total});
+      // Audits are of CPUs, on which all devices have the same memory.
+      return transfer->transfer(std::move(parts.front()), 0, of_replica).batch;
+    };
   }
   /// Of N workers that take every N-th batch, each passes over the others' before and after its
   /// own. So a position is that of all workers, and of any other strategy.
@@ -514,7 +549,7 @@ class StepInput::Impl {
   /// The position after the last complete step that was read.
   io::StateTree save_own() const {
     io::StateTree position = is_between_steps() ? save_iterators() : before_;
-    if (!transfer_.has_function()) return position;
+    if (!transfer_->has_function()) return position;
     io::StateTree state;
     state[kMapped] = std::move(position);
     state[kStep] = step_;
@@ -524,7 +559,7 @@ class StepInput::Impl {
   /// Throws kInvalidArgument, and does not move, if the position is not one of this input.
   void restore_own(const io::StateTree& state) {
     const bool is_mapped = state.has(kMapped);
-    check_argument(is_mapped == transfer_.has_function(),
+    check_argument(is_mapped == transfer_->has_function(),
                    is_mapped
                        ? "The position was saved from a dataset with map_on_replica, but this "
                          "dataset has no map_on_replica: make the input as before, or start a new "
@@ -585,7 +620,7 @@ class StepInput::Impl {
   std::any empty_;                               // a batch without examples, once one is known
 
   // Used by the thread while it runs:
-  DeviceTransfer transfer_;
+  std::shared_ptr<const Transfer> transfer_;           // shared with batches, for audits
   std::vector<std::shared_ptr<data::Stages>> stages_;  // [iterator]
   std::vector<PieceIterator> iterators_;               // one, or one for each replica
   std::uint64_t seed_;

@@ -14,6 +14,7 @@
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/small_collectives.h"
 #include "brigade/device/autocast_scope.h"
+#include "brigade/distribute/gradient_audit.h"
 #include "brigade/distribute/optimizer/gradient_accumulator.h"
 #include "brigade/distribute/optimizer/gradient_hooks.h"
 #include "brigade/distribute/optimizer/row_gradients.h"
@@ -97,6 +98,13 @@ std::vector<at::Tensor> rounded(const optim::OptimizerState& state, std::vector<
     if (sums[i].defined()) sums[i] = sums[i].to(state.variables()[i].dtype());
   }
   return sums;
+}
+
+void before_update(const ReplicaContext& context) {
+  if (AuditedPass* const audit = context.audit()) audit->before_update();
+}
+void compare(const ReplicaContext& context) {
+  if (AuditedPass* const audit = context.audit()) audit->compare();
 }
 
 /// The calling replica, or replica 0 outside replicas.
@@ -310,10 +318,11 @@ void Optimizer::minimize(const at::Tensor& loss, LossScale scale) const {
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalize::kLater);
   shared_->join_backward(context.local_id, objective);
-  shared_->add_micro_batch(context.local_id,
-                           backward(context.local_id, objective.loss,
-                                    shared_->weighted(objective.weight()), EagerReduction::kNo),
-                           objective);
+  const auto gradients =
+      backward(context, objective.loss, shared_->weighted(objective.weight()), EagerReduction::kNo);
+  before_update(context);
+  compare(context);
+  shared_->add_micro_batch(context.local_id, gradients, objective);
   if (micro_batches() >= shared_->accumulate) return apply_accumulated(context);
   run_scheduled_updates();
 }
@@ -330,13 +339,21 @@ Gradients Optimizer::gradients_of(const at::Tensor& loss, LossScale scale,
   shared_->join_backward(context.local_id, objective);
   const auto examples = static_cast<double>(objective.global_examples.value_or(1));
   return {state_->variables(),
-          backward(context.local_id, objective.loss, shared_->weighted(objective.weight(examples)),
-                   eager),
+          backward(context, objective.loss, shared_->weighted(objective.weight(examples)), eager),
           GradientState::kLocal, context.step()};
 }
 
-std::vector<at::Tensor> Optimizer::backward(int replica, const at::Tensor& loss, double weight,
-                                            EagerReduction eager) const {
+std::vector<at::Tensor> Optimizer::backward(const ReplicaContext& context, const at::Tensor& loss,
+                                            double weight, EagerReduction eager) const {
+  AuditedPass* const audit = context.audit();
+  if (audit && audit->delays_reduction()) eager = EagerReduction::kNo;
+  std::vector<at::Tensor> gradients = differentiate(context.local_id, loss, weight, eager);
+  if (audit) audit->record(state_->variables(), gradients);
+  return gradients;
+}
+
+std::vector<at::Tensor> Optimizer::differentiate(int replica, const at::Tensor& loss, double weight,
+                                                 EagerReduction eager) const {
   for (const variables::Variable& variable : state_->variables()) variable.check_untouched(replica);
   shared_->check_differentiable(*state_, replica);
   const device::AutocastScope full(device::Precision::kFull);
@@ -369,8 +386,11 @@ Gradients Optimizer::aggregate(const Gradients& gradients) const {
   check_state(gradients.state() == GradientState::kLocal,
               "These gradients are the sum over the replicas already: aggregate them once.");
   check_own(gradients);
-  const int replica = shared_->replica_context().local_id;
+  const ReplicaContext& context = shared_->replica_context();
+  const int replica = context.local_id;
   check_gradients(state_->variables(), gradients.values(), replica);
+  before_update(context);
+  compare(context);
   std::vector<at::Tensor> sums =
       shared_->synchronizer->aggregate(replica, in_parameter_layout(gradients, shared_->sparse));
   return {state_->variables(), std::move(sums), GradientState::kAggregated, gradients.step()};
@@ -402,11 +422,15 @@ void Optimizer::check_own(const Gradients& gradients) const {
 void Optimizer::apply_in(const ReplicaContext& context, std::vector<at::Tensor> values,
                          GradientState state) const {
   const int replica = context.local_id;
+  before_update(context);
   const device::AutocastScope full(device::Precision::kFull);
   const comm::PhaseScope update(current_step_clock(), comm::StepPhase::kUpdate);
-  if (shared_->overflows(context, values, state)) return skip_in(replica);
-  if (shared_->subtree_sums && state == GradientState::kLocal)
+  const bool skips = shared_->overflows(context, values, state);
+  // Before the audit, for which all replicas wait: so a device does not keep all their gradients.
+  if (!skips && shared_->subtree_sums && state == GradientState::kLocal)
     values = shared_->subtree_sums->add(replica, std::move(values));
+  compare(context);
+  if (skips) return skip_in(replica);
   shared_->synchronizer->apply(replica, values, state);
   shared_->count_update(replica);
   run_scheduled_updates();
@@ -446,6 +470,7 @@ void Optimizer::flush() const {
 // All replicas' parts are divided by the examples of all replicas, which are counted here for
 // batches that were not distributed.
 void Optimizer::apply_accumulated(const ReplicaContext& context) const {
+  before_update(context);
   GradientAccumulator& accumulator = shared_->replicas[asking_replica()]->accumulator;
   std::int64_t examples = accumulator.global_examples();
   if (shared_->is_mean() && accumulator.local_examples())

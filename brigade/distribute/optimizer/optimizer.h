@@ -151,8 +151,10 @@ class Optimizer {
   /// Whether gradients may be reduced during backward: only if they are applied unchanged.
   enum class EagerReduction { kNo, kYes };
   Gradients gradients_of(const at::Tensor& loss, LossScale scale, EagerReduction eager) const;
-  std::vector<at::Tensor> backward(int replica, const at::Tensor& loss, double weight,
-                                   EagerReduction eager) const;
+  std::vector<at::Tensor> backward(const ReplicaContext& context, const at::Tensor& loss,
+                                   double weight, EagerReduction eager) const;
+  std::vector<at::Tensor> differentiate(int replica, const at::Tensor& loss, double weight,
+                                        EagerReduction eager) const;
   void check_own(const Gradients& gradients) const;
   void apply_in(const ReplicaContext& context, std::vector<at::Tensor> values,
                 GradientState state) const;

@@ -22,9 +22,32 @@ void check_logical(const MultiWorkerMirroredOptions& options) {
                                "another transport."));
 }
 
+void check_audit(const MultiWorkerMirroredOptions& options) {
+  check_argument(options.audit_every >= 0, base::str_cat("audit_every is ", options.audit_every,
+                                                         "; it must be 0 (no audits) or more."));
+  check_argument(options.audit_every == 0 || options.logical_replicas > 0,
+                 base::str_cat("audit_every is ", options.audit_every,
+                               " without logical_replicas, with which workers compute the same "
+                               "bits: set logical_replicas, or leave out audit_every."));
+}
+
+/// Audits compare the bits of two workers.
+void check_can_audit(const MultiWorkerMirroredOptions& options, const WorkerGroup* workers,
+                     bool on_cpu) {
+  if (options.audit_every == 0) return;
+  check_argument(workers != nullptr,
+                 base::str_cat("audit_every is ", options.audit_every,
+                               " and there is one worker: no other can compute its gradients "
+                               "again. Use several workers, or leave out audit_every."));
+  check_argument(on_cpu, base::str_cat("audit_every is ", options.audit_every,
+                                       " and the replicas are on GPUs, which do not promise equal "
+                                       "bits: leave out audit_every."));
+}
+
 StrategyParts parts_of(std::shared_ptr<cluster::Membership> membership,
                        const MultiWorkerMirroredOptions& options) {
   check_logical(options);
+  check_audit(options);
   const device::DiscoveryOptions discovery{
       .threads_per_cpu = options.threads_per_replica,
       .allow_oversubscription = options.allow_oversubscription};
@@ -36,10 +59,12 @@ StrategyParts parts_of(std::shared_ptr<cluster::Membership> membership,
       make_worker_group(std::move(membership), {.devices = static_cast<int>(devices.size()),
                                                 .logical_replicas = options.logical_replicas,
                                                 .threads_per_replica = options.threads_per_replica,
+                                                .audit_every = options.audit_every,
                                                 .on_cpu = on_cpu,
                                                 .seed = options.seed,
                                                 .communication = options.communication,
                                                 .join = options.join});
+  check_can_audit(options, workers.get(), on_cpu);
   StrategyParts parts = mirrored_parts(
       "multi_worker_mirrored", devices,
       workers ? LogicalReplicas{.count = options.logical_replicas,
@@ -47,6 +72,7 @@ StrategyParts parts_of(std::shared_ptr<cluster::Membership> membership,
               : logical_replicas_of(options.logical_replicas, static_cast<int>(devices.size())));
   parts.workers = workers;
   if (parts.workers && on_cpu) parts.synchronizer = make_worker_synchronizer;
+  parts.audit_every = options.audit_every;
   parts.seed = options.seed;
   parts.placement = options.placement;
   parts.timeout = options.timeout;

@@ -32,6 +32,14 @@ struct MultiWorkerMirroredOptions {
   /// device. At least one a device of all workers; must be equal in all workers, as must be
   /// `threads_per_replica`.
   int logical_replicas = 0;
+  /// Every N-th step another worker computes the gradients of one logical replica again, and all
+  /// workers throw a GradientMismatch that names both hosts if a bit differs: a processor computes
+  /// wrong now and then. Which replica and which worker follows from the step number; N times as
+  /// many steps as there are replicas audit each once. An audit takes the auditor one replica's
+  /// step, for which the others wait, and the memory of one more replica. 0: no audits. Must be
+  /// equal in all workers. Needs several workers, `logical_replicas` and CPUs. What an audited
+  /// step function may do: see `GradientAudit`.
+  int audit_every = 0;
   /// The seed of all randomness of the job; must be equal in all workers.
   std::uint64_t seed = 0;
   /// A wait for a replica of the same process fails, naming the replica, after this time.

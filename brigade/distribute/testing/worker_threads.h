@@ -25,13 +25,13 @@ inline MultiWorkerMirroredOptions worker_cpus(int replicas, std::uint64_t seed =
 }
 
 /// For tests: runs the workers of a job as threads of this process; worker w has `replicas[w]`
-/// devices, and all together `logical_replicas` replicas, or one on each device. Calls
-/// `work(strategy)` in each. A worker that throws is lost to the others; the first error is thrown
-/// when all have ended.
+/// devices, and all together `logical_replicas` replicas, or one on each device; `audit_every` as
+/// the option. Calls `work(strategy)` in each. A worker that throws is lost to the others; the
+/// first error is thrown when all have ended.
 inline void run_workers(const std::vector<int>& replicas,
                         const std::function<void(MultiWorkerMirroredStrategy&)>& work,
                         const comm::CommunicationOptions& communication = {},
-                        std::uint64_t seed = 0, int logical_replicas = 0) {
+                        std::uint64_t seed = 0, int logical_replicas = 0, int audit_every = 0) {
   comm::let_ranks_be_threads();
   auto memberships =
       cluster::testing::make_in_memory_memberships(static_cast<int>(replicas.size()));
@@ -49,6 +49,7 @@ inline void run_workers(const std::vector<int>& replicas,
         options.communication = communication;
         options.communication.timeout = timeout;
         options.logical_replicas = logical_replicas;
+        options.audit_every = audit_every;
         MultiWorkerMirroredStrategy strategy(memberships[worker], options);
         try {
           work(strategy);

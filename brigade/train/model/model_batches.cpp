@@ -9,9 +9,15 @@ template <class B>
 ModelBatchIterator::Batch converted(const distribute::PerReplica<B>& batches, bool checks) {
   std::vector<ModelBatch> values;
   values.reserve(batches.size());
-  for (const B& each : batches.values())
-    values.push_back(checks ? checked(to_model_batch(each)) : to_model_batch(each));
-  return ModelBatchIterator::Batch(std::move(values), batches.examples());
+  const auto convert = [checks](const B& each) {
+    return checks ? checked(to_model_batch(each)) : to_model_batch(each);
+  };
+  for (const B& each : batches.values()) values.push_back(convert(each));
+  ModelBatchIterator::Batch::OfAny of_any;
+  if (batches.of_any()) {
+    of_any = [convert, part = batches.of_any()](int replica) { return convert(part(replica)); };
+  }
+  return ModelBatchIterator::Batch(std::move(values), batches.examples(), std::move(of_any));
 }
 
 }  // namespace
