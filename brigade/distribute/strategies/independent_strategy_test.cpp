@@ -12,8 +12,6 @@
 namespace brigade::distribute {
 namespace {
 
-using std::chrono::milliseconds;
-
 IndependentOptions on_cpus(int count) {
   return {.devices = cpus(count).devices, .allow_oversubscription = true};
 }
@@ -188,7 +186,7 @@ TEST(IndependentStrategy, CancellingEndsWaitsAndTheQueue) {
     if (trial.index() == 0) {
       for (const auto x : trial.dataset(counted.numbers)) EXPECT_LE(x, 1);  // waits for trial 1
     }
-    std::this_thread::sleep_for(milliseconds(20));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
     cancel.cancel();
     while (!trial.should_stop()) std::this_thread::yield();
   });
@@ -199,7 +197,7 @@ TEST(IndependentStrategy, CancellingEndsWaitsAndTheQueue) {
 TEST(IndependentStrategy, ATimeoutStopsTrialsAndNobodyWaitsForThoseThatNeverBegin) {
   IndependentOptions options = on_cpus(2);
   options.max_ahead = 1;
-  options.timeout = milliseconds(60);
+  options.timeout = std::chrono::milliseconds(60);
   IndependentStrategy independent(options);
   const Counted counted(20);
   const auto results = independent.run(4, [&](Trial& trial) {
@@ -236,7 +234,7 @@ TEST(IndependentStrategy, RefusesWrongOptions) {
   EXPECT_EQ(code_with({.devices = {"cpu:0", "cpu:0"}}), ErrorCode::kInvalidArgument);
   EXPECT_EQ(code_with({.devices = {"gpu:99"}}), ErrorCode::kNotFound);
   EXPECT_EQ(code_with({.max_ahead = 0}), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(code_with({.timeout = milliseconds(0)}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_with({.timeout = std::chrono::milliseconds(0)}), ErrorCode::kInvalidArgument);
   EXPECT_EQ(code_with({.stopping = MedianStopping{.metric = ""}}), ErrorCode::kInvalidArgument);
   IndependentStrategy independent(on_cpus(1));
   EXPECT_EQ(error_from([&] { independent.run(0, [](Trial&) {}); }).code(),
