@@ -369,7 +369,8 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
     ReplicaContext context({.id = engine.range.first + replica,
                             .count = engine.range.total,
                             .local_id = replica,
-                            .communicator = engine.communicators[replica].get()},
+                            .communicator = engine.communicators[replica].get(),
+                            .stages = engine.parts.stages.get()},
                            *this, engine.parts.devices[replica], step, *engine.group);
     const base::AmbientScope<const comm::Replica> replica_scope(comm::kReplicaSlot, &context);
     Engine::ReplicaRowSource rows(engine, replica);
