@@ -61,6 +61,7 @@
 #include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
+#include "brigade/distribute/strategies/pipeline_strategy.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/image/affine.h"
 #include "brigade/image/augment.h"
@@ -94,6 +95,7 @@
 #include "brigade/input/tensor_slices.h"
 #include "brigade/layers/embedding.h"
 #include "brigade/layers/embedding_lookup.h"
+#include "brigade/layers/layer_sequence.h"
 #include "brigade/layers/losses.h"
 #include "brigade/layers/recompute.h"
 #include "brigade/layers/sync_batch_norm.h"
@@ -175,6 +177,7 @@ using checkpoint::read_weights_file;
 using checkpoint::RowWriter;
 using checkpoint::TfBundle;
 using checkpoint::WeightsFile;
+using comm::begin_layer;
 using comm::ReduceOp;
 using concurrency::StagingArea;
 using data::Autotune;
@@ -299,6 +302,9 @@ using distribute::Optimizer;
 using distribute::OptimizerOptions;
 using distribute::ParallelOptimization;
 using distribute::PerReplica;
+using distribute::PipelineSchedule;
+using distribute::PipelineStrategy;
+using distribute::PipelineStrategyOptions;
 using distribute::ReplicaContext;
 using distribute::ReplicaMapContext;
 using distribute::Replicated;
@@ -407,6 +413,7 @@ using input::Subset;
 using input::synthetic;
 using input::TensorFeature;
 using input::to_tensor;
+using layers::LayerSequence;
 using models::Activation;
 using models::AveragePooling2D;
 using models::BatchNormalization;

@@ -5,6 +5,8 @@
 
 namespace brigade::comm {
 
+class StagePasses;
+
 /// The replica that a thread runs, for code below the strategies: variables read this replica's
 /// component, metrics update it. Installed by `Strategy::run`; absent outside it, in the
 /// cross-replica context.
@@ -15,6 +17,7 @@ struct Replica {
   int count = 1;     ///< replicas in sync, over all workers
   int local_id = 0;  ///< among this process's replicas: the index of its component of each variable
   Communicator* communicator = nullptr;
+  StagePasses* stages = nullptr;  ///< of a pipeline, whose micro-batch this is; otherwise null
 };
 
 inline constexpr base::AmbientSlot<const Replica> kReplicaSlot{base::AmbientIndex::kReplica};

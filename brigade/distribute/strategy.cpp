@@ -412,7 +412,8 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples, const 
                             .count = engine.range.total,
                             .local_id = replica,
                             .communicator = audit ? &audit->communicator(replica)
-                                                  : engine.communicators[replica].get()},
+                                                  : engine.communicators[replica].get(),
+                            .stages = engine.parts.stages.get()},
                            *this, engine.parts.devices[replica], step, *engine.group,
                            audit ? &audit->pass(replica) : nullptr);
     call_in(context, *engine.generators[replica], [&](variables::Graph& graph) {

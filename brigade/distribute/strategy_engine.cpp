@@ -5,6 +5,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/nccl/nccl.h"
+#include "brigade/concurrency/shared_slots.h"
 #include "brigade/device/arithmetic_fingerprint.h"
 #include "brigade/device/autocast_scope.h"
 
@@ -50,8 +51,9 @@ std::vector<c10::Device> torch_devices_of(const std::vector<device::Device>& dev
 }
 
 std::shared_ptr<concurrency::ExecutionSlots> make_slots(const StrategyParts& parts) {
+  if (parts.execution) return parts.execution;
   if (parts.slots.empty()) return nullptr;
-  return std::make_shared<concurrency::ExecutionSlots>(parts.slots);
+  return std::make_shared<concurrency::SharedSlots>(parts.slots);
 }
 
 std::string arithmetic_of(const StrategyParts& parts) {
@@ -166,7 +168,7 @@ std::shared_ptr<GradientSynchronizer> Strategy::Engine::make_synchronizer(
 }
 
 std::shared_ptr<SubtreeSums> Strategy::Engine::make_subtree_sums() const {
-  return slots ? std::make_shared<SubtreeSums>(group, range, parts.slots) : nullptr;
+  return parts.slots.empty() ? nullptr : std::make_shared<SubtreeSums>(group, range, parts.slots);
 }
 
 Strategy::Engine::RunScope::RunScope(Engine& engine, const ReplicaFailure& failure)

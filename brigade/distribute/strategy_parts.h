@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "brigade/comm/stage_passes.h"
+#include "brigade/concurrency/execution_slots.h"
 #include "brigade/device/device.h"
 #include "brigade/device/placement.h"
 #include "brigade/distribute/coordination.h"
@@ -55,6 +57,10 @@ struct StrategyParts {
   /// [replica]: replicas with the same number share a device and compute on it one after another,
   /// as logical replicas do; empty: all compute at the same time.
   std::vector<int> slots = {};
+  /// Which replicas compute at a time. Null: one of those with the same number in `slots`.
+  std::shared_ptr<concurrency::ExecutionSlots> execution = nullptr;
+  /// If replicas are the micro-batches of a pipeline, how they pass through its stages.
+  std::shared_ptr<comm::StagePasses> stages = nullptr;
   /// How many logical replicas all processes have, if the job asked for a number; otherwise 0. Jobs
   /// with the same number resume one another's checkpoints with the same bits.
   int logical_replicas = 0;

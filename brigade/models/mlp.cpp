@@ -7,6 +7,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/stage_passes.h"
 #include "brigade/layers/end_points.h"
 
 namespace brigade::models {
@@ -58,7 +59,7 @@ at::Tensor Mlp::forward(const at::Tensor& batch) {
   layers::EndPoints points;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     if (i > 0) at::relu_(x);  // in place: what uses the previous layer's output wants it so
-    x = layers_[i]->forward(x);
+    x = layers_[i]->forward(comm::begin_layer(name_of_layer(i), x));
     points.set(name_of_layer(i), x);
   }
   layers::add_end_points("mlp", points, end_points_);

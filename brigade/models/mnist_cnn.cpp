@@ -10,6 +10,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/stage_passes.h"
 #include "brigade/layers/end_points.h"
 #include "brigade/layers/fused_pooling.h"
 #include "brigade/layers/layer_scope.h"
@@ -100,15 +101,18 @@ MnistCnn::MnistCnn(const MnistCnnOptions& options)
 at::Tensor MnistCnn::forward(const at::Tensor& images) {
   layers::EndPoints points;
   auto x = mnist_planes("MnistCnn", images);
+  x = comm::begin_layer("conv1", x);
   x = layers::conv_pool_relu(x, conv1_->weight, conv1_->bias);
   points.set("conv1", x);
+  x = comm::begin_layer("conv2", x);
   x = layers::conv_pool_relu(x, conv2_->weight, conv2_->bias);
   points.set("conv2", x);
+  x = comm::begin_layer("dense1", x);
   x = dense1_->forward(x.flatten(1));
   at::relu_(x);  // in place: nothing else uses the product, and its backward does not need it
   points.set("dense1", x);
   if (dropout_ > 0.0) x = at::dropout(x, dropout_, is_training());
-  x = dense2_->forward(x);
+  x = dense2_->forward(comm::begin_layer("dense2", x));
   points.set("dense2", x);
   layers::add_end_points("mnist_cnn", points, end_points_);
   return x;

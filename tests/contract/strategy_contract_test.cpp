@@ -19,6 +19,7 @@
 #include <string>
 
 #include "brigade/distribute/strategies/one_device_strategy.h"
+#include "brigade/distribute/strategies/pipeline_strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/tensor_slices.h"
@@ -425,6 +426,19 @@ std::vector<Kind> kinds() {
                      return std::make_unique<testing::LocalParameterServerStrategy>(
                          replicas, ps::UpdateMode::kAsync);
                    }});
+  }
+  for (int replicas = 1; replicas <= 4; ++replicas) {
+    for (const PipelineSchedule schedule : {PipelineSchedule::kGPipe, PipelineSchedule::k1F1B}) {
+      const bool is_gpipe = schedule == PipelineSchedule::kGPipe;
+      all.push_back({is_gpipe ? "PipelineGPipe" : "Pipeline1F1B", replicas, [replicas, schedule] {
+                       return std::make_unique<PipelineStrategy>(
+                           PipelineStrategyOptions{.cut = {"bias"},
+                                                   .micro_batches = replicas,
+                                                   .schedule = schedule,
+                                                   .allow_oversubscription = true,
+                                                   .timeout = std::chrono::seconds(60)});
+                     }});
+    }
   }
   for (int replicas = 2; replicas <= 5; ++replicas) {
     all.push_back({"LogicalReplicasOnOneDevice", replicas, [replicas] {

@@ -188,6 +188,12 @@ void LocalGroup::withdraw_after_failure(int rank) noexcept {
   }
 }
 
+void LocalGroup::abort(int rank, const std::string& reason) {
+  if (world_size() == 1) return;
+  barrier_.abort(rank, reason);
+  if (slots_) slots_->abort(reason);
+}
+
 void LocalGroup::barrier(int rank) {
   announce(rank, {.name = "barrier"});
   wait_for_all(rank);

@@ -80,9 +80,7 @@ class LocalGroup {
   void leave(int rank) { barrier_.leave(rank); }
   /// Makes every rank that waits, now or later, throw an error that quotes `reason`. Does nothing
   /// in a group of one rank.
-  void abort(int rank, const std::string& reason) {
-    if (world_size() > 1) barrier_.abort(rank, reason);
-  }
+  void abort(int rank, const std::string& reason);
   /// The same, and throws `error` in rank `rank`: its call failed before it could wait.
   [[noreturn]] void fail(int rank, const Error& error) {
     abort(rank, error.what());

@@ -13,6 +13,7 @@
 #include "brigade/comm/hierarchical.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/small_collectives.h"
+#include "brigade/comm/stage_passes.h"
 #include "brigade/device/autocast_scope.h"
 #include "brigade/distribute/gradient_audit.h"
 #include "brigade/distribute/optimizer/gradient_accumulator.h"
@@ -357,6 +358,7 @@ std::vector<at::Tensor> Optimizer::differentiate(int replica, const at::Tensor& 
   for (const variables::Variable& variable : state_->variables()) variable.check_untouched(replica);
   shared_->check_differentiable(*state_, replica);
   const device::AutocastScope full(device::Precision::kFull);
+  const comm::BackwardPasses passes;
   std::vector<at::Tensor> values(state_->variables().size());
   if (!loss.defined()) {
     schedule_updates_of_pass();
@@ -370,6 +372,7 @@ std::vector<at::Tensor> Optimizer::differentiate(int replica, const at::Tensor& 
     watch.emplace(*shared_->hooks, replica, loss);
   const auto& scaler = shared_->of(replica).scaler;
   const double scale = scaler ? scaler->scale() : 1.0;
+  passes.begin();
   const auto gradients = shared_->differentiate(replica, loss, weight * scale);
   for (std::size_t k = 0; k < gradients.size(); ++k) {
     const at::Tensor reported = watch ? watch->reported(k, gradients[k]) : at::Tensor();

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "brigade/base/error.h"
-#include "brigade/concurrency/execution_slots.h"
+#include "brigade/concurrency/shared_slots.h"
 
 namespace brigade::distribute {
 namespace {
@@ -28,7 +28,7 @@ at::Tensor tree_sum(const std::vector<at::Tensor>& leaves, int begin, int end) {
 class Replicas {
  public:
   explicit Replicas(std::vector<int> slot_of, ReplicaRange range)
-      : slots(std::make_shared<concurrency::ExecutionSlots>(slot_of)),
+      : slots(std::make_shared<concurrency::SharedSlots>(slot_of)),
         group(std::make_shared<comm::LocalGroup>(
             static_cast<int>(slot_of.size()),
             comm::LocalGroupOptions{.timeout = std::chrono::seconds(30),

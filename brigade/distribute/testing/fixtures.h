@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/comm/stage_passes.h"
 #include "brigade/distribute/strategies/central_storage_strategy.h"
 #include "brigade/distribute/strategies/mirrored_strategy.h"
 
@@ -50,14 +51,17 @@ inline std::vector<device::Device> plain_cpus(int count, int threads = 1) {
   return devices;
 }
 
-/// For tests: y = x * weight + bias, all float64, and an unused parameter.
+/// For tests: y = x * weight + bias, all float64, and an unused parameter. A pipeline may be cut at
+/// "bias".
 struct AffineModule : torch::nn::Module {
   AffineModule() {
     weight = register_parameter("weight", at::full({3}, 2.0, at::kDouble));
     bias = register_parameter("bias", at::zeros({3}, at::kDouble));
     unused = register_parameter("unused", at::full({2}, 5.0, at::kDouble));
   }
-  at::Tensor forward(const at::Tensor& x) const { return x * weight + bias; }
+  at::Tensor forward(const at::Tensor& x) const {
+    return comm::begin_layer("bias", comm::begin_layer("weight", x) * weight) + bias;
+  }
   at::Tensor weight, bias, unused;
 };
 

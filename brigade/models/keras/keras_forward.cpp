@@ -7,6 +7,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/stage_passes.h"
 #include "brigade/layers/basic_layers.h"
 #include "brigade/layers/end_points.h"
 #include "brigade/layers/fused_pooling.h"
@@ -194,6 +195,7 @@ at::Tensor apply_layers(std::span<const Layer> layers, const at::Tensor& inputs,
   at::Tensor x = inputs;
   while (!layers.empty()) {
     const std::size_t taken = layers_in_step(layers, pass);
+    x = comm::begin_layer(given_name(layers[0]), x);
     if (taken == 2) {
       x = apply_fused(layers[0], x);
     } else {

@@ -1,4 +1,4 @@
-#include "brigade/concurrency/execution_slots.h"
+#include "brigade/concurrency/shared_slots.h"
 
 #include <algorithm>
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace brigade::concurrency {
 
-ExecutionSlots::ExecutionSlots(const std::vector<int>& slot_of_task)
+SharedSlots::SharedSlots(const std::vector<int>& slot_of_task)
     : slot_of_task_(slot_of_task.size(), nullptr), index_in_slot_(slot_of_task.size(), 0) {
   std::map<int, std::vector<std::size_t>> tasks_of_slot;
   for (std::size_t task = 0; task < slot_of_task.size(); ++task) {
@@ -27,7 +27,7 @@ ExecutionSlots::ExecutionSlots(const std::vector<int>& slot_of_task)
   }
 }
 
-void ExecutionSlots::start() {
+void SharedSlots::start() {
   for (const auto& slot : slots_) {
     const MutexLock lock(slot->mutex);
     std::fill(slot->states.begin(), slot->states.end(), TaskState::kWaits);
@@ -35,7 +35,7 @@ void ExecutionSlots::start() {
   }
 }
 
-void ExecutionSlots::acquire(int task) {
+void SharedSlots::acquire(int task) {
   Slot* const slot = slot_of_task_[static_cast<std::size_t>(task)];
   if (slot == nullptr) return;
   const std::size_t index = index_in_slot_[static_cast<std::size_t>(task)];
@@ -52,14 +52,14 @@ void ExecutionSlots::acquire(int task) {
   state = TaskState::kComputesOrAway;
 }
 
-void ExecutionSlots::release(int task) {
+void SharedSlots::release(int task) {
   Slot* const slot = slot_of_task_[static_cast<std::size_t>(task)];
   if (slot == nullptr) return;
   const MutexLock lock(slot->mutex);
   slot->grant_next();
 }
 
-void ExecutionSlots::Slot::grant_next() {
+void SharedSlots::Slot::grant_next() {
   const auto next = std::find(states.begin(), states.end(), TaskState::kWaits);
   is_taken = next != states.end();
   if (!is_taken) return;

@@ -1,4 +1,4 @@
-#include "brigade/concurrency/execution_slots.h"
+#include "brigade/concurrency/shared_slots.h"
 
 #include <gtest/gtest.h>
 
@@ -20,10 +20,10 @@ void run_tasks(int tasks, const Body& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(ExecutionSlots, OneTaskOfASlotComputesAtATimeAlsoBetweenCollectives) {
+TEST(SharedSlots, OneTaskOfASlotComputesAtATimeAlsoBetweenCollectives) {
   constexpr int kTasks = 6;
   const std::vector<int> slot_of_task = {0, 0, 0, 1, 1, 2};
-  ExecutionSlots slots(slot_of_task);
+  SharedSlots slots(slot_of_task);
   Barrier barrier({.parties = kTasks, .spin = std::chrono::microseconds(0)});
   std::vector<std::atomic<int>> computing(3);
   std::atomic<int> overlaps{0};
@@ -35,10 +35,10 @@ TEST(ExecutionSlots, OneTaskOfASlotComputesAtATimeAlsoBetweenCollectives) {
     computing[slot].fetch_sub(1);
   };
   run_tasks(kTasks, [&](int task) {
-    const ExecutionSlots::Hold hold(&slots, task);
+    const SharedSlots::Hold hold(&slots, task);
     for (int step = 0; step < 200; ++step) {
       compute(task);
-      const ExecutionSlots::Yield yield(&slots, task);
+      const SharedSlots::Yield yield(&slots, task);
       barrier.arrive_and_wait(task);
     }
   });
@@ -46,16 +46,16 @@ TEST(ExecutionSlots, OneTaskOfASlotComputesAtATimeAlsoBetweenCollectives) {
   EXPECT_EQ(unguarded, (std::vector<int>{600, 400, 200}));
 }
 
-TEST(ExecutionSlots, TasksBeginInTheOrderOfTheirNumbersWhicheverThreadComesFirst) {
+TEST(SharedSlots, TasksBeginInTheOrderOfTheirNumbersWhicheverThreadComesFirst) {
   constexpr int kTasks = 5;
-  ExecutionSlots slots(std::vector<int>(kTasks, 0));
+  SharedSlots slots(std::vector<int>(kTasks, 0));
   for (int round = 0; round < 20; ++round) {
     std::vector<int> order;  // guarded by the slot
     slots.start();
     std::vector<std::thread> threads;
     for (const int task : {4, 2, 0, 3, 1}) {
       threads.emplace_back([&, task] {
-        const ExecutionSlots::Hold hold(&slots, task);
+        const SharedSlots::Hold hold(&slots, task);
         order.push_back(task);
       });
     }
@@ -64,8 +64,8 @@ TEST(ExecutionSlots, TasksBeginInTheOrderOfTheirNumbersWhicheverThreadComesFirst
   }
 }
 
-TEST(ExecutionSlots, ATaskAloneInItsSlotNeverWaits) {
-  ExecutionSlots slots({7, 3, 3});
+TEST(SharedSlots, ATaskAloneInItsSlotNeverWaits) {
+  SharedSlots slots({7, 3, 3});
   EXPECT_FALSE(slots.is_shared(0));
   EXPECT_TRUE(slots.is_shared(1));
   slots.acquire(0);
@@ -73,17 +73,17 @@ TEST(ExecutionSlots, ATaskAloneInItsSlotNeverWaits) {
   slots.release(0);
 }
 
-TEST(ExecutionSlots, ATaskThatThrowsWhileItWaitsHasItsSlotAgain) {
-  ExecutionSlots slots({0, 0});
+TEST(SharedSlots, ATaskThatThrowsWhileItWaitsHasItsSlotAgain) {
+  SharedSlots slots({0, 0});
   slots.acquire(0);
   try {
-    const ExecutionSlots::Yield yield(&slots, 0);
+    const SharedSlots::Yield yield(&slots, 0);
     throw Error(ErrorCode::kAborted, "lost");
   } catch (const Error&) {
   }
   std::atomic<bool> entered{false};
   std::thread other([&] {
-    const ExecutionSlots::Hold hold(&slots, 1);
+    const SharedSlots::Hold hold(&slots, 1);
     entered = true;
   });
   EXPECT_FALSE(entered);
@@ -92,9 +92,9 @@ TEST(ExecutionSlots, ATaskThatThrowsWhileItWaitsHasItsSlotAgain) {
   EXPECT_TRUE(entered);
 }
 
-TEST(ExecutionSlots, RefusesNegativeNumbers) {
+TEST(SharedSlots, RefusesNegativeNumbers) {
   try {
-    ExecutionSlots({0, -1});
+    SharedSlots({0, -1});
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string_view>
+
+namespace brigade::comm {
+
+/// How a replica that is a micro-batch of a pipeline passes through the pipeline's stages.
+/// Installed in each replica by a strategy that cuts models into stages (`Replica::stages`); absent
+/// in others.
+///
+/// Thread-safety: each replica from its own thread.
+class StagePasses {
+ public:
+  virtual ~StagePasses() = default;
+
+  /// A layer with this name begins with the input `x`. If a stage begins with it, waits until it is
+  /// this micro-batch's part there. Returns the input with which to go on.
+  virtual at::Tensor begin_layer(int replica, std::string_view name, const at::Tensor& x) = 0;
+  /// The forward pass of a replica is done, and its backward pass begins.
+  virtual void begin_backward(int replica) = 0;
+  /// The replica's passes are done, and others need not wait for them.
+  virtual void end_backward(int replica) noexcept = 0;
+};
+
+/// Says that a layer of a model begins: call it in the model's forward pass before each layer at
+/// which a pipeline may be cut, with the layer's input, and go on with what it returns.
+///
+///   at::Tensor forward(const at::Tensor& images) {
+///     at::Tensor x = comm::begin_layer("conv1", images);
+///     x = conv1(x).relu();
+///     x = comm::begin_layer("conv2", x);
+///     ...
+///
+/// Under a strategy without stages, and outside of replicas, it returns `x` and costs nothing.
+/// Everything that a later stage needs of an earlier one goes through `x`, so layers with a second
+/// connection past the cut (residual units) are cut before or after it.
+at::Tensor begin_layer(std::string_view name, const at::Tensor& x);
+
+/// The backward pass of the calling replica, from the loss to the first stage. Does nothing outside
+/// of pipelines.
+class BackwardPasses {
+ public:
+  BackwardPasses();
+  ~BackwardPasses();
+  BackwardPasses(const BackwardPasses&) = delete;
+  BackwardPasses& operator=(const BackwardPasses&) = delete;
+
+  /// The forward pass is done: waits for this micro-batch's backward pass on the last stage.
+  void begin() const;
+
+ private:
+  StagePasses* stages_ = nullptr;
+  int replica_ = 0;
+};
+
+}  // namespace brigade::comm

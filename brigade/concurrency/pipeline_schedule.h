@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace brigade::concurrency {
+
+/// The order in which the stages of a pipeline compute the forward and backward passes of a step's
+/// micro-batches. Results do not depend on it; memory does.
+enum class PipelineSchedule {
+  /// All forward passes in the order of the micro-batches, then all backward passes in the same
+  /// order. Simple, and the only one in which micro-batches may wait for one another between
+  /// forward and backward (synchronized batch norm). Every stage keeps the activations of all
+  /// micro-batches. Huang et al. 2019, "GPipe".
+  kGPipe,
+  /// One forward, one backward: a stage begins with as many forward passes as there are stages
+  /// from it to the end, and then makes a forward pass after each backward pass. It is as fast as
+  /// kGPipe, and stage s of p keeps the activations of p - s micro-batches at most. Narayanan et
+  /// al. 2019, "PipeDream"; PyTorch: Schedule1F1B.
+  k1F1B
+};
+
+/// "gpipe", "1f1b".
+std::string_view to_string(PipelineSchedule schedule);
+
+enum class PassDirection { kForward, kBackward };
+
+/// What a stage computes at a time: one pass of one micro-batch.
+struct StagePass {
+  PassDirection direction = PassDirection::kForward;
+  int micro_batch = 0;
+
+  bool operator==(const StagePass&) const = default;
+};
+
+/// [stage]: its passes, in their order.
+using StageOrders = std::vector<std::vector<StagePass>>;
+
+/// The passes of each stage in a step. Throws kInvalidArgument unless both numbers are at least 1.
+StageOrders stage_orders(PipelineSchedule schedule, int stages, int micro_batches);
+
+/// How long a pass takes in `simulate`, in any unit.
+struct PassCosts {
+  double forward = 1.0;
+  double backward = 1.0;
+};
+
+/// A step on virtual time.
+struct SimulatedStep {
+  double duration = 0.0;
+  /// The part of the stages' time in which they wait: for equal stages (p-1) / (m+p-1) with p
+  /// stages and m micro-batches.
+  double bubble = 0.0;
+  std::vector<int>
+      peak_micro_batches;  ///< [stage]: begun forward and not finished backward, at most
+};
+
+/// Computes what a step with these orders would take if a pass began as soon as its stage and its
+/// input were there, and nothing else took time. `costs`: [stage]. Throws kInvalidArgument if the
+/// sizes differ, and if the orders wait for one another without end.
+SimulatedStep simulate(const StageOrders& orders, const std::vector<PassCosts>& costs);
+
+}  // namespace brigade::concurrency

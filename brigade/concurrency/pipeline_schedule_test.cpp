@@ -1,0 +1,100 @@
+#include "brigade/concurrency/pipeline_schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "brigade/base/error.h"
+
+namespace brigade::concurrency {
+namespace {
+
+/// "F0 F1 B0 B1".
+std::string text_of(const std::vector<StagePass>& order) {
+  std::string text;
+  for (const StagePass& pass : order) {
+    if (!text.empty()) text += ' ';
+    text += pass.direction == PassDirection::kForward ? 'F' : 'B';
+    text += std::to_string(pass.micro_batch);
+  }
+  return text;
+}
+
+std::vector<std::string> texts_of(const StageOrders& orders) {
+  std::vector<std::string> texts;
+  for (const auto& order : orders) texts.push_back(text_of(order));
+  return texts;
+}
+
+TEST(PipelineSchedule, GPipeMakesAllForwardPassesFirst) {
+  const std::string expected = "F0 F1 F2 B0 B1 B2";
+  EXPECT_EQ(texts_of(stage_orders(PipelineSchedule::kGPipe, 2, 3)),
+            std::vector<std::string>({expected, expected}));
+}
+
+TEST(PipelineSchedule, OneForwardOneBackwardAlternatesAfterItsFirstForwardPasses) {
+  EXPECT_EQ(texts_of(stage_orders(PipelineSchedule::k1F1B, 3, 4)),
+            std::vector<std::string>(
+                {"F0 F1 F2 B0 F3 B1 B2 B3", "F0 F1 B0 F2 B1 F3 B2 B3", "F0 B0 F1 B1 F2 B2 F3 B3"}));
+  EXPECT_EQ(texts_of(stage_orders(PipelineSchedule::k1F1B, 2, 2)),
+            std::vector<std::string>({"F0 F1 B0 B1", "F0 B0 F1 B1"}));
+}
+
+TEST(PipelineSchedule, FewerMicroBatchesThanStagesAndASingleStage) {
+  EXPECT_EQ(texts_of(stage_orders(PipelineSchedule::k1F1B, 3, 1)),
+            std::vector<std::string>({"F0 B0", "F0 B0", "F0 B0"}));
+  EXPECT_EQ(texts_of(stage_orders(PipelineSchedule::k1F1B, 1, 2)),
+            std::vector<std::string>({"F0 B0 F1 B1"}));
+}
+
+TEST(PipelineSchedule, TheBubbleOfEqualStagesIsTheKnownFraction) {
+  for (const PipelineSchedule schedule : {PipelineSchedule::kGPipe, PipelineSchedule::k1F1B}) {
+    for (const int p : {1, 2, 4, 8}) {
+      for (const int m : {1, 3, 8, 32}) {
+        for (const double backward : {1.0, 2.0}) {
+          const SimulatedStep step =
+              simulate(stage_orders(schedule, p, m),
+                       std::vector<PassCosts>(static_cast<std::size_t>(p),
+                                              PassCosts{.forward = 1.0, .backward = backward}));
+          EXPECT_NEAR(step.bubble, (p - 1.0) / (m + p - 1.0), 1e-12)
+              << to_string(schedule) << " p " << p << " m " << m << " backward " << backward;
+          EXPECT_DOUBLE_EQ(step.duration, (m + p - 1) * (1.0 + backward));
+        }
+      }
+    }
+  }
+}
+
+TEST(PipelineSchedule, OneForwardOneBackwardKeepsAsManyMicroBatchesAsStagesFollow) {
+  for (const int p : {1, 2, 4, 8}) {
+    for (const int m : {1, 3, 16}) {
+      const std::vector<PassCosts> costs(static_cast<std::size_t>(p));
+      const auto few = simulate(stage_orders(PipelineSchedule::k1F1B, p, m), costs);
+      const auto all = simulate(stage_orders(PipelineSchedule::kGPipe, p, m), costs);
+      for (int stage = 0; stage < p; ++stage) {
+        EXPECT_EQ(few.peak_micro_batches[static_cast<std::size_t>(stage)], std::min(p - stage, m));
+        EXPECT_EQ(all.peak_micro_batches[static_cast<std::size_t>(stage)], m);
+      }
+    }
+  }
+}
+
+TEST(PipelineSchedule, ASlowStageDecidesTheStep) {
+  const auto orders = stage_orders(PipelineSchedule::kGPipe, 2, 4);
+  // The second stage waits one pass of the first, and the first at the end one of its own.
+  EXPECT_DOUBLE_EQ(
+      simulate(orders, {{.forward = 1, .backward = 1}, {.forward = 3, .backward = 3}}).duration,
+      1 + 4 * 3 + 4 * 3 + 1);
+}
+
+TEST(PipelineSchedule, RefusesWhatCannotBe) {
+  EXPECT_THROW(stage_orders(PipelineSchedule::kGPipe, 0, 1), Error);
+  EXPECT_THROW(stage_orders(PipelineSchedule::kGPipe, 1, 0), Error);
+  EXPECT_THROW(simulate(stage_orders(PipelineSchedule::kGPipe, 2, 1), {{}}), Error);
+  const StageOrders circle = {{{PassDirection::kBackward, 0}, {PassDirection::kForward, 0}}};
+  EXPECT_THROW(simulate(circle, {{}}), Error);
+}
+
+}  // namespace
+}  // namespace brigade::concurrency

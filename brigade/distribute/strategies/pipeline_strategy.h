@@ -1,0 +1,100 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "brigade/concurrency/pipeline_schedule.h"
+#include "brigade/device/device.h"
+#include "brigade/device/placement.h"
+#include "brigade/distribute/strategy.h"
+
+namespace brigade::concurrency {
+class StageSlots;
+}
+
+namespace brigade::distribute {
+
+using concurrency::PipelineSchedule;
+
+struct PipelineStrategyOptions {
+  /// The devices of the stages, in their order: logical CPUs, in TensorFlow's or libtorch's
+  /// spelling. Empty: a CPU for each name in `cut`, and one more.
+  std::vector<std::string> devices = {};
+  /// Where the model is cut: the names of the layers with which the stages after the first begin,
+  /// in the order of the model; as many as devices, less one. They are the names that the model
+  /// announces by `begin_layer`: those of `LayerSequence`, of `models::Sequential`
+  /// (`Sequential::names`), or your own.
+  std::vector<std::string> cut = {};
+  /// Into how many micro-batches a batch is split. The stages wait (p - 1) / (m + p - 1) of a step
+  /// for one another, with p stages and m micro-batches. It is the job's number of logical
+  /// replicas. 0: four for each stage.
+  int micro_batches = 0;
+  /// The order of the stages' passes. The same results, to the bit.
+  PipelineSchedule schedule = PipelineSchedule::k1F1B;
+  /// The number of threads of one tensor operation.
+  int threads = 1;
+  /// Whether CPUs may have more threads, or higher numbers, than there are cores for.
+  bool allow_oversubscription = false;
+  /// The seed of all randomness of the job.
+  std::uint64_t seed = 0;
+  /// What happens if a device scope names a device that does not exist; the placement log.
+  device::PlacementOptions placement = {};
+  /// A step fails, naming who is missing, if a micro-batch waits longer for a stage, or in a
+  /// collective.
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);
+};
+
+/// Cuts a model into stages, each on its own device, and sends the micro-batches of a batch through
+/// them one after another: while the second stage computes the first micro-batch, the first stage
+/// computes the second. Choose it where a model is too deep for one device, or cannot use more
+/// examples at a time; where batches are large, MirroredStrategy has no bubbles. The "horizontal
+/// slices" of in-graph replication; GPipe.
+///
+///   PipelineStrategy pipe({.devices = {"cpu:0", "cpu:1"}, .cut = {"dense1"}, .micro_batches = 8});
+///   auto model = pipe.create([] {
+///     auto net = std::make_shared<layers::LayerSequence>();
+///     net->push_back("conv", torch::nn::Conv2d(1, 8, 3));
+///     ...
+///     return net;
+///   });
+///
+/// A micro-batch is a logical replica: random numbers, batch statistics, its part of the batch and
+/// of the sum of the gradients are its own. So a training has the bits of a OneDeviceStrategy with
+/// `logical_replicas = micro_batches`, and each continues the other's checkpoints. Variables exist
+/// once, and are updated once a step.
+///
+/// The model announces its layers (`comm::begin_layer`). The first step throws kInvalidArgument,
+/// naming the nearest layer, if the model has no layer of the cut. Statistics that micro-batches
+/// exchange within a step (synchronized batch norm) work, at the cost of the schedule: stages then
+/// keep the activations of all micro-batches (`concurrency::StageSlots`).
+///
+/// Stages on GPUs are not built: they are refused with kUnimplemented.
+///
+/// Thread-safety: see Strategy.
+class PipelineStrategy : public Strategy {
+ public:
+  /// Throws as `device::resolve_devices`, kInvalidArgument for a cut that does not fit the devices,
+  /// names a layer twice, or fewer than 0 micro-batches, and kUnimplemented for GPUs.
+  explicit PipelineStrategy(PipelineStrategyOptions options);
+
+  int num_stages() const { return static_cast<int>(stage_devices_.size()); }
+  /// [stage]. (`devices` has an entry for each micro-batch.)
+  const std::vector<device::Device>& stage_devices() const { return stage_devices_; }
+  /// [stage]: the passes of the last step in the order in which they began. Outside of `run`.
+  concurrency::StageOrders passes() const;
+  /// [stage]: the most micro-batches of the last step whose activations the stage kept at a time,
+  /// counted: with k1F1B at most the number of stages from it to the end. Outside of `run`.
+  std::vector<int> peak_micro_batches() const;
+
+ private:
+  struct Built;
+  explicit PipelineStrategy(Built built);
+
+  const std::vector<device::Device> stage_devices_;
+  const std::shared_ptr<const concurrency::StageSlots> slots_;
+};
+
+}  // namespace brigade::distribute

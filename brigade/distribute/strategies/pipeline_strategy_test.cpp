@@ -1,0 +1,336 @@
+#include "brigade/distribute/strategies/pipeline_strategy.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/linear.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "brigade/distribute/strategies/one_device_strategy.h"
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/input/tensor_slices.h"
+#include "brigade/optim/adam.h"
+#include "brigade/optim/clipping.h"
+#include "brigade/optim/sgd.h"
+
+namespace brigade::distribute {
+namespace {
+
+using comm::begin_layer;
+
+constexpr int kExamples = 60;
+constexpr int kBatch = 20;
+constexpr std::uint64_t kSeed = 5;
+
+/// Four layers of which each may begin a stage. `tied` uses the first weight in the last layer.
+struct DeepNet : torch::nn::Module {
+  DeepNet() {
+    first = register_module("first", torch::nn::Linear(64, 12));
+    second = register_module("second", torch::nn::Linear(12, 10));
+    third = register_module("third", torch::nn::Linear(10, 12));
+    last = register_module("last", torch::nn::Linear(12, 4));
+  }
+  at::Tensor forward(const at::Tensor& images) {
+    at::Tensor x = begin_layer("first", images.flatten(1));
+    x = begin_layer("second", first(x).tanh_());
+    x = begin_layer("third", second(x));
+    x = third(x.relu_());  // changes what crosses the boundary in place
+    x = at::linear(x, first->weight.t()).narrow(1, 0, 12) + x;  // a tied weight
+    return last(begin_layer("last", x));
+  }
+  torch::nn::Linear first{nullptr}, second{nullptr}, third{nullptr}, last{nullptr};
+};
+
+/// Dropout and batch normalization: random numbers and statistics of each micro-batch.
+struct ConvNet : torch::nn::Module {
+  ConvNet() {
+    conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 5, 3)));
+    norm = register_module("norm", torch::nn::BatchNorm2d(5));
+    dropout = register_module("dropout", torch::nn::Dropout(0.3));
+    dense = register_module("dense", torch::nn::Linear(5 * 6 * 6, 4));
+  }
+  at::Tensor forward(const at::Tensor& images) {
+    at::Tensor x = conv(begin_layer("first", images));
+    x = norm(begin_layer("second", x)).relu();
+    x = dropout(begin_layer("third", x).flatten(1));
+    return dense(begin_layer("last", x));
+  }
+  torch::nn::Conv2d conv{nullptr};
+  torch::nn::BatchNorm2d norm{nullptr};
+  torch::nn::Dropout dropout{nullptr};
+  torch::nn::Linear dense{nullptr};
+};
+
+PipelineStrategyOptions pipe(int stages, int micro_batches,
+                             PipelineSchedule schedule = PipelineSchedule::k1F1B) {
+  PipelineStrategyOptions options{.micro_batches = micro_batches,
+                                  .schedule = schedule,
+                                  .allow_oversubscription = true,
+                                  .seed = kSeed,
+                                  .timeout = std::chrono::seconds(60)};
+  const std::vector<std::vector<std::string>> cuts = {
+      {}, {"third"}, {"second", "last"}, {"second", "third", "last"}};
+  options.cut = cuts[static_cast<std::size_t>(stages) - 1];
+  return options;
+}
+
+OneDeviceOptions one_device(int logical_replicas) {
+  return {.device = "cpu:0", .logical_replicas = logical_replicas, .seed = kSeed};
+}
+
+at::Tensor mean_loss(const at::Tensor& logits, const at::Tensor& labels) {
+  return at::cross_entropy_loss(logits, labels);
+}
+
+auto examples() {
+  const at::Tensor images = at::arange(kExamples * 64, at::kFloat).view({kExamples, 1, 8, 8}).sin();
+  const at::Tensor labels = at::arange(kExamples, at::kLong).remainder(4);
+  return input::from_tensor_slices(images, labels);
+}
+
+enum class Update { kMomentum, kAdamWithClipping };
+
+/// Trains, evaluates, trains on: [losses, outputs of the evaluation, values with statistics].
+template <class Net>
+std::vector<at::Tensor> train(Strategy& strategy, Update update) {
+  const auto data = examples().shuffle(kExamples).batch(kBatch - 3);  // the last batch has 9
+  const auto model = strategy.create<Net>();
+  const auto optimizer =
+      update == Update::kMomentum
+          ? strategy.optimizer(model, optim::Sgd{.learning_rate = 0.05, .momentum = 0.9})
+          : strategy.optimizer(model, optim::Adam{.learning_rate = 0.01});
+  std::vector<at::Tensor> results;
+  const auto step = [&](const input::LabeledBatch& local) {
+    const at::Tensor loss = mean_loss(model(local.features), local.labels);
+    if (update == Update::kMomentum) {
+      optimizer.minimize(loss);
+    } else {
+      Gradients sums = optimizer.aggregate(optimizer.compute_gradients(loss));
+      optim::clip_by_global_norm_(sums, 0.5);
+      optimizer.apply_gradients(sums);
+    }
+    return loss.detach();
+  };
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    for (const auto& batch : strategy.distribute(data)) {
+      const auto losses = strategy.run(step, batch);
+      results.insert(results.end(), losses.values().begin(), losses.values().end());
+    }
+    model.eval();
+    for (const auto& batch : strategy.distribute(examples().batch(kBatch))) {
+      const at::NoGradGuard no_grad;
+      const auto outputs = strategy.run(
+          [&](const input::LabeledBatch& local) { return model(local.features); }, batch);
+      results.push_back(strategy.gather(outputs, 0));
+    }
+    model.train();
+  }
+  for (const variables::Variable& variable : model.variables()) results.push_back(variable.read());
+  return results;
+}
+
+/// NaN where an empty micro-batch has no mean loss.
+bool are_equal(const at::Tensor& a, const at::Tensor& b) {
+  return at::equal(a.nan_to_num(), b.nan_to_num());
+}
+
+template <class Net>
+void expect_bits_of_one_device(Strategy& strategy, int micro_batches, Update update) {
+  OneDeviceStrategy one(one_device(micro_batches));
+  const auto expected = train<Net>(one, update);
+  const auto ours = train<Net>(strategy, update);
+  ASSERT_EQ(ours.size(), expected.size());
+  for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(are_equal(ours[i], expected[i])) << i;
+}
+
+class Pipelines : public ::testing::TestWithParam<PipelineSchedule> {};
+
+TEST_P(Pipelines, HaveTheBitsOfOneDeviceWithAsManyLogicalReplicas) {
+  for (const int stages : {1, 2, 3, 4}) {
+    for (const int micro_batches : {1, 5}) {
+      SCOPED_TRACE(std::to_string(stages) + " stages, " + std::to_string(micro_batches));
+      PipelineStrategy deep(pipe(stages, micro_batches, GetParam()));
+      expect_bits_of_one_device<DeepNet>(deep, micro_batches, Update::kMomentum);
+    }
+    PipelineStrategy conv(pipe(stages, 4, GetParam()));
+    expect_bits_of_one_device<ConvNet>(conv, 4, Update::kAdamWithClipping);
+  }
+}
+
+TEST_P(Pipelines, SomeMicroBatchesMayBeEmpty) {
+  PipelineStrategy strategy(pipe(3, 12, GetParam()));  // the batch of 9 has 3 empty ones
+  expect_bits_of_one_device<DeepNet>(strategy, 12, Update::kMomentum);
+}
+
+TEST_P(Pipelines, AStepMakesThePassesOfItsScheduleAndKeepsNoMoreActivations) {
+  constexpr int kMicroBatches = 6;
+  for (const int stages : {2, 3, 4}) {
+    PipelineStrategy strategy(pipe(stages, kMicroBatches, GetParam()));
+    const auto model = strategy.create<DeepNet>();
+    const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
+    for (const auto& batch : strategy.distribute(examples().batch(kBatch))) {
+      strategy.run(
+          [&](const input::LabeledBatch& local) {
+            sgd.minimize(mean_loss(model(local.features), local.labels));
+          },
+          batch);
+      EXPECT_EQ(strategy.passes(), concurrency::stage_orders(GetParam(), stages, kMicroBatches));
+      for (int stage = 0; stage < stages; ++stage) {
+        const bool is_gpipe = GetParam() == PipelineSchedule::kGPipe;
+        EXPECT_EQ(strategy.peak_micro_batches()[static_cast<std::size_t>(stage)],
+                  is_gpipe ? kMicroBatches : stages - stage);
+      }
+    }
+  }
+}
+
+TEST_P(Pipelines, AStageThatThrowsEndsTheStepWithItsErrorAndTheNextStepWorks) {
+  PipelineStrategy strategy(pipe(3, 6, GetParam()));
+  const auto model = strategy.create<DeepNet>();
+  const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
+  std::vector<at::Tensor> before;
+  for (const variables::Variable& variable : model.variables())
+    before.push_back(variable.read().clone());
+  for (const auto& batch : strategy.distribute(examples().batch(kBatch))) {
+    for (const bool in_backward : {false, true}) {
+      const auto broken = [&](ReplicaContext& context, const input::LabeledBatch& local) {
+        at::Tensor loss = mean_loss(model(local.features), local.labels);
+        if (context.replica_id() == 2) {
+          if (!in_backward) throw std::runtime_error("the second stage is broken");
+          loss.register_hook([](const at::Tensor&) -> at::Tensor {
+            throw std::runtime_error("the second stage is broken");
+          });
+        }
+        sgd.minimize(loss);
+      };
+      const Error error = error_from([&] { strategy.run(broken, batch); });
+      EXPECT_TRUE(mentions(error, "Replica 2 (")) << error.what();
+      EXPECT_TRUE(mentions(error, "the second stage is broken")) << error.what();
+      for (std::size_t i = 0; i < before.size(); ++i)
+        EXPECT_TRUE(at::equal(model.variables()[i].read(), before[i]));
+    }
+  }
+  for (const auto& batch : strategy.distribute(examples().batch(kBatch))) {
+    strategy.run(
+        [&](const input::LabeledBatch& local) {
+          sgd.minimize(mean_loss(model(local.features), local.labels));
+        },
+        batch);
+    EXPECT_EQ(strategy.passes(), concurrency::stage_orders(GetParam(), 3, 6));
+  }
+  EXPECT_FALSE(at::equal(model.variables()[0].read(), before[0]));
+}
+
+TEST_P(Pipelines, MicroBatchesMayWaitForOneAnotherWithinTheModel) {
+  PipelineStrategy strategy(pipe(2, 4, GetParam()));
+  OneDeviceStrategy one(one_device(4));
+  std::vector<std::vector<at::Tensor>> results;
+  for (Strategy* each : {static_cast<Strategy*>(&strategy), static_cast<Strategy*>(&one)}) {
+    const auto model = each->create<DeepNet>();
+    const auto sgd = each->optimizer(model, optim::Sgd{.learning_rate = 0.1});
+    for (const auto& batch : each->distribute(examples().batch(kBatch))) {
+      each->run(
+          [&](ReplicaContext& context, const input::LabeledBatch& local) {
+            at::Tensor x = model(local.features);
+            x = x - context.all_reduce(comm::ReduceOp::kMean, x.mean(0));
+            sgd.minimize(mean_loss(x, local.labels));
+          },
+          batch);
+    }
+    auto& values = results.emplace_back();
+    for (const variables::Variable& variable : model.variables()) values.push_back(variable.read());
+  }
+  for (std::size_t i = 0; i < results[0].size(); ++i)
+    EXPECT_TRUE(at::equal(results[0][i], results[1][i])) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, Pipelines,
+                         ::testing::Values(PipelineSchedule::kGPipe, PipelineSchedule::k1F1B),
+                         [](const auto& instance) {
+                           return instance.param == PipelineSchedule::kGPipe
+                                      ? "GPipe"
+                                      : "OneForwardOneBackward";
+                         });
+
+/// The error of a first step.
+template <class Net>
+Error error_of_a_step(const PipelineStrategyOptions& options) {
+  PipelineStrategy strategy(options);
+  const auto model = strategy.create<Net>();
+  const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
+  const auto batch = *strategy.distribute(examples().batch(kBatch)).begin();
+  return error_from([&] {
+    strategy.run(
+        [&](const input::LabeledBatch& local) {
+          sgd.minimize(mean_loss(model(local.features), local.labels));
+        },
+        batch);
+  });
+}
+
+TEST(PipelineCut, AnUnknownLayerIsRefusedWithTheNearestName) {
+  PipelineStrategyOptions options = pipe(3, 4);
+  options.cut = {"second", "thirds"};
+  const Error error = error_of_a_step<DeepNet>(options);
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(mentions(error, "The pipeline has 3 stages")) << error.what();
+  EXPECT_TRUE(mentions(error, "did you mean 'third'?")) << error.what();
+  EXPECT_TRUE(mentions(error, "first, second, third, last")) << error.what();
+}
+
+TEST(PipelineCut, TheFirstLayerAndAnotherOrderAreRefused) {
+  PipelineStrategyOptions options = pipe(3, 4);
+  options.cut = {"first", "third"};
+  const Error first = error_of_a_step<DeepNet>(options);
+  EXPECT_TRUE(mentions(first, "the first stage would have no layer")) << first.what();
+  options.cut = {"last", "second"};
+  const Error order = error_of_a_step<DeepNet>(options);
+  EXPECT_EQ(order.code(), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(mentions(order, "in the order of the model")) << order.what();
+}
+
+/// A model that announces no layers.
+struct PlainNet : torch::nn::Module {
+  PlainNet() { dense = register_module("dense", torch::nn::Linear(64, 4)); }
+  at::Tensor forward(const at::Tensor& images) { return dense(images.flatten(1)); }
+  torch::nn::Linear dense{nullptr};
+};
+
+TEST(PipelineCut, AModelWithoutNamedLayersIsRefused) {
+  const Error error = error_of_a_step<PlainNet>(pipe(2, 4));
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(mentions(error, "begin_layer")) << error.what();
+}
+
+TEST(PipelineStrategyOptions, WhatDoesNotFitIsRefused) {
+  PipelineStrategyOptions options = pipe(3, 4);
+  options.devices = {"cpu:0", "cpu:1"};
+  EXPECT_EQ(error_from([&] { PipelineStrategy{options}; }).code(), ErrorCode::kInvalidArgument);
+  options = pipe(3, -1);
+  EXPECT_EQ(error_from([&] { PipelineStrategy{options}; }).code(), ErrorCode::kInvalidArgument);
+  options = pipe(3, 4);
+  options.cut = {"second", "second"};
+  EXPECT_TRUE(mentions(error_from([&] { PipelineStrategy{options}; }), "names a layer twice"));
+}
+
+TEST(PipelineStrategy, FourMicroBatchesAStageAreTheDefault) {
+  PipelineStrategy strategy(pipe(3, 0));
+  EXPECT_EQ(strategy.num_stages(), 3);
+  EXPECT_EQ(strategy.num_replicas_in_sync(), 12);
+  EXPECT_EQ(strategy.logical_replicas(), 12);
+  EXPECT_EQ(strategy.stage_devices().size(), 3U);
+  EXPECT_EQ(strategy.name(), "pipeline");
+}
+
+}  // namespace
+}  // namespace brigade::distribute
