@@ -81,7 +81,7 @@ struct SweepFlags {
                      "and at the same pace");
     group.add_switch("--stop-on-failure", stop_on_failure,
                      "The first trial that fails ends the sweep");
-    group.add_switch("--processes", processes, "Each trial in a process of its own");
+    group.add_switch("--processes", processes, "Each trial in a separate process");
   }
 
   bool stops_early() const { return stop_early == "median"; }

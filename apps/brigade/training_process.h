@@ -10,7 +10,7 @@
 
 namespace brigade::command {
 
-/// How a `brigade train` in a process of its own has ended.
+/// How a `brigade train` in a separate process has ended.
 struct TrainingProcessResult {
   int code = 0;
   /// The object that it wrote with --json; null without one.

@@ -98,7 +98,7 @@ class Trial {
   std::unique_ptr<OneDeviceStrategy> strategy_;
 };
 
-/// Separate models: trains each on a device of its own, all at the same time in one process, with
+/// Separate models: trains each on a separate device, all at the same time in one process, with
 /// different hyperparameters. Nothing is exchanged between them. For sweeps of models that fit on
 /// one device: they then use all devices without any communication.
 ///

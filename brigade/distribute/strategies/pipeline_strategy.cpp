@@ -47,7 +47,7 @@ void check(const PipelineStrategyOptions& options, const std::vector<device::Dev
                                "; it must be 1 or more, or 0 for four a stage."));
 }
 
-/// The device of every micro-batch. Their threads compute on all stages' cores in turns.
+/// The device of every micro-batch. Their threads compute on the cores of any stage.
 device::Device unpinned(device::Device device) {
   device.cores = {};
   return device;
