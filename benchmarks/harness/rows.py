@@ -205,6 +205,10 @@ def _recompute(text, what):
     return Pair(text, ["recompute_pairs", "--measure", what, "--every", 6], (30, 4), (12, 2))
 
 
+def _logical(text, comparison, *flags, full=(30, 4), quick=(15, 4)):
+    return Pair(text, ["logical_replica_pairs", "--comparison", comparison, *flags], full, quick)
+
+
 SHORT_STEPS = {"full": (100, 20), "quick": (100, 20)}  # a block costs milliseconds
 
 PAIRS = {
@@ -247,6 +251,12 @@ PAIRS = {
     "recompute/step": _recompute("the same: a step's time", "step"),
     "independent/rates": Pair("eight learning rates of the MNIST CNN: one after another over two at a time on two devices",
                               ["independent_pairs"], (10, 10), (6, 5)),
+    "logical/devices": _logical("MNIST CNN on two devices: a logical replica on each over the same without the option", "devices"),
+    "logical/devices_mlp": _logical("the same, MLP", "devices", "--model", "mlp64", **SHORT_STEPS),
+    "logical/accumulation": _logical("four logical replicas on one device over four accumulated batches, MNIST CNN", "accumulation", "--replicas", 4),
+    "logical/whole_2": _logical("two logical replicas on one device over one with the whole batch of 128, MNIST CNN", "whole", "--replicas", 2),
+    "logical/whole_4": _logical("the same, four", "whole", "--replicas", 4),
+    "logical/whole_8": _logical("the same, eight", "whole", "--replicas", 8),
     "straggler/backup": _straggler("sync, one backup worker: one of four workers 5 x slower over none"),
     "straggler/no_backup": _straggler("the same without a backup worker", "--backup-workers", 0),
 }
@@ -421,6 +431,12 @@ BARS = [
     Bar("straggler", "sync: a worker 5 x slower costs at most 10 %", 1.1, True, pair="straggler/backup"),
     Bar("straggler_no_backup", "the same without a backup worker", None, True, pair="straggler/no_backup"),
     Bar("accuracy_async", "async, four workers: at most 0.5 points behind one", 0.5, True, pair="accuracy/async"),
+    Bar("logical_devices", "two devices: logical replicas cost at most 1 %", 1.01, True, pair="logical/devices"),
+    Bar("logical_devices_mlp", "the same, MLP: at most 3 %", 1.03, True, pair="logical/devices_mlp"),
+    Bar("logical_accumulation", "four logical replicas over accumulation: at most 1.03", 1.03, True, pair="logical/accumulation"),
+    Bar("logical_whole_2", "batch of 128 in two shards over the whole: at most 1.05", 1.05, True, pair="logical/whole_2"),
+    Bar("logical_whole_4", "the same in four: at most 1.15", 1.15, True, pair="logical/whole_4"),
+    Bar("logical_whole_8", "the same in eight: at most 1.30", 1.30, True, pair="logical/whole_8"),
     Bar("recompute_memory", "recomputing, 32 equal layers: activations' memory at most 0.40", 0.4, True, pair="recompute/memory"),
     Bar("recompute_step", "the same: a step's time at most 1.35", 1.35, True, pair="recompute/step"),
     Bar("accuracy_bf16", "MNIST CNN in bf16: at most 0.3 points behind full precision", 0.3, True, pair="accuracy/bf16"),
