@@ -12,6 +12,7 @@
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/json_values.h"
 #include "apps/brigade/report.h"
+#include "apps/brigade/train_setup.h"
 #include "apps/brigade/training_loop.h"
 #include "apps/brigade/weights.h"
 #include "brigade/base/printable.h"

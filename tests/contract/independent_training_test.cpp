@@ -19,7 +19,7 @@ namespace {
 
 using Examples = data::Dataset<input::LabeledExample>;
 
-constexpr std::uint64_t kSeed = 11;
+constexpr std::uint64_t kTrialSeed = 11;
 const std::vector<double> kRates = {0.1, 0.02, 0.003};
 
 /// 48 examples, shuffled, with noise that is drawn when one is read; counts the examples read.
@@ -74,7 +74,7 @@ TEST_P(IndependentTraining, GivesTheBitsOfATrainingAlone) {
   const int trials = static_cast<int>(kRates.size());
   std::vector<std::string> alone;
   for (int trial = 0; trial < trials; ++trial) {
-    OneDeviceStrategy strategy({.device = "cpu:0", .seed = kSeed});
+    OneDeviceStrategy strategy({.device = "cpu:0", .seed = kTrialSeed});
     alone.push_back(GetParam()(strategy, Input().examples, trial));
   }
   EXPECT_NE(alone[0], alone[1]);
@@ -82,7 +82,8 @@ TEST_P(IndependentTraining, GivesTheBitsOfATrainingAlone) {
     for (const bool is_shared : {false, true}) {
       SCOPED_TRACE(::testing::Message() << devices << " devices, shared: " << is_shared);
       const Input input;
-      IndependentOptions options{.allow_oversubscription = true, .seed = kSeed, .max_ahead = 4};
+      IndependentOptions options{
+          .allow_oversubscription = true, .seed = kTrialSeed, .max_ahead = 4};
       for (int device = 0; device < devices; ++device)
         options.devices.push_back("cpu:" + std::to_string(device));
       IndependentStrategy independent(options);

@@ -29,22 +29,22 @@ namespace brigade::distribute {
 namespace {
 
 constexpr int kMicroBatches = 4;
-constexpr int kExamples = 10;
-constexpr std::uint64_t kSeed = 3;
+constexpr int kBatchOfTen = 10;
+constexpr std::uint64_t kPipelineSeed = 3;
 
 /// Trains and evaluates a model of 28x28 images of ten classes.
 template <class Model>
-class Training {
+class PipedTraining {
  public:
-  Training(Strategy& strategy, Model model)
+  PipedTraining(Strategy& strategy, Model model)
       : strategy_(strategy),
         model_(std::move(model)),
         adam_(strategy.optimizer(model_, optim::Adam{.learning_rate = 0.01})) {}
 
   void steps(int count) {
     const at::Tensor images =
-        at::arange(kExamples * 784, at::kFloat).view({kExamples, 1, 28, 28}).sin();
-    const at::Tensor labels = at::arange(kExamples, at::kLong);
+        at::arange(kBatchOfTen * 784, at::kFloat).view({kBatchOfTen, 1, 28, 28}).sin();
+    const at::Tensor labels = at::arange(kBatchOfTen, at::kLong);
     for (int step = 0; step < count; ++step) {
       strategy_.run(
           [&](const input::LabeledBatch& local) {
@@ -92,15 +92,15 @@ class Training {
 };
 
 OneDeviceStrategy one_device() {
-  return OneDeviceStrategy(
-      OneDeviceOptions{.device = "cpu:0", .logical_replicas = kMicroBatches, .seed = kSeed});
+  return OneDeviceStrategy(OneDeviceOptions{
+      .device = "cpu:0", .logical_replicas = kMicroBatches, .seed = kPipelineSeed});
 }
 
 PipelineStrategy pipeline(std::vector<std::string> cut) {
   return PipelineStrategy(PipelineStrategyOptions{.cut = std::move(cut),
                                                   .micro_batches = kMicroBatches,
                                                   .allow_oversubscription = true,
-                                                  .seed = kSeed,
+                                                  .seed = kPipelineSeed,
                                                   .timeout = std::chrono::seconds(60)});
 }
 
@@ -109,7 +109,7 @@ template <class Make>
 void expect_bits_and_checkpoints_of_one_device(const std::vector<std::string>& cut,
                                                const Make& make) {
   OneDeviceStrategy unbroken_one = one_device();
-  Training unbroken(unbroken_one, make(unbroken_one));
+  PipedTraining unbroken(unbroken_one, make(unbroken_one));
   unbroken.steps(4);
   const auto expected = unbroken.values();
   const auto check = [&](const auto& training) {
@@ -121,11 +121,11 @@ void expect_bits_and_checkpoints_of_one_device(const std::vector<std::string>& c
   const auto of_pipeline = std::make_shared<io::MemoryFileSystem>();
   {
     OneDeviceStrategy one = one_device();
-    Training first(one, make(one));
+    PipedTraining first(one, make(one));
     first.steps(2);
     first.save(of_one);
     PipelineStrategy pipe = pipeline(cut);
-    Training piped(pipe, make(pipe));
+    PipedTraining piped(pipe, make(pipe));
     piped.steps(2);
     piped.save(of_pipeline);
     EXPECT_EQ(pipe.passes(),
@@ -134,12 +134,12 @@ void expect_bits_and_checkpoints_of_one_device(const std::vector<std::string>& c
     check(piped);
   }
   PipelineStrategy pipe = pipeline(cut);
-  Training piped(pipe, make(pipe));
+  PipedTraining piped(pipe, make(pipe));
   piped.restore(of_one);
   piped.steps(2);
   check(piped);
   OneDeviceStrategy one = one_device();
-  Training second(one, make(one));
+  PipedTraining second(one, make(one));
   second.restore(of_pipeline);
   second.steps(2);
   check(second);
