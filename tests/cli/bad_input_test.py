@@ -11,7 +11,7 @@ from brigade_process import COMMAND, FRONT, MLP, CommandTest, run
 
 class Words(CommandTest):
     def test_no_command(self):
-        self.refuse(saying=["no command", "train, evaluate, extract, inspect, bench, data, devices"])
+        self.refuse(saying=["no command", "train, sweep, evaluate, extract, inspect, bench, data, devices"])
 
     def test_unknown_command(self):
         self.refuse("tran", saying=["unknown command 'tran'", "did you mean 'train'?"])
