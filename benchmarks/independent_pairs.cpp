@@ -25,7 +25,7 @@ constexpr int kTrials = 8;
 /// Trains eight models for some steps each.
 class Loop {
  public:
-  explicit Loop(std::vector<std::string> devices) : independent_({.devices = std::move(devices)}) {}
+  explicit Loop(std::vector<std::string> devices) : independent_(options(std::move(devices))) {}
 
   void run(int steps) {
     const auto results = independent_.run(kTrials, [&](distribute::Trial& trial) {
@@ -45,6 +45,13 @@ class Loop {
   }
 
  private:
+  // Assigned, because g++ 12 takes the other members of a designated initializer for uninitialized.
+  static distribute::IndependentOptions options(std::vector<std::string> devices) {
+    distribute::IndependentOptions options;
+    options.devices = std::move(devices);
+    return options;
+  }
+
   distribute::IndependentStrategy independent_;
   const at::Tensor images_ = at::rand({64, 1, 28, 28});
   const at::Tensor labels_ = at::randint(0, 10, {64}, at::kLong);
