@@ -7,6 +7,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/data/core/cancel_poller.h"
+#include "brigade/data/core/error_context.h"
 
 namespace brigade::data {
 
@@ -24,6 +25,18 @@ bool is_finished(const SharedPass& pass) {
 }
 
 }  // namespace
+
+ElementFailure failure_of(const std::exception_ptr& error) {
+  try {
+    try {
+      std::rethrow_exception(error);
+    } catch (...) {
+      rethrow_with_context("");
+    }
+  } catch (const Error& known) {
+    return {known.code(), known.what()};
+  }
+}
 
 std::uint64_t SharedPass::slowest() const {
   std::uint64_t least = end;

@@ -8,10 +8,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "brigade/base/error.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/data/core/element_result.h"
@@ -35,15 +37,27 @@ struct SharedReadersOptions {
 
 namespace internal {
 
+/// Why an element could not be read. Each reader throws an exception made from it: an exception
+/// object that readers in different threads caught at the same time would be shared by them.
+///
+/// Thread-safety: a value.
+struct ElementFailure {
+  ErrorCode code;
+  std::string message;
+};
+
+/// `error`'s code and message; what is no `Error` becomes kAborted.
+ElementFailure failure_of(const std::exception_ptr& error);
+
 /// An element that readers share, and the position of the input after it.
 ///
 /// Thread-safety: a value.
 struct SharedElement {
   std::shared_ptr<const void> element;
-  std::exception_ptr error;
+  std::shared_ptr<const ElementFailure> failure;
   std::shared_ptr<const io::StateTree> position;
 
-  bool is_end() const { return element == nullptr && error == nullptr; }
+  bool is_end() const { return element == nullptr && failure == nullptr; }
 };
 
 /// One pass of several readers over a dataset: the elements that not all of them have read yet.
@@ -96,7 +110,7 @@ class ReaderGroup {
 
   /// Null if the reader has ended.
   std::shared_ptr<SharedPass> open(const SharedPassKey& key, int reader);
-  /// The next element of the pass for a reader; one with neither element nor error at the end.
+  /// The next element of the pass for a reader; one with neither element nor failure at the end.
   /// Calls `read` for an element that nobody has read. Unset: the reader must continue alone.
   std::optional<SharedElement> next(SharedPass& pass, int reader,
                                     const std::optional<concurrency::CancelToken>& cancel,
@@ -165,7 +179,7 @@ class SharedIterator final : public IteratorBase<T> {
     }
     if (shared->is_end()) return std::nullopt;
     position_ = std::move(shared->position);
-    if (shared->error) std::rethrow_exception(shared->error);
+    if (shared->failure) throw Error(shared->failure->code, shared->failure->message);
     return *std::static_pointer_cast<const T>(shared->element);
   }
   io::StateTree save() const override {
@@ -198,7 +212,9 @@ class SharedIterator final : public IteratorBase<T> {
     auto& input = *std::static_pointer_cast<IteratorBase<T>>(pass_->input);
     ElementResult<T> result = result_unless_cancelled(input, group_->options().cancel);
     if (result.is_end()) return {};
-    SharedElement element{.element = nullptr, .error = result.error, .position = nullptr};
+    SharedElement element;
+    if (result.error)
+      element.failure = std::make_shared<const ElementFailure>(failure_of(result.error));
     if (result.element) element.element = std::make_shared<const T>(std::move(*result.element));
     element.position = std::make_shared<const io::StateTree>(input.save());
     return element;
