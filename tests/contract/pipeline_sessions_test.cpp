@@ -2,6 +2,7 @@
 // middle of the training: the same bits as on one device.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -112,7 +113,7 @@ class PipedSession {
       results.push_back(variable.read());
     for (const auto& [name, slot] : adam_.state().save("adam").slots)
       results.push_back(slot.clone());
-    results.push_back(accuracy_->result());
+    results.push_back(at::scalar_tensor(accuracy_->result(), at::kDouble));
     return results;
   }
 
