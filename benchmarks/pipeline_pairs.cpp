@@ -68,12 +68,17 @@ class Loop {
 /// `, "cut": "conv2", ...`: of a pipeline that was built last.
 std::string fields_of(const distribute::PipelineStrategy& pipeline) {
   std::string text = base::str_cat(", \"cut\": \"", base::join(pipeline.cut(), " "), "\"");
-  const auto chosen = pipeline.chosen_cut();
+  const auto& chosen = pipeline.chosen_cut();
   if (!chosen) return text;
   std::vector<double> milliseconds;
   for (const distribute::StageCost& stage : chosen->stages)
     milliseconds.push_back(1e3 * stage.seconds());
-  return base::str_cat(text, ", \"stage_milliseconds\": [", base::join(milliseconds, ", "),
+  std::vector<std::string> layers;
+  for (const distribute::LayerCost& each : chosen->layer_costs)
+    layers.push_back(base::str_cat("\"", each.name, "\": [", 1e3 * each.forward_seconds, ", ",
+                                   1e3 * each.backward_seconds, "]"));
+  return base::str_cat(text, ", \"layer_milliseconds\": {", base::join(layers, ", "),
+                       "}, \"stage_milliseconds\": [", base::join(milliseconds, ", "),
                        "], \"predicted_milliseconds\": ", 1e3 * chosen->step_seconds);
 }
 

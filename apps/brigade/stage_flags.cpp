@@ -140,7 +140,7 @@ std::vector<std::string> StageFlags::cut_layers() const {
 void add_stages(Json& result, const distribute::PipelineStrategy& pipeline,
                 const std::vector<int>& peaks) {
   constexpr double kMilliseconds = 1e3;
-  const auto chosen = pipeline.chosen_cut();
+  const auto& chosen = pipeline.chosen_cut();
   Json costs = nullptr;
   if (chosen) {
     costs = Json::array();

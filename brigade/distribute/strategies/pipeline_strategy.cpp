@@ -139,12 +139,13 @@ PipelineStrategy::PipelineStrategy(Built built)
 
 std::vector<std::string> PipelineStrategy::cut() const {
   if (!automatic_) return given_cut_;
-  const std::optional<ChosenCut> chosen = chosen_cut();
+  const std::optional<ChosenCut>& chosen = chosen_cut();
   return chosen ? chosen->layers : std::vector<std::string>();
 }
 
-std::optional<ChosenCut> PipelineStrategy::chosen_cut() const {
-  return automatic_ ? automatic_->chosen() : std::nullopt;
+const std::optional<ChosenCut>& PipelineStrategy::chosen_cut() const {
+  static const std::optional<ChosenCut> kNone;
+  return automatic_ ? automatic_->chosen() : kNone;
 }
 
 concurrency::StageOrders PipelineStrategy::passes() const {

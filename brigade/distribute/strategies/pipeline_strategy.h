@@ -91,7 +91,7 @@ class PipelineStrategy : public Strategy {
   std::vector<std::string> cut() const;
   /// What an automatic cut was chosen by, and the step that it predicts; unset before it is chosen,
   /// and with a cut that was given. Outside of `run`.
-  std::optional<ChosenCut> chosen_cut() const;
+  const std::optional<ChosenCut>& chosen_cut() const;
   int num_stages() const { return static_cast<int>(stage_devices_.size()); }
   /// [stage]. (`devices` has an entry for each micro-batch.)
   const std::vector<device::Device>& stage_devices() const { return stage_devices_; }

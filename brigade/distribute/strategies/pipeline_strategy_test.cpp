@@ -394,8 +394,10 @@ class PipelineSteps {
   PerReplica<input::LabeledBatch> batch_;
 };
 
-TEST(AutomaticCut, DividesTheTimeAfterItsSteps) {
-  PipelineStrategy strategy(automatic(2, 4, {.profile_steps = 2}));
+TEST_P(Pipelines, ThatChooseTheirCutDivideTheTimeAfterTheirFirstSteps) {
+  PipelineStrategyOptions options = automatic(2, 4, {.profile_steps = 2});
+  options.schedule = GetParam();
+  PipelineStrategy strategy(options);
   PipelineSteps<UnevenNet> steps(strategy);
   steps.evaluate();
   steps.train();
@@ -416,9 +418,13 @@ TEST(AutomaticCut, DividesTheTimeAfterItsSteps) {
   for (const StageCost& stage : chosen.stages) EXPECT_GE(stage.forward_seconds, 0.005);
   EXPECT_GE(chosen.step_seconds, 5 * 0.005);  // the bubble and four micro-batches
   EXPECT_LT(chosen.step_seconds, 8 * 0.005);
+  // Waiting for other micro-batches is no cost.
+  for (const LayerCost& layer : chosen.layer_costs) EXPECT_LT(layer.backward_seconds, 0.004);
   steps.train();
-  EXPECT_EQ(strategy.passes(), concurrency::stage_orders(PipelineSchedule::k1F1B, 2, 4));
-  EXPECT_EQ(strategy.peak_micro_batches(), (std::vector<int>{2, 1}));
+  EXPECT_EQ(strategy.passes(), concurrency::stage_orders(GetParam(), 2, 4));
+  const bool is_gpipe = GetParam() == PipelineSchedule::kGPipe;
+  EXPECT_EQ(strategy.peak_micro_batches(),
+            is_gpipe ? std::vector<int>({4, 4}) : std::vector<int>({2, 1}));
 }
 
 TEST(AutomaticCut, MoreStagesThanLayersAreRefusedBeforeAnyUpdate) {
