@@ -150,6 +150,7 @@
 #include "brigade/train/evaluation/checkpoint_evaluation.h"
 #include "brigade/train/evaluation/checkpoints_iterator.h"
 #include "brigade/train/evaluation/feature_extraction.h"
+#include "brigade/train/graph/stage_trace.h"
 #include "brigade/train/hooks/checkpoint_saver_hook.h"
 #include "brigade/train/hooks/final_ops_hook.h"
 #include "brigade/train/hooks/global_step_waiter_hook.h"

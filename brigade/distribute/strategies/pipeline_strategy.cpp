@@ -152,6 +152,10 @@ concurrency::StageOrders PipelineStrategy::passes() const {
   return slots_->passes();
 }
 
+concurrency::StageTimeline PipelineStrategy::timeline() const {
+  return slots_->timeline();
+}
+
 std::vector<int> PipelineStrategy::peak_micro_batches() const {
   return slots_->peak_micro_batches();
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "brigade/concurrency/pipeline_schedule.h"
+#include "brigade/concurrency/stage_timeline.h"
 #include "brigade/device/device.h"
 #include "brigade/device/placement.h"
 #include "brigade/distribute/strategies/pipeline_cut.h"
@@ -98,6 +99,9 @@ class PipelineStrategy : public Strategy {
   /// [stage]: the passes of the last step in the order in which they began; none in steps that
   /// measure the layers for an automatic cut. Outside of `run`.
   concurrency::StageOrders passes() const;
+  /// Who computed what when in the last step, as measured; `text()` shows it, and
+  /// `train::trace_events` makes a Chrome trace of it. Outside of `run`.
+  concurrency::StageTimeline timeline() const;
   /// [stage]: the most micro-batches of the last step whose activations the stage kept at a time,
   /// counted: with k1F1B at most the number of stages from it to the end. Outside of `run`.
   std::vector<int> peak_micro_batches() const;

@@ -279,6 +279,85 @@ Error error_of_a_step(const PipelineStrategyOptions& options) {
   });
 }
 
+TEST(PipelineStrategy, TheTimelineHasThePassesOfTheLastStep) {
+  PipelineStrategy strategy(pipe(2, 4));
+  const auto model = strategy.create<DeepNet>();
+  const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
+  EXPECT_EQ(strategy.timeline().duration().count(), 0);
+  for (const auto& batch : strategy.distribute(examples().batch(kBatch)).take(2)) {
+    strategy.run(
+        [&](const input::LabeledBatch& local) {
+          optimizer.minimize(mean_loss(model(local.features), local.labels));
+        },
+        batch);
+    const concurrency::StageTimeline timeline = strategy.timeline();
+    ASSERT_EQ(timeline.stages.size(), 2u);
+    for (std::size_t stage = 0; stage < 2; ++stage) {
+      std::vector<concurrency::StagePass> passes;
+      const auto& spans = timeline.stages[stage];
+      for (std::size_t i = 0; i < spans.size(); ++i) {
+        EXPECT_LE(spans[i].begin, spans[i].end);
+        if (i > 0) EXPECT_LE(spans[i - 1].end, spans[i].begin);
+        if (spans[i].work == concurrency::StageWork::kOther) continue;
+        passes.push_back({.direction = spans[i].work == concurrency::StageWork::kForward
+                                           ? concurrency::PassDirection::kForward
+                                           : concurrency::PassDirection::kBackward,
+                          .micro_batch = spans[i].micro_batch});
+      }
+      EXPECT_EQ(passes, strategy.passes()[stage]);
+    }
+    EXPECT_GT(timeline.bubble(), 0.0);
+    EXPECT_LT(timeline.bubble(), 1.0);
+  }
+}
+
+/// Two layers; the second one of micro-batch 0 and the first one of micro-batch 1 wait for each
+/// other, which ends only if both stages compute at the same time.
+struct MeetingNet : torch::nn::Module {
+  MeetingNet() {
+    first = register_module("first", torch::nn::Linear(64, 4));
+    second = register_module("second", torch::nn::Linear(4, 4));
+  }
+  at::Tensor forward(const at::Tensor& images) {
+    const int micro_batch = current_replica_context()->replica_id();
+    at::Tensor x = begin_layer("first", images.flatten(1));
+    if (micro_batch == 1) wait_for_other();
+    x = begin_layer("second", first(x));
+    if (micro_batch == 0) wait_for_other();
+    return second(x);
+  }
+  void wait_for_other() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    ++computing;
+    while (computing < 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    if (computing == 2) ++met;
+  }
+  torch::nn::Linear first{nullptr}, second{nullptr};
+  std::atomic<int> computing = 0, met = 0;
+};
+
+TEST(PipelineStrategy, StagesComputeAtTheSameTime) {
+  PipelineStrategyOptions options = pipe(2, 4);
+  options.cut = std::vector<std::string>{"second"};
+  PipelineStrategy strategy(options);
+  const auto model = strategy.create<MeetingNet>();
+  strategy.run([&] { return model(at::arange(64, at::kFloat).view({1, 1, 8, 8})); });
+  EXPECT_EQ(model->met, 2);
+}
+
+TEST(PipelineStrategy, WaitingForAStageIsNotCountedAsCompute) {
+  PipelineStrategy strategy(pipe(2, 2));
+  const auto model = strategy.create<DeepNet>();
+  const at::Tensor images = at::arange(64, at::kFloat).view({1, 1, 8, 8});
+  constexpr std::chrono::milliseconds kSlow{500};
+  strategy.measure_steps(StepMeasuring::kOn);
+  strategy.run([&](const ReplicaContext& context) {
+    const at::Tensor result = model(images);  // micro-batch 1 waits here for the second stage
+    if (context.replica_id() == 0) std::this_thread::sleep_for(kSlow);
+  });
+  EXPECT_GE(strategy.step_times().back().spent(comm::StepPhase::kWait), kSlow / 10);
+}
+
 TEST(PipelineCut, AnUnknownLayerIsRefusedWithTheNearestName) {
   PipelineStrategyOptions options = pipe(3, 4);
   options.cut = {"second", "thirds"};
