@@ -152,10 +152,12 @@ struct Optimizer::Shared {
     }
     GradientReadyListener* const listener = synchronizer->ready_listener();
     if (listener == nullptr || accumulate > 1) return;
-    if (!subtree_sums) return add_hooks(*listener);
-    if (!subtree_sums->devices_are_subtrees()) return;
-    sums_listener = std::make_unique<SubtreeReadyListener>(*subtree_sums, *listener);
-    add_hooks(*sums_listener);
+    if (!subtree_sums) {
+      add_hooks(*listener);
+    } else if (subtree_sums->devices_are_subtrees()) {
+      sums_listener = std::make_unique<SubtreeReadyListener>(*subtree_sums, *listener);
+      add_hooks(*sums_listener);
+    }
   }
 
   void add_hooks(GradientReadyListener& listener) {

@@ -284,7 +284,7 @@ TEST(PipelineStrategy, TheTimelineHasThePassesOfTheLastStep) {
   const auto model = strategy.create<DeepNet>();
   const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
   EXPECT_EQ(strategy.timeline().duration().count(), 0);
-  for (const auto& batch : strategy.distribute(examples().batch(kBatch)).take(2)) {
+  for (const auto& batch : strategy.distribute(examples().batch(kBatch).take(2))) {
     strategy.run(
         [&](const input::LabeledBatch& local) {
           optimizer.minimize(mean_loss(model(local.features), local.labels));
