@@ -34,7 +34,7 @@ std::string plural(std::size_t count, const char* what) {
 }  // namespace
 
 const std::vector<std::string>& pipeline_schedule_names() {
-  static const std::vector<std::string> names = {"1f1b", "gpipe"};
+  static const std::vector<std::string> names = {"1f1b", "gpipe", "interleaved"};
   return names;
 }
 
@@ -53,12 +53,16 @@ void StageFlags::add_to(CLI::App& app) {
   group.add("--pipeline-schedule", schedule,
             base::str_cat("pipeline: the order of the stages' passes, which decides their memory: ",
                           base::join(pipeline_schedule_names(), ", "), " (default 1f1b)"));
+  group.add("--chunks", chunks,
+            "pipeline: stages on each device with --pipeline-schedule interleaved; stage s is on "
+            "device s modulo their number (default 2)");
 }
 
 void StageFlags::check(const std::vector<std::string>& devices) const {
   check_choice("value of --pipeline-schedule", schedule_name(), pipeline_schedule_names());
   if (micro_batches) check_at_least("--micro-batches", *micro_batches, 1);
   check_cpus(devices);
+  check_chunks();
   if (is_automatic()) {
     if (!devices.empty()) return;
     throw UsageError(
@@ -72,6 +76,16 @@ void StageFlags::check(const std::vector<std::string>& devices) const {
                                    "; give auto, or the names of layers, each once, such as "
                                    "conv2,dense1"));
   }
+  const auto each_device = static_cast<std::size_t>(num_chunks());
+  if (each_device > 1) {
+    if ((layers.size() + 1) % each_device == 0 &&
+        (devices.empty() || devices.size() * each_device == layers.size() + 1))
+      return;
+    throw UsageError(base::str_cat("--cut names ", plural(layers.size(), "layer"), ", and ",
+                                   devices.empty() ? "the" : plural(devices.size(), "device"),
+                                   devices.empty() ? " devices have " : " with ", each_device,
+                                   " stages each; name a layer for each stage but the first"));
+  }
   if (devices.empty() || devices.size() == layers.size() + 1) return;
   throw UsageError(base::str_cat("--devices names ", plural(devices.size(), "device"),
                                  ", and --cut ", plural(layers.size(), "layer"),
@@ -79,9 +93,23 @@ void StageFlags::check(const std::vector<std::string>& devices) const {
                                  "begins, or use --cut auto"));
 }
 
+void StageFlags::check_chunks() const {
+  if (schedule_name() != "interleaved") {
+    if (!chunks) return;
+    throw UsageError(base::str_cat("--chunks is for --pipeline-schedule interleaved, and it is ",
+                                   schedule_name(), ", with one stage on each device"));
+  }
+  check_at_least("--chunks", num_chunks(), 2);
+  if (!is_automatic()) return;
+  throw UsageError(
+      "--pipeline-schedule interleaved needs --cut with the names of layers, one for each stage "
+      "but the first; an automatic cut has one stage on each device");
+}
+
 void StageFlags::check_none(const std::string& strategy) const {
   for (const auto& [flag, is_given] : {std::pair("--cut", cut.has_value()),
                                        std::pair("--micro-batches", micro_batches.has_value()),
+                                       std::pair("--chunks", chunks.has_value()),
                                        std::pair("--pipeline-schedule", schedule.has_value())}) {
     if (!is_given) continue;
     throw UsageError(base::str_cat("strategy ", strategy, " has no stages; leave out ", flag,
@@ -126,8 +154,12 @@ void StageFlags::apply_to(distribute::PipelineStrategyOptions& options) const {
     options.cut = cut_layers();
   }
   options.micro_batches = static_cast<int>(micro_batches.value_or(0));
-  options.schedule = schedule_name() == "gpipe" ? distribute::PipelineSchedule::kGPipe
-                                                : distribute::PipelineSchedule::k1F1B;
+  for (const auto schedule :
+       {distribute::PipelineSchedule::kGPipe, distribute::PipelineSchedule::k1F1B,
+        distribute::PipelineSchedule::kInterleaved}) {
+    if (to_string(schedule) == schedule_name()) options.schedule = schedule;
+  }
+  options.chunks_per_device = static_cast<int>(num_chunks());
 }
 
 std::vector<std::string> StageFlags::cut_layers() const {

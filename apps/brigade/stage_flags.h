@@ -19,6 +19,7 @@ struct StageFlags {
   std::optional<std::string> cut;             ///< default auto
   std::optional<std::int64_t> micro_batches;  ///< default four a stage
   std::optional<std::string> schedule;        ///< default 1f1b
+  std::optional<std::int64_t> chunks;         ///< default 2 if interleaved, else 1
 
   void add_to(CLI::App& app);
   /// Throws UsageError for flags that cannot work, alone or with these devices.
@@ -34,6 +35,12 @@ struct StageFlags {
   bool is_automatic() const { return cut.value_or("auto") == "auto"; }
   std::vector<std::string> cut_layers() const;
   std::string schedule_name() const { return schedule.value_or("1f1b"); }
+  std::int64_t num_chunks() const {
+    return chunks.value_or(schedule_name() == "interleaved" ? 2 : 1);
+  }
+
+ private:
+  void check_chunks() const;
 };
 
 /// The values of `--pipeline-schedule`.

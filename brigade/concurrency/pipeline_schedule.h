@@ -18,27 +18,36 @@ enum class PipelineSchedule {
   /// from it to the end, and then makes a forward pass after each backward pass. It is as fast as
   /// kGPipe, and stage s of p keeps the activations of p - s micro-batches at most. Narayanan et
   /// al. 2019, "PipeDream"; PyTorch: Schedule1F1B.
-  k1F1B
+  k1F1B,
+  /// One forward, one backward, with several stages on each device, its chunks: chunk c of device d
+  /// of p is stage c * p + d. Devices wait for a fraction of the time that k1F1B takes at the start
+  /// and the end, (p-1) / (v*m + p-1) of a step with v chunks if m is a multiple of p, and keep
+  /// more activations: device d those of 2 (p - d - 1) + (v - 1) p + 1 passes at most, each of a
+  /// chunk. Narayanan et al. 2021 (Megatron-LM); PyTorch: ScheduleInterleaved1F1B.
+  kInterleaved
 };
 
-/// "gpipe", "1f1b".
+/// "gpipe", "1f1b", "interleaved".
 std::string_view to_string(PipelineSchedule schedule);
 
 enum class PassDirection { kForward, kBackward };
 
-/// What a stage computes at a time: one pass of one micro-batch.
+/// What a device computes at a time: one pass of one micro-batch through one of its stages.
 struct StagePass {
   PassDirection direction = PassDirection::kForward;
   int micro_batch = 0;
+  int chunk = 0;  ///< which of the device's stages: 0 unless it has several
 
   bool operator==(const StagePass&) const = default;
 };
 
-/// [stage]: its passes, in their order.
+/// [device]: its passes, in their order. Devices with one stage each are the stages.
 using StageOrders = std::vector<std::vector<StagePass>>;
 
-/// The passes of each stage in a step. Throws kInvalidArgument unless both numbers are at least 1.
-StageOrders stage_orders(PipelineSchedule schedule, int stages, int micro_batches);
+/// The passes of each device in a step, with `chunks` stages on each. Throws kInvalidArgument
+/// unless all numbers are at least 1, and if there are several chunks without kInterleaved, or one
+/// with it.
+StageOrders stage_orders(PipelineSchedule schedule, int devices, int micro_batches, int chunks = 1);
 
 /// How long a pass takes in `simulate`, in any unit.
 struct PassCosts {
@@ -49,16 +58,16 @@ struct PassCosts {
 /// A step on virtual time.
 struct SimulatedStep {
   double duration = 0.0;
-  /// The part of the stages' time in which they wait: for equal stages (p-1) / (m+p-1) with p
-  /// stages and m micro-batches.
+  /// The part of the devices' time in which they wait: for equal stages, one on each, (p-1) /
+  /// (m+p-1) with p stages and m micro-batches.
   double bubble = 0.0;
   std::vector<int>
-      peak_micro_batches;  ///< [stage]: begun forward and not finished backward, at most
+      peak_micro_batches;  ///< [device]: passes begun forward and not finished backward, at most
 };
 
 /// Computes what a step with these orders would take if a pass began as soon as its stage and its
-/// input were there, and nothing else took time. `costs`: [stage]. Throws kInvalidArgument if the
-/// sizes differ, and if the orders wait for one another without end.
+/// input were there, and nothing else took time. `costs`: [stage]. Throws kInvalidArgument if there
+/// are not as many for each device, and if the orders wait for one another without end.
 SimulatedStep simulate(const StageOrders& orders, const std::vector<PassCosts>& costs);
 
 }  // namespace brigade::concurrency

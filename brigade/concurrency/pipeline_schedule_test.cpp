@@ -80,6 +80,59 @@ TEST(PipelineSchedule, OneForwardOneBackwardKeepsAsManyMicroBatchesAsStagesFollo
   }
 }
 
+/// "F0 F1' B1' B0": a prime for each chunk after the first.
+std::string text_with_chunks(const std::vector<StagePass>& order) {
+  std::string text;
+  for (const StagePass& pass : order) {
+    if (!text.empty()) text += ' ';
+    text += text_of({pass}) + std::string(static_cast<std::size_t>(pass.chunk), '\'');
+  }
+  return text;
+}
+
+// As Megatron-LM's schedule orders them.
+TEST(PipelineSchedule, InterleavedChunksAlternateInGroupsOfOneMicroBatchADevice) {
+  const StageOrders orders = stage_orders(PipelineSchedule::kInterleaved, 2, 4, 2);
+  ASSERT_EQ(orders.size(), 2u);
+  EXPECT_EQ(text_with_chunks(orders[0]), "F0 F1 F0' F1' F2 B0' F3 B1' F2' B0 F3' B1 B2' B3' B2 B3");
+  EXPECT_EQ(text_with_chunks(orders[1]), "F0 F1 F0' B0' F1' B1' F2 B0 F3 B1 F2' B2' F3' B3' B2 B3");
+}
+
+TEST(PipelineSchedule, TheBubbleOfInterleavedChunksIsBelowThatOf1F1BAsInTheory) {
+  for (const int p : {2, 3, 4, 8}) {
+    for (const int v : {2, 3, 4}) {
+      for (const int groups : {1, 2, 4}) {
+        const int m = p * groups;
+        const SimulatedStep step =
+            simulate(stage_orders(PipelineSchedule::kInterleaved, p, m, v),
+                     std::vector<PassCosts>(static_cast<std::size_t>(p * v), PassCosts{1.0, 2.0}));
+        EXPECT_NEAR(step.bubble, (p - 1.0) / (v * m + p - 1.0), 1e-12)
+            << "p " << p << " v " << v << " m " << m;
+      }
+    }
+  }
+}
+
+TEST(PipelineSchedule, InterleavedChunksEndForAnyNumberOfMicroBatches) {
+  for (int p = 1; p <= 5; ++p) {
+    for (int v = 2; v <= 4; ++v) {
+      for (int m = 1; m <= 11; ++m) {
+        const StageOrders orders = stage_orders(PipelineSchedule::kInterleaved, p, m, v);
+        const SimulatedStep step =
+            simulate(orders, std::vector<PassCosts>(static_cast<std::size_t>(p * v)));
+        for (int device = 0; device < p; ++device) {
+          const auto index = static_cast<std::size_t>(device);
+          EXPECT_EQ(orders[index].size(), static_cast<std::size_t>(2 * m * v));
+          EXPECT_LE(step.peak_micro_batches[index],
+                    std::min(2 * (p - device - 1) + (v - 1) * p + 1, m * v))
+              << "p " << p << " v " << v << " m " << m << " device " << device;
+        }
+        EXPECT_GE(step.duration, 2.0 * m * v);
+      }
+    }
+  }
+}
+
 TEST(PipelineSchedule, ASlowStageDecidesTheStep) {
   const auto orders = stage_orders(PipelineSchedule::kGPipe, 2, 4);
   // The second stage waits one pass of the first, and the first at the end one of its own.
@@ -92,6 +145,8 @@ TEST(PipelineSchedule, RefusesWhatCannotBe) {
   EXPECT_THROW(stage_orders(PipelineSchedule::kGPipe, 0, 1), Error);
   EXPECT_THROW(stage_orders(PipelineSchedule::kGPipe, 1, 0), Error);
   EXPECT_THROW(simulate(stage_orders(PipelineSchedule::kGPipe, 2, 1), {{}}), Error);
+  EXPECT_THROW(stage_orders(PipelineSchedule::k1F1B, 2, 2, 2), Error);
+  EXPECT_THROW(stage_orders(PipelineSchedule::kInterleaved, 2, 2, 1), Error);
   const StageOrders circle = {{{PassDirection::kBackward, 0}, {PassDirection::kForward, 0}}};
   EXPECT_THROW(simulate(circle, {{}}), Error);
 }

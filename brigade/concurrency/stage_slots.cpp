@@ -22,11 +22,20 @@ std::string text_of(PassDirection direction, int micro_batch) {
                        " pass of micro-batch ", micro_batch);
 }
 
+/// Checked here, since a number of devices follows from it.
+StageOrders orders_of(const StageSlotsOptions& options) {
+  check_argument(options.chunks >= 1 && options.stages % options.chunks == 0,
+                 base::str_cat("A pipeline of ", options.stages, " stages with ", options.chunks,
+                               " on each device: the devices have equally many."));
+  return stage_orders(options.schedule, options.stages / options.chunks, options.micro_batches,
+                      options.chunks);
+}
+
 }  // namespace
 
 StageSlots::StageSlots(const StageSlotsOptions& options)
     : options_(options),
-      orders_(stage_orders(options.schedule, options.stages, options.micro_batches)),
+      orders_(orders_of(options)),
       granted_(static_cast<std::size_t>(options.micro_batches)) {
   start();
 }
@@ -38,7 +47,7 @@ void StageSlots::start() {
   task.to_come.assign(2, std::vector<bool>(stages, true));
   task.is_live.assign(stages, false);
   tasks_.assign(granted_.size(), task);
-  stages_.assign(stages, Stage());
+  devices_.assign(orders_.size(), Device());
   keeps_schedule_ = true;
   is_aborted_ = false;
   reason_.clear();
@@ -60,7 +69,7 @@ void StageSlots::end(int task) {
 void StageSlots::acquire(int task) {
   const MutexLock lock(mutex_);
   const Task& own = tasks_[static_cast<std::size_t>(task)];
-  ask(task, own.direction, own.is_finished ? task % options_.stages : own.stage);
+  ask(task, own.direction, own.is_finished ? task % devices() : own.stage);
   while (!own.holds && !is_aborted_) granted_[static_cast<std::size_t>(task)].wait(mutex_);
 }
 
@@ -115,21 +124,21 @@ int StageSlots::stage_of(int task) const {
 StageOrders StageSlots::passes() const {
   const MutexLock lock(mutex_);
   StageOrders all;
-  for (const Stage& stage : stages_) all.push_back(stage.begun);
+  for (const Device& device : devices_) all.push_back(device.begun);
   return all;
 }
 
 std::vector<int> StageSlots::peak_micro_batches() const {
   const MutexLock lock(mutex_);
   std::vector<int> peaks;
-  for (const Stage& stage : stages_) peaks.push_back(stage.peak);
+  for (const Device& device : devices_) peaks.push_back(device.peak);
   return peaks;
 }
 
 StageTimeline StageSlots::timeline() const {
   const MutexLock lock(mutex_);
   StageTimeline timeline;
-  for (const Stage& stage : stages_) timeline.stages.push_back(stage.spans);
+  for (const Device& device : devices_) timeline.stages.push_back(device.spans);
   return timeline;
 }
 
@@ -144,43 +153,45 @@ void StageSlots::ask(int task, PassDirection direction, int stage) {
   own.wait = is_scheduled ? Wait::kForPass : Wait::kForStage;
   own.direction = direction;
   own.stage = stage;
-  grant(stage);
+  grant(device_of(stage));
 }
 
 void StageSlots::grant(int number) {
-  Stage& stage = stages_[static_cast<std::size_t>(number)];
-  if (stage.is_taken) return;
+  Device& device = devices_[static_cast<std::size_t>(number)];
+  if (device.is_taken) return;
   for (std::size_t task = 0; task < tasks_.size(); ++task) {
-    if (tasks_[task].wait == Wait::kForStage && tasks_[task].stage == number)
-      return give(static_cast<int>(task), number);
+    if (tasks_[task].wait == Wait::kForStage && device_of(tasks_[task].stage) == number)
+      return give(static_cast<int>(task));
   }
   const std::vector<StagePass>& order = orders_[static_cast<std::size_t>(number)];
-  for (; stage.next < order.size(); ++stage.next) {
-    const StagePass& pass = order[stage.next];
+  for (; device.next < order.size(); ++device.next) {
+    const StagePass& pass = order[device.next];
+    const int stage = pass.chunk * devices() + number;
     Task& task = tasks_[static_cast<std::size_t>(pass.micro_batch)];
-    auto to_come = task.to_come[index_of(pass.direction)].begin() + number;
+    auto to_come = task.to_come[index_of(pass.direction)].begin() + stage;
     if (!*to_come) continue;
     const bool is_here =
-        task.wait == Wait::kForPass && task.stage == number && task.direction == pass.direction;
+        task.wait == Wait::kForPass && task.stage == stage && task.direction == pass.direction;
     if (!is_here) return;
-    ++stage.next;
-    stage.begun.push_back(pass);
+    ++device.next;
+    device.begun.push_back(pass);
     *to_come = false;
-    return give(pass.micro_batch, number);
+    return give(pass.micro_batch);
   }
 }
 
-void StageSlots::give(int task, int number) {
-  Stage& stage = stages_[static_cast<std::size_t>(number)];
+void StageSlots::give(int task) {
   Task& own = tasks_[static_cast<std::size_t>(task)];
-  stage.is_taken = true;
-  stage.current = {.work = own.is_finished ? StageWork::kOther : work_of(own.direction),
-                   .micro_batch = task,
-                   .begin = std::chrono::steady_clock::now(),
-                   .end = {}};
+  Device& device = devices_[static_cast<std::size_t>(device_of(own.stage))];
+  device.is_taken = true;
+  device.current = {.work = own.is_finished ? StageWork::kOther : work_of(own.direction),
+                    .micro_batch = task,
+                    .begin = std::chrono::steady_clock::now(),
+                    .end = {}};
   own.wait = Wait::kNone;
   own.holds = true;
-  if (own.direction == PassDirection::kForward && !own.is_finished) keep_activations(task, number);
+  if (own.direction == PassDirection::kForward && !own.is_finished)
+    keep_activations(task, own.stage);
   granted_[static_cast<std::size_t>(task)].notify_all();
 }
 
@@ -190,26 +201,26 @@ void StageSlots::leave(int task) {
   if (!own.holds) return;
   own.holds = false;
   if (own.direction == PassDirection::kBackward) forget_activations(task, own.stage);
-  Stage& stage = stages_[static_cast<std::size_t>(own.stage)];
-  stage.is_taken = false;
-  stage.current.end = std::chrono::steady_clock::now();
-  stage.spans.push_back(stage.current);
-  grant(own.stage);
+  Device& device = devices_[static_cast<std::size_t>(device_of(own.stage))];
+  device.is_taken = false;
+  device.current.end = std::chrono::steady_clock::now();
+  device.spans.push_back(device.current);
+  grant(device_of(own.stage));
 }
 
 void StageSlots::keep_activations(int task, int number) {
   Task& own = tasks_[static_cast<std::size_t>(task)];
   if (own.is_live[static_cast<std::size_t>(number)]) return;
   own.is_live[static_cast<std::size_t>(number)] = true;
-  Stage& stage = stages_[static_cast<std::size_t>(number)];
-  stage.peak = std::max(stage.peak, ++stage.live);
+  Device& device = devices_[static_cast<std::size_t>(device_of(number))];
+  device.peak = std::max(device.peak, ++device.live);
 }
 
 void StageSlots::forget_activations(int task, int stage) {
   Task& own = tasks_[static_cast<std::size_t>(task)];
   if (!own.is_live[static_cast<std::size_t>(stage)]) return;
   own.is_live[static_cast<std::size_t>(stage)] = false;
-  --stages_[static_cast<std::size_t>(stage)].live;
+  --devices_[static_cast<std::size_t>(device_of(stage))].live;
 }
 
 void StageSlots::drop_passes(int task) {
@@ -231,24 +242,25 @@ void StageSlots::give_schedule_up() {
 }
 
 void StageSlots::grant_all() {
-  for (int stage = 0; stage < options_.stages; ++stage) grant(stage);
+  for (int device = 0; device < devices(); ++device) grant(device);
 }
 
 std::string StageSlots::description(int task) const {
   const Task& own = tasks_[static_cast<std::size_t>(task)];
-  const Stage& stage = stages_[static_cast<std::size_t>(own.stage)];
+  const auto number = static_cast<std::size_t>(device_of(own.stage));
+  const Device& device = devices_[number];
   std::string text =
       base::str_cat("After ", options_.timeout.count(), " ms ", text_of(own.direction, task),
                     " still waits for stage ", own.stage, " of the pipeline, ");
   for (std::size_t other = 0; other < tasks_.size(); ++other) {
     const Task& holder = tasks_[other];
-    if (holder.holds && holder.stage == own.stage)
+    if (holder.holds && device_of(holder.stage) == device_of(own.stage))
       return text + base::str_cat("which computes ",
                                   text_of(holder.direction, static_cast<int>(other)), ".");
   }
-  const auto& order = orders_[static_cast<std::size_t>(own.stage)];
-  if (stage.next == order.size()) return text + "which is free.";
-  const StagePass& next = order[stage.next];
+  const auto& order = orders_[number];
+  if (device.next == order.size()) return text + "which is free.";
+  const StagePass& next = order[device.next];
   return text + base::str_cat("which waits for ", text_of(next.direction, next.micro_batch), ".");
 }
 

@@ -16,11 +16,15 @@ struct StageSlotsOptions {
   PipelineSchedule schedule = PipelineSchedule::k1F1B;
   int stages = 1;
   int micro_batches = 1;
+  /// With kInterleaved, how many stages each device has: it divides `stages`, and stage s is on
+  /// device s % (stages / chunks). With other schedules 1.
+  int chunks = 1;
   /// A task that waits longer for a stage throws kDeadlineExceeded.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
 };
 
-/// The slots of a pipeline: one for each stage. Each micro-batch is a task, whose thread moves from
+/// The slots of a pipeline: one for each device, which has one stage, or several (kInterleaved).
+/// Each micro-batch is a task, whose thread moves from
 /// stage to stage and back, and holds the slot of the stage on which it computes.
 ///
 /// A stage computes the passes of `stage_orders` in exactly their order, whichever thread comes
@@ -48,8 +52,8 @@ class StageSlots final : public ExecutionSlots {
   /// Waits for the task's forward pass on the first stage.
   void begin(int task) override;
   void end(int task) override;
-  /// After a wait: waits for the stage on which the task was; after `finish` for stage
-  /// `task % stages`, so that updates are spread over the devices.
+  /// After a wait: waits for the stage on which the task was; after `finish` for a stage of device
+  /// `task % devices`, so that updates are spread over the devices.
   void acquire(int task) override;
   /// Gives the schedule up if the task is not `finish`ed.
   void release(int task) override;
@@ -64,12 +68,12 @@ class StageSlots final : public ExecutionSlots {
   /// The stage on which the task is, or was last.
   int stage_of(int task) const;
   const StageOrders& orders() const { return orders_; }
-  /// [stage]: the passes of the schedule since `start`, in the order in which they began.
+  /// [device]: the passes of the schedule since `start`, in the order in which they began.
   StageOrders passes() const;
-  /// [stage]: the most micro-batches since `start` whose forward pass had begun and whose backward
-  /// pass had not ended: those whose activations the stage kept.
+  /// [device]: the most micro-batches since `start` whose forward pass had begun and whose backward
+  /// pass had not ended: those whose activations the device kept, counted once for each chunk.
   std::vector<int> peak_micro_batches() const;
-  /// Who had which stage when since `start`: what is computed now is not in it. Costs two readings
+  /// Who had which device when since `start`: what is computed now is not in it. Costs two readings
   /// of the clock a pass.
   StageTimeline timeline() const;
   /// Whether the schedule was not given up since `start`.
@@ -80,7 +84,7 @@ class StageSlots final : public ExecutionSlots {
 
   struct Task {
     int stage = 0;
-    bool holds = false;  // the slot of `stage`
+    bool holds = false;  // the slot of the device of `stage`
     Wait wait = Wait::kNone;
     PassDirection direction = PassDirection::kForward;  // of its pass, or of the one awaited
     bool is_finished = false;
@@ -88,7 +92,7 @@ class StageSlots final : public ExecutionSlots {
     std::vector<std::vector<bool>> to_come;
     std::vector<bool> is_live;  // [stage]: its activations are kept there
   };
-  struct Stage {
+  struct Device {
     std::size_t next = 0;  // in its order
     bool is_taken = false;
     int live = 0, peak = 0;
@@ -97,9 +101,11 @@ class StageSlots final : public ExecutionSlots {
     std::vector<StageSpan> spans;
   };
 
-  /// Gives the stage to the next task, if it is free and one may have it.
-  void grant(int stage) BRIGADE_REQUIRES(mutex_);
-  void give(int task, int stage) BRIGADE_REQUIRES(mutex_);
+  int devices() const { return static_cast<int>(orders_.size()); }
+  int device_of(int stage) const { return stage % devices(); }
+  /// Gives the device to the next task, if it is free and one may have it.
+  void grant(int device) BRIGADE_REQUIRES(mutex_);
+  void give(int task) BRIGADE_REQUIRES(mutex_);
   void leave(int task) BRIGADE_REQUIRES(mutex_);
   void grant_all() BRIGADE_REQUIRES(mutex_);
   void drop_passes(int task) BRIGADE_REQUIRES(mutex_);
@@ -114,7 +120,7 @@ class StageSlots final : public ExecutionSlots {
   mutable Mutex mutex_;
   std::vector<Condition> granted_;  // [task]
   std::vector<Task> tasks_ BRIGADE_GUARDED_BY(mutex_);
-  std::vector<Stage> stages_ BRIGADE_GUARDED_BY(mutex_);
+  std::vector<Device> devices_ BRIGADE_GUARDED_BY(mutex_);
   bool keeps_schedule_ BRIGADE_GUARDED_BY(mutex_) = true;
   bool is_aborted_ BRIGADE_GUARDED_BY(mutex_) = false;
   std::string reason_ BRIGADE_GUARDED_BY(mutex_);

@@ -167,6 +167,65 @@ INSTANTIATE_TEST_SUITE_P(Pipeline, Schedules,
                                       : "OneForwardOneBackward";
                          });
 
+TEST(StageSlots, ADeviceWithSeveralStagesComputesOneAtATime) {
+  for (const int devices : {1, 2, 3}) {
+    for (const int chunks : {2, 3}) {
+      for (const int micro_batches : {1, 2, 5, 6}) {
+        StageSlots slots({.schedule = PipelineSchedule::kInterleaved,
+                          .stages = devices * chunks,
+                          .micro_batches = micro_batches,
+                          .chunks = chunks,
+                          .timeout = std::chrono::seconds(60)});
+        std::vector<int> unguarded(static_cast<std::size_t>(devices), 0);
+        for (int step = 0; step < 3; ++step) {
+          run_tasks(slots, micro_batches, [&](int task) {
+            pass(slots, task, devices * chunks,
+                 [&](int stage) { ++unguarded[static_cast<std::size_t>(stage % devices)]; });
+          });
+          EXPECT_EQ(slots.passes(),
+                    stage_orders(PipelineSchedule::kInterleaved, devices, micro_batches, chunks));
+          EXPECT_TRUE(slots.keeps_schedule());
+        }
+        EXPECT_EQ(unguarded, std::vector<int>(static_cast<std::size_t>(devices),
+                                              3 * 2 * micro_batches * chunks));
+        for (int device = 0; device < devices; ++device) {
+          EXPECT_LE(slots.peak_micro_batches()[static_cast<std::size_t>(device)],
+                    2 * (devices - device - 1) + (chunks - 1) * devices + 1);
+        }
+      }
+    }
+  }
+}
+
+TEST(StageSlots, DevicesHaveEquallyManyStages) {
+  EXPECT_THROW(StageSlots({.schedule = PipelineSchedule::kInterleaved,
+                           .stages = 5,
+                           .micro_batches = 2,
+                           .chunks = 2}),
+               Error);
+}
+
+TEST(StageSlots, TheTimelineHasASpanForEachPassOneAfterAnother) {
+  StageSlots slots({.stages = 3, .micro_batches = 4});
+  for (int step = 0; step < 2; ++step) {
+    run_tasks(slots, 4, [&](int task) { pass(slots, task, 3); });
+    const StageTimeline timeline = slots.timeline();
+    ASSERT_EQ(timeline.stages.size(), 3u);
+    for (std::size_t stage = 0; stage < 3; ++stage) {
+      const auto& spans = timeline.stages[stage];
+      const std::vector<StagePass> passes = slots.passes()[stage];
+      ASSERT_EQ(spans.size(), passes.size());
+      for (std::size_t i = 0; i < spans.size(); ++i) {
+        EXPECT_EQ(spans[i].micro_batch, passes[i].micro_batch);
+        EXPECT_EQ(spans[i].work == StageWork::kForward,
+                  passes[i].direction == PassDirection::kForward);
+        EXPECT_LE(spans[i].begin, spans[i].end);
+        EXPECT_TRUE(i == 0 || spans[i - 1].end <= spans[i].begin);
+      }
+    }
+  }
+}
+
 TEST(StageSlots, AWaitHasADeadlineThatNamesThePass) {
   StageSlots slots({.schedule = PipelineSchedule::kGPipe,
                     .stages = 2,

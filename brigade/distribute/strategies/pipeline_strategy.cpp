@@ -24,9 +24,10 @@ std::vector<device::Device> devices_of(const PipelineStrategyOptions& options) {
       !options.cut.automatic() || !names.empty(),
       "An automatic cut has a stage for each device, and PipelineStrategyOptions::devices "
       "is empty: name them, such as {\"cpu:0\", \"cpu:1\"}.");
-  for (std::size_t stage = 0;
-       names.size() <= options.cut.layers().size() && options.devices.empty(); ++stage)
-    names.push_back(base::str_cat("cpu:", stage));
+  const auto chunks = static_cast<std::size_t>(std::max(1, options.chunks_per_device));
+  for (std::size_t device = 0;
+       names.size() * chunks <= options.cut.layers().size() && options.devices.empty(); ++device)
+    names.push_back(base::str_cat("cpu:", device));
   return device::resolve_devices(names, {.threads_per_cpu = options.threads,
                                          .allow_oversubscription = options.allow_oversubscription});
 }
@@ -40,13 +41,29 @@ void check_automatic(const AutomaticCut& cut) {
                                "; it must be 1 or more, or 0 for no limit."));
 }
 
-void check_cut(const std::vector<std::string>& cut, std::size_t devices) {
+void check_chunks(const PipelineStrategyOptions& options) {
+  const bool is_interleaved = options.schedule == PipelineSchedule::kInterleaved;
   check_argument(
-      cut.size() + 1 == devices,
+      is_interleaved ? options.chunks_per_device >= 2 : options.chunks_per_device == 1,
+      base::str_cat("PipelineStrategyOptions::chunks_per_device is ", options.chunks_per_device,
+                    " with the schedule ", to_string(options.schedule),
+                    ": it must be 2 or more with interleaved, and 1 with the others."));
+  if (!is_interleaved || !options.cut.automatic()) return;
+  throw Error(ErrorCode::kUnimplemented,
+              "An automatic cut has one stage on each device, and the schedule interleaved has "
+              "several: name the layers in PipelineStrategyOptions::cut, or use k1F1B.");
+}
+
+void check_cut(const std::vector<std::string>& cut, std::size_t devices, int chunks) {
+  check_argument(
+      cut.size() + 1 == devices * static_cast<std::size_t>(chunks),
       base::str_cat(
-          "A pipeline of ", devices, " devices is cut at ", cut.size(),
+          "A pipeline of ", devices, " devices",
+          chunks > 1 ? base::str_cat(" with ", chunks, " stages each") : "", " is cut at ",
+          cut.size(),
           " layers: PipelineStrategyOptions::cut names the layers with which the stages after "
-          "the first begin, one for each device but the first."));
+          "the first begin, one for each ",
+          chunks > 1 ? "stage" : "device", " but the first."));
   check_argument(std::set<std::string>(cut.begin(), cut.end()).size() == cut.size(),
                  base::str_cat("PipelineStrategyOptions::cut names a layer twice: ",
                                base::join(cut, ", "), "."));
@@ -60,10 +77,11 @@ void check(const PipelineStrategyOptions& options, const std::vector<device::Dev
                               ", and stages are built for CPUs only: use logical CPUs, or "
                               "MirroredStrategy on GPUs."));
   }
+  check_chunks(options);
   if (options.cut.automatic()) {
     check_automatic(*options.cut.automatic());
   } else {
-    check_cut(options.cut.layers(), devices.size());
+    check_cut(options.cut.layers(), devices.size(), options.chunks_per_device);
   }
   check_argument(options.micro_batches >= 0,
                  base::str_cat("PipelineStrategyOptions::micro_batches is ", options.micro_batches,
@@ -88,12 +106,16 @@ device::Device unpinned(device::Device device) {
 struct PipelineStrategy::Built {
   explicit Built(const PipelineStrategyOptions& options) : devices(devices_of(options)) {
     check(options, devices);
+    const auto distinct = devices;
+    for (int chunk = 1; chunk < options.chunks_per_device; ++chunk)
+      devices.insert(devices.end(), distinct.begin(), distinct.end());
     const int stages = static_cast<int>(devices.size());
     const int micro_batches =
         options.micro_batches > 0 ? options.micro_batches : kMicroBatchesPerStage * stages;
     const concurrency::StageSlotsOptions slots_options{.schedule = options.schedule,
                                                        .stages = stages,
                                                        .micro_batches = micro_batches,
+                                                       .chunks = options.chunks_per_device,
                                                        .timeout = options.timeout};
     slots = std::make_shared<concurrency::StageSlots>(slots_options);
     parts = mirrored_parts("pipeline", {unpinned(devices.front())},

@@ -39,6 +39,9 @@ struct PipelineStrategyOptions {
   int micro_batches = 0;
   /// The order of the stages' passes. The same results, to the bit.
   PipelineSchedule schedule = PipelineSchedule::k1F1B;
+  /// With kInterleaved, how many stages each device has, at least 2: stage s is on device
+  /// s % devices, and `cut` names a layer for each stage but the first. With other schedules 1.
+  int chunks_per_device = 1;
   /// The number of threads of one tensor operation.
   int threads = 1;
   /// Whether CPUs may have more threads, or higher numbers, than there are cores for.
@@ -96,14 +99,15 @@ class PipelineStrategy : public Strategy {
   int num_stages() const { return static_cast<int>(stage_devices_.size()); }
   /// [stage]. (`devices` has an entry for each micro-batch.)
   const std::vector<device::Device>& stage_devices() const { return stage_devices_; }
-  /// [stage]: the passes of the last step in the order in which they began; none in steps that
+  /// [device]: the passes of the last step in the order in which they began; none in steps that
   /// measure the layers for an automatic cut. Outside of `run`.
   concurrency::StageOrders passes() const;
   /// Who computed what when in the last step, as measured; `text()` shows it, and
   /// `train::trace_events` makes a Chrome trace of it. Outside of `run`.
   concurrency::StageTimeline timeline() const;
-  /// [stage]: the most micro-batches of the last step whose activations the stage kept at a time,
-  /// counted: with k1F1B at most the number of stages from it to the end. Outside of `run`.
+  /// [device]: the most micro-batches of the last step whose activations the device kept at a time,
+  /// counted, with kInterleaved once for each of its stages: with k1F1B at most the number of
+  /// stages from it to the end. Outside of `run`.
   std::vector<int> peak_micro_batches() const;
 
  private:

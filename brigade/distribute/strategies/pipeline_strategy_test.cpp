@@ -279,6 +279,58 @@ Error error_of_a_step(const PipelineStrategyOptions& options) {
   });
 }
 
+PipelineStrategyOptions interleaved_pipe(std::vector<std::string> cut, int chunks) {
+  PipelineStrategyOptions options = pipe(1, 6, PipelineSchedule::kInterleaved);
+  options.cut = std::move(cut);
+  options.chunks_per_device = chunks;
+  return options;
+}
+
+TEST(InterleavedPipeline, HasTheBitsOfOneDeviceWithAsManyLogicalReplicas) {
+  {
+    PipelineStrategy strategy(interleaved_pipe({"second", "third", "last"}, 2));
+    EXPECT_EQ(strategy.num_stages(), 4);
+    EXPECT_EQ(strategy.stage_devices()[0].name, strategy.stage_devices()[2].name);
+    EXPECT_NE(strategy.stage_devices()[0].name, strategy.stage_devices()[1].name);
+    expect_bits_of_one_device<DeepNet>(strategy, 6, Update::kAdamWithClipping);
+  }
+  PipelineStrategy strategy(interleaved_pipe({"second", "third", "last"}, 2));
+  expect_bits_of_one_device<ConvNet>(strategy, 6, Update::kMomentum);
+}
+
+TEST(InterleavedPipeline, AStepMakesThePassesOfItsSchedule) {
+  PipelineStrategy strategy(interleaved_pipe({"second", "third", "last"}, 2));
+  const auto model = strategy.create<DeepNet>();
+  const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
+  for (const auto& batch : strategy.distribute(examples().batch(kBatch))) {
+    strategy.run(
+        [&](const input::LabeledBatch& local) {
+          optimizer.minimize(mean_loss(model(local.features), local.labels));
+        },
+        batch);
+    EXPECT_EQ(strategy.passes(),
+              concurrency::stage_orders(PipelineSchedule::kInterleaved, 2, 6, 2));
+    EXPECT_EQ(strategy.timeline().stages.size(), 2u);
+    EXPECT_LE(strategy.peak_micro_batches()[0], 2 + 2 + 1);
+  }
+}
+
+TEST(InterleavedPipeline, WhatDoesNotFitIsRefused) {
+  EXPECT_EQ(error_from([] { PipelineStrategy(interleaved_pipe({"second"}, 1)); }).code(),
+            ErrorCode::kInvalidArgument);
+  PipelineStrategyOptions options = pipe(2, 4);
+  options.chunks_per_device = 2;
+  EXPECT_EQ(error_from([&] { PipelineStrategy{options}; }).code(), ErrorCode::kInvalidArgument);
+  PipelineStrategyOptions few = interleaved_pipe({"second", "third"}, 2);
+  few.devices = {"cpu:0", "cpu:1"};
+  const Error error = error_from([&] { PipelineStrategy{few}; });
+  EXPECT_TRUE(mentions(error, "2 devices with 2 stages each is cut at 2 layers")) << error.what();
+  PipelineStrategyOptions automatic = interleaved_pipe({}, 2);
+  automatic.devices = {"cpu:0", "cpu:1"};
+  automatic.cut = AutomaticCut{};
+  EXPECT_EQ(error_from([&] { PipelineStrategy{automatic}; }).code(), ErrorCode::kUnimplemented);
+}
+
 TEST(PipelineStrategy, TheTimelineHasThePassesOfTheLastStep) {
   PipelineStrategy strategy(pipe(2, 4));
   const auto model = strategy.create<DeepNet>();
