@@ -57,7 +57,7 @@ def words_of(line):
 
 def invocations(line):
     """The words after each `brigade` that is called in a line of a script, up to the command's end."""
-    for match in re.finditer(r"(?:^|[\s('\"])(?:\S*/bin/|exec |\S+=\S+ )*brigade ((?:'[^']*'|\"[^\"]*\"|[^|;&)'\"#<>`]|(?<=\S)#)+)", line):
+    for match in re.finditer(r"(?:^|[\s('\"])(?:\S*/bin/|exec |\S+=\S+ )*brigade ((?=[a-z])(?:'[^']*'|\"[^\"]*\"|[^|;&)'\"#<>`]|(?<=\S)#)+)", line):
         before = line[:match.start()]
         if " -- " in before + " " and "brigade launch" in before:
             continue  # what a launcher starts is checked with the launcher
@@ -88,6 +88,13 @@ class CommandLines(unittest.TestCase):
                 with self.subTest(document=document.name, command=" ".join(words)):
                     self.assertEqual([], problems(words))
         self.assertGreaterEqual(count, FEWEST)
+
+    def test_blocks_of_shell_parse(self):
+        for document in DOCUMENTS:
+            for block in re.findall(r"```sh\n(.*?)```", document.read_text(encoding="utf-8"), flags=re.DOTALL):
+                with self.subTest(document=document.name, block=block):
+                    result = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True, timeout=60, check=False)
+                    self.assertEqual("", result.stderr)
 
     def test_a_wrong_one_is_found(self):
         lines = list(command_lines("```sh\nbrigade train --modle mlp \\\n  --epochs 2  # comment\n"
