@@ -13,8 +13,8 @@ function(brigade_compile_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-# brigade_compile_fast(<target>): for code that is compiled more often than it is run; the work is done in the libraries. A
-# quarter of its compile time would be the optimizer's.
+# brigade_compile_fast(<target>): for the command, which is compiled more often than it is run for long: the work is done in
+# the libraries. A quarter of its compile time would be the optimizer's.
 function(brigade_compile_fast target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
@@ -83,13 +83,12 @@ function(brigade_test name)
   endif()
   add_executable(${name}_tests ${ARG_SOURCES})
   target_link_libraries(${name}_tests PRIVATE ${ARG_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
+  set(torch "")
   if(ARG_TORCH)
+    set(torch TORCH)
     target_link_libraries(${name}_tests PRIVATE brigade_torch)
-    brigade_use_torch_pch(${name}_tests)
-  else()
-    brigade_compile_together(${name}_tests)
   endif()
-  brigade_compile_fast(${name}_tests)
+  brigade_use_test_pch(${name}_tests ${torch})
   add_test(NAME ${name} COMMAND ${name}_tests)
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT})
   brigade_schedule_test(${name})

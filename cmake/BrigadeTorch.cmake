@@ -17,19 +17,3 @@ if(BRIGADE_WITH_CUDA)
 else()
   target_link_libraries(brigade_torch INTERFACE torch_cpu c10)
 endif()
-
-# One precompiled header for every folder that has torch: 5.9 s -> 1.9 s a file (docs/design/build.md).
-file(WRITE ${PROJECT_BINARY_DIR}/pch/torch_pch.cpp "")
-add_library(brigade_torch_pch STATIC ${PROJECT_BINARY_DIR}/pch/torch_pch.cpp)
-target_link_libraries(brigade_torch_pch PRIVATE brigade_torch brigade_compiler Threads::Threads)
-target_precompile_headers(brigade_torch_pch PRIVATE <torch/types.h> <torch/nn/module.h> <torch/optim/optimizer.h>)
-if(BRIGADE_USES_CCACHE)  # a precompiled header must not have the time of its making: ccache compares contents
-  target_compile_options(brigade_torch INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>
-                                                 "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
-endif()
-
-function(brigade_use_torch_pch target)
-  target_compile_options(${target} PRIVATE -fPIC)  # programs too (else -fPIE): one header serves both
-  target_precompile_headers(${target} REUSE_FROM brigade_torch_pch)
-  brigade_compile_together(${target})
-endfunction()

@@ -1,13 +1,6 @@
 #pragma once
 
-// Sanitizers are announced by a macro of g++ and by a feature of Clang.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define BRIGADE_HAS_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define BRIGADE_HAS_SANITIZER 1
-#endif
-#endif
+#include "brigade/base/sanitizer.h"
 
 /// Attribute for a function with a simple loop: the compiler emits one version for each vector
 /// width, and the program selects the widest one that the machine supports at startup. A file whose

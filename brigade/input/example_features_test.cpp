@@ -105,8 +105,9 @@ TensorFeature wanted_of(const std::string& name, const Json& json) {
   const auto form = json[0].get<std::string>();
   if (form == "raw") {
     RawFeature raw;
+    const auto wanted = json[1].get<std::string>();
     for (const auto& dtype : device::file_dtypes()) {
-      if (dtype.name == json[1]) raw.dtype = dtype.type;
+      if (dtype.name == wanted) raw.dtype = dtype.type;
     }
     if (!json[2].is_null()) raw.shape = json[2].get<std::vector<std::int64_t>>();
     if (!json[3].is_null()) raw.default_value = json[3].get<std::string>();

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/base/sanitizer.h"
 #include "brigade/io/atomic_write.h"
 #include "brigade/io/testing/memory_file_system.h"
 
@@ -318,7 +319,7 @@ TEST_F(PosixFileSystem, DevicesAndSocketsAreNotRead) {
 }
 
 TEST_F(PosixFileSystem, AFileThatNoMemoryCanHoldIsAnError) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#ifdef BRIGADE_HAS_SANITIZER
   GTEST_SKIP() << "sanitizers end the program where memory is refused";
 #endif
   const Path path = tested_.root / "sparse";

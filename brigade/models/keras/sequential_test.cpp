@@ -159,7 +159,7 @@ TEST(Sequential, RefusesInvalidLayersWithTheirNames) {
          Sequential({Dense{.units = 1, .name = "a"}, Dense{.units = 1, .name = "a"}});
        },
        "Two layers are called 'a'"},
-      {[] { Dense{.units = 1, .activation = "rellu"}; }, "did you mean 'relu'?"},
+      {[] { (void)Dense{.units = 1, .activation = "rellu"}; }, "did you mean 'relu'?"},
       {[&] { Sequential({Dense{}}, image); }, "Layer dense: units is 0"},
       {[&] { Sequential({Conv2D{.filters = 1, .kernel_size = 7}}, image); },
        "Layer conv2d: its window of 7x7 does not fit into its input (None, 1, 5, 5)"},
