@@ -61,6 +61,7 @@
 #include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
+#include "brigade/distribute/strategies/pipeline_cut.h"
 #include "brigade/distribute/strategies/pipeline_strategy.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/image/affine.h"
@@ -149,6 +150,7 @@
 #include "brigade/train/evaluation/checkpoint_evaluation.h"
 #include "brigade/train/evaluation/checkpoints_iterator.h"
 #include "brigade/train/evaluation/feature_extraction.h"
+#include "brigade/train/graph/stage_trace.h"
 #include "brigade/train/hooks/checkpoint_saver_hook.h"
 #include "brigade/train/hooks/final_ops_hook.h"
 #include "brigade/train/hooks/global_step_waiter_hook.h"
@@ -267,11 +269,13 @@ using device::AutocastScope;
 using device::Precision;
 using device::replica_device_setter;
 using device::with_device;
+using distribute::AutomaticCut;
 using distribute::AutoShardPolicy;
 using distribute::average_gradients;
 using distribute::BatchSource;
 using distribute::CentralStorageOptions;
 using distribute::CentralStorageStrategy;
+using distribute::ChosenCut;
 using distribute::create;
 using distribute::create_parallel_optimization;
 using distribute::CreateOptions;
@@ -302,6 +306,7 @@ using distribute::Optimizer;
 using distribute::OptimizerOptions;
 using distribute::ParallelOptimization;
 using distribute::PerReplica;
+using distribute::PipelineCut;
 using distribute::PipelineSchedule;
 using distribute::PipelineStrategy;
 using distribute::PipelineStrategyOptions;

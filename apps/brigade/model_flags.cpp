@@ -1,5 +1,6 @@
 #include "apps/brigade/model_flags.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "apps/brigade/flag_values.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/announced_layers.h"
 #include "brigade/distribute/function_module.h"
 #include "brigade/layers/arg_scope.h"
 #include "brigade/layers/conv2d.h"
@@ -210,6 +212,17 @@ models::ModelFunction ModelFlags::function(const models::ModelOptions& options) 
         layers::arg_scope<layers::conv2d>({.memory_format = at::MemoryFormat::ChannelsLast});
     return plain(images, mode);
   };
+}
+
+std::vector<std::string> ModelFlags::layers(const ImageInput& input) const {
+  const auto& [channels, height, width] = input.shape;
+  return set_up([&] {
+    const at::NoGradGuard no_gradients;
+    const auto made = models::make_model(model, options(input));
+    made->eval();
+    const at::Tensor none = at::zeros({0, channels, height, width});
+    return comm::announced_layers([&] { made->forward(none); });
+  });
 }
 
 distribute::Replicated<models::Classifier> ModelFlags::create(distribute::Strategy& strategy,

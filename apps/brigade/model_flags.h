@@ -40,6 +40,8 @@ struct ModelFlags {
   void describe(Json& configuration) const;
   /// The options of the model, checked. Throws UsageError.
   models::ModelOptions options(const ImageInput& input = {}) const;
+  /// The layers at which a pipeline can cut the model for these images.
+  std::vector<std::string> layers(const ImageInput& input) const;
   /// The model for these images, once per replica. Throws UsageError if it does not take them.
   distribute::Replicated<models::Classifier> create(distribute::Strategy& strategy,
                                                     const ImageInput& input) const;

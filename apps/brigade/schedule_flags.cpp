@@ -1,5 +1,6 @@
 #include "apps/brigade/schedule_flags.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "apps/brigade/flag_group.h"
 #include "apps/brigade/flag_values.h"
 #include "apps/brigade/json_values.h"
+#include "apps/brigade/stage_flags.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
@@ -52,6 +54,12 @@ void ScheduleFlags::add_to(CLI::App& app) {
 }
 
 void ScheduleFlags::check() const {
+  if (std::ranges::find(pipeline_schedule_names(), schedule) != pipeline_schedule_names().end()) {
+    throw UsageError(
+        base::str_cat("--schedule is the learning rate's; for the order of a "
+                      "pipeline's passes give --pipeline-schedule ",
+                      schedule));
+  }
   check_choice("schedule", schedule, {"constant", "cosine", "exponential", "linear", "step"});
   const bool is_repeated = schedule == "exponential" || schedule == "step";
   if (decay_steps) check_at_least("--decay-steps", *decay_steps, 1);

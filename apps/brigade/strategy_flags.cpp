@@ -19,6 +19,7 @@
 #include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
+#include "brigade/distribute/strategies/pipeline_strategy.h"
 #include "brigade/ps/server.h"
 #include "brigade/tuning/freed_memory.h"
 #include "brigade/variables/partitioner.h"
@@ -109,6 +110,25 @@ std::unique_ptr<distribute::Strategy> make_parameter_server(const StrategyFlags&
   });
 }
 
+std::unique_ptr<distribute::Strategy> make_pipeline(const StrategyFlags& flags,
+                                                    const ServerAccess&) {
+  auto options =
+      with_common(distribute::PipelineStrategyOptions{.devices = parse_devices(flags.devices),
+                                                      .threads = flags.threads_per_replica},
+                  flags);
+  flags.stages.apply_to(options);
+  return std::make_unique<distribute::PipelineStrategy>(std::move(options));
+}
+
+/// A pipeline is in one process.
+void check_alone(const ClusterFlags& flags) {
+  const cluster::ClusterConfig config = set_up([&] { return flags.resolve(); });
+  if (config.world_size == 1 && config.rank == 0) return;
+  throw UsageError(base::str_cat("strategy pipeline trains in one process, and ", config.source,
+                                 " describes a job of several; start one process, or use "
+                                 "--strategy multi_worker_mirrored"));
+}
+
 using Make = std::unique_ptr<distribute::Strategy> (*)(const StrategyFlags&, const ServerAccess&);
 
 const std::map<std::string, Make>& strategy_makers() {
@@ -118,6 +138,7 @@ const std::map<std::string, Make>& strategy_makers() {
       {"multi_worker_mirrored", make_multi_worker_mirrored},
       {"one_device", make_one_device},
       {"parameter_server", make_parameter_server},
+      {"pipeline", make_pipeline},
       {"towers", make_central_storage}};
   return strategies;
 }
@@ -169,7 +190,7 @@ void StrategyFlags::add_to(CLI::App& app) {
             base::str_cat("The strategy: ", base::join(strategy_names(), ", ")));
   group.add("--devices", devices,
             "One replica on each: cpu:0,cpu:1 or /gpu:0 (one_device: the first GPU, or else "
-            "cpu:0; others: every GPU, or else every core)");
+            "cpu:0; pipeline: one stage on each; others: every GPU, or else every core)");
   group.add("--controller", controller,
             "Where variables live and are updated (central_storage, towers; default cpu:0, or "
             "the only device)");
@@ -194,6 +215,7 @@ void StrategyFlags::add_to(CLI::App& app) {
                     base::join(device::precision_names(), ", "),
                     "; weights and updates are float32 in any case, and fp16 scales the loss"));
   group.add("--seed", seed, "The root seed of all random numbers: weights, order, dropout, crops");
+  stages.add_to(app);
   cluster.add_to(app);
   servers.add_to(app);
 }
@@ -202,6 +224,11 @@ void StrategyFlags::check() const {
   check_choice("strategy", strategy, strategy_names());
   check_at_least("--threads-per-replica", threads_per_replica, 1);
   check_at_least("--logical-replicas", logical_replicas, 0);
+  if (logical_replicas > 0 && has_stages(*this)) {
+    throw UsageError(
+        "strategy pipeline has as many logical replicas as micro-batches; leave out "
+        "--logical-replicas, and give --micro-batches");
+  }
   if (logical_replicas > 0 && !has_logical_replicas(*this)) {
     throw UsageError(base::str_cat("strategy ", strategy,
                                    " has no logical replicas; leave out --logical-replicas, or use "
@@ -225,6 +252,13 @@ void StrategyFlags::check() const {
     throw UsageError(base::str_cat("strategy ", strategy,
                                    " has no controller; leave out --controller, or use --strategy "
                                    "central_storage or towers"));
+  }
+  if (has_stages(*this)) {
+    stages.check(parse_devices(devices));
+    cluster.check_no_collectives(strategy);
+    check_alone(cluster);
+  } else {
+    stages.check_none(strategy);
   }
   if (!has_servers(*this)) return servers.check_none(strategy);
   servers.check();
@@ -278,6 +312,14 @@ bool has_controller(const StrategyFlags& flags) {
   return flags.strategy == "central_storage" || flags.strategy == "towers";
 }
 
+bool has_stages(const StrategyFlags& flags) {
+  return flags.strategy == "pipeline";
+}
+
+const distribute::PipelineStrategy* pipeline_of(const distribute::Strategy& strategy) {
+  return dynamic_cast<const distribute::PipelineStrategy*>(&strategy);
+}
+
 bool has_servers(const StrategyFlags& flags) {
   return flags.strategy == "parameter_server";
 }
@@ -289,7 +331,9 @@ bool has_logical_replicas(const StrategyFlags& flags) {
 
 std::vector<std::string> device_names(const distribute::Strategy& strategy) {
   std::vector<std::string> names;
-  for (const device::Device& device : strategy.devices()) names.push_back(device.name.to_string());
+  const distribute::PipelineStrategy* pipeline = pipeline_of(strategy);
+  for (const device::Device& device : pipeline ? pipeline->stage_devices() : strategy.devices())
+    names.push_back(device.name.to_string());
   // Each logical replica names its device.
   if (strategy.logical_replicas() > 0)
     names.erase(std::unique(names.begin(), names.end()), names.end());

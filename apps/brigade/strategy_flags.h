@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/brigade/stage_flags.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
 #include "brigade/distribute/strategy.h"
@@ -94,6 +95,7 @@ struct StrategyFlags {
   std::string precision = "full";
   ClusterFlags cluster;
   ServerFlags servers;
+  StageFlags stages;
 
   void add_to(CLI::App& app);
   /// Throws UsageError for flags that cannot work, alone or together.
@@ -114,10 +116,14 @@ struct StrategyFlags {
 bool has_controller(const StrategyFlags& flags);
 /// Whether the strategy may have logical replicas.
 bool has_logical_replicas(const StrategyFlags& flags);
+/// Whether devices compute stages of the model.
+bool has_stages(const StrategyFlags& flags);
+/// The pipeline that `strategy` is; null: it is none.
+const distribute::PipelineStrategy* pipeline_of(const distribute::Strategy& strategy);
 /// Whether parameter servers keep the variables.
 bool has_servers(const StrategyFlags& flags);
 
-/// The short names of the devices of `strategy`, in replica order.
+/// The short names of the devices of `strategy`, in replica order, or in that of the stages.
 std::vector<std::string> device_names(const distribute::Strategy& strategy);
 
 }  // namespace brigade::command

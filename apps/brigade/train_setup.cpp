@@ -247,6 +247,10 @@ Prepared prepare(const TrainFlags& flags,
     prepared.is_in_progress = true;
   };
   prepared.strategy = flags.strategy.make(access);
+  if (const auto* pipeline = pipeline_of(*prepared.strategy)) {
+    flags.strategy.stages.check_layers(flags.model.model, flags.model.layers(prepared.image),
+                                       pipeline->num_stages());
+  }
   prepared.global_batch = flags.batch.global_size(prepared.strategy->num_replicas_in_sync());
   if (flags.watch.evaluates_at_end() || !flags.watch.evaluations().is_never()) {
     prepared.test =

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "apps/brigade/report.h"
+#include "apps/brigade/strategy_flags.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/train/hooks/stop_hooks.h"
@@ -111,6 +112,12 @@ std::optional<int> agreed_signal(const distribute::Strategy& strategy, std::opti
   return signal == 0 ? std::nullopt : std::optional(signal);
 }
 
+/// `most` becomes the larger of both at each index.
+void keep_most(std::vector<int>& most, const std::vector<int>& values) {
+  most.resize(std::max(most.size(), values.size()), 0);
+  for (std::size_t i = 0; i < values.size(); ++i) most[i] = std::max(most[i], values[i]);
+}
+
 /// A counter that is saved in checkpoints.
 train::Checkpointable counter_state(const std::string& name, std::int64_t& count) {
   return {.name = name,
@@ -176,6 +183,8 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
       strategy.has_worker_collectives() && !training.session.summary_dir.empty();
   std::optional<int> signal;
   std::optional<Clock::time_point> signaled;
+  const distribute::PipelineStrategy* const pipeline = pipeline_of(strategy);
+  std::vector<int> peaks;
   strategy.reset_step_times();
   strategy.measure_steps(distribute::StepMeasuring::kOn);
   const auto evaluation_time = [&] {
@@ -191,6 +200,7 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
     session.run([&]() -> std::optional<train::StepValues> {
       const std::int64_t taken = make_step(training.step, batches, losses, session.spans());
       if (taken == 0) return std::nullopt;
+      if (pipeline) keep_most(peaks, pipeline->peak_micro_batches());
       if (training.averages != nullptr) training.averages->update();
       examples += taken;
       meter.count(taken);
@@ -207,6 +217,7 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
   late.reset();  // saving may take longer
   strategy.measure_steps(distribute::StepMeasuring::kOff);
   TrainingResult result = meter.result();
+  result.peak_micro_batches = peaks;
   result.step_times = strategy.step_times();
   result.staleness = strategy.staleness();
   result.first_step = first_step;

@@ -69,6 +69,8 @@ struct TrainingResult {
   std::optional<int> signal;         ///< what ended it early
   /// [replica]: how the steps after the warm-up spent their time.
   std::vector<distribute::StepTimes> step_times;
+  /// [stage] of a pipeline: the most micro-batches in a step that it kept.
+  std::vector<int> peak_micro_batches;
   /// Of this process's updates; unset if they cannot be stale.
   std::optional<distribute::UpdateStaleness> staleness;
 };

@@ -98,6 +98,10 @@ Json configuration(const TrainFlags& flags, const Prepared& prepared) {
   json["threads_per_replica"] = flags.strategy.threads_per_replica;
   if (flags.strategy.logical_replicas > 0)
     json["logical_replicas"] = flags.strategy.logical_replicas;
+  if (has_stages(flags.strategy)) {
+    json["micro_batches"] = prepared.strategy->num_replicas_in_sync();
+    json["pipeline_schedule"] = flags.strategy.stages.schedule_name();
+  }
   json["controller"] = has_controller(flags.strategy)
                            ? Json(prepared.strategy->parameter_device().name.to_string())
                            : Json(nullptr);
@@ -350,6 +354,8 @@ class TrainingRun {
     }
     Json report = result_json(result, at_end, evaluations(evaluation), weights_sha256);
     if (has_servers(flags_.strategy)) add_worker(report, result, prepared);
+    if (const auto* pipeline = pipeline_of(*prepared.strategy))
+      add_stages(report, *pipeline, result.peak_micro_batches);
     return finish(prepared, config, report, result.signal);
   }
 

@@ -7,14 +7,16 @@ namespace brigade::comm {
 at::Tensor begin_layer(std::string_view name, const at::Tensor& x) {
   const Replica* replica = current_replica();
   if (replica == nullptr || replica->stages == nullptr) return x;
-  return replica->stages->begin_layer(replica->local_id, name, x);
+  // `id`: a model may have a view of its replica with another `local_id`, and the replicas of a
+  // pipeline are all in this process.
+  return replica->stages->begin_layer(replica->id, name, x);
 }
 
 BackwardPasses::BackwardPasses() {
   const Replica* replica = current_replica();
   if (replica == nullptr) return;
   stages_ = replica->stages;
-  replica_ = replica->local_id;
+  replica_ = replica->id;
 }
 
 BackwardPasses::~BackwardPasses() {

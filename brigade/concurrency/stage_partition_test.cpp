@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "brigade/base/error.h"
@@ -49,6 +50,46 @@ TEST(PartitionByCost, EqualsTheBestOfAllDivisions) {
     EXPECT_TRUE(std::is_sorted(found.begin(), found.end()));
     EXPECT_DOUBLE_EQ(slowest(found), best) << stages;
   }
+}
+
+TEST(PartitionByCostOfStages, SumsGiveStagesAsCheapAsTheOthers) {
+  const std::vector<double> costs = {0.7, 3.1, 0.2, 2.2, 1.9, 0.1, 4.0, 0.3};
+  const auto sum = [&](int, std::size_t begin, std::size_t end) {
+    double total = 0.0;
+    for (; begin < end; ++begin) total += costs[begin];
+    return total;
+  };
+  const auto slowest = [&](const Starts& begins) {
+    double most = 0.0;
+    for (std::size_t s = 0; s < begins.size(); ++s)
+      most = std::max(most, sum(0, begins[s], s + 1 < begins.size() ? begins[s + 1] : 8));
+    return most;
+  };
+  for (int stages = 1; stages <= 8; ++stages) {
+    const Starts found = partition_by_cost(costs.size(), stages, sum);
+    ASSERT_EQ(found.size(), static_cast<std::size_t>(stages));
+    EXPECT_EQ(found.front(), 0U);
+    EXPECT_TRUE(std::adjacent_find(found.begin(), found.end(), std::greater_equal<>()) ==
+                found.end());
+    EXPECT_DOUBLE_EQ(slowest(found), slowest(partition_by_cost(costs, stages))) << stages;
+  }
+}
+
+TEST(PartitionByCostOfStages, WhatMustNotBeAStageIsNone) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  // At most two layers in the first stage, and three in the others.
+  const auto limited = [&](int stage, std::size_t begin, std::size_t end) {
+    return end - begin > (stage == 0 ? 2U : 3U) ? kNever : static_cast<double>(end - begin);
+  };
+  EXPECT_EQ(partition_by_cost(5, 2, limited), Starts({0, 2}));
+  EXPECT_EQ(partition_by_cost(7, 3, limited), Starts({0, 2, 4}));
+  EXPECT_EQ(partition_by_cost(8, 3, limited), Starts({0, 2, 5}));
+  // None fits: the result is a division all the same.
+  const Starts none = partition_by_cost(9, 3, limited);
+  EXPECT_EQ(none.size(), 3U);
+  EXPECT_EQ(partition_by_cost(3, 3, [](int, std::size_t, std::size_t) { return kNever; }),
+            Starts({0, 1, 2}));
+  EXPECT_THROW(partition_by_cost(2, 3, limited), Error);
 }
 
 TEST(PartitionByCost, RefusesWhatCannotBe) {

@@ -13,6 +13,10 @@ std::size_t index_of(PassDirection direction) {
   return direction == PassDirection::kForward ? 0 : 1;
 }
 
+StageWork work_of(PassDirection direction) {
+  return direction == PassDirection::kForward ? StageWork::kForward : StageWork::kBackward;
+}
+
 std::string text_of(PassDirection direction, int micro_batch) {
   return base::str_cat("the ", direction == PassDirection::kForward ? "forward" : "backward",
                        " pass of micro-batch ", micro_batch);
@@ -122,6 +126,13 @@ std::vector<int> StageSlots::peak_micro_batches() const {
   return peaks;
 }
 
+StageTimeline StageSlots::timeline() const {
+  const MutexLock lock(mutex_);
+  StageTimeline timeline;
+  for (const Stage& stage : stages_) timeline.stages.push_back(stage.spans);
+  return timeline;
+}
+
 bool StageSlots::keeps_schedule() const {
   const MutexLock lock(mutex_);
   return keeps_schedule_;
@@ -160,8 +171,13 @@ void StageSlots::grant(int number) {
 }
 
 void StageSlots::give(int task, int number) {
-  stages_[static_cast<std::size_t>(number)].is_taken = true;
+  Stage& stage = stages_[static_cast<std::size_t>(number)];
   Task& own = tasks_[static_cast<std::size_t>(task)];
+  stage.is_taken = true;
+  stage.current = {.work = own.is_finished ? StageWork::kOther : work_of(own.direction),
+                   .micro_batch = task,
+                   .begin = std::chrono::steady_clock::now(),
+                   .end = {}};
   own.wait = Wait::kNone;
   own.holds = true;
   if (own.direction == PassDirection::kForward && !own.is_finished) keep_activations(task, number);
@@ -174,7 +190,10 @@ void StageSlots::leave(int task) {
   if (!own.holds) return;
   own.holds = false;
   if (own.direction == PassDirection::kBackward) forget_activations(task, own.stage);
-  stages_[static_cast<std::size_t>(own.stage)].is_taken = false;
+  Stage& stage = stages_[static_cast<std::size_t>(own.stage)];
+  stage.is_taken = false;
+  stage.current.end = std::chrono::steady_clock::now();
+  stage.spans.push_back(stage.current);
   grant(own.stage);
 }
 

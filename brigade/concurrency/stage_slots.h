@@ -8,6 +8,7 @@
 #include "brigade/concurrency/execution_slots.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/concurrency/pipeline_schedule.h"
+#include "brigade/concurrency/stage_timeline.h"
 
 namespace brigade::concurrency {
 
@@ -68,6 +69,9 @@ class StageSlots final : public ExecutionSlots {
   /// [stage]: the most micro-batches since `start` whose forward pass had begun and whose backward
   /// pass had not ended: those whose activations the stage kept.
   std::vector<int> peak_micro_batches() const;
+  /// Who had which stage when since `start`: what is computed now is not in it. Costs two readings
+  /// of the clock a pass.
+  StageTimeline timeline() const;
   /// Whether the schedule was not given up since `start`.
   bool keeps_schedule() const;
 
@@ -89,6 +93,8 @@ class StageSlots final : public ExecutionSlots {
     bool is_taken = false;
     int live = 0, peak = 0;
     std::vector<StagePass> begun;
+    StageSpan current;  // if it is taken
+    std::vector<StageSpan> spans;
   };
 
   /// Gives the stage to the next task, if it is free and one may have it.

@@ -58,7 +58,7 @@ class CountedCommunicator final : public comm::ProcessCommunicator {
 class CountedStrategy : public Strategy {
  public:
   CountedStrategy(std::shared_ptr<CountedCommunicator> communicator,
-                  std::shared_ptr<const WorkerGroup> workers, int replicas)
+                  std::shared_ptr<const WorkerGroup> workers, int replicas, std::vector<int> slots)
       : Strategy({.name = "counted",
                   .devices = plain_cpus(replicas),
                   .storage =
@@ -66,6 +66,7 @@ class CountedStrategy : public Strategy {
                   .synchronizer = make_worker_synchronizer,
                   .timeout = std::chrono::seconds(60),
                   .spin = std::chrono::microseconds(0),
+                  .slots = std::move(slots),
                   .workers = std::move(workers)}),
         communicator_(std::move(communicator)) {}
   const CountedCommunicator& communicator() const { return *communicator_; }
@@ -74,10 +75,13 @@ class CountedStrategy : public Strategy {
   const std::shared_ptr<CountedCommunicator> communicator_;
 };
 
+enum class Devices { kOneAReplica, kOneAWorker };
+
 /// Runs `work` in one worker per element of `replicas`, with that many replicas. A worker that
 /// throws is lost to the others.
 void run_counted(const std::vector<int>& replicas, std::optional<std::int64_t> bytes_per_pack,
-                 const std::function<void(CountedStrategy&)>& work) {
+                 const std::function<void(CountedStrategy&)>& work,
+                 Devices devices = Devices::kOneAReplica) {
   const auto memberships =
       cluster::testing::make_in_memory_memberships(static_cast<int>(replicas.size()));
   std::vector<std::thread> threads;
@@ -91,7 +95,10 @@ void run_counted(const std::vector<int>& replicas, std::optional<std::int64_t> b
                         .communicator = communicator,
                         .layout = {.process = static_cast<int>(worker), .replicas = replicas},
                         .bytes_per_pack = bytes_per_pack});
-        CountedStrategy strategy(communicator, workers, replicas[worker]);
+        const auto slots = devices == Devices::kOneAWorker
+                               ? std::vector<int>(static_cast<std::size_t>(replicas[worker]), 0)
+                               : std::vector<int>();
+        CountedStrategy strategy(communicator, workers, replicas[worker], slots);
         work(strategy);
       } catch (const std::exception& error) {
         ADD_FAILURE() << "worker " << worker << ": " << error.what();
@@ -352,6 +359,134 @@ TEST(EagerReduction, GradientsCannotBeAppliedInAStepInWhichBackwardFailed) {
     strategy.run([&](ReplicaContext&) { minimize(false); });
     expect_values(model, 2.0 - 0.125 * 6.0, 3.0 - 0.125 * 4.0);
   });
+}
+
+// Replicas that compute one after another on the device of their worker.
+
+TEST(EagerReduction, TheLastReplicaOfADeviceSendsTheSumsOfAllDuringItsBackward) {
+  for (const std::vector<int>& replicas : {std::vector{4, 4}, {2, 2, 2, 2}, {2, 1}}) {
+    std::atomic<int> seen = 0;
+    run_counted(
+        replicas, 1,
+        [&](CountedStrategy& strategy) {
+          const auto model = strategy.create<Tower>();
+          const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
+          const int before = strategy.communicator().reductions();
+          std::atomic<int> backwards = 0;
+          strategy.run([&](ReplicaContext&) {
+            const auto midway = [&] {
+              if (++backwards < strategy.num_local_replicas()) {
+                EXPECT_EQ(strategy.communicator().reductions(), before);
+              } else if (strategy.communicator().reduces_more_than(before)) {
+                ++seen;
+              }
+            };
+            optimizer.minimize(model.local().forward(1.0, midway), LossScale::kSum);
+          });
+          const double all = strategy.num_replicas_in_sync();
+          expect_values(model, 2.0 - 0.125 * 3.0 * all, 3.0 - 0.125 * 2.0 * all);
+        },
+        Devices::kOneAWorker);
+    EXPECT_EQ(seen, static_cast<int>(replicas.size()));
+  }
+}
+
+// Of six replicas the tree adds the first four and the last two.
+TEST(EagerReduction, DevicesWhoseReplicasAreNoSubtreeSendAfterBackward) {
+  run_counted(
+      {3, 3}, 1,
+      [&](CountedStrategy& strategy) {
+        const auto model = strategy.create<Tower>();
+        const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
+        const int before = strategy.communicator().reductions();
+        strategy.run([&](ReplicaContext&) {
+          const auto midway = [&] { EXPECT_EQ(strategy.communicator().reductions(), before); };
+          optimizer.minimize(model.local().forward(1.0, midway), LossScale::kSum);
+        });
+        expect_values(model, 2.0 - 0.125 * 18.0, 3.0 - 0.125 * 12.0);
+      },
+      Devices::kOneAWorker);
+}
+
+TEST(EagerReduction, SumsOfADeviceHaveTheSameBitsDuringBackwardAndAfterIt) {
+  std::map<std::int64_t, std::vector<at::Tensor>> results;
+  for (const std::int64_t bytes_per_pack : {0, 1}) {
+    run_counted(
+        {8, 4, 4}, bytes_per_pack,
+        [&](CountedStrategy& strategy) {
+          const auto model = strategy.create<Tower>();
+          const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 1e-5});
+          for (int step = 0; step < 3; ++step) {
+            strategy.run([&](ReplicaContext& context) {
+              const double x = (context.replica_id() % 2 ? 1e3 : 1e-3) / (step + 3.0);
+              optimizer.minimize(model.local().forward(x, [] {}), LossScale::kSum);
+            });
+          }
+          if (strategy.is_chief()) results[bytes_per_pack] = values_of(model);
+        },
+        Devices::kOneAWorker);
+  }
+  for (std::size_t i = 0; i < results[0].size(); ++i)
+    EXPECT_TRUE(results[0][i].equal(results[1][i])) << results[0][i] << results[1][i];
+}
+
+TEST(EagerReduction, AnEmptyBatchOfAnyReplicaOfADeviceCounts) {
+  for (const int with_example : {0, 1, 3}) {
+    run_counted(
+        {4, 4}, 1,
+        [&](CountedStrategy& strategy) {
+          const auto model = strategy.create<Tower>();
+          const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
+          strategy.run([&](ReplicaContext& context) {
+            const std::int64_t examples = context.replica_id() == with_example ? 1 : 0;
+            const at::Tensor losses =
+                model.local().forward(1.0, [] {}).reshape({1}).narrow(0, 0, examples);
+            optimizer.minimize(losses, LossScale::kSum);
+          });
+          expect_values(model, 2.0 - 0.125 * 3.0, 3.0 - 0.125 * 2.0);
+        },
+        Devices::kOneAWorker);
+  }
+}
+
+TEST(EagerReduction, ReplicasOfADeviceMayUseDifferentVariables) {
+  run_counted(
+      {2, 2}, 1,
+      [&](CountedStrategy& strategy) {
+        const auto model = strategy.create<Tower>();
+        const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
+        strategy.run([&](ReplicaContext& context) {
+          const bool uses_bottom = context.replica_id() % 2 == 0;
+          const at::Tensor& used = uses_bottom ? model.local().bottom : model.local().top;
+          optimizer.minimize(used.sum(), LossScale::kSum);
+        });
+        expect_values(model, 2.0 - 0.125 * 2.0, 3.0 - 0.125 * 2.0);
+      },
+      Devices::kOneAWorker);
+}
+
+TEST(EagerReduction, AStepMayFollowOneInWhichTheLastReplicaOfADeviceFailed) {
+  for (const int failing : {0, 1, 3}) {
+    run_counted(
+        {4, 4}, 1,
+        [&](CountedStrategy& strategy) {
+          const auto model = strategy.create<Tower>();
+          const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
+          for (const bool fails : {true, false}) {
+            const Error error = error_from([&] {
+              strategy.run([&](ReplicaContext& context) {
+                const auto midway = [&] {
+                  if (fails && context.local_id == failing) throw PassFailed();
+                };
+                optimizer.minimize(model.local().forward(1.0, midway), LossScale::kSum);
+              });
+            });
+            EXPECT_EQ(mentions(error, "the pass failed"), fails) << error.what();
+          }
+          expect_values(model, 2.0 - 0.125 * 24.0, 3.0 - 0.125 * 16.0);
+        },
+        Devices::kOneAWorker);
+  }
 }
 
 }  // namespace

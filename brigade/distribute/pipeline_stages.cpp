@@ -11,6 +11,8 @@
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/base/unknown_name.h"
+#include "brigade/comm/step_clock.h"
+#include "brigade/distribute/replica_context.h"
 
 namespace brigade::distribute {
 
@@ -18,6 +20,11 @@ namespace {
 
 using concurrency::PassDirection;
 using concurrency::StageSlots;
+
+void enter(StageSlots& slots, int replica, PassDirection direction, int stage) {
+  const comm::PhaseScope waiting(current_step_clock(), comm::StepPhase::kWait);
+  slots.enter(replica, direction, stage);
+}
 
 /// Where a micro-batch goes back to the previous stage. It runs on the thread that runs backward:
 /// on CPUs the micro-batch's own.
@@ -30,7 +37,7 @@ class StageBoundary final : public torch::autograd::Node {
 
  protected:
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
-    slots_->enter(replica_, PassDirection::kBackward, previous_stage_);
+    enter(*slots_, replica_, PassDirection::kBackward, previous_stage_);
     return std::move(gradients);
   }
 
@@ -57,7 +64,7 @@ at::Tensor PipelineStages::begin_layer(int replica, std::string_view name, const
   if (!is_verified_ && std::ranges::find(pass.layers, name) == pass.layers.end())
     pass.layers.emplace_back(name);
   if (stage == 0) return x;
-  slots_->enter(replica, PassDirection::kForward, stage);
+  enter(*slots_, replica, PassDirection::kForward, stage);
   pass.stage = stage;
   const bool has_backward = at::GradMode::is_enabled();
   if (stage == last_stage() && !has_backward) slots_->finish(replica);
@@ -100,7 +107,7 @@ void PipelineStages::begin_backward(int replica) {
     is_verified_ = true;
   }
   pass.is_in_backward = true;
-  slots_->enter(replica, PassDirection::kBackward, last_stage());
+  enter(*slots_, replica, PassDirection::kBackward, last_stage());
 }
 
 void PipelineStages::end_backward(int replica) noexcept {

@@ -159,7 +159,9 @@ std::shared_ptr<GradientSynchronizer> Strategy::Engine::make_synchronizer(
                               .communicators = {},
                               .workers = parts.workers,
                               .optimizer = optimizers_made++,
-                              .placer = placer};
+                              .placer = placer,
+                              .notifying_replicas = static_cast<int>(
+                                  std::set<int>(parts.slots.begin(), parts.slots.end()).size())};
   for (const auto& communicator : communicators)
     context.communicators.push_back(communicator.get());
   std::shared_ptr<GradientSynchronizer> synchronizer = parts.synchronizer(context);

@@ -5,6 +5,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/stage_passes.h"
 #include "brigade/models/model_scope.h"
 
 namespace brigade::models {
@@ -46,8 +47,9 @@ CifarResNetResult cifar_resnet(const at::Tensor& images, const CifarResNetOption
     return value;
   };
   at::Tensor net = recorded(
-      "conv1", residual_convolution(
-                   images, {.channels = options.channels, .kernel = 3, .scope = "conv1"}, style));
+      "conv1",
+      residual_convolution(comm::begin_layer("conv1", images),
+                           {.channels = options.channels, .kernel = 3, .scope = "conv1"}, style));
   for (int block = 0; block < kCifarBlocks; ++block) {
     const std::string name = str_cat("block", block + 1);
     const auto block_scope = variables::variable_scope(name);
@@ -55,10 +57,13 @@ CifarResNetResult cifar_resnet(const at::Tensor& images, const CifarResNetOption
       const ResidualUnit unit{.channels = options.channels << block,
                               .stride = block > 0 && number == 1 ? 2 : 1,
                               .scope = str_cat("unit_", number)};
-      net = recorded(name + "/" + unit.scope, basic_unit(net, unit, style));
+      const std::string unit_name = name + "/" + unit.scope;
+      net = comm::begin_layer(unit_name, net);
+      net = recorded(unit_name, basic_unit(net, unit, style));
     }
     recorded(name, net);
   }
+  net = comm::begin_layer("logits", net);
   net = recorded("global_pool", net.mean({2, 3}));
   result.logits = recorded("logits", residual_classifier(net, options.num_classes, style));
   recorded("predictions", at::softmax(result.logits, 1));

@@ -13,6 +13,7 @@
 #include "brigade/base/refuse.h"
 #include "brigade/base/strings.h"
 #include "brigade/base/unknown_name.h"
+#include "brigade/comm/stage_passes.h"
 #include "brigade/layers/basic_layers.h"
 #include "brigade/layers/conv2d.h"
 #include "brigade/layers/layer_scope.h"
@@ -267,6 +268,7 @@ InceptionV3Result apply_stages(std::span<const Stage> stages, const Depth& depth
                                const at::Tensor& images) {
   InceptionV3Result result{.output = images};
   for (const Stage& stage : stages) {
+    result.output = comm::begin_layer(stage.name, result.output);
     result.output = stage.apply(depth, stage.name, result.output);
     result.end_points.set(stage.name, result.output);
   }
@@ -362,6 +364,7 @@ at::Tensor last_pooled(const at::Tensor& net, const InceptionV3Options& options,
 /// The end of the model: `result` has the output and the end points of the base.
 void add_logits(InceptionV3Result& result, const InceptionV3Options& options) {
   const auto scope = variable_scope("Logits");
+  result.output = comm::begin_layer("Logits", result.output);
   result.output = last_pooled(result.output, options, result.end_points);
   if (options.num_classes == 0) return;
   const auto kept = layers::dropout(

@@ -121,15 +121,16 @@ at::Tensor MnistCnn::forward(const at::Tensor& images) {
 at::Tensor mnist_cnn(const at::Tensor& images, const MnistCnnFunctionOptions& options) {
   check_mnist_options("mnist_cnn", options.classes, options.dropout);
   const ModelScope scope(options.scope, options.reuse);
-  at::Tensor net = mnist_planes("mnist_cnn", images);
+  at::Tensor net = comm::begin_layer("conv_1", mnist_planes("mnist_cnn", images));
   net = conv_and_pool(net, 32, "conv_1");
-  net = conv_and_pool(net, 64, "conv_2");
+  net = conv_and_pool(comm::begin_layer("conv_2", net), 64, "conv_2");
+  net = comm::begin_layer("dense_1", net);
   net = dense(net.view({-1, kFlattened}), 1024, "dense_1");
   at::relu_(net);  // in place: nothing else uses the product, and its backward does not need it
   if (options.dropout > 0.0) {
     net = at::dropout(net, options.dropout, options.mode == variables::Mode::kTraining);
   }
-  return dense(net, options.classes, "dense_2");
+  return dense(comm::begin_layer("dense_2", net), options.classes, "dense_2");
 }
 
 }  // namespace brigade::models

@@ -10,6 +10,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/stage_passes.h"
 #include "brigade/layers/basic_layers.h"
 #include "brigade/layers/pooling.h"
 #include "brigade/models/model_scope.h"
@@ -102,9 +103,10 @@ class ResNetPass {
       : options_(options), blocks_(resnet_blocks(options.depth)), style_(style_of(options)) {}
 
   ResNetResult operator()(const at::Tensor& images) {
-    at::Tensor net = stem(images);
+    at::Tensor net = stem(comm::begin_layer("conv1", images));
     for (std::size_t block = 0; block < blocks_.units.size(); ++block)
       net = apply_block(net, block);
+    net = comm::begin_layer("logits", net);
     if (options_.global_pool) net = recorded("global_pool", net.mean({2, 3}));
     const at::Tensor result = recorded("logits", logits(net));
     recorded("predictions", at::softmax(result, 1));
@@ -158,9 +160,10 @@ class ResNetPass {
     for (int number = 1; number <= blocks_.units[block]; ++number) {
       unit.rate = rate_;
       unit.scope = str_cat("unit_", number);
-      net = recorded(name + "/" + unit.scope, blocks_.has_bottlenecks
-                                                  ? bottleneck_unit(net, unit, style_)
-                                                  : basic_unit(net, unit, style_));
+      const std::string unit_name = name + "/" + unit.scope;
+      net = comm::begin_layer(unit_name, net);
+      net = recorded(unit_name, blocks_.has_bottlenecks ? bottleneck_unit(net, unit, style_)
+                                                        : basic_unit(net, unit, style_));
       unit.stride = 1;
       unit.rate_before = rate_;
     }

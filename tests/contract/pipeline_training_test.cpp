@@ -1,9 +1,11 @@
 // Models of the library in a pipeline: they are cut at their layers' names, train with the bits of
 // one device, and go on from its checkpoints, as one device does from theirs.
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/accumulate.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/dropout.h>
@@ -17,6 +19,7 @@
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/restore.h"
 #include "brigade/checkpoint/saver.h"
+#include "brigade/comm/announced_layers.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/strategies/pipeline_strategy.h"
 #include "brigade/io/testing/memory_file_system.h"
@@ -25,6 +28,7 @@
 #include "brigade/models/keras/sequential.h"
 #include "brigade/models/mlp.h"
 #include "brigade/models/mnist_cnn.h"
+#include "brigade/models/registry.h"
 #include "brigade/optim/adam.h"
 
 namespace brigade::distribute {
@@ -38,14 +42,13 @@ constexpr std::uint64_t kPipelineSeed = 3;
 template <class Model>
 class PipedTraining {
  public:
-  PipedTraining(Strategy& strategy, Model model)
+  PipedTraining(Strategy& strategy, Model model, const std::vector<std::int64_t>& image_shape)
       : strategy_(strategy),
+        images_(images_of(image_shape)),
         model_(std::move(model)),
         adam_(strategy.optimizer(model_, optim::Adam{.learning_rate = 0.01})) {}
 
   void steps(int count) {
-    const at::Tensor images =
-        at::arange(kBatchOfTen * 784, at::kFloat).view({kBatchOfTen, 1, 28, 28}).sin();
     const at::Tensor labels = at::arange(kBatchOfTen, at::kLong);
     for (int step = 0; step < count; ++step) {
       strategy_.run(
@@ -53,7 +56,7 @@ class PipedTraining {
             adam_.minimize(
                 layers::losses::sparse_softmax_cross_entropy(model_(local.features), local.labels));
           },
-          strategy_.split_batch(input::LabeledBatch{images, labels}));
+          strategy_.split_batch(input::LabeledBatch{images_, labels}));
     }
   }
 
@@ -95,7 +98,14 @@ class PipedTraining {
   }
 
  private:
+  static at::Tensor images_of(std::vector<std::int64_t> shape) {
+    shape.insert(shape.begin(), kBatchOfTen);
+    const std::int64_t values = c10::multiply_integers(shape);
+    return at::arange(values, at::kFloat).view(shape).sin();
+  }
+
   Strategy& strategy_;
+  const at::Tensor images_;
   Model model_;
   Optimizer adam_;
 };
@@ -113,12 +123,15 @@ PipelineStrategy pipeline(std::vector<std::string> cut) {
                                                   .timeout = std::chrono::seconds(60)});
 }
 
+const std::vector<std::int64_t> kMnistImage = {1, 28, 28};
+
 /// `make(strategy)` creates the model.
 template <class Make>
-void expect_bits_and_checkpoints_of_one_device(const std::vector<std::string>& cut,
-                                               const Make& make) {
+void expect_bits_and_checkpoints_of_one_device(
+    const std::vector<std::string>& cut, const Make& make,
+    const std::vector<std::int64_t>& shape = kMnistImage) {
   OneDeviceStrategy unbroken_one = one_device();
-  PipedTraining unbroken(unbroken_one, make(unbroken_one));
+  PipedTraining unbroken(unbroken_one, make(unbroken_one), shape);
   unbroken.steps(4);
   const auto expected = unbroken.values();
   // `what` continues a checkpoint; empty: nothing was interrupted.
@@ -137,11 +150,11 @@ void expect_bits_and_checkpoints_of_one_device(const std::vector<std::string>& c
   const auto of_pipeline = std::make_shared<io::MemoryFileSystem>();
   {
     OneDeviceStrategy one = one_device();
-    PipedTraining first(one, make(one));
+    PipedTraining first(one, make(one), shape);
     first.steps(2);
     first.save(of_one);
     PipelineStrategy pipe = pipeline(cut);
-    PipedTraining piped(pipe, make(pipe));
+    PipedTraining piped(pipe, make(pipe), shape);
     piped.steps(2);
     piped.save(of_pipeline);
     EXPECT_EQ(pipe.passes(),
@@ -150,12 +163,12 @@ void expect_bits_and_checkpoints_of_one_device(const std::vector<std::string>& c
     check(piped, "");
   }
   PipelineStrategy pipe = pipeline(cut);
-  PipedTraining piped(pipe, make(pipe));
+  PipedTraining piped(pipe, make(pipe), shape);
   piped.restore(of_one);
   piped.steps(2);
   check(piped, "a pipeline that continues one device's training");
   OneDeviceStrategy one = one_device();
-  PipedTraining second(one, make(one));
+  PipedTraining second(one, make(one), shape);
   second.restore(of_pipeline);
   second.steps(2);
   check(second, "one device that continues a pipeline's training");
@@ -196,6 +209,81 @@ TEST(PipelineTraining, ASequentialWithBatchNormalization) {
       {"batch_normalization", "dense"}, [&](Strategy& strategy) {
         return strategy.create(net, at::zeros({1, 1, 28, 28}));
       });
+}
+
+/// A model of the registry that is a function of layers.
+auto maker_of(const std::string& name, const std::vector<std::int64_t>& shape) {
+  return [name, shape](Strategy& strategy) {
+    auto none = shape;
+    none.insert(none.begin(), 0);
+    return strategy.create(
+        models::make_model_function(
+            name, {.inputs = c10::multiply_integers(shape), .classes = 10, .image_shape = shape}),
+        at::zeros(none));
+  };
+}
+
+TEST(PipelineTraining, ResNet20InTwoThreeAndFourStages) {
+  const std::vector<std::int64_t> shape = {3, 8, 8};
+  for (const std::vector<std::string>& cut :
+       std::vector<std::vector<std::string>>{{"block2/unit_1"},
+                                             {"block1/unit_2", "block3/unit_1"},
+                                             {"block1/unit_3", "block2/unit_3", "logits"}}) {
+    SCOPED_TRACE(cut.size() + 1);
+    expect_bits_and_checkpoints_of_one_device(cut, maker_of("cifar_resnet20", shape), shape);
+  }
+}
+
+TEST(PipelineTraining, ASlimFunction) {
+  expect_bits_and_checkpoints_of_one_device({"fc1"}, maker_of("slim_net", kMnistImage));
+}
+
+/// `make_model` makes modules of functions: each replica has variables of its own store.
+TEST(PipelineTraining, AModuleOfAFunction) {
+  expect_bits_and_checkpoints_of_one_device(
+      {"block1/unit_3", "block3/unit_2"},
+      [](Strategy& strategy) {
+        return strategy.create([] {
+          return models::make_model("cifar_resnet20",
+                                    {.inputs = 192, .classes = 10, .image_shape = {3, 8, 8}});
+        });
+      },
+      {3, 8, 8});
+}
+
+using LayerNames = std::vector<std::string>;
+
+LayerNames layers_of_model(const std::string& name, std::vector<std::int64_t> shape) {
+  const at::NoGradGuard no_gradients;
+  const auto model = models::make_model(
+      name, {.inputs = c10::multiply_integers(shape), .classes = 10, .image_shape = shape});
+  model->eval();
+  shape.insert(shape.begin(), 0);
+  return comm::announced_layers([&] { model->forward(at::zeros(shape)); });
+}
+
+TEST(ModelLayers, EveryModelOfTheRegistryCanBeCut) {
+  EXPECT_EQ(layers_of_model("mnist_cnn", kMnistImage),
+            (LayerNames{"conv1", "conv2", "dense1", "dense2"}));
+  EXPECT_EQ(layers_of_model("slim_net", kMnistImage), (LayerNames{"conv1", "fc1", "fc2"}));
+  EXPECT_EQ(layers_of_model("cifar_resnet20", {3, 8, 8}),
+            (LayerNames{"conv1", "block1/unit_1", "block1/unit_2", "block1/unit_3", "block2/unit_1",
+                        "block2/unit_2", "block2/unit_3", "block3/unit_1", "block3/unit_2",
+                        "block3/unit_3", "logits"}));
+  EXPECT_EQ(
+      layers_of_model("resnet18", {3, 32, 32}),
+      (LayerNames{"conv1", "block1/unit_1", "block1/unit_2", "block2/unit_1", "block2/unit_2",
+                  "block3/unit_1", "block3/unit_2", "block4/unit_1", "block4/unit_2", "logits"}));
+  const LayerNames inception = layers_of_model("inception_v3", {3, 75, 75});
+  ASSERT_EQ(inception.size(), 19U);
+  EXPECT_EQ(inception.front(), "Conv2d_1a_3x3");
+  EXPECT_EQ(inception.back(), "Logits");
+  EXPECT_EQ(layers_of_model("resnet50", {3, 32, 32}).size(), 18U);
+  for (const std::string& name : models::model_names()) {
+    if (name.starts_with("resnet1") || name.starts_with("resnet5") || name == "inception_v3")
+      continue;  // large, and cut as resnet18
+    EXPECT_GE(layers_of_model(name, models::image_shape(name)).size(), 3U) << name;
+  }
 }
 
 }  // namespace

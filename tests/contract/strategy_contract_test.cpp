@@ -440,6 +440,14 @@ std::vector<Kind> kinds() {
                      }});
     }
   }
+  all.push_back({"PipelineThatChoosesItsCut", 4, [] {
+                   return std::make_unique<PipelineStrategy>(
+                       PipelineStrategyOptions{.devices = {"cpu:0", "cpu:1"},
+                                               .cut = AutomaticCut{.profile_steps = 1},
+                                               .micro_batches = 4,
+                                               .allow_oversubscription = true,
+                                               .timeout = std::chrono::seconds(60)});
+                 }});
   for (int replicas = 2; replicas <= 5; ++replicas) {
     all.push_back({"LogicalReplicasOnOneDevice", replicas, [replicas] {
                      return std::make_unique<OneDeviceStrategy>(

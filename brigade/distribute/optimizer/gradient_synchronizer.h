@@ -146,6 +146,9 @@ struct SynchronizerContext {
   int optimizer = 0;
   /// The strategy's placement log; null: none.
   std::shared_ptr<device::Placer> placer = nullptr;
+  /// How many of this process's replicas notify the `ready_listener` in a step: those that compute
+  /// one after another on a device notify it once, of their sums. 0: all.
+  int notifying_replicas = 0;
 };
 
 /// Makes the synchronizer of an optimizer: a part of a strategy (`StrategyParts::synchronizer`).

@@ -150,19 +150,24 @@ struct Optimizer::Shared {
       replicas.push_back(std::make_unique<OfReplica>(state, replica, scaler));
       check_differentiable(state, replica);
     }
-    // Replicas that compute one after another would all keep what they have reported.
-    if (synchronizer->ready_listener() && accumulate == 1 && !subtree_sums) add_hooks();
+    GradientReadyListener* const listener = synchronizer->ready_listener();
+    if (listener == nullptr || accumulate > 1) return;
+    if (!subtree_sums) {
+      add_hooks(*listener);
+    } else if (subtree_sums->devices_are_subtrees()) {
+      sums_listener = std::make_unique<SubtreeReadyListener>(*subtree_sums, *listener);
+      add_hooks(*sums_listener);
+    }
   }
 
-  void add_hooks() {
+  void add_hooks(GradientReadyListener& listener) {
     std::vector<std::vector<HookedParameter>> parameters;
     for (const auto& of_replica : inputs) {
       auto& row = parameters.emplace_back();
       for (std::size_t k = 0; k < of_replica.size(); ++k)
         row.push_back({.parameter = of_replica[k], .variable = active[k]});
     }
-    hooks = std::make_unique<GradientHooks>(*synchronizer->ready_listener(), std::move(parameters),
-                                            sparse);
+    hooks = std::make_unique<GradientHooks>(listener, std::move(parameters), sparse);
   }
 
   /// The calling replica's context. The replica must belong to the strategy that made this.
@@ -190,10 +195,11 @@ struct Optimizer::Shared {
   }
 
   /// Not if the backward pass contains collectives, which use the processes' communicator, and not
-  /// if the gradients may turn out not to be applied.
-  bool can_reduce_eagerly(const at::Tensor& loss) const {
+  /// if the gradients may turn out not to be applied. Of replicas that compute one after another,
+  /// only the last one: the others would all keep what they have reported.
+  bool can_reduce_eagerly(int replica, const at::Tensor& loss) const {
     return hooks && !scaler && synchronizer->ready_listener()->is_enabled() &&
-           !comm::backward_is_collective(loss);
+           !comm::backward_is_collective(loss) && (!subtree_sums || subtree_sums->is_last(replica));
   }
 
   void declare(LossScale scale) {
@@ -287,6 +293,7 @@ struct Optimizer::Shared {
   const std::shared_ptr<GradientSynchronizer> synchronizer;
   const std::shared_ptr<SubtreeSums> subtree_sums;  // null: each replica has its own device
   const SparseGradients sparse;
+  std::unique_ptr<SubtreeReadyListener> sums_listener;  // what the hooks notify, if there are sums
   std::unique_ptr<GradientHooks> hooks;  // if the synchronizer reduces during backward
   const int accumulate;
   const std::optional<variables::Variable> global_step;
@@ -368,7 +375,8 @@ std::vector<at::Tensor> Optimizer::differentiate(int replica, const at::Tensor& 
               "The loss has no graph: it must be computed from the model's parameters, with "
               "gradients enabled.");
   std::optional<GradientHooks::Watch> watch;
-  if (eager == EagerReduction::kYes && shared_->can_reduce_eagerly(loss))
+  if (shared_->subtree_sums) shared_->subtree_sums->begin(replica);
+  if (eager == EagerReduction::kYes && shared_->can_reduce_eagerly(replica, loss))
     watch.emplace(*shared_->hooks, replica, loss);
   const auto& scaler = shared_->of(replica).scaler;
   const double scale = scaler ? scaler->scale() : 1.0;

@@ -2,12 +2,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "brigade/comm/local/local_group.h"
 #include "brigade/comm/reduction_tree.h"
+#include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/distribute/worker_group.h"
 
 namespace brigade::distribute {
@@ -16,6 +18,9 @@ namespace brigade::distribute {
 /// there, so that a device with k logical replicas never keeps more than ceil(log2 k) + 2 sets of
 /// gradients, instead of k. It adds what the reduction tree adds (`comm::ReductionTree`), in its
 /// order: whoever adds the rest gets the same bits.
+///
+/// The replica of a device that computes last may add its gradients one by one during its backward
+/// (`begin_last`, `add_one`), so that the device's sums can be sent while it runs.
 ///
 /// Thread-safety: each replica from its own thread.
 class SubtreeSums {
@@ -34,6 +39,19 @@ class SubtreeSums {
   /// float32 and rounded once, and gradients of rows are left to the caller: they are returned.
   std::vector<at::Tensor> add(int replica, std::vector<at::Tensor> gradients);
 
+  /// Whether the replicas of each device are one subtree, whose sums `add_one` can complete.
+  bool devices_are_subtrees() const;
+  /// `replica` begins a backward pass. What `add_one` added in a pass that failed is forgotten.
+  void begin(int replica);
+  /// Whether the other replicas of `replica`'s device wait in `add`, with gradients that can be
+  /// added early. Then `replica` is the last one of this step, and may call `add_one` until it
+  /// calls `add`. Only if `devices_are_subtrees`.
+  bool is_last(int replica) const;
+  /// Adds one gradient of the last replica to those of the others, and returns the sum of the
+  /// device's replicas; undefined if `add` must add it. `gradient` does not change, and its
+  /// position in `add`'s gradients then has no effect.
+  at::Tensor add_one(int replica, std::size_t variable, const at::Tensor& gradient);
+
  private:
   /// A sum that has not been added to another yet: in the list of the replica that waits with it.
   struct Partial {
@@ -41,17 +59,40 @@ class SubtreeSums {
     std::vector<at::Tensor>* values = nullptr;
   };
   struct Device {
-    std::mutex mutex;
-    std::vector<Partial> partials;  // guarded by the mutex
+    std::mutex mutex;               // guards the rest but `block`
+    std::vector<Partial> partials;  // of replicas that wait
+    comm::LeafRange block;          // its replicas
   };
 
+  /// The nodes from the device's block down to the leaf `node`.
+  std::vector<comm::LeafRange> path_to(const Device& device, comm::LeafRange node) const;
   void merge(Device& device, Partial partial) const;
   static void forget(Device& device, const std::vector<at::Tensor>* values);
 
   const std::shared_ptr<comm::LocalGroup> group_;
   const ReplicaRange range_;
   std::vector<std::unique_ptr<Device>> devices_;
-  std::vector<Device*> device_of_;  // [replica]
+  std::vector<Device*> device_of_;        // [replica]
+  std::vector<std::vector<bool>> added_;  // [replica][variable]: by `add_one`; for its thread
+};
+
+/// Notifies `listener` of the sums of a device's replicas, as its last replica completes them.
+///
+/// Thread-safety: as `GradientReadyListener`.
+class SubtreeReadyListener final : public GradientReadyListener {
+ public:
+  /// Both outlive this.
+  SubtreeReadyListener(SubtreeSums& sums, GradientReadyListener& listener)
+      : sums_(sums), listener_(listener) {}
+
+  bool is_enabled() const override { return listener_.is_enabled(); }
+  void begin(int replica) override { listener_.begin(replica); }
+  void ready(int replica, std::size_t variable, const at::Tensor& gradient) override;
+  void cancel(int replica) noexcept override { listener_.cancel(replica); }
+
+ private:
+  SubtreeSums& sums_;
+  GradientReadyListener& listener_;
 };
 
 }  // namespace brigade::distribute

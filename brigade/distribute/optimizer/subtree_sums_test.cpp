@@ -172,6 +172,46 @@ TEST(SubtreeSums, ADeviceKeepsFewSetsOfGradients) {
   }
 }
 
+// The last replica adds the first of its two gradients early.
+TEST(SubtreeSums, TheLastReplicaMayAddOneGradientAfterAnother) {
+  for (const int leaves : {1, 2, 4, 8}) {
+    const std::vector<at::Tensor> early = random_leaves(leaves);
+    const std::vector<at::Tensor> late = random_leaves(leaves);
+    Replicas replicas(std::vector<int>(static_cast<std::size_t>(leaves), 0),
+                      {.first = leaves, .local = leaves, .total = 2 * leaves});
+    ASSERT_TRUE(replicas.sums.devices_are_subtrees());
+    std::vector<std::vector<at::Tensor>> left(static_cast<std::size_t>(leaves));
+    at::Tensor sum;
+    replicas.run([&](int replica) {
+      const auto index = static_cast<std::size_t>(replica);
+      std::vector<at::Tensor> own{early[index].clone(), late[index].clone()};
+      replicas.sums.begin(replica);
+      EXPECT_EQ(replicas.sums.is_last(replica), replica == leaves - 1);
+      if (replica == leaves - 1) {
+        sum = replicas.sums.add_one(replica, 0, own[0]);
+        EXPECT_TRUE(own[0].equal(early[index]));
+      }
+      left[index] = replicas.sums.add(replica, std::move(own));
+    });
+    EXPECT_TRUE(sum.equal(tree_sum(early, 0, leaves))) << leaves;
+    const std::vector<at::Tensor> expected{sum, tree_sum(late, 0, leaves)};
+    for (std::size_t variable = 0; variable < 2; ++variable) {
+      int defined = 0;
+      for (const auto& of_replica : left) {
+        if (!of_replica[variable].defined()) continue;
+        ++defined;
+        EXPECT_TRUE(of_replica[variable].equal(expected[variable])) << leaves;
+      }
+      EXPECT_EQ(defined, 1) << leaves;
+    }
+  }
+}
+
+TEST(SubtreeSums, ADeviceOfSeveralSubtreesCompletesNoSum) {
+  const Replicas replicas({0, 0, 0}, {.first = 3, .local = 3, .total = 6});
+  EXPECT_FALSE(replicas.sums.devices_are_subtrees());
+}
+
 TEST(SubtreeSums, AReplicaThatFailsLeavesNothingForTheNextStep) {
   Replicas replicas({0, 0}, {.first = 0, .local = 2, .total = 2});
   replicas.run([&](int replica) {

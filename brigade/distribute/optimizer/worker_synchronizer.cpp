@@ -34,7 +34,8 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
                  workers_->bytes_per_pack.value_or(0)),
         tuner_(workers_->bytes_per_pack ? std::vector{*workers_->bytes_per_pack}
                                         : BucketSizeTuner::sizes_for(buffers_.bytes())),
-        progress_(group_->world_size()),
+        progress_(context.notifying_replicas > 0 ? context.notifying_replicas
+                                                 : group_->world_size()),
         parts_(context.state->variables().size(),
                std::vector<at::Tensor>(static_cast<std::size_t>(group_->world_size()))),
         reducer_(

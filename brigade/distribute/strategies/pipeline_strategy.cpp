@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/concurrency/stage_slots.h"
+#include "brigade/distribute/automatic_pipeline.h"
+#include "brigade/distribute/created_model.h"
 #include "brigade/distribute/pipeline_stages.h"
 
 namespace brigade::distribute {
@@ -17,11 +20,36 @@ constexpr int kMicroBatchesPerStage = 4;
 
 std::vector<device::Device> devices_of(const PipelineStrategyOptions& options) {
   std::vector<std::string> names = options.devices;
-  for (std::size_t stage = 0; names.size() <= options.cut.size() && options.devices.empty();
-       ++stage)
+  check_argument(
+      !options.cut.automatic() || !names.empty(),
+      "An automatic cut has a stage for each device, and PipelineStrategyOptions::devices "
+      "is empty: name them, such as {\"cpu:0\", \"cpu:1\"}.");
+  for (std::size_t stage = 0;
+       names.size() <= options.cut.layers().size() && options.devices.empty(); ++stage)
     names.push_back(base::str_cat("cpu:", stage));
   return device::resolve_devices(names, {.threads_per_cpu = options.threads,
                                          .allow_oversubscription = options.allow_oversubscription});
+}
+
+void check_automatic(const AutomaticCut& cut) {
+  check_argument(cut.profile_steps >= 1,
+                 base::str_cat("AutomaticCut::profile_steps is ", cut.profile_steps,
+                               "; it must be 1 or more."));
+  check_argument(cut.bytes_per_stage >= 0,
+                 base::str_cat("AutomaticCut::bytes_per_stage is ", cut.bytes_per_stage,
+                               "; it must be 1 or more, or 0 for no limit."));
+}
+
+void check_cut(const std::vector<std::string>& cut, std::size_t devices) {
+  check_argument(
+      cut.size() + 1 == devices,
+      base::str_cat(
+          "A pipeline of ", devices, " devices is cut at ", cut.size(),
+          " layers: PipelineStrategyOptions::cut names the layers with which the stages after "
+          "the first begin, one for each device but the first."));
+  check_argument(std::set<std::string>(cut.begin(), cut.end()).size() == cut.size(),
+                 base::str_cat("PipelineStrategyOptions::cut names a layer twice: ",
+                               base::join(cut, ", "), "."));
 }
 
 void check(const PipelineStrategyOptions& options, const std::vector<device::Device>& devices) {
@@ -32,19 +60,21 @@ void check(const PipelineStrategyOptions& options, const std::vector<device::Dev
                               ", and stages are built for CPUs only: use logical CPUs, or "
                               "MirroredStrategy on GPUs."));
   }
-  check_argument(
-      options.cut.size() + 1 == devices.size(),
-      base::str_cat(
-          "A pipeline of ", devices.size(), " devices is cut at ", options.cut.size(),
-          " layers: PipelineStrategyOptions::cut names the layers with which the stages after "
-          "the first begin, one for each device but the first."));
-  check_argument(
-      std::set<std::string>(options.cut.begin(), options.cut.end()).size() == options.cut.size(),
-      base::str_cat("PipelineStrategyOptions::cut names a layer twice: ",
-                    base::join(options.cut, ", "), "."));
+  if (options.cut.automatic()) {
+    check_automatic(*options.cut.automatic());
+  } else {
+    check_cut(options.cut.layers(), devices.size());
+  }
   check_argument(options.micro_batches >= 0,
                  base::str_cat("PipelineStrategyOptions::micro_batches is ", options.micro_batches,
                                "; it must be 1 or more, or 0 for four a stage."));
+}
+
+std::int64_t bytes_of(std::span<const variables::Variable> variables) {
+  std::int64_t bytes = 0;
+  for (const variables::Variable& variable : variables)
+    bytes += static_cast<std::int64_t>(variable.component(0).nbytes());
+  return bytes;
 }
 
 /// The device of every micro-batch. Their threads compute on the cores of any stage.
@@ -61,22 +91,32 @@ struct PipelineStrategy::Built {
     const int stages = static_cast<int>(devices.size());
     const int micro_batches =
         options.micro_batches > 0 ? options.micro_batches : kMicroBatchesPerStage * stages;
-    slots = std::make_shared<concurrency::StageSlots>(
-        concurrency::StageSlotsOptions{.schedule = options.schedule,
-                                       .stages = stages,
-                                       .micro_batches = micro_batches,
-                                       .timeout = options.timeout});
+    const concurrency::StageSlotsOptions slots_options{.schedule = options.schedule,
+                                                       .stages = stages,
+                                                       .micro_batches = micro_batches,
+                                                       .timeout = options.timeout};
+    slots = std::make_shared<concurrency::StageSlots>(slots_options);
     parts = mirrored_parts("pipeline", {unpinned(devices.front())},
                            logical_replicas_of(micro_batches, 1));
-    parts.execution = slots;
-    parts.stages = std::make_shared<PipelineStages>(slots, options.cut, micro_batches);
+    cut = options.cut.layers();
+    const auto& automatic_cut = options.cut.automatic();
+    if (automatic_cut && stages > 1) {
+      automatic = std::make_shared<AutomaticPipeline>(*automatic_cut, slots_options, slots);
+      parts.execution = automatic;
+      parts.stages = automatic;
+    } else {
+      parts.execution = slots;
+      parts.stages = std::make_shared<PipelineStages>(slots, cut, micro_batches);
+    }
     parts.seed = options.seed;
     parts.placement = options.placement;
     parts.timeout = options.timeout;
   }
 
   std::vector<device::Device> devices;
+  std::vector<std::string> cut;
   std::shared_ptr<concurrency::StageSlots> slots;
+  std::shared_ptr<AutomaticPipeline> automatic;
   StrategyParts parts;
 };
 
@@ -86,10 +126,34 @@ PipelineStrategy::PipelineStrategy(PipelineStrategyOptions options)
 PipelineStrategy::PipelineStrategy(Built built)
     : Strategy(std::move(built.parts)),
       stage_devices_(std::move(built.devices)),
-      slots_(std::move(built.slots)) {}
+      given_cut_(std::move(built.cut)),
+      automatic_(std::move(built.automatic)),
+      slots_(std::move(built.slots)) {
+  if (!automatic_) return;
+  automatic_->set_variable_bytes([this] {
+    std::int64_t bytes = 0;
+    for (const auto& model : created_models()) bytes += bytes_of(model->variables());
+    return bytes;
+  });
+}
+
+std::vector<std::string> PipelineStrategy::cut() const {
+  if (!automatic_) return given_cut_;
+  const std::optional<ChosenCut>& chosen = chosen_cut();
+  return chosen ? chosen->layers : std::vector<std::string>();
+}
+
+const std::optional<ChosenCut>& PipelineStrategy::chosen_cut() const {
+  static const std::optional<ChosenCut> kNone;
+  return automatic_ ? automatic_->chosen() : kNone;
+}
 
 concurrency::StageOrders PipelineStrategy::passes() const {
   return slots_->passes();
+}
+
+concurrency::StageTimeline PipelineStrategy::timeline() const {
+  return slots_->timeline();
 }
 
 std::vector<int> PipelineStrategy::peak_micro_batches() const {

@@ -3,12 +3,15 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "brigade/concurrency/pipeline_schedule.h"
+#include "brigade/concurrency/stage_timeline.h"
 #include "brigade/device/device.h"
 #include "brigade/device/placement.h"
+#include "brigade/distribute/strategies/pipeline_cut.h"
 #include "brigade/distribute/strategy.h"
 
 namespace brigade::concurrency {
@@ -17,17 +20,19 @@ class StageSlots;
 
 namespace brigade::distribute {
 
+class AutomaticPipeline;
 using concurrency::PipelineSchedule;
 
 struct PipelineStrategyOptions {
   /// The devices of the stages, in their order: logical CPUs, in TensorFlow's or libtorch's
-  /// spelling. Empty: a CPU for each name in `cut`, and one more.
+  /// spelling. Empty: a CPU for each name in `cut`, and one more; an automatic cut needs them.
   std::vector<std::string> devices = {};
   /// Where the model is cut: the names of the layers with which the stages after the first begin,
   /// in the order of the model; as many as devices, less one. They are the names that the model
   /// announces by `begin_layer`: those of `LayerSequence`, of `models::Sequential`
-  /// (`Sequential::names`), or your own.
-  std::vector<std::string> cut = {};
+  /// (`Sequential::names`), of the library's models, or your own. Empty: one stage. Or
+  /// `AutomaticCut{}`: the pipeline measures the layers in its first steps, and chooses.
+  PipelineCut cut = {};
   /// Into how many micro-batches a batch is split. The stages wait (p - 1) / (m + p - 1) of a step
   /// for one another, with p stages and m micro-batches. It is the job's number of logical
   /// replicas. 0: four for each stage.
@@ -67,7 +72,8 @@ struct PipelineStrategyOptions {
 /// once, and are updated once a step.
 ///
 /// The model announces its layers (`comm::begin_layer`). The first step throws kInvalidArgument,
-/// naming the nearest layer, if the model has no layer of the cut. Statistics that micro-batches
+/// naming the nearest layer, if the model has no layer of the cut, and with an automatic cut if it
+/// has fewer layers than there are stages. Statistics that micro-batches
 /// exchange within a step (synchronized batch norm) work, at the cost of the schedule: stages then
 /// keep the activations of all micro-batches (`concurrency::StageSlots`).
 ///
@@ -77,14 +83,25 @@ struct PipelineStrategyOptions {
 class PipelineStrategy : public Strategy {
  public:
   /// Throws as `device::resolve_devices`, kInvalidArgument for a cut that does not fit the devices,
-  /// names a layer twice, or fewer than 0 micro-batches, and kUnimplemented for GPUs.
+  /// names a layer twice, an automatic cut without devices or steps, or fewer than 0 micro-batches,
+  /// and kUnimplemented for GPUs.
   explicit PipelineStrategy(PipelineStrategyOptions options);
 
+  /// The names of the layers with which the stages after the first begin; empty while an automatic
+  /// cut is not chosen yet, when there is one stage. Outside of `run`.
+  std::vector<std::string> cut() const;
+  /// What an automatic cut was chosen by, and the step that it predicts; unset before it is chosen,
+  /// and with a cut that was given. Outside of `run`.
+  const std::optional<ChosenCut>& chosen_cut() const;
   int num_stages() const { return static_cast<int>(stage_devices_.size()); }
   /// [stage]. (`devices` has an entry for each micro-batch.)
   const std::vector<device::Device>& stage_devices() const { return stage_devices_; }
-  /// [stage]: the passes of the last step in the order in which they began. Outside of `run`.
+  /// [stage]: the passes of the last step in the order in which they began; none in steps that
+  /// measure the layers for an automatic cut. Outside of `run`.
   concurrency::StageOrders passes() const;
+  /// Who computed what when in the last step, as measured; `text()` shows it, and
+  /// `train::trace_events` makes a Chrome trace of it. Outside of `run`.
+  concurrency::StageTimeline timeline() const;
   /// [stage]: the most micro-batches of the last step whose activations the stage kept at a time,
   /// counted: with k1F1B at most the number of stages from it to the end. Outside of `run`.
   std::vector<int> peak_micro_batches() const;
@@ -94,6 +111,8 @@ class PipelineStrategy : public Strategy {
   explicit PipelineStrategy(Built built);
 
   const std::vector<device::Device> stage_devices_;
+  const std::vector<std::string> given_cut_;
+  const std::shared_ptr<AutomaticPipeline> automatic_;  // null: the cut was given
   const std::shared_ptr<const concurrency::StageSlots> slots_;
 };
 

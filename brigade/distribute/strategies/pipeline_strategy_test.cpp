@@ -14,6 +14,7 @@
 #include <atomic>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "brigade/distribute/strategies/one_device_strategy.h"
@@ -278,6 +279,85 @@ Error error_of_a_step(const PipelineStrategyOptions& options) {
   });
 }
 
+TEST(PipelineStrategy, TheTimelineHasThePassesOfTheLastStep) {
+  PipelineStrategy strategy(pipe(2, 4));
+  const auto model = strategy.create<DeepNet>();
+  const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
+  EXPECT_EQ(strategy.timeline().duration().count(), 0);
+  for (const auto& batch : strategy.distribute(examples().batch(kBatch).take(2))) {
+    strategy.run(
+        [&](const input::LabeledBatch& local) {
+          optimizer.minimize(mean_loss(model(local.features), local.labels));
+        },
+        batch);
+    const concurrency::StageTimeline timeline = strategy.timeline();
+    ASSERT_EQ(timeline.stages.size(), 2u);
+    for (std::size_t stage = 0; stage < 2; ++stage) {
+      std::vector<concurrency::StagePass> passes;
+      const auto& spans = timeline.stages[stage];
+      for (std::size_t i = 0; i < spans.size(); ++i) {
+        EXPECT_LE(spans[i].begin, spans[i].end);
+        if (i > 0) EXPECT_LE(spans[i - 1].end, spans[i].begin);
+        if (spans[i].work == concurrency::StageWork::kOther) continue;
+        passes.push_back({.direction = spans[i].work == concurrency::StageWork::kForward
+                                           ? concurrency::PassDirection::kForward
+                                           : concurrency::PassDirection::kBackward,
+                          .micro_batch = spans[i].micro_batch});
+      }
+      EXPECT_EQ(passes, strategy.passes()[stage]);
+    }
+    EXPECT_GT(timeline.bubble(), 0.0);
+    EXPECT_LT(timeline.bubble(), 1.0);
+  }
+}
+
+/// Two layers; the second one of micro-batch 0 and the first one of micro-batch 1 wait for each
+/// other, which ends only if both stages compute at the same time.
+struct MeetingNet : torch::nn::Module {
+  MeetingNet() {
+    first = register_module("first", torch::nn::Linear(64, 4));
+    second = register_module("second", torch::nn::Linear(4, 4));
+  }
+  at::Tensor forward(const at::Tensor& images) {
+    const int micro_batch = current_replica_context()->replica_id();
+    at::Tensor x = begin_layer("first", images.flatten(1));
+    if (micro_batch == 1) wait_for_other();
+    x = begin_layer("second", first(x));
+    if (micro_batch == 0) wait_for_other();
+    return second(x);
+  }
+  void wait_for_other() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    ++computing;
+    while (computing < 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    if (computing == 2) ++met;
+  }
+  torch::nn::Linear first{nullptr}, second{nullptr};
+  std::atomic<int> computing = 0, met = 0;
+};
+
+TEST(PipelineStrategy, StagesComputeAtTheSameTime) {
+  PipelineStrategyOptions options = pipe(2, 4);
+  options.cut = std::vector<std::string>{"second"};
+  PipelineStrategy strategy(options);
+  const auto model = strategy.create<MeetingNet>();
+  strategy.run([&] { return model(at::arange(64, at::kFloat).view({1, 1, 8, 8})); });
+  EXPECT_EQ(model->met, 2);
+}
+
+TEST(PipelineStrategy, WaitingForAStageIsNotCountedAsCompute) {
+  PipelineStrategy strategy(pipe(2, 2));
+  const auto model = strategy.create<DeepNet>();
+  const at::Tensor images = at::arange(64, at::kFloat).view({1, 1, 8, 8});
+  constexpr std::chrono::milliseconds kSlow{500};
+  strategy.measure_steps(StepMeasuring::kOn);
+  strategy.run([&](const ReplicaContext& context) {
+    const at::Tensor result = model(images);  // micro-batch 1 waits here for the second stage
+    if (context.replica_id() == 0) std::this_thread::sleep_for(kSlow);
+  });
+  EXPECT_GE(strategy.step_times().back().spent(comm::StepPhase::kWait), kSlow / 10);
+}
+
 TEST(PipelineCut, AnUnknownLayerIsRefusedWithTheNearestName) {
   PipelineStrategyOptions options = pipe(3, 4);
   options.cut = {"second", "thirds"};
@@ -312,12 +392,166 @@ TEST(PipelineCut, AModelWithoutNamedLayersIsRefused) {
   EXPECT_TRUE(mentions(error, "begin_layer")) << error.what();
 }
 
+PipelineStrategyOptions automatic(int stages, int micro_batches, const AutomaticCut& cut = {}) {
+  PipelineStrategyOptions options = pipe(1, micro_batches);
+  for (int stage = 0; stage < stages; ++stage)
+    options.devices.push_back("cpu:" + std::to_string(stage));
+  options.cut = cut;
+  return options;
+}
+
+TEST_P(Pipelines, ThatChooseTheirCutHaveTheBitsOfOneDevice) {
+  for (const int stages : {1, 2, 3, 4}) {
+    SCOPED_TRACE(stages);
+    PipelineStrategyOptions options = automatic(stages, 5);
+    options.schedule = GetParam();
+    PipelineStrategy deep(options);
+    EXPECT_TRUE(deep.cut().empty());
+    expect_bits_of_one_device<DeepNet>(deep, 5, Update::kMomentum);
+    EXPECT_EQ(deep.cut().size(), static_cast<std::size_t>(stages) - 1);
+    PipelineStrategy conv(options);
+    expect_bits_of_one_device<ConvNet>(conv, 5, Update::kAdamWithClipping);
+    EXPECT_EQ(conv.cut().size(), static_cast<std::size_t>(stages) - 1);
+  }
+}
+
+/// Layers of which two take most of the time.
+struct UnevenNet : torch::nn::Module {
+  UnevenNet() {
+    dense = register_module("dense", torch::nn::Linear(64, 4));
+    unused = register_module("other", torch::nn::Linear(4, 4));
+  }
+  at::Tensor forward(const at::Tensor& images) {
+    at::Tensor x = dense(begin_layer("first", images.flatten(1)));
+    for (const char* name : {"slow", "third", "slow_too", "last"}) {
+      x = begin_layer(name, x);
+      if (name[0] == 's') std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      x = unused(x).tanh();
+    }
+    return x;
+  }
+  torch::nn::Linear dense{nullptr}, unused{nullptr};
+};
+
+template <class Net>
+class PipelineSteps {
+ public:
+  explicit PipelineSteps(PipelineStrategy& strategy)
+      : strategy_(strategy),
+        model_(strategy.create<Net>()),
+        sgd_(strategy.optimizer(model_, optim::Sgd{.learning_rate = 0.1})),
+        batch_(*strategy.distribute(examples().batch(kBatch)).begin()) {}
+
+  void train() {
+    strategy_.run(
+        [&](const input::LabeledBatch& local) {
+          sgd_.minimize(mean_loss(model_(local.features), local.labels));
+        },
+        batch_);
+  }
+  void evaluate() {
+    model_.eval();
+    const at::NoGradGuard no_grad;
+    strategy_.run([&](const input::LabeledBatch& local) { return model_(local.features); }, batch_);
+    model_.train();
+  }
+  void fail() {
+    EXPECT_THROW(strategy_.run(
+                     [&](ReplicaContext& context, const input::LabeledBatch& local) {
+                       const at::Tensor loss = mean_loss(model_(local.features), local.labels);
+                       if (context.replica_id() == 1) throw std::runtime_error("broken");
+                       sgd_.minimize(loss);
+                     },
+                     batch_),
+                 Error);
+  }
+
+ private:
+  PipelineStrategy& strategy_;
+  Replicated<Net> model_;
+  Optimizer sgd_;
+  PerReplica<input::LabeledBatch> batch_;
+};
+
+TEST_P(Pipelines, ThatChooseTheirCutDivideTheTimeAfterTheirFirstSteps) {
+  PipelineStrategyOptions options = automatic(2, 4, {.profile_steps = 2});
+  options.schedule = GetParam();
+  PipelineStrategy strategy(options);
+  PipelineSteps<UnevenNet> steps(strategy);
+  steps.evaluate();
+  steps.train();
+  EXPECT_FALSE(strategy.chosen_cut());
+  EXPECT_EQ(strategy.passes(), concurrency::StageOrders(2));
+  steps.fail();  // does not count
+  steps.evaluate();
+  EXPECT_FALSE(strategy.chosen_cut());
+  steps.train();
+  ASSERT_TRUE(strategy.chosen_cut());
+  const ChosenCut chosen = *strategy.chosen_cut();
+  ASSERT_EQ(chosen.layer_costs.size(), 5U);
+  EXPECT_EQ(strategy.cut(), chosen.layers);
+  // After the first slow layer, with the second one.
+  const bool is_between = chosen.layers == std::vector<std::string>{"third"} ||
+                          chosen.layers == std::vector<std::string>{"slow_too"};
+  EXPECT_TRUE(is_between) << chosen.layers.front();
+  for (const StageCost& stage : chosen.stages) EXPECT_GE(stage.forward_seconds, 0.005);
+  EXPECT_GE(chosen.step_seconds, 5 * 0.005);  // the bubble and four micro-batches
+  EXPECT_LT(chosen.step_seconds, 8 * 0.005);
+  // Waiting for other micro-batches is no cost.
+  for (const LayerCost& layer : chosen.layer_costs) EXPECT_LT(layer.backward_seconds, 0.004);
+  steps.train();
+  EXPECT_EQ(strategy.passes(), concurrency::stage_orders(GetParam(), 2, 4));
+  const bool is_gpipe = GetParam() == PipelineSchedule::kGPipe;
+  EXPECT_EQ(strategy.peak_micro_batches(),
+            is_gpipe ? std::vector<int>({4, 4}) : std::vector<int>({2, 1}));
+}
+
+TEST(AutomaticCut, MoreStagesThanLayersAreRefusedBeforeAnyUpdate) {
+  const Error error = error_of_a_step<ConvNet>(automatic(5, 4));
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(mentions(error, "A pipeline of 5 stages")) << error.what();
+  EXPECT_TRUE(mentions(error, "names 4: first, second, third, last")) << error.what();
+  const Error none = error_of_a_step<PlainNet>(automatic(2, 1));
+  EXPECT_TRUE(mentions(none, "names none")) << none.what();
+}
+
+TEST(AutomaticCut, StaysWithinTheBytesOfAStage) {
+  PipelineStrategy roomy(automatic(2, 4, {.profile_steps = 2, .bytes_per_stage = 1 << 30}));
+  PipelineSteps<DeepNet> steps(roomy);
+  steps.train();
+  steps.train();
+  ASSERT_TRUE(roomy.chosen_cut());
+  std::int64_t variables = 0;
+  for (const LayerCost& layer : roomy.chosen_cut()->layer_costs) {
+    variables += layer.variable_bytes;
+    EXPECT_GT(layer.activation_bytes, 0) << layer.name;
+  }
+  constexpr std::int64_t kParameters =
+      (64 * 12 + 12) + (12 * 10 + 10) + (10 * 12 + 12) + (12 * 4 + 4);
+  EXPECT_EQ(variables, 4 * kParameters);
+  for (const StageCost& stage : roomy.chosen_cut()->stages) EXPECT_GT(stage.bytes, 0);
+
+  PipelineStrategy narrow(automatic(2, 4, {.profile_steps = 1, .bytes_per_stage = 1000}));
+  PipelineSteps<DeepNet> few(narrow);
+  few.train();
+  const Error error = error_from([&] { few.train(); });
+  EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
+  EXPECT_TRUE(mentions(error, "within 1000 bytes")) << error.what();
+}
+
 TEST(PipelineStrategyOptions, WhatDoesNotFitIsRefused) {
   PipelineStrategyOptions options = pipe(3, 4);
   options.devices = {"cpu:0", "cpu:1"};
   EXPECT_EQ(error_from([&] { PipelineStrategy{options}; }).code(), ErrorCode::kInvalidArgument);
   options = pipe(3, -1);
   EXPECT_EQ(error_from([&] { PipelineStrategy{options}; }).code(), ErrorCode::kInvalidArgument);
+  options = pipe(1, 4);
+  options.cut = AutomaticCut{};
+  EXPECT_TRUE(mentions(error_from([&] { PipelineStrategy{options}; }), "devices is empty"));
+  options = automatic(2, 4, {.profile_steps = 0});
+  EXPECT_TRUE(mentions(error_from([&] { PipelineStrategy{options}; }), "profile_steps is 0"));
+  options = automatic(2, 4, {.bytes_per_stage = -1});
+  EXPECT_TRUE(mentions(error_from([&] { PipelineStrategy{options}; }), "bytes_per_stage is -1"));
   options = pipe(3, 4);
   options.cut = {"second", "second"};
   EXPECT_TRUE(mentions(error_from([&] { PipelineStrategy{options}; }), "names a layer twice"));

@@ -7,11 +7,13 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/distribute/strategies/pipeline_strategy.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/summary/summary_writer.h"
 #include "brigade/summary/trace.h"
 #include "brigade/train/graph/model_graph.h"
 #include "brigade/train/graph/operation_recorder.h"
+#include "brigade/train/graph/stage_trace.h"
 #include "brigade/train/session/session_context.h"
 #include "brigade/train/session/step_values.h"
 #include "brigade/train/session/training_state.h"
@@ -65,6 +67,7 @@ class Profiler final : public SessionRunHook {
   void after_run(SessionContext& context, const StepValues&) override {
     if (!is_recording_) return;
     take_operations();
+    take_stages(context.state().strategy());
     if (context.global_step() >= last_) write(context);
   }
 
@@ -92,11 +95,22 @@ class Profiler final : public SessionRunHook {
     }
   }
 
+  /// Of a pipeline; its rows come after those of the replicas.
+  void take_stages(const distribute::Strategy& strategy) {
+    const auto* pipeline = dynamic_cast<const distribute::PipelineStrategy*>(&strategy);
+    if (pipeline == nullptr) return;
+    const std::int64_t group = strategy.num_local_replicas();
+    const concurrency::StageTimeline timeline = pipeline->timeline();
+    const auto events = trace_events(timeline, group);
+    events_.insert(events_.end(), events.begin(), events.end());
+    stage_names_ = trace_names(timeline, group);
+  }
+
   void write(SessionContext& context) {
     is_recording_ = false;
     std::vector<summary::TraceEvent> events = context.spans().stop();
     events.insert(events.end(), events_.begin(), events_.end());
-    summary::TraceNames names;
+    summary::TraceNames names = stage_names_;
     for (const auto& [key, row] : rows_) {
       const bool is_outside = key.first < 0;
       const std::int64_t replica = is_outside ? 0 : key.first;
@@ -131,6 +145,7 @@ class Profiler final : public SessionRunHook {
   OperationRecord last_step_;
   std::vector<summary::TraceEvent> events_;  // operations of the recorded steps
   std::map<std::pair<std::int64_t, std::uint64_t>, std::int64_t> rows_;  // by replica and thread
+  summary::TraceNames stage_names_;
 };
 
 }  // namespace

@@ -18,10 +18,10 @@ struct StepRange {
 
 /// Writes Chrome traces of steps (for ui.perfetto.dev): the step, the hooks, saving, the spans that
 /// the program measures with `MonitoredTrainingSession::spans`, and libtorch's operations, with
-/// separate rows for each replica. If the session writes summaries, it also writes the times of the
-/// nodes of the model's graph in the last of these steps, as "step_<step>" for TensorBoard. Steps
-/// that are not recorded have no overhead. A range that the end of the training cuts short is
-/// written, too.
+/// separate rows for each replica; of a pipeline also the passes of its stages. If the session
+/// writes summaries, it also writes the times of the nodes of the model's graph in the last of
+/// these steps, as "step_<step>" for TensorBoard. Steps that are not recorded have no overhead. A
+/// range that the end of the training cuts short is written, too.
 ///
 /// Of workers without collectives the chief profiles alone. It makes some of the job's steps only:
 /// a range begins with its first step in it or after it.

@@ -1,0 +1,158 @@
+#include "apps/brigade/stage_flags.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "apps/brigade/exit_code.h"
+#include "apps/brigade/flag_group.h"
+#include "apps/brigade/flag_values.h"
+#include "brigade/base/printable.h"
+#include "brigade/base/strings.h"
+#include "brigade/base/unknown_name.h"
+#include "brigade/machine/device_name.h"
+
+namespace brigade::command {
+namespace {
+
+/// GPUs that exist as well as those that do not.
+void check_cpus(const std::vector<std::string>& devices) {
+  for (const std::string& name : devices) {
+    const auto parsed = set_up([&] { return machine::DeviceName::parse(name); });
+    if (parsed.type == machine::DeviceType::kCpu) continue;
+    throw UsageError(base::str_cat("strategy pipeline has its stages on CPUs, and --devices names ",
+                                   base::printable(name),
+                                   "; use --devices cpu:0,cpu:1, or --strategy mirrored"));
+  }
+}
+
+std::string plural(std::size_t count, const char* what) {
+  return base::str_cat(count, " ", what, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+const std::vector<std::string>& pipeline_schedule_names() {
+  static const std::vector<std::string> names = {"1f1b", "gpipe"};
+  return names;
+}
+
+void StageFlags::add_to(CLI::App& app) {
+  FlagGroup group(app, "Pipeline");
+  group
+      .add("--cut", cut,
+           "pipeline: the layers with which the stages after the first begin, such as "
+           "conv2,dense1; auto: by what the layers cost, measured in the first steps (default "
+           "auto)")
+      ->option_text("auto|NAMES");
+  group.add("--micro-batches", micro_batches,
+            "pipeline: into how many parts a batch is divided, which pass through the stages one "
+            "after another; --batch-size is of one of them, and the weights depend on this number "
+            "as on --logical-replicas (default four for each stage)");
+  group.add("--pipeline-schedule", schedule,
+            base::str_cat("pipeline: the order of the stages' passes, which decides their memory: ",
+                          base::join(pipeline_schedule_names(), ", "), " (default 1f1b)"));
+}
+
+void StageFlags::check(const std::vector<std::string>& devices) const {
+  check_choice("value of --pipeline-schedule", schedule_name(), pipeline_schedule_names());
+  if (micro_batches) check_at_least("--micro-batches", *micro_batches, 1);
+  check_cpus(devices);
+  if (is_automatic()) {
+    if (!devices.empty()) return;
+    throw UsageError(
+        "strategy pipeline needs --devices, one for each stage, such as cpu:0,cpu:1; or --cut with "
+        "the names of layers");
+  }
+  const std::vector<std::string> layers = cut_layers();
+  const std::set<std::string> each(layers.begin(), layers.end());
+  if (each.contains("") || each.size() < layers.size()) {
+    throw UsageError(base::str_cat("--cut is ", base::quoted(*cut),
+                                   "; give auto, or the names of layers, each once, such as "
+                                   "conv2,dense1"));
+  }
+  if (devices.empty() || devices.size() == layers.size() + 1) return;
+  throw UsageError(base::str_cat("--devices names ", plural(devices.size(), "device"),
+                                 ", and --cut ", plural(layers.size(), "layer"),
+                                 "; each device but the first needs the layer with which its stage "
+                                 "begins, or use --cut auto"));
+}
+
+void StageFlags::check_none(const std::string& strategy) const {
+  for (const auto& [flag, is_given] : {std::pair("--cut", cut.has_value()),
+                                       std::pair("--micro-batches", micro_batches.has_value()),
+                                       std::pair("--pipeline-schedule", schedule.has_value())}) {
+    if (!is_given) continue;
+    throw UsageError(base::str_cat("strategy ", strategy, " has no stages; leave out ", flag,
+                                   ", or use --strategy pipeline"));
+  }
+}
+
+void StageFlags::check_layers(const std::string& model, const std::vector<std::string>& layers,
+                              int devices) const {
+  const std::string known = base::str_cat(" Layers of ", model, ": ", base::join(layers, ", "));
+  if (devices > static_cast<int>(layers.size())) {
+    throw UsageError(base::str_cat("a pipeline on ", devices, " devices needs as many layers, and ",
+                                   model, " has ", layers.size(), "; name fewer --devices.",
+                                   known));
+  }
+  if (is_automatic()) return;
+  std::size_t last = 0;
+  for (const std::string& name : cut_layers()) {
+    const auto found = std::ranges::find(layers, name);
+    if (found == layers.end()) {
+      throw UsageError(base::str_cat("--cut names ", base::quoted(name), ", and ", model,
+                                     " has no such layer", base::did_you_mean(name, layers, "."),
+                                     known));
+    }
+    if (found == layers.begin()) {
+      throw UsageError(base::str_cat("--cut names ", base::quoted(name), ", with which ", model,
+                                     " begins: the first stage would have no layer.", known));
+    }
+    const auto index = static_cast<std::size_t>(found - layers.begin());
+    if (std::exchange(last, index) > index) {
+      throw UsageError(base::str_cat("--cut names ", base::quoted(name),
+                                     " after a later layer; name them in the order of the model.",
+                                     known));
+    }
+  }
+}
+
+void StageFlags::apply_to(distribute::PipelineStrategyOptions& options) const {
+  if (is_automatic()) {
+    options.cut = distribute::AutomaticCut{};
+  } else {
+    options.cut = cut_layers();
+  }
+  options.micro_batches = static_cast<int>(micro_batches.value_or(0));
+  options.schedule = schedule_name() == "gpipe" ? distribute::PipelineSchedule::kGPipe
+                                                : distribute::PipelineSchedule::k1F1B;
+}
+
+std::vector<std::string> StageFlags::cut_layers() const {
+  std::vector<std::string> layers;
+  if (is_automatic()) return layers;
+  for (const std::string& name : base::split(*cut, ',')) layers.emplace_back(base::trim(name));
+  return layers;
+}
+
+void add_stages(Json& result, const distribute::PipelineStrategy& pipeline,
+                const std::vector<int>& peaks) {
+  constexpr double kMilliseconds = 1e3;
+  const auto& chosen = pipeline.chosen_cut();
+  Json costs = nullptr;
+  if (chosen) {
+    costs = Json::array();
+    for (const distribute::StageCost& stage : chosen->stages)
+      costs.push_back({{"forward", kMilliseconds * stage.forward_seconds},
+                       {"backward", kMilliseconds * stage.backward_seconds}});
+  }
+  result["cut"] = pipeline.cut();
+  result["stage_milliseconds"] = std::move(costs);
+  result["predicted_step_milliseconds"] =
+      chosen ? Json(kMilliseconds * chosen->step_seconds) : Json(nullptr);
+  result["peak_live_micro_batches"] = peaks;
+}
+
+}  // namespace brigade::command

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "brigade/distribute/strategies/pipeline_cut.h"
+
+namespace brigade::distribute {
+
+/// Measures what the layers of a model cost, in steps that compute its micro-batches one after
+/// another. A layer costs the time from its announcement to that of the next one, and in backward
+/// the time until the gradient of its input is there, which a hook of that tensor notices: the
+/// graph does not change. What comes before the first layer counts there, and so does what a
+/// micro-batch does after its backward pass until it waits for others. Waiting does not count.
+///
+/// Thread-safety: each task from its own thread; `begin_step`, `end_step` and the results while no
+/// task runs; `fail` from any thread.
+class LayerProfiler final : public std::enable_shared_from_this<LayerProfiler> {
+ public:
+  enum class Memory { kNotMeasured, kMeasured };
+
+  explicit LayerProfiler(int tasks, Memory memory = Memory::kNotMeasured);
+  ~LayerProfiler();
+
+  void begin_step();
+  /// Keeps what the step's tasks have measured, unless the step failed or no task made a backward
+  /// pass. Does nothing without a step that has begun.
+  void end_step();
+  /// The step has failed.
+  void fail() { has_failed_ = true; }
+
+  /// The task computes from now on, or waits.
+  void resume(int task);
+  void pause(int task);
+  /// The task has ended.
+  void end(int task);
+  void begin_layer(int task, std::string_view name, const at::Tensor& x);
+  void begin_backward(int task);
+  void end_backward(int task);
+
+  /// The layers that the task has announced in this step.
+  const std::vector<std::string>& layers(int task) const;
+  /// The number of steps kept.
+  int steps() const { return steps_; }
+  /// In the order in which the layers were first announced: medians over micro-batches and steps,
+  /// without the first step if there are several.
+  std::vector<LayerCost> costs() const;
+  /// What a step takes besides the layers: the median.
+  double seconds_besides() const;
+
+ private:
+  struct Pass;
+  struct Samples;
+
+  void reached(int task, std::size_t layer);
+  void keep(const Pass& pass);
+  Samples& samples_of(const std::string& layer);
+
+  const Memory memory_;
+  std::vector<std::unique_ptr<Pass>> passes_;  // [task]
+  std::vector<Samples> samples_;
+  std::vector<double> besides_;  // [step]
+  std::chrono::steady_clock::time_point begin_;
+  bool is_in_step_ = false;
+  std::atomic<bool> has_failed_ = false;
+  int steps_ = 0;
+};
+
+}  // namespace brigade::distribute
