@@ -124,7 +124,7 @@ Json configuration(const TrainFlags& flags, const Prepared& prepared) {
   return json;
 }
 
-/// The results: those of the end, and evaluations by step. docs/command.md explains each key.
+/// The results: those of the end, and evaluations by step. docs/guide/command.md explains each key.
 Json result_json(const TrainingResult& result,
                  const std::optional<train::EvaluationResult>& evaluation,
                  const std::map<std::int64_t, train::EvaluationResult>& evaluations,

@@ -74,7 +74,10 @@ class Reader {
   void read_device(const std::vector<std::string>& words, std::size_t first) {
     if (spec_.type) refuse("it names two devices");
     if (words.size() <= first || words.size() > first + 2) refuse("its parts are not TYPE:INDEX");
-    spec_.type = type_from(base::lower_case(words[first]));
+    const std::string word = base::lower_case(words[first]);
+    spec_.type = type_from(word);
+    if (word == "tpu" || word == "xla")
+      refuse("TPUs are not supported (docs/guide/tpu.md says what it would take)");
     if (!spec_.type)
       refuse(base::str_cat(base::quoted(words[first]), " is neither cpu nor gpu (cuda)"));
     if (words.size() > first + 1 && words[first + 1] != "*") spec_.index = number(words[first + 1]);

@@ -95,5 +95,17 @@ TEST(DeviceSpec, ShowsTheSpellingsWhenItRefuses) {
   }
 }
 
+TEST(DeviceSpec, SaysThatTpusAreNotSupported) {
+  for (const char* text : {"tpu:0", "/device:TPU:0", "TPU", "xla:1"}) {
+    try {
+      DeviceSpec::parse(text);
+      ADD_FAILURE() << "accepted '" << text << "'";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << text;
+      EXPECT_THAT(error.what(), HasSubstr("TPUs are not supported (docs/guide/tpu.md")) << text;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace brigade::machine

@@ -44,6 +44,17 @@ class Pipeline(CommandTest):
                     self.assertEqual(report["cut"], cut)
                 self.assertLessEqual(set(report["cut"]), set(LAYERS[1:]))
 
+    def test_interleaved_stages_have_the_weights_of_one_device(self):
+        run_of = (*MLP, "--steps", "8")
+        wanted = self.on_one_device(*run_of)
+        report = self.train(*PIPELINE, *run_of, *devices(2), "--cut", ",".join(LAYERS[1:]), "--pipeline-schedule", "interleaved",
+                            "--chunks", "2")
+        self.assertEqual((report["weights_sha256"], report["final_loss"]), (wanted["weights_sha256"], wanted["final_loss"]))
+        self.assertEqual(report["devices"], ["cpu:0", "cpu:1", "cpu:0", "cpu:1"])
+        self.assertEqual(report["pipeline_schedule"], "interleaved")
+        self.assertEqual(len(report["peak_live_micro_batches"]), 2)
+        self.assertLessEqual(report["peak_live_micro_batches"][0], 5)
+
     def test_what_an_automatic_cut_reports(self):
         result = run("train", *PIPELINE, *CNN, *devices(2), "--steps", "6", *QUIET)
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -128,6 +139,15 @@ class Refusals(CommandTest):
         self.refuse_pipeline("--cut", "dense3,dense3", saying=["each once"])
         self.refuse_pipeline("--cut", "dense2", "--pipeline-schedule", "1f1", saying=["did you mean '1f1b'?", "gpipe"])
         self.refuse_pipeline("--cut", "dense2", "--micro-batches", "0", saying=["--micro-batches is 0"])
+
+    def test_chunks_that_do_not_fit(self):
+        interleaved = ("--pipeline-schedule", "interleaved")
+        self.refuse_pipeline("--cut", "dense2", "--chunks", "2", saying=["--chunks", "interleaved", "1f1b"])
+        self.refuse_pipeline("--cut", "dense2", *interleaved, "--chunks", "1", saying=["--chunks is 1"])
+        self.refuse_pipeline(*devices(2), *interleaved, saying=["interleaved", "--cut"])
+        self.refuse_pipeline("--cut", "dense2,dense3", *devices(2), *interleaved, saying=["2 layers", "2 devices", "2 stages each"])
+        self.refuse_pipeline("--cut", "dense2,dense3", *interleaved, saying=["2 layers", "2 stages each"])
+        self.refuse_training(*MLP, *interleaved, saying=["--pipeline-schedule", "--strategy pipeline"])
 
     def test_cuts_that_do_not_fit_the_devices(self):
         self.refuse_pipeline(saying=["needs --devices", "--cut"])

@@ -4,7 +4,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENTS = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+DOCUMENTS = ["README.md", *(str(path.relative_to(ROOT)) for folder in ("docs", "docs/guide") for path in sorted((ROOT / folder).glob("*.md")))]
 # Classes whose name the documentation also uses for something else.
 OTHERS = {"Trainer",  # PyTorch Lightning's
           "Waiting"}  # the first word of a message

@@ -36,7 +36,7 @@ std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(
 ///
 /// With `Transport::kAuto` it returns `host` itself if NCCL cannot be used: on CPUs, in a program
 /// without NCCL, if replicas share a GPU, or if NCCL would listen or send beyond what the cluster's
-/// key allows (docs/clusters.md). With `Transport::kNccl` these are errors: kInvalidArgument,
+/// key allows (docs/guide/clusters.md). With `Transport::kNccl` these are errors: kInvalidArgument,
 /// kUnimplemented, kPermissionDenied, naming the member. With other transports it returns `host`.
 /// Collective.
 std::vector<std::unique_ptr<Communicator>> make_nccl_process_communicators(
