@@ -154,10 +154,10 @@ void StageFlags::apply_to(distribute::PipelineStrategyOptions& options) const {
     options.cut = cut_layers();
   }
   options.micro_batches = static_cast<int>(micro_batches.value_or(0));
-  for (const auto schedule :
+  for (const auto known :
        {distribute::PipelineSchedule::kGPipe, distribute::PipelineSchedule::k1F1B,
         distribute::PipelineSchedule::kInterleaved}) {
-    if (to_string(schedule) == schedule_name()) options.schedule = schedule;
+    if (to_string(known) == schedule_name()) options.schedule = known;
   }
   options.chunks_per_device = static_cast<int>(num_chunks());
 }
