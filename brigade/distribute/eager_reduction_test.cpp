@@ -64,9 +64,9 @@ class CountedStrategy : public Strategy {
                   .storage =
                       variables::make_flat_storage_factory(variables::StorageSharing::kOneStorage),
                   .synchronizer = make_worker_synchronizer,
-                  .slots = std::move(slots),
                   .timeout = std::chrono::seconds(60),
                   .spin = std::chrono::microseconds(0),
+                  .slots = std::move(slots),
                   .workers = std::move(workers)}),
         communicator_(std::move(communicator)) {}
   const CountedCommunicator& communicator() const { return *communicator_; }
