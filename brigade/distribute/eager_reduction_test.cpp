@@ -61,12 +61,12 @@ class CountedStrategy : public Strategy {
                   std::shared_ptr<const WorkerGroup> workers, int replicas, std::vector<int> slots)
       : Strategy({.name = "counted",
                   .devices = plain_cpus(replicas),
+                  .slots = std::move(slots),
                   .storage =
                       variables::make_flat_storage_factory(variables::StorageSharing::kOneStorage),
                   .synchronizer = make_worker_synchronizer,
                   .timeout = std::chrono::seconds(60),
                   .spin = std::chrono::microseconds(0),
-                  .slots = std::move(slots),
                   .workers = std::move(workers)}),
         communicator_(std::move(communicator)) {}
   const CountedCommunicator& communicator() const { return *communicator_; }
