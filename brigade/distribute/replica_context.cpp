@@ -69,7 +69,8 @@ void ReplicaContext::merge_call(const std::function<void(Strategy&)>& function) 
 }
 
 const ReplicaContext* current_replica_context() {
-  return static_cast<const ReplicaContext*>(comm::current_replica());
+  // A model may have a view of its replica, which is no context.
+  return in_cross_replica_context() ? nullptr : kContextSlot.get();
 }
 
 comm::StepClock* current_step_clock() {

@@ -369,6 +369,7 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples, const 
   const auto call_in = [&](ReplicaContext& context, device::ReplicaGenerator& generator,
                            const auto& function) {
     const base::AmbientScope<const comm::Replica> replica_scope(comm::kReplicaSlot, &context);
+    const base::AmbientScope<const ReplicaContext> context_scope(kContextSlot, &context);
     Engine::ReplicaRowSource rows(engine, context.local_id);
     const base::AmbientScope<variables::RowSource> row_scope(variables::kRowSourceSlot, &rows);
     variables::Graph graph(engine.store,
