@@ -70,6 +70,6 @@ std::shared_ptr<Classifier> make_model(std::string_view name, const ModelOptions
 
 /// Returns the function of the model called `name`. Throws as `make_model`, and if the model is a
 /// module.
-ModelFunction make_model_function(std::string_view name, const ModelOptions& options = {});
+ClassifierFunction make_model_function(std::string_view name, const ModelOptions& options = {});
 
 }  // namespace brigade::models
