@@ -114,7 +114,7 @@ std::vector<TrialResult> IndependentStrategy::run_trials(int trials, const Train
       // The devices were checked together: one alone may have too high a number.
       Trial trial(index,
                   {.device = device.name.to_string(),
-                   .threads = options_.threads,
+                   .threads_per_replica = options_.threads_per_replica,
                    .allow_oversubscription = true,
                    .seed = options_.seed,
                    .placement = options_.placement},

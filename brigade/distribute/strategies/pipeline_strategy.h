@@ -42,8 +42,8 @@ struct PipelineStrategyOptions {
   /// With kInterleaved, how many stages each device has, at least 2: stage s is on device
   /// s % devices, and `cut` names a layer for each stage but the first. With other schedules 1.
   int chunks_per_device = 1;
-  /// The number of threads of one tensor operation.
-  int threads = 1;
+  /// The number of threads of one tensor operation of a micro-batch.
+  int threads_per_replica = 1;
   /// Whether CPUs may have more threads, or higher numbers, than there are cores for.
   bool allow_oversubscription = false;
   /// The seed of all randomness of the job.
