@@ -24,8 +24,8 @@ struct StageSlotsOptions {
 };
 
 /// The slots of a pipeline: one for each device, which has one stage, or several (kInterleaved).
-/// Each micro-batch is a task, whose thread moves from
-/// stage to stage and back, and holds the slot of the stage on which it computes.
+/// Each micro-batch is a task, whose thread moves from stage to stage and back, and holds the slot
+/// of the stage on which it computes.
 ///
 /// A stage computes the passes of `stage_orders` in exactly their order, whichever thread comes
 /// first: a pass waits for those before it, even if its stage is idle. Passes that will not come

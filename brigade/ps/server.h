@@ -23,10 +23,10 @@ namespace brigade::ps {
 bool is_server_task(const cluster::Task& task);
 
 struct ServerOptions {
-  /// Where the server keeps its log and snapshots; "ps-<index>" in it, of a
-  /// replica "ps-<index>-replica". Default: the folder that
-  /// `brigade launch` gives its servers. Empty: a new temporary folder, which is removed at the
-  /// end: then a server that dies has lost its variables.
+  /// Where the server keeps its log and snapshots; "ps-<index>" in it, of a replica
+  /// "ps-<index>-replica". Default: the folder that `brigade launch` gives its servers. Empty: a
+  /// new temporary folder, which is removed at the end: then a server that dies has lost its
+  /// variables.
   io::Path folder = base::environment(cluster::kServerFolderVariable).value_or("");
   std::optional<cluster::ClusterKey> key = cluster::ClusterKey::from_environment();
   std::chrono::milliseconds lease = std::chrono::seconds(8);

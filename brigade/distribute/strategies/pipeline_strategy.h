@@ -76,9 +76,9 @@ struct PipelineStrategyOptions {
 ///
 /// The model announces its layers (`comm::begin_layer`). The first step throws kInvalidArgument,
 /// naming the nearest layer, if the model has no layer of the cut, and with an automatic cut if it
-/// has fewer layers than there are stages. Statistics that micro-batches
-/// exchange within a step (synchronized batch norm) work, at the cost of the schedule: stages then
-/// keep the activations of all micro-batches (`concurrency::StageSlots`).
+/// has fewer layers than there are stages. Statistics that micro-batches exchange within a step
+/// (synchronized batch norm) work, at the cost of the schedule: stages then keep the activations of
+/// all micro-batches (`concurrency::StageSlots`).
 ///
 /// Stages on GPUs are not built: they are refused with kUnimplemented.
 ///

@@ -100,9 +100,9 @@ class ParameterClient {
     std::int64_t step = 0;              ///< of the job, at `ps:0` at the moment of its variables
   };
   /// All variables with their slots: for a checkpoint. Each server's are from one moment, when it
-  /// has this worker's pushes on its disk. With
-  /// kSync those of all servers are from `step`, so they are read again while decisions of steps
-  /// come between. Throws kDeadlineExceeded if that does not succeed within `server_timeout`.
+  /// has this worker's pushes on its disk. With kSync those of all servers are from `step`, so they
+  /// are read again while decisions of steps come between. Throws kDeadlineExceeded if that does
+  /// not succeed within `server_timeout`.
   States states();
 
   struct Values {

@@ -49,8 +49,8 @@ class EvaluationMode {
 /// The mean sparse softmax cross entropy and the accuracies of a classifier over one epoch of
 /// `dataset`, whose elements are global batches, on all replicas of `strategy`. Exact also for a
 /// smaller last batch: every example counts once. Workers without collectives each evaluate all
-/// data. The model is in evaluation mode during the call
-/// and in training mode afterwards; no autograd graph is built.
+/// data. The model is in evaluation mode during the call and in training mode afterwards; no
+/// autograd graph is built.
 template <class Module>
 EvaluationResult evaluate(distribute::Strategy& strategy,
                           const distribute::Replicated<Module>& model,
