@@ -70,7 +70,7 @@ struct OptimizerFlags {
   void add_to(CLI::App& app);
   /// The rule that the flags describe. Throws UsageError.
   optim::UpdateRulePtr rule() const;
-  /// The groups of variables with rates of their own: those without weight decay, and, for lars,
+  /// The groups of variables with separate rates: those without weight decay, and, for lars,
   /// variables of at most one dimension (biases, scales of norms), which have neither layer
   /// adaptation nor weight decay.
   std::vector<optim::ParameterGroup> groups(std::span<const variables::Variable> variables) const;

@@ -33,8 +33,8 @@ struct StageSlotsOptions {
 /// passes).
 ///
 /// Outside of the schedule a task may compute as well: after its last pass (an update), and if it
-/// passes through the stages a second time. Such tasks get a stage before the schedule goes on, the
-/// one with the lowest number first.
+/// passes through the stages a second time. Such tasks get a stage before the schedule continues,
+/// the one with the lowest number first.
 ///
 /// If a task waits for others before its last pass (a collective in the model: synchronized batch
 /// norm), the schedule of this step is given up, because the others' passes may come after this

@@ -28,7 +28,7 @@ using ClassifierFunction =
 ///
 /// - `train()` and `eval()` set the mode of the function. In training, batch norm's statistics move
 ///   at the end of `forward`, as those of libtorch's module do, without an optimizer of Brigade.
-/// - Each forward pass has a graph of its own: regularization losses and end points are discarded,
+/// - Each forward pass has a separate graph: regularization losses and end points are discarded,
 ///   but for those in the collection `layers::kEndPoints`, which the caller's graph gets, if there
 ///   is one.
 /// - Initial values derive from a seed that is drawn from the generator of the calling thread, and

@@ -155,9 +155,9 @@ class ParameterClient {
   void send_early(const at::Tensor& gradient);
   /// The push will not be made: the servers do nothing. Any thread that may call the client.
   void drop_early() noexcept;
-  /// Waits until this worker may begin its next step: at once in kAsync mode; with kBounded until
-  /// the slowest is near enough; with kSync for a token. Does nothing if it has permission for a
-  /// step that it has not pushed yet. The workers it waits for are logged if it takes long.
+  /// Waits until this worker may begin its next step: immediately in kAsync mode; with kBounded
+  /// until the slowest is near enough; with kSync for a token. Does nothing if it has permission
+  /// for a step that it has not pushed yet. The workers it waits for are logged if it takes long.
   void begin_step();
 
   /// The step of the job in the latest reply of `ps:0` that had one.

@@ -78,7 +78,7 @@ class PerWorkerValues {
 ///
 /// The first error of a function cancels all others, is thrown once, by the next `schedule` or
 /// `join`, and the coordinator is usable again. A worker that is lost is no error: as long as one
-/// of the job's workers runs, or comes back, the functions go on.
+/// of the job's workers runs, or comes back, the functions continue.
 ///
 /// A coordinator that is started again knows nothing of the functions of the earlier one: these are
 /// lost, with their values. The model is on the servers.

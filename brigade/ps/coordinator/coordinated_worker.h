@@ -33,7 +33,7 @@ struct CoordinatedWorkerOptions {
 /// The state of the functions (model, strategy, optimizer) is made by the registry's setup function
 /// when the first one is run. If that throws, the function counts as failed. An exception of a
 /// function is reported to the coordinator (one that is not an Error with code kAborted), and the
-/// worker goes on, unless it is a ReplacedError: a later process of this task has joined the
+/// worker continues, unless it is a ReplacedError: a later process of this task has joined the
 /// servers or the coordinator, so this one ends.
 ///
 /// A worker that ends while it has a function, or is silent for the length of its lease, is lost:

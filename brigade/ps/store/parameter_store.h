@@ -87,7 +87,7 @@ class ParameterStore {
   /// Throws kInvalidArgument for two variables of one name, a trainable variable that is not of
   /// floating point, a negative rate, a value that is not dense and on the CPU or that exceeds
   /// `UpdateLogOptions::max_record_bytes`, and a rule that `optim::rule_from_config` cannot make;
-  /// kAlreadyExists if the store has other variables (names, shapes, dtypes, rates of their own),
+  /// kAlreadyExists if the store has other variables (names, shapes, dtypes, separate rates),
   /// another rule or another job. Throws as `push` at `deadline`.
   void create(std::span<const Creation> variables, const optim::UpdateRulePtr& rule,
               const io::StateTree& job, Time deadline);
@@ -230,7 +230,7 @@ class ParameterStore {
   std::int64_t last_record() const { return log_->appended(); }
 
   /// Writes a snapshot of everything, all from one moment, and removes the log before it. Changes
-  /// go on meanwhile.
+  /// continue meanwhile.
   void snapshot();
 
   /// The names of the variables, sorted by bytes.

@@ -14,8 +14,8 @@
 namespace brigade::train {
 
 struct EvaluationResult {
-  double loss = 0.0;      ///< mean over all examples
-  double accuracy = 0.0;  ///< fraction of examples classified correctly
+  double loss = 0.0;            ///< mean over all examples
+  double accuracy = 0.0;        ///< fraction of examples classified correctly
   double top_5_accuracy = 0.0;  ///< fraction of examples whose class has one of the 5 best scores
   std::int64_t examples = 0;
 };

@@ -158,7 +158,7 @@ class MonitoredTrainingSession {
   /// `state` must outlive the session.
   explicit MonitoredTrainingSession(TrainingState& state, SessionOptions options = {},
                                     SessionEnvironment environment = {});
-  /// The same, with a state of its own: everything that was created in the strategy and still
+  /// The same, with a new state: everything that was created in the strategy and still
   /// exists.
   explicit MonitoredTrainingSession(distribute::Strategy& strategy, SessionOptions options = {},
                                     SessionEnvironment environment = {});
