@@ -88,7 +88,7 @@ bool Trial::should_stop() const {
 IndependentStrategy::IndependentStrategy(IndependentOptions options)
     : options_(checked_options(std::move(options))),
       devices_(choose_devices(options_.devices,
-                              {.threads_per_cpu = options_.threads,
+                              {.threads_per_cpu = options_.threads_per_replica,
                                .allow_oversubscription = options_.allow_oversubscription})) {}
 
 std::vector<TrialResult> IndependentStrategy::run_trials(int trials, const TrainFunction& train) {
