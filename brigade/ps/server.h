@@ -57,11 +57,12 @@ struct ServerOptions {
 /// Thread-safety: all functions from any thread.
 class Server {
  public:
-  /// Throws kInvalidArgument for a job other than "ps" and "ps_replica" (the training tasks need no
-  /// server object: they connect as clients), kNotFound for a task that the cluster does not have;
-  /// kFailedPrecondition if another server uses the folder, or if it is that of a replicated
-  /// server's process that was being filled, or that lacks what its replica has, and this one is
-  /// not replicated; as `ParameterStore`, `listen` and `MetricsPage`.
+  /// Throws as `ParameterStore`, `listen` and `MetricsPage`, and
+  ///   - kInvalidArgument for a job other than "ps" and "ps_replica": the training tasks need no
+  ///     server object, they connect as clients;
+  ///   - kNotFound for a task that the cluster does not have;
+  ///   - kFailedPrecondition if another server uses the folder, or if it was a replicated server's,
+  ///     lacks updates that the other process of that server has, and this one is not replicated.
   Server(const cluster::ClusterSpec& cluster, const std::string& job, int task,
          ServerOptions options = {});
   ~Server();
