@@ -117,11 +117,9 @@ class ClusterCoordinator {
   ///
   /// Throws, and schedules nothing,
   ///   - kNotFound for a function that is not registered;
-  ///   - kInvalidArgument for arguments that no message can have, for inputs of another
-  ///   coordinator,
-  ///     and for an input whose name occurs twice or is that of an argument;
-  ///   - the error of an earlier function that has failed, and that with which an input was
-  ///   aborted;
+  ///   - kInvalidArgument for arguments that no message can have, for an input of another
+  ///     coordinator, and for an input whose name occurs twice or is that of an argument;
+  ///   - the error of an earlier function that has failed, or that with which an input was aborted;
   ///   - kDeadlineExceeded and kCancelled, if the queue stays full.
   /// A function whose inputs are too large for a message fails.
   RemoteValue schedule(const std::string& function, const FunctionData& arguments = {},
