@@ -61,7 +61,7 @@ input::LabeledBatch parsed(const data::ExampleParser& parser,
 namespace fs = std::filesystem;
 
 constexpr image::Size kImageSize{.height = 375, .width = 500};
-constexpr int kPictures = 1000;
+constexpr int kImages = 1000;
 constexpr int kFolders = 10;
 
 std::uint8_t pixel(double value) {
@@ -123,9 +123,9 @@ void write_file(const fs::path& path, const std::string& bytes) {
   if (!file.flush()) throw std::runtime_error("cannot write " + path.string());
 }
 
-void make_pictures(const fs::path& folder) {
+void make_images(const fs::path& folder) {
   auto clothes = input::fashion_mnist().iterator();
-  for (int i = 0; i < kPictures; ++i) {
+  for (int i = 0; i < kImages; ++i) {
     const fs::path of_class = folder / ("class" + std::to_string(i % kFolders));
     fs::create_directories(of_class);
     const auto image = i % 2 == 0 ? photograph(static_cast<std::uint64_t>(i))
@@ -187,7 +187,7 @@ data::Dataset<input::LabeledBatch> parsed_records(const std::filesystem::path& d
 }
 
 void make_input_files(const std::string& word, const fs::path& directory) {
-  if (word == "jpeg") make_pictures(directory / "jpeg");
+  if (word == "jpeg") make_images(directory / "jpeg");
   if (word.starts_with("records")) make_records(directory / "records");
 }
 

@@ -175,8 +175,8 @@ class Copies {
   std::vector<float> there_ = here_;
 };
 
-/// A loop that notes how long its steps take.
-struct NotedLoop {
+/// A loop that records how long its steps take.
+struct TimedLoop {
   void run(int steps) {
     const double begin = wall_seconds();
     work(steps);
@@ -193,11 +193,11 @@ void compare_with(const std::function<Loop()>& make_base, const Options& options
   const Ratios ratios = compare(
       [&] {
         const auto exchange = std::make_shared<Exchange>(options);
-        return std::make_unique<NotedLoop>(
-            NotedLoop{[exchange](int steps) { exchange->run(steps); }, exchanges});
+        return std::make_unique<TimedLoop>(
+            TimedLoop{[exchange](int steps) { exchange->run(steps); }, exchanges});
       },
       [&] {
-        return std::make_unique<NotedLoop>(NotedLoop{make_base(), bases});
+        return std::make_unique<TimedLoop>(TimedLoop{make_base(), bases});
       },
       options.pairs);
   std::cout << "{\"pairs\": " << options.pairs.pairs << ratio_fields(ratios)

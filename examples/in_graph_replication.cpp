@@ -44,11 +44,7 @@ at::Tensor training_model(const bg::InputFunction<Batch>& input_fn) {
 }
 
 bg::Dataset<Batch> training_dataset(const std::string& folder, std::int64_t examples) {
-  return bg::fashion_mnist(folder)
-      .take(static_cast<std::size_t>(examples))
-      .repeat(kEpochs)
-      .shuffle(10'000)
-      .batch(kBatchSize);
+  return bg::fashion_mnist(folder).take(examples).repeat(kEpochs).shuffle(10'000).batch(kBatchSize);
 }
 
 /// The tutorial's own create_parallel_optimization, from its parts: towers that compute gradients,

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
-#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace bg = brigade;
@@ -55,17 +55,11 @@ int main(int argc, char** argv) {
   return bg::run_main([&] {
     const std::string folder = argc > 1 ? argv[1] : bg::kFashionMnistDirectory;
     const std::int64_t examples = argc > 2 ? std::atoll(argv[2]) : 60'000;
-    const auto dataset =
-        bg::fashion_mnist(folder).take(static_cast<std::size_t>(examples)).batch(kGlobalBatch);
-    const std::vector<std::string> devices = {"/cpu:0", "/cpu:1"};
-    std::vector<std::unique_ptr<bg::Strategy>> strategies;
-    strategies.push_back(
-        std::make_unique<bg::OneDeviceStrategy>(bg::OneDeviceOptions{.device = "/cpu:0"}));
-    strategies.push_back(
-        std::make_unique<bg::MirroredStrategy>(bg::MirroredOptions{.devices = devices}));
-    strategies.push_back(std::make_unique<bg::CentralStorageStrategy>(
-        bg::CentralStorageOptions{.compute_devices = devices}));
-    for (const auto& strategy : strategies) {
+    const auto dataset = bg::fashion_mnist(folder).take(examples).batch(kGlobalBatch);
+    bg::OneDeviceStrategy one("/cpu:0");
+    bg::MirroredStrategy mirrored({"/cpu:0", "/cpu:1"});
+    bg::CentralStorageStrategy central({.compute_devices = {"/cpu:0", "/cpu:1"}});
+    for (bg::Strategy* strategy : std::vector<bg::Strategy*>{&one, &mirrored, &central}) {
       const auto [first, last] = train(*strategy, dataset);
       if (std::abs(first - std::log(10.0)) > 0.5 || last >= first) return 1;
     }

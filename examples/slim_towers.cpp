@@ -74,11 +74,8 @@ int main(int argc, char** argv) {
   return bg::run_main([&] {
     const std::string folder = argc > 1 ? argv[1] : bg::kFashionMnistDirectory;
     const std::int64_t examples = argc > 2 ? std::atoll(argv[2]) : 60'000;
-    const auto dataset = bg::fashion_mnist(folder)
-                             .take(static_cast<std::size_t>(examples))
-                             .shuffle(10'000)
-                             .repeat(kEpochs)
-                             .batch(kBatchSize);
+    const auto dataset =
+        bg::fashion_mnist(folder).take(examples).shuffle(10'000).repeat(kEpochs).batch(kBatchSize);
     const std::int64_t steps = (examples * kEpochs + kBatchSize - 1) / kBatchSize;
 
     std::cout << "Wrong: every tower takes its own batch, the loop counts as for one\n";

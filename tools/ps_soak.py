@@ -50,7 +50,7 @@ class Fault:
 
     def __init__(self, kind, victim, delay):
         self.kind, self.victim, self.delay = kind, victim, delay
-        self.recovered = None  # the longest time, in seconds, in which the training did not go on
+        self.recovered = None  # the longest time, in seconds, in which the training did not continue
 
     def is_of_server(self):
         return self.victim in SERVERS + REPLICAS

@@ -60,7 +60,7 @@ int run_evaluator(const TrainFlags& flags) {
         "an evaluator needs --model-dir: it evaluates the checkpoints that are written there");
   }
   distribute::OneDeviceStrategy strategy(
-      distribute::OneDeviceOptions{.threads = flags.strategy.threads_per_replica,
+      distribute::OneDeviceOptions{.threads_per_replica = flags.strategy.threads_per_replica,
                                    .seed = static_cast<std::uint64_t>(flags.strategy.seed)});
   const ImageInput image = set_up([&] { return flags.data.image_input(flags.model.model); });
   const Model model = flags.model.create(strategy, image);

@@ -32,7 +32,7 @@ int run(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + std::min(argc, 2), argv + argc);
   if (command == launch::kShimCommand) return launch::run_shim(arguments);
   if (command == kLaunchCommand) return run_launch(arguments);
-  check_no_empty_values({argv + 1, argv + argc});  // at once: libtorch takes a while to load
+  check_no_empty_values({argv + 1, argv + argc});  // immediately: libtorch takes a while to load
   become_core(argv);
 }
 

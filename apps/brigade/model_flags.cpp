@@ -103,7 +103,8 @@ optim::UpdateRulePtr chosen_rule(const OptimizerFlags& flags) {
   return with_rates(optim::Adam{}, flags);
 }
 
-using FunctionModel = distribute::Replicated<distribute::FunctionModule<models::ModelFunction>>;
+using FunctionModel =
+    distribute::Replicated<distribute::FunctionModule<models::ClassifierFunction>>;
 
 /// One replica's view of the function model.
 class FunctionClassifier final : public models::Classifier {
@@ -204,7 +205,7 @@ void ModelFlags::describe(Json& configuration) const {
       models::is_model_function(model) ? Json(memory_format.value_or("contiguous")) : Json(nullptr);
 }
 
-models::ModelFunction ModelFlags::function(const models::ModelOptions& options) const {
+models::ClassifierFunction ModelFlags::function(const models::ModelOptions& options) const {
   auto plain = models::make_model_function(model, options);
   if (memory_format != "channels_last") return plain;
   return [plain = std::move(plain)](const at::Tensor& images, variables::Mode mode) {
@@ -296,9 +297,9 @@ std::vector<optim::ParameterGroup> OptimizerFlags::groups(
   return groups;
 }
 
-distribute::Replicated<models::Classifier> build_classifier(distribute::Strategy& strategy,
-                                                            const models::ModelFunction& function,
-                                                            const at::Tensor& example) {
+distribute::Replicated<models::Classifier> build_classifier(
+    distribute::Strategy& strategy, const models::ClassifierFunction& function,
+    const at::Tensor& example) {
   const FunctionModel model =
       strategy.create(function, example.to(strategy.devices().front().torch_device));
   std::vector<std::shared_ptr<models::Classifier>> replicas;

@@ -52,7 +52,7 @@ struct ModelFlags {
 
  private:
   /// The function of a model that is one, in the memory format.
-  models::ModelFunction function(const models::ModelOptions& options) const;
+  models::ClassifierFunction function(const models::ModelOptions& options) const;
 };
 
 /// The flags that choose the optimizer.
@@ -70,7 +70,7 @@ struct OptimizerFlags {
   void add_to(CLI::App& app);
   /// The rule that the flags describe. Throws UsageError.
   optim::UpdateRulePtr rule() const;
-  /// The groups of variables with rates of their own: those without weight decay, and, for lars,
+  /// The groups of variables with separate rates: those without weight decay, and, for lars,
   /// variables of at most one dimension (biases, scales of norms), which have neither layer
   /// adaptation nor weight decay.
   std::vector<optim::ParameterGroup> groups(std::span<const variables::Variable> variables) const;
@@ -78,8 +78,8 @@ struct OptimizerFlags {
 
 /// A model that is written as a function, built by `strategy` for images of `example`'s shape, as
 /// the classifier that the commands train.
-distribute::Replicated<models::Classifier> build_classifier(distribute::Strategy& strategy,
-                                                            const models::ModelFunction& function,
-                                                            const at::Tensor& example);
+distribute::Replicated<models::Classifier> build_classifier(
+    distribute::Strategy& strategy, const models::ClassifierFunction& function,
+    const at::Tensor& example);
 
 }  // namespace brigade::command

@@ -11,7 +11,7 @@ namespace brigade::command {
 
 /// What to do with variables that an earlier process of the server has left in its folder.
 enum class EarlierState {
-  kRestore,  ///< the training goes on with them
+  kRestore,  ///< the training continues with them
   kRemove    ///< a new training begins; a server that the launcher has restarted restores
 };
 

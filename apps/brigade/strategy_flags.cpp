@@ -40,9 +40,7 @@ Options with_common(Options options, const StrategyFlags& flags) {
   options.allow_oversubscription = flags.allow_oversubscription;
   options.seed = static_cast<std::uint64_t>(flags.seed);
   options.placement.log = flags.log_device_placement;
-  if constexpr (requires { options.threads_per_replica; }) {
-    options.threads_per_replica = flags.threads_per_replica;
-  }
+  options.threads_per_replica = flags.threads_per_replica;
   if constexpr (requires { options.logical_replicas; }) {
     options.logical_replicas = flags.logical_replicas;
   }
@@ -57,10 +55,8 @@ std::unique_ptr<distribute::Strategy> make_one_device(const StrategyFlags& flags
     throw UsageError(base::str_cat("strategy one_device runs on one device, but --devices names ",
                                    names.size(), "; use --strategy mirrored"));
   }
-  return std::make_unique<distribute::OneDeviceStrategy>(
-      with_common(distribute::OneDeviceOptions{.device = names.empty() ? "" : names.front(),
-                                               .threads = flags.threads_per_replica},
-                  flags));
+  return std::make_unique<distribute::OneDeviceStrategy>(with_common(
+      distribute::OneDeviceOptions{.device = names.empty() ? "" : names.front()}, flags));
 }
 
 std::unique_ptr<distribute::Strategy> make_mirrored(const StrategyFlags& flags,
@@ -112,10 +108,8 @@ std::unique_ptr<distribute::Strategy> make_parameter_server(const StrategyFlags&
 
 std::unique_ptr<distribute::Strategy> make_pipeline(const StrategyFlags& flags,
                                                     const ServerAccess&) {
-  auto options =
-      with_common(distribute::PipelineStrategyOptions{.devices = parse_devices(flags.devices),
-                                                      .threads = flags.threads_per_replica},
-                  flags);
+  auto options = with_common(
+      distribute::PipelineStrategyOptions{.devices = parse_devices(flags.devices)}, flags);
   flags.stages.apply_to(options);
   return std::make_unique<distribute::PipelineStrategy>(std::move(options));
 }

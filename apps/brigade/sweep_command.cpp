@@ -196,7 +196,7 @@ class SweepCommand final : public Command {
 
   distribute::IndependentOptions independent_options() const {
     return {.devices = device_names_of_flags(),
-            .threads = train_.strategy.threads_per_replica,
+            .threads_per_replica = train_.strategy.threads_per_replica,
             .allow_oversubscription = train_.strategy.allow_oversubscription,
             .max_ahead = kExamplesAhead,
             .stopping = sweep_.stopping(),

@@ -19,7 +19,7 @@ struct TrainingSetting {
   /// Returns whether the training should end. Called on the training's thread.
   using AfterEpoch = std::function<bool(std::int64_t epoch, const train::EvaluationResult& result)>;
 
-  /// Progress and warnings for people.
+  /// Progress and warnings, human-readable.
   std::ostream& log;
   /// Takes the report: as JSON, and a summary of its result.
   std::function<void(const Json& report, const std::string& summary)> write;

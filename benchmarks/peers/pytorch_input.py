@@ -19,7 +19,7 @@ BLOCKS = {"jpeg": 40, "mnist": 1500}  # batches
 FASHION_MNIST = pathlib.Path("/usr/share/datasets/fashion-mnist")
 
 
-class Pictures(Dataset):
+class Images(Dataset):
     MEAN = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1) * 255
     STD = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1) * 255
 
@@ -41,7 +41,7 @@ class Pictures(Dataset):
 
 
 def jpeg(options):
-    return DataLoader(Pictures(options.directory), 32, shuffle=True, num_workers=options.workers, persistent_workers=options.workers > 0)
+    return DataLoader(Images(options.directory), 32, shuffle=True, num_workers=options.workers, persistent_workers=options.workers > 0)
 
 
 def mnist(options):

@@ -59,7 +59,7 @@ def train_one_worker(options):
                        version=tf.__version__, optimizer=options.optimizer)
     add(0.0)  # all have what they need of the others
     sys.stdout.flush()
-    # Left to itself, the end of a worker waits for servers and sometimes for ever; all is measured by now.
+    # Left to itself, the end of a worker waits for servers and sometimes forever; all is measured by now.
     os._exit(0)
 
 

@@ -46,6 +46,12 @@ class Error : public std::runtime_error {
 /// every case, so on hot paths use an `if` instead.
 void check_argument(bool condition, std::string_view message);
 
+/// Throws `Error{kInvalidArgument, message}`: `check_argument` for a message that is expensive to
+/// make, or a condition that an `if` says better.
+[[noreturn]] inline void refuse(const std::string& message) {
+  throw Error(ErrorCode::kInvalidArgument, message);
+}
+
 /// Throws `Error{kFailedPrecondition, message}` unless `condition` holds.
 void check_state(bool condition, std::string_view message);
 

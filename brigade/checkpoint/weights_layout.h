@@ -41,7 +41,7 @@ std::string_view without_attribute_suffix(std::string_view stored);
 /// the last component of `variable` is one of a depthwise convolution, so is a stored `kernel`: in
 /// Keras 3 it is called that.
 ///
-/// A dense layer behind a flattened image sums the same pixels in another order: TensorFlow
+/// A dense layer after a flattened image sums the same pixels in another order: TensorFlow
 /// flattens [height, width, channels], libtorch [channels, height, width]. Only `flattened`, the
 /// shape before that layer, says so; then the matrix's inputs are reordered, too. Without it such a
 /// layer gets permuted weights, and the model computes nonsense.

@@ -132,9 +132,8 @@ std::unique_ptr<ProcessCommunicator> make_linked_communicator(std::unique_ptr<Pr
 /// The link of a single process.
 std::unique_ptr<ProcessLink> make_single_link(Transport transport);
 
-// The links between several processes. Reductions add by the tree of
-// their blocks. All return when every process
-// has made its link. `name` is the prefix of their keys in the membership's store.
+// The links between several processes. Reductions add by the tree of their blocks. All return when
+// every process has made its link. `name` is the prefix of their keys in the membership's store.
 
 /// Over memory that all processes of one host map. Throws kUnavailable in every process if one of
 /// them cannot map it.

@@ -16,7 +16,7 @@ class StagePasses {
   virtual ~StagePasses() = default;
 
   /// A layer with this name begins with the input `x`. If a stage begins with it, waits until it is
-  /// this micro-batch's part there. Returns the input with which to go on.
+  /// this micro-batch's part there. Returns the input with which to continue.
   virtual at::Tensor begin_layer(int replica, std::string_view name, const at::Tensor& x) = 0;
   /// The forward pass of a replica is done, and its backward pass begins.
   virtual void begin_backward(int replica) = 0;
@@ -25,7 +25,7 @@ class StagePasses {
 };
 
 /// Says that a layer of a model begins: call it in the model's forward pass before each layer at
-/// which a pipeline may be cut, with the layer's input, and go on with what it returns.
+/// which a pipeline may be cut, with the layer's input, and continue with what it returns.
 ///
 ///   at::Tensor forward(const at::Tensor& images) {
 ///     at::Tensor x = comm::begin_layer("conv1", images);

@@ -24,8 +24,8 @@ struct StageSlotsOptions {
 };
 
 /// The slots of a pipeline: one for each device, which has one stage, or several (kInterleaved).
-/// Each micro-batch is a task, whose thread moves from
-/// stage to stage and back, and holds the slot of the stage on which it computes.
+/// Each micro-batch is a task, whose thread moves from stage to stage and back, and holds the slot
+/// of the stage on which it computes.
 ///
 /// A stage computes the passes of `stage_orders` in exactly their order, whichever thread comes
 /// first: a pass waits for those before it, even if its stage is idle. Passes that will not come
@@ -33,8 +33,8 @@ struct StageSlotsOptions {
 /// passes).
 ///
 /// Outside of the schedule a task may compute as well: after its last pass (an update), and if it
-/// passes through the stages a second time. Such tasks get a stage before the schedule goes on, the
-/// one with the lowest number first.
+/// passes through the stages a second time. Such tasks get a stage before the schedule continues,
+/// the one with the lowest number first.
 ///
 /// If a task waits for others before its last pass (a collective in the model: synchronized batch
 /// norm), the schedule of this step is given up, because the others' passes may come after this

@@ -17,7 +17,7 @@ namespace brigade::coordination {
 /// which the client, or a process that answers, knows: then no other one can have acted since.
 ///
 /// A client that was started, too, knows of no epoch. So it does not vote for a process that has
-/// what it has from its folder before the other one has answered, which may have gone on alone.
+/// what it has from its folder before the other one has answered, which may have continued alone.
 ///
 /// Thread-safety: one thread.
 class ActingChoice {

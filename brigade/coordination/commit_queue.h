@@ -21,8 +21,8 @@ class CommitQueue {
   /// negative.
   explicit CommitQueue(std::int64_t committed = 0);
 
-  /// Returns the number of a new record, from 1 and without gaps. Throws
-  /// kDataLoss after `fail_sync`.
+  /// Returns the number of a new record, from 1 and without gaps. Throws kDataLoss after
+  /// `fail_sync`.
   std::int64_t append();
   /// Begins a sync if there is a record that is not committed and no sync runs: the number of the
   /// last record that it will commit.

@@ -23,7 +23,7 @@ struct PairStatus {
   /// acknowledged. 0: it has nothing.
   std::int64_t epoch = 0;
   /// What it has is from its folder: since its start it has neither acted nor been a complete
-  /// follower. The other one may have gone on without it before.
+  /// follower. The other one may have continued without it before.
   bool is_restored = false;
   /// How often it has become a candidate in this life. A vote is for one candidacy: one that
   /// arrives late does not count.

@@ -22,8 +22,8 @@ class StalenessClock {
   explicit StalenessClock(std::optional<std::int64_t> bound);
 
   /// Adds a worker, at the number of steps that the slowest has finished: it neither holds up the
-  /// others nor has to catch up. A worker that is there already
-  /// starts from there, too, and one that is alone from where it was.
+  /// others nor has to catch up. A worker that is there already starts from there, too, and one
+  /// that is alone from where it was.
   void join(int worker);
   /// Removes a worker that ended or was lost: nobody waits for it any longer.
   void leave(int worker);

@@ -17,7 +17,7 @@ struct SyncOptions {
   int replicas_to_aggregate = 1;
   /// Workers that compute gradients. More than `replicas_to_aggregate`: the difference are backup
   /// workers, and each step drops the gradients of those that came last. Fewer: a worker computes
-  /// several gradients, each of its own batch, for one step.
+  /// several gradients, each of a separate batch, for one step.
   int total_replicas = 1;
   friend bool operator==(const SyncOptions&, const SyncOptions&) = default;
 };

@@ -95,7 +95,7 @@ TEST(TaskRegistry, ATaskThatWasLostMayReturnBeforeTheJobIsOver) {
   tasks.leave("worker:0", after(1));
   EXPECT_EQ(tasks.expire(after(100)), (std::vector{Incarnation{"worker:1", 1}}));
   EXPECT_FALSE(tasks.is_finished(after(399))) << "it was only slow";
-  EXPECT_TRUE(tasks.is_finished(after(400))) << "nobody waits for it for ever";
+  EXPECT_TRUE(tasks.is_finished(after(400))) << "nobody waits for it forever";
   tasks.join("worker:1", 1, "again", after(350));
   EXPECT_FALSE(tasks.is_finished(after(440))) << "it trains";
   tasks.leave("again", after(441));

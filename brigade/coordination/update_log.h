@@ -43,7 +43,7 @@ struct UpdateLogOptions {
 /// after the number of its first record. A crash may cut the last one short; the records lost there
 /// were not committed.
 ///
-/// Thread-safety: all functions from any thread. No thread of its own: a thread that waits for its
+/// Thread-safety: all functions from any thread. It starts no thread: a thread that waits for its
 /// record writes and syncs what all have appended.
 class UpdateLog {
  public:

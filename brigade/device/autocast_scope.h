@@ -66,7 +66,8 @@ at::ScalarType variable_dtype(const at::Tensor& activation);
 /// differentiable.
 at::Tensor uncast(const at::Tensor& activation);
 
-/// Forgets the casts of weights that code with an autocast of its own has left in libtorch's cache.
+/// Forgets the casts of weights that code that enables autocast itself has left in libtorch's
+/// cache.
 void clear_autocast_cache();
 
 }  // namespace brigade::device

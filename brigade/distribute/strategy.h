@@ -237,8 +237,7 @@ class Strategy {
   /// Throws kFailedPrecondition, naming the cause, before any replica runs if a model is in
   /// training mode in one replica and in evaluation mode in another; and after the function if it
   /// changed a parameter other than by an optimizer of this strategy, or left a gradient in a
-  /// parameter's
-  /// `.grad` (torch::optim, or a direct backward()).
+  /// parameter's `.grad` (torch::optim, or a direct backward()).
   ///
   /// If a replica throws, the other replicas are released and the first error is thrown, naming the
   /// replica. An exception that is not an Error is nested in an Error with code kAborted.

@@ -192,7 +192,7 @@ void Strategy::Engine::end_run(StepOutcome outcome, const ReplicaFailure& failur
     progress().fail_step(failure.happened() ? failure.text() : "its gradients were not applied");
   progress().end_step();
   group->reset();
-  device::clear_autocast_cache();  // a function with an autocast of its own may have filled it
+  device::clear_autocast_cache();  // a function that enables autocast itself may have filled it
   running = false;
 }
 

@@ -67,7 +67,7 @@ Image with_values(const ImageView& image, const Change& change) {
   return result;
 }
 
-/// Changes each channel's values by a table of its own.
+/// Changes each channel's values by a separate table.
 Image with_tables(const ImageView& image, const std::array<ByteTable, 4>& tables) {
   Image result(image);
   for (std::int64_t y = 0; y < result.height(); ++y) {

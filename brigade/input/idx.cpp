@@ -4,13 +4,11 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 
-#include "brigade/base/copy_bytes.h"
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/data/formats/idx_header.h"
@@ -94,15 +92,6 @@ class IdxFile {
 };
 
 }  // namespace
-
-at::Tensor parse_idx(std::string_view bytes, std::string_view name, int dimensions) {
-  const data::IdxContent content = data::parse_idx_bytes(bytes, name, dimensions);
-  at::Tensor tensor = at::empty(content.shape, at::kByte);
-  if (!content.values.empty()) {
-    base::copy_bytes(tensor.mutable_data_ptr(), content.values.data(), content.values.size());
-  }
-  return tensor;
-}
 
 at::Tensor idx_images(const io::FileSystem& files, const io::Path& path) {
   return IdxFile(files, path, 3).values();

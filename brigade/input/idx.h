@@ -2,7 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <string_view>
 
 #include "brigade/io/file_system.h"
 
@@ -24,9 +23,5 @@ at::Tensor idx_images(const io::FileSystem& files, const io::Path& path);
 
 /// Labels: uint8 [count], from a file with magic number 2049.
 at::Tensor idx_labels(const io::FileSystem& files, const io::Path& path);
-
-/// Parses the bytes of an idx file with `dimensions` dimensions (1 to 4) to a uint8 tensor. `name`
-/// is the file's name in errors.
-at::Tensor parse_idx(std::string_view bytes, std::string_view name, int dimensions);
 
 }  // namespace brigade::input

@@ -111,16 +111,24 @@ TEST(Idx, ComparesTheHeaderWithTheFileBeforeItTakesMemory) {
 }
 
 TEST(Idx, RefusesDimensionsThatOverflow) {
-  const std::string huge = "\0\0\x08\x04"s + std::string(16, '\xff');
-  const Error error = error_of([&] { parse_idx(huge, "huge", 4); });
-  EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
-  EXPECT_NE(std::string(error.what()).find("more than can be counted"), std::string::npos);
-  const std::string large = "\0\0\x08\x02"s + std::string(8, '\xff');  // fits 64 bits, not the file
-  EXPECT_EQ(error_of([&] { parse_idx(large, "large", 2); }).code(), ErrorCode::kDataLoss);
+  io::MemoryFileSystem files;
+  const auto error_reading_images = [&](const std::string& bytes) {
+    io::atomic_write(files, "/images", bytes);
+    return error_of([&] { idx_images(files, "/images"); });
+  };
+  const Error huge = error_reading_images("\0\0\x08\x03"s + std::string(12, '\xff'));
+  EXPECT_EQ(huge.code(), ErrorCode::kDataLoss);
+  EXPECT_NE(std::string(huge.what()).find("more than can be counted"), std::string::npos);
+  // Fits 64 bits, not the file.
+  const Error large =
+      error_reading_images("\0\0\x08\x03"s + std::string(8, '\xff') + "\0\0\0\x01"s);
+  EXPECT_EQ(large.code(), ErrorCode::kDataLoss);
 }
 
 TEST(Idx, ReadsAnEmptyArray) {
-  EXPECT_EQ(parse_idx("\0\0\x08\x01\0\0\0\0"s, "empty", 1).numel(), 0);
+  io::MemoryFileSystem files;
+  io::atomic_write(files, "/labels", "\0\0\x08\x01\0\0\0\0"s);
+  EXPECT_EQ(idx_labels(files, "/labels").numel(), 0);
 }
 
 TEST(Idx, RefusesAMissingFile) {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include <limits>
 #include <string>
 
 #include "brigade/base/error.h"
@@ -67,8 +66,6 @@ TEST_F(CompressionTest, ReadsWhatWasWritten) {
     }
     EXPECT_LT(compressed_file(long_text(), compression).size(), long_text().size() / 2);
   }
-  EXPECT_EQ(gunzip(compressed_file("as gzip writes", Compression::kGzip), "x", 99),
-            "as gzip writes");
   EXPECT_EQ(compressed_file("plain", Compression::kNone), "plain");
 }
 
@@ -140,8 +137,6 @@ TEST_F(CompressionTest, RefusesToWriteUnknownCompression) {
       Error);
 }
 
-constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
-
 std::string gzip(std::string_view text) {
   z_stream stream{};
   EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
@@ -167,14 +162,24 @@ std::string random_text() {
   return text;
 }
 
-void expect_refusal(std::string_view compressed, std::size_t max_bytes, ErrorCode code,
-                    std::string_view said) {
+std::string gunzip(std::string_view compressed) {
+  MemoryFileSystem files;
+  files.create("/images.gz", CreateMode::kTruncate)->write(as_bytes(compressed));
+  const auto file = decompressed(files.open("/images.gz"), "/images.gz", Compression::kGzip);
+  std::string content, piece(1 << 16, '?');
+  while (const std::size_t got = file->read(std::as_writable_bytes(std::span(piece)))) {
+    content.append(piece, 0, got);
+  }
+  return content;
+}
+
+void expect_refusal(std::string_view compressed, std::string_view said) {
   try {
-    gunzip(compressed, "images.gz", max_bytes);
+    gunzip(compressed);
     ADD_FAILURE() << "accepted " << compressed.size() << " bytes";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr("images.gz"));
+    EXPECT_EQ(error.code(), ErrorCode::kDataLoss) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr("/images.gz"));
     EXPECT_THAT(error.what(), HasSubstr(std::string(said)));
   }
 }
@@ -182,55 +187,45 @@ void expect_refusal(std::string_view compressed, std::size_t max_bytes, ErrorCod
 TEST(Gunzip, RestoresTheContent) {
   for (const std::string& text : {std::string(), std::string("hello"), std::string(1'000'000, 'x'),
                                   std::string(1 << 16, 'y'), random_text()}) {
-    EXPECT_EQ(gunzip(gzip(text), "x", kNoLimit), text);
+    EXPECT_EQ(gunzip(gzip(text)), text);
   }
 }
 
 TEST(Gunzip, ReadsSeveralMembers) {
-  EXPECT_EQ(gunzip(gzip("one ") + gzip("") + gzip("two"), "x", kNoLimit), "one two");
-  EXPECT_EQ(gunzip(gzip("one") + std::string(512, '\0'), "x", kNoLimit), "one");
+  EXPECT_EQ(gunzip(gzip("one ") + gzip("") + gzip("two")), "one two");
+  EXPECT_EQ(gunzip(gzip("one") + std::string(512, '\0')), "one");
 }
 
 TEST(Gunzip, RefusesOtherFiles) {
-  expect_refusal("", kNoLimit, ErrorCode::kInvalidArgument, "is empty");
-  expect_refusal("\x1f", kNoLimit, ErrorCode::kInvalidArgument, "does not begin");
-  expect_refusal("<html>not found</html>", kNoLimit, ErrorCode::kInvalidArgument, "does not begin");
+  expect_refusal("", "cut short");
+  expect_refusal("\x1f", "cut short");
+  expect_refusal("<html>not found</html>", "incorrect header");
 }
 
 TEST(Gunzip, RefusesEveryTruncation) {
   const std::string whole = gzip("some text, some more text, and some other text");
   for (std::size_t size = 2; size < whole.size(); ++size) {
-    expect_refusal(whole.substr(0, size), kNoLimit, ErrorCode::kDataLoss, "cut short");
+    expect_refusal(whole.substr(0, size), "cut short");
   }
   const std::string large = gzip(random_text());
-  expect_refusal(large.substr(0, large.size() / 2), kNoLimit, ErrorCode::kDataLoss, "cut short");
-  expect_refusal(gzip("one") + gzip("two").substr(0, 15), kNoLimit, ErrorCode::kDataLoss,
-                 "cut short");
+  expect_refusal(large.substr(0, large.size() / 2), "cut short");
+  expect_refusal(gzip("one") + gzip("two").substr(0, 15), "cut short");
 }
 
 TEST(Gunzip, RefusesBrokenBytes) {
   std::string wrong_checksum = gzip("hello");
   wrong_checksum[wrong_checksum.size() - 8] ^= 1;
-  expect_refusal(wrong_checksum, kNoLimit, ErrorCode::kDataLoss, "incorrect data check");
+  expect_refusal(wrong_checksum, "incorrect data check");
   std::string wrong_length = gzip("hello");
   wrong_length[wrong_length.size() - 1] ^= 1;
-  expect_refusal(wrong_length, kNoLimit, ErrorCode::kDataLoss, "incorrect length check");
+  expect_refusal(wrong_length, "incorrect length check");
   std::string wrong_method = gzip("hello");
   wrong_method[2] = 7;
-  expect_refusal(wrong_method, kNoLimit, ErrorCode::kDataLoss, "broken gzip");
+  expect_refusal(wrong_method, "broken gzip");
 }
 
 TEST(Gunzip, RefusesDataAfterTheEnd) {
-  expect_refusal(gzip("one") + "garbage", kNoLimit, ErrorCode::kDataLoss, "followed by");
-}
-
-TEST(Gunzip, StopsAtTheLimit) {
-  const std::string bomb = gzip(std::string(1'000'000, '\0'));
-  EXPECT_EQ(gunzip(bomb, "x", 1'000'000).size(), 1'000'000u);
-  expect_refusal(bomb, 999'999, ErrorCode::kResourceExhausted, "976.6 KiB");
-  expect_refusal(bomb, 0, ErrorCode::kResourceExhausted, "0 B");
-  EXPECT_EQ(gunzip(gzip(""), "x", 0), "");
-  expect_refusal(gzip("abc") + gzip("def"), 5, ErrorCode::kResourceExhausted, "5 B");
+  expect_refusal(gzip("one") + "garbage", "followed by");
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ bool has_sstable_footer(std::string_view last_bytes);
 /// what their key has in common with the one before.
 ///
 /// Holds one key in memory besides `table`. All keys together may be far longer than the file
-/// (each may repeat most of the one before), so a caller that keeps keys needs a limit of its own.
+/// (each may repeat most of the one before), so a caller that keeps keys needs its own limit.
 ///
 /// Throws kDataLoss, naming `file` and the offset, for bytes that are not a table: cut short, with
 /// a wrong checksum, blocks that overlap or reach beyond the file, lengths beyond their block, keys

@@ -17,7 +17,7 @@ ForwardState::ForwardState()
   generator_ = generator != nullptr ? generator->fork() : device::ReplicaGenerator::fork_default();
 }
 
-// The replica is known by a pointer, which is valid as long as its run goes on: surely if this is
+// The replica is known by a pointer, which is valid until its run ends: surely if this is
 // the replica's thread, or if its graph exists, which ends with the run.
 void ForwardState::check_replica_runs() const {
   const void* replica = ambient_.slots[static_cast<std::size_t>(comm::kReplicaSlot.index)];

@@ -28,7 +28,7 @@ class ForwardState {
   const device::AutocastState& autocast() const { return autocast_; }
 
   /// Installs the state on the calling thread while it lives, for a second call of a function:
-  /// with gradients recorded, a graph of its own, and without effects on running statistics.
+  /// with gradients recorded, a separate graph, and without effects on running statistics.
   class Installed;
 
  private:

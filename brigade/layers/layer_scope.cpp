@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "brigade/base/refuse.h"
+#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/autocast_scope.h"
 #include "brigade/variables/collections.h"

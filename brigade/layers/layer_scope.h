@@ -33,13 +33,6 @@ class LayerScope {
   std::variant<std::monostate, std::string, variables::VariableScope> value_;
 };
 
-/// A layer's options of one of its variables.
-struct LayerVariable {
-  std::string name;
-  std::vector<std::int64_t> shape;
-  variables::VariableOptions options;
-};
-
 /// The variable scope of a layer with variables, and helpers for such layers. For layers.
 class OpenLayer {
  public:

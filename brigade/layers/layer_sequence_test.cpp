@@ -16,7 +16,7 @@ namespace brigade::layers {
 namespace {
 
 /// Notes the layers that begin, and adds 1 to the input of "second".
-class NotedLayers final : public comm::StagePasses {
+class RecordedLayers final : public comm::StagePasses {
  public:
   at::Tensor begin_layer(int replica, std::string_view name, const at::Tensor& x) override {
     EXPECT_EQ(replica, 3);
@@ -38,7 +38,7 @@ TEST(LayerSequence, AnnouncesItsLayersAndGoesOnWithWhatItGets) {
   const at::Tensor x = at::arange(8, at::kFloat).view({2, 4});
   EXPECT_TRUE(at::equal(net.forward(x), second(first(x).tanh())));
 
-  NotedLayers stages;
+  RecordedLayers stages;
   const comm::Replica replica{.local_id = 3, .stages = &stages};
   const base::AmbientScope<const comm::Replica> scope(comm::kReplicaSlot, &replica);
   EXPECT_TRUE(at::equal(net.forward(x), second(first(x).tanh() + 1)));

@@ -9,7 +9,7 @@
 #include <limits>
 #include <string>
 
-#include "brigade/base/refuse.h"
+#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/device/autocast_scope.h"

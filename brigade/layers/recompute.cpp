@@ -35,10 +35,10 @@ using torch::autograd::Node;
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
-/// Calls `leads_out(edge)` for all edges behind `roots`, and follows those for which it is false.
-/// It may redirect edges that lead out.
+/// Calls `leads_out(edge)` for all edges that `roots` lead to, and follows those for which it is
+/// false. It may redirect edges that lead out.
 template <class LeadsOut>
-void walk(edge_list& roots, const LeadsOut& leads_out) {
+void visit_edges(edge_list& roots, const LeadsOut& leads_out) {
   std::vector<Node*> open;
   std::unordered_set<const Node*> seen;
   const auto follow = [&](Edge& edge) {
@@ -252,7 +252,7 @@ edge_list RecomputeBackward::captured_edges(const variable_list& results,
   for (const Edge& edge : torch::autograd::collect_next_edges(leaves)) known.insert(edge);
   edge_list captured;
   edge_list roots = torch::autograd::collect_next_edges(results);
-  walk(roots, [&](const Edge& edge) {
+  visit_edges(roots, [&](const Edge& edge) {
     if (known.contains(edge)) return true;
     if (!is_older(edge, begin)) return false;
     known.insert(edge);
@@ -338,7 +338,7 @@ edge_list RecomputeBackward::redirected(edge_list& roots, const variable_list& l
     collectors.push_back(outer[i].is_valid() ? Edge(std::make_shared<Collector>(outer[i]), 0)
                                              : Edge());
   }
-  walk(roots, [&](Edge& edge) {
+  visit_edges(roots, [&](Edge& edge) {
     const auto found = known.find(edge);
     if (found != known.end()) {
       edge = collectors[found->second];

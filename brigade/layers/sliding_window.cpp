@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "brigade/base/refuse.h"
+#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::layers {

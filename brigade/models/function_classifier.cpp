@@ -46,7 +46,7 @@ void pass_on_end_points(const Graph& from, Graph& to) {
 
 }  // namespace
 
-FunctionClassifier::FunctionClassifier(const std::string& name, ModelFunction function,
+FunctionClassifier::FunctionClassifier(const std::string& name, ClassifierFunction function,
                                        const at::Tensor& example)
     : Classifier(name), function_(std::move(function)), store_(make_store()) {
   {

@@ -17,7 +17,8 @@ namespace brigade::models {
 
 /// A model as a function of layers: returns the logits [N, classes] of images [N, C, H, W]. For
 /// `Strategy::create`.
-using ModelFunction = std::function<at::Tensor(const at::Tensor& images, variables::Mode mode)>;
+using ClassifierFunction =
+    std::function<at::Tensor(const at::Tensor& images, variables::Mode mode)>;
 
 /// A function of layers as a module: its variables are the module's parameters and buffers, under
 /// their own names ("conv1/weights"), so that everything that takes a torch::nn::Module takes the
@@ -27,7 +28,7 @@ using ModelFunction = std::function<at::Tensor(const at::Tensor& images, variabl
 ///
 /// - `train()` and `eval()` set the mode of the function. In training, batch norm's statistics move
 ///   at the end of `forward`, as those of libtorch's module do, without an optimizer of Brigade.
-/// - Each forward pass has a graph of its own: regularization losses and end points are discarded,
+/// - Each forward pass has a separate graph: regularization losses and end points are discarded,
 ///   but for those in the collection `layers::kEndPoints`, which the caller's graph gets, if there
 ///   is one.
 /// - Initial values derive from a seed that is drawn from the generator of the calling thread, and
@@ -40,13 +41,14 @@ class FunctionClassifier : public Classifier {
  public:
   /// Calls `function` once, for `example`, to create the variables; an example [0, C, H, W] of no
   /// images costs no time. Throws what the function throws.
-  FunctionClassifier(const std::string& name, ModelFunction function, const at::Tensor& example);
+  FunctionClassifier(const std::string& name, ClassifierFunction function,
+                     const at::Tensor& example);
   ~FunctionClassifier() override;
 
   at::Tensor forward(const at::Tensor& batch) override;
 
  private:
-  ModelFunction function_;
+  ClassifierFunction function_;
   std::unique_ptr<variables::VariableStore> store_;
 };
 

@@ -10,7 +10,7 @@
 #include <span>
 #include <utility>
 
-#include "brigade/base/refuse.h"
+#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/base/unknown_name.h"
 #include "brigade/comm/stage_passes.h"

@@ -42,12 +42,12 @@ std::shared_ptr<Classifier> make_mnist_cnn(const ModelOptions& options) {
                                                     .end_points = options.end_points});
 }
 
-ModelFunction make_slim_net(const ModelOptions& options) {
+ClassifierFunction make_slim_net(const ModelOptions& options) {
   return [made = SlimNetOptions{.classes = options.classes, .end_points = options.end_points}](
              const at::Tensor& images, variables::Mode) { return slim_net(images, made); };
 }
 
-ModelFunction make_inception_v3(const ModelOptions& options) {
+ClassifierFunction make_inception_v3(const ModelOptions& options) {
   const bool is_torchvisions = options.original == Original::kTorchvision;
   const InceptionV3ArgScopeOptions defaults{.batch_norm_decay = is_torchvisions ? 0.9 : 0.9997,
                                             .batch_norm_scale = is_torchvisions,
@@ -82,7 +82,7 @@ at::Tensor logits_of(std::string_view model, const Result& net,
 }
 
 template <int kDepth, ResNetVersion kVersion = ResNetVersion::kV15>
-ModelFunction make_resnet(const ModelOptions& options) {
+ClassifierFunction make_resnet(const ModelOptions& options) {
   const ResNetOptions made{.depth = kDepth,
                            .num_classes = options.classes,
                            .version = kVersion,
@@ -94,7 +94,7 @@ ModelFunction make_resnet(const ModelOptions& options) {
   };
 }
 
-ModelFunction make_cifar_resnet20(const ModelOptions& options) {
+ClassifierFunction make_cifar_resnet20(const ModelOptions& options) {
   return [classes = options.classes, wanted = options.end_points](const at::Tensor& images,
                                                                   variables::Mode mode) {
     const auto net = cifar_resnet(images, {.depth = 20, .num_classes = classes, .mode = mode});
@@ -106,7 +106,7 @@ ModelFunction make_cifar_resnet20(const ModelOptions& options) {
 struct ModelEntry {
   std::string_view name;
   std::shared_ptr<Classifier> (*module)(const ModelOptions&) = nullptr;
-  ModelFunction (*function)(const ModelOptions&) = nullptr;
+  ClassifierFunction (*function)(const ModelOptions&) = nullptr;
   std::array<std::int64_t, 3> image_shape = {1, 28, 28};
 };
 
@@ -166,7 +166,7 @@ std::shared_ptr<Classifier> make_model(std::string_view name, const ModelOptions
                                               at::zeros(example));
 }
 
-ModelFunction make_model_function(std::string_view name, const ModelOptions& options) {
+ClassifierFunction make_model_function(std::string_view name, const ModelOptions& options) {
   const ModelEntry& entry = entry_of(name);
   if (entry.function != nullptr) return entry.function(options);
   throw Error(ErrorCode::kInvalidArgument,

@@ -42,10 +42,10 @@ struct ModelOptions {
   /// collection `kAuxiliaryLogits` of the graph in training. Add their losses, each times 0.4.
   bool auxiliary_logits = false;
   /// The end points that each pass adds to the collection `layers::kEndPoints` of the graph, for
-  /// `train::extract_features`: results of layers, under the names that the model's function gives
-  /// them ("PreLogits", "block3", "global_pool"); of "mlp", "mnist_cnn" and "slim_net" those of
-  /// layers with weights or pooling ("dense1", "conv1", "pool1", "fc1"), activations applied. In
-  /// plain libtorch, open a `variables::Graph` around the forward pass.
+  /// `train::extract_features`. An end point is the result of a layer, under the name that the
+  /// model's function gives it: "PreLogits", "block3", "global_pool". "mlp", "mnist_cnn" and
+  /// "slim_net" have one for each layer with weights or pooling, after its activation: "dense1",
+  /// "conv1", "pool1", "fc1". In plain libtorch, open a `variables::Graph` around the forward pass.
   ///
   /// No more than these are kept until the end of a pass. An unknown one is refused when the
   /// model's variables are created, with the names of all. "AuxLogits" needs `auxiliary_logits`,
@@ -70,6 +70,6 @@ std::shared_ptr<Classifier> make_model(std::string_view name, const ModelOptions
 
 /// Returns the function of the model called `name`. Throws as `make_model`, and if the model is a
 /// module.
-ModelFunction make_model_function(std::string_view name, const ModelOptions& options = {});
+ClassifierFunction make_model_function(std::string_view name, const ModelOptions& options = {});
 
 }  // namespace brigade::models

@@ -50,7 +50,7 @@ TEST(Registry, MakesEveryListedFunction) {
   for (const auto& name : model_names()) {
     if (!is_model_function(name)) continue;
     const at::Tensor images = images_for(name);
-    const ModelFunction model = make_model_function(name, {.classes = 7});
+    const ClassifierFunction model = make_model_function(name, {.classes = 7});
     variables::Graph graph;
     const auto opened = graph.as_default();
     const auto scope = variables::variable_scope("scope", {.custom_getter = zero_weights});

@@ -19,11 +19,11 @@ struct RowUpdateArguments {
 };
 
 /// Updates these rows and their slots in place, and no others. The rows get the same bits as from
-/// `rule.apply` on the whole parameter with zeros for the other rows' gradients. If
-/// the rule is `RowUpdates::kExact` and there is no weight decay, so do all others; otherwise the
-/// update is lazy: rows without a gradient keep their values and slots, and do not decay. The
-/// calling thread must not record gradients. Throws kUnimplemented for a rule that needs whole
-/// variables: make the gradient dense.
+/// `rule.apply` on the whole parameter with zeros for the other rows' gradients. If the rule is
+/// `RowUpdates::kExact` and there is no weight decay, so do all others; otherwise the update is
+/// lazy: rows without a gradient keep their values and slots, and do not decay. The calling thread
+/// must not record gradients. Throws kUnimplemented for a rule that needs whole variables: make the
+/// gradient dense.
 void apply_rows(const UpdateRule& rule, const RowUpdateArguments& arguments,
                 const Hyperparameters& hyperparameters);
 

@@ -7,7 +7,7 @@
 namespace brigade::optim {
 
 /// Calls `update` with the ranges of `arguments`, divided so that each fills whole vectors: the
-/// last elements of a range are in a range of their own, a copy with zeros after them, and are
+/// last elements of a range are in a separate range, a copy with zeros after them, and are
 /// copied back afterwards. For libtorch's fused kernels on CPU, which compute the elements that
 /// fill no vector in double precision and the others in single precision: without this the bits of
 /// an element would depend on where ranges end, and so on how many replicas or parameter servers

@@ -16,7 +16,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/comm/local/row_sums.h"
 #include "brigade/distribute/cross_replica_call.h"
-#include "brigade/distribute/optimizer/row_gradients.h"
+#include "brigade/distribute/optimizer/sum_of_replicas.h"
 #include "brigade/ps/client/early_gradients.h"
 #include "brigade/ps/client/row_copies.h"
 #include "brigade/ps/variable_parts.h"

@@ -119,7 +119,7 @@ class Server::Impl {
     if (const auto reason = failure())
       throw Error(ErrorCode::kDataLoss,
                   base::str_cat("Parameter server ", name_,
-                                " cannot go on; start it again in the same folder: ", *reason));
+                                " cannot continue; start it again in the same folder: ", *reason));
   }
 
   void shutdown() {

@@ -23,10 +23,10 @@ namespace brigade::ps {
 bool is_server_task(const cluster::Task& task);
 
 struct ServerOptions {
-  /// Where the server keeps its log and snapshots; "ps-<index>" in it, of a
-  /// replica "ps-<index>-replica". Default: the folder that
-  /// `brigade launch` gives its servers. Empty: a new temporary folder, which is removed at the
-  /// end: then a server that dies has lost its variables.
+  /// Where the server keeps its log and snapshots; "ps-<index>" in it, of a replica
+  /// "ps-<index>-replica". Default: the folder that `brigade launch` gives its servers. Empty: a
+  /// new temporary folder, which is removed at the end: then a server that dies has lost its
+  /// variables.
   io::Path folder = base::environment(cluster::kServerFolderVariable).value_or("");
   std::optional<cluster::ClusterKey> key = cluster::ClusterKey::from_environment();
   std::chrono::milliseconds lease = std::chrono::seconds(8);
@@ -57,11 +57,12 @@ struct ServerOptions {
 /// Thread-safety: all functions from any thread.
 class Server {
  public:
-  /// Throws kInvalidArgument for a job other than "ps" and "ps_replica" (the training tasks need no
-  /// server object: they connect as clients), kNotFound for a task that the cluster does not have;
-  /// kFailedPrecondition if another server uses the folder, or if it is that of a replicated
-  /// server's process that was being filled, or that lacks what its replica has, and this one is
-  /// not replicated; as `ParameterStore`, `listen` and `MetricsPage`.
+  /// Throws as `ParameterStore`, `listen` and `MetricsPage`, and
+  ///   - kInvalidArgument for a job other than "ps" and "ps_replica": the training tasks need no
+  ///     server object, they connect as clients;
+  ///   - kNotFound for a task that the cluster does not have;
+  ///   - kFailedPrecondition if another server uses the folder, or if it was a replicated server's,
+  ///     lacks updates that the other process of that server has, and this one is not replicated.
   Server(const cluster::ClusterSpec& cluster, const std::string& job, int task,
          ServerOptions options = {});
   ~Server();

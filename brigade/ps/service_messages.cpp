@@ -224,19 +224,6 @@ void throw_typed(const rpc::MessageError& error) {
   throw Error(error);
 }
 
-std::string bytes_of_hex(std::string_view digits) {
-  std::string bytes;
-  for (std::size_t i = 0; i < digits.size(); i += 2) {
-    const std::string_view pair = digits.substr(i, 2);
-    unsigned value = 0;
-    const auto [end, error] = std::from_chars(pair.data(), pair.data() + pair.size(), value, 16);
-    if (pair.size() != 2 || error != std::errc() || end != pair.data() + pair.size())
-      refuse_message("a token is not hexadecimal.");
-    bytes.push_back(static_cast<char>(value));
-  }
-  return bytes;
-}
-
 std::string encode_state(const StateTree& state) {
   io::StateJson text = io::to_json(state);
   check_argument(text.arrays.empty(), "The text of a message contains an array.");

@@ -53,9 +53,6 @@ void with_error_kinds(const std::function<void()>& call);
 /// bytes, so it has a lower limit than a message.
 inline constexpr std::size_t kLongestText = std::size_t{4} << 20;
 
-/// The inverse of `base::to_hex`, for tokens, which are bytes. Throws kInvalidArgument.
-std::string bytes_of_hex(std::string_view digits);
-
 /// The text of a small message, and back.
 std::string encode_state(const io::StateTree& state);
 io::StateTree decode_state(std::string_view text);

@@ -8,7 +8,7 @@
 namespace brigade::rpc {
 namespace {
 
-// Renewals and admissions; one may wait for a lock while another goes on.
+// Renewals and admissions; one may wait for a lock while another continues.
 constexpr std::size_t kQuickThreads = 2;
 constexpr std::size_t kCallsOfACaller = 8;
 // One that waits, and one whose connection is gone.

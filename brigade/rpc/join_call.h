@@ -31,7 +31,7 @@ struct Closure {
 class JoinCall {
  public:
   struct Handlers {
-    std::function<void(const Event&)> on_event;
+    std::function<void(const RendezvousEvent&)> on_event;
     std::function<void(const MembershipEnd&)> on_end;
     std::function<void(const Closure&)> on_close;
   };

@@ -32,7 +32,7 @@ class LargeTransfer {
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
-  /// Returns whether the call goes on. Does nothing if it does not.
+  /// Returns whether the call continues. Does nothing if it does not.
   bool write(const grpc::ByteBuffer& frame);
   /// The answer to the message, which is complete; nothing if the call has ended before. `memory`:
   /// the request's, or null; its user afterwards is the answer. Throws kInvalidArgument or

@@ -24,7 +24,7 @@ std::unique_ptr<JoinCall> say_hello(const RendezvousServer& server, int rank, in
                     .world_size = world_size,
                     .start_timeout = seconds(20)};
   return std::make_unique<JoinCall>(make_channel(server.address(), std::nullopt), hello,
-                                    JoinCall::Handlers{.on_event = [](const Event&) {},
+                                    JoinCall::Handlers{.on_event = [](const RendezvousEvent&) {},
                                                        .on_end = [](const MembershipEnd&) {},
                                                        .on_close = [](const Closure&) {}});
 }
@@ -70,7 +70,7 @@ TEST(LostMember, SilentMemberIsLostAfterThePeerTimeoutAndIsNotified) {
                     .start_timeout = seconds(20)};
   const JoinCall silent(
       make_channel(server->address(), std::nullopt), hello,
-      {.on_event = [](const Event&) {},
+      {.on_event = [](const RendezvousEvent&) {},
        .on_end = [&](const MembershipEnd& ending) { is_told = ending.error.has_value(); },
        .on_close = [](const Closure&) {}});
   const auto member = join(testing::launched_config(server->address(), 0, 2), test_options());

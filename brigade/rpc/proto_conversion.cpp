@@ -122,7 +122,7 @@ Hello from_proto(const proto::Hello& hello) {
           .waited = std::chrono::milliseconds(hello.waited_ms())};
 }
 
-proto::ToMember to_proto(const Event& event) {
+proto::ToMember to_proto(const RendezvousEvent& event) {
   proto::ToMember message;
   std::visit(Filler{message}, event);
   return message;

@@ -26,7 +26,7 @@ namespace brigade::rpc {
 proto::FromMember to_proto(const Hello& hello);
 Hello from_proto(const proto::Hello& hello);
 
-proto::ToMember to_proto(const Event& event);
+proto::ToMember to_proto(const RendezvousEvent& event);
 proto::ToMember to_proto(const MembershipEnd& ending);
 void fill(const Credential& caller, proto::Caller& to);
 Credential from_proto(const proto::Caller& caller);

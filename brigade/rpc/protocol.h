@@ -54,7 +54,7 @@ struct Heard {
   std::vector<int> missing = {};
 };
 
-using Event = std::variant<Welcome, AllJoined, Heard, cluster::LostMember>;
+using RendezvousEvent = std::variant<Welcome, AllJoined, Heard, cluster::LostMember>;
 
 /// Why a membership ended.
 struct MembershipEnd {
@@ -96,7 +96,7 @@ struct PendingCall {
 class Listener {
  public:
   virtual ~Listener() = default;
-  virtual void on_event(const Event& event) = 0;
+  virtual void on_event(const RendezvousEvent& event) = 0;
   virtual void on_end(const MembershipEnd& ending) = 0;
 };
 

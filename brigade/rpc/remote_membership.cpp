@@ -89,11 +89,11 @@ class RemoteMembership final : public cluster::Membership {
         calls_(make_store_calls(
             channel, lost_token_,
             is_host_here_ ? kStoppedTime : milliseconds(options.peer_timeout + kLossReportTime))),
-        call_(
-            std::in_place, channel, hello_of(config, self_, options.start_timeout, deadline),
-            JoinCall::Handlers{.on_event = [this](const Event& event) { on_event(event); },
-                               .on_end = [this](const MembershipEnd& ending) { on_end(ending); },
-                               .on_close = [this](const Closure& closure) { on_close(closure); }}),
+        call_(std::in_place, channel, hello_of(config, self_, options.start_timeout, deadline),
+              JoinCall::Handlers{
+                  .on_event = [this](const RendezvousEvent& event) { on_event(event); },
+                  .on_end = [this](const MembershipEnd& ending) { on_end(ending); },
+                  .on_close = [this](const Closure& closure) { on_close(closure); }}),
         beats_([this] { send_beats(); }) {}
 
   ~RemoteMembership() override {
@@ -189,7 +189,7 @@ class RemoteMembership final : public cluster::Membership {
   }
 
  private:
-  void on_event(const Event& event) {
+  void on_event(const RendezvousEvent& event) {
     if (const auto* lost = std::get_if<cluster::LostMember>(&event)) return lose(*lost);
     const concurrency::MutexLock lock(mutex_);
     heard_at_ = Clock::now();

@@ -45,7 +45,7 @@ class JoinStream final : public grpc::ServerBidiReactor<proto::FromMember, proto
     on_end({.error = Error(ErrorCode::kDeadlineExceeded, "A member sends Hello immediately.")});
   }
 
-  void on_event(const Event& event) override { send(to_proto(event), Last::kNo); }
+  void on_event(const RendezvousEvent& event) override { send(to_proto(event), Last::kNo); }
   void on_end(const MembershipEnd& ending) override { send(to_proto(ending), Last::kYes); }
 
  private:

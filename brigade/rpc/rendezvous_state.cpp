@@ -322,7 +322,7 @@ std::vector<int> RendezvousState::missing_ranks() const {
   return {missing.begin(), missing.end()};
 }
 
-void RendezvousState::notify(const Entry& entry, const Event& event) {
+void RendezvousState::notify(const Entry& entry, const RendezvousEvent& event) {
   outbox_.post([listener = entry.listener, event] { listener->on_event(event); });
 }
 

@@ -109,7 +109,7 @@ class RendezvousState {
   PendingCall waiting_call(MemberId id, std::string what, std::chrono::milliseconds timeout,
                            Reply reply) BRIGADE_REQUIRES(mutex_);
 
-  void notify(const Entry& entry, const Event& event) BRIGADE_REQUIRES(mutex_);
+  void notify(const Entry& entry, const RendezvousEvent& event) BRIGADE_REQUIRES(mutex_);
   void notify_end(const Entry& entry, const MembershipEnd& ending) BRIGADE_REQUIRES(mutex_);
   void answer(const std::vector<PendingCall>& calls, const CallResult& result)
       BRIGADE_REQUIRES(mutex_);

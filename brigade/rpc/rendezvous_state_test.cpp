@@ -17,13 +17,13 @@ using ::testing::HasSubstr;
 
 class RecordingListener final : public Listener {
  public:
-  void on_event(const Event& event) override { events.push_back(event); }
+  void on_event(const RendezvousEvent& event) override { events.push_back(event); }
   void on_end(const MembershipEnd& ending) override { endings.push_back(ending); }
 
   template <class Kind>
   std::vector<Kind> all() const {
     std::vector<Kind> found;
-    for (const Event& event : events) {
+    for (const RendezvousEvent& event : events) {
       if (const auto* kind = std::get_if<Kind>(&event)) found.push_back(*kind);
     }
     return found;
@@ -33,7 +33,7 @@ class RecordingListener final : public Listener {
   }
   ErrorCode end_code() const { return endings.at(0).error.value().code(); }
 
-  std::vector<Event> events;
+  std::vector<RendezvousEvent> events;
   std::vector<MembershipEnd> endings;
 };
 

@@ -187,7 +187,7 @@ TEST(Security, AnotherVersionOfTheProtocolIsRefusedByName) {
                     .world_size = 2,
                     .start_timeout = seconds(20)};
   const JoinCall old(make_channel(server->address(), std::nullopt), hello,
-                     {.on_event = [](const Event&) {},
+                     {.on_event = [](const RendezvousEvent&) {},
                       .on_end = [&](const MembershipEnd& ending) { ended.set_value(ending); },
                       .on_close = [](const Closure&) {}});
   auto future = ended.get_future();

@@ -44,7 +44,7 @@ class ServiceHost {
   /// With the port that it has.
   const cluster::Address& address() const;
 
-  /// Closes the port: from then on there are no new connections. Those that exist go on.
+  /// Closes the port: from then on there are no new connections. Those that exist continue.
   void refuse_connections();
   /// Returns when all calls have ended. Those that do not end within a second are cut off; the
   /// service must then finish them.

@@ -81,7 +81,7 @@ std::unique_ptr<distribute::Strategy> make_strategy(const DeploymentConfig& conf
   return std::make_unique<distribute::CentralStorageStrategy>(
       distribute::CentralStorageOptions{.compute_devices = std::move(names),
                                         .parameter_device = config.optimizer_device(),
-                                        .threads_per_replica = options.threads_per_clone,
+                                        .threads_per_replica = options.threads_per_replica,
                                         .allow_oversubscription = true,
                                         .seed = options.seed,
                                         .timeout = options.timeout,

@@ -101,7 +101,7 @@ struct CloneOptions {
   /// Whether to add the regularization losses, once, to the first clone's loss.
   bool regularization = true;
   /// The number of threads of each clone on CPU.
-  int threads_per_clone = 1;
+  int threads_per_replica = 1;
   std::uint64_t seed = 0;
   /// If a clone makes the others wait for longer than this, the step fails.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);

@@ -43,7 +43,7 @@ void set_decay(const char* of_new, const char* of_first) {
 }
 
 // Where memory is returned at all, jemalloc returns blocks of 8 MiB and more when they are freed,
-// and the next step would wait for the kernel to clear them. They are in an arena of their own,
+// and the next step would wait for the kernel to clear them. They are in a separate arena,
 // which is made when the first of them is allocated.
 void keep_large_blocks_as_long() {
   constexpr size_t kLarge = size_t{8} << 20;

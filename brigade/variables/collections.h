@@ -13,7 +13,6 @@ inline constexpr const char* kTrainableVariables = "trainable_variables";
 inline constexpr const char* kLocalVariables = "local_variables";
 /// What inference needs: weights, and the moving statistics of batch norm.
 inline constexpr const char* kModelVariables = "model_variables";
-inline constexpr const char* kMovingAverageVariables = "moving_average_variables";
 inline constexpr const char* kGlobalStep = "global_step";
 
 }  // namespace brigade::variables

@@ -8,8 +8,8 @@
 #include <numbers>
 #include <utility>
 
+#include "brigade/base/error.h"
 #include "brigade/base/random.h"
-#include "brigade/base/refuse.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::variables {

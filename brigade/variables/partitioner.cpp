@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "brigade/base/refuse.h"
+#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::variables {

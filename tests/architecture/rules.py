@@ -174,6 +174,29 @@ def basenames_are_unique(tree, table):
     return found
 
 
+# Folders whose types have the names of another framework's, in a namespace of theirs: TensorFlow 1's layers, Keras's layers
+# and metrics. `Padding` is both TensorFlow's argument of a layer and a hook of data, beside `Structure` and `Unbatch`.
+NAMED_BY_A_FRAMEWORK = ("brigade/layers/v1/", "brigade/models/keras/", "brigade/metrics/")
+MAY_BE_TWICE = {"Padding"}
+_TYPE = re.compile(r"^(?:template[^\n;{]*\n?)?(?:(?:class|struct|enum class|enum)\s+(?:\[\[\w+\]\]\s+)?(\w+)(?:\s+final)?\s*"
+                   r"(?::[^:;{][^;{]*)?\{|using\s+(\w+)\s*=)", re.MULTILINE)
+
+
+def type_names_are_unique(tree, table):
+    """No two headers of brigade/ define types of the same name, apart from nested ones and those that frameworks name."""
+    first, found = {}, []
+    for source in sorted(tree.in_folder("brigade"), key=lambda each: each.path):
+        if not source.path.endswith(".h") or "/testing/" in source.path or source.path.startswith(NAMED_BY_A_FRAMEWORK):
+            continue
+        for match in _TYPE.finditer(source.code):
+            name = match[1] or match[2]
+            other = first.setdefault(name, source.path)
+            if other != source.path and name not in MAY_BE_TWICE:
+                found.append(f"{source.path} defines {name}, as {other} does; give one of them a name that tells them apart")
+    return found
+
+
 ALL = (folders_have_rows, includes_stay_in_row, umbrella_is_for_users, quoted_includes_are_full_paths,
        no_torch_above_the_line, declared_depends_match, tests_are_built, headers_stand_alone, one_home_for_thread_local,
-       cuda_conditions_stay_in_backends, library_names_no_flags, basenames_are_unique, testing_is_for_tests)
+       cuda_conditions_stay_in_backends, library_names_no_flags, basenames_are_unique, type_names_are_unique,
+       testing_is_for_tests)

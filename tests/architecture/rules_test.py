@@ -184,6 +184,21 @@ class Rules(unittest.TestCase):
     def test_a_header_and_its_source_share_a_name_and_files_outside_of_brigade_may(self):
         self.assertEqual({}, violations({"apps/brigade/file.cpp": ""}))
 
+    def test_types_of_the_same_name(self):
+        for first, second in (("struct Options {\n};", "class Options final : public Base {\n};"),
+                              ("enum class Options { kA };", "template <class T>\nstruct Options {\n};"),
+                              ("using Options = int;", "struct [[nodiscard]] Options {\n};")):
+            self.assert_breaks(rules.type_names_are_unique, changes={
+                "brigade/base/one.h": first, "brigade/base/one_test.cpp": '#include "brigade/base/one.h"\n',
+                "brigade/io/two.h": second, "brigade/io/two_test.cpp": '#include "brigade/io/two.h"\n'})
+
+    def test_nested_types_declarations_and_frameworks_types_may_have_the_same_name(self):
+        self.assertEqual({}, violations({
+            "brigade/base/one.h": "struct Options {\n  struct Inner {};\n};\n",
+            "brigade/base/one_test.cpp": '#include "brigade/base/one.h"\n',
+            "brigade/io/two.h": "struct Options;\nstruct Two {\n  struct Inner {};\n};\n",
+            "brigade/io/two_test.cpp": '#include "brigade/io/two.h"\n'}))
+
     def test_testing_header_in_the_product(self):
         header = {"brigade/base/testing/clock.h": "#pragma once\n",
                   "brigade/base/testing/clock_test.cpp": '#include "brigade/base/testing/clock.h"\n'}

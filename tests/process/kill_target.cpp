@@ -176,10 +176,10 @@ class Training {
   train::TrainingState state_;
 };
 
-/// Tells the page how far the session is.
-class TellingHook final : public train::SessionRunHook {
+/// Writes to the page how far the session is.
+class ProgressHook final : public train::SessionRunHook {
  public:
-  explicit TellingHook(ProgressPage& page) : page_(page) {}
+  explicit ProgressHook(ProgressPage& page) : page_(page) {}
   void begin(train::SessionContext&) override { page_.set(TrainerPhase::kLooking); }
   void after_run(train::SessionContext& context, const train::StepValues&) override {
     page_.set_step(context.global_step());
@@ -193,7 +193,7 @@ class TellingHook final : public train::SessionRunHook {
 void run(Training& training, const io::Path& checkpoint_dir, ProgressPage& page) {
   train::SessionOptions options;
   options.checkpoint_dir = checkpoint_dir;
-  options.hooks = {std::make_shared<TellingHook>(page)};
+  options.hooks = {std::make_shared<ProgressHook>(page)};
   options.save_checkpoints = {.steps = kStepsBetweenSaves};
   options.save_summaries = {};
   options.log_step_count = {};

@@ -58,8 +58,8 @@ def check_sparse(parse, content, wanted, tensors):
 
 def case(wanted):
     """What becomes of EXAMPLES. `wanted`: name -> ["fixed", kind, shape, default], ["padded", kind, shape of a step, padding] or ["raw", dtype, shape, default]."""
-    noted = {name: [*each[:3], each[3].decode() if isinstance(each[3], bytes) else each[3]] for name, each in wanted.items()}
-    return {"wanted": noted, "batch": parsed(tf.io.parse_example, EXAMPLES, wanted),
+    as_text = {name: [*each[:3], each[3].decode() if isinstance(each[3], bytes) else each[3]] for name, each in wanted.items()}
+    return {"wanted": as_text, "batch": parsed(tf.io.parse_example, EXAMPLES, wanted),
             "single": [parsed(tf.io.parse_single_example, example, wanted) for example in EXAMPLES]}
 
 

@@ -27,7 +27,7 @@ std::int64_t cardinality_of_repeat(std::int64_t input, std::int64_t count) {
   std::int64_t product = 0;
   check_argument(!__builtin_mul_overflow(input, count, &product),
                  base::str_cat("repeat: ", count, " passes over ", input,
-                               " elements are more than can be counted; use repeat() for ever"));
+                               " elements are more than can be counted; use repeat() forever"));
   return product;
 }
 

@@ -72,7 +72,7 @@ class SelectingIterator final : public IteratorBase<T> {
       if (!selected) {
         has_ended_ = true;
       } else if (is_empty_[*selected]) {
-        check_not_cancelled(options_, name_);  // the selector may select it for ever
+        check_not_cancelled(options_, name_);  // the selector may select it forever
       } else if (auto element = inputs_[*selected]->next()) {
         return element;
       } else {

@@ -18,7 +18,7 @@ TEST(ReorderBuffer, GivesNumbersUpToItsCapacity) {
   buffer.publish(0);
   EXPECT_TRUE(buffer.wait_for(0));
   buffer.release(0);
-  EXPECT_EQ(buffer.claim(), 2U);  // would wait for ever if the release were lost
+  EXPECT_EQ(buffer.claim(), 2U);  // would wait forever if the release were lost
   EXPECT_TRUE(buffer.wait_for(1));
 }
 

@@ -1,7 +1,6 @@
 #include "brigade/data/formats/idx_header.h"
 
 #include <string>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -83,15 +82,6 @@ IdxHeader parse_idx_header(std::string_view beginning, std::string_view name, in
 void throw_wrong_idx_size(const IdxHeader& header, std::string_view name, std::string_view found) {
   throw_broken(name, base::str_cat("its dimensions ", base::join(header.shape, "x"), " need ",
                                    header.value_bytes, " bytes, but it holds ", found));
-}
-
-IdxContent parse_idx_bytes(std::string_view bytes, std::string_view name, int dimensions) {
-  IdxHeader header = parse_idx_header(bytes, name, dimensions);
-  const std::string_view values = bytes.substr(header.bytes);
-  if (values.size() != header.value_bytes) {
-    throw_wrong_idx_size(header, name, base::str_cat(values.size()));
-  }
-  return {.shape = std::move(header.shape), .values = values};
 }
 
 }  // namespace brigade::data

@@ -27,16 +27,4 @@ IdxHeader parse_idx_header(std::string_view beginning, std::string_view name, in
 [[noreturn]] void throw_wrong_idx_size(const IdxHeader& header, std::string_view name,
                                        std::string_view found);
 
-/// The header of an idx file and its values; their number matches the header.
-///
-/// Thread-safety: immutable. Lifetime: that of the bytes.
-struct IdxContent {
-  std::vector<std::int64_t> shape;
-  std::string_view values;  ///< row-major
-};
-
-/// Parses a whole idx file: the header, then the values. Throws as `parse_idx_header`, and
-/// kDataLoss if the file is shorter or longer than its dimensions require.
-IdxContent parse_idx_bytes(std::string_view bytes, std::string_view name, int dimensions);
-
 }  // namespace brigade::data

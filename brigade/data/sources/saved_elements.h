@@ -52,9 +52,9 @@ class LoadIterator final : public IteratorBase<T> {
 }  // namespace internal
 
 /// Writes the elements of epoch 0 to the folder `path`, for `load`. The folder appears when it is
-/// complete. If an element fails, nothing is written. Throws kAlreadyExists if
-/// there are elements in the folder, and as `FileSystem` does (kResourceExhausted: the disk is
-/// full). TensorFlow counterpart: Dataset.save.
+/// complete. If an element fails, nothing is written. Throws kAlreadyExists if there are elements
+/// in the folder, and as `FileSystem` does (kResourceExhausted: the disk is full). TensorFlow
+/// counterpart: Dataset.save.
 template <Encodable T>
 void save(const Dataset<T>& dataset, const io::Path& path, ElementFilesOptions options = {},
           IteratorOptions iterator_options = {}) {

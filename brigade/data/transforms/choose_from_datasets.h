@@ -45,10 +45,10 @@ SelectionSpec spec_of_choose(std::size_t inputs, NodePtr<std::int64_t> choices,
 ///
 ///   auto mixed = data::choose_from_datasets({clean, noisy}, data::range(2).repeat());
 ///
-/// An invalid choice is an element that fails with kInvalidArgument. The cardinality
-/// is `kInfinite` if nothing in it ends, `kUnknown` otherwise. Throws kInvalidArgument if there are
-/// no datasets. TensorFlow counterpart: Dataset.choose_from_datasets, whose cardinality is infinite
-/// if any dataset is.
+/// An invalid choice is an element that fails with kInvalidArgument. The cardinality is `kInfinite`
+/// if nothing in it ends, `kUnknown` otherwise. Throws kInvalidArgument if there are no datasets.
+/// TensorFlow counterpart: Dataset.choose_from_datasets, whose cardinality is infinite if any
+/// dataset is.
 template <class T>
 Dataset<T> choose_from_datasets(const std::vector<Dataset<T>>& datasets,
                                 const Dataset<std::int64_t>& choices,

@@ -45,7 +45,7 @@ inline constexpr BatchOps kBatchOps{
           return std::any(input::each_tensor(std::any_cast<const B&>(batch), change));
         }};
 
-/// A dataset with each element in a `std::any`. It has no step of its own in the pipeline's
+/// A dataset with each element in a `std::any`. It is no separate step in the pipeline's
 /// description, so positions and statistics are those of the dataset.
 ///
 /// Thread-safety: as the dataset.

@@ -166,8 +166,8 @@ class DistributedDataset {
   }
 
   /// The number of global batches in one epoch (of this worker, if workers share no collectives),
-  /// data::kInfinite or data::kUnknown. It is unknown if
-  /// workers have their own data: the worker with the most data decides the number of steps.
+  /// data::kInfinite or data::kUnknown. It is unknown if workers have their own data: the worker
+  /// with the most data decides the number of steps.
   std::int64_t cardinality() const { return input_.cardinality(); }
 
   /// The iterator of range-for.

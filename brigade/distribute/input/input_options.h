@@ -26,11 +26,9 @@ enum class AutoShardPolicy {
   /// or read twice.
   kAuto,
   /// Every worker reads its own files (`data::from_files`), and each file is read by one worker:
-  /// the
-  /// only policy under which no worker reads data that another trains on. Each worker splits its
-  /// own
-  /// batches so that the pieces of all workers in a step make up one global batch. Fewer files than
-  /// workers are an error.
+  /// the only policy under which no worker reads data that another trains on. Each worker splits
+  /// its own batches so that the pieces of all workers in a step make up one global batch. Fewer
+  /// files than workers are an error.
   kFile,
   /// Every worker iterates over all batches and takes its replicas' part of each. Needs the same
   /// data in the same order in every worker, and reads it in every worker. Transforms then keep

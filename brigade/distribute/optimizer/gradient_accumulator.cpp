@@ -7,7 +7,7 @@
 
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/local/row_sums.h"
-#include "brigade/distribute/optimizer/row_gradients.h"
+#include "brigade/distribute/optimizer/sum_of_replicas.h"
 
 namespace brigade::distribute {
 

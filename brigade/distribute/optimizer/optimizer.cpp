@@ -18,8 +18,8 @@
 #include "brigade/distribute/gradient_audit.h"
 #include "brigade/distribute/optimizer/gradient_accumulator.h"
 #include "brigade/distribute/optimizer/gradient_hooks.h"
-#include "brigade/distribute/optimizer/row_gradients.h"
 #include "brigade/distribute/optimizer/subtree_sums.h"
+#include "brigade/distribute/optimizer/sum_of_replicas.h"
 #include "brigade/variables/graph.h"
 
 namespace brigade::distribute {

@@ -96,8 +96,7 @@ class Optimizer {
   /// kInvalidArgument as `aggregate` does.
   ///
   /// Outside replicas one call updates every replica's variables. It takes only aggregated
-  /// gradients
-  /// (`average_gradients`) and throws kFailedPrecondition for others.
+  /// gradients (`average_gradients`) and throws kFailedPrecondition for others.
   void apply_gradients(const Gradients& gradients) const;
 
   /// Applies the micro-batches of an incomplete group, so that the last batches of the data count

@@ -88,7 +88,7 @@ bool Trial::should_stop() const {
 IndependentStrategy::IndependentStrategy(IndependentOptions options)
     : options_(checked_options(std::move(options))),
       devices_(choose_devices(options_.devices,
-                              {.threads_per_cpu = options_.threads,
+                              {.threads_per_cpu = options_.threads_per_replica,
                                .allow_oversubscription = options_.allow_oversubscription})) {}
 
 std::vector<TrialResult> IndependentStrategy::run_trials(int trials, const TrainFunction& train) {
@@ -114,7 +114,7 @@ std::vector<TrialResult> IndependentStrategy::run_trials(int trials, const Train
       // The devices were checked together: one alone may have too high a number.
       Trial trial(index,
                   {.device = device.name.to_string(),
-                   .threads = options_.threads,
+                   .threads_per_replica = options_.threads_per_replica,
                    .allow_oversubscription = true,
                    .seed = options_.seed,
                    .placement = options_.placement},

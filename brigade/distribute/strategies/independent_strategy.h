@@ -26,7 +26,7 @@ struct IndependentOptions {
   /// One trial at a time runs on each. Empty: every visible GPU; without a GPU, every core.
   std::vector<std::string> devices = {};
   /// The number of threads of one tensor operation on CPU.
-  int threads = 1;
+  int threads_per_replica = 1;
   /// Whether a CPU may have more threads, or a higher number, than there are cores for.
   bool allow_oversubscription = false;
   /// The seed of every trial's strategy: trials differ by what `train` makes of their index alone.

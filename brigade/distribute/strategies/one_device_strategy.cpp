@@ -11,7 +11,7 @@ std::string choose_device(const OneDeviceOptions& options) {
 
 StrategyParts parts_of(const OneDeviceOptions& options) {
   const std::vector<device::Device> devices = device::resolve_devices(
-      {choose_device(options)}, {.threads_per_cpu = options.threads,
+      {choose_device(options)}, {.threads_per_cpu = options.threads_per_replica,
                                  .allow_oversubscription = options.allow_oversubscription});
   const LogicalReplicas logical = logical_replicas_of(options.logical_replicas, 1);
   StrategyParts parts = logical.count == 0 ? StrategyParts{.name = "one_device", .devices = devices}

@@ -15,7 +15,7 @@ struct OneDeviceOptions {
   /// "cpu:0".
   std::string device = {};
   /// The number of threads of one tensor operation on CPU.
-  int threads = 1;
+  int threads_per_replica = 1;
   /// Whether a CPU may have more threads, or a higher number, than there are cores for.
   bool allow_oversubscription = false;
   /// The number of logical replicas: batches are split, random numbers drawn, and gradients added

@@ -22,7 +22,7 @@ TEST(OneDeviceStrategy, IsOneReplicaOnTheCallersThread) {
 TEST(OneDeviceStrategy, HasItsNumberOfThreadsWhileItRuns) {
   const int before = at::get_num_threads();
   at::set_num_threads(2);
-  OneDeviceStrategy strategy(OneDeviceOptions{.device = "cpu:0", .threads = 1});
+  OneDeviceStrategy strategy(OneDeviceOptions{.device = "cpu:0", .threads_per_replica = 1});
   EXPECT_EQ(strategy.run([](ReplicaContext&) { return at::get_num_threads(); })[0], 1);
   EXPECT_EQ(at::get_num_threads(), 2);
   at::set_num_threads(before);
@@ -44,7 +44,8 @@ TEST(OneDeviceStrategy, RefusesDevicesThatDoNotExist) {
 }
 
 TEST(OneDeviceStrategy, TakesOptionsInBracesAndNamesOfAnyString) {
-  EXPECT_EQ(OneDeviceStrategy({.device = "cpu:0", .threads = 1}).devices()[0].threads, 1);
+  EXPECT_EQ(OneDeviceStrategy({.device = "cpu:0", .threads_per_replica = 1}).devices()[0].threads,
+            1);
   EXPECT_EQ(OneDeviceStrategy({.device = "cpu:0"}).devices().size(), 1u);
   EXPECT_EQ(OneDeviceStrategy({.seed = 5}).seed(), 5u);
   EXPECT_EQ(OneDeviceStrategy(std::string("cpu:0")).devices().size(), 1u);

@@ -28,7 +28,7 @@ std::vector<device::Device> devices_of(const PipelineStrategyOptions& options) {
   for (std::size_t device = 0;
        names.size() * chunks <= options.cut.layers().size() && options.devices.empty(); ++device)
     names.push_back(base::str_cat("cpu:", device));
-  return device::resolve_devices(names, {.threads_per_cpu = options.threads,
+  return device::resolve_devices(names, {.threads_per_cpu = options.threads_per_replica,
                                          .allow_oversubscription = options.allow_oversubscription});
 }
 

@@ -42,8 +42,8 @@ struct PipelineStrategyOptions {
   /// With kInterleaved, how many stages each device has, at least 2: stage s is on device
   /// s % devices, and `cut` names a layer for each stage but the first. With other schedules 1.
   int chunks_per_device = 1;
-  /// The number of threads of one tensor operation.
-  int threads = 1;
+  /// The number of threads of one tensor operation of a micro-batch.
+  int threads_per_replica = 1;
   /// Whether CPUs may have more threads, or higher numbers, than there are cores for.
   bool allow_oversubscription = false;
   /// The seed of all randomness of the job.
@@ -76,9 +76,9 @@ struct PipelineStrategyOptions {
 ///
 /// The model announces its layers (`comm::begin_layer`). The first step throws kInvalidArgument,
 /// naming the nearest layer, if the model has no layer of the cut, and with an automatic cut if it
-/// has fewer layers than there are stages. Statistics that micro-batches
-/// exchange within a step (synchronized batch norm) work, at the cost of the schedule: stages then
-/// keep the activations of all micro-batches (`concurrency::StageSlots`).
+/// has fewer layers than there are stages. Statistics that micro-batches exchange within a step
+/// (synchronized batch norm) work, at the cost of the schedule: stages then keep the activations of
+/// all micro-batches (`concurrency::StageSlots`).
 ///
 /// Stages on GPUs are not built: they are refused with kUnimplemented.
 ///

@@ -365,8 +365,8 @@ TEST(PipelineStrategy, TheTimelineHasThePassesOfTheLastStep) {
 
 /// Two layers; the second one of micro-batch 0 and the first one of micro-batch 1 wait for each
 /// other, which ends only if both stages compute at the same time.
-struct MeetingNet : torch::nn::Module {
-  MeetingNet() {
+struct MutualWaitNet : torch::nn::Module {
+  MutualWaitNet() {
     first = register_module("first", torch::nn::Linear(64, 4));
     second = register_module("second", torch::nn::Linear(4, 4));
   }
@@ -392,7 +392,7 @@ TEST(PipelineStrategy, StagesComputeAtTheSameTime) {
   PipelineStrategyOptions options = pipe(2, 4);
   options.cut = std::vector<std::string>{"second"};
   PipelineStrategy strategy(options);
-  const auto model = strategy.create<MeetingNet>();
+  const auto model = strategy.create<MutualWaitNet>();
   strategy.run([&] { return model(at::arange(64, at::kFloat).view({1, 1, 8, 8})); });
   EXPECT_EQ(model->met, 2);
 }

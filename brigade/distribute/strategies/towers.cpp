@@ -11,7 +11,7 @@ std::unique_ptr<Strategy> make_tower_strategy(const TowerOptions& options) {
   return std::make_unique<CentralStorageStrategy>(
       CentralStorageOptions{.compute_devices = options.devices,
                             .parameter_device = options.controller,
-                            .threads_per_replica = options.threads_per_tower,
+                            .threads_per_replica = options.threads_per_replica,
                             .allow_oversubscription = options.allow_oversubscription,
                             .seed = options.seed,
                             .name = "towers",

@@ -27,7 +27,7 @@ struct TowerOptions {
   /// Parameter groups and gradient accumulation.
   OptimizerOptions optimizer = {};
   std::uint64_t seed = 0;
-  int threads_per_tower = 1;
+  int threads_per_replica = 1;
   bool allow_oversubscription = false;
   device::PlacementOptions placement = {};
 };

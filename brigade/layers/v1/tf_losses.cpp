@@ -12,7 +12,6 @@
 #include <ATen/ops/zeros.h>
 
 #include "brigade/base/error.h"
-#include "brigade/base/refuse.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/device/autocast_scope.h"

@@ -46,9 +46,8 @@ struct SequentialOptions {
 class Sequential {
  public:
   /// Throws kInvalidArgument if there is no layer, if two layers have the same name, for an end
-  /// point that is no layer, and, with the
-  /// name of the layer, if a layer cannot take the output of the previous one (with `input_shape`
-  /// only).
+  /// point that is no layer, and, with the name of the layer, if a layer cannot take the output of
+  /// the previous one (with `input_shape` only).
   Sequential(std::vector<Layer> layers, SequentialOptions options = {});
 
   /// The same model, which in training recomputes the activations inside of groups of `num_layers`

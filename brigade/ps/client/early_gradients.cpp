@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "brigade/distribute/optimizer/row_gradients.h"
+#include "brigade/distribute/optimizer/sum_of_replicas.h"
 
 namespace brigade::ps {
 

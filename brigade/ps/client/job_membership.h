@@ -49,7 +49,7 @@ class JobMembership {
   std::vector<std::string> server_names() const;
 
   /// `work(server)` for all servers at the same time. Of the errors of several the first, by index,
-  /// is thrown, after all have ended; ReplacedError is noted.
+  /// is thrown, after all have ended; ReplacedError is kept.
   void for_each_server(const std::function<void(int server)>& work);
 
   /// Cancelled by the user, or when the task was replaced.

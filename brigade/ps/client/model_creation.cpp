@@ -99,7 +99,7 @@ void CreationRecords::add(const Creation& variable, UpdateRecord& record) const 
   record.tensors.push_back({variable.name, variable.value});
 }
 
-std::optional<CreatedModel> ModelCreation::add(const UpdateRecord& record) {
+std::optional<ServerModel> ModelCreation::add(const UpdateRecord& record) {
   const bool is_last = record.header.as_string(keys::kKind) == keys::kCreate;
   const std::string_view key = is_last ? keys::kParts : keys::kPart;
   const std::int64_t parts = record.header.has(key) ? record.header.as_int64(key) : 0;
@@ -111,7 +111,7 @@ std::optional<CreatedModel> ModelCreation::add(const UpdateRecord& record) {
   add_variables(record);
   ++parts_;
   if (!is_last) return std::nullopt;
-  CreatedModel model{
+  ServerModel model{
       .rule = optim::rule_from_config(record.header.at(keys::kRule)), .job = {}, .parameters = {}};
   if (record.header.has(keys::kJob)) model.job = record.header.at(keys::kJob);
   for (Variable& each : variables_)

@@ -31,7 +31,7 @@ struct Creation {
 };
 
 /// What a server has after `create`.
-struct CreatedModel {
+struct ServerModel {
   optim::UpdateRulePtr rule;
   io::StateTree job;
   Parameters parameters;
@@ -68,7 +68,7 @@ class ModelCreation {
   /// Takes the next record. Returns the model with the last one. A first record drops what a
   /// creation that a crash cut short left. Throws kDataLoss for records that do not follow one
   /// another, kInvalidArgument for an unknown rule.
-  std::optional<CreatedModel> add(const UpdateRecord& record);
+  std::optional<ServerModel> add(const UpdateRecord& record);
 
  private:
   struct Variable {

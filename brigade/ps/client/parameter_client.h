@@ -100,9 +100,9 @@ class ParameterClient {
     std::int64_t step = 0;              ///< of the job, at `ps:0` at the moment of its variables
   };
   /// All variables with their slots: for a checkpoint. Each server's are from one moment, when it
-  /// has this worker's pushes on its disk. With
-  /// kSync those of all servers are from `step`, so they are read again while decisions of steps
-  /// come between. Throws kDeadlineExceeded if that does not succeed within `server_timeout`.
+  /// has this worker's pushes on its disk. With kSync those of all servers are from `step`, so they
+  /// are read again while decisions of steps come between. Throws kDeadlineExceeded if that does
+  /// not succeed within `server_timeout`.
   States states();
 
   struct Values {
@@ -155,9 +155,9 @@ class ParameterClient {
   void send_early(const at::Tensor& gradient);
   /// The push will not be made: the servers do nothing. Any thread that may call the client.
   void drop_early() noexcept;
-  /// Waits until this worker may begin its next step: at once in kAsync mode; with kBounded until
-  /// the slowest is near enough; with kSync for a token. Does nothing if it has permission for a
-  /// step that it has not pushed yet. The workers it waits for are logged if it takes long.
+  /// Waits until this worker may begin its next step: immediately in kAsync mode; with kBounded
+  /// until the slowest is near enough; with kSync for a token. Does nothing if it has permission
+  /// for a step that it has not pushed yet. The workers it waits for are logged if it takes long.
   void begin_step();
 
   /// The step of the job in the latest reply of `ps:0` that had one.

@@ -2,11 +2,11 @@
 
 namespace brigade::ps {
 
-void ReadMoments::note(int server, std::int64_t step, std::int64_t own) {
+void ReadMoments::record(int server, std::int64_t step, std::int64_t own) {
   reads_.at(static_cast<std::size_t>(server)) = Reading{.step = step, .own = own};
 }
 
-void ReadMoments::note_rows(int server, std::int64_t step, std::int64_t own) {
+void ReadMoments::record_rows(int server, std::int64_t step, std::int64_t own) {
   auto& read = reads_.at(static_cast<std::size_t>(server));
   if (read && read->are_rows) return;
   read = Reading{.step = step, .own = own, .are_rows = true};

@@ -16,10 +16,10 @@ class ReadMoments {
   explicit ReadMoments(int servers) : reads_(static_cast<std::size_t>(servers)) {}
 
   /// All values of a server were read at its step `step`, after `own` pushes of this worker.
-  void note(int server, std::int64_t step, std::int64_t own);
+  void record(int server, std::int64_t step, std::int64_t own);
   /// Rows were read from a server of which this worker has nothing else. If there are several such
-  /// readings after a `note`, the first counts.
-  void note_rows(int server, std::int64_t step, std::int64_t own);
+  /// readings after a `record`, the first counts.
+  void record_rows(int server, std::int64_t step, std::int64_t own);
   /// The step with whose values this worker computes its next push, after `own` pushes: as if its
   /// own pushes since then were before it. Unset if nothing was read.
   std::optional<std::int64_t> read_at(int server, std::int64_t own) const;

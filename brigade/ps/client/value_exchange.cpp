@@ -127,7 +127,7 @@ void ValueExchange::take_moments(const std::vector<ExchangeReply>& replies, Pull
 }
 
 void ValueExchange::note_read(int server, std::int64_t step) {
-  reads_.note(server, step, session(server).answered());
+  reads_.record(server, step, session(server).answered());
 }
 
 void ValueExchange::check_count(int server, std::size_t expected, std::size_t got) const {
@@ -156,7 +156,7 @@ std::vector<at::Tensor> ValueExchange::pull_rows(std::span<const at::Tensor> ind
     ExchangeReply reply = session(server).exchange(std::move(request), bytes);
     check_count(server, wanted.size(), reply.rows.size());
     if (variables_.wholes_of(server).empty())
-      reads_.note_rows(server, reply.step, session(server).answered());
+      reads_.record_rows(server, reply.step, session(server).answered());
     for (std::size_t i = 0; i < wanted.size(); ++i) rows[wanted[i]] = std::move(reply.rows[i]);
   });
   return rows;

@@ -78,7 +78,7 @@ class PerWorkerValues {
 ///
 /// The first error of a function cancels all others, is thrown once, by the next `schedule` or
 /// `join`, and the coordinator is usable again. A worker that is lost is no error: as long as one
-/// of the job's workers runs, or comes back, the functions go on.
+/// of the job's workers runs, or comes back, the functions continue.
 ///
 /// A coordinator that is started again knows nothing of the functions of the earlier one: these are
 /// lost, with their values. The model is on the servers.
@@ -115,10 +115,12 @@ class ClusterCoordinator {
   /// `call.arguments.tensor("left/x")`. They come from the coordinator, so the worker that has made
   /// them may be another one, or lost. TensorFlow refuses RemoteValues as arguments.
   ///
-  /// Throws kNotFound for a function that is not registered, kInvalidArgument for arguments that no
-  /// message can have, for inputs whose names are no new ones, and for those of another
-  /// coordinator, all before anything is scheduled; the error of a function that has failed, and
-  /// then this one is not scheduled; what an input was aborted with; kDeadlineExceeded, kCancelled.
+  /// Throws, and schedules nothing,
+  ///   - kNotFound for a function that is not registered;
+  ///   - kInvalidArgument for arguments that no message can have, for an input of another
+  ///     coordinator, and for an input whose name occurs twice or is that of an argument;
+  ///   - the error of an earlier function that has failed, or that with which an input was aborted;
+  ///   - kDeadlineExceeded and kCancelled, if the queue stays full.
   /// A function whose inputs are too large for a message fails.
   RemoteValue schedule(const std::string& function, const FunctionData& arguments = {},
                        const std::vector<PerWorkerValues>& per_worker = {},

@@ -31,10 +31,10 @@ struct CoordinatedWorkerOptions {
 ///   worker.join();
 ///
 /// The state of the functions (model, strategy, optimizer) is made by the registry's setup function
-/// when the first one is run. If that throws, the function counts as failed. An exception of a
-/// function is reported to the coordinator (one that is not an Error with code kAborted), and the
-/// worker goes on, unless it is a ReplacedError: a later process of this task has joined the
-/// servers or the coordinator, so this one ends.
+/// when the first one is run. If that throws, the function counts as failed. If a function
+/// throws, the worker reports the exception to the coordinator (as kAborted if it is not an Error),
+/// and continues. Only after a ReplacedError it ends: a later process of this task has joined the
+/// servers or the coordinator.
 ///
 /// A worker that ends while it has a function, or is silent for the length of its lease, is lost:
 /// another one runs the function again.

@@ -44,7 +44,7 @@ struct CoordinatorCoreOptions {
 /// A coordinator without its network: who may call, which worker runs what, and the values of
 /// functions.
 ///
-/// Thread-safety: all functions from any thread. No threads of its own. `schedule`, `join`,
+/// Thread-safety: all functions from any thread. It starts no threads. `schedule`, `join`,
 /// `wait_any` and `take` block their threads, by the machine's clock; `clock` decides about leases.
 class CoordinatorCore final : public CoordinatorService {
  public:
@@ -55,7 +55,7 @@ class CoordinatorCore final : public CoordinatorService {
 
   /// Adds a function; waits while the queue is full. Throws the error of a function that has
   /// failed, and takes it; kDeadlineExceeded at `deadline`, kCancelled after `cancel` and `end`;
-  /// kInvalidArgument for inputs that have no names of their own, or are values of another core;
+  /// kInvalidArgument for inputs that have no unique names, or are values of another core;
   /// what has aborted an input.
   RemoteValue schedule(ScheduledFunction function, Time deadline);
   /// Waits until no function waits or runs. Throws as `schedule`.

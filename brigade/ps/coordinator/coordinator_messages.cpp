@@ -104,7 +104,7 @@ StateTree to_state(const WorkerGrant& grant) {
 }
 
 WorkerGrant worker_grant_of(const StateTree& state) {
-  return {.token = bytes_of_hex(state.as_string("token")),
+  return {.token = token_of_hex(state.as_string("token")),
           .coordinator = state.as_string("coordinator"),
           .incarnation = state.as_int64("incarnation"),
           .lease = time_of(state.as_int64("lease_ms"))};

@@ -194,7 +194,7 @@ class WorkersPhases final : public distribute::Coordination {
                                                .coordinator_timeout = options_.coordinator_timeout,
                                                .cancel = options_.cancel});
     served_.functions = &functions;
-    // After an error of its own it has not served this phase, and serves it when it is called
+    // After its own error it has not served this phase, and serves it when it is called
     // again.
     const auto end = worker_->serve_phase(phase_ + 1);
     if (!end) return std::nullopt;

@@ -23,7 +23,7 @@ struct PhaseCoordinationOptions {
 
 /// The phases of a strategy whose chief coordinates: a ClusterCoordinator in the chief, a
 /// CoordinatedWorker in the workers. Each is made with the first phase, and ends with the object,
-/// so a program has either phases or a ClusterCoordinator of its own. The first phase throws
+/// so a program has either phases or its own ClusterCoordinator. The first phase throws
 /// kInvalidArgument for a cluster in which this process can be neither, and as
 /// `rpc::listen_for_messages`.
 std::shared_ptr<distribute::Coordination> make_phase_coordination(

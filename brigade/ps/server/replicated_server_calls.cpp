@@ -51,8 +51,7 @@ FollowReply ReplicatedServer::Impl::follow(const std::string& token, const Follo
     reply.status = visible_status();
     if (is_finished && reply.status.role == PairRole::kActing) {
       reply.is_finished = true;
-      if (request.knows_end && !follower_.knows_end_since)
-        follower_.knows_end_since = clock_.now();
+      if (request.knows_end && !follower_.knows_end_since) follower_.knows_end_since = clock_.now();
     }
     if (!serves) return reply;
     own = {.life = reply.status.life, .epoch = reply.status.epoch};
@@ -70,7 +69,7 @@ FollowReply ReplicatedServer::Impl::follow(const std::string& token, const Follo
 }
 
 /// For a follower that is to be filled. Its later calls wait meanwhile. So a call that was held up
-/// cannot let this process go on without a follower that is complete by now.
+/// cannot let this process continue without a follower that is complete by now.
 void ReplicatedServer::Impl::collect_state(const FollowRequest& request) {
   const concurrency::MutexLock one_at_a_time(collecting_);
   {

@@ -204,7 +204,7 @@ std::optional<FollowReply> ReplicatedServer::Impl::ask_other(const FollowRequest
 void ReplicatedServer::Impl::receive(FollowReply reply) {
   const FollowSource source = {.life = reply.status.life, .epoch = reply.status.epoch};
   if (reply.must_fill && store_.epoch().value_or(0) >= source.epoch) {
-    store_.write_epoch(0);  // from now on the one that acts may go on without it
+    store_.write_epoch(0);  // from now on the one that acts may continue without it
     const concurrency::MutexLock lock(mutex_);
     if (pair_.role() == PairRole::kFollowing) pair_.begin_to_fill();
   }

@@ -57,9 +57,9 @@ void ServerCore::Impl::throw_if_failed(const std::exception& error) {
 
 void ServerCore::Impl::check_open() const {
   if (failure_)
-    throw Error(
-        ErrorCode::kUnavailable,
-        base::str_cat("The parameter server cannot go on until it is started again: ", *failure_));
+    throw Error(ErrorCode::kUnavailable,
+                base::str_cat("The parameter server cannot continue until it is started again: ",
+                              *failure_));
   if (is_closed_) throw Error(ErrorCode::kUnavailable, "The parameter server is ending.");
 }
 

@@ -48,8 +48,8 @@ struct ServerCoreOptions {
 /// incarnation 0, and the others with what it got there. It also decides the steps of synchronous
 /// training, so it takes no decision from its callers that it has not made.
 ///
-/// Thread-safety: all functions from any thread. No threads of its own, except that it writes
-/// snapshots on one. `begin_step` blocks its thread, by `clock`, and by the machine's clock until
+/// Thread-safety: all functions from any thread. It starts one thread, which writes
+/// snapshots. `begin_step` blocks its thread, by `clock`, and by the machine's clock until
 /// its deadline.
 class ServerCore final : public ParameterService {
  public:
@@ -89,7 +89,7 @@ class ServerCore final : public ParameterService {
   /// Whether the job is over: the chief has left as finished, nobody holds a lease, and nobody is
   /// expected (`coordination::TaskRegistry::is_finished`).
   bool is_finished() const;
-  /// Why the server cannot go on: its disk has failed, or memory ran out in the middle of an
+  /// Why the server cannot continue: its disk has failed, or memory ran out in the middle of an
   /// update. Unset while it works. All calls then throw kUnavailable, since a server that is
   /// started again in its folder is whole.
   std::optional<std::string> failure() const;

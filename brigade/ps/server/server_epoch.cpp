@@ -35,7 +35,7 @@ void begin_epoch_alone(io::FileSystem& files, const io::Path& folder, const io::
   const auto epoch = read_epoch(files, folder);
   if (read_epoch(files, replica).value_or(0) > epoch.value_or(0))
     throw Error(ErrorCode::kFailedPrecondition,
-                base::str_cat("The replica of this parameter server has gone on without it, so ",
+                base::str_cat("The replica of this parameter server has continued without it, so ",
                               replica.string(), " has updates that ", folder.string(),
                               " lacks: start the server with its replica, or, to do without these "
                               "updates, remove that folder."));

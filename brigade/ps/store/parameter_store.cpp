@@ -145,7 +145,7 @@ void ParameterStore::create(std::span<const Creation> variables, const optim::Up
   for (std::size_t i = 0; i < records.size(); ++i) {
     std::string bytes = encode_update(records.record(i));
     // Decoded: with tensors that nobody else changes, and as after a restart.
-    std::optional<CreatedModel> model = creation.add(decode_update(bytes));
+    std::optional<ServerModel> model = creation.add(decode_update(bytes));
     {
       const concurrency::MutexLock lock(order_);
       if (model) {

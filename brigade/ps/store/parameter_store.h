@@ -87,7 +87,7 @@ class ParameterStore {
   /// Throws kInvalidArgument for two variables of one name, a trainable variable that is not of
   /// floating point, a negative rate, a value that is not dense and on the CPU or that exceeds
   /// `UpdateLogOptions::max_record_bytes`, and a rule that `optim::rule_from_config` cannot make;
-  /// kAlreadyExists if the store has other variables (names, shapes, dtypes, rates of their own),
+  /// kAlreadyExists if the store has other variables (names, shapes, dtypes, separate rates),
   /// another rule or another job. Throws as `push` at `deadline`.
   void create(std::span<const Creation> variables, const optim::UpdateRulePtr& rule,
               const io::StateTree& job, Time deadline);
@@ -130,14 +130,13 @@ class ParameterStore {
   Pulled pull(std::span<const std::string> names, std::span<const RowQuery> rows) const;
 
   /// Applies a push: one update of each variable that has a gradient here, maybe of none, and one
-  /// step of the job. Returns kApply if it was
-  /// applied, and kDuplicate if it had been; both only once it is on the disk. kGap and kFenced
-  /// change nothing. Throws kInvalidArgument, before anything is changed, for a gradient that is
-  /// undefined, sparse or not on the CPU, whose shape differs from its variable's, or dtype
-  /// (`may_push`: bfloat16 is widened before it is used), that occurs twice, or whose variable is
-  /// not trainable; kNotFound for a variable that the store does not have, kFailedPrecondition
-  /// before `create`; kDeadlineExceeded if the disk took longer than `deadline`: then it may have
-  /// been applied, and pushing it again gives the answer.
+  /// step of the job. Returns kApply if it was applied, and kDuplicate if it had been; both only
+  /// once it is on the disk. kGap and kFenced change nothing. Throws kInvalidArgument, before
+  /// anything is changed, for a gradient that is undefined, sparse or not on the CPU, whose shape
+  /// differs from its variable's, or dtype (`may_push`: bfloat16 is widened before it is used),
+  /// that occurs twice, or whose variable is not trainable; kNotFound for a variable that the store
+  /// does not have, kFailedPrecondition before `create`; kDeadlineExceeded if the disk took longer
+  /// than `deadline`: then it may have been applied, and pushing it again gives the answer.
   coordination::PushVerdict push(const coordination::PushId& id,
                                  std::span<const checkpoint::NamedTensor> gradients,
                                  Time deadline) {
@@ -194,10 +193,10 @@ class ParameterStore {
                                   std::span<const RowGradient> rows, Time deadline);
   /// Adds the gradients that `decision` names, in its order (float32 for half and bfloat16, rounded
   /// once), updates each variable that has one once, at the decision's learning rate (unset: the
-  /// store's), and drops all other gradients of the step. A
-  /// gradient that a contribution lacks counts as zero. A decision of an earlier step changes
-  /// nothing. Throws kFailedPrecondition for a later one, and if a contribution is missing;
-  /// kInvalidArgument for contributions that are not ordered.
+  /// store's), and drops all other gradients of the step. A gradient that a contribution lacks
+  /// counts as zero. A decision of an earlier step changes nothing. Throws kFailedPrecondition for
+  /// a later one, and if a contribution is missing; kInvalidArgument for contributions that are not
+  /// ordered.
   void apply(const coordination::StepDecision& decision, Time deadline);
   /// What became of the gradients of a contribution; kDecided: its step is over.
   enum class OfferState { kMissing, kKept, kDecided };
@@ -231,7 +230,7 @@ class ParameterStore {
   std::int64_t last_record() const { return log_->appended(); }
 
   /// Writes a snapshot of everything, all from one moment, and removes the log before it. Changes
-  /// go on meanwhile.
+  /// continue meanwhile.
   void snapshot();
 
   /// The names of the variables, sorted by bytes.

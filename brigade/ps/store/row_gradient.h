@@ -36,10 +36,9 @@ struct VariableGradient {
 bool may_push(at::ScalarType dtype, at::ScalarType variable);
 
 /// The sum of gradients of one variable of `dtype`, by the comm::ReductionTree of their number; at
-/// least one. Narrower ones are
-/// widened before they are added; for a variable of half or bfloat16 they are added in float32 and
-/// rounded once. If all are of rows, so is the sum; a single gradient of `dtype` is returned as it
-/// is.
+/// least one. Narrower ones are widened before they are added; for a variable of half or bfloat16
+/// they are added in float32 and rounded once. If all are of rows, so is the sum; a single gradient
+/// of `dtype` is returned as it is.
 VariableGradient sum_by_tree(std::span<const VariableGradient> gradients, at::ScalarType dtype);
 
 /// Throws kInvalidArgument, saying what is wrong, unless `gradient` is one of rows of a variable of

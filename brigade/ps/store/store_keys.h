@@ -17,7 +17,7 @@ inline constexpr std::string_view kAdmit = "admit";
 inline constexpr std::string_view kFinish = "finish";
 inline constexpr std::string_view kPush = "push";
 inline constexpr std::string_view kOffer = "offer";
-// With gradients of rows. Kinds of their own, so that an earlier version refuses them.
+// With gradients of rows. Separate kinds, so that an earlier version refuses them.
 inline constexpr std::string_view kPushRows = "push_rows";
 inline constexpr std::string_view kOfferRows = "offer_rows";
 inline constexpr std::string_view kDecision = "decision";

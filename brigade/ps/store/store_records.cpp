@@ -187,7 +187,7 @@ Parameter& LogReplay::parameter(const std::string& name) const {
 }
 
 void LogReplay::create(const UpdateRecord& record) {
-  std::optional<CreatedModel> model = creation_.add(record);
+  std::optional<ServerModel> model = creation_.add(record);
   if (!model) return;
   state_.learning_rate = model->rule->defaults().learning_rate;
   state_.rule = std::move(model->rule);

@@ -79,7 +79,7 @@ class LocalCoordinator {
  private:
   friend class LocalCoordinatorService;
 
-  void note(CoordinatorCall call) {
+  void record(CoordinatorCall call) {
     const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     const concurrency::MutexLock lock(mutex_);
     ++calls_[call];
@@ -104,10 +104,10 @@ class LocalCoordinator {
 class LocalCoordinatorService final : public CoordinatorService {
  private:
   template <class Call>
-  auto noted(CoordinatorCall call, const Call& make) {
+  auto recorded(CoordinatorCall call, const Call& make) {
     const std::shared_ptr<CoordinatorCore> core = coordinator_.core();
     auto reply = make(*core);
-    coordinator_.note(call);
+    coordinator_.record(call);
     return reply;
   }
 
@@ -115,28 +115,28 @@ class LocalCoordinatorService final : public CoordinatorService {
   explicit LocalCoordinatorService(LocalCoordinator& coordinator) : coordinator_(coordinator) {}
 
   WorkerGrant join(const WorkerJoin& request, Time deadline) override {
-    return noted(CoordinatorCall::kJoin,
-                 [&](CoordinatorCore& core) { return core.join(request, deadline); });
+    return recorded(CoordinatorCall::kJoin,
+                    [&](CoordinatorCore& core) { return core.join(request, deadline); });
   }
   WorkerStatus renew(const std::string& token, std::int64_t running, Time deadline) override {
-    return noted(CoordinatorCall::kRenew,
-                 [&](CoordinatorCore& core) { return core.renew(token, running, deadline); });
+    return recorded(CoordinatorCall::kRenew,
+                    [&](CoordinatorCore& core) { return core.renew(token, running, deadline); });
   }
   TakeReply take(const std::string& token, const TakeRequest& request, Time deadline) override {
     // A short wait, so that a worker that is cancelled ends soon.
     TakeRequest part = request;
     part.wait = std::min(part.wait, std::chrono::milliseconds(50));
-    return noted(CoordinatorCall::kTake,
-                 [&](CoordinatorCore& core) { return core.take(token, part, deadline); });
+    return recorded(CoordinatorCall::kTake,
+                    [&](CoordinatorCore& core) { return core.take(token, part, deadline); });
   }
   void finish(const std::string& token, const FunctionReport& report, Time deadline) override {
-    noted(CoordinatorCall::kFinish, [&](CoordinatorCore& core) {
+    recorded(CoordinatorCall::kFinish, [&](CoordinatorCore& core) {
       core.finish(token, report, deadline);
       return true;
     });
   }
   void leave(const std::string& token, Time deadline) override {
-    noted(CoordinatorCall::kLeave, [&](CoordinatorCore& core) {
+    recorded(CoordinatorCall::kLeave, [&](CoordinatorCore& core) {
       core.leave(token, deadline);
       return true;
     });

@@ -24,7 +24,7 @@ using checkpoint::NamedTensor;
 using distribute::PerReplica;
 using input::LabeledBatch;
 
-/// Rows keep their order: no worker may read files of its own.
+/// Rows keep their order: no worker may read only its own files.
 distribute::InputOptions input_in_order(const distribute::Strategy& strategy) {
   distribute::InputOptions options = evaluation_input(strategy);
   if (strategy.has_worker_collectives()) options.auto_shard = distribute::AutoShardPolicy::kData;

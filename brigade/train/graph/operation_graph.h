@@ -53,8 +53,6 @@ struct OperationInput {
   /// The index of the other operation in the list.
   std::optional<std::size_t> operation = std::nullopt;
   std::uint32_t output = 0;  ///< the index of the operation's result
-
-  bool is_unknown() const { return leaf == nullptr && !operation; }
 };
 
 /// An operation of a forward pass.

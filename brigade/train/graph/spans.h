@@ -33,7 +33,6 @@ class Spans {
     const concurrency::MutexLock lock(mutex_);
     return std::exchange(events_, {});
   }
-  bool is_recording() const { return is_recording_; }
 
   /// Calls `function` and returns its result; the span is also recorded if it throws.
   template <class Function>

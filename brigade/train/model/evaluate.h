@@ -14,8 +14,8 @@
 namespace brigade::train {
 
 struct EvaluationResult {
-  double loss = 0.0;      ///< mean over all examples
-  double accuracy = 0.0;  ///< fraction of examples classified correctly
+  double loss = 0.0;            ///< mean over all examples
+  double accuracy = 0.0;        ///< fraction of examples classified correctly
   double top_5_accuracy = 0.0;  ///< fraction of examples whose class has one of the 5 best scores
   std::int64_t examples = 0;
 };
@@ -49,8 +49,8 @@ class EvaluationMode {
 /// The mean sparse softmax cross entropy and the accuracies of a classifier over one epoch of
 /// `dataset`, whose elements are global batches, on all replicas of `strategy`. Exact also for a
 /// smaller last batch: every example counts once. Workers without collectives each evaluate all
-/// data. The model is in evaluation mode during the call
-/// and in training mode afterwards; no autograd graph is built.
+/// data. The model is in evaluation mode during the call and in training mode afterwards; no
+/// autograd graph is built.
 template <class Module>
 EvaluationResult evaluate(distribute::Strategy& strategy,
                           const distribute::Replicated<Module>& model,

@@ -158,7 +158,7 @@ class MonitoredTrainingSession {
   /// `state` must outlive the session.
   explicit MonitoredTrainingSession(TrainingState& state, SessionOptions options = {},
                                     SessionEnvironment environment = {});
-  /// The same, with a state of its own: everything that was created in the strategy and still
+  /// The same, with a new state: everything that was created in the strategy and still
   /// exists.
   explicit MonitoredTrainingSession(distribute::Strategy& strategy, SessionOptions options = {},
                                     SessionEnvironment environment = {});
@@ -176,11 +176,11 @@ class MonitoredTrainingSession {
   /// earlier step. Any other error ends the hooks, closes the session and is rethrown. Throws
   /// kFailedPrecondition if `should_stop` is true.
   std::optional<StepValues> run(const StepFunction& step);
-  /// Makes several steps with one round of hooks around them, whose values are those of the last
-  /// step: after each step another one follows, unless the session should stop, a hook must see the
-  /// step (`SessionRunHook::must_see`), or `more` returns false for the number of steps made.
-  /// `more` must be equal in all workers, which agree on a stop before a round only. A retryable
-  /// error repeats the round; otherwise as `run`.
+  /// Makes several steps with one round of hooks around them; hooks get the values of the last
+  /// step. Steps follow one another until the session should stop, a hook must see the step
+  /// (`SessionRunHook::must_see`), or `more` returns false for the number of steps made. `more`
+  /// must be equal in all workers, which agree on a stop before a round only. A retryable error
+  /// repeats the round; otherwise as `run`.
   std::optional<StepValues> run_steps(const StepFunction& step,
                                       const std::function<bool(std::int64_t made)>& more);
   /// The same as `run(step)`, for a step on the next batch of `batches`: calls `function(batch)` in

@@ -253,6 +253,14 @@ TEST(TrainingState, AveragesAndTheCountOfUpdatesAreRestored) {
   EXPECT_TRUE(averages.average(first.model.variables()[0]).equal(average));
 }
 
+TEST(TrainingState, CheckpointsHaveTheMetricsByWhichTheBestAreKept) {
+  const auto strategy = mirrored(1)();
+  ToyTraining training(*strategy);
+  training.state.set_metric_value("accuracy", 0.25);
+  training.state.set_metric_value("accuracy", 0.5);
+  EXPECT_EQ(saved(training.state).metrics(), (std::map<std::string, double>{{"accuracy", 0.5}}));
+}
+
 TEST(TrainingState, AddsWhatWasCreatedOnce) {
   distribute::MirroredStrategy strategy(distribute::cpus(2));
   ToyTraining training(strategy);

@@ -1,4 +1,4 @@
-#include "brigade/distribute/optimizer/row_gradients.h"
+#include "brigade/distribute/optimizer/sum_of_replicas.h"
 
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/equal.h>
