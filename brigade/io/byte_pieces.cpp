@@ -23,7 +23,8 @@ void BytePieces::append(SharedBytes piece) {
 
 void BytePieces::copy_to(char* destination) const {
   for (const SharedBytes& piece : pieces_) {
-    std::memcpy(destination, piece.bytes.data(), piece.bytes.size());
+    if (piece.bytes.data() != destination)
+      std::memcpy(destination, piece.bytes.data(), piece.bytes.size());
     destination += piece.bytes.size();
   }
 }

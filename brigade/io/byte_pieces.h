@@ -38,7 +38,8 @@ class BytePieces {
   /// None is empty.
   std::span<const SharedBytes> pieces() const { return pieces_; }
 
-  /// Writes all bytes, one piece after another, to `destination`, which has room for `size()`.
+  /// Writes all bytes, one piece after another, to `destination`, which has room for `size()`. A
+  /// piece that is in its place there already is left as it is; none is elsewhere in it.
   void copy_to(char* destination) const;
   std::string joined() const;
   /// Replaces the pieces by a copy of them: what they share may then change.

@@ -116,7 +116,7 @@ struct Push {
   /// kAsync and kBounded: the answer may come before the push is on the disk, and only waits until
   /// those before it are (`ExchangeReply::acknowledged`). The caller keeps it meanwhile: a server
   /// that is restarted may not have it, and needs it again. Gradients of an `exchange` must not
-  /// change before they are acknowledged.
+  /// change before they are acknowledged, unless its service copies them.
   bool acknowledge_later = false;
 };
 
@@ -131,6 +131,8 @@ struct ExchangeRequest {
   std::vector<RowQuery> pull_rows = {};  ///< read at the same moment
   /// Without a push: waits until all earlier ones of the caller are on the disk.
   bool await_disk = false;
+  /// At the server: where the values of the reply may be, instead of in memory of their own.
+  ReplyMemory* reply_memory = nullptr;
 };
 struct ExchangeReply {
   /// Of the push: kApply or kDuplicate, or kGap.
@@ -144,6 +146,9 @@ struct ExchangeReply {
   /// Of a push that is kApply or kDuplicate: the number of the caller's last push that is on the
   /// disk, with all before it. That of the push itself, or one less with `acknowledge_later`.
   std::optional<std::int64_t> acknowledged = std::nullopt;
+  /// At a client whose service copies pushes: the push as it was sent, if it is acknowledged later,
+  /// in memory that nobody changes.
+  std::optional<Push> sent = std::nullopt;
 };
 
 /// An exchange whose push is sent while its gradients come into being. The server gets it when it
@@ -222,6 +227,9 @@ class ParameterService {
   /// Throws kFailedPrecondition before `set_ready`, except to the chief.
   virtual ExchangeReply exchange(const std::string& token, const ExchangeRequest& request,
                                  Time deadline) = 0;
+  /// Whether gradients may change after `exchange` also where they are not acknowledged: it has
+  /// copied them.
+  virtual bool copies_pushes() const { return false; }
   /// Begins an exchange with a push of dense gradients that are added later: of those of `request`
   /// only names, shapes and dtypes count. Null if nothing is gained by it.
   virtual std::unique_ptr<OpenExchange> begin_exchange(const std::string& /*token*/,

@@ -236,8 +236,8 @@ StateTree decode_state(std::string_view text) {
   return reading([&] { return io::from_json(text); });
 }
 
-io::BytePieces encode_message(const UpdateRecord& message) {
-  io::BytePieces bytes = encode_update_in_pieces(message);
+io::BytePieces encode_message(const UpdateRecord& message, std::size_t text_bytes) {
+  io::BytePieces bytes = encode_update_in_pieces(message, text_bytes);
   check_text_size(text_length(bytes.pieces().front().bytes));
   return bytes;
 }

@@ -20,7 +20,7 @@
 namespace brigade::ps {
 
 /// Changes with the messages. A client of another version cannot join.
-inline constexpr std::int64_t kServiceProtocol = 2;
+inline constexpr std::int64_t kServiceProtocol = 3;
 
 /// The calls, as numbers of `rpc::MessageCall`.
 enum class ServiceMethod {
@@ -62,7 +62,7 @@ std::string token_of_hex(std::string_view digits);
 
 /// The bytes of a message with tensors, whose memory they share: `encode_update_in_pieces`'s.
 /// Throws kInvalidArgument if the text is too long.
-io::BytePieces encode_message(const UpdateRecord& message);
+io::BytePieces encode_message(const UpdateRecord& message, std::size_t text_bytes = 0);
 /// What these bytes begin with, before those of the tensors, whose elements are not read. Throws as
 /// `encode_message`.
 std::string encode_message_text(const UpdateRecord& message);

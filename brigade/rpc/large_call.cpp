@@ -23,6 +23,13 @@ constexpr std::chrono::milliseconds kArrivalTime{5000};
                      why.what(), std::string(kNoSharedMemoryKind));
 }
 
+CallersMemory callers_memory_of(const proto::SharedMemory& memory) {
+  return {.handle = {.pid = memory.pid(),
+                     .descriptor = memory.file(),
+                     .nonce = {memory.first_nonce(), memory.second_nonce()}},
+          .bytes = static_cast<std::size_t>(memory.bytes())};
+}
+
 }  // namespace
 
 LargeCall::LargeCall(CallEnvironment& environment, grpc::CallbackServerContext& context)
@@ -97,14 +104,11 @@ void LargeCall::begin_message(const proto::FrameHeader& header) {
   is_open_ = header.is_open();
   request_.emplace(header.bytes(), environment_.max_message_bytes);
   if (header.has_memory()) {
-    const proto::SharedMemory& memory = header.memory();
-    check_argument(memory.bytes() >= header.bytes(),
+    memory_ = callers_memory_of(header.memory());
+    check_argument(memory_->bytes >= header.bytes(),
                    base::str_cat("A message of ", header.bytes(), " bytes is in shared memory of ",
-                                 memory.bytes(), "."));
-    memory_ = {.handle = {.pid = memory.pid(),
-                          .descriptor = memory.file(),
-                          .nonce = {memory.first_nonce(), memory.second_nonce()}},
-               .bytes = static_cast<std::size_t>(memory.bytes())};
+                                 memory_->bytes, "."));
+    if (header.has_answer_memory()) answer_memory_ = callers_memory_of(header.answer_memory());
   }
   enter(Phase::kWorking);
   environment_.quick.submit([self = shared_from_this()] { self->admit(); });
@@ -156,15 +160,31 @@ io::SharedBytes LargeCall::take_request() {
   if (!memory_) return request_->take();
   if (!environment_.takes_shared_memory)
     refuse_memory(Error(ErrorCode::kUnavailable, "The server takes no shared memory."));
+  const auto segment = open_segments();
+  const std::size_t size = request_->announced();
+  std::shared_ptr<char> copy = message_memory(size);
+  std::memcpy(copy.get(), segment->data(), size);
+  return {.bytes = {copy.get(), size}, .owner = std::move(copy)};
+}
+
+/// That of the request.
+std::shared_ptr<const base::SharedSegment> LargeCall::open_segments() {
   try {
-    segment_ = environment_.segments.open(memory_->handle, memory_->bytes);
+    const auto segment = environment_.segments.open(memory_->handle, memory_->bytes);
+    answer_segment_ =
+        answer_memory_ ? environment_.segments.open(answer_memory_->handle, answer_memory_->bytes)
+                       : segment;
+    return segment;
   } catch (const Error& error) {
     refuse_memory(error);
   }
-  const std::size_t size = request_->announced();
-  std::shared_ptr<char> copy = message_memory(size);
-  std::memcpy(copy.get(), segment_->data(), size);
-  return {.bytes = {copy.get(), size}, .owner = std::move(copy)};
+}
+
+/// The caller's, once its request was copied.
+AnswerMemory LargeCall::answer_memory() const {
+  if (!answer_segment_) return {};
+  return {.bytes = {reinterpret_cast<char*>(answer_segment_->data()), answer_segment_->size()},
+          .owner = answer_segment_};
 }
 
 void LargeCall::make_reply() {
@@ -178,7 +198,8 @@ void LargeCall::make_reply() {
                                                       .message = take_request(),
                                                       .deadline = deadline_,
                                                       .check = check,
-                                                      .is_large = true});
+                                                      .is_large = true,
+                                                      .answer_memory = answer_memory()});
   check_argument(reply.size() <= environment_.max_message_bytes,
                  base::str_cat("The answer has ", reply.size(), " bytes, more than the ",
                                environment_.max_message_bytes,
@@ -192,12 +213,12 @@ void LargeCall::make_reply() {
 /// Into the caller's memory if there is room, else into frames.
 void LargeCall::place_reply(io::BytePieces reply) {
   reply_header_.set_bytes(reply.size());
-  if (!segment_ || reply.size() > segment_->size()) {
+  if (!answer_segment_ || reply.size() > answer_segment_->size()) {
     reply_.emplace(std::move(reply));
     return;
   }
-  reply.copy_to(reinterpret_cast<char*>(segment_->data()));
-  segment_.reset();
+  reply.copy_to(reinterpret_cast<char*>(answer_segment_->data()));
+  answer_segment_.reset();
   reply_header_.set_is_in_memory(true);
   reply_.emplace(io::BytePieces());
 }

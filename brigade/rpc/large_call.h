@@ -18,6 +18,12 @@
 
 namespace brigade::rpc {
 
+/// A segment that a caller has made.
+struct CallersMemory {
+  base::SegmentHandle handle;
+  std::size_t bytes = 0;
+};
+
 /// The server side of one call with large messages: receives the request in frames, has it worked
 /// on by a thread of the environment, and sends the answer in frames. A caller on this host may
 /// have both in its shared memory instead: the request is copied before anything is read of it.
@@ -59,6 +65,8 @@ class LargeCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::B
   void admit_again();
   void answer();
   io::SharedBytes take_request();
+  std::shared_ptr<const base::SharedSegment> open_segments();
+  AnswerMemory answer_memory() const;
   void make_reply();
   void place_reply(io::BytePieces reply);
   void write_next();
@@ -86,12 +94,9 @@ class LargeCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::B
   std::string token_;
   bool is_open_ = false;  // the request is written while it comes into being
   Time admitted_;
-  struct CallersMemory {
-    base::SegmentHandle handle;
-    std::size_t bytes = 0;
-  };
-  std::optional<CallersMemory> memory_;  // the request is there; unset: in frames
-  std::shared_ptr<base::SharedSegment> segment_;
+  std::optional<CallersMemory> memory_;         // the request is there; unset: in frames
+  std::optional<CallersMemory> answer_memory_;  // for the answer; unset: as memory_
+  std::shared_ptr<base::SharedSegment> answer_segment_;
   std::optional<MessageBuffer> request_;
   proto::FrameHeader reply_header_;
   std::optional<MessageFrames> reply_;  // what is still to be sent

@@ -35,7 +35,7 @@ class LargeTransfer {
   /// Returns whether the call continues. Does nothing if it does not.
   bool write(const grpc::ByteBuffer& frame);
   /// The answer to the message, which is complete; nothing if the call has ended before. `memory`:
-  /// the request's, or null; its user afterwards is the answer. Throws kInvalidArgument or
+  /// for the answer, or null; its user afterwards is the answer. Throws kInvalidArgument or
   /// kInternal for frames that are no answer.
   std::optional<io::SharedBytes> receive(MessageSegments& segments,
                                          std::unique_ptr<MessageSegments::Loan> memory);

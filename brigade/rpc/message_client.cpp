@@ -31,8 +31,8 @@
 namespace brigade::rpc {
 namespace {
 
-// Of a client's shared memory.
-constexpr std::size_t kMostSharedBytes = std::size_t{1} << 30;
+// Of a client's shared memory: also of messages that are kept.
+constexpr std::size_t kMostSharedBytes = std::size_t{2} << 30;
 // Shorter messages, both ways, are sent: shared memory would not be faster.
 constexpr std::size_t kShortMessage = 128 << 10;
 
@@ -51,15 +51,18 @@ proto::FrameHeader header_of(const LargeCallHead& head) {
   return header;
 }
 
-proto::FrameHeader header_of(const LargeCallHead& head, base::SharedSegment& segment) {
-  proto::FrameHeader header = header_of(head);
+void describe(const base::SharedSegment& segment, proto::SharedMemory& memory) {
   const base::SegmentHandle handle = segment.handle();
-  proto::SharedMemory& memory = *header.mutable_memory();
   memory.set_pid(handle.pid);
   memory.set_file(handle.descriptor);
   memory.set_first_nonce(handle.nonce[0]);
   memory.set_second_nonce(handle.nonce[1]);
   memory.set_bytes(segment.size());
+}
+
+proto::FrameHeader header_of(const LargeCallHead& head, const base::SharedSegment& segment) {
+  proto::FrameHeader header = header_of(head);
+  describe(segment, *header.mutable_memory());
   return header;
 }
 
@@ -116,6 +119,25 @@ class GrpcMessageClient final : public MessageClient {
     return answer_of(transfer, head.method, nullptr, deadline);
   }
 
+  KeptCall kept_call(int method, const std::string& token, const io::BytePieces& message,
+                     Time deadline) override {
+    const LargeCallHead head{.method = method, .token = token, .bytes = message.size()};
+    if (auto call = try_kept_in_memory(head, message, deadline)) return std::move(*call);
+    const std::shared_ptr<char> memory = message_memory(std::max<std::size_t>(head.bytes, 1));
+    LargeTransfer transfer(channel(deadline), closed_, deadline);
+    bool goes_on = transfer.write(header_frame(header_of(head)));
+    char* end = memory.get();
+    for (MessageFrames frames(message); !frames.is_done();) {
+      const char* const begin = end;
+      for (const io::SharedBytes& piece : frames.next())
+        end = std::ranges::copy(piece.bytes, end).out;
+      const io::SharedBytes frame{.bytes = {begin, end}, .owner = memory};
+      goes_on = goes_on && transfer.write(shared_frame({&frame, 1}));
+    }
+    return {.answer = answer_of(transfer, head.method, nullptr, deadline),
+            .message = {.bytes = {memory.get(), head.bytes}, .owner = memory}};
+  }
+
   std::unique_ptr<OpenCall> begin_large_call(int method, const std::string& token,
                                              std::size_t bytes, Time deadline) override {
     check_argument(bytes > 0, "A large call's message has no bytes.");
@@ -166,10 +188,36 @@ class GrpcMessageClient final : public MessageClient {
   std::optional<io::SharedBytes> try_in_memory(const LargeCallHead& head,
                                                std::unique_ptr<MessageSegments::Loan> memory,
                                                Time deadline) {
+    const proto::FrameHeader header = header_of(head, memory->segment());
+    return try_in_memory(header, std::move(memory), deadline);
+  }
+
+  /// A message in memory that the answer leaves as it is. Nothing as `try_in_memory`, and if there
+  /// is no memory for both.
+  std::optional<KeptCall> try_kept_in_memory(const LargeCallHead& head,
+                                             const io::BytePieces& message, Time deadline) {
+    auto memory = memory_for(head);
+    auto answer_memory = memory ? memory_for(head) : nullptr;
+    if (!answer_memory) return std::nullopt;
+    message.copy_to(reinterpret_cast<char*>(memory->segment().data()));
+    proto::FrameHeader header = header_of(head, memory->segment());
+    describe(answer_memory->segment(), *header.mutable_answer_memory());
+    auto answer = try_in_memory(header, std::move(answer_memory), deadline);
+    if (!answer) return std::nullopt;
+    const auto* const sent = reinterpret_cast<const char*>(memory->segment().data());
+    return KeptCall{
+        .answer = std::move(*answer),
+        .message = {.bytes = {sent, head.bytes}, .owner = segments_.keep(std::move(memory))}};
+  }
+
+  /// `memory`: for the answer.
+  std::optional<io::SharedBytes> try_in_memory(const proto::FrameHeader& header,
+                                               std::unique_ptr<MessageSegments::Loan> memory,
+                                               Time deadline) {
     try {
       LargeTransfer transfer(channel(deadline), closed_, deadline);
-      transfer.write(header_frame(header_of(head, memory->segment())));
-      return answer_of(transfer, head.method, std::move(memory), deadline);
+      transfer.write(header_frame(header));
+      return answer_of(transfer, header.method(), std::move(memory), deadline);
     } catch (const MessageError& error) {
       if (error.kind() != kNoSharedMemoryKind) throw;
       if (error.code() != ErrorCode::kResourceExhausted)
@@ -178,7 +226,7 @@ class GrpcMessageClient final : public MessageClient {
     return std::nullopt;
   }
 
-  /// The answer to a message that was written. `memory`: the message's, or null.
+  /// The answer to a message that was written. `memory`: for the answer, or null.
   io::SharedBytes answer_of(LargeTransfer& transfer, int method,
                             std::unique_ptr<MessageSegments::Loan> memory, Time deadline) {
     std::optional<io::SharedBytes> answer = transfer.receive(segments_, std::move(memory));

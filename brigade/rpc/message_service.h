@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -43,6 +44,13 @@ enum class CallThreads {
   kWaiting  ///< it waits for other callers
 };
 
+/// Memory of a caller for an answer, with what keeps it there. The caller may change it at any
+/// time.
+struct AnswerMemory {
+  std::span<char> bytes;
+  std::shared_ptr<const void> owner;
+};
+
 struct MessageCall {
   int method = 0;
   std::string token;
@@ -51,6 +59,9 @@ struct MessageCall {
   /// Throws once the caller is gone or the listener ends. A call that waits calls it repeatedly.
   std::function<void()> check;
   bool is_large = false;  ///< made by `MessageClient::large_call`: `admit` has let the caller in
+  /// Where the answer will be, if it fits and is not sent. Pieces of the answer that the service
+  /// has written to their places there are not copied.
+  AnswerMemory answer_memory = {};
 };
 
 /// What a listener serves.
@@ -145,6 +156,12 @@ class OpenCall {
   virtual io::SharedBytes finish() = 0;
 };
 
+/// A large call that was answered, and its message as it was sent.
+struct KeptCall {
+  io::SharedBytes answer;
+  io::SharedBytes message;  ///< nobody changes its bytes as long as somebody has them
+};
+
 /// A connection to a listener, made at the first call and again after it was lost.
 ///
 /// All calls throw what the service threw; kUnavailable if the connection failed and
@@ -164,6 +181,10 @@ class MessageClient {
   /// long, and the answer, too. The message's bytes may change once the call has ended.
   virtual io::SharedBytes large_call(int method, const std::string& token,
                                      const io::BytePieces& message, Time deadline) = 0;
+  /// The same for a caller that needs the message after the call: it is copied once, to be sent and
+  /// to be kept.
+  virtual KeptCall kept_call(int method, const std::string& token, const io::BytePieces& message,
+                             Time deadline) = 0;
   /// Begins a large call with a message of `bytes` bytes, at least one, that is written later. In
   /// shared memory nothing is sent until `finish`; a listener that gets frames gives the call up if
   /// the next does not come within `MessageListenerOptions::silence`, and refuses it, as busy, if

@@ -125,6 +125,32 @@ TEST(MessageService, AnAnswerStaysWhileItsReaderHasIt) {
   EXPECT_TRUE(answer.bytes == first);
 }
 
+TEST(MessageService, AMessageThatIsKeptStaysAsItWasSent) {
+  for (const bool shared_memory : {true, false}) {
+    EchoService service;
+    const auto listener = listen_for_messages(service, {.shared_memory = shared_memory});
+    const auto client = make_message_client(listener->address(), std::nullopt);
+    std::string bytes = pattern((std::size_t{5} << 20) + 7);
+    const std::string first = bytes;
+    const auto kept = [&](const std::string& message, int method = kEcho) {
+      io::BytePieces pieces;  // which share the bytes
+      pieces.append({.bytes = std::string_view(message).substr(0, 100), .owner = nullptr});
+      pieces.append({.bytes = std::string_view(message).substr(100), .owner = nullptr});
+      return client->kept_call(method, "member", pieces, within(seconds(60)));
+    };
+    const KeptCall call = kept(bytes);
+    const KeptCall longer = kept(bytes, kLengthen);
+    bytes.assign(bytes.size(), 'x');
+    EXPECT_EQ(error_of_call([&] { kept(bytes, kFail); }).code(), ErrorCode::kAlreadyExists);
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(kept(bytes).message.bytes == bytes);
+    EXPECT_TRUE(call.message.bytes == first);
+    EXPECT_TRUE(call.answer.bytes == first);
+    EXPECT_TRUE(longer.message.bytes == first);
+    EXPECT_TRUE(longer.answer.bytes == std::string(3 * kFrameBytes, 'l'));
+    EXPECT_EQ(open_segments() > 0, shared_memory);
+  }
+}
+
 TEST(MessageService, AnAnswerThatIsLongerThanTheSharedMemoryIsSent) {
   EchoService service;
   const auto listener = listen_for_messages(service, {});
@@ -222,6 +248,15 @@ TEST(MessageService, SharedMemoryThatIsNotTheCallersIsRefusedBeforeItIsRead) {
     RawCall call(listener->address());
     call.frame(wrong[i].first);
     EXPECT_EQ(call.error().code(), wrong[i].second) << i;
+  }
+  // Nor is an answer written to memory that is another one's.
+  for (const base::SegmentHandle& wrong_answer : {forged, closed}) {
+    proto::Frame frame = header_with_memory(100, segment.handle(), 1 << 20);
+    *frame.mutable_header()->mutable_answer_memory() =
+        header_with_memory(100, wrong_answer, 1 << 20).header().memory();
+    RawCall call(listener->address());
+    call.frame(frame);
+    EXPECT_EQ(call.error().code(), ErrorCode::kFailedPrecondition);
   }
   EXPECT_EQ(service.calls, 0);
 }

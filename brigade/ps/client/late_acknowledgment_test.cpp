@@ -85,6 +85,16 @@ TEST_F(LateAcknowledgmentTest, AServerThatLostTheLastPushGetsItBeforeAnythingEls
   EXPECT_EQ(push(4).values.at(0).value.item<double>(), -7);
 }
 
+TEST_F(LateAcknowledgmentTest, TheCopyThatAServiceHasMadeIsSentAgain) {
+  server_.copy_pushes(true);
+  server_.lose_replies(testing::ServiceCall::kExchange);
+  push(1);
+  crash(push_to_slow_disk(2));
+  const ExchangeReply reply = push(4);
+  EXPECT_EQ(reply.values.at(0).value.item<double>(), -7);
+  EXPECT_FALSE(reply.sent.has_value()) << "it is the session's";
+}
+
 TEST_F(LateAcknowledgmentTest, TheNextPushFollowsTheLostOne) {
   push(1);
   crash(push_to_slow_disk(2));
@@ -230,8 +240,7 @@ TEST(ParameterClientAcknowledgments, APushMayWaitForTheDisk) {
 }
 
 TEST(ParameterClientAcknowledgments, StatesAreReadWhenThePushesAreOnTheDisk) {
-  const auto disk =
-      std::make_shared<io::GatedFileSystem>(std::make_shared<io::MemoryFileSystem>());
+  const auto disk = std::make_shared<io::GatedFileSystem>(std::make_shared<io::MemoryFileSystem>());
   testing::LocalServers servers({.tasks = testing::kTasks, .files = disk});
   const auto chief =
       testing::make_chief(servers, {}, {.server_timeout = std::chrono::milliseconds(300)});

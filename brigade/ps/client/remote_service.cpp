@@ -1,6 +1,10 @@
 #include "brigade/ps/client/remote_service.h"
 
+#include <ATen/ops/from_blob.h>
+
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "brigade/ps/pair_messages.h"
 #include "brigade/ps/service_messages.h"
@@ -17,6 +21,36 @@ auto with_typed_errors(const Call& call) {
   } catch (const rpc::MessageError& error) {
     throw_typed(error);
   }
+}
+
+/// The tensors of `record` as they are in its bytes, at their end.
+std::vector<at::Tensor> tensors_in(const io::SharedBytes& bytes, const UpdateRecord& record) {
+  std::vector<at::Tensor> tensors;
+  const char* end = bytes.bytes.data() + bytes.bytes.size();
+  for (const checkpoint::NamedTensor& each : record.tensors) end -= each.tensor.nbytes();
+  for (const auto& [name, tensor] : record.tensors) {
+    const bool is_aligned = reinterpret_cast<std::uintptr_t>(end) % tensor.element_size() == 0;
+    tensors.push_back(tensor.nbytes() > 0 && is_aligned
+                          ? at::from_blob(
+                                const_cast<char*>(end), tensor.sizes(),
+                                [owner = bytes.owner](void*) {}, tensor.scalar_type())
+                          : tensor.clone(at::MemoryFormat::Contiguous));
+    end += tensor.nbytes();
+  }
+  return tensors;
+}
+
+/// `push` with these tensors, which are in the order of its message.
+Push as_sent(const Push& push, std::vector<at::Tensor> tensors) {
+  Push sent = push;
+  std::size_t next = 0;
+  for (checkpoint::NamedTensor& gradient : sent.gradients)
+    gradient.tensor = std::move(tensors[next++]);
+  for (RowGradient& rows : sent.rows) {
+    rows.indices = std::move(tensors[next++]);
+    rows.values = std::move(tensors[next++]);
+  }
+  return sent;
 }
 
 class RemoteExchange final : public OpenExchange {
@@ -77,9 +111,18 @@ class RemoteService final : public PairedService {
 
   ExchangeReply exchange(const std::string& token, const ExchangeRequest& request,
                          Time deadline) override {
-    return exchange_reply_of(
-        transfer(ServiceMethod::kExchange, token, to_message(request), deadline));
+    const UpdateRecord message = to_message(request);
+    if (!request.push || !request.push->acknowledge_later)
+      return exchange_reply_of(transfer(ServiceMethod::kExchange, token, message, deadline));
+    return with_typed_errors([&] {
+      const rpc::KeptCall call = client_->kept_call(static_cast<int>(ServiceMethod::kExchange),
+                                                    token, encode_message(message), deadline);
+      ExchangeReply reply = exchange_reply_of(decode_message(call.answer));
+      reply.sent = as_sent(*request.push, tensors_in(call.message, message));
+      return reply;
+    });
   }
+  bool copies_pushes() const override { return true; }
 
   std::unique_ptr<OpenExchange> begin_exchange(const std::string& token,
                                                const ExchangeRequest& request,

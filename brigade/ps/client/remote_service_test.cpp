@@ -200,6 +200,37 @@ TEST(RemoteService, LargeTensorsComeBackWithTheSameBits) {
   }
 }
 
+TEST(RemoteService, APushThatIsAcknowledgedLaterComesBackAsItWasSent) {
+  for (const bool shared_memory : {true, false}) {
+    FakeService service;
+    const auto listener = listen(service, {});
+    const auto remote =
+        connect(listener->address(), std::nullopt, {.shared_memory = shared_memory});
+    EXPECT_TRUE(remote->copies_pushes());
+    // The third is not aligned.
+    const std::vector<at::Tensor> gradients = {at::arange(1 << 20, at::kFloat), at::ones({3}),
+                                               at::ones({100}, at::kDouble), at::ones({0})};
+    ExchangeRequest request{.push = Push{.number = 1, .gradients = {}, .acknowledge_later = true}};
+    for (const at::Tensor& each : gradients) request.push->gradients.push_back({"w", each.clone()});
+    const at::Tensor ids = at::arange(2, at::kLong), rows = at::ones({2, 5}, at::kHalf);
+    request.push->rows = {{.name = "table", .indices = ids.clone(), .values = rows.clone()}};
+    request.pull_rows = {{.name = "other", .indices = at::arange(7, at::kLong)}};
+    const ExchangeReply reply = remote->exchange(kToken, request, in_time(seconds(60)));
+    for (const checkpoint::NamedTensor& each : request.push->gradients) each.tensor.fill_(1000);
+    request.push->rows.front().values.fill_(1000);
+    remote->exchange(kToken, request, in_time(seconds(60)));
+    ASSERT_TRUE(reply.sent.has_value());
+    EXPECT_EQ(reply.sent->number, 1);
+    ASSERT_EQ(reply.sent->gradients.size(), gradients.size());
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      EXPECT_TRUE(at::equal(reply.sent->gradients[i].tensor, gradients[i])) << i;
+    EXPECT_TRUE(at::equal(reply.sent->rows.front().indices, ids));
+    EXPECT_TRUE(at::equal(reply.sent->rows.front().values, rows));
+    request.push->acknowledge_later = false;
+    EXPECT_FALSE(remote->exchange(kToken, request, in_time()).sent.has_value());
+  }
+}
+
 /// A push of gradients that are known later.
 ExchangeRequest announced(const std::vector<at::Tensor>& gradients) {
   ExchangeRequest request{.push = Push{.number = 1, .gradients = {}}};

@@ -112,6 +112,10 @@ class ReplicatedService final : public ParameterService {
     return call(deadline,
                 [&](PairedService& used) { return used.exchange(token, request, deadline); });
   }
+  bool copies_pushes() const override {
+    const concurrency::MutexLock lock(mutex_);
+    return std::ranges::all_of(services_, [](const auto& each) { return each->copies_pushes(); });
+  }
   std::unique_ptr<OpenExchange> begin_exchange(const std::string& token,
                                                const ExchangeRequest& request,
                                                Time deadline) override {

@@ -129,7 +129,7 @@ ExchangeReply ServerSession::exchange(ExchangeRequest request, std::uint64_t rep
   if (request.push) {
     request.push->number = next_push_;
     // What was sent early is not copied before it is answered, so that it can be compared.
-    is_copied_ = request.push->acknowledge_later && !early_;
+    is_copied_ = request.push->acknowledge_later && !early_ && !service_->copies_pushes();
     if (is_copied_) copies_.copy_gradients(*request.push);
     unfinished_ = request.push;
   }
@@ -217,7 +217,8 @@ ExchangeReply ServerSession::attempt(ParameterService& service, const std::strin
 /// A server may use the gradients of a push that is acknowledged later after its answer.
 ExchangeReply ServerSession::send_whole(ParameterService& service, const std::string& token,
                                         const ExchangeRequest& request, Time deadline) {
-  if (!request.push->acknowledge_later) return service.exchange(token, request, deadline);
+  if (!request.push->acknowledge_later || service.copies_pushes())
+    return service.exchange(token, request, deadline);
   if (!is_copied_) copies_.copy_gradients(*unfinished_, sent_early_);
   is_copied_ = true;
   ExchangeRequest own = request;
@@ -295,17 +296,21 @@ void ServerSession::check_verdict(const ExchangeReply& reply, const Push& push) 
                 base::str_cat("The ", name(), " did not say what became of a push."));
 }
 
-void ServerSession::take_answer(const ExchangeReply& reply) {
+void ServerSession::take_answer(ExchangeReply& reply) {
   check_verdict(reply, *unfinished_);
   last_token_ = unfinished_->token;
   unacknowledged_.reset();  // the server has waited for those before
   if (reply.acknowledged.value_or(next_push_) < next_push_) {
-    if (!is_copied_) copies_.copy_gradients(*unfinished_, sent_early_);
+    if (reply.sent)
+      unfinished_ = std::exchange(reply.sent, std::nullopt);
+    else if (!is_copied_)
+      copies_.copy_gradients(*unfinished_, sent_early_);
     copies_.keep();
     std::vector<std::int64_t> versions = versions_of(*unfinished_);
     unacknowledged_ = UnacknowledgedPush{
         .push = std::move(*unfinished_), .token = pushed_with_, .versions = std::move(versions)};
   }
+  reply.sent.reset();
   unfinished_.reset();
   ++next_push_;
 }

@@ -130,7 +130,7 @@ class ServerSession {
   ExchangeReply send_whole(ParameterService& service, const std::string& token,
                            const ExchangeRequest& request, Time deadline);
   void check_verdict(const ExchangeReply& reply, const Push& push) const;
-  void take_answer(const ExchangeReply& reply);
+  void take_answer(ExchangeReply& reply);
   void keep_unfinished_push();
 
   const std::unique_ptr<ParameterService> service_;

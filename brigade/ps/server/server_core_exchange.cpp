@@ -181,7 +181,8 @@ void ServerCore::Impl::read_values(const ExchangeRequest& request, ExchangeReply
     return;
   }
   const auto begin = std::chrono::steady_clock::now();
-  ParameterStore::Pulled pulled = store_.pull(request.pull, request.pull_rows);
+  ParameterStore::Pulled pulled =
+      store_.pull(request.pull, request.pull_rows, request.reply_memory);
   latencies_.pulls.add(std::chrono::steady_clock::now() - begin);
   reply.values = std::move(pulled.values);
   reply.rows = std::move(pulled.rows);

@@ -126,8 +126,11 @@ class ServedParameters final : public rpc::MessageService {
                                    call.deadline);
         return {};
       case ServiceMethod::kExchange: {
-        const ExchangeRequest request = exchange_request_of(take_message(call));
-        return encode_message(to_message(service_.exchange(token, request, call.deadline)));
+        ReplyMemory memory(call.answer_memory.bytes, call.answer_memory.owner);
+        ExchangeRequest request = exchange_request_of(take_message(call));
+        request.reply_memory = &memory;
+        const UpdateRecord reply = to_message(service_.exchange(token, request, call.deadline));
+        return encode_message(reply, memory.text_bytes());
       }
       case ServiceMethod::kStates: {
         const std::vector<std::string> names = names_of(take_message(call).header);

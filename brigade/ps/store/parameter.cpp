@@ -2,9 +2,11 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full_like.h>
+#include <ATen/ops/index_select.h>
 
 #include <utility>
 
+#include "brigade/base/copy_bytes.h"
 #include "brigade/base/error.h"
 #include "brigade/optim/row_update.h"
 
@@ -79,16 +81,28 @@ void Parameter::assign(std::uint64_t ticket, State state) {
   state_ = std::move(state);
 }
 
-Parameter::Reading Parameter::read(std::uint64_t ticket) const {
+Parameter::Reading Parameter::read(std::uint64_t ticket, at::Tensor copy) const {
   const concurrency::TicketMutex::Hold hold(order_, ticket);
   check_usable();
-  return {.value = state_.value.clone(), .updates = state_.updates};
+  if (state_.value.is_contiguous())
+    base::copy_bytes(copy.mutable_data_ptr(), state_.value.const_data_ptr(), bytes_);
+  else
+    copy.copy_(state_.value);
+  return {.value = std::move(copy), .updates = state_.updates};
 }
 
-at::Tensor Parameter::read_rows(std::uint64_t ticket, const at::Tensor& indices) const {
+at::Tensor Parameter::read_rows(std::uint64_t ticket, const at::Tensor& indices,
+                                at::Tensor copy) const {
   const concurrency::TicketMutex::Hold hold(order_, ticket);
   check_usable();
-  return state_.value.index_select(0, indices);
+  at::index_select_out(copy, state_.value, 0, indices);
+  return copy;
+}
+
+std::vector<std::int64_t> Parameter::sizes_of_rows(std::int64_t rows) const {
+  std::vector<std::int64_t> sizes = sizes_;
+  if (!sizes.empty()) sizes.front() = rows;
+  return sizes;
 }
 
 std::uint64_t Parameter::row_bytes() const {

@@ -42,7 +42,7 @@ class Parameter {
     std::int64_t updates = 0;
   };
   struct Reading {
-    at::Tensor value;          ///< a copy
+    at::Tensor value;          ///< the copy
     std::int64_t updates = 0;  ///< that it contains: its version
   };
 
@@ -58,6 +58,8 @@ class Parameter {
   at::ScalarType dtype() const { return dtype_; }
   /// Of its value; each slot has as many.
   std::uint64_t bytes() const { return bytes_; }
+  /// Of so many rows of its value.
+  std::vector<std::int64_t> sizes_of_rows(std::int64_t rows) const;
   /// Of a row of its value; 0 for a scalar.
   std::uint64_t row_bytes() const;
   concurrency::TicketMutex& order() const { return order_; }
@@ -75,9 +77,11 @@ class Parameter {
   /// Replaces everything, and owns the tensors of `state`: of the shape and dtype that the value
   /// has, and with all slots.
   void assign(std::uint64_t ticket, State state);
-  Reading read(std::uint64_t ticket) const;
-  /// A copy of these rows, which exist.
-  at::Tensor read_rows(std::uint64_t ticket, const at::Tensor& indices) const;
+  /// Writes the value to `copy`, which is contiguous, and of its shape and dtype.
+  Reading read(std::uint64_t ticket, at::Tensor copy) const;
+  /// Writes these rows, which exist, to `copy`, which is contiguous, of `sizes_of_rows` and the
+  /// value's dtype. Returns it.
+  at::Tensor read_rows(std::uint64_t ticket, const at::Tensor& indices, at::Tensor copy) const;
   /// A copy of everything.
   State state(std::uint64_t ticket) const;
 

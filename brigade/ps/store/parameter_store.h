@@ -23,6 +23,7 @@
 #include "brigade/ps/store/parameter.h"
 #include "brigade/ps/store/parameter_tickets.h"
 #include "brigade/ps/store/record_feed.h"
+#include "brigade/ps/store/reply_memory.h"
 #include "brigade/ps/store/row_gradient.h"
 #include "brigade/ps/store/store_install.h"
 #include "brigade/ps/store/store_state.h"
@@ -127,7 +128,9 @@ class ParameterStore {
   Pulled pull(std::span<const std::string> names) const { return pull(names, {}); }
   /// The same, and rows of variables, at the same moment. Throws kInvalidArgument as well for
   /// indices that are not int64 [n] of rows that exist, and for two queries of one variable.
-  Pulled pull(std::span<const std::string> names, std::span<const RowQuery> rows) const;
+  /// The copies are made in `memory`, if there is any.
+  Pulled pull(std::span<const std::string> names, std::span<const RowQuery> rows,
+              ReplyMemory* memory = nullptr) const;
 
   /// Applies a push: one update of each variable that has a gradient here, maybe of none, and one
   /// step of the job. Returns kApply if it was applied, and kDuplicate if it had been; both only
@@ -257,8 +260,10 @@ class ParameterStore {
   bool is_durable(std::int64_t record) const;
   std::int64_t commit(StoreState next, io::BytePieces record) BRIGADE_REQUIRES(order_);
   enum class Reads { kValues, kStates };
-  void draw_tickets(std::span<const std::string> names, Reads what, ParameterTickets& tickets,
-                    std::span<const RowQuery> rows = {}) const BRIGADE_REQUIRES(order_);
+  /// Returns what is read.
+  ReplyExtent draw_tickets(std::span<const std::string> names, Reads what,
+                           ParameterTickets& tickets, std::span<const RowQuery> rows = {}) const
+      BRIGADE_REQUIRES(order_);
   Parameter& parameter_of(const RowQuery& query) const BRIGADE_REQUIRES(order_);
   void add_update(std::string_view name, std::vector<VariableGradient> gradients,
                   double learning_rate, Updates& updates) const BRIGADE_REQUIRES(order_);

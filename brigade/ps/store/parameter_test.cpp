@@ -1,5 +1,6 @@
 #include "brigade/ps/store/parameter.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -31,12 +32,16 @@ class FailingRule final : public optim::UpdateRule {
   std::vector<optim::SlotSpec> slots_;
 };
 
+Parameter::Reading read(const Parameter& parameter) {
+  return parameter.read(parameter.order().draw(), at::empty(parameter.sizes(), parameter.dtype()));
+}
+
 TEST(Parameter, CountsItsUpdatesAndGivesCopies) {
   const auto rule = optim::Sgd{.learning_rate = 1}.rule();
   Parameter parameter({.value = at::zeros({3}, at::kDouble)}, {}, *rule);
-  const Parameter::Reading before = parameter.read(parameter.order().draw());
+  const Parameter::Reading before = read(parameter);
   parameter.update(parameter.order().draw(), *rule, at::ones({3}, at::kDouble), rule->defaults());
-  const Parameter::Reading after = parameter.read(parameter.order().draw());
+  const Parameter::Reading after = read(parameter);
   EXPECT_TRUE(at::equal(before.value, at::zeros({3}, at::kDouble)));
   EXPECT_EQ(before.updates, 0);
   EXPECT_TRUE(at::equal(after.value, at::full({3}, -1, at::kDouble)));
@@ -83,7 +88,7 @@ TEST(Parameter, AfterAFailedUpdateItIsNeitherReadNorSavedNorUpdated) {
   Parameter parameter({.value = at::zeros({3}, at::kDouble)}, {}, rule);
   const at::Tensor gradient = at::ones({3}, at::kDouble);
   EXPECT_THROW(parameter.update(parameter.order().draw(), rule, gradient, {}), std::runtime_error);
-  EXPECT_THROW(parameter.read(parameter.order().draw()), Error);
+  EXPECT_THROW(read(parameter), Error);
   EXPECT_THROW(parameter.state(parameter.order().draw()), Error);
   const auto good = optim::Sgd{}.rule();
   EXPECT_THROW(parameter.update(parameter.order().draw(), *good, gradient, good->defaults()),

@@ -11,20 +11,27 @@
 /// Values of a store from one moment: for workers, checkpoints and snapshots.
 namespace brigade::ps {
 ParameterStore::Pulled ParameterStore::pull(std::span<const std::string> names,
-                                            std::span<const RowQuery> rows) const {
+                                            std::span<const RowQuery> rows,
+                                            ReplyMemory* memory) const {
   Pulled pulled;
   ParameterTickets tickets;
+  ReplyExtent extent;
   {
     const concurrency::MutexLock lock(order_);
-    draw_tickets(names, Reads::kValues, tickets, rows);
+    extent = draw_tickets(names, Reads::kValues, tickets, rows);
     pulled.step = state_.step;
   }
+  ReplyMemory own_memory;
+  ReplyMemory& used = memory == nullptr ? own_memory : *memory;
+  used.begin(extent);
   for (std::size_t i = 0; i < names.size(); ++i)
-    pulled.values.push_back(
-        tickets.use([](const Parameter& own, std::uint64_t ticket) { return own.read(ticket); }));
+    pulled.values.push_back(tickets.use([&](const Parameter& own, std::uint64_t ticket) {
+      return own.read(ticket, used.next(own.sizes(), own.dtype()));
+    }));
   for (const RowQuery& query : rows)
     pulled.rows.push_back(tickets.use([&](const Parameter& own, std::uint64_t ticket) {
-      return own.read_rows(ticket, query.indices);
+      return own.read_rows(ticket, query.indices,
+                           used.next(own.sizes_of_rows(query.indices.numel()), own.dtype()));
     }));
   check_still_usable();
   return pulled;
@@ -103,8 +110,9 @@ Parameter& ParameterStore::parameter_of(const RowQuery& query) const {
   return own;
 }
 
-void ParameterStore::draw_tickets(std::span<const std::string> names, Reads what,
-                                  ParameterTickets& tickets, std::span<const RowQuery> rows) const {
+ReplyExtent ParameterStore::draw_tickets(std::span<const std::string> names, Reads what,
+                                         ParameterTickets& tickets,
+                                         std::span<const RowQuery> rows) const {
   check_usable();
   std::vector<Parameter*> found;
   std::set<std::string_view> distinct;
@@ -130,6 +138,9 @@ void ParameterStore::draw_tickets(std::span<const std::string> names, Reads what
                                ": read them in several calls, or raise the server's limit."));
   tickets.reserve(found.size());
   for (Parameter* each : found) tickets.draw(*each);
+  ReplyExtent extent{.tensors = found.size(), .bytes = bytes};
+  for (const Parameter* each : found) extent.dimensions += each->sizes().size();
+  return extent;
 }
 
 }  // namespace brigade::ps

@@ -88,8 +88,9 @@ checkpoint::NamedTensor take_tensor(const io::StateTree& tree, std::string_view&
   return result;
 }
 
-/// The length of the text, and the text, with spaces at its end.
-std::string text_of(const UpdateRecord& record) {
+/// The length of the text, and the text, with spaces at its end: `bytes` in all, or as few as
+/// possible.
+std::string text_of(const UpdateRecord& record, std::size_t bytes = 0) {
   io::StateTree tree;
   tree[kHeader] = record.header;
   tree[kTensors] = io::StateTree::list();
@@ -98,7 +99,11 @@ std::string text_of(const UpdateRecord& record) {
   const io::StateJson text = io::to_json(tree);
   check_argument(text.arrays.empty(), "The header of a server's record contains an array.");
   const std::size_t written = sizeof(std::uint64_t) + text.json.size();
-  const std::size_t padded = (written + kAlignment - 1) / kAlignment * kAlignment;
+  const std::size_t least = (written + kAlignment - 1) / kAlignment * kAlignment;
+  const std::size_t padded = bytes == 0 ? least : bytes;
+  if (padded < least)
+    throw Error(ErrorCode::kInternal, base::str_cat("The text of a message has ", least,
+                                                    " bytes, and room for ", padded, "."));
   const std::uint64_t length = padded - sizeof length;
   std::string encoded;
   encoded.reserve(padded);
@@ -151,8 +156,8 @@ std::string encode_update_text(const UpdateRecord& record) {
   return text_of(record);
 }
 
-io::BytePieces encode_update_in_pieces(const UpdateRecord& record) {
-  io::BytePieces pieces(text_of(record));
+io::BytePieces encode_update_in_pieces(const UpdateRecord& record, std::size_t text_bytes) {
+  io::BytePieces pieces(text_of(record, text_bytes));
   for (const checkpoint::NamedTensor& each : record.tensors) {
     const auto tensor = std::make_shared<const at::Tensor>(each.tensor.contiguous());
     if (tensor->nbytes() == 0) continue;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,8 +26,10 @@ void check_recordable(const checkpoint::NamedTensor& tensor);
 /// The bytes of a record: the length of a JSON text, the text, and the tensors' bytes one after
 /// another (docs/formats.md, "Updates"). Throws kInvalidArgument as `check_recordable`.
 std::string encode_update(const UpdateRecord& record);
-/// The same bytes, without copies of contiguous tensors, whose memory the pieces share.
-io::BytePieces encode_update_in_pieces(const UpdateRecord& record);
+/// The same bytes, without copies of contiguous tensors, whose memory the pieces share. With
+/// `text_bytes`, a multiple of 64, spaces make the text so long that the tensors begin there;
+/// throws kInternal if it is longer.
+io::BytePieces encode_update_in_pieces(const UpdateRecord& record, std::size_t text_bytes = 0);
 
 /// What these bytes begin with, before those of the tensors, whose elements are not read.
 std::string encode_update_text(const UpdateRecord& record);

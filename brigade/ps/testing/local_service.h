@@ -67,6 +67,8 @@ class LocalServer {
 
   /// Whether its connections send pushes early (`ParameterService::begin_exchange`); at first not.
   void take_early(bool does) { takes_early_ = does; }
+  /// Whether its connections copy pushes (`ParameterService::copies_pushes`); at first not.
+  void copy_pushes(bool does) { copies_pushes_ = does; }
   /// The exchanges that were begun so, and those that were finished.
   int begun() const { return begun_; }
   int finished() const { return finished_; }
@@ -197,6 +199,7 @@ class LocalServer {
   bool is_up_ BRIGADE_GUARDED_BY(mutex_) = false;
   int running_ BRIGADE_GUARDED_BY(mutex_) = 0;  // calls
   std::atomic<bool> takes_early_{false};
+  std::atomic<bool> copies_pushes_{false};
   std::atomic<int> begun_{0}, finished_{0};
   Hook hook_ BRIGADE_GUARDED_BY(mutex_);
   Hook after_hook_ BRIGADE_GUARDED_BY(mutex_);
@@ -289,9 +292,18 @@ class LocalService final : public ParameterService {
   }
   ExchangeReply exchange(const std::string& token, const ExchangeRequest& request,
                          Time deadline) override {
-    return forward(ServiceCall::kExchange,
-                   [&](ServerCore& core) { return core.exchange(token, request, deadline); });
+    if (!server_.copies_pushes_ || !request.push)
+      return forward(ServiceCall::kExchange,
+                     [&](ServerCore& core) { return core.exchange(token, request, deadline); });
+    ExchangeRequest copied = request;
+    for (checkpoint::NamedTensor& each : copied.push->gradients) each.tensor = each.tensor.clone();
+    ExchangeReply reply = forward(ServiceCall::kExchange, [&](ServerCore& core) {
+      return core.exchange(token, copied, deadline);
+    });
+    reply.sent = copied.push;
+    return reply;
   }
+  bool copies_pushes() const override { return server_.copies_pushes_; }
   std::unique_ptr<OpenExchange> begin_exchange(const std::string& token,
                                                const ExchangeRequest& request,
                                                Time deadline) override {
