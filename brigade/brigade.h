@@ -155,6 +155,7 @@
 #include "brigade/train/hooks/final_ops_hook.h"
 #include "brigade/train/hooks/global_step_waiter_hook.h"
 #include "brigade/train/hooks/logging_hooks.h"
+#include "brigade/train/hooks/memory_hook.h"
 #include "brigade/train/hooks/profiler_hook.h"
 #include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/hooks/summary_hooks.h"

@@ -14,6 +14,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/distribute/worker_group.h"
 #include "brigade/input/synthetic.h"
+#include "brigade/machine/process_memory.h"
 #include "brigade/machine/topology.h"
 #include "brigade/tuning/tuning_report.h"
 
@@ -138,7 +139,7 @@ class BenchCommand final : public Command {
     json["images_per_second"] = static_cast<double>(batch * steps_) / total;
     json["milliseconds_per_step_median"] = 1e3 * quantile(seconds, 0.5);
     json["milliseconds_per_step_p90"] = 1e3 * quantile(seconds, 0.9);
-    json["peak_memory_bytes"] = peak_memory();
+    json["peak_memory_bytes"] = machine::process_memory().peak;
     json["processor"] = machine::processor_name();
     json["tuning"] = tuning::report().describe();
     return json;
@@ -155,8 +156,9 @@ class BenchCommand final : public Command {
             fixed(json["images_per_second"].get<double>(), 0), "\nms a step        ",
             fixed(json["milliseconds_per_step_median"].get<double>(), 3), " median, ",
             fixed(json["milliseconds_per_step_p90"].get<double>(), 3), " p90\npeak memory      ",
-            base::human_bytes(static_cast<std::uint64_t>(peak_memory())), "\nprocessor        ",
-            machine::processor_name(), "\ntuning           ", tuning::report().describe(), "\n"));
+            base::human_bytes(static_cast<std::uint64_t>(machine::process_memory().peak)),
+            "\nprocessor        ", machine::processor_name(), "\ntuning           ",
+            tuning::report().describe(), "\n"));
   }
 
   ModelFlags model_;

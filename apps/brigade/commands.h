@@ -37,6 +37,10 @@ std::unique_ptr<Command> make_evaluate_command(CLI::App& parent);
 std::unique_ptr<Command> make_extract_command(CLI::App& parent);
 /// `brigade inspect`: shows what a checkpoint holds, or how two differ.
 std::unique_ptr<Command> make_inspect_command(CLI::App& parent);
+/// `brigade report`: writes an HTML page about trainings.
+std::unique_ptr<Command> make_report_command(CLI::App& parent);
+/// `brigade top`: watches a running training in the terminal.
+std::unique_ptr<Command> make_top_command(CLI::App& parent);
 /// `brigade bench`: measures the speed of training steps on data in memory.
 std::unique_ptr<Command> make_bench_command(CLI::App& parent);
 /// `brigade data stats`: runs a training's input pipeline without the training, and shows what each
@@ -44,8 +48,13 @@ std::unique_ptr<Command> make_bench_command(CLI::App& parent);
 std::unique_ptr<Command> make_data_command(CLI::App& parent);
 /// `brigade devices`: shows the devices of this machine.
 std::unique_ptr<Command> make_devices_command(CLI::App& parent);
-/// `brigade doctor`: says which cluster the environment describes, and tries its addresses.
+/// `brigade doctor`: says which cluster the environment describes, tries its addresses, and checks
+/// the machine.
 std::unique_ptr<Command> make_doctor_command(CLI::App& parent);
+/// `brigade completion`: writes the completion of command lines for a shell.
+std::unique_ptr<Command> make_completion_command(CLI::App& parent);
+/// `brigade help`: writes the help of a command, or its manual page.
+std::unique_ptr<Command> make_help_command(CLI::App& parent);
 
 inline constexpr const char* kLaunchCommand = "launch";
 inline constexpr const char* kLaunchDescription =

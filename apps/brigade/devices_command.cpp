@@ -1,6 +1,4 @@
 #include <torch/version.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -12,6 +10,7 @@
 #include "brigade/device/arithmetic_fingerprint.h"
 #include "brigade/device/device.h"
 #include "brigade/device/peer_access.h"
+#include "brigade/machine/process_memory.h"
 #include "brigade/tuning/tuning_report.h"
 
 namespace brigade::command {
@@ -24,10 +23,6 @@ constexpr const char* kDevicesExamples = R"(Examples:
       CPUs of two cores each, with JSON output)";
 
 constexpr bool kCudaBuilt = BRIGADE_CUDA_BUILT != 0;
-
-std::int64_t memory_of_machine() {
-  return std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
-}
 
 using Row = std::vector<std::string>;
 
@@ -131,7 +126,7 @@ class DevicesCommand final : public Command {
     json["arithmetic_fingerprint"] = arithmetic;
     json["usable_cores"] = hardware.topology.usable_cores();
     json["physical_cores"] = hardware.topology.physical_cores.size();
-    json["memory_bytes"] = memory_of_machine();
+    json["memory_bytes"] = machine::machine_memory();
     json["gpu_cards"] = hardware.gpu_cards;
     json["cuda_built"] = kCudaBuilt;
     json["libtorch"] = TORCH_VERSION;
@@ -153,7 +148,7 @@ class DevicesCommand final : public Command {
          base::str_cat(arithmetic, " (equal on machines whose results have equal bits)")},
         {"cores", base::str_cat(hardware.topology.usable_cores(), " usable, ",
                                 hardware.topology.physical_cores.size(), " physical")},
-        {"memory", base::human_bytes(static_cast<std::uint64_t>(memory_of_machine()))},
+        {"memory", base::human_bytes(static_cast<std::uint64_t>(machine::machine_memory()))},
         {"CUDA", cuda},
         {"libtorch", TORCH_VERSION},
         {"tuning", tuning::report().describe()}};

@@ -6,6 +6,7 @@
 #include "apps/brigade/commands.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/flag_group.h"
+#include "apps/brigade/machine_checks.h"
 #include "apps/brigade/report.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
@@ -20,7 +21,7 @@ namespace {
 
 constexpr const char* kDoctorExamples = R"(Examples:
   brigade doctor
-      which cluster the environment describes, whether there is a key, cores and GPUs
+      which cluster the environment describes, whether there is a key, and what this machine and build have
   brigade doctor --cluster 'chief=a:2222;worker=b:2222,c:2222' --task worker:0
       the same, and tries every address: which ones listen, which host is unknown or silent
   brigade doctor --cluster 'ps=a:2222;worker=b:2222,c:2222' --task worker:1
@@ -190,12 +191,24 @@ void look_at_machine(Findings& findings) {
   findings.json["gpus"] = hardware.gpu_cards;
   findings.line("cores", std::to_string(hardware.topology.usable_cores()));
   findings.line("GPUs", base::str_cat(hardware.gpu_cards));
+  findings.json["machine"] = Json::array();
+  for (const MachineCheck& check : check_machine(hardware.gpu_cards)) {
+    findings.json["machine"].push_back({{"name", check.name},
+                                        {"good", check.is_good},
+                                        {"found", check.found},
+                                        {"advice", check.advice}});
+    findings.line(check.name,
+                  base::str_cat(check.found, check.advice.empty() ? "" : "; ", check.advice));
+    if (check.is_problem)
+      findings.problems.push_back(
+          base::str_cat(check.name, ": ", check.found, "; ", check.advice, "."));
+  }
 }
 
 class DoctorCommand final : public Command {
  public:
   explicit DoctorCommand(CLI::App& parent)
-      : Command(parent, "doctor", "Check a cluster, its addresses and its key") {
+      : Command(parent, "doctor", "Check the machine, a cluster, its addresses and its key") {
     FlagGroup flags(parser_);
     flags.add("--cluster", flags_.cluster.cluster,
               "job=host:port,...;job=..., or JSON in TF_CONFIG's form, or a file with it");

@@ -14,6 +14,7 @@
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/flag_values.h"
 #include "apps/brigade/interrupt.h"
+#include "apps/brigade/launch_flags.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
@@ -91,12 +92,17 @@ int run(int argc, char** argv) {
   commands.push_back(make_evaluate_command(app));
   commands.push_back(make_extract_command(app));
   commands.push_back(make_inspect_command(app));
+  commands.push_back(make_report_command(app));
+  commands.push_back(make_top_command(app));
   commands.push_back(make_bench_command(app));
   commands.push_back(make_data_command(app));
   commands.push_back(make_devices_command(app));
   commands.push_back(make_doctor_command(app));
   commands.push_back(make_ps_command(app));
-  app.add_subcommand(kLaunchCommand, kLaunchDescription);  // for the help; `brigade` does it itself
+  commands.push_back(make_completion_command(app));
+  commands.push_back(make_help_command(app));
+  LaunchFlags launch_flags;  // for the help; `brigade` does it itself
+  launch_flags.add_to(*app.add_subcommand(kLaunchCommand, kLaunchDescription));
   check_command_name(argc, argv, commands);
   check_no_empty_values({argv + 1, argv + argc});
   const int ended = parse(app, commands, with_config_file({argv + 1, argv + argc}));

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -63,16 +62,6 @@ void log_evaluation(std::int64_t step, const train::EvaluationResult& result) {
 std::string evaluation_text(double accuracy, double loss) {
   return base::str_cat("test accuracy    ", fixed(100 * accuracy, 2), " %\ntest loss        ",
                        fixed(loss, 4), "\n");
-}
-
-std::int64_t peak_memory() {
-  // Not getrusage: its value includes the peak of the process that started this one.
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    std::int64_t kibibytes = 0;
-    if (word == "VmHWM:" && status >> kibibytes) return kibibytes * 1024;
-  }
-  return 0;
 }
 
 double seconds_between(std::chrono::steady_clock::time_point begin,

@@ -42,9 +42,6 @@ void log_evaluation(std::int64_t step, const train::EvaluationResult& result);
 /// "test accuracy ..." and "test loss ...", a line each.
 std::string evaluation_text(double accuracy, double loss);
 
-/// The peak memory of this process so far, in bytes.
-std::int64_t peak_memory();
-
 /// Seconds between two moments.
 double seconds_between(std::chrono::steady_clock::time_point begin,
                        std::chrono::steady_clock::time_point end);

@@ -5,6 +5,8 @@
 #include "apps/brigade/flag_values.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/train/hooks/logging_hooks.h"
+#include "brigade/train/hooks/memory_hook.h"
 
 namespace brigade::command {
 namespace {
@@ -146,6 +148,9 @@ void WatchFlags::add_to(train::SessionOptions& options, const io::Path& model_di
   if (!summaries.is_never()) options.summary_dir = model_dir;
   options.save_summaries = summaries;
   options.log_step_count = summaries;
+  if (summaries.is_never()) return;
+  options.chief_only_hooks.push_back(train::StepBreakdownHook{.every = summaries, .logs = false});
+  options.chief_only_hooks.push_back(train::MemoryHook{.every = summaries});
 }
 
 void WatchFlags::add_profile_to(train::SessionOptions& options, const io::Path& model_dir) const {

@@ -11,6 +11,7 @@
 #include "apps/brigade/evaluation_hook.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/json_values.h"
+#include "apps/brigade/machine_facts.h"
 #include "apps/brigade/report.h"
 #include "apps/brigade/train_setup.h"
 #include "apps/brigade/training_loop.h"
@@ -19,6 +20,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/weights_hash.h"
+#include "brigade/machine/process_memory.h"
 #include "brigade/tuning/tuning_report.h"
 
 namespace brigade::command {
@@ -145,7 +147,7 @@ Json result_json(const TrainingResult& result,
   json["eval_examples"] = evaluation ? evaluation->examples : 0;
   json["evaluations"] = evaluations_json(evaluations);
   json["weights_sha256"] = weights_sha256;
-  json["peak_memory_bytes"] = peak_memory();
+  json["peak_memory_bytes"] = machine::process_memory().peak;
   json["tuning"] = tuning::report().describe();
   json["interrupted"] = result.signal.has_value();
   json["signal"] = result.signal ? Json(signal_name(*result.signal)) : Json(nullptr);
@@ -153,9 +155,12 @@ Json result_json(const TrainingResult& result,
 }
 
 /// The text of a run.json; `result` is null until there is one.
-std::string run_json(const Json& configuration, const Json& result) {
+std::string run_json(const Json& configuration, const Json& result,
+                     std::optional<std::int64_t> total_steps) {
   Json run;
   run["format"] = 1;
+  run["total_steps"] = number_or_null(total_steps);
+  run["machine"] = machine_facts();
   run["configuration"] = configuration;
   run["result"] = result;
   return run.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -299,7 +304,8 @@ class TrainingRun {
       // Other workers learn from the servers that no step is left.
       if (!stored.is_null() && !has_servers(flags_.strategy)) return stored;
     }
-    prepared.directory->open(existing, config, run_json(config, nullptr));
+    prepared.directory->open(existing, config,
+                             run_json(config, nullptr, steps_in_all(flags_, prepared)));
     return nullptr;
   }
 
@@ -484,7 +490,8 @@ class TrainingRun {
   int finish(Prepared& prepared, const Json& config, const Json& result,
              std::optional<int> signal) const {
     const bool is_chief = prepared.strategy->is_chief();
-    if (is_chief && prepared.directory) prepared.directory->write_run(run_json(config, result));
+    if (is_chief && prepared.directory)
+      prepared.directory->write_run(run_json(config, result, steps_in_all(flags_, prepared)));
     if (is_chief || (has_servers(flags_.strategy) && flags_.output.json)) write(config, result);
     // An exception: a worker that was stopped must not leave its servers as finished.
     if (signal && has_servers(flags_.strategy)) throw StoppedBySignal(*signal, "");

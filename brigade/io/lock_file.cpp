@@ -109,6 +109,13 @@ std::unique_ptr<LockFile> LockFile::acquire(const Path& path, std::chrono::milli
   }
 }
 
+bool LockFile::is_held(const Path& path) {
+  const base::FileDescriptor file(
+      ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  // A shared lock for a moment: `acquire` tries longer than that.
+  return file.is_open() && ::flock(file.number(), LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
 std::string LockFile::holder(const Path& path) {
   char text[kLongestHolder] = {};
   const base::FileDescriptor file(

@@ -25,6 +25,10 @@ class LockFile {
   static std::unique_ptr<LockFile> acquire(
       const Path& path, std::chrono::milliseconds patience = std::chrono::seconds(3));
 
+  /// Whether a process holds the lock at `path` now; false if there is no such file, or if its file
+  /// system has no locks. Creates and changes nothing.
+  static bool is_held(const Path& path);
+
   /// Who holds the lock at `path`, according to the file.
   static std::string holder(const Path& path);
 

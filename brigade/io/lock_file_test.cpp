@@ -80,6 +80,14 @@ TEST_F(LockFileTest, OneObjectHoldsItAndRemovesTheFile) {
   EXPECT_NE(LockFile::acquire(path(), milliseconds(0)), nullptr);
 }
 
+TEST_F(LockFileTest, TellsWhetherItIsHeldAndChangesNothing) {
+  EXPECT_FALSE(LockFile::is_held(path()));
+  EXPECT_FALSE(std::filesystem::exists(path()));
+  const auto lock = LockFile::acquire(path());
+  EXPECT_TRUE(LockFile::is_held(path()));
+  EXPECT_NE(lock, nullptr);
+}
+
 TEST_F(LockFileTest, NamesTheProcessThatHoldsIt) {
   const Holder holder(path());
   EXPECT_EQ(LockFile::acquire(path(), milliseconds(0)), nullptr);

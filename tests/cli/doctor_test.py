@@ -35,6 +35,20 @@ class Doctor(CommandTest):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             return taken.getsockname()[1]
 
+    def test_the_machine(self):
+        checks = {check["name"]: check for check in self.examine(PATH="/nowhere")["machine"]}
+        for name in ("libtorch", "GPU driver", "NCCL", "mpirun", "TensorBoard", "/dev/shm", "open files"):
+            self.assertIn(name, checks)
+        self.assertFalse(checks["TensorBoard"]["good"])
+        self.assertIn("pip install tensorboard", checks["TensorBoard"]["advice"])
+        for check in checks.values():
+            self.assertEqual(check["good"], check["advice"] == "", check)
+
+    def test_a_limit_that_no_training_can_live_with_is_a_problem(self):
+        result = subprocess.run(["sh", "-c", f"ulimit -n 200; exec {COMMAND} doctor"], capture_output=True, text=True, timeout=DEADLINE)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertRegex(result.stdout, r"PROBLEM +open files: 200; .*ulimit -n 65536")
+
     def test_without_a_cluster_all_is_well(self):
         found = self.examine()
         self.assertEqual(found["cluster"]["world_size"], 1)

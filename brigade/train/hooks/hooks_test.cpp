@@ -12,6 +12,7 @@
 #include "brigade/train/hooks/final_ops_hook.h"
 #include "brigade/train/hooks/global_step_waiter_hook.h"
 #include "brigade/train/hooks/logging_hooks.h"
+#include "brigade/train/hooks/memory_hook.h"
 #include "brigade/train/hooks/profiler_hook.h"
 #include "brigade/train/hooks/step_timer.h"
 #include "brigade/train/hooks/stop_hooks.h"
@@ -158,8 +159,25 @@ TEST(StepBreakdownHook, ReportsTheTimesOfEachReplica) {
   session.close();
   EXPECT_TRUE(log.has("step breakdown"));
   const std::vector<std::string> scalars = scalars_in(*files, "/summaries");
-  ASSERT_EQ(scalars.size(), 10u);  // five phases of two replicas, once
+  ASSERT_EQ(scalars.size(), 11u);  // five phases of two replicas, once
+  EXPECT_EQ(scalars.front(), "time_outside_steps@3");
   EXPECT_EQ(scalars.back(), "step_shares/replica_1/update@3");
+}
+
+TEST(MemoryHook, WritesTheMemoryOfTheProcess) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  SmallTraining training;
+  MonitoredTrainingSession session(
+      training.state,
+      {.hooks = {MemoryHook{.every = {.steps = 2}}, StopAtStepHook{.last_step = 4}},
+       .save_summaries = {},
+       .log_step_count = {},
+       .summary_dir = "/summaries"},
+      {.files = files});
+  while (!session.should_stop()) session.run([&] { return training.step(); });
+  session.close();
+  EXPECT_EQ(scalars_in(*files, "/summaries"),
+            (std::vector<std::string>{"memory/resident_bytes@1", "memory/resident_bytes@3"}));
 }
 
 /// Counts steps over all processes.

@@ -1,5 +1,6 @@
 #include "brigade/train/hooks/logging_hooks.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 
@@ -105,9 +106,9 @@ class StepCounter final : public PeriodicReport {
 
 /// Writes all scalars in one record; the tags must live until it is written.
 void write_fractions(summary::SummaryWriter& summaries, std::int64_t step,
-                     const std::vector<StepTimes>& replicas) {
-  std::vector<std::string> tags;
-  std::vector<double> fractions;
+                     const std::vector<StepTimes>& replicas, double outside) {
+  std::vector<std::string> tags = {"time_outside_steps"};
+  std::vector<double> fractions = {outside};
   for (std::size_t replica = 0; replica < replicas.size(); ++replica) {
     for (const comm::StepPhase phase : comm::kStepPhases) {
       tags.push_back(base::str_cat("step_shares/replica_", replica, "/", comm::to_string(phase)));
@@ -119,9 +120,17 @@ void write_fractions(summary::SummaryWriter& summaries, std::int64_t step,
   summaries.scalars(scalars, step);
 }
 
+/// The fraction of `elapsed` in which no step ran.
+double outside_steps(const StepTimes& steps, const StepTimer::Elapsed& elapsed) {
+  if (elapsed.time.count() <= 0) return 0;
+  const std::chrono::duration<double> inside = steps.total();
+  return std::clamp(1 - inside / elapsed.time, 0.0, 1.0);
+}
+
 class StepBreakdown final : public PeriodicReport {
  public:
-  using PeriodicReport::PeriodicReport;
+  explicit StepBreakdown(const StepBreakdownHook& options)
+      : PeriodicReport(options.every), logs_(options.logs) {}
 
   void begin(SessionContext& context) override {
     PeriodicReport::begin(context);
@@ -138,13 +147,14 @@ class StepBreakdown final : public PeriodicReport {
   }
 
  private:
-  void report(SessionContext& context, const StepTimer::Elapsed&) override {
+  void report(SessionContext& context, const StepTimer::Elapsed& elapsed) override {
     const std::vector<StepTimes> replicas = since_last(context);
     const std::string text = distribute::describe_step_breakdown(replicas);
     if (text.empty()) return;
-    base::log_info(text);
-    if (context.summaries() != nullptr)
-      write_fractions(*context.summaries(), context.global_step(), replicas);
+    if (logs_) base::log_info(text);
+    if (context.summaries() == nullptr) return;
+    write_fractions(*context.summaries(), context.global_step(), replicas,
+                    outside_steps(replicas.front(), elapsed));
   }
 
   std::vector<StepTimes> since_last(SessionContext& context) {
@@ -160,6 +170,7 @@ class StepBreakdown final : public PeriodicReport {
     return spent;
   }
 
+  const bool logs_;
   std::vector<StepTimes> last_;  // [replica]
 };
 
@@ -174,7 +185,7 @@ std::shared_ptr<SessionRunHook> StepCounterHook::hook() const {
 }
 
 std::shared_ptr<SessionRunHook> StepBreakdownHook::hook() const {
-  return std::make_shared<StepBreakdown>(every);
+  return std::make_shared<StepBreakdown>(*this);
 }
 
 }  // namespace brigade::train

@@ -37,9 +37,11 @@ struct StepCounterHook {
 /// Reports what each replica spends the time of its steps on: input, compute, waiting for peers,
 /// communication and update (it turns `Strategy::measure_steps` on). Writes a log line, and
 /// summaries `step_shares/replica_0/input` and so on, each from 0 to 1, over the steps since the
-/// last report.
+/// last report; and `time_outside_steps`, the fraction of the time since then in which no step ran:
+/// checkpoints, evaluations, hooks.
 struct StepBreakdownHook {
   Every every = {.steps = 100};
+  bool logs = true;  ///< false: summaries only
   std::shared_ptr<SessionRunHook> hook() const;
 };
 
