@@ -58,11 +58,12 @@ void StageFlags::add_to(CLI::App& app) {
             "device s modulo their number (default 2)");
 }
 
-void StageFlags::check(const std::vector<std::string>& devices) const {
+void StageFlags::check(const std::vector<std::string>& devices, int processes) const {
   check_choice("value of --pipeline-schedule", schedule_name(), pipeline_schedule_names());
   if (micro_batches) check_at_least("--micro-batches", *micro_batches, 1);
   check_cpus(devices);
   check_chunks();
+  if (processes > 1) return check_processes(devices, processes);
   if (is_automatic()) {
     if (!devices.empty()) return;
     throw UsageError(
@@ -91,6 +92,33 @@ void StageFlags::check(const std::vector<std::string>& devices) const {
                                  ", and --cut ", plural(layers.size(), "layer"),
                                  "; each device but the first needs the layer with which its stage "
                                  "begins, or use --cut auto"));
+}
+
+void StageFlags::check_processes(const std::vector<std::string>& devices, int processes) const {
+  const std::string of_workers = base::str_cat("a pipeline over ", processes, " workers ");
+  if (is_automatic()) {
+    throw UsageError(of_workers +
+                     "needs --cut with the names of layers, such as those that --cut auto chooses "
+                     "in one process");
+  }
+  if (schedule_name() == "interleaved")
+    throw UsageError(of_workers +
+                     "has the schedules 1f1b and gpipe; leave out --pipeline-schedule");
+  const std::vector<std::string> layers = cut_layers();
+  const std::size_t stages = layers.size() + 1;
+  const auto workers = static_cast<std::size_t>(processes);
+  if (std::set<std::string>(layers.begin(), layers.end()).size() < layers.size()) {
+    throw UsageError(base::str_cat("--cut is ", base::quoted(*cut), "; name each layer once"));
+  }
+  if (stages % workers != 0) {
+    throw UsageError(base::str_cat("--cut makes ", plural(stages, "stage"), ", and ", of_workers,
+                                   "has equally many in each; name ", workers - 1,
+                                   " layers, or another multiple of ", workers, " less one"));
+  }
+  if (devices.empty() || devices.size() == stages / workers) return;
+  throw UsageError(base::str_cat("--devices names ", plural(devices.size(), "device"), ", and ",
+                                 of_workers, "has ", plural(stages / workers, "stage"),
+                                 " in each; name as many, or leave out --devices"));
 }
 
 void StageFlags::check_chunks() const {
@@ -185,6 +213,7 @@ void add_stages(Json& result, const distribute::PipelineStrategy& pipeline,
   result["predicted_step_milliseconds"] =
       chosen ? Json(kMilliseconds * chosen->step_seconds) : Json(nullptr);
   result["peak_live_micro_batches"] = peaks;
+  if (pipeline.num_workers() > 1) result["stage_bytes_sent"] = pipeline.bytes_sent();
 }
 
 }  // namespace brigade::command

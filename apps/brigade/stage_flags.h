@@ -22,8 +22,9 @@ struct StageFlags {
   std::optional<std::int64_t> chunks;         ///< default 2 if interleaved, else 1
 
   void add_to(CLI::App& app);
-  /// Throws UsageError for flags that cannot work, alone or with these devices.
-  void check(const std::vector<std::string>& devices) const;
+  /// Throws UsageError for flags that cannot work, alone or with these devices in each of so many
+  /// processes.
+  void check(const std::vector<std::string>& devices, int processes) const;
   /// Throws UsageError, naming the first flag that was given, which `strategy` has not.
   void check_none(const std::string& strategy) const;
   /// Throws UsageError, naming the nearest, if `model` with these layers cannot be cut as the flags
@@ -41,6 +42,7 @@ struct StageFlags {
 
  private:
   void check_chunks() const;
+  void check_processes(const std::vector<std::string>& devices, int processes) const;
 };
 
 /// The values of `--pipeline-schedule`.

@@ -78,7 +78,7 @@ std::unique_ptr<distribute::Strategy> make_multi_worker_mirrored(const StrategyF
                                                                  const ServerAccess&) {
   auto options = with_common(
       distribute::MultiWorkerMirroredOptions{.devices = parse_devices(flags.devices)}, flags);
-  flags.cluster.apply_to(options);
+  flags.cluster.apply_to(options.join, options.communication);
   const cluster::ClusterConfig cluster = flags.cluster.resolve();
   const Interrupt interrupt;
   StartWatch watch(interrupt);
@@ -111,16 +111,19 @@ std::unique_ptr<distribute::Strategy> make_pipeline(const StrategyFlags& flags,
   auto options = with_common(
       distribute::PipelineStrategyOptions{.devices = parse_devices(flags.devices)}, flags);
   flags.stages.apply_to(options);
-  return std::make_unique<distribute::PipelineStrategy>(std::move(options));
+  flags.cluster.apply_to(options.join, options.communication);
+  const cluster::ClusterConfig cluster = flags.cluster.resolve();
+  const Interrupt interrupt;
+  StartWatch watch(interrupt);
+  options.join.cancel = watch.token();
+  return watch.guard("the other workers", [&] {
+    return std::make_unique<distribute::PipelineStrategy>(cluster, std::move(options));
+  });
 }
 
-/// A pipeline is in one process.
-void check_alone(const ClusterFlags& flags) {
-  const cluster::ClusterConfig config = set_up([&] { return flags.resolve(); });
-  if (config.world_size == 1 && config.rank == 0) return;
-  throw UsageError(base::str_cat("strategy pipeline trains in one process, and ", config.source,
-                                 " describes a job of several; start one process, or use "
-                                 "--strategy multi_worker_mirrored"));
+/// How many processes train.
+int num_processes(const ClusterFlags& flags) {
+  return set_up([&] { return flags.resolve(); }).world_size;
 }
 
 using Make = std::unique_ptr<distribute::Strategy> (*)(const StrategyFlags&, const ServerAccess&);
@@ -248,9 +251,15 @@ void StrategyFlags::check() const {
                                    "central_storage or towers"));
   }
   if (has_stages(*this)) {
-    stages.check(parse_devices(devices));
-    cluster.check_no_collectives(strategy);
-    check_alone(cluster);
+    const int processes = num_processes(cluster);
+    stages.check(parse_devices(devices), processes);
+    if (processes == 1) cluster.check_no_collectives(strategy);
+    cluster.check_full_values(strategy);
+    if (processes > 1 && precision == "fp16") {
+      throw UsageError(
+          "--precision fp16 leaves out steps that overflow, which each worker of a pipeline sees "
+          "in its own stages only; use --precision bf16");
+    }
   } else {
     stages.check_none(strategy);
   }
@@ -355,13 +364,14 @@ void ClusterFlags::add_to(CLI::App& app) {
             "together after it; auto: tuned in the first steps");
 }
 
-void ClusterFlags::apply_to(distribute::MultiWorkerMirroredOptions& options) const {
-  options.join.start_timeout = to_milliseconds("--start-timeout", start_timeout_seconds);
-  options.join.peer_timeout = to_milliseconds("--peer-timeout", peer_timeout_seconds);
-  if (!key_file.empty()) options.join.key = key();
-  options.communication.transport = comm::parse_transport(transport);
-  options.communication.wire = wire_type(wire);
-  options.communication.bytes_per_pack = parse_bytes_per_pack(bytes_per_pack);
+void ClusterFlags::apply_to(rpc::JoinOptions& join,
+                            comm::CommunicationOptions& communication) const {
+  join.start_timeout = to_milliseconds("--start-timeout", start_timeout_seconds);
+  join.peer_timeout = to_milliseconds("--peer-timeout", peer_timeout_seconds);
+  if (!key_file.empty()) join.key = key();
+  communication.transport = comm::parse_transport(transport);
+  communication.wire = wire_type(wire);
+  communication.bytes_per_pack = parse_bytes_per_pack(bytes_per_pack);
 }
 
 cluster::ClusterConfig ClusterFlags::resolve() const {
@@ -383,6 +393,19 @@ void ClusterFlags::check_no_collectives(const std::string& strategy) const {
     if (!is_given) continue;
     throw UsageError(base::str_cat("strategy ", strategy, " has no collectives; leave out ", flag,
                                    ", or use --strategy multi_worker_mirrored"));
+  }
+}
+
+void ClusterFlags::check_full_values(const std::string& strategy) const {
+  const ClusterFlags defaults;
+  for (const auto& [flag, is_given] :
+       {std::pair("--wire", wire != defaults.wire),
+        std::pair("--bytes-per-pack", bytes_per_pack != defaults.bytes_per_pack)}) {
+    if (!is_given) continue;
+    throw UsageError(base::str_cat("strategy ", strategy,
+                                   " sends activations, as they are; leave "
+                                   "out ",
+                                   flag, ", or use --strategy multi_worker_mirrored"));
   }
 }
 

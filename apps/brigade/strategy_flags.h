@@ -33,13 +33,15 @@ struct ClusterFlags {
 
   void add_to(CLI::App& app);
   /// Sets `options` as the flags say. Throws UsageError.
-  void apply_to(distribute::MultiWorkerMirroredOptions& options) const;
+  void apply_to(rpc::JoinOptions& join, comm::CommunicationOptions& communication) const;
   /// The cluster and this process's task in it. Throws as cluster::resolve_cluster.
   cluster::ClusterConfig resolve() const;
   /// That of `--key-file`, or else of the environment. Throws as cluster::ClusterKey.
   std::optional<cluster::ClusterKey> key() const;
   /// Throws UsageError, naming the first, for flags about collectives, which `strategy` has not.
   void check_no_collectives(const std::string& strategy) const;
+  /// Throws UsageError, naming the first flag that was given, of how gradients are sent.
+  void check_full_values(const std::string& strategy) const;
 };
 
 /// The flags of training with parameter servers.

@@ -344,6 +344,7 @@ class TrainingRun {
     }
     TrainingResult result = run_until_stopped(training, progress, interrupt);
     if (is_chief) report_step_breakdown(log(), result);
+    if (pipeline_of(*prepared.strategy)) prepared.strategy->fetch_state();
     const auto weights = final_weights(model, averages);
     const std::string weights_sha256 = checkpoint::weights_sha256(weights);
     check_same_weights(*prepared.strategy, weights_sha256);

@@ -149,7 +149,8 @@ std::unique_ptr<ProcessLink> make_gloo_link(std::shared_ptr<cluster::Membership>
                                             const CommunicationOptions& options);
 
 /// Over MPI, between processes that mpirun started. It uses a duplicate of MPI_COMM_WORLD, whose
-/// ranks must be those of the membership. If MPI is not initialized yet, it is initialized with
+/// ranks must be those of the membership, or a group of some of its processes, if the membership
+/// has only some. If MPI is not initialized yet, it is initialized with
 /// MPI_THREAD_MULTIPLE, and finalized when the process exits with 0. A member reports in the store
 /// that it has given up or left. Throws kFailedPrecondition if MPI's ranks are not the membership's
 /// (naming both), kUnimplemented without MPI.

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <string_view>
+#include <vector>
 
 namespace brigade::comm {
 
@@ -18,8 +19,18 @@ class StagePasses {
   /// A layer with this name begins with the input `x`. If a stage begins with it, waits until it is
   /// this micro-batch's part there. Returns the input with which to continue.
   virtual at::Tensor begin_layer(int replica, std::string_view name, const at::Tensor& x) = 0;
+  /// The model's layers are done, with this result. Returns the result with which to go on.
+  virtual at::Tensor end_layers(int /*replica*/, const at::Tensor& result) { return result; }
+  /// The model's layers are done, with a result that is not one tensor. Throws kUnimplemented if
+  /// that cannot be.
+  virtual void end_layers_with_more(int /*replica*/) {}
   /// The forward pass of a replica is done, and its backward pass begins.
   virtual void begin_backward(int replica) = 0;
+  /// The tensors by which the backward pass also computes the gradient of the loss: what came from
+  /// an earlier stage in another process.
+  virtual std::vector<at::Tensor> backward_inputs(int /*replica*/) { return {}; }
+  /// The gradients by `backward_inputs`, undefined where there is none.
+  virtual void take_gradients(int /*replica*/, std::vector<at::Tensor> /*gradients*/) {}
   /// The replica's passes are done, and others need not wait for them.
   virtual void end_backward(int replica) noexcept = 0;
 };
@@ -38,6 +49,13 @@ class StagePasses {
 /// connection past the cut (residual units) are cut before or after it.
 at::Tensor begin_layer(std::string_view name, const at::Tensor& x);
 
+/// Says that the layers of a model are done: called by the handle of a model (`Replicated`) with
+/// what its forward pass returned. Where the last stage is in another process, the result is that
+/// of the last stage.
+at::Tensor end_layers(const at::Tensor& result);
+/// The same for a result that is not one tensor.
+void end_layers_with_more();
+
 /// The backward pass of the calling replica, from the loss to the first stage. Does nothing outside
 /// of pipelines.
 class BackwardPasses {
@@ -49,6 +67,9 @@ class BackwardPasses {
 
   /// The forward pass is done: waits for this micro-batch's backward pass on the last stage.
   void begin() const;
+  /// See StagePasses; nothing where there is none.
+  std::vector<at::Tensor> inputs() const;
+  void take_gradients(std::vector<at::Tensor> gradients) const;
 
  private:
   StagePasses* stages_ = nullptr;

@@ -27,8 +27,16 @@ StageOrders orders_of(const StageSlotsOptions& options) {
   check_argument(options.chunks >= 1 && options.stages % options.chunks == 0,
                  base::str_cat("A pipeline of ", options.stages, " stages with ", options.chunks,
                                " on each device: the devices have equally many."));
-  return stage_orders(options.schedule, options.stages / options.chunks, options.micro_batches,
-                      options.chunks);
+  StageOrders all = stage_orders(options.schedule, options.stages / options.chunks,
+                                 options.micro_batches, options.chunks);
+  if (options.own_stages == 0 && options.first_stage == 0) return all;
+  check_argument(options.chunks == 1 && options.first_stage >= 0 && options.own_stages >= 1 &&
+                     options.first_stage + options.own_stages <= options.stages,
+                 base::str_cat("Stages ", options.first_stage, " to ",
+                               options.first_stage + options.own_stages - 1, " of a pipeline of ",
+                               options.stages, " with ", options.chunks, " on each device."));
+  return {all.begin() + options.first_stage,
+          all.begin() + options.first_stage + options.own_stages};
 }
 
 }  // namespace
@@ -44,7 +52,10 @@ void StageSlots::start() {
   const MutexLock lock(mutex_);
   const auto stages = static_cast<std::size_t>(options_.stages);
   Task task;
-  task.to_come.assign(2, std::vector<bool>(stages, true));
+  std::vector<bool> own(stages);
+  for (std::size_t stage = 0; stage < stages; ++stage) own[stage] = is_own(static_cast<int>(stage));
+  task.stage = options_.first_stage;
+  task.to_come.assign(2, own);
   task.is_live.assign(stages, false);
   tasks_.assign(granted_.size(), task);
   devices_.assign(orders_.size(), Device());
@@ -55,6 +66,7 @@ void StageSlots::start() {
 
 void StageSlots::begin(int task) {
   const MutexLock lock(mutex_);
+  if (!is_own(0)) return;
   ask(task, PassDirection::kForward, 0);
   const Task& own = tasks_[static_cast<std::size_t>(task)];
   while (!own.holds && !is_aborted_) granted_[static_cast<std::size_t>(task)].wait(mutex_);
@@ -69,7 +81,7 @@ void StageSlots::end(int task) {
 void StageSlots::acquire(int task) {
   const MutexLock lock(mutex_);
   const Task& own = tasks_[static_cast<std::size_t>(task)];
-  ask(task, own.direction, own.is_finished ? task % devices() : own.stage);
+  ask(task, own.direction, own.is_finished ? options_.first_stage + task % devices() : own.stage);
   while (!own.holds && !is_aborted_) granted_[static_cast<std::size_t>(task)].wait(mutex_);
 }
 
@@ -109,6 +121,11 @@ void StageSlots::enter(int task, PassDirection direction, int stage) {
   if (!is_aborted_) return;
   own.wait = Wait::kNone;
   throw Error(ErrorCode::kAborted, base::str_cat("The pipeline's step was given up: ", reason_));
+}
+
+void StageSlots::pause(int task) {
+  const MutexLock lock(mutex_);
+  leave(task);
 }
 
 void StageSlots::finish(int task) {
@@ -166,7 +183,7 @@ void StageSlots::grant(int number) {
   const std::vector<StagePass>& order = orders_[static_cast<std::size_t>(number)];
   for (; device.next < order.size(); ++device.next) {
     const StagePass& pass = order[device.next];
-    const int stage = pass.chunk * devices() + number;
+    const int stage = options_.first_stage + pass.chunk * devices() + number;
     Task& task = tasks_[static_cast<std::size_t>(pass.micro_batch)];
     auto to_come = task.to_come[index_of(pass.direction)].begin() + stage;
     if (!*to_come) continue;

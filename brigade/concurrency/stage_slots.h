@@ -19,6 +19,10 @@ struct StageSlotsOptions {
   /// With kInterleaved, how many stages each device has: it divides `stages`, and stage s is on
   /// device s % (stages / chunks). With other schedules 1.
   int chunks = 1;
+  /// The stages that are computed here, where others are computed by other processes: `own_stages`
+  /// of them from `first_stage` on, one on each device. 0: all. Not with several chunks.
+  int first_stage = 0;
+  int own_stages = 0;
   /// A task that waits longer for a stage throws kDeadlineExceeded.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
 };
@@ -49,7 +53,8 @@ class StageSlots final : public ExecutionSlots {
   explicit StageSlots(const StageSlotsOptions& options);
 
   void start() override;
-  /// Waits for the task's forward pass on the first stage.
+  /// Waits for the task's forward pass on the first stage, if that is computed here. Otherwise the
+  /// task has no slot until it enters a stage.
   void begin(int task) override;
   void end(int task) override;
   /// After a wait: waits for the stage on which the task was; after `finish` for a stage of device
@@ -62,6 +67,8 @@ class StageSlots final : public ExecutionSlots {
   /// Leaves the stage on which the task is, waits for this pass of it on `stage`, and begins it.
   /// Throws kAborted after `abort`, and kDeadlineExceeded, naming the pass for which it waited.
   void enter(int task, PassDirection direction, int stage);
+  /// Leaves the stage on which the task is, as between two passes: for what other processes do.
+  void pause(int task);
   /// The passes of the task are over: the schedule does not wait for the others.
   void finish(int task);
 
@@ -102,7 +109,11 @@ class StageSlots final : public ExecutionSlots {
   };
 
   int devices() const { return static_cast<int>(orders_.size()); }
-  int device_of(int stage) const { return stage % devices(); }
+  int device_of(int stage) const { return (stage - options_.first_stage) % devices(); }
+  bool is_own(int stage) const {
+    return options_.own_stages == 0 ||
+           (stage >= options_.first_stage && stage < options_.first_stage + options_.own_stages);
+  }
   /// Gives the device to the next task, if it is free and one may have it.
   void grant(int device) BRIGADE_REQUIRES(mutex_);
   void give(int task) BRIGADE_REQUIRES(mutex_);

@@ -75,6 +75,35 @@ TEST_P(Schedules, EachStageMakesItsPassesInTheirOrderAndOneAtATime) {
   }
 }
 
+TEST_P(Schedules, OfSomeStagesAreThoseOfTheWhole) {
+  constexpr int kMicroBatches = 5;
+  for (const int first : {0, 1, 2}) {
+    StageSlots slots({.schedule = GetParam(),
+                      .stages = 4,
+                      .micro_batches = kMicroBatches,
+                      .first_stage = first,
+                      .own_stages = 2,
+                      .timeout = std::chrono::seconds(60)});
+    std::atomic<int> computing = 0;
+    run_tasks(slots, kMicroBatches, [&](int task) {
+      if (first > 0) slots.enter(task, kForward, first);
+      slots.enter(task, kForward, first + 1);
+      slots.pause(task);  // other processes compute the rest
+      ++computing;
+      slots.enter(task, kBackward, first + 1);
+      slots.enter(task, kBackward, first);
+      slots.finish(task);
+      slots.release(task);
+      slots.acquire(task);
+    });
+    const StageOrders whole = stage_orders(GetParam(), 4, kMicroBatches);
+    EXPECT_EQ(slots.passes(), StageOrders(whole.begin() + first, whole.begin() + first + 2));
+    EXPECT_TRUE(slots.keeps_schedule());
+    EXPECT_EQ(computing, kMicroBatches);
+  }
+  EXPECT_THROW(StageSlots({.stages = 4, .first_stage = 3, .own_stages = 2}), Error);
+}
+
 TEST_P(Schedules, PassesThatDoNotComeAreLeftOut) {
   StageSlots slots({.schedule = GetParam(), .stages = 2, .micro_batches = 4});
   run_tasks(slots, 4, [&](int task) {

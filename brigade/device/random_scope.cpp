@@ -13,7 +13,9 @@
 #include <mutex>
 #include <utility>
 
+#include "brigade/base/error.h"
 #include "brigade/base/random.h"
+#include "brigade/base/strings.h"
 
 namespace brigade::device {
 namespace {
@@ -189,6 +191,32 @@ at::Generator ReplicaGenerator::generator(c10::Device device) {
     found.seeded_for = step_count_;
   }
   return found.generator;
+}
+
+at::Tensor ReplicaGenerator::state() const {
+  for (const Source& source : sources_) {
+    if (!source.device.is_cpu() || source.seeded_for != step_count_) continue;
+    at::Generator generator = source.generator;
+    const std::lock_guard<std::mutex> lock(generator.mutex());
+    return generator.get_state();
+  }
+  return {};
+}
+
+void ReplicaGenerator::set_state(const at::Tensor& state) {
+  if (!state.defined()) {
+    ++step_count_;
+    return;
+  }
+  at::Generator own = generator(c10::Device(c10::kCPU));
+  const std::lock_guard<std::mutex> lock(own.mutex());
+  try {
+    own.set_state(state);
+  } catch (const c10::Error& error) {
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat("A generator cannot continue from ", state.numel(),
+                              " bytes: ", error.what_without_backtrace()));
+  }
 }
 
 std::uint64_t ReplicaGenerator::seed() const {

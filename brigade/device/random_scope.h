@@ -47,6 +47,12 @@ class ReplicaGenerator {
   /// The same of libtorch's default generators, of the CPU and of each GPU that is in use; for code
   /// outside of replicas.
   static std::unique_ptr<ReplicaGenerator> fork_default();
+  /// Where the CPU's stream of this step is, as bytes, to continue it in another process; undefined
+  /// if nothing was drawn in this step.
+  at::Tensor state() const;
+  /// Continues a stream of this step from there; undefined: from its beginning. Throws
+  /// kInvalidArgument for bytes that are no state.
+  void set_state(const at::Tensor& state);
   /// Whether a ReplayScope draws from it.
   bool is_replay() const { return is_replay_; }
 

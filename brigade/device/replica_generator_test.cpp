@@ -2,9 +2,12 @@
 
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <set>
+
+#include "brigade/base/error.h"
 
 namespace brigade::device {
 namespace {
@@ -87,6 +90,20 @@ TEST(ReplicaGenerator, ForksContinueWithTheSameNumbers) {
   EXPECT_TRUE(draw(*second_fork, 5).equal(second));
   const at::Tensor third = draw(*fork, 5);
   EXPECT_TRUE(draw(generator, 5).equal(third)) << "drawing from forks changed the generator";
+}
+
+TEST(ReplicaGenerator, AnotherContinuesFromItsState) {
+  ReplicaGenerator generator(7, 1);
+  ReplicaGenerator other(7, 1);
+  generator.begin_step(4);
+  other.begin_step(4);
+  EXPECT_FALSE(generator.state().defined());
+  const at::Tensor first = draw(generator, 33);
+  other.set_state(generator.state());
+  EXPECT_TRUE(draw(other).equal(draw(generator)));
+  other.set_state(at::Tensor());  // the beginning of the step
+  EXPECT_TRUE(draw(other, 33).equal(first));
+  EXPECT_THROW(other.set_state(at::zeros({3}, at::kByte)), Error);
 }
 
 TEST(ReplicaGenerator, ForksTheDefaultGenerator) {

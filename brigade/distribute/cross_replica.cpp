@@ -74,8 +74,8 @@ std::string Strategy::broadcast_from_chief(const std::string& value) const {
 }
 
 at::Tensor Strategy::gather_workers(const at::Tensor& values) const {
-  if (!workers()) return values;
-  return at::cat(workers()->communicator->all_gather(values.contiguous()), 0);
+  if (!replica_workers()) return values;
+  return at::cat(replica_workers()->communicator->all_gather(values.contiguous()), 0);
 }
 
 std::int64_t Strategy::all_reduce_max(std::int64_t value) const {
@@ -87,9 +87,10 @@ std::int64_t Strategy::all_reduce_max(std::int64_t value) const {
 /// like `like`.
 at::Tensor Strategy::sum_over_replicas(std::vector<at::Tensor> values,
                                        const at::Tensor& like) const {
-  return comm::sum_over_replicas(workers() ? workers()->communicator.get() : nullptr,
-                                 workers() ? workers()->layout : comm::ProcessLayout{},
-                                 {&values, 1}, {&like, 1})
+  return comm::sum_over_replicas(
+             replica_workers() ? replica_workers()->communicator.get() : nullptr,
+             replica_workers() ? replica_workers()->layout : comm::ProcessLayout{}, {&values, 1},
+             {&like, 1})
       .front();
 }
 
@@ -98,7 +99,7 @@ at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& val
   std::vector<at::Tensor> parts = values_with_examples(value);
   check_same_shapes(parts);
   const auto own = std::ranges::count_if(parts, &at::Tensor::defined);
-  const std::int64_t all = total_of(workers(), own);
+  const std::int64_t all = total_of(replica_workers(), own);
   check_state(all > 0, "reduce: no replica had examples, so there is nothing to reduce.");
   const bool is_extreme = op == comm::ReduceOp::kMax || op == comm::ReduceOp::kMin;
   if (is_extreme) return extreme_of(op, parts, value[0]);
@@ -115,9 +116,9 @@ at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& val
 at::Tensor Strategy::extreme_of(comm::ReduceOp op, const std::vector<at::Tensor>& parts,
                                 const at::Tensor& like) const {
   at::Tensor own = comm::combine_by_tree(parts, op);
-  if (!workers()) return own;
+  if (!replica_workers()) return own;
   if (!own.defined()) own = like.detach().flatten().narrow(0, 0, 0);
-  std::vector<at::Tensor> all = workers()->communicator->all_gather(own.contiguous());
+  std::vector<at::Tensor> all = replica_workers()->communicator->all_gather(own.contiguous());
   if (like.numel() > 0)
     std::erase_if(all, [](const at::Tensor& each) { return each.numel() == 0; });
   return comm::combine_by_tree(all, op);
@@ -145,7 +146,7 @@ at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& val
   const at::ScalarType dtype = value[0].scalar_type();
   const at::ScalarType result = at::isFloatingType(dtype) ? dtype : sum.scalar_type();
   if (op == comm::ReduceOp::kSum) return sum.to(result);
-  const std::int64_t elements = total_of(workers(), own);
+  const std::int64_t elements = total_of(replica_workers(), own);
   check_state(elements > 0, "reduce: no replica had elements, so there is no mean.");
   return sum.to(floating(sum.scalar_type()))
       .div(static_cast<double>(elements))
@@ -196,8 +197,8 @@ at::Tensor Strategy::gather(const PerReplica<at::Tensor>& value, std::int64_t ax
     parts.push_back(part.detach().to(value[0].device()));
   }
   const at::Tensor own = at::cat(parts, axis);
-  if (!workers()) return own;
-  return at::cat(workers()->communicator->all_gather(own.contiguous()), axis);
+  if (!replica_workers()) return own;
+  return at::cat(replica_workers()->communicator->all_gather(own.contiguous()), axis);
 }
 
 }  // namespace brigade::distribute

@@ -1,16 +1,24 @@
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "brigade/base/error.h"
 #include "brigade/comm/stage_passes.h"
 #include "brigade/concurrency/stage_slots.h"
+#include "brigade/distribute/stage_cut.h"
 
 namespace brigade::distribute {
+
+/// Waits for this pass of a micro-batch on a stage; the time counts as waiting.
+void enter_stage(concurrency::StageSlots& slots, int replica, concurrency::PassDirection direction,
+                 int stage);
+
+/// Moves a micro-batch to the next stage of this process: waits for its pass there, and returns `x`
+/// with a node of the autograd graph that does the same backward.
+at::Tensor move_to_stage(const std::shared_ptr<concurrency::StageSlots>& slots, int replica,
+                         int stage, const at::Tensor& x);
 
 /// Moves micro-batches through a model that is cut into stages at named layers: forward where a
 /// layer begins that begins a stage (`comm::begin_layer`), and backward, by a node of the autograd
@@ -24,29 +32,15 @@ class PipelineStages final : public comm::StagePasses {
   PipelineStages(std::shared_ptr<concurrency::StageSlots> slots, std::vector<std::string> cut,
                  int micro_batches);
 
-  /// Throws kInvalidArgument if the names of the cut are not in the order of the layers, or if the
-  /// first one is the model's first layer.
+  /// Throws as StageCut::begin_layer.
   at::Tensor begin_layer(int replica, std::string_view name, const at::Tensor& x) override;
-  /// Throws kInvalidArgument, naming the nearest layer, if a layer of the cut has not begun.
+  /// Throws as StageCut::check_is_complete.
   void begin_backward(int replica) override;
   void end_backward(int replica) noexcept override;
 
  private:
-  /// The forward pass of one micro-batch. Its thread's alone.
-  struct alignas(64) MicroBatchPass {
-    int stage = 0;
-    bool is_in_backward = false;      // what is computed again there stays on its stage
-    std::vector<std::string> layers;  // that began, until one pass has reached the last stage
-  };
-
-  void check_move(MicroBatchPass& pass, int stage) const;
-  Error not_reached(const MicroBatchPass& pass) const;
-  int last_stage() const { return static_cast<int>(cut_.size()); }
-
   const std::shared_ptr<concurrency::StageSlots> slots_;
-  const std::vector<std::string> cut_;
-  std::vector<MicroBatchPass> passes_;     // [replica]
-  std::atomic<bool> is_verified_ = false;  // a pass has reached the last stage
+  StageCut cut_;
 };
 
 }  // namespace brigade::distribute

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "brigade/comm/stage_passes.h"
 #include "brigade/distribute/created_model.h"
 #include "brigade/variables/variable.h"
 
@@ -32,7 +34,13 @@ class Replicated {
   /// Calls the module's `forward`.
   template <class... Inputs>
   auto operator()(Inputs&&... inputs) const {
-    return local().forward(std::forward<Inputs>(inputs)...);
+    using Result = std::decay_t<decltype(local().forward(std::forward<Inputs>(inputs)...))>;
+    if constexpr (std::is_same_v<Result, at::Tensor>) {
+      return comm::end_layers(local().forward(std::forward<Inputs>(inputs)...));
+    } else {
+      comm::end_layers_with_more();
+      return local().forward(std::forward<Inputs>(inputs)...);
+    }
   }
   Module* operator->() const { return &local(); }
 

@@ -83,6 +83,9 @@ ReplicaRange Strategy::replica_range() const {
 const WorkerGroup* Strategy::workers() const {
   return engine_->parts.workers.get();
 }
+const WorkerGroup* Strategy::replica_workers() const {
+  return workers() && !workers()->share_replicas ? workers() : nullptr;
+}
 int Strategy::num_workers() const {
   return engine_->worker().count;
 }
@@ -105,6 +108,8 @@ bool Strategy::has_worker_collectives() const {
   return workers() && workers()->count() > 1;
 }
 WorkerLayout Strategy::worker_layout() const {
+  if (workers() && !replica_workers())  // each reads all
+    return {.replicas = replica_range(), .logical_replicas = logical_replicas()};
   if (!workers())
     return {.replicas = replica_range(),
             .num_workers = num_workers(),
@@ -122,8 +127,8 @@ WorkerLayout Strategy::worker_layout() const {
 std::vector<InputContext> Strategy::input_contexts(const InputOptions& options) const {
   check_input_options(options, BatchKind::kPerReplica, logical_replicas());
   if (options.replication == InputReplication::kPerWorker)
-    return {{.num_input_pipelines = num_workers(),
-             .input_pipeline_id = worker_index(),
+    return {{.num_input_pipelines = workers() && !replica_workers() ? 1 : num_workers(),
+             .input_pipeline_id = workers() && !replica_workers() ? 0 : worker_index(),
              .num_replicas_in_sync = num_replicas_in_sync()}};
   // Workers without collectives count their own replicas only.
   const bool is_independent = !workers() && num_workers() > 1;
@@ -332,6 +337,12 @@ Optimizer Strategy::make_optimizer(std::span<const variables::Variable> variable
                              "' did not require a gradient when its model was created, so it would "
                              "not be trained: call set_requires_grad(true) before that, in a "
                              "factory for Strategy::create."));
+  }
+  if (options.gradient_scaler && workers() && !replica_workers()) {
+    throw Error(ErrorCode::kUnimplemented,
+                base::str_cat("OptimizerOptions::gradient_scaler with ", name(),
+                              " over several workers, of which each sees its own gradients only: "
+                              "train in bf16, or in one worker."));
   }
   check_agreement(workers(), optimizer_facts(*rule, variables, options, precision()),
                   {.what = "optimizers", .advice = "make the same optimizer in every worker."});

@@ -101,6 +101,9 @@ class Strategy {
   /// The processes that train together by collectives; null if this is the only one, or if the
   /// workers share none (`StrategyParts::worker`).
   const WorkerGroup* workers() const;
+  /// The workers whose replicas are others than this one's; null if there are none: also in a
+  /// pipeline, whose workers compute stages of the same replicas.
+  const WorkerGroup* replica_workers() const;
   /// Of the job, with or without collectives.
   int num_workers() const;
   int worker_index() const;

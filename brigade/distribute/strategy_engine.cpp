@@ -62,15 +62,20 @@ std::string arithmetic_of(const StrategyParts& parts) {
   return device::arithmetic_fingerprint(parts.devices.front().threads);
 }
 
+/// Whether other workers run other replicas; the workers of a pipeline run the same.
+bool has_other_replicas(const StrategyParts& parts) {
+  return parts.workers && !parts.workers->share_replicas;
+}
+
 ReplicaRange range_of(const StrategyParts& parts) {
   const auto local = static_cast<int>(parts.devices.size());
-  if (!parts.workers) return {.first = 0, .local = local, .total = local};
+  if (!has_other_replicas(parts)) return {.first = 0, .local = local, .total = local};
   const comm::ProcessLayout& layout = parts.workers->layout;
   return {.first = layout.first_replica(), .local = local, .total = layout.num_replicas()};
 }
 
 std::shared_ptr<const variables::Peers> peers_of(const StrategyParts& parts) {
-  if (!parts.workers) return nullptr;
+  if (!has_other_replicas(parts)) return nullptr;
   return std::make_shared<const variables::Peers>(variables::Peers{
       .communicator = parts.workers->communicator, .layout = parts.workers->layout});
 }
@@ -99,7 +104,7 @@ std::vector<std::unique_ptr<comm::Communicator>> make_local_communicators(
 std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
     const std::shared_ptr<comm::LocalGroup>& group, const StrategyParts& parts) {
   auto local = make_local_communicators(group, parts.devices);
-  if (!parts.workers) return local;
+  if (!has_other_replicas(parts)) return local;
   const WorkerGroup& workers = *parts.workers;
   auto over_host = comm::make_hierarchical_communicators(group, std::move(local),
                                                          workers.communicator, workers.layout);
@@ -160,6 +165,7 @@ std::shared_ptr<GradientSynchronizer> Strategy::Engine::make_synchronizer(
                               .workers = parts.workers,
                               .optimizer = optimizers_made++,
                               .placer = placer,
+                              .store = &store,
                               .notifying_replicas = static_cast<int>(
                                   std::set<int>(parts.slots.begin(), parts.slots.end()).size())};
   for (const auto& communicator : communicators)

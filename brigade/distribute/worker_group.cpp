@@ -4,6 +4,7 @@
 #include <c10/core/DefaultDtype.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "brigade/base/error.h"
@@ -28,21 +29,24 @@ std::string difference_text(const cluster::Membership& membership,
 /// The facts about a worker that must be equal in all workers.
 comm::Facts worker_facts(const WorkerGroupOptions& options) {
   const std::optional<std::int64_t>& bytes = options.communication.bytes_per_pack;
-  return {{"libtorch", TORCH_VERSION},
-          {"seed", base::str_cat(options.seed)},
-          {"devices", options.on_cpu ? "cpu" : "gpu"},
-          {"transport", std::string(comm::to_string(options.communication.transport))},
-          {"wire", base::str_cat(static_cast<int>(options.communication.wire))},
-          {"bytes_per_pack", bytes ? base::str_cat(*bytes) : "auto"},
-          {"default dtype", at::toString(c10::get_default_dtype_as_scalartype())},
-          {"float32 matmul precision",
-           base::str_cat(static_cast<int>(at::globalContext().float32MatmulPrecision()))},
-          {"logical_replicas", base::str_cat(options.logical_replicas)},
-          {"audit_every", base::str_cat(options.audit_every)},
-          // Threads change the order of additions, on which logical replicas must agree.
-          {"threads_per_replica", options.logical_replicas > 0
-                                      ? base::str_cat(options.threads_per_replica)
-                                      : std::string("any")}};
+  comm::Facts facts = {
+      {"libtorch", TORCH_VERSION},
+      {"seed", base::str_cat(options.seed)},
+      {"devices", options.on_cpu ? "cpu" : "gpu"},
+      {"transport", std::string(comm::to_string(options.communication.transport))},
+      {"wire", base::str_cat(static_cast<int>(options.communication.wire))},
+      {"bytes_per_pack", bytes ? base::str_cat(*bytes) : "auto"},
+      {"default dtype", at::toString(c10::get_default_dtype_as_scalartype())},
+      {"float32 matmul precision",
+       base::str_cat(static_cast<int>(at::globalContext().float32MatmulPrecision()))},
+      {"logical_replicas", base::str_cat(options.logical_replicas)},
+      {"audit_every", base::str_cat(options.audit_every)},
+      // Threads change the order of additions, on which logical replicas must agree.
+      {"threads_per_replica", options.logical_replicas > 0
+                                  ? base::str_cat(options.threads_per_replica)
+                                  : std::string("any")}};
+  facts.insert(facts.end(), options.facts.begin(), options.facts.end());
+  return facts;
 }
 
 // The store ends with worker 0: wait until all workers have read it before one of them throws.
@@ -145,7 +149,9 @@ std::shared_ptr<const WorkerGroup> make_worker_group(
   const int self = membership->self().rank;
   comm::ProcessLayout layout{.process = self, .replicas = devices};
   std::vector<int> replicas_of_device;
-  if (options.logical_replicas > 0) {
+  if (options.share_replicas) {
+    std::ranges::fill(layout.replicas, options.logical_replicas);
+  } else if (options.logical_replicas > 0) {
     const int all = layout.num_replicas();
     int first = 0;
     for (std::size_t process = 0; process < devices.size(); first += devices[process++]) {
@@ -163,6 +169,7 @@ std::shared_ptr<const WorkerGroup> make_worker_group(
                   .layout = std::move(layout),
                   .bytes_per_pack = options.communication.bytes_per_pack,
                   .replicas_of_device = std::move(replicas_of_device),
+                  .share_replicas = options.share_replicas,
                   .arithmetic = exchanged.arithmetic[static_cast<std::size_t>(self)],
                   .communication = options.communication});
 }

@@ -8,7 +8,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import network_namespace
 
-from workers import TINY, ClusterTest
+from workers import TINY, ClusterTest, environment, free_ports, tf_config
 
 HIDDEN = 512
 # Four layers of weights and biases; a number a variable says whether it has a gradient.
@@ -52,7 +52,9 @@ class WireBytes(ClusterTest):
         seen = []
         for _ in range(TRIES):
             bytes_before, repeats_before = bytes_sent(), segments_repeated()
-            self.train(workers, *TINY, "--hidden", ",".join([str(HIDDEN)] * 3), "--batch-size", 8, "--steps", steps, *arguments)
+            sizes = () if "--batch-size" in arguments else ("--batch-size", 8)
+            data = [each for each in TINY if each not in ("--train-examples", "256")] if "--train-examples" in arguments else TINY
+            self.train(workers, *data, "--hidden", ",".join([str(HIDDEN)] * 3), *sizes, "--steps", steps, *arguments)
             seen.append(bytes_sent() - bytes_before)
             if segments_repeated() == repeats_before:
                 return seen[-1]
@@ -75,6 +77,31 @@ class WireBytes(ClusterTest):
 
     def test_two_workers_send_the_gradients_once_each(self):
         self.check(2, 4)
+
+    def test_a_pipeline_sends_activations_and_gradients(self):
+        """Between two stages, and the model's results back: counted as above."""
+        size, micro_batches = 256, 4
+        run = ("--cut", "dense3", "--micro-batches", micro_batches, "--batch-size", size, "--train-examples", size * micro_batches)
+
+        def of(steps):
+            return self.bytes_of(2, steps, *run, "--transport", "tcp")
+        self.train = self.train_pipeline
+        counted = (of(LONG) - of(SHORT)) / (LONG - SHORT)
+        theory = micro_batches * size * (2 * HIDDEN + 10) * 4
+        # Each message is two broadcasts, of its description of 320 bytes and of its tensors, with headers and notices.
+        framing = FRAMING * 2 + 3 * micro_batches * 2 * 2 * (320 + 160 + 3 * 48 + 6 * 66)
+        print(f"a pipeline: {counted:,.0f} bytes a step, {counted / theory - 1:+.3%} of the theory's {theory:,.0f}", flush=True)
+        self.assertGreaterEqual(counted, theory)
+        self.assertLessEqual(counted, theory * (1 + SHARE) + framing)
+
+    def train_pipeline(self, workers, *arguments):
+        ports = free_ports(workers)
+        started = [self.start_process("train", "--strategy", "pipeline", *arguments,
+                                      environment=environment(TF_CONFIG=tf_config(ports, index))) for index in range(workers)]
+        result = started[0].result()
+        for worker in started[1:]:
+            self.assertEqual(worker.wait(), 0, worker.lines()[-8:])
+        return result
 
     def test_three_workers_send_four_thirds_each(self):
         self.check(3, 4)

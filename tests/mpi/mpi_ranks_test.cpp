@@ -15,6 +15,7 @@
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/process_communicator.h"
 #include "tests/contract/communicator_contract.h"
+#include "tests/contract/tensor_channel_contract.h"
 #include "tests/mpi/mpirun_ranks.h"
 
 namespace brigade::comm {
@@ -114,6 +115,30 @@ Implementation implementation() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Communicators, CommunicatorContract, ::testing::Values(implementation()),
+                         [](const auto& instance) {
+                           return instance.param.name + std::to_string(instance.param.world);
+                         });
+
+ChannelImplementation channels() {
+  return {.name = "Mpi", .world = world_of_mpirun(), .run = [](int, const auto& body) {
+            run([&](ProcessCommunicator&, RunMembership& membership) {
+              // The test outlives its channels.
+              const std::shared_ptr<cluster::Membership> shared(&membership, [](auto*) {});
+              const int rank = membership.self().rank;
+              int made = 0;
+              const MakeChannel make = [&](int source, const std::vector<int>& receivers,
+                                           const TensorChannelOptions& options) {
+                return std::make_unique<TensorChannel>(
+                    make_channel_group(shared, source, receivers,
+                                       "channel" + std::to_string(made++), over_mpi()),
+                    options);
+              };
+              body(rank, make, [&] { membership.lose(rank, "it was killed"); });
+            });
+          }};
+}
+
+INSTANTIATE_TEST_SUITE_P(Channels, TensorChannelContract, ::testing::Values(channels()),
                          [](const auto& instance) {
                            return instance.param.name + std::to_string(instance.param.world);
                          });

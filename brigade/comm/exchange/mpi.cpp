@@ -116,7 +116,7 @@ class MpiLink final : public ExchangeLink {
  public:
   MpiLink(std::shared_ptr<cluster::Membership> membership, const std::string& name,
           const CommunicationOptions& options)
-      : ExchangeLink(membership, name, options) {
+      : ExchangeLink(membership, name, options), name_(name) {
     try {
       connect();
     } catch (const Error& error) {
@@ -200,10 +200,38 @@ class MpiLink final : public ExchangeLink {
   void connect() {
     begin_call("make_process_communicator");
     start_mpi();
-    check_ranks();
     warn_in_the_clear();
-    duplicate_world();
+    int all = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &all);
+    if (world_size() < all) {
+      connect_some();
+    } else {
+      check_ranks();
+      duplicate_world();
+    }
     check(MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN));
+  }
+
+  /// A group of some of MPI's processes, in the order of the membership's ranks.
+  void connect_some() {
+    int own = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &own);
+    const std::string key = base::str_cat(name_, "/mpi/");
+    membership().set(base::str_cat(key, rank()), base::str_cat(own));
+    std::vector<int> ranks;
+    for (int member = 0; member < world_size(); ++member) {
+      const auto of_member =
+          base::parse_int(membership().get(base::str_cat(key, member), options().timeout));
+      ranks.push_back(static_cast<int>(of_member.value()));
+    }
+    MPI_Group everyone = MPI_GROUP_NULL;
+    MPI_Group some = MPI_GROUP_NULL;
+    check(MPI_Comm_group(MPI_COMM_WORLD, &everyone));
+    check(MPI_Group_incl(everyone, world_size(), ranks.data(), &some));
+    // All members are here: they have written their ranks.
+    check(MPI_Comm_create_group(MPI_COMM_WORLD, some, 0, &world_));
+    MPI_Group_free(&some);
+    MPI_Group_free(&everyone);
   }
 
   void duplicate_world() {
@@ -306,6 +334,7 @@ class MpiLink final : public ExchangeLink {
     new Requests(std::move(requests));  // leaked on purpose
   }
 
+  const std::string name_;  // the prefix of its keys
   MPI_Comm world_ = MPI_COMM_NULL;
   bool is_abandoned_ = false;
 };

@@ -18,6 +18,7 @@
 #include "brigade/distribute/worker_group.h"
 #include "brigade/optim/optimizer_state.h"
 #include "brigade/variables/row_source.h"
+#include "brigade/variables/variable_store.h"
 
 namespace brigade::distribute {
 
@@ -146,6 +147,8 @@ struct SynchronizerContext {
   int optimizer = 0;
   /// The strategy's placement log; null: none.
   std::shared_ptr<device::Placer> placer = nullptr;
+  /// The strategy's variables; null: not known. It outlives the synchronizer.
+  const variables::VariableStore* store = nullptr;
   /// How many of this process's replicas notify the `ready_listener` in a step: those that compute
   /// one after another on a device notify it once, of their sums. 0: all.
   int notifying_replicas = 0;
@@ -176,6 +179,13 @@ enum class ControllerWork {
   kSharded,      ///< all replicas' threads, 1/R of the elements each: if the controller is a CPU
   kFirstReplica  ///< replica 0's thread: if it is a GPU, which gets its work from one stream
 };
+
+/// For the processes of a pipeline, which compute the stages of the same replicas: each process
+/// adds the gradients of its stages' variables and updates these, when all have theirs. The others'
+/// values, slots and numbers of updates are fetched from their processes (`fetch_state`), as are
+/// statistics: from the process that changed them. Variables that several processes train are
+/// refused with kUnimplemented. `aggregate` sends the sums of all variables to all processes.
+std::unique_ptr<GradientSynchronizer> make_stage_synchronizer(const SynchronizerContext& context);
 
 /// For variables on a controller: all replicas' gradients are copied to its device, added there by
 /// the tree (or with `ops`, if given), and applied to the variables; then replicas that read a

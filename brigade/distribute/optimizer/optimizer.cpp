@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -217,19 +218,25 @@ struct Optimizer::Shared {
 
   /// The gradients of `loss` times `weight` by the active variables; undefined for variables on
   /// which it does not depend.
-  torch::autograd::variable_list differentiate(int replica, const at::Tensor& loss,
-                                               double weight) const {
-    return torch::autograd::grad(
-        {loss}, inputs[static_cast<std::size_t>(replica)],
-        {at::full(loss.sizes(), weight, loss.options().requires_grad(false))}, std::nullopt,
-        /*create_graph=*/false, /*allow_unused=*/true);
+  torch::autograd::variable_list differentiate(int replica, const at::Tensor& loss, double weight,
+                                               const comm::BackwardPasses* passes) const {
+    torch::autograd::variable_list by = inputs[static_cast<std::size_t>(replica)];
+    const std::size_t variables = by.size();
+    if (passes) std::ranges::move(passes->inputs(), std::back_inserter(by));
+    auto gradients = torch::autograd::grad(
+        {loss}, by, {at::full(loss.sizes(), weight, loss.options().requires_grad(false))},
+        std::nullopt, /*create_graph=*/false, /*allow_unused=*/true);
+    const auto first_input = gradients.begin() + static_cast<std::ptrdiff_t>(variables);
+    if (passes) passes->take_gradients({first_input, gradients.end()});
+    gradients.resize(variables);
+    return gradients;
   }
 
   /// For an empty per-replica batch: runs backward if it contains collectives, in which the other
   /// replicas wait. The gradients are dropped, since those of a loss of 0 / 0 are NaN.
   void join_backward(int replica, const Objective& objective) const {
     if (comm::backward_is_collective(objective.empty_loss))
-      differentiate(replica, objective.empty_loss, 0.0);
+      differentiate(replica, objective.empty_loss, 0.0, nullptr);
   }
 
   OfReplica& of(int replica) { return *replicas[static_cast<std::size_t>(replica)]; }
@@ -381,7 +388,7 @@ std::vector<at::Tensor> Optimizer::differentiate(int replica, const at::Tensor& 
   const auto& scaler = shared_->of(replica).scaler;
   const double scale = scaler ? scaler->scale() : 1.0;
   passes.begin();
-  const auto gradients = shared_->differentiate(replica, loss, weight * scale);
+  const auto gradients = shared_->differentiate(replica, loss, weight * scale, &passes);
   for (std::size_t k = 0; k < gradients.size(); ++k) {
     const at::Tensor reported = watch ? watch->reported(k, gradients[k]) : at::Tensor();
     at::Tensor& value = values[shared_->active[k]];
@@ -505,7 +512,8 @@ void Optimizer::apply_all_accumulated() const {
   }
   if (micro_batches() == 0) return;
   const at::NoGradGuard no_grad;
-  const WorkerGroup* const workers = shared_->synchronizer->workers();
+  const WorkerGroup* workers = shared_->synchronizer->workers();
+  if (workers && workers->share_replicas) workers = nullptr;  // all replicas are here
   const bool is_counted = replicas.front()->accumulator.local_examples().has_value();
   if (is_counted && workers)
     unknown = comm::all_reduce_number(*workers->communicator, unknown, comm::ReduceOp::kSum);

@@ -11,6 +11,7 @@
 #include "brigade/distribute/automatic_pipeline.h"
 #include "brigade/distribute/created_model.h"
 #include "brigade/distribute/pipeline_stages.h"
+#include "brigade/distribute/worker_stages.h"
 
 namespace brigade::distribute {
 
@@ -18,15 +19,16 @@ namespace {
 
 constexpr int kMicroBatchesPerStage = 4;
 
-std::vector<device::Device> devices_of(const PipelineStrategyOptions& options) {
+std::vector<device::Device> devices_of(const PipelineStrategyOptions& options, int workers) {
   std::vector<std::string> names = options.devices;
   check_argument(
       !options.cut.automatic() || !names.empty(),
       "An automatic cut has a stage for each device, and PipelineStrategyOptions::devices "
       "is empty: name them, such as {\"cpu:0\", \"cpu:1\"}.");
   const auto chunks = static_cast<std::size_t>(std::max(1, options.chunks_per_device));
+  const std::size_t in_all = chunks * static_cast<std::size_t>(workers);
   for (std::size_t device = 0;
-       names.size() * chunks <= options.cut.layers().size() && options.devices.empty(); ++device)
+       names.size() * in_all <= options.cut.layers().size() && options.devices.empty(); ++device)
     names.push_back(base::str_cat("cpu:", device));
   return device::resolve_devices(names, {.threads_per_cpu = options.threads_per_replica,
                                          .allow_oversubscription = options.allow_oversubscription});
@@ -69,7 +71,24 @@ void check_cut(const std::vector<std::string>& cut, std::size_t devices, int chu
                                base::join(cut, ", "), "."));
 }
 
-void check(const PipelineStrategyOptions& options, const std::vector<device::Device>& devices) {
+/// What several workers cannot do yet.
+void check_workers(const PipelineStrategyOptions& options, int workers) {
+  if (workers == 1) return;
+  const auto refuse = [&](std::string_view what, std::string_view advice) {
+    throw Error(ErrorCode::kUnimplemented,
+                base::str_cat(what, " is built for a pipeline in one worker, and there are ",
+                              workers, ": ", advice));
+  };
+  if (options.cut.automatic()) {
+    refuse("An automatic cut",
+           "name the layers in PipelineStrategyOptions::cut, such as those that one worker chose.");
+  }
+  if (options.schedule == PipelineSchedule::kInterleaved)
+    refuse("The schedule interleaved", "use k1F1B.");
+}
+
+void check(const PipelineStrategyOptions& options, const std::vector<device::Device>& devices,
+           int workers) {
   for (const device::Device& device : devices) {
     if (device.is_cpu()) continue;
     throw Error(ErrorCode::kUnimplemented,
@@ -81,7 +100,8 @@ void check(const PipelineStrategyOptions& options, const std::vector<device::Dev
   if (options.cut.automatic()) {
     check_automatic(*options.cut.automatic());
   } else {
-    check_cut(options.cut.layers(), devices.size(), options.chunks_per_device);
+    check_cut(options.cut.layers(), devices.size() * static_cast<std::size_t>(workers),
+              options.chunks_per_device);
   }
   check_argument(options.micro_batches >= 0,
                  base::str_cat("PipelineStrategyOptions::micro_batches is ", options.micro_batches,
@@ -104,25 +124,34 @@ device::Device unpinned(device::Device device) {
 }  // namespace
 
 struct PipelineStrategy::Built {
-  explicit Built(const PipelineStrategyOptions& options) : devices(devices_of(options)) {
-    check(options, devices);
+  explicit Built(const PipelineStrategyOptions& options,
+                 std::shared_ptr<cluster::Membership> membership = nullptr)
+      : workers(membership ? static_cast<int>(membership->members().size()) : 1),
+        devices((check_workers(options, workers), devices_of(options, workers))) {
+    check(options, devices, workers);
     const auto distinct = devices;
     for (int chunk = 1; chunk < options.chunks_per_device; ++chunk)
       devices.insert(devices.end(), distinct.begin(), distinct.end());
-    const int stages = static_cast<int>(devices.size());
+    const int own_stages = static_cast<int>(devices.size());
+    stages = own_stages * workers;
     const int micro_batches =
         options.micro_batches > 0 ? options.micro_batches : kMicroBatchesPerStage * stages;
+    const StageBlock own = block_of(membership.get(), own_stages);
     const concurrency::StageSlotsOptions slots_options{.schedule = options.schedule,
                                                        .stages = stages,
                                                        .micro_batches = micro_batches,
                                                        .chunks = options.chunks_per_device,
+                                                       .first_stage = own.first,
+                                                       .own_stages = workers > 1 ? own_stages : 0,
                                                        .timeout = options.timeout};
     slots = std::make_shared<concurrency::StageSlots>(slots_options);
     parts = mirrored_parts("pipeline", {unpinned(devices.front())},
                            logical_replicas_of(micro_batches, 1));
     cut = options.cut.layers();
     const auto& automatic_cut = options.cut.automatic();
-    if (automatic_cut && stages > 1) {
+    if (workers > 1) {
+      join_workers(options, std::move(membership), own, micro_batches);
+    } else if (automatic_cut && stages > 1) {
       automatic = std::make_shared<AutomaticPipeline>(*automatic_cut, slots_options, slots);
       parts.execution = automatic;
       parts.stages = automatic;
@@ -135,22 +164,64 @@ struct PipelineStrategy::Built {
     parts.timeout = options.timeout;
   }
 
-  std::vector<device::Device> devices;
+  static StageBlock block_of(const cluster::Membership* membership, int own_stages) {
+    const int first = membership ? membership->self().rank * own_stages : 0;
+    return {.first = first, .last = first + own_stages - 1};
+  }
+
+  void join_workers(const PipelineStrategyOptions& options,
+                    std::shared_ptr<cluster::Membership> membership, StageBlock own,
+                    int micro_batches) {
+    const std::string self = base::str_cat(membership->self());
+    comm::CommunicationOptions communication = options.communication;
+    if (!communication.key) communication.key = options.join.key;
+    parts.workers = make_worker_group(
+        std::move(membership), {.devices = static_cast<int>(devices.size()),
+                                .logical_replicas = micro_batches,
+                                .threads_per_replica = options.threads,
+                                .share_replicas = true,
+                                .facts = {{"cut", base::join(cut, ",")},
+                                          {"schedule", std::string(to_string(options.schedule))},
+                                          {"stages", base::str_cat(stages)}},
+                                .seed = options.seed,
+                                .communication = communication,
+                                .join = options.join});
+    worker_stages = std::make_shared<WorkerStages>(
+        slots, cut, own, micro_batches, make_stage_channels(*parts.workers, options.timeout), self);
+    parts.execution = worker_stages;
+    parts.stages = worker_stages;
+    parts.synchronizer = make_stage_synchronizer;
+  }
+
+  int workers = 1;
+  std::vector<device::Device> devices;  // of the own stages
+  int stages = 1;                       // of all workers
   std::vector<std::string> cut;
   std::shared_ptr<concurrency::StageSlots> slots;
   std::shared_ptr<AutomaticPipeline> automatic;
+  std::shared_ptr<WorkerStages> worker_stages;
   StrategyParts parts;
 };
 
 PipelineStrategy::PipelineStrategy(PipelineStrategyOptions options)
     : PipelineStrategy(Built(options)) {}
 
+PipelineStrategy::PipelineStrategy(const cluster::ClusterConfig& cluster,
+                                   PipelineStrategyOptions options)
+    : PipelineStrategy(rpc::join(cluster, options.join), options) {}
+
+PipelineStrategy::PipelineStrategy(std::shared_ptr<cluster::Membership> membership,
+                                   PipelineStrategyOptions options)
+    : PipelineStrategy(Built(options, std::move(membership))) {}
+
 PipelineStrategy::PipelineStrategy(Built built)
     : Strategy(std::move(built.parts)),
       stage_devices_(std::move(built.devices)),
+      num_stages_(built.stages),
       given_cut_(std::move(built.cut)),
       automatic_(std::move(built.automatic)),
-      slots_(std::move(built.slots)) {
+      slots_(std::move(built.slots)),
+      worker_stages_(std::move(built.worker_stages)) {
   if (!automatic_) return;
   automatic_->set_variable_bytes([this] {
     std::int64_t bytes = 0;
@@ -176,6 +247,10 @@ concurrency::StageOrders PipelineStrategy::passes() const {
 
 concurrency::StageTimeline PipelineStrategy::timeline() const {
   return slots_->timeline();
+}
+
+std::int64_t PipelineStrategy::bytes_sent() const {
+  return worker_stages_ ? worker_stages_->bytes_sent() : 0;
 }
 
 std::vector<int> PipelineStrategy::peak_micro_batches() const {

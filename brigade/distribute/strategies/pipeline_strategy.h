@@ -7,12 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "brigade/cluster/cluster_config.h"
+#include "brigade/cluster/membership.h"
+#include "brigade/comm/process_communicator.h"
 #include "brigade/concurrency/pipeline_schedule.h"
 #include "brigade/concurrency/stage_timeline.h"
 #include "brigade/device/device.h"
 #include "brigade/device/placement.h"
 #include "brigade/distribute/strategies/pipeline_cut.h"
 #include "brigade/distribute/strategy.h"
+#include "brigade/rpc/rendezvous.h"
 
 namespace brigade::concurrency {
 class StageSlots;
@@ -21,11 +25,13 @@ class StageSlots;
 namespace brigade::distribute {
 
 class AutomaticPipeline;
+class WorkerStages;
 using concurrency::PipelineSchedule;
 
 struct PipelineStrategyOptions {
   /// The devices of the stages, in their order: logical CPUs, in TensorFlow's or libtorch's
-  /// spelling. Empty: a CPU for each name in `cut`, and one more; an automatic cut needs them.
+  /// spelling. Empty: a CPU for each name in `cut`, and one more; an automatic cut needs them. With
+  /// several workers those of this worker's stages, as many in each worker.
   std::vector<std::string> devices = {};
   /// Where the model is cut: the names of the layers with which the stages after the first begin,
   /// in the order of the model; as many as devices, less one. They are the names that the model
@@ -53,6 +59,11 @@ struct PipelineStrategyOptions {
   /// A step fails, naming who is missing, if a micro-batch waits longer for a stage, or in a
   /// collective.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  /// With several workers: how they exchange tensors. (`bytes_per_pack` and `wire` have no effect.)
+  comm::CommunicationOptions communication = {};
+  /// With several workers: how long to wait for the others at the start, when a worker counts as
+  /// lost, the cluster's key.
+  rpc::JoinOptions join = {};
 };
 
 /// Cuts a model into stages, each on its own device, and sends the micro-batches of a batch through
@@ -80,6 +91,16 @@ struct PipelineStrategyOptions {
 /// (synchronized batch norm) work, at the cost of the schedule: stages then keep the activations of
 /// all micro-batches (`concurrency::StageSlots`).
 ///
+/// With several workers (`brigade launch`, `TF_CONFIG`; see cluster::resolve_cluster) each computes
+/// as many consecutive stages, and only activations, the gradients by them and the model's results
+/// are sent, point to point. Every worker runs the same program on the same data; a model called by
+/// its handle returns the last stage's result in all of them. A worker updates the variables of its
+/// stages only. The others' are brought up to date where a training is saved
+/// (`Strategy::fetch_state`). If a worker is lost, the others throw kUnavailable, naming it, and
+/// the job resumes from the last checkpoint with the same bits. Not built for several workers, and
+/// refused with kUnimplemented: an automatic cut, kInterleaved, weights that stages of two workers
+/// use, a second pass or backward pass in a step, results that are not one tensor.
+///
 /// Stages on GPUs are not built: they are refused with kUnimplemented.
 ///
 /// Thread-safety: see Strategy.
@@ -89,6 +110,12 @@ class PipelineStrategy : public Strategy {
   /// names a layer twice, an automatic cut without devices or steps, or fewer than 0 micro-batches,
   /// and kUnimplemented for GPUs.
   explicit PipelineStrategy(PipelineStrategyOptions options);
+  /// The stages are divided among the workers of a cluster, which is joined. Throws also what
+  /// rpc::join throws, and kFailedPrecondition, naming both workers, if they disagree.
+  PipelineStrategy(const cluster::ClusterConfig& cluster, PipelineStrategyOptions options);
+  /// The same for a membership that has been joined. In one of one member all stages are here.
+  PipelineStrategy(std::shared_ptr<cluster::Membership> membership,
+                   PipelineStrategyOptions options);
 
   /// The names of the layers with which the stages after the first begin; empty while an automatic
   /// cut is not chosen yet, when there is one stage. Outside of `run`.
@@ -96,8 +123,9 @@ class PipelineStrategy : public Strategy {
   /// What an automatic cut was chosen by, and the step that it predicts; unset before it is chosen,
   /// and with a cut that was given. Outside of `run`.
   const std::optional<ChosenCut>& chosen_cut() const;
-  int num_stages() const { return static_cast<int>(stage_devices_.size()); }
-  /// [stage]. (`devices` has an entry for each micro-batch.)
+  /// Of all workers.
+  int num_stages() const { return num_stages_; }
+  /// [stage of this worker]. (`devices` has an entry for each micro-batch.)
   const std::vector<device::Device>& stage_devices() const { return stage_devices_; }
   /// [device]: the passes of the last step in the order in which they began; none in steps that
   /// measure the layers for an automatic cut. Outside of `run`.
@@ -109,15 +137,20 @@ class PipelineStrategy : public Strategy {
   /// counted, with kInterleaved once for each of its stages: with k1F1B at most the number of
   /// stages from it to the end. Outside of `run`.
   std::vector<int> peak_micro_batches() const;
+  /// With several workers: what this one has sent so far to those of the stages before and after:
+  /// activations, gradients, results, and what describes them, without the transport's framing.
+  std::int64_t bytes_sent() const;
 
  private:
   struct Built;
   explicit PipelineStrategy(Built built);
 
   const std::vector<device::Device> stage_devices_;
+  const int num_stages_;
   const std::vector<std::string> given_cut_;
   const std::shared_ptr<AutomaticPipeline> automatic_;  // null: the cut was given
   const std::shared_ptr<const concurrency::StageSlots> slots_;
+  const std::shared_ptr<const WorkerStages> worker_stages_;  // null: all stages are here
 };
 
 }  // namespace brigade::distribute

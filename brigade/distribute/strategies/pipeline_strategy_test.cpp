@@ -12,11 +12,15 @@
 #include <torch/nn/modules/linear.h>
 
 #include <atomic>
+#include <exception>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "brigade/cluster/testing/in_memory_membership.h"
+#include "brigade/comm/testing/process_threads.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/input/tensor_slices.h"
@@ -136,6 +140,7 @@ std::vector<at::Tensor> train(Strategy& strategy, Update update) {
     }
     model.train();
   }
+  strategy.fetch_state();
   for (const variables::Variable& variable : model.variables()) results.push_back(variable.read());
   return results;
 }
@@ -616,6 +621,221 @@ TEST(PipelineStrategy, FourMicroBatchesAStageAreTheDefault) {
   EXPECT_EQ(strategy.logical_replicas(), 12);
   EXPECT_EQ(strategy.stage_devices().size(), 3U);
   EXPECT_EQ(strategy.name(), "pipeline");
+}
+
+/// Layers that share nothing; one changes its input in place.
+struct StraightNet : torch::nn::Module {
+  StraightNet() {
+    first = register_module("first", torch::nn::Linear(64, 12));
+    second = register_module("second", torch::nn::Linear(12, 10));
+    third = register_module("third", torch::nn::Linear(10, 12));
+    last = register_module("last", torch::nn::Linear(12, 4));
+  }
+  at::Tensor forward(const at::Tensor& images) {
+    at::Tensor x = begin_layer("first", images.flatten(1));
+    x = begin_layer("second", first(x).tanh_());
+    x = begin_layer("third", second(x));
+    x = third(x.relu_()) + 1;
+    return last(begin_layer("last", x));
+  }
+  torch::nn::Linear first{nullptr}, second{nullptr}, third{nullptr}, last{nullptr};
+};
+
+/// Runs the workers of a pipeline as threads of this process. Returns what each threw; a worker
+/// that throws is lost to the others.
+std::vector<std::exception_ptr> run_pipeline_workers(
+    int workers, PipelineStrategyOptions options,
+    const std::function<void(PipelineStrategy&, int worker)>& work) {
+  comm::let_ranks_be_threads();
+  options.join.start_timeout = std::chrono::seconds(60);
+  options.communication.timeout = std::chrono::seconds(60);
+  const auto memberships = cluster::testing::make_in_memory_memberships(workers);
+  std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(workers));
+  comm::run_threads(workers, [&](int worker) {
+    const auto index = static_cast<std::size_t>(worker);
+    try {
+      PipelineStrategy strategy(memberships[index], options);
+      try {
+        work(strategy, worker);
+      } catch (...) {
+        cluster::testing::lose(*memberships[index], worker, "its thread threw");
+        throw;
+      }
+    } catch (...) {
+      thrown[index] = std::current_exception();
+      cluster::testing::lose(*memberships[index], worker, "its thread threw");
+    }
+  });
+  return thrown;
+}
+
+PipelineStrategyOptions pipe_of_workers(int stages, int micro_batches, PipelineSchedule schedule,
+                                        comm::Transport transport = comm::Transport::kAuto) {
+  PipelineStrategyOptions options = pipe(stages, micro_batches, schedule);
+  options.communication.transport = transport;
+  return options;
+}
+
+/// What all workers return, and save, equals that of one device.
+template <class Net>
+void expect_workers_have_the_bits_of_one_device(int workers, const PipelineStrategyOptions& options,
+                                                Update update) {
+  OneDeviceStrategy one(one_device(options.micro_batches));
+  const auto expected = train<Net>(one, update);
+  const auto thrown = run_pipeline_workers(workers, options, [&](Strategy& strategy, int worker) {
+    const auto ours = train<Net>(strategy, update);
+    ASSERT_EQ(ours.size(), expected.size());
+    for (std::size_t i = 0; i < ours.size(); ++i)
+      EXPECT_TRUE(are_equal(ours[i], expected[i])) << "worker " << worker << ", result " << i;
+  });
+  comm::rethrow_first(thrown);
+}
+
+TEST_P(Pipelines, OfSeveralWorkersHaveTheBitsOfOneDevice) {
+  for (const int workers : {2, 4}) {
+    for (const int micro_batches : {1, 5}) {
+      SCOPED_TRACE(std::to_string(workers) + " workers, " + std::to_string(micro_batches));
+      expect_workers_have_the_bits_of_one_device<StraightNet>(
+          workers, pipe_of_workers(4, micro_batches, GetParam()), Update::kMomentum);
+    }
+    SCOPED_TRACE(std::to_string(workers) + " workers");
+    expect_workers_have_the_bits_of_one_device<ConvNet>(
+        workers, pipe_of_workers(workers, 4, GetParam()), Update::kAdamWithClipping);
+  }
+  expect_workers_have_the_bits_of_one_device<ConvNet>(
+      3, pipe_of_workers(3, 12, GetParam(), comm::Transport::kGloo), Update::kMomentum);
+}
+
+TEST(PipelineWorkers, SendActivationsGradientsAndResultsOnly) {
+  constexpr int kMicroBatches = 4;
+  const auto thrown = run_pipeline_workers(
+      2, pipe_of_workers(2, kMicroBatches, PipelineSchedule::k1F1B),
+      [&](PipelineStrategy& strategy, int worker) {
+        PipelineSteps<StraightNet> steps(strategy);
+        steps.train();
+        const std::int64_t before = strategy.bytes_sent();
+        steps.train();
+        const std::int64_t sent = strategy.bytes_sent() - before;
+        const std::int64_t crossing = kBatch * 10 * 4;  // activations, or the gradients by them
+        const std::int64_t values = worker == 0 ? crossing : crossing + kBatch * 4 * 4;
+        EXPECT_GE(sent + 700, values);  // the last message may still be on its way
+        EXPECT_LE(sent, values + (2 * kMicroBatches + 1) * 400);
+      });
+  comm::rethrow_first(thrown);
+}
+
+TEST(PipelineWorkers, EachUpdatesItsOwnVariablesAndFetchesTheOthers) {
+  const auto thrown = run_pipeline_workers(
+      2, pipe_of_workers(2, 4, PipelineSchedule::k1F1B), [&](Strategy& strategy, int worker) {
+        const auto model = strategy.create<StraightNet>();
+        const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
+        std::vector<at::Tensor> initial;
+        for (const auto& variable : model.variables()) initial.push_back(variable.read());
+        for (const auto& batch : strategy.distribute(examples().batch(kBatch))) {
+          strategy.run(
+              [&](const input::LabeledBatch& local) {
+                sgd.minimize(mean_loss(model(local.features), local.labels));
+              },
+              batch);
+        }
+        // first.weight, first.bias, second.weight, second.bias | third.weight, ...
+        for (std::size_t i = 0; i < initial.size(); ++i) {
+          const bool is_own = (i < 4) == (worker == 0);
+          EXPECT_EQ(at::equal(model.variables()[i].read(), initial[i]), !is_own) << i;
+        }
+        strategy.fetch_state();
+        for (std::size_t i = 0; i < initial.size(); ++i)
+          EXPECT_FALSE(at::equal(model.variables()[i].read(), initial[i])) << i;
+      });
+  comm::rethrow_first(thrown);
+}
+
+TEST(PipelineWorkers, AStepThatFailsInOneIsGivenUpByAllAndTheNextOneWorks) {
+  for (const int failing : {0, 1, 2}) {
+    SCOPED_TRACE(failing);
+    const auto thrown = run_pipeline_workers(
+        3, pipe_of_workers(3, 4, PipelineSchedule::k1F1B), [&](Strategy& strategy, int worker) {
+          const auto model = strategy.create<StraightNet>();
+          const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
+          const auto batch = *strategy.distribute(examples().batch(kBatch)).begin();
+          const auto step = [&](bool fails) {
+            strategy.run(
+                [&](ReplicaContext& context, const input::LabeledBatch& local) {
+                  const at::Tensor loss = mean_loss(model(local.features), local.labels);
+                  if (fails && context.replica_id() == 1) throw std::runtime_error("broken");
+                  sgd.minimize(loss);
+                },
+                batch);
+          };
+          step(false);
+          const Error error = error_from([&] { step(worker == failing); });
+          EXPECT_TRUE(mentions(error, "broken")) << worker << ": " << error.what();
+          if (worker != failing) {
+            EXPECT_EQ(error.code(), ErrorCode::kAborted) << error.what();
+          }
+          step(false);
+          strategy.fetch_state();
+        });
+    comm::rethrow_first(thrown);
+  }
+}
+
+TEST(PipelineWorkers, TheLossOfOneIsAnErrorThatNamesIt) {
+  const auto thrown = run_pipeline_workers(
+      3, pipe_of_workers(3, 4, PipelineSchedule::k1F1B), [&](Strategy& strategy, int worker) {
+        const auto model = strategy.create<StraightNet>();
+        const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
+        const auto batch = *strategy.distribute(examples().batch(kBatch)).begin();
+        for (int step = 0; step < 3; ++step) {
+          if (worker == 1 && step == 1) throw std::runtime_error("killed");
+          strategy.run(
+              [&](const input::LabeledBatch& local) {
+                sgd.minimize(mean_loss(model(local.features), local.labels));
+              },
+              batch);
+        }
+      });
+  for (const std::size_t survivor : {0U, 2U}) {
+    ASSERT_TRUE(thrown[survivor]);
+    const Error error = error_from([&] { std::rethrow_exception(thrown[survivor]); });
+    EXPECT_EQ(error.code(), ErrorCode::kUnavailable) << error.what();
+    EXPECT_TRUE(mentions(error, "task:1 (rank 1")) << error.what();
+  }
+}
+
+/// Each worker's error in its first step.
+template <class Net>
+std::vector<Error> errors_of_workers(int workers, const PipelineStrategyOptions& options) {
+  std::vector<Error> errors(static_cast<std::size_t>(workers),
+                            Error(ErrorCode::kInternal, "no error"));
+  const auto thrown =
+      run_pipeline_workers(workers, options, [&](PipelineStrategy& strategy, int worker) {
+        PipelineSteps<Net> steps(strategy);
+        errors[static_cast<std::size_t>(worker)] = error_from([&] { steps.train(); });
+      });
+  comm::rethrow_first(thrown);
+  return errors;
+}
+
+TEST(PipelineWorkers, WhatIsNotBuiltIsRefusedInAll) {
+  const PipelineStrategyOptions options = pipe_of_workers(2, 4, PipelineSchedule::k1F1B);
+  for (const Error& error : errors_of_workers<DeepNet>(2, options)) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnimplemented) << error.what();
+    EXPECT_TRUE(mentions(error, "first.weight")) << error.what();
+  }
+  PipelineStrategyOptions unknown = options;
+  unknown.cut = std::vector<std::string>{"thirds"};
+  for (const Error& error : errors_of_workers<StraightNet>(2, unknown)) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+    EXPECT_TRUE(mentions(error, "did you mean 'third'?")) << error.what();
+  }
+  PipelineStrategyOptions choosing = options;
+  choosing.devices = {"cpu:0"};
+  choosing.cut = AutomaticCut{};
+  for (const auto& error : run_pipeline_workers(2, choosing, [](Strategy&, int) {})) {
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error_from([&] { std::rethrow_exception(error); }).code(), ErrorCode::kUnimplemented);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,84 @@
+#include "brigade/distribute/stage_channels.h"
+
+#include <array>
+#include <numeric>
+#include <vector>
+
+#include "brigade/base/strings.h"
+
+namespace brigade::distribute {
+
+namespace {
+
+using comm::TensorChannel;
+
+std::unique_ptr<TensorChannel> make_channel(const WorkerGroup& workers, int source,
+                                            const std::vector<int>& receivers,
+                                            const std::string& what,
+                                            std::chrono::milliseconds timeout) {
+  const std::string name = base::str_cat("pipeline/", workers.membership->generation(), "/", what,
+                                         " of worker ", source);
+  return std::make_unique<TensorChannel>(
+      comm::make_channel_group(workers.membership, source, receivers, name, workers.communication),
+      comm::TensorChannelOptions{.name = base::str_cat(what, " of worker ", source),
+                                 .timeout = timeout});
+}
+
+/// Calls `act` with each channel that exists.
+template <class Act>
+void for_each(const StageChannels& channels, const Act& act) {
+  for (const auto* channel : {&channels.activations_in, &channels.activations_out,
+                              &channels.gradients_in, &channels.gradients_out, &channels.results})
+    if (*channel) act(**channel);
+}
+
+}  // namespace
+
+void StageChannels::begin_step(std::int64_t step) const {
+  for_each(*this, [&](TensorChannel& channel) {
+    if (!channel.is_source()) channel.begin_step(step);
+  });
+}
+
+void StageChannels::end_step(std::int64_t step, const std::optional<std::string>& failure) const {
+  for_each(*this, [&](TensorChannel& channel) {
+    if (channel.is_source()) channel.end_step(step, failure);
+  });
+}
+
+void StageChannels::abort(const std::string& reason) const {
+  for_each(*this, [&](TensorChannel& channel) {
+    if (!channel.is_source()) channel.abort(reason);
+  });
+}
+
+std::int64_t StageChannels::bytes_sent() const {
+  std::int64_t bytes = 0;
+  for_each(*this, [&](const TensorChannel& channel) { bytes += channel.bytes_sent(); });
+  return bytes;
+}
+
+// Each pair makes its channels in one order, the first stages' first, so that none waits for one
+// that waits for it.
+StageChannels make_stage_channels(const WorkerGroup& workers, std::chrono::milliseconds timeout) {
+  StageChannels channels;
+  const int own = workers.index();
+  const int last = workers.count() - 1;
+  const auto make = [&](int source, const std::vector<int>& receivers, const char* what) {
+    return make_channel(workers, source, receivers, what, timeout);
+  };
+  if (own > 0) {
+    channels.activations_in = make(own - 1, {own}, "activations");
+    channels.gradients_out = make(own, {own - 1}, "gradients");
+  }
+  if (own < last) {
+    channels.activations_out = make(own, {own + 1}, "activations");
+    channels.gradients_in = make(own + 1, {own}, "gradients");
+  }
+  std::vector<int> others(static_cast<std::size_t>(last));
+  std::iota(others.begin(), others.end(), 0);
+  channels.results = make(last, others, "results");
+  return channels;
+}
+
+}  // namespace brigade::distribute

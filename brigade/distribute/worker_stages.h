@@ -1,0 +1,97 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "brigade/comm/stage_passes.h"
+#include "brigade/concurrency/execution_slots.h"
+#include "brigade/concurrency/stage_slots.h"
+#include "brigade/distribute/stage_channels.h"
+#include "brigade/distribute/stage_cut.h"
+
+namespace brigade::distribute {
+
+/// The stages of a pipeline that one process computes: `first` to `last` of all.
+struct StageBlock {
+  int first = 0;
+  int last = 0;
+};
+
+/// Moves micro-batches through those stages of a model that this process computes. Every process
+/// runs the whole function of the step, for all micro-batches. Layers of other processes' stages
+/// get batches without examples there, as replicas without examples do, so they cost nothing:
+///
+///   - where the first own stage begins, such a batch is replaced by what the process before sent;
+///   - where the first stage after the own ones begins, the own result is sent to the next process,
+///     and an empty batch goes on;
+///   - where the model ends (`comm::end_layers`), all processes get what the last one computed. So
+///     losses and metrics are computed everywhere, from the same values.
+///
+/// Backward, the gradient by what was received is sent to the process before, and a node of the
+/// autograd graph waits for that of what was sent.
+///
+/// With activations and results goes where the micro-batch's stream of random numbers is.
+///
+/// Thread-safety: as ExecutionSlots and StagePasses.
+class WorkerStages final : public concurrency::ExecutionSlots, public comm::StagePasses {
+ public:
+  /// `slots`: of the own stages. `worker` names this process in the errors of others.
+  WorkerStages(std::shared_ptr<concurrency::StageSlots> slots, std::vector<std::string> cut,
+               StageBlock own, int micro_batches, StageChannels channels, std::string worker);
+
+  void start() override;
+  void begin(int task) override { slots_->begin(task); }
+  void end(int task) override;
+  void acquire(int task) override { slots_->acquire(task); }
+  void release(int task) override { slots_->release(task); }
+  void abort(const std::string& reason) override;
+
+  /// Throws as StageCut::begin_layer, kInvalidArgument if the process before sent something else
+  /// than the model has here, and kUnimplemented for a second pass through the model in a step.
+  at::Tensor begin_layer(int replica, std::string_view name, const at::Tensor& x) override;
+  at::Tensor end_layers(int replica, const at::Tensor& result) override;
+  void end_layers_with_more(int replica) override;
+  void begin_backward(int replica) override;
+  std::vector<at::Tensor> backward_inputs(int replica) override;
+  void take_gradients(int replica, std::vector<at::Tensor> gradients) override;
+  void end_backward(int replica) noexcept override;
+
+  /// What this process has sent: activations, gradients and results, and what describes them.
+  std::int64_t bytes_sent() const { return channels_->bytes_sent(); }
+
+ private:
+  /// Where a micro-batch is in the model.
+  enum class Where { kNotBegun, kBefore, kInside, kAfter, kEnded };
+  /// Its thread's alone.
+  struct alignas(64) Pass {
+    Where where = Where::kNotBegun;
+    bool has_backward = false;  // it went backward in this step
+    at::Tensor received;        // from the process before, if it wants the gradient
+    at::Tensor sent;            // to the next process, with its graph
+  };
+  class RemoteGradient;
+
+  comm::MessageKey key_of(int replica) const { return {.step = step_, .number = replica}; }
+  Pass& pass_of(int replica) { return passes_[static_cast<std::size_t>(replica)]; }
+  at::Tensor begin_model(Pass& pass, const at::Tensor& x) const;
+  at::Tensor receive_activation(int replica, std::string_view layer, const at::Tensor& like);
+  at::Tensor send_activation(int replica, const at::Tensor& x);
+  at::Tensor receive_result(int replica);
+  at::Tensor receive(int replica, comm::TensorChannel& channel, bool& wants_gradient);
+
+  const std::shared_ptr<concurrency::StageSlots> slots_;
+  StageCut cut_;
+  const StageBlock own_;
+  const std::shared_ptr<const StageChannels> channels_;  // shared with the nodes of graphs
+  const std::string worker_;
+  std::int64_t step_ = 0;  // counts runs, as all processes do
+  std::vector<Pass> passes_;
+  std::atomic<int> to_end_ = 0;  // tasks of this step that have not ended
+  std::atomic<bool> has_failed_ = false;
+};
+
+}  // namespace brigade::distribute

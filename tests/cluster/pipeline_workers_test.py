@@ -1,0 +1,97 @@
+"""Pipelines whose stages are in several processes: the bits of one device, what they send, and what happens when a stage is lost."""
+import signal
+import time
+import unittest
+
+from workers import PEER_TIMEOUT, TINY, ClusterTest, environment, free_ports, tf_config
+
+PIPELINE = ("--strategy", "pipeline")
+MLP = (*TINY, "--hidden", "24,24,24", "--seed", "3")
+CNN = ("--model", "mnist_cnn", "--dropout", "0.5", "--dataset", "synthetic", "--train-examples", "64", "--steps", "3",
+       "--threads-per-replica", "1", "--allow-oversubscription", "--json")
+RESNET = ("--model", "cifar_resnet20", "--image-size", "8", "--dataset", "synthetic", "--train-examples", "64", "--steps", "2",
+          "--threads-per-replica", "1", "--allow-oversubscription", "--eval", "none", "--json")
+RESUMED = (*TINY, "--hidden", "64,64,64", "--train-examples", "512", "--steps", "60", "--save-every", "10steps",
+           "--log-every", "0", "--peer-timeout", f"{PEER_TIMEOUT}s", "--optimizer", "adam")
+
+
+class PipelineWorkers(ClusterTest):
+    def start_worker(self, ports, index, *arguments):
+        return self.start_process("train", *PIPELINE, *arguments, environment=environment(TF_CONFIG=tf_config(ports, index)))
+
+    def of_one_device(self, micro_batches, *run):
+        return self.alone("--strategy", "one_device", "--logical-replicas", micro_batches, *run)
+
+    def check_bits(self, workers, cut, micro_batches, *run):
+        result = self.train(workers, "--cut", cut, "--micro-batches", micro_batches, *run)
+        wanted = self.of_one_device(micro_batches, *run)
+        for key in ("weights_sha256", "final_loss", "eval_accuracy", "eval_loss", "steps", "examples"):
+            self.assertEqual(result[key], wanted[key], key)
+        self.assertEqual(result["workers"], workers)
+        return result
+
+    def test_two_workers_have_the_bits_of_one_device(self):
+        for name, cut, micro_batches, run in (
+                ("clipped mlp", "dense3", 5, (*MLP, "--global-batch-size", "44", "--steps", "12", "--clip-norm", "0.5",
+                                              "--optimizer", "adam")),
+                ("cnn with dropout", "conv2", 4, (*CNN, "--global-batch-size", "28")),
+                ("batch norm", "block2/unit_1", 4, (*RESNET, "--global-batch-size", "28", "--optimizer", "sgd",
+                                                    "--momentum", "0.9"))):
+            with self.subTest(model=name):
+                self.check_bits(2, cut, micro_batches, *run)
+
+    def test_three_workers_and_tcp_have_them(self):
+        self.check_bits(3, "dense2,dense4", 6, *MLP, "--global-batch-size", "44", "--steps", "6", "--transport", "tcp",
+                        "--pipeline-schedule", "gpipe")
+
+    def test_a_worker_sends_activations_and_nothing_else(self):
+        micro_batches, size, steps, hidden = 4, 64, 6, 256
+        run = ("--model", "mlp", "--hidden", f"{hidden},{hidden}", "--dataset", "synthetic", "--train-examples",
+               micro_batches * size, "--steps", steps, "--batch-size", size, "--eval", "none", "--allow-oversubscription", "--json")
+        result = self.train(2, "--cut", "dense2", "--micro-batches", micro_batches, *run)
+        activations = steps * micro_batches * size * hidden * 4
+        self.assertGreaterEqual(result["stage_bytes_sent"], activations)
+        self.assertLessEqual(result["stage_bytes_sent"], 1.02 * activations)
+
+    def test_a_killed_stage_is_named_and_the_job_resumes_with_the_same_bits(self):
+        run = (*RESUMED, "--micro-batches", "4", "--batch-size", "6", "--cut", "dense3")
+        wanted = self.of_one_device(4, *RESUMED, "--batch-size", "6")
+        for victim in (0, 1):
+            with self.subTest(victim=victim):
+                folder = self.folder / f"without-{victim}"
+                workers = self.start(2, *run, "--model-dir", folder)
+                workers[0].wait_for(r"^step 2\d/")
+                workers[victim].signal(signal.SIGKILL)
+                took = self.assert_name([workers[1 - victim]], victim, time.monotonic())
+                print(f"stage {victim}: the other had ended after {took:.2f} s", flush=True)
+                result = self.train(2, *run, "--model-dir", folder)
+                for key in ("weights_sha256", "final_loss", "steps", "examples"):
+                    self.assertEqual(result[key], wanted[key], key)
+                self.assertGreaterEqual(result["first_step"], 10)
+
+    def test_its_checkpoint_goes_on_on_one_device(self):
+        run = (*MLP, "--train-examples", "440", "--micro-batches", "4", "--batch-size", "11", "--cut", "dense3", "--optimizer",
+               "adam")
+        wanted = self.of_one_device(4, *MLP, "--train-examples", "440", "--batch-size", "11", "--optimizer", "adam", "--steps", "8")
+        self.train(2, *run, "--steps", "4", "--model-dir", self.model_dir)
+        result = self.of_one_device(4, *MLP, "--train-examples", "440", "--batch-size", "11", "--optimizer", "adam", "--steps",
+                                    "8", "--model-dir", self.folder / "on", "--resume", self.model_dir)
+        self.assertEqual(result["weights_sha256"], wanted["weights_sha256"])
+
+    def check_refused(self, text, *arguments):
+        ports = free_ports(2)
+        process = self.start_worker(ports, 0, *MLP, "--steps", "2", *arguments)
+        self.assertEqual(process.wait(), 2, process.lines())
+        self.assertIn(text, process.last_line())
+
+    def test_what_several_workers_cannot_do_is_refused(self):
+        self.check_refused("needs --cut with the names of layers", "--cut", "auto")
+        self.check_refused("has equally many in each", "--cut", "dense2,dense3")
+        self.check_refused("has the schedules 1f1b and gpipe", "--cut", "dense2,dense3,dense4", "--pipeline-schedule",
+                           "interleaved")
+        self.check_refused("--ema averages weights", "--cut", "dense2", "--ema", "0.9")
+        self.check_refused("leave out --wire", "--cut", "dense2", "--wire", "bf16")
+
+
+if __name__ == "__main__":
+    unittest.main()
