@@ -96,7 +96,11 @@ int run(int argc, char** argv) {
   commands.push_back(make_devices_command(app));
   commands.push_back(make_doctor_command(app));
   commands.push_back(make_ps_command(app));
-  app.add_subcommand(kLaunchCommand, kLaunchDescription);  // for the help; `brigade` does it itself
+  for (const auto& [name, description] :
+       {std::pair(kLaunchCommand, kLaunchDescription), std::pair(kNewCommand, kNewDescription),
+        std::pair(kSetupCommand, kSetupDescription)}) {
+    app.add_subcommand(name, description);  // for the help; `brigade` does it itself
+  }
   check_command_name(argc, argv, commands);
   check_no_empty_values({argv + 1, argv + argc});
   const int ended = parse(app, commands, with_config_file({argv + 1, argv + argc}));
