@@ -8,12 +8,13 @@ install(TARGETS brigade_tuning_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDI
 install(TARGETS brigade_front RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS brigade_command RUNTIME DESTINATION ${BRIGADE_LIBEXEC_DIR})
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/tools/install_torch.py DESTINATION ${BRIGADE_LIBEXEC_DIR})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/apps/brigade/new_project DESTINATION ${BRIGADE_DATA_DIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/new_project DESTINATION ${BRIGADE_DATA_DIR})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 
 # All headers but those for tests and those that show another library than libtorch.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/brigade DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
   PATTERN testing EXCLUDE
+  PATTERN proto EXCLUDE
   PATTERN tuning EXCLUDE
   PATTERN brigade/io/strict_json.h EXCLUDE
   PATTERN brigade/rpc/call_environment.h EXCLUDE
@@ -24,7 +25,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/brigade DESTINATION ${CMAKE_INSTALL_INCL
   PATTERN brigade/rpc/message_errors.h EXCLUDE
   PATTERN brigade/rpc/message_frame.h EXCLUDE)
 
-configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/package/brigade-config.cmake.in ${PROJECT_BINARY_DIR}/package/brigade-config.cmake
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/package/brigade-config.in.cmake ${PROJECT_BINARY_DIR}/package/brigade-config.cmake
   INSTALL_DESTINATION ${package_dir} PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/brigade-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/package/brigade-config.cmake ${PROJECT_BINARY_DIR}/package/brigade-config-version.cmake
@@ -44,7 +45,6 @@ install(FILES ${PROJECT_BINARY_DIR}/package/brigade.pc DESTINATION ${pc_dir})
 # The Debian package: `cpack` in the build folder. What the libraries need is found out by dpkg-shlibdeps; libtorch is no package of
 # Debian's, and `brigade setup` fetches it.
 set(CPACK_GENERATOR DEB)
-set(CPACK_CMAKE_GENERATOR "")  # or cpack would build everything first
 set(CPACK_PACKAGE_NAME brigade)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY ${PROJECT_DESCRIPTION})

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "apps/brigade/commands.h"
 #include "apps/brigade/exit_code.h"
@@ -37,6 +38,10 @@ int run_setup(std::vector<std::string> arguments) {
   if (const auto code = parse_arguments(app, std::move(arguments))) return *code;
   if (folder.empty()) folder = setup_folder().string();
   const std::string script = torch_installer().string();
+  if (!std::filesystem::exists(script)) {
+    throw UsageError(
+        "setup is for an installed Brigade; in a checkout, `./dev setup` downloads libtorch");
+  }
   const char* const command[] = {"python3",      "-B",      script.c_str(),
                                  folder.c_str(), "brigade", nullptr};
   ::execvp(command[0], const_cast<char* const*>(command));

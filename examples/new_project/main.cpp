@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
     const auto train = strategy.distribute(
         spirals(4000, /*seed=*/1).cache().shuffle(4000).batch(100).prefetch(bg::kAutotune));
     const auto test = strategy.distribute(spirals(1000, /*seed=*/1'000'000).batch(100));
+    const auto scope = strategy.scope();  // the metrics, too, have a value on every replica
     auto model = strategy.create<SpiralNet>();
     auto adam = strategy.optimizer(model, bg::optim::Adam{.learning_rate = 1e-2});
     const bg::metrics::Mean loss("loss");
