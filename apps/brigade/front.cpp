@@ -37,8 +37,9 @@ void let_core_find_libtorch() {
   const std::string core = core_program().string();
   if (is_installed()) let_core_find_libtorch();
   ::execv(core.c_str(), argv);
-  throw Error(ErrorCode::kNotFound, base::str_cat("The program ", core, ", which belongs to this ",
-                                                  "one, was not started: ", std::strerror(errno)));
+  throw Error(ErrorCode::kNotFound,
+              base::str_cat("The program ", core, ", which belongs to this one, was not started: ",
+                            std::strerror(errno)));
 }
 
 int run(int argc, char** argv) {
