@@ -1,8 +1,19 @@
-# Warnings, sanitizers and ccache for everything that is ours.
+# Warnings, sanitizers and ccache for everything that is ours. Targets of this project have the property BRIGADE_OWN, and those of
+# a project that adds this one do not: what comes through brigade_compiler under that condition, warnings above all, stops here.
+define_property(TARGET PROPERTY BRIGADE_OWN INITIALIZE_FROM_VARIABLE BRIGADE_OWN)
+set(BRIGADE_OWN ON)
+set(own $<BOOL:$<TARGET_PROPERTY:BRIGADE_OWN>>)
+
 add_library(brigade_compiler INTERFACE)
-target_compile_options(brigade_compiler INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers
-                                                  $<$<BOOL:${BRIGADE_WERROR}>:-Werror>)
-target_include_directories(brigade_compiler INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(brigade_compiler INTERFACE
+  "$<${own}:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Wno-missing-field-initializers;$<$<BOOL:${BRIGADE_WERROR}>:-Werror>>"
+  $<$<CONFIG:>:-O2>)  # a build without a type: headers of tensors are slow without the optimizer
+target_compile_features(brigade_compiler INTERFACE cxx_std_20)
+if(PROJECT_IS_TOP_LEVEL)
+  target_include_directories(brigade_compiler INTERFACE ${PROJECT_SOURCE_DIR})
+else()
+  target_include_directories(brigade_compiler SYSTEM INTERFACE ${PROJECT_SOURCE_DIR})
+endif()
 
 if(BRIGADE_SANITIZE)
   add_compile_options(-fsanitize=${BRIGADE_SANITIZE} -fno-omit-frame-pointer -g1)

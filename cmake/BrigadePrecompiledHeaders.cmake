@@ -12,8 +12,9 @@ else()
 endif()
 
 if(BRIGADE_USES_CCACHE)  # a precompiled header must not have the time of its making: ccache compares contents
-  target_compile_options(brigade_compiler INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>
-                                                    "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+  target_compile_options(brigade_compiler INTERFACE
+    $<$<AND:${own},$<CXX_COMPILER_ID:GNU>>:-fpch-preprocess>
+    "$<$<AND:${own},$<CXX_COMPILER_ID:Clang>>:SHELL:-Xclang -fno-pch-timestamp>")
 endif()
 
 # brigade_precompile(<target> HEADERS <header>... [LIBRARIES <target>...] [OPTIONS <option>...])

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Puts the part of libtorch that a CPU build needs into DEPS/site (headers, four libraries, two CUDA runtime libraries).
 
-usage: install_torch.py DEPS
+usage: install_torch.py DEPS [CALLER]
+
+CALLER is the command that calls it: its name comes before every message, and with one it says where libtorch is.
 
 The PyPI wheel is a CUDA build of 530 MB; its CPU library still names libcudart and libcupti, which come from two small
 wheels. Everything is unpacked into a temporary folder and renamed at the end, so an interrupted run leaves nothing that looks complete.
@@ -35,8 +37,12 @@ REQUIRED = [
 ]
 
 
+def caller():
+    return sys.argv[2] if len(sys.argv) > 2 else "dev"
+
+
 def say(text):
-    print(f"dev: {text}", file=sys.stderr, flush=True)
+    print(f"{caller()}: {text}", file=sys.stderr, flush=True)
 
 
 def versions():
@@ -87,7 +93,7 @@ def install(deps):
             wheel.unlink()
         missing = [name for name in REQUIRED if not (site / name).is_file()]
         if missing:
-            raise SystemExit(f"dev: the wheels lack {', '.join(missing)}")
+            raise SystemExit(f"{caller()}: the wheels lack {', '.join(missing)}")
         (site / STAMP).write_text(versions())
         shutil.rmtree(deps / "site", ignore_errors=True)
         site.rename(deps / "site")
@@ -105,7 +111,7 @@ def locked(deps):
 
 
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         raise SystemExit(__doc__)
     deps = pathlib.Path(sys.argv[1])
     with locked(deps):
@@ -113,7 +119,10 @@ def main():
             try:
                 install(deps)
             except subprocess.CalledProcessError as error:
-                raise SystemExit(f"dev: pip download failed (exit {error.returncode}); is PyPI reachable?")
+                raise SystemExit(f"{caller()}: error: pip download failed (exit {error.returncode}); is pip installed (Debian: "
+                                 "apt install python3-pip), and PyPI reachable?")
+    if len(sys.argv) > 2:
+        say(f"libtorch {header_version(deps / 'site')} is in {deps / 'site' / 'torch'}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,7 +61,21 @@ inline constexpr const char* kLaunchCommand = "launch";
 inline constexpr const char* kLaunchDescription =
     "Start a program in several processes that train together";
 
-/// Runs `brigade launch` with these arguments. Returns the exit code. Throws UsageError.
+inline constexpr const char* kNewCommand = "new";
+inline constexpr const char* kNewDescription =
+    "Make a project with a model, data and a loss of its own";
+inline constexpr const char* kSetupCommand = "setup";
+inline constexpr const char* kSetupDescription =
+    "Download the libtorch that an installed Brigade needs";
+
+/// These do `brigade launch`, `new` and `setup` with the arguments after the command's name. They
+/// need no libtorch. Return the exit code; throw UsageError.
 int run_launch(std::vector<std::string> arguments);
+int run_new(std::vector<std::string> arguments);
+int run_setup(std::vector<std::string> arguments);
+
+/// Parses the arguments after the command's name for the three. Returns an exit code if the command
+/// ends with that, having printed its help. Throws UsageError.
+std::optional<int> parse_arguments(CLI::App& app, std::vector<std::string> arguments);
 
 }  // namespace brigade::command

@@ -213,14 +213,7 @@ int run_launch(std::vector<std::string> arguments) {
   LaunchFlags flags;
   flags.add_to(app);
   std::vector<std::string> program = split_off_program(arguments);
-  check_no_empty_values(arguments);
-  try {
-    std::ranges::reverse(arguments);  // as the parser takes them
-    app.parse(arguments);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    throw UsageError(base::str_cat(error.what(), " See: brigade launch --help"));
-  }
+  if (const auto code = parse_arguments(app, std::move(arguments))) return *code;
   if (flags.new_key) {
     std::cout << cluster::ClusterKey::generate().to_hex() << "\n";
     return kDone;

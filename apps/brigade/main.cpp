@@ -103,6 +103,10 @@ int run(int argc, char** argv) {
   commands.push_back(make_help_command(app));
   LaunchFlags launch_flags;  // for the help; `brigade` does it itself
   launch_flags.add_to(*app.add_subcommand(kLaunchCommand, kLaunchDescription));
+  for (const auto& [name, description] :
+       {std::pair(kNewCommand, kNewDescription), std::pair(kSetupCommand, kSetupDescription)}) {
+    app.add_subcommand(name, description);
+  }
   check_command_name(argc, argv, commands);
   check_no_empty_values({argv + 1, argv + argc});
   const int ended = parse(app, commands, with_config_file({argv + 1, argv + argc}));

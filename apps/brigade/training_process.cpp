@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <array>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "apps/brigade/installation.h"
 #include "brigade/launch/child_process.h"
 
 namespace brigade::command {
@@ -41,7 +41,7 @@ std::string message_in(const std::string& errors) {
 
 TrainingProcessResult run_training_process(const std::vector<std::string>& arguments,
                                            const Interrupt& interrupt) {
-  const auto front = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "brigade";
+  const auto front = front_program();
   launch::SpawnOptions options{.command = {front.string(), "train", "--json"},
                                .shim = front.string()};
   options.command.insert(options.command.end(), arguments.begin(), arguments.end());

@@ -11,6 +11,7 @@
 
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/device/libtorch_version.h"
 #include "brigade/device/memory_limit.h"
 
 namespace brigade::device {
@@ -181,6 +182,7 @@ const Device& find_device(const DeviceName& name, const std::vector<Device>& dev
 }  // namespace
 
 Hardware discover_hardware() {
+  check_torch_version();
   return {.topology = machine::discover_topology(),
           .gpu_cards = at::detail::getCUDAHooks().getNumGPUs()};
 }

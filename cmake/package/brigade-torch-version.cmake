@@ -1,0 +1,20 @@
+# brigade_read_torch_version(<folder torch> <variable>): the version that a libtorch's headers state, such as 2.11.0; empty if
+# there is none.
+function(brigade_read_torch_version folder variable)
+  set(${variable} "" PARENT_SCOPE)
+  set(header ${folder}/include/torch/headeronly/version.h)
+  if(NOT EXISTS ${header})
+    set(header ${folder}/include/torch/csrc/api/include/torch/version.h)  # before libtorch 2.9
+  endif()
+  if(NOT EXISTS ${header})
+    return()
+  endif()
+  set(parts "")
+  foreach(part IN ITEMS MAJOR MINOR PATCH)
+    file(STRINGS ${header} line REGEX "^#define TORCH_VERSION_${part} [0-9]+" LIMIT_COUNT 1)
+    string(REGEX MATCH "[0-9]+$" number "${line}")
+    list(APPEND parts ${number})
+  endforeach()
+  list(JOIN parts . version)
+  set(${variable} ${version} PARENT_SCOPE)
+endfunction()
