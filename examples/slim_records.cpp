@@ -4,8 +4,7 @@
 //   example_slim_records --data_dir=/tmp/fashion_mnist/3.0.1 --prepare=4  # writes such a folder
 //   brigade launch --nproc 2 -- example_slim_records --data_dir=/tmp/fashion_mnist/3.0.1
 //
-// Further flags: --examples (how many there are, and how many --prepare writes), --source (the
-// folder of the images that it writes), --steps.
+// Further flags: --examples (how many there are, or are written), --source (of those written).
 #include <brigade/brigade.h>
 
 #include <atomic>
