@@ -49,8 +49,8 @@ int main() {
     bg::check_state(train_loss.count() == 2000, "Each example must count once an epoch.");
     bg::check_state(train_loss.result() < 0.8 * first, "The loss did not fall.");
     for (const bg::Variable& variable : model.variables()) {
-      bg::check_state(variable.component(0).is_alias_of(variable.component(1)),
-                      variable.name() + " exists more than once.");
+      bg::check_state(variable.local().device() == strategy.parameter_device().torch_device,
+                      variable.name() + " is elsewhere.");
     }
   });
 }

@@ -44,11 +44,7 @@ at::Tensor training_model(const bg::InputFunction<Batch>& input_fn) {
 }
 
 bg::Dataset<Batch> training_dataset(const std::string& folder, std::int64_t examples) {
-  return bg::fashion_mnist(folder)
-      .take(static_cast<std::size_t>(examples))
-      .repeat(kEpochs)
-      .shuffle(10'000)
-      .batch(kBatchSize);
+  return bg::fashion_mnist(folder).take(examples).repeat(kEpochs).shuffle(10'000).batch(kBatchSize);
 }
 
 /// The tutorial's own create_parallel_optimization, from its parts: towers that compute gradients,
@@ -86,18 +82,10 @@ bg::train::DoTrainingResult train_by_hand(const std::vector<std::string>& device
   return bg::do_training(update, loop);
 }
 
-bg::train::DoTrainingOptions printing() {
-  return {.log_every = 10, .report = [](std::int64_t step, double loss) {
-            std::cout << "Step " << step << " with loss " << loss << "\n";
-          }};
-}
-
-void check_training(const bg::train::DoTrainingResult& result, const std::string& which) {
+void check_training(const bg::train::DoTrainingResult& result) {
   std::cout << "Final loss: " << *result.final_loss << " after " << result.steps << " steps\n";
-  bg::check_state(std::abs(*result.first_loss - std::log(10.0)) < 0.1,
-                  which + ": the first loss is not near ln 10.");
-  bg::check_state(*result.final_loss < 0.75 * *result.first_loss,
-                  which + ": the loss did not fall.");
+  bg::check_state(std::abs(*result.first_loss - std::log(10.0)) < 0.1, "It begins near ln 10.");
+  bg::check_state(*result.final_loss < 0.75 * *result.first_loss, "The loss did not fall.");
 }
 
 }  // namespace
@@ -109,24 +97,24 @@ int main(int argc, char** argv) {
     const int tower_count = argc > 3 ? std::atoi(argv[3]) : 2;
     const auto dataset = training_dataset(folder, examples);
     const bg::optim::Adam adam{.learning_rate = 1e-3};
+    const bg::train::DoTrainingOptions loop{.log_every = 10};
     bg::TowerOptions towers;
     for (int i = 0; i < tower_count; ++i) towers.devices.push_back("/cpu:" + std::to_string(i));
 
     std::cout << "Serial training\n";
-    const auto serial = bg::parallel_training<Batch>(training_model, dataset, adam,
-                                                     {.devices = {"/cpu:0"}}, printing());
-    check_training(serial, "serial training");
+    const auto serial =
+        bg::parallel_training<Batch>(training_model, dataset, adam, {.devices = {"/cpu:0"}}, loop);
+    check_training(serial);
 
     std::cout << "Parallel training, " << tower_count << " towers\n";
-    const auto parallel =
-        bg::parallel_training<Batch>(training_model, dataset, adam, towers, printing());
-    check_training(parallel, "parallel training");
+    const auto parallel = bg::parallel_training<Batch>(training_model, dataset, adam, towers, loop);
+    check_training(parallel);
     bg::check_state(parallel.steps == (serial.steps + tower_count - 1) / tower_count,
                     "Two towers take half the steps of one.");
 
     std::cout << "Parallel training, written out\n";
-    const auto written = train_by_hand(towers.devices, dataset, printing());
-    check_training(written, "the hand-written optimization");
+    const auto written = train_by_hand(towers.devices, dataset, loop);
+    check_training(written);
     bg::check_state(written.steps == parallel.steps, "Both take the same steps.");
   });
 }

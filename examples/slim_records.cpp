@@ -20,13 +20,6 @@ namespace {
 
 constexpr int kBatchSize = 32;  // of each replica
 
-/// "fashion_mnist-train.tfrecord-00001-of-00004"
-std::string file_name(int shard, int shards) {
-  char name[64];
-  std::snprintf(name, sizeof(name), "fashion_mnist-train.tfrecord-%05d-of-%05d", shard, shards);
-  return name;
-}
-
 /// As TensorFlow Datasets stores an example: the image as a PNG file, the label as a number.
 std::string record_of(const bg::LabeledExample& example) {
   const at::Tensor pixels = bg::convert_image_dtype(example.features, at::kByte).contiguous();
@@ -42,8 +35,10 @@ void prepare(const bg::Flags& flags, int shards) {
       bg::fashion_mnist(flags.at("source")).take(std::stoll(flags.at("examples")));
   std::filesystem::create_directories(flags.at("data_dir"));
   for (int shard = 0; shard < shards; ++shard) {
+    char name[64];
+    std::snprintf(name, sizeof(name), "fashion_mnist-train.tfrecord-%05d-of-%05d", shard, shards);
     bg::write_records(examples.shard(shards, shard).map(record_of),
-                      flags.at("data_dir") + "/" + file_name(shard, shards));
+                      flags.at("data_dir") + "/" + name);
   }
 }
 
