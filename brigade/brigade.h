@@ -14,6 +14,7 @@
 /// For users. Brigade's own code includes individual headers instead.
 
 #include "brigade/base/error.h"
+#include "brigade/base/flags.h"
 #include "brigade/base/log.h"
 #include "brigade/base/run_main.h"
 #include "brigade/checkpoint/checkpoint.h"
@@ -174,6 +175,8 @@ namespace brigade {
 
 namespace losses = layers::losses;
 
+using base::Flags;
+using base::parse_flags;
 using base::run_main;
 using checkpoint::read_torch;
 using checkpoint::read_weights_file;

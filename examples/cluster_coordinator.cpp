@@ -14,7 +14,6 @@
 #include <brigade/brigade.h>
 
 #include <iostream>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,21 +22,6 @@
 namespace bg = brigade;
 
 namespace {
-
-using Flags = std::map<std::string, std::string>;
-
-/// --name=value, for each name that has a default.
-Flags parse_flags(int argc, char** argv, Flags flags) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string text = argv[i];
-    const auto equals = text.find('=');
-    const std::string name = text.starts_with("--") ? text.substr(2, equals - 2) : "";
-    if (equals == std::string::npos || !flags.contains(name))
-      throw bg::Error(bg::ErrorCode::kInvalidArgument, "Flags are --name=value, and not " + text);
-    flags[name] = text.substr(equals + 1);
-  }
-  return flags;
-}
 
 /// The model and its optimizer: the same in the chief, which creates the variables on the servers,
 /// and in the workers, which have copies.
@@ -111,7 +95,7 @@ bg::StepValues run_epoch(bg::ClusterCoordinator& coordinator, const bg::PerWorke
   return values;
 }
 
-void coordinate(const bg::cluster::ClusterConfig& cluster, const Flags& flags) {
+void coordinate(const bg::cluster::ClusterConfig& cluster, const bg::Flags& flags) {
   Trainer trainer(cluster);
   // Restores, saves, and calls hooks. A step of it is an epoch here.
   bg::MonitoredTrainingSession session(trainer.strategy, {.checkpoint_dir = flags.at("train_dir")});
@@ -140,7 +124,7 @@ void coordinate(const bg::cluster::ClusterConfig& cluster, const Flags& flags) {
 
 int main(int argc, char** argv) {
   return bg::run_main([&] {
-    const Flags flags = parse_flags(
+    const bg::Flags flags = bg::parse_flags(
         argc, argv,
         {{"cluster", "chief=localhost:2221;ps=localhost:2222;worker=localhost:2223,localhost:2224"},
          {"task", "chief"},

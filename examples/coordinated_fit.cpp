@@ -14,27 +14,11 @@
 #include <brigade/brigade.h>
 
 #include <iostream>
-#include <map>
 #include <string>
 
 namespace bg = brigade;
 
 namespace {
-
-using Flags = std::map<std::string, std::string>;
-
-/// --name=value, for each name that has a default.
-Flags parse_flags(int argc, char** argv, Flags flags) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string text = argv[i];
-    const auto equals = text.find('=');
-    const std::string name = text.starts_with("--") ? text.substr(2, equals - 2) : "";
-    if (equals == std::string::npos || !flags.contains(name))
-      throw bg::Error(bg::ErrorCode::kInvalidArgument, "Flags are --name=value, and not " + text);
-    flags[name] = text.substr(equals + 1);
-  }
-  return flags;
-}
 
 bg::Model make_model(bg::Strategy& strategy) {
   bg::Model model(strategy,
@@ -46,12 +30,12 @@ bg::Model make_model(bg::Strategy& strategy) {
   return model;
 }
 
-bg::data::Dataset<bg::LabeledBatch> test_data(const Flags& flags) {
+bg::data::Dataset<bg::LabeledBatch> test_data(const bg::Flags& flags) {
   return bg::fashion_mnist(flags.at("data_dir"), bg::Split::kTest).batch(500);
 }
 
 /// The program of chief and workers.
-void train(const bg::cluster::ClusterConfig& cluster, const Flags& flags) {
+void train(const bg::cluster::ClusterConfig& cluster, const bg::Flags& flags) {
   bg::ParameterServerStrategy strategy(cluster, {.chief = bg::ChiefRole::kCoordinates});
   bg::Model model = make_model(strategy);
   bg::FitOptions options{.epochs = std::stoll(flags.at("epochs")),
@@ -71,7 +55,7 @@ void train(const bg::cluster::ClusterConfig& cluster, const Flags& flags) {
 }
 
 /// The program of the evaluator, until it has evaluated the last step.
-void evaluate(const Flags& flags) {
+void evaluate(const bg::Flags& flags) {
   bg::OneDeviceStrategy strategy;
   bg::Model model = make_model(strategy);
   model.build({1, 28, 28});
@@ -101,16 +85,16 @@ void evaluate(const Flags& flags) {
 
 int main(int argc, char** argv) {
   return bg::run_main([&] {
-    const Flags flags =
-        parse_flags(argc, argv,
-                    {{"cluster",
-                      "chief=localhost:2221;ps=localhost:2222;worker=localhost:2223,localhost:2224;"
-                      "evaluator=localhost:2225"},
-                     {"task", "chief"},
-                     {"data_dir", bg::kFashionMnistDirectory},
-                     {"train_dir", ""},
-                     {"epochs", "3"},
-                     {"steps_per_epoch", "300"}});
+    const bg::Flags flags = bg::parse_flags(
+        argc, argv,
+        {{"cluster",
+          "chief=localhost:2221;ps=localhost:2222;worker=localhost:2223,localhost:2224;"
+          "evaluator=localhost:2225"},
+         {"task", "chief"},
+         {"data_dir", bg::kFashionMnistDirectory},
+         {"train_dir", ""},
+         {"epochs", "3"},
+         {"steps_per_epoch", "300"}});
     const auto cluster =
         bg::cluster::resolve_cluster(bg::cluster::process_environment(),
                                      {.cluster = flags.at("cluster"), .task = flags.at("task")});

@@ -8,9 +8,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
-#include <memory>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace bg = brigade;
@@ -22,6 +21,7 @@ using Batch = bg::LabeledBatch;
 
 constexpr std::int64_t kBatchSize = 128;
 constexpr int kEpochs = 2;
+constexpr const char* kController = "/cpu:0";
 
 /// A simple model to classify 28x28 gray images: the logits [N, num_classes].
 at::Tensor core_model(const at::Tensor& input_img, std::int64_t num_classes = 10) {
@@ -48,67 +48,44 @@ bg::Dataset<Batch> training_dataset(const std::string& folder, std::int64_t exam
 }
 
 /// The tutorial's own create_parallel_optimization, from its parts: towers that compute gradients,
-/// their average, and one update on the controller. `update()` is a step.
-class HandWrittenOptimization {
- public:
-  HandWrittenOptimization(std::vector<std::string> devices, const bg::Dataset<Batch>& dataset,
-                          const std::string& controller = "/cpu:0")
-      : towers_({.compute_devices = std::move(devices), .parameter_device = controller}),
-        batches_(towers_.distribute_from_function([&](const auto&) { return dataset; }).iterator()),
-        next_(batches_.next()),
-        model_(towers_.create(training_model, input_of((*next_)[0]))),
-        optimizer_(towers_.optimizer(model_, bg::optim::Adam{.learning_rate = 1e-3})) {}
-
-  std::optional<at::Tensor> update() {
-    const auto batch = std::exchange(next_, std::nullopt);
+/// their average, and one update on the controller.
+bg::train::DoTrainingResult train_by_hand(const std::vector<std::string>& devices,
+                                          const bg::Dataset<Batch>& dataset,
+                                          const bg::train::DoTrainingOptions& loop) {
+  bg::CentralStorageStrategy towers({.compute_devices = devices, .parameter_device = kController});
+  const auto input_of = [](const Batch& batch) {
+    return bg::InputFunction<Batch>([batch] { return batch; });
+  };
+  const auto model = towers.create(training_model, input_of(*dataset.iterator().next()));
+  const auto adam = towers.optimizer(model, bg::optim::Adam{.learning_rate = 1e-3});
+  // The datasets that a function makes have a batch for each tower.
+  auto batches = towers.distribute_from_function([&](const auto&) { return dataset; }).iterator();
+  const auto update = [&]() -> std::optional<at::Tensor> {
+    const auto batch = batches.next();
     if (!batch) return std::nullopt;
-    next_ = batches_.next();
     std::vector<at::Tensor> losses(batch->size());
-    const auto tower_grads = towers_.run(
+    const auto tower_grads = towers.run(
         [&](bg::ReplicaContext& tower, const Batch& own) {
           const int id = tower.replica_id();
           const auto name = bg::name_scope("tower_" + std::to_string(id));
           const auto device =
-              bg::with_device(bg::assign_to_device(tower.device().name.to_string(), "/cpu:0"));
-          const at::Tensor loss = model_(input_of(own));
+              bg::with_device(bg::assign_to_device(tower.device().name.to_string(), kController));
+          const at::Tensor loss = model(input_of(own));
           losses[static_cast<std::size_t>(id)] = loss.detach();
-          return optimizer_.compute_gradients(loss, bg::LossScale::kAlreadyScaled);
+          return adam.compute_gradients(loss, bg::LossScale::kAlreadyScaled);
         },
         *batch);
-    optimizer_.apply_gradients(bg::average_gradients(tower_grads));
-    return towers_.reduce(bg::ReduceOp::kMean,
-                          bg::PerReplica<at::Tensor>(losses, batch->examples()));
-  }
-
- private:
-  static bg::InputFunction<Batch> input_of(const Batch& batch) {
-    return [batch] { return batch; };
-  }
-
-  bg::CentralStorageStrategy towers_;
-  bg::distribute::DistributedIterator<Batch> batches_;
-  std::optional<bg::PerReplica<Batch>> next_;
-  bg::Replicated<bg::distribute::FunctionModule<decltype(&training_model)>> model_;
-  bg::Optimizer optimizer_;
-};
-
-bg::train::DoTrainingOptions printing() {
-  return {.log_every = 10, .report = [](std::int64_t step, double loss) {
-            std::cout << "Step " << step << " with loss " << loss << "\n";
-          }};
+    adam.apply_gradients(bg::average_gradients(tower_grads));
+    return towers.reduce(bg::ReduceOp::kMean,
+                         bg::PerReplica<at::Tensor>(losses, batch->examples()));
+  };
+  return bg::do_training(update, loop);
 }
 
-void check(bool holds, const std::string& claim) {
-  if (holds) return;
-  std::cerr << "This does not hold: " << claim << "\n";
-  std::exit(1);
-}
-
-void check_training(const bg::train::DoTrainingResult& result, const std::string& which) {
+void check_training(const bg::train::DoTrainingResult& result) {
   std::cout << "Final loss: " << *result.final_loss << " after " << result.steps << " steps\n";
-  check(std::abs(*result.first_loss - std::log(10.0)) < 0.1,
-        which + ": the first loss is near ln 10");
-  check(*result.final_loss < 0.75 * *result.first_loss, which + ": the loss falls");
+  bg::check_state(std::abs(*result.first_loss - std::log(10.0)) < 0.1, "It begins near ln 10.");
+  bg::check_state(*result.final_loss < 0.75 * *result.first_loss, "The loss did not fall.");
 }
 
 }  // namespace
@@ -120,25 +97,24 @@ int main(int argc, char** argv) {
     const int tower_count = argc > 3 ? std::atoi(argv[3]) : 2;
     const auto dataset = training_dataset(folder, examples);
     const bg::optim::Adam adam{.learning_rate = 1e-3};
+    const bg::train::DoTrainingOptions loop{.log_every = 10};
     bg::TowerOptions towers;
     for (int i = 0; i < tower_count; ++i) towers.devices.push_back("/cpu:" + std::to_string(i));
 
     std::cout << "Serial training\n";
-    const auto serial = bg::parallel_training<Batch>(training_model, dataset, adam,
-                                                     {.devices = {"/cpu:0"}}, printing());
-    check_training(serial, "serial training");
+    const auto serial =
+        bg::parallel_training<Batch>(training_model, dataset, adam, {.devices = {"/cpu:0"}}, loop);
+    check_training(serial);
 
     std::cout << "Parallel training, " << tower_count << " towers\n";
-    const auto parallel =
-        bg::parallel_training<Batch>(training_model, dataset, adam, towers, printing());
-    check_training(parallel, "parallel training");
-    check(parallel.steps == (serial.steps + tower_count - 1) / tower_count,
-          "two towers take half the steps of one");
+    const auto parallel = bg::parallel_training<Batch>(training_model, dataset, adam, towers, loop);
+    check_training(parallel);
+    bg::check_state(parallel.steps == (serial.steps + tower_count - 1) / tower_count,
+                    "Two towers take half the steps of one.");
 
     std::cout << "Parallel training, written out\n";
-    HandWrittenOptimization by_hand(towers.devices, dataset);
-    const auto written = bg::do_training([&] { return by_hand.update(); }, printing());
-    check_training(written, "the hand-written optimization");
-    check(written.steps == parallel.steps, "both take the same steps");
+    const auto written = train_by_hand(towers.devices, dataset, loop);
+    check_training(written);
+    bg::check_state(written.steps == parallel.steps, "Both take the same steps.");
   });
 }
