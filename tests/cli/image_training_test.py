@@ -7,7 +7,9 @@ import unittest
 from brigade_process import TWO_REPLICAS, CommandTest, run
 from image_files import stripes, write_folder
 
-CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CONFIGS = ROOT / "configs"
+BUNDLES = ROOT / "brigade/checkpoint/testing/data/tf"
 NET = ("--model", "slim_net", "--image-size", "16", "--batch-size", "8", "--optimizer", "sgd", "--momentum", "0.9",
        "--learning-rate", "0.01", "--json")
 AUGMENTED = ("--augment", "random_resized_crop,flip,rand_augment,random_erasing", "--mixup", "0.2", "--cutmix", "1", "--schedule", "cosine", "--decay-steps", "12", "--warmup", "3",
@@ -152,6 +154,15 @@ class ImageTraining(CommandTest):
                      "--model-dir", first)
         self.assertIn("conv1", self.refused(*self.data, "--init-from", first))
         self.assertIn("nothing/*", self.refused(*self.data, "--init-from", first, "--init-exclude", "nothing/*"))
+
+    def test_a_truncated_checkpoint_of_tensorflow_is_refused_by_name(self):
+        names = ("saver.index", "saver.data-00000-of-00001")
+        for damaged in names:
+            with self.subTest(damaged=damaged):
+                for name in names:
+                    content = (BUNDLES / name).read_bytes()
+                    (self.folder / name).write_bytes(content[:len(content) // 2] if name == damaged else content)
+                self.assertIn(damaged, self.refused(*self.data, "--init-from", self.folder / "saver"))
 
     def test_an_image_that_was_written_by_half_is_refused_by_name(self):
         for split in ("train", "val"):

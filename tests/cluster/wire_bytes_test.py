@@ -65,9 +65,11 @@ class WireBytes(ClusterTest):
         more = self.bytes_of(workers, LONG, *arguments) - self.bytes_of(workers, SHORT, *arguments)
         return more / (LONG - SHORT)
 
-    def check(self, workers, bytes_of_element, *arguments):
+    def check(self, workers, bytes_of_element, *arguments, sums=None):
+        """`sums`: how many sums of whole subtrees all workers have together; default one each."""
         values = ELEMENTS * bytes_of_element
-        theory = 2 * (workers - 1) / workers * values * workers
+        # To the owners of ranges of elements, and their results to all.
+        theory = (workers - 1) / workers * values * ((sums or workers) + workers)
         counted = self.bytes_of_step(workers, "--transport", "tcp", *arguments)
         framing = FRAMING * workers * (workers - 1)
         print(f"{workers} workers {' '.join(arguments)}: {counted:,.0f} bytes a step, {counted / theory - 1:+.3%} of the "
@@ -108,6 +110,13 @@ class WireBytes(ClusterTest):
 
     def test_narrow_wires_send_half(self):
         self.check(2, 2, "--wire", "bf16")
+
+    def test_aligned_logical_replicas_send_no_more(self):
+        self.check(2, 4, "--logical-replicas", "4")
+
+    # Of eight replicas the workers have (0 1) 2, 3 (4 5) and (6 7).
+    def test_logical_replicas_send_the_sums_of_their_largest_subtrees(self):
+        self.check(3, 4, "--logical-replicas", "8", sums=5)
 
     def test_shared_memory_sends_no_gradients(self):
         counted = self.bytes_of_step(2, "--transport", "shared_memory")

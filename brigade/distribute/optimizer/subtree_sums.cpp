@@ -1,8 +1,11 @@
 #include "brigade/distribute/optimizer/subtree_sums.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 
 #include "brigade/comm/local/reduce_kernel.h"
@@ -20,21 +23,52 @@ bool is_added_early(const at::Tensor& gradient) {
          comm::accumulation_dtype(gradient.scalar_type()) == gradient.scalar_type();
 }
 
-/// Adds `right` to `left` where that is possible, and lets go of what was added.
-void add_into(std::vector<at::Tensor>& left, std::vector<at::Tensor>& right) {
-  for (std::size_t i = 0; i < left.size(); ++i) {
-    if (!right[i].defined()) continue;
-    if (!left[i].defined()) {
-      left[i] = std::move(right[i]);
-    } else if (is_alone(left[i])) {
-      left[i].add_(right[i]);
-    } else if (is_alone(right[i])) {
-      left[i] = right[i].add_(left[i]);
-    } else {
-      left[i] = left[i].add(right[i]);
+/// Undefined ones count as zero.
+at::Tensor add_two(at::Tensor left, at::Tensor right) {
+  if (!right.defined()) return left;
+  if (!left.defined()) return right;
+  if (is_alone(left)) return left.add_(right);
+  if (is_alone(right)) return right.add_(left);
+  return left.add(right);
+}
+
+at::Tensor add_in_pairs(std::vector<at::Tensor> parts, const comm::ReductionTree& tree) {
+  std::vector<at::Tensor> stack;
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    stack.push_back(std::move(parts[part]));
+    for (int i = 0; i < tree.additions_after(part); ++i) {
+      at::Tensor right = std::move(stack.back());
+      stack.pop_back();
+      stack.back() = add_two(std::move(stack.back()), std::move(right));
     }
-    right[i].reset();
   }
+  return std::move(stack.front());
+}
+
+/// In one pass over memory. The sum may be made in the first part that is defined, since a block
+/// of it is read before a block of the sum is written.
+at::Tensor add_at_once(std::vector<at::Tensor> parts, const comm::ReductionTree& tree) {
+  constexpr std::int64_t kGrain = 32 * 1024;
+  const at::Tensor& first = *std::ranges::find_if(parts, &at::Tensor::defined);
+  at::Tensor sum = is_alone(first) ? first : at::empty_like(first);
+  at::parallel_for(0, sum.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    comm::add_by_tree(parts, tree, begin, end, sum, begin);
+  });
+  return sum;
+}
+
+/// The sum of `parts`, in place if nobody else refers to the tensor; undefined if all are.
+at::Tensor sum_of(std::vector<at::Tensor> parts, const comm::ReductionTree& tree) {
+  const auto first = std::ranges::find_if(parts, &at::Tensor::defined);
+  if (first == parts.end()) return {};
+  if (std::ranges::count_if(parts, &at::Tensor::defined) == 1) return std::move(*first);
+  const bool at_once = first->is_cpu() &&
+                       (first->scalar_type() == at::kFloat || first->scalar_type() == at::kDouble);
+  return at_once ? add_at_once(std::move(parts), tree) : add_in_pairs(std::move(parts), tree);
+}
+
+bool contains(comm::LeafRange outer, comm::LeafRange inner) {
+  return outer.begin <= inner.begin && inner.end <= outer.end;
 }
 
 }  // namespace
@@ -62,16 +96,6 @@ bool SubtreeSums::devices_are_subtrees() const {
   });
 }
 
-std::vector<comm::LeafRange> SubtreeSums::path_to(const Device& device,
-                                                  comm::LeafRange node) const {
-  std::vector<comm::LeafRange> path = {device.block};
-  while (path.back() != node) {
-    const auto [left, right] = comm::ReductionTree::children(path.back());
-    path.push_back(node.begin < right.begin ? left : right);
-  }
-  return path;
-}
-
 void SubtreeSums::begin(int replica) {
   added_[static_cast<std::size_t>(replica)].clear();
 }
@@ -79,44 +103,36 @@ void SubtreeSums::begin(int replica) {
 bool SubtreeSums::is_last(int replica) const {
   Device& device = *device_of_[static_cast<std::size_t>(replica)];
   const std::lock_guard lock(device.mutex);
-  int waiting = 0;
-  for (const Partial& partial : device.partials) waiting += partial.node.size();
-  return waiting == device.block.size() - 1;
+  return leaves_in(device) == device.block.size() - 1;
 }
 
-// The sum moves up the tree with the list in which it is; the positions below become undefined, so
-// that `merge` adds nothing to it again. A replica that waited may have been released by an error:
-// then its part of the sum is missing, and the step fails.
+int SubtreeSums::leaves_in(const Device& device) {
+  int leaves = 0;
+  for (const Partial& partial : device.partials) leaves += partial.node.size();
+  return leaves;
+}
+
+// The sum is in the list of a replica that waits, and the other positions become undefined, so that
+// nobody adds to it again. A replica that waited may have been released by an error: then its part
+// of the sum is missing, and the step fails.
 at::Tensor SubtreeSums::add_one(int replica, std::size_t variable, const at::Tensor& gradient) {
   if (!is_added_early(gradient)) return {};
   const at::NoGradGuard no_grad;
   Device& device = *device_of_[static_cast<std::size_t>(replica)];
-  const int leaf = range_.first + replica;
+  const comm::LeafRange own{range_.first + replica, range_.first + replica + 1};
   const std::lock_guard lock(device.mutex);
-  const std::vector<comm::LeafRange> path = path_to(device, {leaf, leaf + 1});
-  if (path.size() == 1) return gradient;
-  at::Tensor* sum = nullptr;  // in a list of a replica that waits
-  for (std::size_t depth = path.size() - 1; depth > 0; --depth) {
-    const auto [left, right] = comm::ReductionTree::children(path[depth - 1]);
-    const comm::LeafRange sibling = path[depth] == left ? right : left;
-    const auto found = std::ranges::find(device.partials, sibling, &Partial::node);
-    if (found == device.partials.end()) return {};
-    at::Tensor& other = (*found->values)[variable];
-    const at::Tensor& term = sum == nullptr ? gradient : *sum;
-    if (!other.defined()) {
-      other = term;
-    } else if (is_alone(other)) {
-      other.add_(term);
-    } else {
-      other = other.add(term);
-    }
-    if (sum != nullptr) sum->reset();
-    sum = &other;
-  }
+  if (device.block == own) return gradient;
+  if (leaves_in(device) != device.block.size() - 1) return {};
+  std::vector<at::Tensor> gradients(variable + 1);
+  gradients[variable] = gradient;
+  std::vector<Partial> all = device.partials;
+  insert(all, {.node = own, .values = &gradients});
+  const at::Tensor sum = sums_of(all, device.block, variable, variable + 1).front();
+  (*device.partials.front().values)[variable] = sum;
   std::vector<bool>& added = added_[static_cast<std::size_t>(replica)];
   if (added.size() <= variable) added.resize(variable + 1);
   added[variable] = true;
-  return *sum;
+  return sum;
 }
 
 void SubtreeReadyListener::ready(int replica, std::size_t variable, const at::Tensor& gradient) {
@@ -135,7 +151,7 @@ std::vector<at::Tensor> SubtreeSums::add(int replica, std::vector<at::Tensor> gr
   const bool adds = std::ranges::all_of(
       gradients, [](const at::Tensor& each) { return !each.defined() || is_added_early(each); });
   const int leaf = range_.first + replica;
-  if (adds) merge(device, {.node = {leaf, leaf + 1}, .values = &gradients});
+  if (adds) wait_with(device, {.node = {leaf, leaf + 1}, .values = &gradients});
   try {
     group_->barrier(replica);
   } catch (...) {
@@ -146,25 +162,55 @@ std::vector<at::Tensor> SubtreeSums::add(int replica, std::vector<at::Tensor> gr
   return gradients;
 }
 
-void SubtreeSums::merge(Device& device, Partial partial) const {
+void SubtreeSums::insert(std::vector<Partial>& partials, const Partial& partial) {
+  const auto next = std::ranges::find_if(
+      partials, [&](const Partial& other) { return other.node.begin > partial.node.begin; });
+  partials.insert(next, partial);
+}
+
+/// The sums of the variables [first, last), which become undefined in the lists. `partials` have
+/// all leaves of `node`.
+std::vector<at::Tensor> SubtreeSums::sums_of(std::span<const Partial> partials,
+                                             comm::LeafRange node, std::size_t first,
+                                             std::size_t last) {
+  std::vector<comm::LeafRange> nodes;
+  for (const Partial& partial : partials)
+    nodes.push_back({partial.node.begin - node.begin, partial.node.end - node.begin});
+  const comm::ReductionTree tree(node.size(), std::move(nodes));
+  std::vector<at::Tensor> sums;
+  for (std::size_t variable = first; variable < last; ++variable) {
+    std::vector<at::Tensor> parts;
+    for (const Partial& partial : partials) parts.push_back(std::move((*partial.values)[variable]));
+    sums.push_back(sum_of(std::move(parts), tree));
+  }
+  return sums;
+}
+
+/// Adds the sums that wait, where they are those of all leaves of a node: of `node`, or of nodes
+/// below it.
+void SubtreeSums::add_complete(Device& device, comm::LeafRange node) {
+  const auto inside = [&](const Partial& partial) { return contains(node, partial.node); };
+  const auto first = std::ranges::find_if(device.partials, inside);
+  const auto last = std::find_if_not(first, device.partials.end(), inside);
+  if (last - first < 2) return;
+  int leaves = 0;
+  for (auto each = first; each != last; ++each) leaves += each->node.size();
+  if (leaves < node.size()) {
+    const auto [left, right] = comm::ReductionTree::children(node);
+    add_complete(device, left);
+    return add_complete(device, right);
+  }
+  *first->values = sums_of({first, last}, node, 0, first->values->size());
+  first->node = node;
+  device.partials.erase(first + 1, last);
+}
+
+void SubtreeSums::wait_with(Device& device, const Partial& partial) const {
   const std::lock_guard lock(device.mutex);
-  // From the root down to the node: its parents.
-  std::vector<comm::LeafRange> path = {{0, range_.total}};
-  while (path.back() != partial.node) {
-    const auto [left, right] = comm::ReductionTree::children(path.back());
-    path.push_back(partial.node.begin < right.begin ? left : right);
-  }
-  for (path.pop_back(); !path.empty(); path.pop_back()) {
-    const auto [left, right] = comm::ReductionTree::children(path.back());
-    const bool is_left = partial.node == left;
-    const auto found = std::ranges::find(device.partials, is_left ? right : left, &Partial::node);
-    if (found == device.partials.end()) break;
-    std::vector<at::Tensor>* const sum = is_left ? partial.values : found->values;
-    add_into(*sum, is_left ? *found->values : *partial.values);
-    partial = {.node = path.back(), .values = sum};
-    device.partials.erase(found);
-  }
-  device.partials.push_back(partial);
+  insert(device.partials, partial);
+  if (leaves_in(device) == device.block.size()) return;  // nobody computes more gradients
+  const int levels = std::bit_width(static_cast<unsigned>(device.block.size() - 1));
+  if (std::ssize(device.partials) > levels + 1) add_complete(device, {0, range_.total});
 }
 
 void SubtreeSums::forget(Device& device, const std::vector<at::Tensor>* values) {

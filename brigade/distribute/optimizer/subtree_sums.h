@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "brigade/comm/local/local_group.h"
@@ -14,13 +15,15 @@
 
 namespace brigade::distribute {
 
-/// Adds the gradients of replicas that compute one after another on one device as soon as they are
-/// there, so that a device with k logical replicas never keeps more than ceil(log2 k) + 2 sets of
-/// gradients, instead of k. It adds what the reduction tree adds (`comm::ReductionTree`), in its
-/// order: whoever adds the rest gets the same bits.
+/// Adds the gradients of replicas that compute one after another on one device while they come, so
+/// that a device with k logical replicas never keeps more than ceil(log2 k) + 2 sets of gradients,
+/// instead of k. It adds what the reduction tree adds (`comm::ReductionTree`), in its order:
+/// whoever adds the rest gets the same bits. Gradients are large, and adding them is bound by
+/// memory: so it waits until there would be too many sets, and then adds all that can be added in
+/// one pass. What is left at the end is added by whoever reads it, block by block.
 ///
 /// The replica of a device that computes last may add its gradients one by one during its backward
-/// (`begin_last`, `add_one`), so that the device's sums can be sent while it runs.
+/// (`is_last`, `add_one`), so that the device's sums can be sent while it runs.
 ///
 /// Thread-safety: each replica from its own thread.
 class SubtreeSums {
@@ -31,8 +34,8 @@ class SubtreeSums {
               const std::vector<int>& slots);
 
   /// Takes replica `replica`'s gradients, waits for the other replicas of this process, and returns
-  /// what is left to add: of each of the largest whole subtrees of a device's replicas, one replica
-  /// gets the sum, and the others undefined tensors. Collective over the replicas of this process.
+  /// what is left to add: of each subtree that was added, one replica gets the sum, and the others
+  /// undefined tensors. Collective over the replicas of this process.
   ///
   /// Sums are made in place in tensors that nobody else refers to, so pass gradients by moving
   /// them. An undefined gradient counts as zero. Gradients of half precision, which are added in
@@ -60,13 +63,16 @@ class SubtreeSums {
   };
   struct Device {
     std::mutex mutex;               // guards the rest but `block`
-    std::vector<Partial> partials;  // of replicas that wait
+    std::vector<Partial> partials;  // of replicas that wait, in the order of the leaves
     comm::LeafRange block;          // its replicas
   };
 
-  /// The nodes from the device's block down to the leaf `node`.
-  std::vector<comm::LeafRange> path_to(const Device& device, comm::LeafRange node) const;
-  void merge(Device& device, Partial partial) const;
+  static int leaves_in(const Device& device);
+  static void insert(std::vector<Partial>& partials, const Partial& partial);
+  static std::vector<at::Tensor> sums_of(std::span<const Partial> partials, comm::LeafRange node,
+                                         std::size_t first, std::size_t last);
+  static void add_complete(Device& device, comm::LeafRange node);
+  void wait_with(Device& device, const Partial& partial) const;
   static void forget(Device& device, const std::vector<at::Tensor>* values);
 
   const std::shared_ptr<comm::LocalGroup> group_;

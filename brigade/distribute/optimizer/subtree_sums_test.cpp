@@ -5,12 +5,14 @@
 #include <ATen/ops/rand.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <functional>
 #include <thread>
 
 #include "brigade/base/error.h"
+#include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/concurrency/shared_slots.h"
 
 namespace brigade::distribute {
@@ -74,33 +76,36 @@ std::vector<at::Tensor> left_over(const std::vector<at::Tensor>& leaves, std::ve
   return left;
 }
 
-TEST(SubtreeSums, OneDeviceWithAllReplicasAddsTheWholeTree) {
-  for (int leaves = 1; leaves <= 9; ++leaves) {
+// What is left may be added by anyone, in the order of the tree.
+TEST(SubtreeSums, WhatIsLeftHasTheSumOfTheTree) {
+  for (int leaves = 1; leaves <= 20; ++leaves) {
     const std::vector<at::Tensor> values = random_leaves(leaves);
     const auto left = left_over(values, std::vector<int>(static_cast<std::size_t>(leaves), 0),
                                 {.first = 0, .local = leaves, .total = leaves});
-    int defined = 0;
-    for (const at::Tensor& each : left) {
-      if (!each.defined()) continue;
-      ++defined;
-      EXPECT_TRUE(each.equal(tree_sum(values, 0, leaves))) << leaves;
-    }
-    EXPECT_EQ(defined, 1);
+    EXPECT_TRUE(
+        comm::combine_by_tree(left, comm::ReduceOp::kSum).equal(tree_sum(values, 0, leaves)))
+        << leaves;
   }
 }
 
-// Six leaves: ((0 1) (2 3)) (4 5). Leaves 1 to 5 in this process: 1 alone, (2 3), (4 5).
-TEST(SubtreeSums, ABlockAddsItsLargestWholeSubtrees) {
-  const std::vector<at::Tensor> values = random_leaves(6);
-  const auto left = left_over(values, {0, 0, 0, 0, 0}, {.first = 1, .local = 5, .total = 6});
-  std::vector<at::Tensor> sums;
-  for (const at::Tensor& each : left) {
-    if (each.defined()) sums.push_back(each);
-  }
-  ASSERT_EQ(sums.size(), 3u);
+// Ten leaves: (((0 1) (2 3)) ((4 5) (6 7))) (8 9). Leaves 1 to 9 in this process.
+TEST(SubtreeSums, ABlockAddsNothingAcrossItsSubtrees) {
+  const std::vector<at::Tensor> values = random_leaves(10);
+  auto left = left_over(values, std::vector<int>(9, 0), {.first = 1, .local = 9, .total = 10});
   EXPECT_TRUE(left[0].equal(values[1]));
-  EXPECT_TRUE(sums[1].equal(values[2].add(values[3])));
-  EXPECT_TRUE(sums[2].equal(values[4].add(values[5])));
+  left.insert(left.begin(), values[0]);
+  EXPECT_TRUE(comm::combine_by_tree(left, comm::ReduceOp::kSum).equal(tree_sum(values, 0, 10)));
+}
+
+TEST(SubtreeSums, AddsInEveryDtypeThatIsNotWidened) {
+  for (const at::ScalarType dtype : {at::kDouble, at::kFloat, at::kLong}) {
+    std::vector<at::Tensor> values;
+    for (const at::Tensor& leaf : random_leaves(8)) values.push_back(leaf.to(dtype));
+    const auto left =
+        left_over(values, std::vector<int>(8, 0), {.first = 0, .local = 8, .total = 8});
+    EXPECT_TRUE(comm::combine_by_tree(left, comm::ReduceOp::kSum).equal(tree_sum(values, 0, 8)))
+        << dtype;
+  }
 }
 
 TEST(SubtreeSums, ReplicasOfDifferentDevicesAreNotAdded) {
@@ -108,35 +113,31 @@ TEST(SubtreeSums, ReplicasOfDifferentDevicesAreNotAdded) {
   const auto left = left_over(values, {0, 1, 1, 1}, {.first = 0, .local = 4, .total = 4});
   EXPECT_TRUE(left[0].equal(values[0]));
   EXPECT_TRUE(left[1].equal(values[1]));
-  EXPECT_TRUE((left[2].defined() ? left[2] : left[3]).equal(values[2].add(values[3])));
+  EXPECT_TRUE(comm::combine_by_tree(left, comm::ReduceOp::kSum).equal(tree_sum(values, 0, 4)));
 }
 
 TEST(SubtreeSums, AnUndefinedGradientCountsAsZero) {
-  Replicas replicas({0, 0, 0, 0}, {.first = 0, .local = 4, .total = 4});
-  std::vector<at::Tensor> left(4);
+  Replicas replicas(std::vector<int>(8, 0), {.first = 0, .local = 8, .total = 8});
+  std::vector<at::Tensor> left(8);
   replicas.run([&](int replica) {
-    std::vector<at::Tensor> own(1);
+    std::vector<at::Tensor> own(2);
     if (replica == 1 || replica == 2) own[0] = at::ones({3}) * replica;
-    left[static_cast<std::size_t>(replica)] = replicas.sums.add(replica, std::move(own)).front();
+    auto rest = replicas.sums.add(replica, std::move(own));
+    left[static_cast<std::size_t>(replica)] = rest[0];
+    EXPECT_FALSE(rest[1].defined());
   });
-  int defined = 0;
-  for (const at::Tensor& each : left) {
-    if (!each.defined()) continue;
-    EXPECT_TRUE(each.equal(at::ones({3}) * 3));
-    ++defined;
-  }
-  EXPECT_EQ(defined, 1);
+  EXPECT_TRUE(comm::combine_by_tree(left, comm::ReduceOp::kSum).equal(at::ones({3}) * 3));
 }
 
 TEST(SubtreeSums, TensorsThatOthersHoldDoNotChange) {
-  const std::vector<at::Tensor> values = random_leaves(2);
-  const std::vector<at::Tensor> before{values[0].clone(), values[1].clone()};
-  Replicas replicas({0, 0}, {.first = 0, .local = 2, .total = 2});
+  const std::vector<at::Tensor> values = random_leaves(8);
+  std::vector<at::Tensor> before;
+  for (const at::Tensor& value : values) before.push_back(value.clone());
+  Replicas replicas(std::vector<int>(8, 0), {.first = 0, .local = 8, .total = 8});
   replicas.run([&](int replica) {
     replicas.sums.add(replica, {values[static_cast<std::size_t>(replica)]});
   });
-  EXPECT_TRUE(values[0].equal(before[0]));
-  EXPECT_TRUE(values[1].equal(before[1]));
+  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_TRUE(values[i].equal(before[i])) << i;
 }
 
 TEST(SubtreeSums, HalfPrecisionIsLeftToTheCallerWhoAddsInFloat32) {
@@ -174,7 +175,7 @@ TEST(SubtreeSums, ADeviceKeepsFewSetsOfGradients) {
 
 // The last replica adds the first of its two gradients early.
 TEST(SubtreeSums, TheLastReplicaMayAddOneGradientAfterAnother) {
-  for (const int leaves : {1, 2, 4, 8}) {
+  for (const int leaves : {1, 2, 4, 8, 16}) {
     const std::vector<at::Tensor> early = random_leaves(leaves);
     const std::vector<at::Tensor> late = random_leaves(leaves);
     Replicas replicas(std::vector<int>(static_cast<std::size_t>(leaves), 0),
@@ -194,16 +195,16 @@ TEST(SubtreeSums, TheLastReplicaMayAddOneGradientAfterAnother) {
       left[index] = replicas.sums.add(replica, std::move(own));
     });
     EXPECT_TRUE(sum.equal(tree_sum(early, 0, leaves))) << leaves;
-    const std::vector<at::Tensor> expected{sum, tree_sum(late, 0, leaves)};
-    for (std::size_t variable = 0; variable < 2; ++variable) {
-      int defined = 0;
-      for (const auto& of_replica : left) {
-        if (!of_replica[variable].defined()) continue;
-        ++defined;
-        EXPECT_TRUE(of_replica[variable].equal(expected[variable])) << leaves;
-      }
-      EXPECT_EQ(defined, 1) << leaves;
+    std::vector<at::Tensor> left_early, left_late;
+    for (const auto& of_replica : left) {
+      left_early.push_back(of_replica[0]);
+      left_late.push_back(of_replica[1]);
     }
+    EXPECT_EQ(std::ranges::count_if(left_early, &at::Tensor::defined), 1) << leaves;
+    EXPECT_TRUE(comm::combine_by_tree(left_early, comm::ReduceOp::kSum).equal(sum)) << leaves;
+    EXPECT_TRUE(
+        comm::combine_by_tree(left_late, comm::ReduceOp::kSum).equal(tree_sum(late, 0, leaves)))
+        << leaves;
   }
 }
 
@@ -219,11 +220,11 @@ TEST(SubtreeSums, AReplicaThatFailsLeavesNothingForTheNextStep) {
     EXPECT_THROW(replicas.sums.add(0, {at::ones({3})}), Error);
   });
   replicas.group->reset();
+  std::vector<at::Tensor> left(2);
   replicas.run([&](int replica) {
-    const auto left = replicas.sums.add(replica, {at::ones({3})});
-    const bool is_sum = left.front().defined();
-    EXPECT_TRUE(!is_sum || left.front().equal(at::ones({3}) * 2));
+    left[static_cast<std::size_t>(replica)] = replicas.sums.add(replica, {at::ones({3})}).front();
   });
+  EXPECT_TRUE(comm::combine_by_tree(left, comm::ReduceOp::kSum).equal(at::ones({3}) * 2));
 }
 
 }  // namespace
