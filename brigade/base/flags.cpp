@@ -10,7 +10,7 @@ std::string usage_of(const Flags& flags) {
   std::string names;
   for (const auto& [name, value] : flags)
     names += (names.empty() ? "--" : ", --") + name + "=" + value;
-  return "The flags of this program, with their defaults: " + names + ".";
+  return "These are, with their defaults: " + names + ".";
 }
 
 }  // namespace
@@ -24,7 +24,9 @@ Flags parse_flags(int argc, const char* const* argv, const Flags& defaults) {
     const auto flag = flags.find(has_form ? text.substr(2, equals - 2) : "");
     if (flag == flags.end()) {
       throw Error(ErrorCode::kInvalidArgument,
-                  "\"" + text + "\" is not a flag in the form --name=value. " + usage_of(defaults));
+                  "\"" + text +
+                      "\" is none of this program's flags, each with its value after \"=\". " +
+                      usage_of(defaults));
     }
     flag->second = text.substr(equals + 1);
   }
