@@ -11,7 +11,7 @@ set(BRIGADE_GREEDY_TESTS
 # Seconds of tests that take 20 or more (two busy cores, g++ 12). ctest starts the longest first, so that none is left alone at the
 # end; without this it would know them only after a first run.
 set(BRIGADE_TEST_SECONDS
-  original_models 115 contract 104 ps 103 cluster_faults 98 cluster_parameter_server_example 98 ps_losses 96
+  original_models 115 install 70 contract 104 ps 103 cluster_faults 98 cluster_parameter_server_example 98 ps_losses 96
   parity 92 cluster_coordinator_example 79 cli_model_directory 74 cluster_logical_replicas 74 ps_replicas 66
   process_random_kills 65 cli_resume 63 cli_weights 60 cluster_resume 60 rpc_strangers 59 cluster_strangers 58
   cluster_preemption 56 cli_bad_input 50 cli_extract 49 cli_hostile_files 49 mpi_ranks 47 ps_launched 45 distribute 43 cli_image_training 41
