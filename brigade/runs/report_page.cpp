@@ -1,7 +1,9 @@
 #include "brigade/runs/report_page.h"
 
+#include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "brigade/base/error.h"
@@ -20,10 +22,13 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
-/// Six digits, as many as the files have; what is not finite becomes null.
+/// The number with the fewest digits that is the same in 32 bits, as which files have it; what is
+/// not finite becomes null.
 double rounded(double value) {
   if (!std::isfinite(value)) return std::numeric_limits<double>::quiet_NaN();
-  return std::stod(nlohmann::json(static_cast<float>(value)).dump());
+  const std::string digits = base::str_cat(static_cast<float>(value));
+  std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  return value;
 }
 
 Json json_of(const Curve& curve, std::size_t most_points) {
