@@ -10,22 +10,23 @@ namespace {
 
 // Of the text: what every reply has; of a tensor, its keys, its name, which is empty, its dtype and
 // its updates; and a number with its comma. service_messages.h writes it.
-constexpr std::size_t kTextBytes = 512;
-constexpr std::size_t kTextBytesOfTensor = 80;
-constexpr std::size_t kTextBytesOfDimension = 24;
+constexpr std::size_t kReplyText = 512;
+constexpr std::size_t kReplyTextOfTensor = 80;
+constexpr std::size_t kReplyTextOfDimension = 24;
 // Longer texts would be mostly spaces.
-constexpr std::size_t kLongestText = 1 << 20;
+constexpr std::size_t kLongestReplyText = 1 << 20;
 // Where a record's first tensor may begin.
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kReplyAlignment = 64;
 
 }  // namespace
 
 void ReplyMemory::begin(const ReplyExtent& extent) {
   const std::size_t text =
-      kTextBytes + extent.tensors * kTextBytesOfTensor + extent.dimensions * kTextBytesOfDimension;
-  const std::size_t padded = (text + kAlignment - 1) / kAlignment * kAlignment;
+      kReplyText + extent.tensors * kReplyTextOfTensor + extent.dimensions * kReplyTextOfDimension;
+  const std::size_t padded = (text + kReplyAlignment - 1) / kReplyAlignment * kReplyAlignment;
   text_bytes_ = 0;
-  if (padded > kLongestText || memory_.size() < padded || memory_.size() - padded < extent.bytes)
+  if (padded > kLongestReplyText || memory_.size() < padded ||
+      memory_.size() - padded < extent.bytes)
     return;
   text_bytes_ = end_ = padded;
 }
