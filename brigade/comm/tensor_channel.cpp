@@ -110,11 +110,12 @@ void TensorChannel::send(const MessageKey& key, std::vector<at::Tensor> tensors)
   push({.kind = Kind::kTensors, .key = key, .tensors = std::move(tensors)});
 }
 
-void TensorChannel::end_step(std::int64_t step, const std::optional<std::string>& failure) {
+void TensorChannel::end_step(std::int64_t step, const std::optional<Error>& failure) {
   Message message{.kind = Kind::kStepEnded, .key = {.step = step, .number = 0}, .tensors = {}};
   if (failure) {
     message.kind = Kind::kStepFailed;
-    message.tensors.push_back(text_tensor(*failure));
+    message.key.number = static_cast<int>(failure->code());
+    message.tensors.push_back(text_tensor(failure->what()));
     const concurrency::MutexLock lock(mutex_);
     std::erase_if(outbox_, [&](const Message& each) { return each.key.step == step; });
   }
@@ -153,7 +154,7 @@ std::vector<at::Tensor> TensorChannel::receive(const MessageKey& key) {
 std::optional<Error> TensorChannel::reason_to_stop(const MessageKey& key) const {
   const auto ended = ended_.find(key.step);
   if (ended != ended_.end()) {
-    if (!ended->second.empty()) return Error(ErrorCode::kAborted, ended->second);
+    if (ended->second) return ended->second;
     return Error(ErrorCode::kFailedPrecondition,
                  base::str_cat("The sender of the ", options_.name, " has ended step ", key.step,
                                " without those of micro-batch ", key.number,
@@ -270,10 +271,11 @@ void TensorChannel::store(Message message) {
       inbox_[message.key] = std::move(message.tensors);
       return;
     case Kind::kStepEnded:
-      ended_[message.key.step] = "";
+      ended_[message.key.step] = std::nullopt;
       return;
     case Kind::kStepFailed:
-      ended_[message.key.step] = text_of(message.tensors.front());
+      ended_[message.key.step] =
+          Error(static_cast<ErrorCode>(message.key.number), text_of(message.tensors.front()));
       return;
   }
 }

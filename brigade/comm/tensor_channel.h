@@ -78,10 +78,10 @@ class TensorChannel {
   void send(const MessageKey& key, std::vector<at::Tensor> tensors);
   /// The sender sends nothing more of this step. With a failure, which says who failed and why,
   /// what it has not sent yet is dropped.
-  void end_step(std::int64_t step, const std::optional<std::string>& failure);
+  void end_step(std::int64_t step, const std::optional<Error>& failure);
 
-  /// For receivers: waits for the message, and takes it. Throws kAborted with the sender's reason
-  /// if its step failed, or with that of `abort`; kFailedPrecondition if the sender has ended the
+  /// For receivers: waits for the message, and takes it. Throws the sender's failure if its step
+  /// failed; kAborted with the reason of `abort`; kFailedPrecondition if the sender has ended the
   /// step without it; kDeadlineExceeded, naming the message; and what the channel failed with:
   /// kUnavailable, naming the member, if one is lost.
   std::vector<at::Tensor> receive(const MessageKey& key);
@@ -126,8 +126,8 @@ class TensorChannel {
   std::deque<Message> outbox_ BRIGADE_GUARDED_BY(mutex_);
   bool is_sending_ BRIGADE_GUARDED_BY(mutex_) = false;
   std::map<MessageKey, std::vector<at::Tensor>> inbox_ BRIGADE_GUARDED_BY(mutex_);
-  /// Steps that the sender has ended; empty: successfully.
-  std::map<std::int64_t, std::string> ended_ BRIGADE_GUARDED_BY(mutex_);
+  /// Steps that the sender has ended, and with what failure.
+  std::map<std::int64_t, std::optional<Error>> ended_ BRIGADE_GUARDED_BY(mutex_);
   std::int64_t step_ BRIGADE_GUARDED_BY(mutex_) = 0;
   std::int64_t bytes_sent_ BRIGADE_GUARDED_BY(mutex_) = 0;
   std::optional<std::string> aborted_ BRIGADE_GUARDED_BY(mutex_);

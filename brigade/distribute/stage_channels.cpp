@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::distribute {
@@ -41,9 +42,22 @@ void StageChannels::begin_step(std::int64_t step) const {
 }
 
 void StageChannels::end_step(std::int64_t step, const std::optional<std::string>& failure) const {
+  std::optional<Error> error;
+  if (failure)
+    error = Error(*has_lost_member ? ErrorCode::kUnavailable : ErrorCode::kAborted, *failure);
   for_each(*this, [&](TensorChannel& channel) {
-    if (channel.is_source()) channel.end_step(step, failure);
+    if (channel.is_source()) channel.end_step(step, error);
   });
+}
+
+std::vector<at::Tensor> StageChannels::receive(TensorChannel& channel,
+                                               const comm::MessageKey& key) const {
+  try {
+    return channel.receive(key);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kUnavailable) *has_lost_member = true;
+    throw;
+  }
 }
 
 void StageChannels::abort(const std::string& reason) const {

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "brigade/comm/tensor_channel.h"
 #include "brigade/distribute/worker_group.h"
@@ -23,8 +27,15 @@ struct StageChannels {
   /// From the last process to all others: what the model returned.
   std::unique_ptr<comm::TensorChannel> results;
 
+  /// Whether a member was found lost. Shared with all threads that receive.
+  std::shared_ptr<std::atomic<bool>> has_lost_member = std::make_shared<std::atomic<bool>>(false);
+
   void begin_step(std::int64_t step) const;
+  /// With a failure, the others' receives throw it with the code kAborted, or kUnavailable if it is
+  /// that a member was lost.
   void end_step(std::int64_t step, const std::optional<std::string>& failure) const;
+  /// As TensorChannel::receive.
+  std::vector<at::Tensor> receive(comm::TensorChannel& channel, const comm::MessageKey& key) const;
   void abort(const std::string& reason) const;
   std::int64_t bytes_sent() const;
 };

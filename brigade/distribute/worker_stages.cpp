@@ -87,7 +87,7 @@ class WorkerStages::RemoteGradient final : public torch::autograd::Node {
     std::vector<at::Tensor> gradient;
     {
       const comm::PhaseScope waiting(current_step_clock(), comm::StepPhase::kWait);
-      gradient = channels_->gradients_in->receive(key_);
+      gradient = channels_->receive(*channels_->gradients_in, key_);
     }
     enter_stage(*slots_, key_.number, PassDirection::kBackward, stage_);
     return {gradient.empty() ? at::Tensor() : std::move(gradient.front())};
@@ -164,7 +164,7 @@ at::Tensor WorkerStages::receive(int replica, comm::TensorChannel& channel, bool
   std::vector<at::Tensor> message;
   {
     const comm::PhaseScope waiting(current_step_clock(), comm::StepPhase::kWait);
-    message = channel.receive(key_of(replica));
+    message = channels_->receive(channel, key_of(replica));
   }
   wants = at::GradMode::is_enabled() && wants_gradient(message.at(1));
   continue_random_numbers(message.at(1));

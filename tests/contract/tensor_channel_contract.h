@@ -144,7 +144,7 @@ TEST_P(TensorChannelContract, AFailedStepNamesTheReasonAndTheNextOneWorks) {
     const auto channel = make(first(), {last()}, {.name = "activations"});
     if (channel->is_source()) {
       channel->send({.step = 1, .number = 0}, {numbers(10)});
-      channel->end_step(1, "worker 0 failed in step 1: broken");
+      channel->end_step(1, Error(ErrorCode::kAborted, "worker 0 failed in step 1: broken"));
       channel->send({.step = 2, .number = 0}, {numbers(10, 1.0)});
       channel->end_step(2, std::nullopt);
       return;

@@ -66,18 +66,16 @@ StageState::StageState(std::shared_ptr<const WorkerGroup> workers,
 std::vector<StageState::Item> StageState::items() const {
   std::vector<Item> items;
   const std::vector<Variable>& trained = state_->variables();
-  const std::vector<Variable> all = store_ ? store_->variables() : trained;
-  for (const Variable& variable : all) {
-    const auto found =
-        std::ranges::find_if(trained, [&](const auto& each) { return each.is_same(variable); });
-    const int index = found == trained.end() ? -1 : static_cast<int>(found - trained.begin());
-    if (variable.trainable()) {
-      items.push_back({.name = variable.name(),
-                       .variable = index,
-                       .value = variable.component(0),
-                       .write = [variable](const at::Tensor& value) { variable.assign(value); }});
-      continue;
-    }
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    const Variable& variable = trained[i];
+    items.push_back({.name = variable.name(),
+                     .variable = static_cast<int>(i),
+                     .value = variable.component(0),
+                     .write = [variable](const at::Tensor& value) { variable.assign(value); }});
+  }
+  const std::vector<Variable> statistics =
+      store_ ? store_->non_trainable_variables() : std::vector<Variable>();
+  for (const Variable& variable : statistics) {
     for (int replica = 0; replica < variable.num_components(); ++replica) {
       const at::Tensor component = variable.component(replica).detach();
       items.push_back({.name = variable.name(),

@@ -178,7 +178,7 @@ struct PipelineStrategy::Built {
     parts.workers = make_worker_group(
         std::move(membership), {.devices = static_cast<int>(devices.size()),
                                 .logical_replicas = micro_batches,
-                                .threads_per_replica = options.threads,
+                                .threads_per_replica = options.threads_per_replica,
                                 .share_replicas = true,
                                 .facts = {{"cut", base::join(cut, ",")},
                                           {"schedule", std::string(to_string(options.schedule))},

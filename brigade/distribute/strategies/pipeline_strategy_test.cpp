@@ -14,6 +14,7 @@
 #include <atomic>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -371,7 +372,11 @@ TEST(PipelineStrategy, TheTimelineHasThePassesOfTheLastStep) {
 /// Two layers; the second one of micro-batch 0 and the first one of micro-batch 1 wait for each
 /// other, which ends only if both stages compute at the same time.
 struct MutualWaitNet : torch::nn::Module {
-  MutualWaitNet() {
+  /// Of the modules of all micro-batches.
+  struct Counters {
+    std::atomic<int> computing = 0, met = 0;
+  };
+  explicit MutualWaitNet(std::shared_ptr<Counters> of_all) : counters(std::move(of_all)) {
     first = register_module("first", torch::nn::Linear(64, 4));
     second = register_module("second", torch::nn::Linear(4, 4));
   }
@@ -385,21 +390,23 @@ struct MutualWaitNet : torch::nn::Module {
   }
   void wait_for_other() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    ++computing;
-    while (computing < 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
-    if (computing == 2) ++met;
+    ++counters->computing;
+    while (counters->computing < 2 && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::yield();
+    if (counters->computing == 2) ++counters->met;
   }
+  const std::shared_ptr<Counters> counters;
   torch::nn::Linear first{nullptr}, second{nullptr};
-  std::atomic<int> computing = 0, met = 0;
 };
 
 TEST(PipelineStrategy, StagesComputeAtTheSameTime) {
   PipelineStrategyOptions options = pipe(2, 4);
   options.cut = std::vector<std::string>{"second"};
   PipelineStrategy strategy(options);
-  const auto model = strategy.create<MutualWaitNet>();
+  const auto counters = std::make_shared<MutualWaitNet::Counters>();
+  const auto model = strategy.create([&] { return std::make_shared<MutualWaitNet>(counters); });
   strategy.run([&] { return model(at::arange(64, at::kFloat).view({1, 1, 8, 8})); });
-  EXPECT_EQ(model->met, 2);
+  EXPECT_EQ(counters->met, 2);
 }
 
 TEST(PipelineStrategy, WaitingForAStageIsNotCountedAsCompute) {
