@@ -1,6 +1,6 @@
 // A program that is built with pkg-config: it runs a pipeline and discovers devices through
 // libtorch.
-#include <brigade/data/dataset.h>
+#include <brigade/data/core/source.h>
 #include <brigade/device/device.h>
 
 #include <iostream>
