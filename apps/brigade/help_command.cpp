@@ -29,16 +29,21 @@ class HelpCommand final : public Command {
 
   int run() override {
     const CLI::App* command = parser_.get_parent();
-    std::string before;  // the words before the command's own name
+    std::string name = command->get_name();
     for (const std::string& word : words_) {
-      before += (before.empty() ? "" : " ") + command->get_name();
       command = child(*command, word);
+      name += " " + command->get_name();
     }
-    print_text(man_ ? man_page(*command) : command->help(before));
+    print_text(man_ ? man_page(*command) : help_of(*command, name));
     return kDone;
   }
 
  private:
+  // Not App::help, which passes on to the command that was parsed: this one.
+  static std::string help_of(const CLI::App& command, const std::string& name) {
+    return command.get_formatter()->make_help(&command, name, CLI::AppFormatMode::Normal);
+  }
+
   static const CLI::App* child(const CLI::App& parent, const std::string& name) {
     std::vector<std::string> names;
     for (const CLI::App* each : parent.get_subcommands([](const CLI::App*) { return true; })) {
