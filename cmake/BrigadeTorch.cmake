@@ -13,6 +13,10 @@ target_link_options(brigade_torch INTERFACE
   -Wl,-rpath,${BRIGADE_TORCH_DIR}/lib -Wl,-rpath-link,${BRIGADE_TORCH_DIR}/lib
   -Wl,-rpath-link,${BRIGADE_TORCH_DIR}/../nvidia/cu13/lib)
 if(BRIGADE_WITH_CUDA)
+  include(BrigadeCuda)
+  foreach(part IN ITEMS cudnn cusparselt nccl nvshmem)  # libtorch_cuda needs them
+    target_link_options(brigade_torch INTERFACE -Wl,-rpath-link,${BRIGADE_TORCH_DIR}/../nvidia/${part}/lib)
+  endforeach()
   target_link_libraries(brigade_torch INTERFACE -Wl,--no-as-needed torch_cuda c10_cuda torch_cpu c10 -Wl,--as-needed)
 else()
   target_link_libraries(brigade_torch INTERFACE torch_cpu c10)

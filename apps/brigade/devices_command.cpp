@@ -107,6 +107,8 @@ class DevicesCommand final : public Command {
       : Command(parent, "devices", "Show the devices that replicas can run on") {
     FlagGroup(parser_).add("--threads-per-replica", options_.threads_per_cpu,
                            "Threads, and cores, of each logical CPU");
+    FlagGroup(parser_).add("--logical-gpus", options_.logical_gpus_per_card,
+                           "Logical GPUs of each card");
     output_.add_to(parser_);
     parser_.footer(kDevicesExamples);
   }

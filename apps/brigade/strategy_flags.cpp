@@ -43,6 +43,9 @@ Options with_common(Options options, const StrategyFlags& flags) {
   if constexpr (requires { options.threads_per_replica; }) {
     options.threads_per_replica = flags.threads_per_replica;
   }
+  if constexpr (requires { options.logical_gpus_per_card; }) {
+    options.logical_gpus_per_card = flags.logical_gpus;
+  }
   if constexpr (requires { options.logical_replicas; }) {
     options.logical_replicas = flags.logical_replicas;
   }
@@ -199,6 +202,10 @@ void StrategyFlags::add_to(CLI::App& app) {
   group.add("--threads-per-replica", threads_per_replica,
             "Threads of each replica on CPU; changes the last bits of the weights");
   group.add(
+      "--logical-gpus", logical_gpus,
+      "Logical GPUs of each card, which compute at the same time: --logical-gpus 2 makes "
+      "gpu:0 and gpu:1 of one card (mirrored, multi_worker_mirrored, central_storage, towers)");
+  group.add(
       "--logical-replicas", logical_replicas,
       "Replicas of the whole job, of which each device computes several one after another: the "
       "weights depend on this number, and not on the devices and workers (one_device, "
@@ -223,6 +230,13 @@ void StrategyFlags::add_to(CLI::App& app) {
 void StrategyFlags::check() const {
   check_choice("strategy", strategy, strategy_names());
   check_at_least("--threads-per-replica", threads_per_replica, 1);
+  check_at_least("--logical-gpus", logical_gpus, 1);
+  if (logical_gpus > 1 && !has_logical_gpus(*this)) {
+    throw UsageError(base::str_cat("strategy ", strategy,
+                                   " uses no logical GPUs; leave out --logical-gpus, or use "
+                                   "--strategy mirrored, multi_worker_mirrored, central_storage or "
+                                   "towers"));
+  }
   check_at_least("--logical-replicas", logical_replicas, 0);
   if (logical_replicas > 0 && has_stages(*this)) {
     throw UsageError(
@@ -327,6 +341,11 @@ bool has_servers(const StrategyFlags& flags) {
 bool has_logical_replicas(const StrategyFlags& flags) {
   return flags.strategy == "one_device" || flags.strategy == "mirrored" ||
          flags.strategy == "multi_worker_mirrored";
+}
+
+bool has_logical_gpus(const StrategyFlags& flags) {
+  return flags.strategy == "mirrored" || flags.strategy == "multi_worker_mirrored" ||
+         has_controller(flags);
 }
 
 std::vector<std::string> device_names(const distribute::Strategy& strategy) {
