@@ -11,6 +11,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/device/arithmetic_fingerprint.h"
 #include "brigade/device/device.h"
+#include "brigade/device/numerics.h"
 #include "brigade/device/peer_access.h"
 #include "brigade/tuning/tuning_report.h"
 
@@ -101,6 +102,27 @@ std::vector<Row> rows_of_reach(const std::vector<device::Device>& memories) {
   return rows;
 }
 
+// What each value of --numerics of train, evaluate and bench sets, on GPUs.
+Json json_of_numerics() {
+  Json json;
+  for (const std::string& name : device::numerics_names()) {
+    const auto settings = device::settings_of(device::numerics_from(name));
+    json[name] = {{"deterministic", settings.deterministic},
+                  {"tf32", settings.tf32},
+                  {"cudnn_benchmark", settings.cudnn_benchmark}};
+  }
+  return json;
+}
+
+std::string text_of_numerics() {
+  std::vector<std::string> all;
+  for (const std::string& name : device::numerics_names()) {
+    all.push_back(base::str_cat(
+        name, " (", device::describe(device::settings_of(device::numerics_from(name))), ")"));
+  }
+  return base::str_cat("on GPUs ", base::join(all, " or "));
+}
+
 class DevicesCommand final : public Command {
  public:
   explicit DevicesCommand(CLI::App& parent)
@@ -136,6 +158,7 @@ class DevicesCommand final : public Command {
     json["memory_bytes"] = memory_of_machine();
     json["gpu_cards"] = hardware.gpu_cards;
     json["cuda_built"] = kCudaBuilt;
+    json["numerics"] = json_of_numerics();
     json["libtorch"] = TORCH_VERSION;
     json["tuning"] = tuning::report().describe();
     return json;
@@ -157,6 +180,7 @@ class DevicesCommand final : public Command {
                                 hardware.topology.physical_cores.size(), " physical")},
         {"memory", base::human_bytes(static_cast<std::uint64_t>(memory_of_machine()))},
         {"CUDA", cuda},
+        {"numerics", text_of_numerics()},
         {"libtorch", TORCH_VERSION},
         {"tuning", tuning::report().describe()}};
     if (reach.empty()) {

@@ -14,6 +14,7 @@
 #include "brigade/cluster/environment_variables.h"
 #include "brigade/cluster/resolver.h"
 #include "brigade/device/device.h"
+#include "brigade/device/numerics.h"
 #include "brigade/device/precision.h"
 #include "brigade/distribute/strategies/central_storage_strategy.h"
 #include "brigade/distribute/strategies/mirrored_strategy.h"
@@ -221,6 +222,10 @@ void StrategyFlags::add_to(CLI::App& app) {
       base::str_cat("The precision of forward and backward passes: ",
                     base::join(device::precision_names(), ", "),
                     "; weights and updates are float32 in any case, and fp16 scales the loss"));
+  group.add("--numerics", numerics,
+            base::str_cat("How GPUs compute: ", base::join(device::numerics_names(), ", "),
+                          "; reproducible ones repeat to the bit, fast ones use TF32 and the "
+                          "fastest kernels"));
   group.add("--seed", seed, "The root seed of all random numbers: weights, order, dropout, crops");
   stages.add_to(app);
   cluster.add_to(app);
@@ -261,6 +266,7 @@ void StrategyFlags::check() const {
         "give --logical-replicas, or leave out --audit-every");
   }
   check_choice("value of --precision", precision, device::precision_names());
+  check_choice("value of --numerics", numerics, device::numerics_names());
   if (seed < 0) throw UsageError(base::str_cat("--seed is ", seed, "; it must be at least 0"));
   if (!controller.empty() && !has_controller(*this)) {
     throw UsageError(base::str_cat("strategy ", strategy,
@@ -291,6 +297,7 @@ std::unique_ptr<distribute::Strategy> StrategyFlags::make(const ServerAccess& ac
     try {
       auto made = strategy_makers().at(strategy)(*this, access);
       made->set_precision(device::precision_from(precision));
+      made->set_numerics(device::numerics_from(numerics));
       return made;
     } catch (const device::OversubscriptionError& error) {  // the library's errors name no flags
       throw UsageError(base::str_cat(error.what(), " (--allow-oversubscription)"));

@@ -94,6 +94,7 @@ struct StrategyFlags {
   bool allow_oversubscription = false;
   std::int64_t seed = 0;
   std::string precision = "full";
+  std::string numerics = "reproducible";
   ClusterFlags cluster;
   ServerFlags servers;
   StageFlags stages;
