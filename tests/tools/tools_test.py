@@ -1,8 +1,10 @@
 """The scripts in tools/ that ./dev relies on."""
 import contextlib
 import io
+import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,6 +14,7 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import demo
+import gpu_session
 import install_python
 import install_torch
 import list_skips
@@ -139,6 +142,72 @@ and hwloc
                "test_b (m.X.test_b) ... skipped 'root may write everywhere'\n")
         self.assertEqual([("m.X.test_b", "root may write everywhere")],
                          list(list_skips.skips(log.splitlines(keepends=True))))
+
+
+class GpuSession(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def program(self, name, script):
+        path = self.folder / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("#!/bin/sh\n" + script)
+        path.chmod(0o755)
+
+    def run_steps(self, steps, seconds=60):
+        with contextlib.redirect_stdout(io.StringIO()):
+            done = gpu_session.run(self.folder, self.folder / "out", self.folder / "torch", seconds, steps)
+        return done, json.loads((self.folder / "out" / "results.json").read_text())
+
+    def test_packs_stripped_programs_and_the_libraries_that_are_not_everywhere(self):
+        build = self.folder / "build"
+        (build / "bin").mkdir(parents=True)
+        shutil.copyfile(sys.executable, build / "bin" / "brigade")
+        shutil.copymode(sys.executable, build / "bin" / "brigade")
+        size = gpu_session.pack(build, self.folder / "packed", ["brigade"])
+        self.assertLess(0, size)
+        self.assertTrue((self.folder / "packed" / "gpu_session.py").is_file())
+        self.assertFalse(any((self.folder / "packed" / "lib").glob("libc.so*")))
+        with self.assertRaisesRegex(gpu_session.SessionFailed, "lacks gpu_tests"):
+            gpu_session.pack(build, self.folder / "packed", ["brigade", "gpu_tests"])
+        with mock.patch.object(gpu_session, "MOST_BYTES", 1000), \
+                self.assertRaisesRegex(gpu_session.SessionFailed, "at most"):
+            gpu_session.pack(build, self.folder / "packed", ["brigade"])
+
+    def test_a_later_call_goes_on_and_what_failed_is_kept(self):
+        self.program("good", 'echo "{\\"images_per_second\\": $1}"')
+        self.program("bad", 'echo "no card"; exit 3')
+        self.program("slow", "exec sleep 60")
+        step = gpu_session.Step
+        steps = [step("x [1]", ("good", "10"), 20, measures=True), step("x [2]", ("good", "30"), 20, measures=True),
+                 step("broken", ("bad",), 20), step("hung", ("slow",), 0.2), step("gone", ("none",), 20),
+                 step("late", ("good", "1"), 500)]
+        done, results = self.run_steps(steps)
+        self.assertFalse(done)
+        self.assertNotIn("late", results)
+        self.assertEqual("exit 3", results["broken"]["why"])
+        self.assertIn("no end within", results["hung"]["why"])
+        self.assertIn("does not start", results["gone"]["why"])
+        done, results = self.run_steps(steps, seconds=600)
+        self.assertTrue(done)
+        lines = "\n".join(gpu_session.table(results))
+        self.assertIn("| x | 20 | 10-30 | 2 |", lines)
+        self.assertIn("failed: broken: exit 3", lines)
+        self.assertIn("passed: late", lines)
+
+    def test_a_step_may_hide_the_card(self):
+        self.program("ask", 'echo "{\\"seen\\": \\"$CUDA_VISIBLE_DEVICES\\"}"')
+        with mock.patch.dict(os.environ, {"CUDA_VISIBLE_DEVICES": "0"}):
+            _, results = self.run_steps([gpu_session.Step("hidden", ("ask",), 20, hides_card=True),
+                                         gpu_session.Step("shown", ("ask",), 20)])
+        self.assertEqual(["", "0"], [results[name]["report"]["seen"] for name in ("hidden", "shown")])
+
+    def test_the_order_fits_into_thirty_minutes_of_calls(self):
+        self.assertLessEqual(max(step.seconds for step in gpu_session.STEPS), 570)
+        self.assertEqual("devices", gpu_session.STEPS[0].name)
+        self.assertEqual(len(gpu_session.STEPS), len({step.name for step in gpu_session.STEPS}))
 
 
 class Demo(unittest.TestCase):
