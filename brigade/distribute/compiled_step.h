@@ -55,7 +55,7 @@ class CompiledStep {
   template <class S = Strategy, class... Arguments>
   auto operator()(const Arguments&... arguments) {
     const auto call = [this](ReplicaContext& context, const auto&... own) {
-      return call_in(context, own...);
+      return this->call_in(context, own...);
     };
     // A member of a dependent type, because Strategy includes this header.
     return static_cast<S&>(strategy_).run(call, arguments...);

@@ -56,7 +56,7 @@ TEST(StepCapture, CapturesAfterTheWarmUpAndThenReplaysOnCopiesOfTheArguments) {
   ASSERT_TRUE(capture.begin(kHost, given, {}));
   EXPECT_FALSE(capture.inputs()[0].is_same(given[0]));
   const at::Tensor result = at::full({3}, 0.0);
-  log.work = [&, input = capture.inputs()[0]] { result.copy_(input * 2); };
+  log.work = [&, input = capture.inputs()[0]] { result.copy_(input.mul(2)); };
   capture.end({result});
   const at::Tensor first = capture.replay(some(4))[0];
   const at::Tensor second = capture.replay(some(5))[0];
