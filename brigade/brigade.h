@@ -51,6 +51,7 @@
 #include "brigade/device/device.h"
 #include "brigade/device/device_functions.h"
 #include "brigade/device/device_scope.h"
+#include "brigade/device/numerics.h"
 #include "brigade/device/placement.h"
 #include "brigade/device/precision.h"
 #include "brigade/distribute/gradient_audit.h"
@@ -270,6 +271,7 @@ using data::WriteRecordsOptions;
 using data::zip;
 using device::assign_to_device;
 using device::AutocastScope;
+using device::Numerics;
 using device::Precision;
 using device::replica_device_setter;
 using device::with_device;

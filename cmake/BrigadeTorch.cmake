@@ -28,3 +28,9 @@ target_include_directories(brigade_torch SYSTEM INTERFACE
   ${BRIGADE_TORCH_DIR}/include ${BRIGADE_TORCH_DIR}/include/torch/csrc/api/include)
 target_link_options(brigade_torch INTERFACE
   -Wl,-rpath-link,${BRIGADE_TORCH_DIR}/lib -Wl,-rpath-link,${BRIGADE_TORCH_DIR}/../nvidia/cu13/lib)
+if(BRIGADE_WITH_CUDA)
+  include(BrigadeCuda)
+  foreach(part IN ITEMS cudnn cusparselt nccl nvshmem)  # libtorch_cuda needs them
+    target_link_options(brigade_torch INTERFACE -Wl,-rpath-link,${BRIGADE_TORCH_DIR}/../nvidia/${part}/lib)
+  endforeach()
+endif()

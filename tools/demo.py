@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""The demo: times one CPU replica, trains over two, and prints test accuracy and speed-up.
+"""The demo: times one replica, trains over two, and prints test accuracy and speed-up.
 
-usage: demo.py BRIGADE BUILD_FOLDER
+usage: demo.py [--gpu] BRIGADE BUILD_FOLDER
+
+--gpu: replicas are on GPUs: two cards, or two logical GPUs of the only card.
 """
+import argparse
 import json
 import os
 import pathlib
@@ -58,26 +61,54 @@ def summary(one, trained):
     return lines
 
 
+def count_cards(brigade):
+    """The GPUs of this machine that `brigade` can use."""
+    devices = json.loads(subprocess.run([brigade, "devices", "--json"], check=True, capture_output=True, text=True).stdout)
+    if not devices["cuda_built"]:
+        raise DemoFailed(f"{brigade} was not built for GPUs; ./dev demo --gpu builds one that is", 2)
+    return devices["gpu_cards"]
+
+
+def two_gpus(cards):
+    """The flags of two replicas on GPUs."""
+    logical = [] if cards > 1 else ["--logical-gpus", "2"]
+    return ["--strategy", "mirrored", "--devices", "gpu:0,gpu:1", *logical]
+
+
+def compare(brigade, build, one_replica, two_replicas):
+    print(f"1. One replica, {TIMED_STEPS} steps, for comparison")
+    one = train(brigade, build / "demo-one-replica", *one_replica, "--steps", str(TIMED_STEPS), "--eval", "none")
+    print(f"\n2. Two replicas, {EPOCHS} epochs")
+    two = train(brigade, build / "demo", *two_replicas, "--epochs", str(EPOCHS))
+    return summary(one, two)
+
+
+def run_on_gpus(brigade, build):
+    cards = count_cards(brigade)
+    if cards == 0:
+        raise DemoFailed("there is no GPU here that CUDA shows; ./dev demo trains on CPUs", 2)
+    return compare(brigade, build, ["--strategy", "one_device", "--devices", "gpu:0"], two_gpus(cards))
+
+
 def run(brigade, build):
     cores = len(os.sched_getaffinity(0))
     if cores < 2:
         print("This process may use one core only, so two replicas cannot be faster than one: training on one replica.")
         trained = train(brigade, build / "demo", "--strategy", "one_device", "--devices", "cpu:0", "--epochs", str(EPOCHS))
         return summary(None, trained)
-    print(f"1. One replica, {TIMED_STEPS} steps, for comparison")
-    one = train(brigade, build / "demo-one-replica", "--strategy", "one_device", "--devices", "cpu:0",
-                "--steps", str(TIMED_STEPS), "--eval", "none")
-    print(f"\n2. Two replicas, {EPOCHS} epochs")
-    two = train(brigade, build / "demo", "--strategy", "mirrored", "--devices", "cpu:0,cpu:1", "--epochs", str(EPOCHS))
-    return summary(one, two)
+    return compare(brigade, build, ["--strategy", "one_device", "--devices", "cpu:0"],
+                   ["--strategy", "mirrored", "--devices", "cpu:0,cpu:1"])
 
 
 def main():
-    if len(sys.argv) != 3:
-        raise SystemExit(__doc__)
-    build = pathlib.Path(sys.argv[2])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("brigade", metavar="BRIGADE")
+    parser.add_argument("build", type=pathlib.Path, metavar="BUILD_FOLDER")
+    options = parser.parse_args()
+    build = options.build
     try:
-        lines = run(sys.argv[1], build)
+        lines = (run_on_gpus if options.gpu else run)(options.brigade, build)
     except DemoFailed as error:
         print(f"demo: {error}", file=sys.stderr)
         raise SystemExit(error.status)

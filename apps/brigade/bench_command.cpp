@@ -132,6 +132,7 @@ class BenchCommand final : public Command {
     json["devices"] = device_names(strategy);
     json["threads_per_replica"] = strategy_.threads_per_replica;
     json["precision"] = strategy_.precision;
+    json["numerics"] = strategy_.numerics;
     json["optimizer"] = optimizer_.optimizer;
     json["global_batch_size"] = batch;
     json["steps"] = steps_;

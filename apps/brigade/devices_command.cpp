@@ -9,6 +9,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/device/arithmetic_fingerprint.h"
 #include "brigade/device/device.h"
+#include "brigade/device/numerics.h"
 #include "brigade/device/peer_access.h"
 #include "brigade/machine/process_memory.h"
 #include "brigade/tuning/tuning_report.h"
@@ -96,12 +97,35 @@ std::vector<Row> rows_of_reach(const std::vector<device::Device>& memories) {
   return rows;
 }
 
+// What each value of --numerics of train, evaluate and bench sets, on GPUs.
+Json json_of_numerics() {
+  Json json;
+  for (const std::string& name : device::numerics_names()) {
+    const auto settings = device::settings_of(device::numerics_from(name));
+    json[name] = {{"deterministic", settings.deterministic},
+                  {"tf32", settings.tf32},
+                  {"cudnn_benchmark", settings.cudnn_benchmark}};
+  }
+  return json;
+}
+
+std::string text_of_numerics() {
+  std::vector<std::string> all;
+  for (const std::string& name : device::numerics_names()) {
+    all.push_back(base::str_cat(
+        name, " (", device::describe(device::settings_of(device::numerics_from(name))), ")"));
+  }
+  return base::str_cat("on GPUs ", base::join(all, " or "));
+}
+
 class DevicesCommand final : public Command {
  public:
   explicit DevicesCommand(CLI::App& parent)
       : Command(parent, "devices", "Show the devices that replicas can run on") {
     FlagGroup(parser_).add("--threads-per-replica", options_.threads_per_cpu,
                            "Threads, and cores, of each logical CPU");
+    FlagGroup(parser_).add("--logical-gpus", options_.logical_gpus_per_card,
+                           "Logical GPUs of each card");
     output_.add_to(parser_);
     parser_.footer(kDevicesExamples);
   }
@@ -129,6 +153,7 @@ class DevicesCommand final : public Command {
     json["memory_bytes"] = machine::machine_memory();
     json["gpu_cards"] = hardware.gpu_cards;
     json["cuda_built"] = kCudaBuilt;
+    json["numerics"] = json_of_numerics();
     json["libtorch"] = TORCH_VERSION;
     json["tuning"] = tuning::report().describe();
     return json;
@@ -150,6 +175,7 @@ class DevicesCommand final : public Command {
                                 hardware.topology.physical_cores.size(), " physical")},
         {"memory", base::human_bytes(static_cast<std::uint64_t>(machine::machine_memory()))},
         {"CUDA", cuda},
+        {"numerics", text_of_numerics()},
         {"libtorch", TORCH_VERSION},
         {"tuning", tuning::report().describe()}};
     if (reach.empty()) {

@@ -14,6 +14,7 @@
 #include "brigade/cluster/environment_variables.h"
 #include "brigade/cluster/resolver.h"
 #include "brigade/device/device.h"
+#include "brigade/device/numerics.h"
 #include "brigade/device/precision.h"
 #include "brigade/distribute/strategies/central_storage_strategy.h"
 #include "brigade/distribute/strategies/mirrored_strategy.h"
@@ -41,6 +42,9 @@ Options with_common(Options options, const StrategyFlags& flags) {
   options.seed = static_cast<std::uint64_t>(flags.seed);
   options.placement.log = flags.log_device_placement;
   options.threads_per_replica = flags.threads_per_replica;
+  if constexpr (requires { options.logical_gpus_per_card; }) {
+    options.logical_gpus_per_card = flags.logical_gpus;
+  }
   if constexpr (requires { options.logical_replicas; }) {
     options.logical_replicas = flags.logical_replicas;
   }
@@ -196,6 +200,10 @@ void StrategyFlags::add_to(CLI::App& app) {
   group.add("--threads-per-replica", threads_per_replica,
             "Threads of each replica on CPU; changes the last bits of the weights");
   group.add(
+      "--logical-gpus", logical_gpus,
+      "Logical GPUs of each card, which compute at the same time: --logical-gpus 2 makes "
+      "gpu:0 and gpu:1 of one card (mirrored, multi_worker_mirrored, central_storage, towers)");
+  group.add(
       "--logical-replicas", logical_replicas,
       "Replicas of the whole job, of which each device computes several one after another: the "
       "weights depend on this number, and not on the devices and workers (one_device, "
@@ -211,6 +219,10 @@ void StrategyFlags::add_to(CLI::App& app) {
       base::str_cat("The precision of forward and backward passes: ",
                     base::join(device::precision_names(), ", "),
                     "; weights and updates are float32 in any case, and fp16 scales the loss"));
+  group.add("--numerics", numerics,
+            base::str_cat("How GPUs compute: ", base::join(device::numerics_names(), ", "),
+                          "; reproducible ones repeat to the bit, fast ones use TF32 and the "
+                          "fastest kernels"));
   group.add("--seed", seed, "The root seed of all random numbers: weights, order, dropout, crops");
   stages.add_to(app);
   cluster.add_to(app);
@@ -220,6 +232,13 @@ void StrategyFlags::add_to(CLI::App& app) {
 void StrategyFlags::check() const {
   check_choice("strategy", strategy, strategy_names());
   check_at_least("--threads-per-replica", threads_per_replica, 1);
+  check_at_least("--logical-gpus", logical_gpus, 1);
+  if (logical_gpus > 1 && !has_logical_gpus(*this)) {
+    throw UsageError(base::str_cat("strategy ", strategy,
+                                   " uses no logical GPUs; leave out --logical-gpus, or use "
+                                   "--strategy mirrored, multi_worker_mirrored, central_storage or "
+                                   "towers"));
+  }
   check_at_least("--logical-replicas", logical_replicas, 0);
   if (logical_replicas > 0 && has_stages(*this)) {
     throw UsageError(
@@ -244,6 +263,7 @@ void StrategyFlags::check() const {
         "give --logical-replicas, or leave out --audit-every");
   }
   check_choice("value of --precision", precision, device::precision_names());
+  check_choice("value of --numerics", numerics, device::numerics_names());
   if (seed < 0) throw UsageError(base::str_cat("--seed is ", seed, "; it must be at least 0"));
   if (!controller.empty() && !has_controller(*this)) {
     throw UsageError(base::str_cat("strategy ", strategy,
@@ -280,6 +300,7 @@ std::unique_ptr<distribute::Strategy> StrategyFlags::make(const ServerAccess& ac
     try {
       auto made = strategy_makers().at(strategy)(*this, access);
       made->set_precision(device::precision_from(precision));
+      made->set_numerics(device::numerics_from(numerics));
       return made;
     } catch (const device::OversubscriptionError& error) {  // the library's errors name no flags
       throw UsageError(base::str_cat(error.what(), " (--allow-oversubscription)"));
@@ -330,6 +351,11 @@ bool has_servers(const StrategyFlags& flags) {
 bool has_logical_replicas(const StrategyFlags& flags) {
   return flags.strategy == "one_device" || flags.strategy == "mirrored" ||
          flags.strategy == "multi_worker_mirrored";
+}
+
+bool has_logical_gpus(const StrategyFlags& flags) {
+  return flags.strategy == "mirrored" || flags.strategy == "multi_worker_mirrored" ||
+         has_controller(flags);
 }
 
 std::vector<std::string> device_names(const distribute::Strategy& strategy) {

@@ -90,11 +90,13 @@ struct StrategyFlags {
   std::string controller;
   bool log_device_placement = false;
   int threads_per_replica = 1;
+  int logical_gpus = 1;
   int logical_replicas = 0;
   int audit_every = 0;
   bool allow_oversubscription = false;
   std::int64_t seed = 0;
   std::string precision = "full";
+  std::string numerics = "reproducible";
   ClusterFlags cluster;
   ServerFlags servers;
   StageFlags stages;
@@ -118,6 +120,8 @@ struct StrategyFlags {
 bool has_controller(const StrategyFlags& flags);
 /// Whether the strategy may have logical replicas.
 bool has_logical_replicas(const StrategyFlags& flags);
+/// Whether a card may have several of the strategy's replicas.
+bool has_logical_gpus(const StrategyFlags& flags);
 /// Whether devices compute stages of the model.
 bool has_stages(const StrategyFlags& flags);
 /// The pipeline that `strategy` is; null: it is none.

@@ -108,6 +108,7 @@ Json configuration(const TrainFlags& flags, const Prepared& prepared) {
                            ? Json(prepared.strategy->parameter_device().name.to_string())
                            : Json(nullptr);
   json["precision"] = flags.strategy.precision;
+  json["numerics"] = flags.strategy.numerics;
   json["global_batch_size"] = prepared.global_batch;
   json["accumulate"] = flags.accumulate;
   json["optimizer"] = prepared.rule->name();

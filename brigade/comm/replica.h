@@ -2,6 +2,7 @@
 
 #include "brigade/base/ambient.h"
 #include "brigade/comm/communicator.h"
+#include "brigade/device/carried_context.h"
 
 namespace brigade::comm {
 
@@ -22,9 +23,10 @@ struct Replica {
 
 inline constexpr base::AmbientSlot<const Replica> kReplicaSlot{base::AmbientIndex::kReplica};
 
-/// The replica that the calling thread runs, or null in the cross-replica context.
+/// The replica that the calling thread runs, or computes for (autograd's thread of a card in the
+/// replica's backward pass: `device::CarriedContext`); null in the cross-replica context.
 inline const Replica* current_replica() {
-  return kReplicaSlot.get();
+  return device::carried(kReplicaSlot);
 }
 
 }  // namespace brigade::comm

@@ -53,6 +53,8 @@ class Barrier {
   void reset();
 
   int parties() const noexcept { return options_.parties; }
+  /// Whether every wait fails, until `reset`.
+  bool has_failed() const noexcept { return failed_.load(std::memory_order_acquire); }
 
  private:
   bool spin_until_done(std::uint64_t generation) const;

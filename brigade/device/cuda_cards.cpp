@@ -4,6 +4,10 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <array>
+#include <cctype>
+
 namespace brigade::device {
 
 void set_memory_fraction(int card, double fraction) {
@@ -18,6 +22,16 @@ bool has_peer_access(int from, int to) {
   if (cudaDeviceCanAccessPeer(&can, from, to) == cudaSuccess) return can != 0;
   cudaGetLastError();  // clears the error, which libtorch would otherwise report at its next call
   return false;
+}
+
+std::string pci_bus_id(int card) {
+  std::array<char, 32> id{};
+  if (cudaDeviceGetPCIBusId(id.data(), static_cast<int>(id.size()), card) != cudaSuccess) {
+    cudaGetLastError();
+    return "";
+  }
+  std::ranges::transform(id, id.begin(), [](unsigned char c) { return std::tolower(c); });
+  return id.data();
 }
 
 }  // namespace brigade::device

@@ -9,4 +9,8 @@ bool has_peer_access(int, int) {
   return false;
 }
 
+std::string pci_bus_id(int) {
+  return "";
+}
+
 }  // namespace brigade::device

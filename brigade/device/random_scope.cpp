@@ -16,6 +16,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/random.h"
 #include "brigade/base/strings.h"
+#include "brigade/device/carried_context.h"
 
 namespace brigade::device {
 namespace {
@@ -80,7 +81,7 @@ bool is_generator(const c10::Argument& argument) {
 
 void substitute_generator(const c10::OperatorHandle& operation, c10::DispatchKeySet keys,
                           torch::jit::Stack* stack) {
-  if (ReplicaGenerator* replica = kGeneratorSlot.get()) {
+  if (ReplicaGenerator* replica = carried(kGeneratorSlot)) {
     const auto& arguments = operation.schema().arguments();
     const std::size_t first = stack->size() - arguments.size();
     for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -99,7 +100,7 @@ void substitute_native_dropout(const c10::OperatorHandle& operation, c10::Dispat
   const auto arguments = torch::jit::last(*stack, 3);  // input, p, train
   const at::Tensor input = arguments[0].toTensor();
   const bool is_training = arguments[2].isNone() || arguments[2].toBool();
-  ReplicaGenerator* replica = kGeneratorSlot.get();
+  ReplicaGenerator* replica = carried(kGeneratorSlot);
   if (replica == nullptr || !is_training || !input.is_cuda()) {
     operation.redispatchBoxed(below(keys), stack);
     return;
@@ -114,7 +115,7 @@ void substitute_native_dropout(const c10::OperatorHandle& operation, c10::Dispat
 // gets copies to write to.
 void keep_running_statistics(const c10::OperatorHandle& operation, c10::DispatchKeySet keys,
                              torch::jit::Stack* stack) {
-  const ReplicaGenerator* generator = kGeneratorSlot.get();
+  const ReplicaGenerator* generator = carried(kGeneratorSlot);
   if (generator != nullptr && generator->is_replay()) {
     // input, weight, bias, running_mean, running_var, training, ...
     const std::size_t first = stack->size() - operation.schema().arguments().size();

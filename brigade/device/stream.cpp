@@ -47,18 +47,31 @@ void use_on_current_stream(const at::Tensor& tensor) {
   tensor.record_stream(guard.getStream(tensor.device()));
 }
 
-void StreamFence::record(c10::Device device) {
-  if (device.is_cpu()) return;
-  const c10::impl::VirtualGuardImpl guard(device.type());
-  event_.emplace(device.type());
-  event_->record(guard.getStream(device));
+void StreamFence::record(std::span<const c10::Device> devices) {
+  for (Mark& mark : marks_) mark.is_recorded = false;
+  for (const c10::Device device : devices) {
+    if (device.is_cpu()) continue;
+    Mark& mark = mark_of(device);
+    mark.event.record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+    mark.is_recorded = true;
+  }
 }
 
 void StreamFence::wait(c10::Device device) const {
-  if (!event_ || device.is_cpu()) return;
-  const c10::impl::VirtualGuardImpl guard(device.type());
-  // Event::block is not const, but waiting does not change the event.
-  const_cast<c10::Event&>(*event_).block(guard.getStream(device));
+  if (device.is_cpu()) return;
+  for (const Mark& mark : marks_) {
+    if (!mark.is_recorded) continue;
+    const c10::impl::VirtualGuardImpl guard(device.type());
+    // Event::block is not const, but waiting does not change the event.
+    const_cast<c10::Event&>(mark.event).block(guard.getStream(device));
+  }
+}
+
+StreamFence::Mark& StreamFence::mark_of(c10::Device device) {
+  for (Mark& mark : marks_) {
+    if (mark.device == device) return mark;
+  }
+  return marks_.emplace_back(Mark{.device = device, .event = c10::Event(device.type())});
 }
 
 }  // namespace brigade::device

@@ -7,6 +7,8 @@
 #include <c10/core/StreamGuard.h>
 
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "brigade/device/device.h"
 
@@ -76,16 +78,26 @@ void use_on_current_stream(const at::Tensor& tensor);
 /// nothing. The host never blocks.
 ///
 /// Thread-safety: `record` by the owner; `wait` by others after a barrier that follows the
-/// `record`.
+/// `record`. The owner records again only after all of them have waited: who alternates between
+/// two fences, with a barrier after each record, needs no other barrier for that.
 class StreamFence {
  public:
-  /// Records an event on the calling thread's current stream of `device`.
-  void record(c10::Device device);
-  /// Makes the current stream of `device` wait for the event.
+  /// Records an event on the calling thread's current stream of each of `devices`, instead of what
+  /// was recorded before.
+  void record(std::span<const c10::Device> devices);
+  void record(c10::Device device) { record({&device, 1}); }
+  /// Makes the current stream of `device` wait for the events.
   void wait(c10::Device device) const;
 
  private:
-  std::optional<c10::Event> event_;
+  struct Mark {
+    c10::Device device;
+    c10::Event event;  // recorded again and again: making one takes longer
+    bool is_recorded = false;
+  };
+  Mark& mark_of(c10::Device device);
+
+  std::vector<Mark> marks_;
 };
 
 }  // namespace brigade::device

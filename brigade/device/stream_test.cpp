@@ -87,6 +87,31 @@ TEST(CopyStream, MemoryUsedOnAnotherStreamIsNotReusedTooEarly) {
   EXPECT_EQ(read_after_reuse(Use::kUnsaid), 2) << "otherwise this test would prove nothing";
 }
 
+TEST(StreamFence, WaitsForWhatWasRecordedLastAndOnlyForThat) {
+  FakeDevice::get();
+  const CopyStream first({FakeDevice::device()});
+  const CopyStream second({FakeDevice::device()});
+  StreamFence fence;
+  const at::Tensor one = first.copy(at::full({3}, 1));
+  {
+    const CopyStream::Scope scope(first);
+    fence.record(FakeDevice::device());
+  }
+  const at::Tensor two = second.copy(at::full({3}, 2));
+  {
+    const CopyStream::Scope scope(second);
+    fence.wait(FakeDevice::device());
+    EXPECT_EQ(FakeDevice::read(one)[0].item<int>(), 1);
+    fence.record(FakeDevice::device());
+  }
+  const at::Tensor three = first.copy(at::full({3}, 3));
+  fence.wait(FakeDevice::device());
+  EXPECT_EQ(FakeDevice::read(two)[0].item<int>(), 2);
+  EXPECT_NE(FakeDevice::read(three)[0].item<int>(), 3) << "nothing waits for it";
+  fence.record(std::span<const c10::Device>());
+  EXPECT_NO_THROW(fence.wait(FakeDevice::device()));
+}
+
 TEST(StreamFence, DoesNothingOnCpu) {
   StreamFence fence;
   const c10::Device cpu(c10::kCPU);

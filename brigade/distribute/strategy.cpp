@@ -8,6 +8,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/autocast_scope.h"
+#include "brigade/device/carried_context.h"
 #include "brigade/distribute/strategy_engine.h"
 #include "brigade/distribute/worker_group.h"
 #include "brigade/input/split.h"
@@ -45,12 +46,13 @@ std::string scaler_text(const std::optional<GradientScalerOptions>& scaler) {
 /// The facts that decide an optimizer's updates, and when gradients are reduced.
 comm::Facts optimizer_facts(const optim::UpdateRule& rule,
                             std::span<const variables::Variable> variables,
-                            const OptimizerOptions& options, device::Precision precision) {
+                            const OptimizerOptions& options, const Strategy& strategy) {
   comm::Facts facts = {{"optimizer", std::string(rule.name())}};
   const io::StateTree config = rule.config();
   for (const auto& [key, value] : config.as_dict()) facts.push_back({key, io::to_json(value).json});
   facts.push_back({"gradient_scaler", scaler_text(options.gradient_scaler)});
-  facts.push_back({"precision", std::string(device::to_string(precision))});
+  facts.push_back({"precision", std::string(device::to_string(strategy.precision()))});
+  facts.push_back({"numerics", std::string(device::to_string(strategy.numerics()))});
   facts.push_back({"accumulate", base::str_cat(options.accumulate)});
   facts.push_back({"global_step", options.global_step ? options.global_step->name() : "none"});
   for (const optim::ParameterGroup& group : options.groups)
@@ -213,6 +215,13 @@ void Strategy::set_precision(device::Precision precision) {
 device::Precision Strategy::precision() const {
   return engine_->precision;
 }
+void Strategy::set_numerics(device::Numerics numerics) {
+  check_not_running("set_numerics");
+  engine_->numerics = numerics;
+}
+device::Numerics Strategy::numerics() const {
+  return engine_->numerics;
+}
 std::vector<c10::Device> Strategy::torch_devices() const {
   return engine_->torch_devices;
 }
@@ -344,7 +353,7 @@ Optimizer Strategy::make_optimizer(std::span<const variables::Variable> variable
                               " over several workers, of which each sees its own gradients only: "
                               "train in bf16, or in one worker."));
   }
-  check_agreement(workers(), optimizer_facts(*rule, variables, options, precision()),
+  check_agreement(workers(), optimizer_facts(*rule, variables, options, *this),
                   {.what = "optimizers", .advice = "make the same optimizer in every worker."});
   auto state = std::make_shared<optim::OptimizerState>(std::move(rule), variables, options.groups);
   auto synchronizer = engine_->make_synchronizer(state);
@@ -368,6 +377,7 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples, const 
   Engine& engine = *engine_;
   const auto models = engine.living_models();
   for (const auto& model : models) model->check_modes();
+  engine.use_numerics();
   engine.begin_step();
   const StepContext step{.step = engine.progress().step(), .examples = examples};
   const bool alone = num_local_replicas() == 1;
@@ -391,6 +401,7 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples, const 
     const device::RandomScope random(generator);
     std::optional<device::AutocastScope> casts;
     if (engine.precision != device::Precision::kFull) casts.emplace(engine.precision);
+    const device::CarriedContext carried;  // of all that was set above
     function(graph);
   };
   // Inside of the step function of the replica that hosts the audit, whose own state is hidden.

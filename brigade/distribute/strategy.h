@@ -16,7 +16,9 @@
 #include "brigade/base/ambient.h"
 #include "brigade/comm/communicator.h"
 #include "brigade/device/device.h"
+#include "brigade/device/numerics.h"
 #include "brigade/device/precision.h"
+#include "brigade/distribute/compiled_step.h"
 #include "brigade/distribute/coordination.h"
 #include "brigade/distribute/created_state.h"
 #include "brigade/distribute/function_module.h"
@@ -73,7 +75,8 @@ concept ModelMaker = !std::is_base_of_v<torch::nn::Module, T> && !std::is_same_v
 ///
 /// Given the same global batches, any number of replicas computes what one replica computes on the
 /// whole batch, up to the order of additions. On the same devices, every run of a program gives the
-/// same bits. TensorFlow: tf.distribute.Strategy.
+/// same bits, on GPUs with `Numerics::kReproducible`, the default. TensorFlow:
+/// tf.distribute.Strategy.
 ///
 /// Thread-safety: one thread at a time, outside of replicas. Models, optimizers and datasets made
 /// by a strategy must not be used after it is destroyed.
@@ -253,6 +256,16 @@ class Strategy {
   template <class Function, class... Arguments>
   auto run(Function&& function, const Arguments&... arguments);
 
+  /// A step that is called as `compiled(arguments...)`, with the results of `run(function,
+  /// arguments...)`; on one GPU its kernels are captured once as a CUDA graph and replayed
+  /// afterwards. See CompiledStep: what may not happen inside, and how it says why it runs eagerly.
+  /// TensorFlow: tf.function.
+  template <class Function>
+  CompiledStep<std::decay_t<Function>> compile(Function&& function,
+                                               const CompileOptions& options = {}) {
+    return CompiledStep<std::decay_t<Function>>(*this, std::forward<Function>(function), options);
+  }
+
   /// The precision of `run` from now on; at first kFull, which leaves the caller's autocast as it
   /// is. In others, matrix products and convolutions of float32 tensors in the function are
   /// computed in bfloat16 or float16 on every device (`device::AutocastScope`); backward follows,
@@ -263,6 +276,13 @@ class Strategy {
   /// mixed_precision.set_global_policy.
   void set_precision(device::Precision precision);
   device::Precision precision() const;
+
+  /// How GPUs compute in `run` from now on; at first kReproducible. Of no effect on CPUs. The
+  /// settings are the process's (`device::use_numerics`). Use the same in every worker; optimizers
+  /// that are made afterwards check it. Checkpoints keep it, and a restore with another one says
+  /// that results will differ. Throws kFailedPrecondition in `run`.
+  void set_numerics(device::Numerics numerics);
+  device::Numerics numerics() const;
 
   /// Reduces `value` over the replicas: elementwise sum, mean, maximum or minimum. Replicas without
   /// examples are left out. Throws kInvalidArgument if shapes differ. The result is on the first

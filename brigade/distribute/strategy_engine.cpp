@@ -1,5 +1,6 @@
 #include "brigade/distribute/strategy_engine.h"
 
+#include <algorithm>
 #include <set>
 
 #include "brigade/base/error.h"
@@ -8,6 +9,9 @@
 #include "brigade/concurrency/shared_slots.h"
 #include "brigade/device/arithmetic_fingerprint.h"
 #include "brigade/device/autocast_scope.h"
+#include "brigade/device/backward_threads.h"
+#include "brigade/device/numerics.h"
+#include "brigade/machine/topology.h"
 
 namespace brigade::distribute {
 
@@ -90,7 +94,8 @@ std::shared_ptr<device::Placer> make_placer(const StrategyParts& parts) {
 
 /// NCCL if it is built in and every replica has its own card, which NCCL requires.
 std::vector<std::unique_ptr<comm::Communicator>> make_local_communicators(
-    const std::shared_ptr<comm::LocalGroup>& group, const std::vector<device::Device>& devices) {
+    const std::shared_ptr<comm::LocalGroup>& group, const StrategyParts& parts) {
+  const std::vector<device::Device>& devices = parts.devices;
   auto local = comm::make_local_communicators(group);
   std::vector<int> cards;
   for (const device::Device& device : devices) {
@@ -98,12 +103,12 @@ std::vector<std::unique_ptr<comm::Communicator>> make_local_communicators(
   }
   const bool has_own_cards = std::set<int>(cards.begin(), cards.end()).size() == devices.size();
   if (!comm::nccl_is_built_in() || !has_own_cards || devices.size() == 1) return local;
-  return comm::make_nccl_communicators(cards, std::move(local));
+  return comm::make_nccl_communicators(cards, std::move(local), parts.timeout);
 }
 
 std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
     const std::shared_ptr<comm::LocalGroup>& group, const StrategyParts& parts) {
-  auto local = make_local_communicators(group, parts.devices);
+  auto local = make_local_communicators(group, parts);
   if (!has_other_replicas(parts)) return local;
   const WorkerGroup& workers = *parts.workers;
   auto over_host = comm::make_hierarchical_communicators(group, std::move(local),
@@ -150,6 +155,7 @@ Strategy::Engine::Engine(StrategyParts given)
     generators.push_back(std::make_unique<device::ReplicaGenerator>(parts.seed, first + replica));
     streams.emplace_back(parts.devices[replica]);
   }
+  place_backward_threads();
 }
 
 WorkerIndex Strategy::Engine::worker() const {
@@ -200,6 +206,15 @@ void Strategy::Engine::end_run(StepOutcome outcome, const ReplicaFailure& failur
   group->reset();
   device::clear_autocast_cache();  // a function that enables autocast itself may have filled it
   running = false;
+}
+
+void Strategy::Engine::place_backward_threads() const {
+  if (std::ranges::none_of(torch_devices, &c10::Device::is_cuda)) return;
+  device::place_backward_threads(torch_devices, machine::discover_topology().cores);
+}
+
+void Strategy::Engine::use_numerics() const {
+  if (std::ranges::any_of(torch_devices, &c10::Device::is_cuda)) device::use_numerics(numerics);
 }
 
 std::vector<std::shared_ptr<const CreatedModel>> Strategy::Engine::living_models() const {

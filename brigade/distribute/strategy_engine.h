@@ -70,6 +70,11 @@ struct Strategy::Engine {
   /// Lets every synchronizer begin a step; may wait.
   void begin_step() const;
 
+  /// Autograd's threads of the replicas' GPUs get their cores.
+  void place_backward_threads() const;
+  /// Sets libtorch, where replicas are on GPUs.
+  void use_numerics() const;
+
   void check_idle(std::string_view call) const;
 
   const StrategyParts parts;
@@ -97,6 +102,7 @@ struct Strategy::Engine {
   const std::shared_ptr<CreatedStates> states = std::make_shared<CreatedStates>();
   int optimizers_made = 0;
   device::Precision precision = device::Precision::kFull;
+  device::Numerics numerics = device::Numerics::kReproducible;
   bool running = false;  // a run is in progress; used by the caller's thread only
   EpochCounters epochs;
   std::uint64_t models_created = 0;

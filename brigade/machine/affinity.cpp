@@ -36,12 +36,6 @@ class Mask {
   std::vector<CpuBits> bits_;
 };
 
-bool set_thread_affinity(const CoreSet& cores) {
-  Mask mask(cores.cores().back() + 1);
-  for (const int core : cores.cores()) mask.set(core);
-  return sched_setaffinity(0, mask.bytes(), mask.as_cpu_set()) == 0;
-}
-
 void warn_once_that_pinning_failed(const CoreSet& cores, int error) {
   static std::once_flag warned;
   std::call_once(warned, [&] {
@@ -63,14 +57,19 @@ CoreSet thread_affinity() {
   return CoreSet(std::move(cores));
 }
 
+bool set_thread_affinity(const CoreSet& cores) {
+  if (cores.empty()) return false;
+  Mask mask(cores.cores().back() + 1);
+  for (const int core : cores.cores()) mask.set(core);
+  if (sched_setaffinity(0, mask.bytes(), mask.as_cpu_set()) == 0) return true;
+  warn_once_that_pinning_failed(cores, errno);
+  return false;
+}
+
 AffinityScope::AffinityScope(const CoreSet& cores) {
   if (cores.empty()) return;
   CoreSet before = thread_affinity();
-  if (set_thread_affinity(cores)) {
-    before_ = std::move(before);
-  } else {
-    warn_once_that_pinning_failed(cores, errno);
-  }
+  if (set_thread_affinity(cores)) before_ = std::move(before);
 }
 
 AffinityScope::~AffinityScope() {

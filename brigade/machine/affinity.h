@@ -7,6 +7,10 @@ namespace brigade::machine {
 /// The cores on which the system may run the calling thread.
 CoreSet thread_affinity();
 
+/// Lets the system run the calling thread on these cores only, from now on. Returns false, with one
+/// warning per process in the log, if the system refuses; the thread stays where it is.
+bool set_thread_affinity(const CoreSet& cores);
+
 /// Pins the calling thread to some cores while it lives, then restores the thread's former mask.
 /// Open it before the thread's first tensor operation: OpenMP workers inherit the mask of the
 /// thread that first needs them.

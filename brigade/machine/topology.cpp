@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/machine/affinity.h"
 #include "brigade/machine/cgroup.h"
@@ -130,6 +131,18 @@ std::string processor_name(const std::filesystem::path& cpuinfo) {
     if (!name.empty()) return std::string(name);
   }
   return "unknown processor";
+}
+
+CoreSet cores_near_pci_device(std::string_view bus_id, const std::filesystem::path& devices) {
+  if (bus_id.empty() || bus_id.find('/') != std::string_view::npos) return CoreSet();
+  std::ifstream stream(devices / bus_id / "local_cpulist");
+  std::string list;
+  std::getline(stream, list);
+  try {
+    return CoreSet::parse(list);
+  } catch (const Error&) {  // not what Linux writes
+    return CoreSet();
+  }
 }
 
 }  // namespace brigade::machine

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "brigade/machine/core_set.h"
@@ -38,6 +39,11 @@ struct Topology {
 /// Examines this machine with hwloc. Takes milliseconds, so keep the result. Never throws: unknown
 /// values get defaults (every allowed core is a physical core).
 Topology discover_topology();
+
+/// The cores near a PCI device, such as a GPU (`0000:65:00.0`): those of its NUMA node. Empty if
+/// the system does not say.
+CoreSet cores_near_pci_device(std::string_view bus_id,
+                              const std::filesystem::path& devices = "/sys/bus/pci/devices");
 
 /// The model name in a file like /proc/cpuinfo, or "unknown processor".
 std::string processor_name(const std::filesystem::path& cpuinfo = "/proc/cpuinfo");

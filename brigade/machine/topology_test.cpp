@@ -1,6 +1,7 @@
 #include "brigade/machine/topology.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -63,6 +64,22 @@ TEST(ProcessorName, ReadsTheFirstModel) {
   EXPECT_EQ(processor_name(file), "AMD EPYC 9B14");
   std::filesystem::remove(file);
   EXPECT_EQ(processor_name(file), "unknown processor");
+}
+
+TEST(Topology, KnowsTheCoresNearAPciDeviceIfTheSystemDoes) {
+  const auto devices =
+      std::filesystem::path(testing::TempDir()) / ("pci" + std::to_string(::getpid()));
+  const auto write = [&](std::string_view list) {
+    std::filesystem::create_directories(devices / "0000:65:00.0");
+    std::ofstream(devices / "0000:65:00.0" / "local_cpulist") << list;
+    return cores_near_pci_device("0000:65:00.0", devices);
+  };
+  EXPECT_EQ(write("2-3,8\n"), CoreSet({2, 3, 8}));
+  EXPECT_TRUE(write("").empty());
+  EXPECT_TRUE(write("all of them\n").empty());
+  EXPECT_TRUE(cores_near_pci_device("0000:66:00.0", devices).empty());
+  EXPECT_TRUE(cores_near_pci_device("", devices).empty());
+  std::filesystem::remove_all(devices);
 }
 
 }  // namespace

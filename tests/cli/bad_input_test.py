@@ -61,6 +61,11 @@ class Devices(CommandTest):
     def test_more_threads_than_cores(self):
         self.refuse_devices("cpu:0", "--threads-per-replica", "100000", saying=["100000 threads", "--allow-oversubscription"])
 
+    def test_logical_gpus(self):
+        self.refuse_devices("cpu:0", "--logical-gpus", "0", saying=["--logical-gpus is 0", "at least 1"])
+        self.refuse_training(*MLP, "--strategy", "one_device", "--logical-gpus", "2",
+                             saying=["one_device", "--logical-gpus", "--strategy mirrored"])
+
     def test_two_for_one_device(self):
         self.refuse_training(*MLP, "--strategy", "one_device", "--devices", "cpu:0,cpu:1",
                              saying=["one_device", "use --strategy mirrored"])

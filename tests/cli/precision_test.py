@@ -1,4 +1,4 @@
-"""`--precision` of `brigade train`, `evaluate` and `bench`."""
+"""`--precision` and `--numerics` of `brigade train`, `evaluate` and `bench`."""
 import json
 import unittest
 
@@ -52,6 +52,34 @@ class Precision(CommandTest):
     def test_bench_measures_it(self):
         report = self.succeed("bench", "--model", "mlp", "--precision", "bf16", "--steps", "2", "--json")
         self.assertEqual(report["precision"], "bf16")
+
+
+class Numerics(CommandTest):
+    def train(self, *arguments):
+        length = () if "--steps" in arguments else ("--epochs", "1")
+        return self.succeed("train", *MLP, *length, "--json", *arguments)
+
+    def test_cpus_compute_the_same_with_both(self):
+        reports = [self.train(*flags) for flags in ((), ("--numerics", "reproducible"), ("--numerics", "fast"))]
+        self.assertEqual([report["numerics"] for report in reports], ["reproducible", "reproducible", "fast"])
+        self.assertEqual(1, len({report["weights_sha256"] for report in reports}))
+
+    def test_a_run_keeps_its_numerics(self):
+        flags = ("--model-dir", self.model_dir)
+        self.train(*flags, "--steps", "2", "--numerics", "fast")
+        self.refuse("train", *MLP, *flags, "--steps", "4", saying=["numerics", "fast", "reproducible"])
+        self.succeed("evaluate", *MLP, "--model-dir", self.model_dir, "--numerics", "reproducible", "--json")
+
+    def test_unknown_ones_are_refused(self):
+        self.refuse_training(*MLP, "--numerics", "quick", saying=["--numerics", "reproducible", "fast"])
+
+    def test_bench_and_devices_report_them(self):
+        report = self.succeed("bench", "--model", "mlp", "--numerics", "fast", "--steps", "2", "--json")
+        self.assertEqual(report["numerics"], "fast")
+        devices = self.succeed("devices", "--json")
+        self.assertEqual(devices["numerics"]["reproducible"],
+                         {"deterministic": True, "tf32": False, "cudnn_benchmark": False})
+        self.assertTrue(devices["numerics"]["fast"]["tf32"])
 
 
 if __name__ == "__main__":

@@ -13,11 +13,8 @@ namespace brigade::comm {
 
 namespace {
 
-std::optional<c10::Device> first_device(std::span<const at::Tensor> tensors) {
-  for (const at::Tensor& tensor : tensors) {
-    if (tensor.defined()) return tensor.device();
-  }
-  return std::nullopt;
+void add_once(std::vector<c10::Device>& devices, c10::Device device) {
+  if (std::ranges::find(devices, device) == devices.end()) devices.push_back(device);
 }
 
 bool runs_flat(const at::Tensor& tensor, ReduceOp op) {
@@ -165,18 +162,34 @@ LocalGroup::LocalGroup(int world_size, LocalGroupOptions options)
                 .spin = options.spin,
                 .party_name = "replica"}),
       published_(world_size),
-      fences_(world_size),
       devices_(world_size),
+      ready_(world_size),
+      finished_(world_size),
       calls_(world_size),
       call_counts_(world_size, 0),
       clocks_(world_size, nullptr) {}
 
 void LocalGroup::publish(int rank, AnnouncedCall call, std::span<const at::Tensor> tensors) {
+  // After a failure others may still wait for the fences of this rank.
+  if (barrier_.has_failed()) wait_for_all(rank);
   published_[rank] = tensors;
-  devices_[rank] = first_device(tensors);
+  devices_[rank].clear();
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.defined() && !tensor.is_cpu()) add_once(devices_[rank], tensor.device());
+  }
   announce(rank, call);
-  fence_and_wait(rank);
+  record(rank, ready_[rank], devices_[rank]);
+  wait_for_all(rank);
   check_same_call(rank);
+  // On every card, because a copy from another card is queued on a stream of that card.
+  wait_for_others(rank, ready_, devices_of_all());
+}
+
+void LocalGroup::withdraw(int rank) {
+  // Also by ranks that have no tensors, since they may have read others'.
+  record(rank, finished_[rank], devices_of_all());
+  wait_for_all(rank);
+  wait_for_others(rank, finished_, devices_[rank]);
 }
 
 void LocalGroup::withdraw_after_failure(int rank) noexcept {
@@ -184,7 +197,7 @@ void LocalGroup::withdraw_after_failure(int rank) noexcept {
   // this rank throws.
   try {
     withdraw(rank);
-  } catch (const Error&) {
+  } catch (const std::exception&) {
   }
 }
 
@@ -231,15 +244,28 @@ void LocalGroup::reset() {
   call_counts_.assign(call_counts_.size(), 0);
 }
 
-void LocalGroup::fence_and_wait(int rank) {
-  const std::optional<c10::Device> device = devices_[rank];
-  if (device) fences_[rank].record(*device);
-  wait_for_all(rank);
+LocalGroup::Devices LocalGroup::devices_of_all() const {
+  Devices all;
+  for (const Devices& of_rank : devices_) {
+    for (const c10::Device device : of_rank) add_once(all, device);
+  }
+  return all;
+}
+
+void LocalGroup::record(int rank, device::StreamFence& fence, const Devices& devices) {
+  try {
+    fence.record(devices);
+  } catch (const std::exception& error) {  // of the driver; the others would wait for this rank
+    abort(rank, std::string(base::without_stack_trace(error.what())));
+    throw;
+  }
+}
+
+void LocalGroup::wait_for_others(int rank, const std::vector<device::StreamFence>& fences,
+                                 const Devices& devices) {
   for (int other = 0; other < world_size(); ++other) {
     if (other == rank) continue;
-    if (device) fences_[other].wait(*device);
-    // In a group with GPUs a rank on CPU reads through this thread's stream of their device.
-    if (devices_[other]) fences_[other].wait(*devices_[other]);
+    for (const c10::Device device : devices) fences[other].wait(device);
   }
 }
 

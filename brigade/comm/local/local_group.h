@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,6 +44,11 @@ struct AnnouncedCall {
 /// synchronizers are built on it. Each rank publishes its tensors, all wait at a barrier, and each
 /// works on its own shard of all ranks' tensors: on CPU directly in the others' memory, between
 /// GPUs by peer copies.
+///
+/// On GPUs the ranks' streams wait for one another twice in each exchange, and the host does not:
+/// what `body` queues comes after what each rank had queued for its tensors, and what a rank queues
+/// after the exchange comes after what all bodies have queued, whether or not they published
+/// tensors themselves.
 ///
 /// Thread-safety: each rank from one thread at a time; `abort` from any thread; `reset` while no
 /// rank is inside a call.
@@ -97,10 +101,15 @@ class LocalGroup {
   StepClock* clock(int rank) const { return clocks_[rank]; }
 
  private:
+  using Devices = std::vector<c10::Device>;
+
   void publish(int rank, AnnouncedCall call, std::span<const at::Tensor> tensors);
-  void withdraw(int rank) { fence_and_wait(rank); }
+  void withdraw(int rank);
   void withdraw_after_failure(int rank) noexcept;
-  void fence_and_wait(int rank);
+  Devices devices_of_all() const;
+  void record(int rank, device::StreamFence& fence, const Devices& devices);
+  void wait_for_others(int rank, const std::vector<device::StreamFence>& fences,
+                       const Devices& devices);
   void wait_for_all(int rank);
   void announce(int rank, AnnouncedCall call);
   void check_same_call(int rank);
@@ -108,9 +117,12 @@ class LocalGroup {
   const std::shared_ptr<concurrency::ExecutionSlots> slots_;
   concurrency::Barrier barrier_;
   std::vector<std::span<const at::Tensor>>
-      published_;                            // [rank], written by its rank before the barrier
-  std::vector<device::StreamFence> fences_;  // [rank], likewise
-  std::vector<std::optional<c10::Device>> devices_;  // [rank], of its tensors; likewise
+      published_;                 // [rank], written by its rank before the barrier
+  std::vector<Devices> devices_;  // [rank], the GPUs of its tensors; likewise
+  // Two fences a rank, used in turns. A rank may begin the next exchange while another still waits
+  // for the fences of this one, but records a fence again only after a barrier that comes after.
+  std::vector<device::StreamFence> ready_;     // [rank], its tensors
+  std::vector<device::StreamFence> finished_;  // [rank], with everybody's
   /// [rank][parity of its call], likewise: a rank may be one call ahead of those that still
   /// compare.
   std::vector<std::array<AnnouncedCall, 2>> calls_;

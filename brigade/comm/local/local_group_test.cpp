@@ -1,19 +1,27 @@
 #include "brigade/comm/local/local_group.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <random>
+#include <span>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/base/sanitizer.h"
 #include "brigade/base/testing/error_code.h"
+#include "brigade/device/stream.h"
+#include "brigade/device/testing/fake_device.h"
 
 namespace brigade::comm {
 namespace {
 
 using base::testing::code_of;
+using device::testing::FakeDevice;
 
 LocalGroupOptions patient() {
   return {.timeout = std::chrono::seconds(60), .spin = std::chrono::microseconds(0)};
@@ -105,6 +113,105 @@ TEST(LocalGroup, BarriersInQuickSuccessionAreNotTakenForDifferentCalls) {
       group.exchange(rank, {.name = "b"}, {}, [] {});
     }
   });
+}
+
+/// A rank on the fake device: its stream is current while it lives.
+class RankOnCard {
+ public:
+  RankOnCard() : scope_(device::make_stream({.torch_device = FakeDevice::device()})) {}
+
+  at::Tensor make(int value) {
+    const at::Tensor tensor =
+        at::empty({4}, at::TensorOptions(at::kInt).device(FakeDevice::device()));
+    write(tensor, value);
+    return tensor;
+  }
+  /// Queued: nothing is written yet.
+  static void write(const at::Tensor& tensor, int value) {
+    const at::Tensor pinned =
+        at::empty({4}, at::TensorOptions(at::kInt).pinned_memory(true)).fill_(value);
+    tensor.copy_(pinned, /*non_blocking=*/true);
+  }
+  /// Runs all that was queued on this rank's stream, and what that waits for.
+  static int read(const at::Tensor& tensor) { return FakeDevice::read(tensor)[3].item<int>(); }
+
+ private:
+  device::StreamScope scope_;
+};
+
+TEST(LocalGroup, OnACardARankThatOnlyReadsIsWaitedFor) {
+  FakeDevice::get();
+  LocalGroup group(2, patient());
+  run_two([&](int rank) {
+    RankOnCard card;
+    const at::Tensor tensor = card.make(rank == 0 ? 7 : 0);
+    const std::span<const at::Tensor> shown = {&tensor, rank == 0 ? 1U : 0U};
+    group.exchange(rank, {.name = "show"}, shown, [&] {
+      if (rank == 1) tensor.copy_(group.published(0)[0]);
+    });
+    if (rank == 0) {
+      card.write(tensor, 8);
+      EXPECT_EQ(card.read(tensor), 8);
+    }
+    group.barrier(rank);
+    if (rank == 1) EXPECT_EQ(card.read(tensor), 7) << "it was overwritten before it was read";
+  });
+}
+
+/// The host threads of the ranks come to each step in every order.
+class Delays {
+ public:
+  explicit Delays(int rank) : random_(static_cast<unsigned>(rank)) {}
+  void operator()() {
+    for (unsigned yields = random_() % 4; yields > 0; --yields) std::this_thread::yield();
+  }
+
+ private:
+  std::minstd_rand random_;
+};
+
+// A round takes two barriers, and on a busy machine a barrier takes milliseconds.
+#ifdef BRIGADE_HAS_SANITIZER
+constexpr int kExchanges = 10'000;
+#else
+constexpr int kExchanges = 1'000;
+#endif
+
+TEST(LocalGroup, OnACardManyExchangesOfDelayedRanksReadWhatWasPublished) {
+  FakeDevice::get();
+  constexpr int kRanks = 3;
+  LocalGroup group(kRanks, patient());
+  std::atomic<int> wrong = 0;
+  const auto value = [](int rank, int round) { return kRanks * round + rank; };
+  const auto body = [&](int rank) {
+    RankOnCard card;
+    Delays delay(rank);
+    const at::Tensor mine = card.make(0);
+    const std::vector<at::Tensor> copies = {card.make(0), card.make(0), card.make(0)};
+    const bool is_reader = rank == 2;  // publishes nothing
+    for (int round = 0; round < kExchanges; ++round) {
+      card.write(mine, value(rank, round));
+      delay();
+      const std::span<const at::Tensor> shown = {&mine, is_reader ? 0U : 1U};
+      group.exchange(rank, {.name = "show"}, shown, [&] {
+        for (int other = 0; other < 2; ++other) {
+          delay();
+          copies[other].copy_(group.published(other)[0]);
+        }
+        delay();
+      });
+      card.write(mine, -1);
+      for (int other = 0; other < 2; ++other) {
+        if (card.read(copies[other]) != value(other, round)) ++wrong;
+        delay();
+      }
+    }
+  };
+  std::vector<std::thread> others;
+  for (int rank = 1; rank < kRanks; ++rank) others.emplace_back(body, rank);
+  body(0);
+  for (std::thread& other : others) other.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(LocalGroup, AnAbortReleasesWaitersAndAResetClearsIt) {

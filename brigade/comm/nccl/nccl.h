@@ -2,6 +2,7 @@
 
 #include <c10/core/Device.h>
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -21,10 +22,13 @@ bool nccl_is_built_in();
 /// Strategies use it if it is built in and every replica has its own GPU.
 ///
 /// NCCL chooses the order of additions. It is the same in every run on the same GPUs, but it is not
-/// that of the ReductionTree. Throws kUnimplemented if NCCL is not built in, kInvalidArgument if
-/// two ranks share a GPU, kUnavailable (with NCCL's text) if NCCL fails.
+/// that of the ReductionTree. If a rank fails, the others' calls fail too, and what is queued on
+/// their GPUs is aborted; the communicators can then not be used any more. A call fails if a rank
+/// does not make it within `timeout`. Throws kUnimplemented if NCCL is not built in,
+/// kInvalidArgument if two ranks share a GPU, kUnavailable (with NCCL's text) if NCCL fails.
 std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(
-    const std::vector<int>& cards, std::vector<std::unique_ptr<Communicator>> local);
+    const std::vector<int>& cards, std::vector<std::unique_ptr<Communicator>> local,
+    std::chrono::milliseconds timeout = std::chrono::minutes(10));
 
 /// The same for all replicas of all processes. `host` are this process's communicators among them
 /// (`make_hierarchical_communicators`); `devices` are its replicas' devices, in the same order. In

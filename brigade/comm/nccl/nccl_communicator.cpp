@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
 #include "brigade/comm/exchange/call_header.h"
 #include "brigade/comm/local/reduce_kernel.h"
 
@@ -38,16 +40,22 @@ class NcclCommunicator final : public Communicator {
  private:
   std::vector<at::Tensor> execute(const CollectiveCall& call) override {
     if (!call.traits().runs_on_nccl || !all_take(call)) return host_->run(call);
-    if (!call.traits().reduces) {
-      runner_->run(local_rank_, call);
-      return {};
+    try {
+      run_on_gpus(call);
+    } catch (const std::exception& error) {  // such as no memory for the sums
+      runner_->abandon(local_rank_, std::string(base::without_stack_trace(error.what())));
+      throw;
     }
+    return {};
+  }
+
+  void run_on_gpus(const CollectiveCall& call) {
+    if (!call.traits().reduces) return runner_->run(local_rank_, call);
     const AccumulationTensors sums(call.tensors, call.op);  // NCCL rounds every step
     CollectiveCall in_sums = call;
     in_sums.tensors = sums.tensors();
     runner_->run(local_rank_, in_sums);
     sums.copy_back();
-    return {};
   }
 
   /// Whether all ranks make this call and NCCL supports it.

@@ -2,6 +2,7 @@
 
 #include <c10/core/Device.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,9 +22,11 @@ class NcclRunner {
   /// Whether NCCL supports these tensors in this call, of a kind that `runs_on_nccl`.
   virtual bool takes(const CollectiveCall& call) const = 0;
   /// Makes a call of rank `local_rank`. Returns when it has ended for all work that is enqueued on
-  /// the rank's stream from then on. The GPUs of one process only enqueue it: the host's
-  /// communicator releases their ranks if one of them fails.
+  /// the rank's stream from then on. `NcclCards` only queues it.
   virtual void run(int local_rank, const CollectiveCall& call) = 0;
+  /// Rank `local_rank` has agreed to a call, and will not make it or has failed in it: ends the
+  /// group and releases the other ranks, unless it has ended before.
+  virtual void abandon(int local_rank, const std::string& reason) noexcept = 0;
 };
 
 /// The communicator of local rank `local_rank` over `runner`. In every call of a kind that
@@ -37,14 +40,20 @@ std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<NcclRunner>
 
 /// The state of what was started last for one rank of an `NcclClique`.
 struct NcclStatus {
-  enum class State { kUnderWay, kDone, kFailed } state = State::kDone;
+  enum class State {
+    kUnderWay,
+    kQueued,  ///< the host's part is done, and the GPU's is not
+    kDone,
+    kFailed
+  } state = State::kDone;
   std::string reason = {};  ///< of kFailed: NCCL's text
 };
 
-/// This process's ranks of an NCCL group of several processes. Nothing here waits or knows the
-/// members of the cluster; `NcclGroup` adds that. Callers ensure that all ranks make the same calls
+/// This process's ranks of an NCCL group of one or several processes. Nothing here waits or knows
+/// the members of the cluster; `NcclCards` and `NcclGroup` add that. Callers ensure that all ranks
+/// make the same calls
 /// (`make_nccl_communicator`): a call of a single rank would never end. A rank starts a collective
-/// only after its previous one has ended. The real implementation is in nccl_library.cpp; tests
+/// only after its previous one is queued. The real implementation is in nccl_library.cpp; tests
 /// have a fake that needs no GPU.
 ///
 /// Thread-safety: one thread at a time.
@@ -97,5 +106,10 @@ class NcclLibrary {
 
 /// Null where NCCL is not built in.
 std::unique_ptr<NcclLibrary> find_nccl_library();
+
+/// `make_nccl_communicators` (nccl.h) with this NCCL.
+std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(
+    const NcclLibrary& library, const std::vector<int>& cards,
+    std::vector<std::unique_ptr<Communicator>> local, std::chrono::milliseconds timeout);
 
 }  // namespace brigade::comm

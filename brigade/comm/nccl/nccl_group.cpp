@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "brigade/base/strings.h"
+#include "brigade/comm/nccl/poll_pause.h"
 
 namespace brigade::comm {
 
@@ -20,21 +21,6 @@ constexpr milliseconds kCloseTimeout = std::chrono::seconds(5);
 /// How often a waiting rank asks the store whether another member has given up.
 constexpr milliseconds kAskAgain{250};
 constexpr auto kMakingIt = "make_nccl_process_communicators";
-
-/// Waits between two polls of a GPU: not at first, since most collectives are short.
-class Pause {
- public:
-  void rest() {
-    if (steady_clock::now() - start_ < std::chrono::microseconds(200)) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
-  }
-
- private:
-  const steady_clock::time_point start_ = steady_clock::now();
-};
 
 }  // namespace
 
@@ -74,6 +60,14 @@ void NcclGroup::run(int local_rank, const CollectiveCall& call) {
   wait(local_rank, call.name(), options_.timeout);
 }
 
+void NcclGroup::abandon(int, const std::string& reason) noexcept {
+  const MutexLock lock(mutex_);
+  if (failure_) return;
+  clique_->abort();
+  failure_ = Error(ErrorCode::kAborted, reason);
+  peer_status_.give_up(*failure_);
+}
+
 void NcclGroup::start(int local_rank, const CollectiveCall& call) {
   const MutexLock lock(mutex_);
   if (failure_) throw *failure_;
@@ -86,7 +80,7 @@ void NcclGroup::start(int local_rank, const CollectiveCall& call) {
 
 void NcclGroup::wait(int local_rank, std::string_view what, milliseconds timeout) {
   StragglerReport report(options_.slow_after, timeout);
-  Pause pause;
+  PollPause pause;
   auto next_question = steady_clock::now() + kAskAgain;
   while (poll(local_rank, what) != Progress::kDone) {
     if (report.is_due()) report.report(what, "the GPUs");
@@ -142,7 +136,8 @@ bool NcclGroup::has_closed() noexcept {
   const MutexLock lock(mutex_);
   try {
     for (int rank = 0; rank < clique_->local_size(); ++rank) {
-      if (clique_->status(rank).state == NcclStatus::State::kUnderWay) return false;
+      const NcclStatus::State state = clique_->status(rank).state;
+      if (state != NcclStatus::State::kDone && state != NcclStatus::State::kFailed) return false;
     }
   } catch (const std::exception&) {  // likewise
   }

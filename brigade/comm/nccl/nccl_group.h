@@ -36,6 +36,7 @@ class NcclGroup final : public NcclRunner {
   /// Returns when the collective is complete on the GPU. Throws kUnavailable naming a lost member,
   /// or with NCCL's text; kAborted with another member's reason; kDeadlineExceeded.
   void run(int local_rank, const CollectiveCall& call) override;
+  void abandon(int local_rank, const std::string& reason) noexcept override;
 
  private:
   enum class Progress { kUnderWay, kDone };

@@ -1,5 +1,5 @@
-// The NCCL that this program was built with. Between processes its communicators do not block:
-// calls return immediately, and their state is polled.
+// The NCCL that this program was built with. Its communicators do not block: calls return
+// immediately, and their state is polled.
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/core/Event.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
-#include <set>
 #include <span>
 #include <string_view>
 
@@ -195,7 +194,7 @@ class CardClique final : public NcclClique {
       return {NcclStatus::State::kFailed,
               base::str_cat(ncclGetErrorString(state), ": ", ncclGetLastError(rank.communicator))};
     }
-    return {has_ended_on_card(rank) ? NcclStatus::State::kDone : NcclStatus::State::kUnderWay};
+    return {has_ended_on_card(rank) ? NcclStatus::State::kDone : NcclStatus::State::kQueued};
   }
 
   void abort() noexcept override {
@@ -268,32 +267,6 @@ class BuiltInNccl final : public NcclLibrary {
   }
 };
 
-/// The NCCL communicators of the GPUs of one process. They block while they connect, and enqueue
-/// their work on each rank's current stream.
-class OwnCards final : public NcclRunner {
- public:
-  explicit OwnCards(const std::vector<int>& cards) : ranks_(cards.size()) {
-    check_nccl(ncclCommInitAll(ranks_.data(), static_cast<int>(cards.size()), cards.data()),
-               "ncclCommInitAll");
-  }
-  ~OwnCards() override {
-    for (const ncclComm_t rank : ranks_) ncclCommDestroy(rank);
-  }
-  OwnCards(const OwnCards&) = delete;
-  OwnCards& operator=(const OwnCards&) = delete;
-
-  bool takes(const CollectiveCall& call) const override { return nccl_takes(call); }
-
-  void run(int local_rank, const CollectiveCall& call) override {
-    const c10::DeviceIndex card = call.tensors.front().device().index();
-    enqueue(call, ranks_[static_cast<std::size_t>(local_rank)],
-            c10::cuda::getCurrentCUDAStream(card));
-  }
-
- private:
-  std::vector<ncclComm_t> ranks_;
-};
-
 }  // namespace
 
 std::unique_ptr<NcclLibrary> find_nccl_library() {
@@ -302,19 +275,6 @@ std::unique_ptr<NcclLibrary> find_nccl_library() {
 
 bool nccl_is_built_in() {
   return true;
-}
-
-std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(
-    const std::vector<int>& cards, std::vector<std::unique_ptr<Communicator>> local) {
-  check_argument(std::set<int>(cards.begin(), cards.end()).size() == cards.size(),
-                 "NCCL needs a separate GPU for each rank.");
-  const auto runner = std::make_shared<OwnCards>(cards);
-  std::vector<std::unique_ptr<Communicator>> communicators;
-  for (auto& rank : local) {
-    const int number = rank->rank();
-    communicators.push_back(make_nccl_communicator(runner, number, std::move(rank)));
-  }
-  return communicators;
 }
 
 }  // namespace brigade::comm

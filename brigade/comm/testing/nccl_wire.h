@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/nccl/nccl_communicator.h"
@@ -47,7 +48,9 @@ struct Wire {
   std::atomic<int> aborts = 0;
   std::atomic<int> closed = 0;
   std::atomic<int> failing_rank = -1;
+  std::atomic<int> refusing_rank = -1;  // whose calls fail before they start
   std::atomic<bool> stands_still = false;
+  std::atomic<bool> is_busy = false;  // the GPUs do not get to what is queued
   std::atomic<bool> closes = true;
 };
 
@@ -65,9 +68,10 @@ class WireClique final : public NcclClique {
     });
   }
   void start(int local_rank, const CollectiveCall& collective) override {
+    const int number = options_.first_rank + local_rank;
+    if (wire_.refusing_rank == number) throw Error(ErrorCode::kUnavailable, "unhandled cuda error");
     const concurrency::MutexLock lock(wire_.mutex);
     ++wire_.collectives;
-    const int number = options_.first_rank + local_rank;
     Rank& rank = ranks_[local_rank];
     rank.tensors.clear();
     for (const at::Tensor& tensor : collective.tensors) rank.tensors.push_back(tensor.detach());
@@ -93,6 +97,7 @@ class WireClique final : public NcclClique {
     const concurrency::MutexLock lock(wire_.mutex);
     const Wire::Call& call = wire_.calls[rank.number];
     if (wire_.stands_still || call.came < options_.world_size) return {State::kUnderWay};
+    if (wire_.is_busy) return {State::kQueued};
     for (std::size_t i = 0; i < rank.tensors.size(); ++i) rank.tensors[i].copy_(call.result(i));
     rank.tensors.clear();
     return {State::kDone};
@@ -125,6 +130,7 @@ class PromptWire final : public NcclRunner {
     while (clique_.status(local_rank).state == NcclStatus::State::kUnderWay)
       std::this_thread::yield();
   }
+  void abandon(int, const std::string&) noexcept override { clique_.abort(); }
 
  private:
   WireClique clique_;

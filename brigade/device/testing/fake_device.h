@@ -136,6 +136,7 @@ class FakeDevice {
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<Block*> free_;
   std::set<const void*> pinned_;
+  std::set<const void*> events_;  // that exist
   int queued_copies_ = 0;
   int waited_copies_ = 0;
   std::unique_ptr<Memory> memory_;
@@ -202,14 +203,18 @@ class FakeDevice::Guard final : public c10::impl::DeviceGuardImplInterface {
   void record(void** event, const c10::Stream& on, const c10::DeviceIndex,
               const c10::EventFlag) const override {
     const std::lock_guard lock(get().mutex_);
-    if (*event == nullptr) *event = new Mark;
+    if (*event == nullptr) get().events_.insert(*event = new Mark);
     *static_cast<Mark*>(*event) = get().end_of(on.id());
   }
   void block(void* event, const c10::Stream& waiter) const override {
     const std::lock_guard lock(get().mutex_);
+    TORCH_CHECK(get().events_.contains(event),
+                "The event was destroyed while a stream waits for it.");
     get().streams_[waiter.id()].operations.push_back({nullptr, *static_cast<Mark*>(event)});
   }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
+    const std::lock_guard lock(get().mutex_);
+    get().events_.erase(event);
     delete static_cast<Mark*>(event);
   }
   void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& on) const override {

@@ -16,6 +16,7 @@
 #include "brigade/comm/small_collectives.h"
 #include "brigade/comm/stage_passes.h"
 #include "brigade/device/autocast_scope.h"
+#include "brigade/device/captured_graph.h"
 #include "brigade/distribute/gradient_audit.h"
 #include "brigade/distribute/optimizer/gradient_accumulator.h"
 #include "brigade/distribute/optimizer/gradient_hooks.h"
@@ -178,6 +179,9 @@ struct Optimizer::Shared {
                 "An optimizer was used outside of a replica: call it in a function that "
                 "Strategy::run runs.");
     owner.check(*context, "An optimizer");
+    check_state(!device::is_capturing(context->device().torch_device),
+                "an optimizer counts its steps and keeps its rates on the host, so its updates are "
+                "not captured");
     return *context;
   }
 

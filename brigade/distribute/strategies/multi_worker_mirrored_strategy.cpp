@@ -50,6 +50,7 @@ StrategyParts parts_of(std::shared_ptr<cluster::Membership> membership,
   check_audit(options);
   const device::DiscoveryOptions discovery{
       .threads_per_cpu = options.threads_per_replica,
+      .logical_gpus_per_card = options.logical_gpus_per_card,
       .allow_oversubscription = options.allow_oversubscription};
   std::vector<std::string> names = options.devices;
   if (names.empty() && device::available_gpus(discovery).empty()) names = {"cpu:0"};

@@ -23,6 +23,8 @@ struct MultiWorkerMirroredOptions {
   std::vector<std::string> devices = {};
   /// The number of threads and cores of each replica on CPU. It changes the last bits of results.
   int threads_per_replica = 1;
+  /// The number of replicas on each GPU, if `devices` is empty or names more GPUs than exist.
+  int logical_gpus_per_card = 1;
   /// Allows more replicas on CPU than cores without a warning; see `device::DiscoveryOptions`.
   bool allow_oversubscription = false;
   /// The number of logical replicas of all workers: batches are split, random numbers drawn, and

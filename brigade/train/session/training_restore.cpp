@@ -200,7 +200,17 @@ class TrainingState::Restorer {
       add_difference(str_cat("saved with seed ", seed, " and restored with seed ",
                              training_.strategy_.seed(), ": random numbers differ from here on."));
     }
+    compare_numerics(strategy);
     for (const NamedOptimizer& each : training_.optimizers_) compare_schedule(each);
+  }
+
+  void compare_numerics(const io::StateTree& strategy) {
+    if (!strategy.has("numerics")) return;  // saved before there was a choice
+    const std::string saved = strategy.as_string("numerics");
+    const std::string_view now = device::to_string(training_.strategy_.numerics());
+    if (saved == now) return;
+    add_difference(str_cat("saved with ", saved, " numerics and restored with ", now,
+                           " ones: on GPUs the results will not be bit-identical."));
   }
 
   void compare_arithmetic(const io::StateTree& strategy) {

@@ -284,6 +284,7 @@ std::vector<at::Tensor> TrainingState::components_of_all_replicas(const Variable
   for (int replica = 0; replica < variable.num_components(); ++replica)
     own.push_back(variable.component(replica).detach());
   if (!strategy_.has_worker_collectives()) return own;
+  for (at::Tensor& component : own) component = component.to(own.front().device());
   return strategy_.gather_workers(at::stack(own)).unbind();
 }
 
@@ -303,6 +304,7 @@ checkpoint::Contents TrainingState::contents() const {
   strategy["replicas"] = strategy_.num_replicas_in_sync();
   strategy["seed"] = strategy_.seed();
   strategy["step"] = strategy_.step();
+  strategy["numerics"] = std::string(device::to_string(strategy_.numerics()));
   if (strategy_.logical_replicas() > 0) {
     strategy["logical_replicas"] = strategy_.logical_replicas();
     strategy["arithmetic_fingerprint"] = strategy_.arithmetic_fingerprint();

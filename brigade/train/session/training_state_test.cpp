@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -221,8 +222,13 @@ TEST(TrainingState, ReportsWhyARunIsNotBitIdentical) {
   first.state.add_schedule("adam", halving());
   const Checkpoint checkpoint = saved(first.state);
   const auto other = mirrored(1, 4)();
+  other->set_numerics(device::Numerics::kFast);
   ToyTraining second(*other);
-  EXPECT_EQ(second.state.restore(checkpoint).differences.size(), 2u);  // seed, schedule
+  const auto report = second.state.restore(checkpoint);
+  EXPECT_EQ(report.differences.size(), 3u);  // seed, numerics, schedule
+  EXPECT_TRUE(std::ranges::any_of(report.differences, [](const std::string& each) {
+    return each.find("reproducible numerics and restored with fast") != std::string::npos;
+  }));
 }
 
 TEST(TrainingState, SchedulesSetTheRateOfTheGlobalStep) {

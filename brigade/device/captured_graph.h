@@ -1,0 +1,32 @@
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <c10/core/Device.h>
+
+#include <memory>
+
+namespace brigade::device {
+
+/// Work that was captured once instead of being done, and is done by each `replay`, on the same
+/// memory and without the host's part in it: a CUDA graph.
+///
+/// Thread-safety: one thread at a time.
+class CapturedGraph {
+ public:
+  virtual ~CapturedGraph() = default;
+  /// From now on what is queued on the calling thread's current stream is captured. Numbers that
+  /// are drawn from `random` are drawn anew in each replay, from its state of then.
+  virtual void begin(const at::Generator& random) = 0;
+  /// Ends the capture. Throws what the driver says if something could not be captured.
+  virtual void end() = 0;
+  /// Queues the work on the calling thread's current stream.
+  virtual void replay() = 0;
+};
+
+/// Null without CUDA in the program, and on devices that are not GPUs.
+std::unique_ptr<CapturedGraph> make_captured_graph(c10::Device device);
+
+/// Whether the calling thread's current stream of `device` is captured.
+bool is_capturing(c10::Device device);
+
+}  // namespace brigade::device

@@ -1,0 +1,156 @@
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/rand.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "brigade/checkpoint/weights_hash.h"
+#include "brigade/comm/local/local_group.h"
+#include "brigade/comm/nccl/nccl.h"
+#include "brigade/comm/testing/rank_threads.h"
+#include "brigade/device/backward_threads.h"
+#include "brigade/device/device.h"
+#include "brigade/device/stream.h"
+#include "brigade/distribute/strategies/mirrored_strategy.h"
+#include "brigade/distribute/strategies/one_device_strategy.h"
+#include "brigade/layers/losses.h"
+#include "brigade/models/mnist_cnn.h"
+#include "brigade/optim/sgd.h"
+#include "tests/parity/examples.h"
+
+namespace brigade {
+namespace {
+
+class OnGpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (device::available_gpus().empty()) GTEST_SKIP() << "There is no GPU that CUDA shows.";
+  }
+};
+
+std::unique_ptr<distribute::Strategy> gpus(int replicas) {
+  distribute::MirroredOptions options{.logical_gpus_per_card = replicas, .seed = 5};
+  for (int replica = 0; replica < replicas; ++replica)
+    options.devices.push_back("gpu:" + std::to_string(replica));
+  return std::make_unique<distribute::MirroredStrategy>(options);
+}
+
+struct Trained {
+  std::vector<at::Tensor> weights;
+  std::string hash;
+};
+
+/// The MNIST CNN after 20 steps of 32 examples in float32.
+Trained train(distribute::Strategy& strategy) {
+  const auto model = strategy.create<models::MnistCnn>();
+  const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.01});
+  int steps = 0;
+  for (const auto& batch : strategy.distribute(parity::examples(64).batch(32).repeat())) {
+    if (steps++ == 20) break;
+    strategy.run(
+        [&](const input::LabeledBatch& local) {
+          sgd.minimize(
+              layers::losses::sparse_softmax_cross_entropy(model(local.features), local.labels));
+        },
+        batch);
+  }
+  Trained trained;
+  std::vector<checkpoint::NamedTensor> named;
+  for (const auto& variable : model.variables()) {
+    trained.weights.push_back(variable.read().to(at::kCPU));
+    named.push_back({variable.name(), trained.weights.back()});
+  }
+  trained.hash = checkpoint::weights_sha256(named);
+  return trained;
+}
+
+TEST_F(OnGpu, TwentyStepsOnOneTwoAndFourLogicalGpusAreThoseOfTheCpu) {
+  distribute::OneDeviceStrategy cpu({.device = "cpu:0", .seed = 5});
+  const Trained expected = train(cpu);
+  for (const int replicas : {1, 2, 4}) {
+    const Trained trained = train(*gpus(replicas));
+    for (std::size_t i = 0; i < expected.weights.size(); ++i) {
+      const double apart = (trained.weights[i] - expected.weights[i]).norm().item<double>();
+      EXPECT_LE(apart, 1e-5 * expected.weights[i].norm().item<double>())
+          << "variable " << i << " on " << replicas << " logical GPUs";
+    }
+  }
+}
+
+TEST_F(OnGpu, ReproducibleNumericsRepeatEveryBit) {
+  for (const int replicas : {1, 4})
+    EXPECT_EQ(train(*gpus(replicas)).hash, train(*gpus(replicas)).hash) << replicas;
+}
+
+TEST_F(OnGpu, TwoThousandReductionsOfFourLogicalGpusHaveNoWrongSum) {
+  constexpr int kRanks = 4;
+  constexpr int kRounds = 2000;
+  std::atomic<int> wrong = 0;
+  comm::run_ranks_successfully(kRanks, [&](comm::Communicator& ranks) {
+    const c10::Device card(c10::kCUDA, 0);
+    const device::StreamScope scope(device::make_stream({.torch_device = card}));
+    const at::Tensor base = at::arange(100'000, at::TensorOptions(at::kFloat).device(card));
+    for (int round = 0; round < kRounds; ++round) {
+      const at::Tensor value = base + static_cast<double>(ranks.rank() + round % 7);
+      ranks.all_reduce({&value, 1}, comm::ReduceOp::kSum)->wait();
+      const at::Tensor expected = base * kRanks + static_cast<double>(6 + kRanks * (round % 7));
+      if (!value.equal(expected)) ++wrong;
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(OnGpu, NcclReducesAndClosesWithOneRank) {
+  ASSERT_TRUE(comm::nccl_is_built_in());
+  auto ranks = comm::make_nccl_communicators(
+      {0}, comm::make_local_communicators(std::make_shared<comm::LocalGroup>(1)));
+  const at::Tensor value =
+      at::full({3}, 2.0, at::TensorOptions(at::kFloat).device(c10::Device(c10::kCUDA, 0)));
+  ranks.front()->all_reduce({&value, 1}, comm::ReduceOp::kSum)->wait();
+  EXPECT_EQ(value[2].item<float>(), 2);
+}
+
+TEST_F(OnGpu, ACapturedEvaluationHasTheResultsOfAnEagerOne) {
+  distribute::OneDeviceStrategy strategy({.device = "gpu:0", .seed = 5});
+  const auto model = strategy.create<models::MnistCnn>();
+  const auto logits = [&](const at::Tensor& images) {
+    const at::NoGradGuard no_grad;
+    return model(images);
+  };
+  auto compiled = strategy.compile(logits, {.warmup = 2});
+  for (int step = 0; step < 6; ++step) {
+    const at::Tensor images =
+        at::rand({step == 5 ? 3 : 8, 1, 28, 28}, at::TensorOptions(c10::Device(c10::kCUDA, 0)));
+    const at::Tensor got = compiled(images).values().front();
+    EXPECT_TRUE(got.allclose(strategy.run(logits, images).values().front())) << step;
+    EXPECT_EQ(compiled.eager_reason().empty(), step >= 2 && step < 5) << compiled.eager_reason();
+  }
+}
+
+TEST_F(OnGpu, AStepThatUpdatesVariablesRunsEagerlyAndSaysSo) {
+  distribute::OneDeviceStrategy strategy({.device = "gpu:0", .seed = 5});
+  const auto model = strategy.create<models::MnistCnn>();
+  const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.01});
+  auto step = strategy.compile(
+      [&](const at::Tensor& images) { sgd.minimize(model(images).square().mean()); },
+      {.warmup = 1});
+  const at::Tensor images = at::rand({8, 1, 28, 28}, at::TensorOptions(c10::Device(c10::kCUDA, 0)));
+  for (int call = 0; call < 4; ++call) step(images);
+  EXPECT_EQ(sgd.updates(), 4);
+  EXPECT_NE(step.eager_reason().find("optimizer"), std::string::npos) << step.eager_reason();
+}
+
+TEST_F(OnGpu, BackwardRunsOnAThreadOfTheCard) {
+  std::thread::id thread;
+  device::run_on_backward_thread(c10::Device(c10::kCUDA, 0),
+                                 [&] { thread = std::this_thread::get_id(); });
+  EXPECT_NE(thread, std::this_thread::get_id());
+}
+
+}  // namespace
+}  // namespace brigade
