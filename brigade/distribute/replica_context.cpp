@@ -70,7 +70,7 @@ void ReplicaContext::merge_call(const std::function<void(Strategy&)>& function) 
 
 const ReplicaContext* current_replica_context() {
   // A model may have a view of its replica, which is no context.
-  return in_cross_replica_context() ? nullptr : kContextSlot.get();
+  return in_cross_replica_context() ? nullptr : device::carried(kContextSlot);
 }
 
 comm::StepClock* current_step_clock() {
