@@ -32,7 +32,7 @@ enum class How { kRun, kCompiled };
 
 /// The weights, and the losses, of a training whose last batches are smaller and whose rate
 /// changes.
-std::vector<at::Tensor> train(Strategy& strategy, How how) {
+std::vector<at::Tensor> train_for_values(Strategy& strategy, How how) {
   auto model = strategy.create<DroppingNet>();
   auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1, .momentum = 0.9});
   const auto step = [&](const at::Tensor& x) {
@@ -53,8 +53,8 @@ std::vector<at::Tensor> train(Strategy& strategy, How how) {
 }
 
 void expect_equal_trainings(Strategy& one, Strategy& other) {
-  const auto run = train(one, How::kRun);
-  const auto compiled = train(other, How::kCompiled);
+  const auto run = train_for_values(one, How::kRun);
+  const auto compiled = train_for_values(other, How::kCompiled);
   ASSERT_EQ(run.size(), compiled.size());
   for (std::size_t i = 0; i < run.size(); ++i) EXPECT_TRUE(at::equal(run[i], compiled[i])) << i;
 }
