@@ -23,9 +23,11 @@ namespace {
 
 using Commands = std::vector<std::unique_ptr<Command>>;
 
-std::vector<std::string> names_of(const Commands& commands) {
+// Of all commands, also those that `brigade` does itself.
+std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const auto& command : commands) names.push_back(command->parser().get_name());
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
   return names;
 }
 
@@ -58,11 +60,14 @@ UsageError unexpected(const CLI::App& app, const Commands& commands) {
 }
 
 // Called before the parser, whose message names no command.
-void check_command_name(int argc, char** argv, const Commands& commands) {
-  const std::string names = base::join(names_of(commands), ", ");
-  if (argc < 2) throw UsageError("no command is given. Known: " + names + ". See: brigade --help");
+void check_command_name(int argc, char** argv, const CLI::App& app) {
+  const std::vector<std::string> names = command_names(app);
+  if (argc < 2) {
+    throw UsageError("no command is given. Known: " + base::join(names, ", ") +
+                     ". See: brigade --help");
+  }
   const std::string first = argv[1];
-  if (first.empty() || first.front() != '-') check_choice("command", first, names_of(commands));
+  if (first.empty() || first.front() != '-') check_choice("command", first, names);
 }
 
 // Help and the version end as "errors" of the parser, with exit code 0.
@@ -107,7 +112,7 @@ int run(int argc, char** argv) {
        {std::pair(kNewCommand, kNewDescription), std::pair(kSetupCommand, kSetupDescription)}) {
     app.add_subcommand(name, description);
   }
-  check_command_name(argc, argv, commands);
+  check_command_name(argc, argv, app);
   check_no_empty_values({argv + 1, argv + argc});
   const int ended = parse(app, commands, with_config_file({argv + 1, argv + argc}));
   if (ended >= 0) return ended;

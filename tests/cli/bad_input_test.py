@@ -11,10 +11,11 @@ from brigade_process import COMMAND, FRONT, MLP, CommandTest, run
 
 class Words(CommandTest):
     def test_no_command(self):
-        self.refuse(saying=["no command", "train, sweep, evaluate, extract, inspect, bench, data, devices"])
+        self.refuse(saying=["no command", "train, sweep, evaluate, extract, inspect, report, top, bench, data, devices", "launch, new, setup"])
 
     def test_unknown_command(self):
         self.refuse("tran", saying=["unknown command 'tran'", "did you mean 'train'?"])
+        self.refuse("lanch", saying=["unknown command 'lanch'", "did you mean 'launch'?"])
 
     def test_unknown_flag(self):
         self.refuse_training("--bathc-size", "16", saying=["unknown flag --bathc-size", "--batch-size", "brigade train --help"])
