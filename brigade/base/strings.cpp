@@ -12,19 +12,26 @@ char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-/// Levenshtein's distance, letters compared whatever their case.
+bool same_letter(char a, char b) {
+  return lower(a) == lower(b);
+}
+
+/// The fewest insertions, deletions, replacements and swaps of neighbors (Damerau and Levenshtein's
+/// distance, without edits of what was swapped), letters compared whatever their case.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  std::vector<std::vector<std::size_t>> of(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) of[i][0] = i;
+  for (std::size_t j = 0; j <= b.size(); ++j) of[0][j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (lower(a[i - 1]) == lower(b[j - 1]) ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+      const std::size_t replaced = of[i - 1][j - 1] + (same_letter(a[i - 1], b[j - 1]) ? 0 : 1);
+      of[i][j] = std::min({replaced, of[i - 1][j] + 1, of[i][j - 1] + 1});
+      const bool is_swap = i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) &&
+                           same_letter(a[i - 2], b[j - 1]);
+      if (is_swap) of[i][j] = std::min(of[i][j], of[i - 2][j - 2] + 1);
     }
   }
-  return row[b.size()];
+  return of[a.size()][b.size()];
 }
 
 }  // namespace

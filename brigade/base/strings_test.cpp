@@ -108,6 +108,7 @@ TEST(Nearest, FindsTheWordThatWasMeant) {
   EXPECT_EQ(nearest("DATASET", flags), "dataset");
   EXPECT_EQ(nearest("datadir", flags), "data-dir");
   EXPECT_EQ(nearest("sead", flags), "seed");
+  EXPECT_EQ(nearest("sede", flags), "seed");
 }
 
 TEST(Nearest, FindsNothingFarAway) {

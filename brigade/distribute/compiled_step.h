@@ -18,7 +18,7 @@
 
 namespace brigade::distribute {
 
-struct CompileOptions {
+struct CompiledStepOptions {
   /// How many calls run eagerly before the step is captured: in the first ones libraries choose
   /// kernels and take memory. At least 1.
   int warmup = 3;
@@ -45,7 +45,7 @@ std::string capture_obstacle(const Strategy& strategy);
 template <class Function>
 class CompiledStep {
  public:
-  CompiledStep(Strategy& strategy, Function function, const CompileOptions& options)
+  CompiledStep(Strategy& strategy, Function function, const CompiledStepOptions& options)
       : strategy_(strategy), function_(std::move(function)), capture_(options.warmup) {
     const std::string obstacle = capture_obstacle(strategy);
     if (!obstacle.empty()) capture_.give_up(obstacle);

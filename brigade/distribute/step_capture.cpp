@@ -36,7 +36,7 @@ std::optional<std::string> difference(const std::vector<at::Tensor>& given,
 }  // namespace
 
 StepCapture::StepCapture(int warmup, MakeGraph make) : warmup_(warmup), make_(std::move(make)) {
-  check_argument(warmup >= 1, base::str_cat("CompileOptions::warmup is ", warmup,
+  check_argument(warmup >= 1, base::str_cat("CompiledStepOptions::warmup is ", warmup,
                                             "; at least one call must run before a capture."));
 }
 

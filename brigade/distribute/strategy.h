@@ -262,7 +262,7 @@ class Strategy {
   /// TensorFlow: tf.function.
   template <class Function>
   CompiledStep<std::decay_t<Function>> compile(Function&& function,
-                                               const CompileOptions& options = {}) {
+                                               const CompiledStepOptions& options = {}) {
     return CompiledStep<std::decay_t<Function>>(*this, std::forward<Function>(function), options);
   }
 

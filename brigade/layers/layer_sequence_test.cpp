@@ -39,7 +39,7 @@ TEST(LayerSequence, AnnouncesItsLayersAndGoesOnWithWhatItGets) {
   EXPECT_TRUE(at::equal(net.forward(x), second(first(x).tanh())));
 
   RecordedLayers stages;
-  const comm::Replica replica{.local_id = 3, .stages = &stages};
+  const comm::Replica replica{.id = 3, .stages = &stages};
   const base::AmbientScope<const comm::Replica> scope(comm::kReplicaSlot, &replica);
   EXPECT_TRUE(at::equal(net.forward(x), second(first(x).tanh() + 1)));
   EXPECT_EQ(stages.names, std::vector<std::string>({"first", "1", "second"}));

@@ -52,7 +52,7 @@ Json json_of(const std::vector<Curve>& curves, std::size_t most_points) {
   return all;
 }
 
-Json json_of(const std::vector<Fact>& facts) {
+Json json_of(const std::vector<RunFact>& facts) {
   Json all = Json::array();
   for (const auto& [name, value] : facts) all.push_back({name, value});
   return all;

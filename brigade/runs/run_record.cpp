@@ -32,8 +32,8 @@ std::string text_of(const Json& value) {
   return shown(base::join(elements, ", "));
 }
 
-std::vector<Fact> facts_of(const Json& object, std::initializer_list<std::string_view> but = {}) {
-  std::vector<Fact> facts;
+std::vector<RunFact> facts_of(const Json& object, std::initializer_list<std::string_view> but = {}) {
+  std::vector<RunFact> facts;
   if (!object.is_object()) return facts;
   for (const auto& [key, value] : object.items())
     if (std::ranges::find(but, key) == but.end()) facts.emplace_back(shown(key), text_of(value));
@@ -216,8 +216,8 @@ RunRecord RunReader::read() {
   return run;
 }
 
-std::optional<std::string> fact(const std::vector<Fact>& facts, std::string_view name) {
-  const auto found = std::ranges::find(facts, name, &Fact::first);
+std::optional<std::string> fact(const std::vector<RunFact>& facts, std::string_view name) {
+  const auto found = std::ranges::find(facts, name, &RunFact::first);
   return found == facts.end() ? std::nullopt : std::optional(found->second);
 }
 

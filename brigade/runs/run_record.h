@@ -26,7 +26,7 @@ enum class RunState {
 std::string_view to_string(RunState state);
 
 /// A name and its value, both printable (`base::printable`) and at most `kLongestFact` bytes long.
-using Fact = std::pair<std::string, std::string>;
+using RunFact = std::pair<std::string, std::string>;
 inline constexpr std::size_t kLongestFact = 4'000;
 
 struct CheckpointRecord {
@@ -49,9 +49,9 @@ struct RunRecord {
   RunState state = RunState::kUnknown;
   std::string holder;  ///< Of a run that goes on: its process and host.
 
-  std::vector<Fact> configuration;
-  std::vector<Fact> result;
-  std::vector<Fact> machine;
+  std::vector<RunFact> configuration;
+  std::vector<RunFact> result;
+  std::vector<RunFact> machine;
   std::optional<std::int64_t> total_steps;        ///< That the training will make.
   std::optional<std::int64_t> examples_per_step;  ///< Of all replicas and workers.
   std::optional<std::int64_t> workers;
@@ -90,6 +90,6 @@ class RunReader {
 };
 
 /// The value of a fact with this name; nothing if there is none.
-std::optional<std::string> fact(const std::vector<Fact>& facts, std::string_view name);
+std::optional<std::string> fact(const std::vector<RunFact>& facts, std::string_view name);
 
 }  // namespace brigade::runs

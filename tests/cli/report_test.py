@@ -92,7 +92,7 @@ class Report(CommandTest):
         self.assertEqual(killed["state"], "ended without a result")
         self.assertIn("resumes it", " ".join(killed["missing"]))
         with started("train", *flags) as training:
-            while "resuming from step" not in training.stderr.readline():
+            while not re.match(r"step \d+/", training.stderr.readline()):
                 self.assertIsNone(training.poll())
             training.send_signal(signal.SIGTERM)
             self.assertEqual(training.wait(DEADLINE), 75)
