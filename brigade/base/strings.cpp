@@ -26,8 +26,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     for (std::size_t j = 1; j <= b.size(); ++j) {
       const std::size_t replaced = of[i - 1][j - 1] + (same_letter(a[i - 1], b[j - 1]) ? 0 : 1);
       of[i][j] = std::min({replaced, of[i - 1][j] + 1, of[i][j - 1] + 1});
-      const bool is_swap = i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) &&
-                           same_letter(a[i - 2], b[j - 1]);
+      const bool is_swap =
+          i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) && same_letter(a[i - 2], b[j - 1]);
       if (is_swap) of[i][j] = std::min(of[i][j], of[i - 2][j - 2] + 1);
     }
   }

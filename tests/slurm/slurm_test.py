@@ -8,7 +8,7 @@ import unittest
 import slurm_cluster
 import workers
 
-TRAIN = (workers.COMMAND, "train", *workers.WORKERS, *workers.TINY, "--batch-size", "16", "--peer-timeout", f"{workers.PEER_TIMEOUT}s")
+TRAIN = (workers.COMMAND, "train", *workers.WORKERS, *workers.TINY, "--batch-size", "16", "--peer-timeout", "60s")
 SCRIPT = """#!/bin/sh
 srun --export=ALL {command} 2>> {folder}/errors.txt >> {folder}/results.txt
 code=$?
