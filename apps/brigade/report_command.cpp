@@ -1,5 +1,6 @@
 #include <chrono>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "apps/brigade/commands.h"
 #include "apps/brigade/exit_code.h"
@@ -28,6 +29,7 @@ class ReportCommand final : public Command {
       : Command(parent, "report", "Write an HTML page about trainings: curves, times, memory") {
     parser_.add_option("MODEL_DIR", directories_, "Model directories of trainings")->required();
     FlagGroup(parser_).add("--output", output_, "The file to write; it is replaced");
+    result_.add_to(parser_);
     parser_.footer(kReportExamples);
   }
 
@@ -46,9 +48,10 @@ class ReportCommand final : public Command {
     const std::string page =
         runs::report_page(all, {.time = std::chrono::duration<double>(now).count()});
     set_up([&] { io::atomic_write(*files, output_, page); });
-    print_text(base::str_cat(base::printable(output_), ": ", all.size(),
-                             all.size() == 1 ? " run, " : " runs, ", base::human_bytes(page.size()),
-                             "\n"));
+    result_.print({{"file", output_}, {"bytes", page.size()}, {"runs", json_of(all)}},
+                  base::str_cat(base::printable(output_), ": ", all.size(),
+                                all.size() == 1 ? " run, " : " runs, ",
+                                base::human_bytes(page.size()), "\n"));
     return kDone;
   }
 
@@ -58,6 +61,13 @@ class ReportCommand final : public Command {
     if (!found || found->kind == io::FileKind::kFile) return;
     throw UsageError(base::str_cat("--output is ", base::quoted(output_),
                                    ", which is not a file; give the name of an HTML file"));
+  }
+
+  static Json json_of(const std::vector<runs::RunRecord>& all) {
+    Json runs = Json::array();
+    for (const runs::RunRecord& each : all)
+      runs.push_back({{"name", each.name}, {"model_dir", each.path.string()}});
+    return runs;
   }
 
   /// Runs in folders of the same name.
@@ -70,6 +80,7 @@ class ReportCommand final : public Command {
 
   std::vector<std::string> directories_;
   std::string output_ = "report.html";
+  OutputFlag result_;
 };
 
 }  // namespace

@@ -72,7 +72,7 @@ class Manual(CommandTest):
         self.assertIn(".SH COMMANDS", output("help", "--man"))
         self.assertIn("brigade\\-data\\-stats", output("help", "data", "stats", "--man"))
         self.assertIn("\\fB\\-n\\fR, \\fB\\-\\-nproc\\fR", output("help", "launch", "--man"))
-        self.refuse("help", "trian", saying=["did you mean train"])
+        self.refuse("help", "trian", saying=["did you mean 'train'?"])
 
     def test_man_shows_them_without_complaint(self):
         if shutil.which("groff") is None:

@@ -79,6 +79,9 @@ class Report(CommandTest):
     def test_several_runs(self):
         runs = [self.train(name, "--steps", 4, "--learning-rate", rate) for name, rate in (("a", 0.1), ("b", 0.2))]
         self.assertEqual([each["name"] for each in self.report(*runs)["runs"]], ["a", "b"])
+        written = self.succeed("report", *runs, "--output", self.page, "--json")
+        self.assertEqual((written["file"], written["bytes"]), (str(self.page), self.page.stat().st_size))
+        self.assertEqual([(each["name"], each["model_dir"]) for each in written["runs"]], [("a", str(runs[0])), ("b", str(runs[1]))])
 
     def test_a_run_that_was_killed_and_resumed(self):
         flags = (*MLP, "--steps", "100000", "--save-every", "5steps", "--summaries-every", "2steps", "--log-every", "0", "--model-dir", self.model_dir)
@@ -86,6 +89,8 @@ class Report(CommandTest):
             while "step 12/" not in training.stderr.readline():
                 self.assertIsNone(training.poll())
             self.assertEqual(self.report(self.model_dir)["runs"][0]["state"], "running")
+            while not self.report(self.model_dir)["runs"][0]["starts"]:  # event files are flushed every two seconds
+                self.assertTrue(training.stderr.readline())
             training.send_signal(signal.SIGKILL)
             training.wait(DEADLINE)
         killed = self.report(self.model_dir)["runs"][0]
