@@ -117,7 +117,11 @@ void TensorChannel::end_step(std::int64_t step, const std::optional<Error>& fail
     message.key.number = static_cast<int>(failure->code());
     message.tensors.push_back(text_tensor(failure->what()));
     const concurrency::MutexLock lock(mutex_);
-    std::erase_if(outbox_, [&](const Message& each) { return each.key.step == step; });
+    std::erase_if(outbox_, [&](const Message& each) {
+      if (each.key.step != step) return false;
+      bytes_sent_ -= bytes_of(each);
+      return true;
+    });
   }
   try {
     push(std::move(message));
@@ -128,8 +132,16 @@ void TensorChannel::end_step(std::int64_t step, const std::optional<Error>& fail
 void TensorChannel::push(Message message) {
   const concurrency::MutexLock lock(mutex_);
   if (failure_) throw Error(*failure_);
+  bytes_sent_ += bytes_of(message);
   outbox_.push_back(std::move(message));
   changed_.notify_all();
+}
+
+std::int64_t TensorChannel::bytes_of(const Message& message) const {
+  auto bytes = kFields * static_cast<std::int64_t>(sizeof(std::int64_t));
+  for (const at::Tensor& tensor : message.tensors)
+    bytes += static_cast<std::int64_t>(tensor.nbytes());
+  return bytes * (communicator_->world_size() - 1);
 }
 
 std::vector<at::Tensor> TensorChannel::receive(const MessageKey& key) {
@@ -228,17 +240,13 @@ void TensorChannel::transfer(const Message& message) {
   numbers[1] = message.key.step;
   numbers[2] = message.key.number;
   numbers[3] = static_cast<std::int64_t>(message.tensors.size());
-  auto bytes = static_cast<std::int64_t>(fields.nbytes());
   for (std::size_t i = 0; i < message.tensors.size(); ++i) {
     describe_tensor(message.tensors[i],
                     numbers + kMessageFields + static_cast<std::int64_t>(i) * kTensorFields);
-    bytes += static_cast<std::int64_t>(message.tensors[i].nbytes());
   }
   communicator_->broadcast({&fields, 1}, source_)->wait();
   if (!message.tensors.empty())
     communicator_->broadcast(in_memory_order(message.tensors), source_)->wait();
-  const concurrency::MutexLock lock(mutex_);
-  bytes_sent_ += bytes * (communicator_->world_size() - 1);
 }
 
 void TensorChannel::receive_all() {

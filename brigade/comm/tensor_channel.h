@@ -91,7 +91,8 @@ class TensorChannel {
   /// This rank has failed: `receive` throws kAborted until the next step begins.
   void abort(const std::string& reason);
 
-  /// Bytes of tensors that this rank has sent to all receivers, and of what describes them.
+  /// Bytes of the tensors that `send` was given, for all receivers, and of what describes them;
+  /// without what `end_step` has dropped.
   std::int64_t bytes_sent() const;
 
   static constexpr std::size_t kMaxTensors = 2;
@@ -113,6 +114,7 @@ class TensorChannel {
   void store(Message message) BRIGADE_REQUIRES(mutex_);
   void fail(const Error& error);
   void push(Message message);
+  std::int64_t bytes_of(const Message& message) const;
   /// The error of a receive that will not get its message; nothing: it may still come.
   std::optional<Error> reason_to_stop(const MessageKey& key) const BRIGADE_REQUIRES(mutex_);
 

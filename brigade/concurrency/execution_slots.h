@@ -21,7 +21,7 @@ class ExecutionSlots {
   ExecutionSlots(const ExecutionSlots&) = delete;
   ExecutionSlots& operator=(const ExecutionSlots&) = delete;
 
-  /// All tasks are about to begin.
+  /// All tasks are about to begin; if it throws, none does.
   virtual void start() = 0;
   /// The task begins: waits for its first slot. Does not throw.
   virtual void begin(int task) { acquire(task); }

@@ -88,11 +88,11 @@ ThreadRunner::~ThreadRunner() {
 }
 
 void ThreadRunner::run(const std::function<void(int)>& body) {
+  if (options_.slots) options_.slots->start();  // first: it may throw
   body_ = &body;
   for (int replica = 1; replica < replicas(); ++replica)
     busy_[replica].store(true, std::memory_order_relaxed);
   ++runs_;
-  if (options_.slots) options_.slots->start();
   if (!workers_.empty()) started_.raise();
   run_on_caller();
   wait_for_workers();

@@ -12,6 +12,7 @@
 #include "brigade/concurrency/stage_slots.h"
 #include "brigade/distribute/stage_channels.h"
 #include "brigade/distribute/stage_cut.h"
+#include "brigade/distribute/worker_group.h"
 
 namespace brigade::distribute {
 
@@ -39,10 +40,12 @@ struct StageBlock {
 /// Thread-safety: as ExecutionSlots and StagePasses.
 class WorkerStages final : public concurrency::ExecutionSlots, public comm::StagePasses {
  public:
-  /// `slots`: of the own stages. `worker` names this process in the errors of others.
+  /// `slots`: of the own stages. `workers`: all processes of the pipeline.
   WorkerStages(std::shared_ptr<concurrency::StageSlots> slots, std::vector<std::string> cut,
-               StageBlock own, int micro_batches, StageChannels channels, std::string worker);
+               StageBlock own, int micro_batches, StageChannels channels,
+               std::shared_ptr<const WorkerGroup> workers);
 
+  /// A barrier of all processes. Throws what collectives throw.
   void start() override;
   void begin(int task) override { slots_->begin(task); }
   void end(int task) override;
@@ -87,8 +90,9 @@ class WorkerStages final : public concurrency::ExecutionSlots, public comm::Stag
   StageCut cut_;
   const StageBlock own_;
   const std::shared_ptr<const StageChannels> channels_;  // shared with the nodes of graphs
-  const std::string worker_;
-  std::int64_t step_ = 0;  // counts runs, as all processes do
+  const std::shared_ptr<const WorkerGroup> workers_;
+  const std::string worker_;  // names this process in the errors of others
+  std::int64_t step_ = 0;     // counts runs, as all processes do
   std::vector<Pass> passes_;
   std::atomic<int> to_end_ = 0;  // tasks of this step that have not ended
   std::atomic<bool> has_failed_ = false;

@@ -172,7 +172,6 @@ struct PipelineStrategy::Built {
   void join_workers(const PipelineStrategyOptions& options,
                     std::shared_ptr<cluster::Membership> membership, StageBlock own,
                     int micro_batches) {
-    const std::string self = base::str_cat(membership->self());
     comm::CommunicationOptions communication = options.communication;
     if (!communication.key) communication.key = options.join.key;
     parts.workers = make_worker_group(
@@ -187,7 +186,8 @@ struct PipelineStrategy::Built {
                                 .communication = communication,
                                 .join = options.join});
     worker_stages = std::make_shared<WorkerStages>(
-        slots, cut, own, micro_batches, make_stage_channels(*parts.workers, options.timeout), self);
+        slots, cut, own, micro_batches, make_stage_channels(*parts.workers, options.timeout),
+        parts.workers);
     parts.execution = worker_stages;
     parts.stages = worker_stages;
     parts.synchronizer = make_stage_synchronizer;

@@ -725,9 +725,8 @@ TEST(PipelineWorkers, SendActivationsGradientsAndResultsOnly) {
         const std::int64_t sent = strategy.bytes_sent() - before;
         const std::int64_t crossing = kBatch * 10 * 4;  // activations, or the gradients by them
         const std::int64_t values = worker == 0 ? crossing : crossing + kBatch * 4 * 4;
-        const std::int64_t one_message = 700;  // the last of either step may still be on its way
-        EXPECT_GE(sent + one_message, values);
-        EXPECT_LE(sent - one_message, values + (2 * kMicroBatches + 1) * 400);
+        EXPECT_GE(sent, values);
+        EXPECT_LE(sent, values + (2 * kMicroBatches + 1) * 400);
       });
   comm::rethrow_first(thrown);
 }
@@ -759,8 +758,6 @@ TEST(PipelineWorkers, EachUpdatesItsOwnVariablesAndFetchesTheOthers) {
 }
 
 TEST(PipelineWorkers, AStepThatFailsInOneIsGivenUpByAllAndTheNextOneWorks) {
-  GTEST_SKIP() << "Of four runs on busy cores one waits in the step after the failed one until its "
-                  "deadline (docs/limitations.md); not understood yet.";
   for (const int failing : {0, 1, 2}) {
     SCOPED_TRACE(failing);
     const auto thrown = run_pipeline_workers(
