@@ -22,8 +22,8 @@ namespace {
 constexpr bool kBuiltWithCuda = BRIGADE_CUDA_BUILT != 0;
 constexpr std::uint64_t kLeastSharedMemory = std::uint64_t{16} << 20;
 constexpr std::uint64_t kUsualSharedMemory = std::uint64_t{64} << 20;
-constexpr rlim_t kLeastFiles = 256;
-constexpr rlim_t kUsualFiles = 1024;
+constexpr rlim_t kLeastCount = 256;
+constexpr rlim_t kUsualCount = 1024;
 
 /// The program in the folders of PATH; nothing if it is in none.
 std::optional<std::string> find_program(const std::string& name) {
@@ -116,26 +116,17 @@ std::string limit_text(rlim_t limit) {
   return limit == RLIM_INFINITY ? "unlimited" : base::str_cat(limit);
 }
 
-MachineCheck check_open_files() {
+/// A limit on a number of things, such as RLIMIT_NOFILE.
+MachineCheck check_count(decltype(RLIMIT_NOFILE) resource, std::string name,
+                         std::string_view advice) {
   rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  const bool is_enough = limit.rlim_cur >= kUsualFiles;
-  return {.name = "open files",
+  ::getrlimit(resource, &limit);
+  const bool is_enough = limit.rlim_cur >= kUsualCount;
+  return {.name = std::move(name),
           .is_good = is_enough,
           .found = limit_text(limit.rlim_cur),
-          .advice = is_enough ? "" : "many workers and input files need more: ulimit -n 65536",
-          .is_problem = limit.rlim_cur < kLeastFiles};
-}
-
-MachineCheck check_threads() {
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NPROC, &limit);
-  const bool is_enough = limit.rlim_cur >= kUsualFiles;
-  return {.name = "threads",
-          .is_good = is_enough,
-          .found = limit_text(limit.rlim_cur),
-          .advice = is_enough ? "" : "replicas and input pipelines have threads: ulimit -u 4096",
-          .is_problem = limit.rlim_cur < kLeastFiles};
+          .advice = is_enough ? "" : std::string(advice),
+          .is_problem = limit.rlim_cur < kLeastCount};
 }
 
 MachineCheck check_address_space() {
@@ -151,9 +142,18 @@ MachineCheck check_address_space() {
 }  // namespace
 
 std::vector<MachineCheck> check_machine(int gpu_cards) {
-  return {check_libtorch(), check_gpus(gpu_cards), check_nccl(),          check_rendezvous(),
-          check_mpi(),      check_tensorboard(),   check_shared_memory(), check_open_files(),
-          check_threads(),  check_address_space()};
+  return {check_libtorch(),
+          check_gpus(gpu_cards),
+          check_nccl(),
+          check_rendezvous(),
+          check_mpi(),
+          check_tensorboard(),
+          check_shared_memory(),
+          check_count(RLIMIT_NOFILE, "open files",
+                      "many workers and input files need more: ulimit -n 65536"),
+          check_count(RLIMIT_NPROC, "threads",
+                      "replicas and input pipelines have threads: ulimit -u 4096"),
+          check_address_space()};
 }
 
 }  // namespace brigade::command

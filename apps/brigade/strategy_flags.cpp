@@ -78,18 +78,24 @@ std::unique_ptr<distribute::Strategy> make_central_storage(const StrategyFlags& 
                   flags));
 }
 
-std::unique_ptr<distribute::Strategy> make_multi_worker_mirrored(const StrategyFlags& flags,
-                                                                 const ServerAccess&) {
-  auto options = with_common(
-      distribute::MultiWorkerMirroredOptions{.devices = parse_devices(flags.devices)}, flags);
+/// A strategy of several workers: waits for the others.
+template <class WorkerStrategy, class Options>
+std::unique_ptr<distribute::Strategy> join_workers(Options options, const StrategyFlags& flags) {
   flags.cluster.apply_to(options.join, options.communication);
   const cluster::ClusterConfig cluster = flags.cluster.resolve();
   const Interrupt interrupt;
   StartWatch watch(interrupt);
   options.join.cancel = watch.token();
-  return watch.guard("the other workers", [&] {
-    return std::make_unique<distribute::MultiWorkerMirroredStrategy>(cluster, options);
-  });
+  return watch.guard("the other workers",
+                     [&] { return std::make_unique<WorkerStrategy>(cluster, std::move(options)); });
+}
+
+std::unique_ptr<distribute::Strategy> make_multi_worker_mirrored(const StrategyFlags& flags,
+                                                                 const ServerAccess&) {
+  return join_workers<distribute::MultiWorkerMirroredStrategy>(
+      with_common(distribute::MultiWorkerMirroredOptions{.devices = parse_devices(flags.devices)},
+                  flags),
+      flags);
 }
 
 std::unique_ptr<distribute::Strategy> make_parameter_server(const StrategyFlags& flags,
@@ -115,14 +121,7 @@ std::unique_ptr<distribute::Strategy> make_pipeline(const StrategyFlags& flags,
   auto options = with_common(
       distribute::PipelineStrategyOptions{.devices = parse_devices(flags.devices)}, flags);
   flags.stages.apply_to(options);
-  flags.cluster.apply_to(options.join, options.communication);
-  const cluster::ClusterConfig cluster = flags.cluster.resolve();
-  const Interrupt interrupt;
-  StartWatch watch(interrupt);
-  options.join.cancel = watch.token();
-  return watch.guard("the other workers", [&] {
-    return std::make_unique<distribute::PipelineStrategy>(cluster, std::move(options));
-  });
+  return join_workers<distribute::PipelineStrategy>(std::move(options), flags);
 }
 
 /// How many processes train.

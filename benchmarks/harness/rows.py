@@ -356,12 +356,14 @@ RESNET18_TRAINING = ["--model", "resnet18", "--dataset", "image_folder", "--imag
                      "--learning-rate", 0.05, "--weight-decay", 0.0005, "--schedule", "cosine", "--batch-size", 128]
 
 # To the end of a decay: what delayed gradients cost while the rate is high is noise that the decay takes out.
-ASYNC_TRAINING = ["--model", "mlp", *ACCURACY_TRAINING[2:], "--schedule", "cosine"]
+DECAYED_TRAINING = ["--model", "mlp", *ACCURACY_TRAINING[2:], "--schedule", "cosine"]
 
 ACCURACY_LOSSES = {
-    "accuracy/async": AccuracyLoss("async, four workers, behind one replica", ASYNC_TRAINING, ["--strategy", "parameter_server", "--mode", "async"],
-                                   "one replica", ["--strategy", "one_device"], launch=["--ps", 1, "--workers", 4], full=(15, (1, 2, 3, 4)),
-                                   quick=(15, (1, 2))),
+    "accuracy/async": AccuracyLoss("async, four workers, behind one replica", ACCURACY_TRAINING, ["--strategy", "parameter_server", "--mode", "async"],
+                                   "one replica", ["--strategy", "one_device"], launch=["--ps", 1, "--workers", 4]),
+    "accuracy/async_decay": AccuracyLoss("async, four workers, an MLP to the end of a decay, behind one replica", DECAYED_TRAINING,
+                                         ["--strategy", "parameter_server", "--mode", "async"], "one replica", ["--strategy", "one_device"],
+                                         launch=["--ps", 1, "--workers", 4], full=(15, (1, 2, 3, 4)), quick=(15, (1, 2))),
     "accuracy/bf16": AccuracyLoss("MNIST CNN in bf16 behind full precision", [*ACCURACY_TRAINING, "--schedule", "cosine"], ["--precision", "bf16"],
                                   "full precision", ["--precision", "full"], full=(2, (1, 2, 3)), quick=(1, (1, 2, 3))),
     "accuracy/pytorch": AccuracyLoss("ResNet-18 from scratch behind PyTorch, Fashion-MNIST as a folder of images", RESNET18_TRAINING, [], "PyTorch",

@@ -38,14 +38,19 @@ constexpr int kExamples = 60;
 constexpr int kBatch = 20;
 constexpr std::uint64_t kSeed = 5;
 
-/// Four layers of which each may begin a stage. `tied` uses the first weight in the last layer.
-struct DeepNet : torch::nn::Module {
-  DeepNet() {
+/// Layers of which each may begin a stage.
+struct FourLayers : torch::nn::Module {
+  FourLayers() {
     first = register_module("first", torch::nn::Linear(64, 12));
     second = register_module("second", torch::nn::Linear(12, 10));
     third = register_module("third", torch::nn::Linear(10, 12));
     last = register_module("last", torch::nn::Linear(12, 4));
   }
+  torch::nn::Linear first{nullptr}, second{nullptr}, third{nullptr}, last{nullptr};
+};
+
+/// Uses its first weight in two layers.
+struct DeepNet : FourLayers {
   at::Tensor forward(const at::Tensor& images) {
     at::Tensor x = begin_layer("first", images.flatten(1));
     x = begin_layer("second", first(x).tanh_());
@@ -54,7 +59,6 @@ struct DeepNet : torch::nn::Module {
     x = at::linear(x, first->weight.t()).narrow(1, 0, 12) + x;  // a tied weight
     return last(begin_layer("last", x));
   }
-  torch::nn::Linear first{nullptr}, second{nullptr}, third{nullptr}, last{nullptr};
 };
 
 /// Dropout and batch normalization: random numbers and statistics of each micro-batch.
@@ -630,14 +634,8 @@ TEST(PipelineStrategy, FourMicroBatchesAStageAreTheDefault) {
   EXPECT_EQ(strategy.name(), "pipeline");
 }
 
-/// Layers that share nothing; one changes its input in place.
-struct StraightNet : torch::nn::Module {
-  StraightNet() {
-    first = register_module("first", torch::nn::Linear(64, 12));
-    second = register_module("second", torch::nn::Linear(12, 10));
-    third = register_module("third", torch::nn::Linear(10, 12));
-    last = register_module("last", torch::nn::Linear(12, 4));
-  }
+/// Its layers share nothing; one changes its input in place.
+struct StraightNet : FourLayers {
   at::Tensor forward(const at::Tensor& images) {
     at::Tensor x = begin_layer("first", images.flatten(1));
     x = begin_layer("second", first(x).tanh_());
@@ -645,7 +643,6 @@ struct StraightNet : torch::nn::Module {
     x = third(x.relu_()) + 1;
     return last(begin_layer("last", x));
   }
-  torch::nn::Linear first{nullptr}, second{nullptr}, third{nullptr}, last{nullptr};
 };
 
 /// Runs the workers of a pipeline as threads of this process. Returns what each threw; a worker
