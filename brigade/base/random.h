@@ -27,9 +27,9 @@ std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
 
 /// A random stream that is a pure function of (key, position): 2^64 numbers for each key, any of
 /// which can be jumped to at no cost. So the whole state to save is `position()`. Take the key from
-/// `derive_seed`. Use it in place of <random>'s engines, and its own `uniform_below` in place of
-/// `std::uniform_int_distribution` and `std::shuffle`, whose results differ between standard
-/// libraries.
+/// `derive_seed`. Use it in place of the standard library's engines, and its own `uniform_below` in
+/// place of `std::uniform_int_distribution` and `std::shuffle`, whose results differ between
+/// standard libraries.
 ///
 /// The number at position p is half (p % 2) of the Philox4x32-10 block with counter (p / 2, 0);
 /// words 0 and 1 make the first half, the earlier word the lower one. After 2^64 numbers the stream

@@ -67,8 +67,8 @@ std::string join(const Range& range, std::string_view separator) {
   return text;
 }
 
-/// The parts of `text` between the separators, empty ones included: `split("a,,b", ',')` is {"a",
-/// "", "b"}. Always at least one part: `split("", ',')` is {""}.
+/// The parts of `text` between the separators, empty ones included: those of "a,,b" are "a", "" and
+/// "b". Always at least one part: an empty text has an empty one.
 std::vector<std::string> split(std::string_view text, char separator);
 
 /// `text` without spaces, tabs and line ends at both ends. A view into the same characters.

@@ -44,8 +44,8 @@ concept ModulePointer = std::is_convertible_v<T, std::shared_ptr<torch::nn::Modu
 class Strategy;
 
 struct CreateOptions {
-  /// `name.` precedes the names of the variables of a module; the variables of a function of layers
-  /// are in a variable scope with this name.
+  /// This and a dot precede the names of the variables of a module; the variables of a function of
+  /// layers are in a variable scope with this name.
   std::string name = {};
 };
 
@@ -314,7 +314,7 @@ class Strategy {
     return value.values();
   }
 
-  /// Distributes a dataset of global batches: returns a DistributedDataset<B> whose batches are
+  /// Distributes a dataset of global batches: returns a `DistributedDataset` whose batches are
   /// split among the replicas of all workers. Every worker must pass the same dataset;
   /// `options.auto_shard` says how the workers divide it. Workers without collectives get whole
   /// global batches, each for its own replicas. Each iteration over the same dataset is

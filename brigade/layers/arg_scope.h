@@ -26,7 +26,7 @@ constexpr LayerKind layer_kind(std::string_view name) {
 struct NotALayer {};
 
 /// The kind of a layer function. To make your own function a layer for argument scopes (Slim:
-/// @add_arg_scope), add a specialization next to its declaration, and pass its options through
+/// `add_arg_scope`), add a specialization next to its declaration, and pass its options through
 /// `with_defaults`:
 ///
 ///   at::Tensor bottleneck(const at::Tensor& inputs, const BottleneckOptions& options = {});

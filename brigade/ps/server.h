@@ -34,8 +34,8 @@ struct ServerOptions {
   std::size_t max_buffered_bytes = std::size_t{2} << 30;
   /// `ServerCoreOptions::snapshot_after_bytes`.
   std::uint64_t snapshot_after_bytes = std::uint64_t{256} << 20;
-  /// Serves http://127.0.0.1:<port>/metrics, in Prometheus's text format; 0: any free port. Unset:
-  /// nothing is served.
+  /// Serves /metrics on this port of 127.0.0.1, in Prometheus's text format; 0: any free port.
+  /// Unset: nothing is served.
   std::optional<int> metrics_port = std::nullopt;
   /// Ends `join`, as a shutdown.
   concurrency::CancelToken cancel = {};

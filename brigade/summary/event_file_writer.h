@@ -30,9 +30,10 @@ struct EventFileOptions {
   std::string suffix;
 };
 
-/// Writes events into a new file, `events.out.tfevents.<seconds>.<host>.<process>.<n>`, as
-/// TensorBoard expects it. A background thread writes: `add` takes about a microsecond, independent
-/// of the disk, and an event is in the file after at most `flush_every`.
+/// Writes events into a new file, as TensorBoard expects it: its name begins with
+/// "events.out.tfevents." and has the time in seconds, the host, the process and a number. A
+/// background thread writes: `add` takes about a microsecond, independent of the disk, and an event
+/// is in the file after at most `flush_every`.
 ///
 /// After a failed write (a full disk), every `add` and `flush` throws that error; events flushed
 /// before stay readable. TensorBoard follows one growing file per folder, so give each writer its
