@@ -1,8 +1,8 @@
 #include "brigade/layers/v1/tf_layers.h"
 
 #include <ATen/ops/dropout.h>
-#include <ATen/ops/linear.h>
 
+#include "brigade/layers/affine.h"
 #include "brigade/layers/layer_scope.h"
 #include "brigade/layers/normalization.h"
 
@@ -34,7 +34,7 @@ at::Tensor dense(const at::Tensor& inputs, std::int64_t units, const DenseOption
   const auto input = layer.place("MatMul", inputs);
   const auto kernel = get_kernel({units, input.size(-1)}, input, options);
   const auto bias = get_bias(units, input, options);
-  return activate(options.activation, at::linear(input, kernel, bias));
+  return activate(options.activation, affine(input, kernel, bias));
 }
 
 at::Tensor dropout(const at::Tensor& inputs, const DropoutOptions& options) {

@@ -1,0 +1,136 @@
+#include "brigade/layers/affine.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/linear.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/types.h>
+
+#include <string>
+#include <vector>
+
+#include "brigade/device/autocast_scope.h"
+#include "brigade/layers/small_batch_products.h"
+
+namespace brigade::layers {
+namespace {
+
+struct AffineInputs {
+  at::Tensor inputs, weight, bias;
+  std::vector<at::Tensor> all() const { return {inputs, weight, bias}; }
+  AffineInputs to(at::ScalarType type) const {
+    const auto copy = [&](const at::Tensor& t) { return t.detach().to(type).requires_grad_(); };
+    return {copy(inputs), copy(weight), copy(bias)};
+  }
+};
+
+AffineInputs affine_inputs(std::int64_t examples, std::int64_t in, std::int64_t out) {
+  torch::manual_seed(7);
+  return {torch::randn({examples, in}).requires_grad_(), torch::randn({out, in}).requires_grad_(),
+          torch::randn({out}).requires_grad_()};
+}
+
+double relative_difference(const at::Tensor& a, const at::Tensor& b) {
+  return ((a - b).norm() / b.norm()).item<double>();
+}
+
+/// The outputs, and the gradients of inputs, weight and bias.
+std::vector<at::Tensor> outputs_and_gradients(const AffineInputs& in, const at::Tensor& outputs) {
+  torch::manual_seed(8);
+  const at::Tensor weights = torch::randn(outputs.sizes()).to(outputs.scalar_type());
+  std::vector<at::Tensor> all = torch::autograd::grad({(outputs * weights).sum()}, in.all());
+  all.insert(all.begin(), outputs);
+  return all;
+}
+
+/// Whether the node that made `outputs`, or that before the addition of the bias, is our kernels'.
+bool is_of_kernel(const at::Tensor& outputs) {
+  const auto node = outputs.grad_fn();
+  const auto before = node->num_outputs() > 0 ? node->next_edge(0).function : nullptr;
+  const auto is_ours = [](const auto& each) {
+    return each && each->name().find("SmallBatchProduct") != std::string::npos;
+  };
+  return is_ours(node) || is_ours(before);
+}
+
+class AffineOfSmallBatches : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!SmallBatchProducts::are_supported()) GTEST_SKIP() << "no AVX2: libtorch computes";
+    at::set_num_threads(1);
+  }
+};
+
+// Tiles have 6, 4 and 2 rows and 1, and 64, 32, 16 and 8 columns: numbers that leave a rest of
+// each.
+TEST_F(AffineOfSmallBatches, EqualsLibtorchInFloat64InValueAndGradients) {
+  struct Shape {
+    std::int64_t examples, in, out;
+  };
+  for (const Shape& shape :
+       {Shape{2, 3136, 1024}, {15, 2064, 515}, {64, 1040, 1013}, {33, 272, 4099}}) {
+    const AffineInputs in = affine_inputs(shape.examples, shape.in, shape.out);
+    const at::Tensor outputs = affine(in.inputs, in.weight, in.bias);
+    ASSERT_TRUE(is_of_kernel(outputs));
+    const AffineInputs exact = in.to(at::kDouble);
+    const auto ours = outputs_and_gradients(in, outputs);
+    const auto theirs =
+        outputs_and_gradients(exact, at::linear(exact.inputs, exact.weight, exact.bias));
+    for (std::size_t i = 0; i < ours.size(); ++i)
+      EXPECT_LT(relative_difference(ours[i].to(at::kDouble), theirs[i]), 1e-6)
+          << i << " of " << shape.examples << " x " << shape.in << " x " << shape.out;
+  }
+}
+
+TEST_F(AffineOfSmallBatches, BitsDoNotDependOnTheNumberOfThreads) {
+  const AffineInputs in = affine_inputs(17, 2064, 1000);
+  const auto one = outputs_and_gradients(in, affine(in.inputs, in.weight, in.bias));
+  at::set_num_threads(3);
+  const auto three = outputs_and_gradients(in, affine(in.inputs, in.weight, in.bias));
+  at::set_num_threads(1);
+  for (std::size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(at::equal(one[i], three[i])) << i;
+}
+
+TEST_F(AffineOfSmallBatches, WorksWithoutABiasAndForSomeGradientsOnly) {
+  AffineInputs in = affine_inputs(4, 2048, 512);
+  in.inputs.requires_grad_(false);
+  const at::Tensor outputs = affine(in.inputs, in.weight);
+  ASSERT_TRUE(is_of_kernel(outputs));
+  EXPECT_LT(relative_difference(outputs, at::linear(in.inputs, in.weight)), 1e-6);
+  const at::Tensor gradient = torch::autograd::grad({outputs.sum()}, {in.weight}).front();
+  EXPECT_LT(relative_difference(gradient, in.inputs.sum(0).expand_as(gradient)), 1e-6);
+}
+
+TEST_F(AffineOfSmallBatches, GradientsOfGradientsAreLibtorchs) {
+  const AffineInputs in = affine_inputs(3, 1024, 1024);
+  const auto second = [&](const at::Tensor& outputs) {
+    const at::Tensor first =
+        torch::autograd::grad({outputs.square().sum()}, {in.inputs}, {}, true, true).front();
+    return torch::autograd::grad({first.square().sum()}, {in.weight}).front();
+  };
+  EXPECT_LT(relative_difference(second(affine(in.inputs, in.weight, in.bias)),
+                                second(at::linear(in.inputs, in.weight, in.bias))),
+            1e-5);
+}
+
+TEST_F(AffineOfSmallBatches, LibtorchComputesWhatTheKernelsAreNotFor) {
+  const auto is_ours = [](const AffineInputs& in) {
+    return is_of_kernel(affine(in.inputs, in.weight, in.bias));
+  };
+  EXPECT_TRUE(is_ours(affine_inputs(2, 1024, 1024)));
+  EXPECT_FALSE(is_ours(affine_inputs(1, 1024, 1024)));   // one example
+  EXPECT_FALSE(is_ours(affine_inputs(65, 1024, 1024)));  // many
+  EXPECT_FALSE(is_ours(affine_inputs(2, 1023, 1100)));   // no multiple of 16
+  EXPECT_FALSE(is_ours(affine_inputs(2, 64, 64)));       // small weights
+  EXPECT_FALSE(is_ours(affine_inputs(2, 1024, 1024).to(at::kDouble)));
+  AffineInputs strided = affine_inputs(2, 1024, 1024);
+  strided.weight = torch::randn({1024, 1024}).t().requires_grad_();
+  EXPECT_FALSE(is_ours(strided));
+  const device::AutocastScope autocast(device::Precision::kBf16);
+  EXPECT_FALSE(is_ours(affine_inputs(2, 1024, 1024)));
+}
+
+}  // namespace
+}  // namespace brigade::layers
