@@ -8,6 +8,12 @@ function(brigade_compile_together target)
   endif()
 endfunction()
 
+# brigade_compile_in_large_groups(<target>): the same, twenty at a time: for a program whose sources no test program links.
+function(brigade_compile_in_large_groups target)
+  brigade_compile_together(${target})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE 20)
+endfunction()
+
 # brigade_compile_alone(<file>...): sources that have helpers of the same names as others of their folder.
 function(brigade_compile_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
