@@ -172,7 +172,7 @@ LocalGroup::LocalGroup(int world_size, LocalGroupOptions options)
 void LocalGroup::publish(int rank, AnnouncedCall call, std::span<const at::Tensor> tensors) {
   // After a failure others may still wait for the fences of this rank.
   if (barrier_.has_failed()) wait_for_all(rank);
-  published_[rank] = tensors;
+  published_[rank].assign(tensors.begin(), tensors.end());
   devices_[rank].clear();
   for (const at::Tensor& tensor : tensors) {
     if (tensor.defined() && !tensor.is_cpu()) add_once(devices_[rank], tensor.device());
@@ -189,6 +189,7 @@ void LocalGroup::withdraw(int rank) {
   // Also by ranks that have no tensors, since they may have read others'.
   record(rank, finished_[rank], devices_of_all());
   wait_for_all(rank);
+  published_[rank].clear();
   wait_for_others(rank, finished_, devices_[rank]);
 }
 
@@ -241,6 +242,7 @@ void LocalGroup::check_same_call(int rank) {
 
 void LocalGroup::reset() {
   barrier_.reset();
+  for (std::vector<at::Tensor>& tensors : published_) tensors.clear();
   call_counts_.assign(call_counts_.size(), 0);
 }
 

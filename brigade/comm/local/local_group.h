@@ -116,8 +116,9 @@ class LocalGroup {
 
   const std::shared_ptr<concurrency::ExecutionSlots> slots_;
   concurrency::Barrier barrier_;
-  std::vector<std::span<const at::Tensor>>
-      published_;                 // [rank], written by its rank before the barrier
+  // [rank], written by its rank before the barrier. Owned: after `abort` a rank leaves an exchange
+  // while others may still read its tensors.
+  std::vector<std::vector<at::Tensor>> published_;
   std::vector<Devices> devices_;  // [rank], the GPUs of its tensors; likewise
   // Two fences a rank, used in turns. A rank may begin the next exchange while another still waits
   // for the fences of this one, but records a fence again only after a barrier that comes after.

@@ -1,10 +1,12 @@
 #include "brigade/comm/local/local_group.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <latch>
 #include <random>
 #include <span>
 #include <stdexcept>
@@ -75,6 +77,37 @@ TEST(LocalGroup, PublishedTensorsLiveUntilEveryRankIsDoneEvenIfABodyThrows) {
       call();
     }
   });
+}
+
+TEST(LocalGroup, PublishedTensorsLiveWhileAnotherRankReadsEvenIfTheirRankLeftAfterAnAbort) {
+  LocalGroup group(2, patient());
+  std::atomic<bool> is_freed = false;
+  std::latch reads(1), has_left(1);
+  std::thread leaves([&] {
+    float value = 7;
+    at::Tensor mine = at::from_blob(
+        &value, {1}, [&](void*) { is_freed = true; }, at::kFloat);
+    EXPECT_EQ(code_of([&] {
+                group.exchange(1, {.name = "show"}, {&mine, 1}, [] {});
+              }),
+              ErrorCode::kAborted);
+    mine.reset();
+    has_left.count_down();
+    reads.wait();  // `value` lives until then
+  });
+  const at::Tensor own = at::full({1}, 1);
+  EXPECT_EQ(code_of([&] {
+              group.exchange(0, {.name = "show"}, {&own, 1}, [&] {
+                group.abort(0, "enough");
+                has_left.wait();
+                EXPECT_FALSE(is_freed);
+                reads.count_down();
+              });
+            }),
+            ErrorCode::kAborted);
+  leaves.join();
+  group.reset();
+  EXPECT_TRUE(is_freed);
 }
 
 TEST(LocalGroup, DifferentCallsAreAnErrorInEveryRank) {
