@@ -104,7 +104,8 @@ std::string train_mirrored(int devices, int logical_replicas, Case what) {
 
 /// One result a worker.
 std::vector<std::string> train_workers(const std::vector<int>& devices, int logical_replicas,
-                                       Case what) {
+                                       Case what,
+                                       comm::Transport transport = comm::Transport::kSharedMemory) {
   std::mutex mutex;  // guards `results`
   std::vector<std::string> results;
   run_workers(
@@ -114,7 +115,7 @@ std::vector<std::string> train_workers(const std::vector<int>& devices, int logi
         const std::lock_guard lock(mutex);
         results.push_back(std::move(result));
       },
-      {.transport = comm::Transport::kSharedMemory}, kSeed, logical_replicas);
+      {.transport = transport}, kSeed, logical_replicas);
   return results;
 }
 
@@ -142,6 +143,13 @@ TEST_P(LogicalReplicasTraining, HasTheSameBitsOnAnyNumberOfWorkers) {
                                     << " workers, the last with " << devices.back() << " devices";
     }
   }
+}
+
+TEST_P(LogicalReplicasTraining, HasTheSameBitsOverGloo) {
+  const std::string expected = train_mirrored(1, 6, GetParam());
+  for (const std::vector<int>& devices : {std::vector{1, 2}, std::vector{1, 1, 1}})
+    for (const std::string& result : train_workers(devices, 6, GetParam(), comm::Transport::kGloo))
+      EXPECT_EQ(result, expected) << devices.size() << " workers";
 }
 
 // Without an option, too: a replica a device.
