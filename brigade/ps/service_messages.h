@@ -22,24 +22,6 @@ namespace brigade::ps {
 /// Changes with the messages. A client of another version cannot join.
 inline constexpr std::int64_t kServiceProtocol = 3;
 
-/// The calls, as numbers of `rpc::MessageCall`.
-enum class ServiceMethod {
-  kJoin = 1,
-  kRenew,
-  kLeave,
-  kCreate,
-  kAssign,
-  kSetReady,
-  kSetLearningRate,
-  kExchange,
-  kStates,
-  kBeginStep,
-  // Of a replicated server (paired_service.h).
-  kRole,
-  kVote,
-  kFollow
-};
-
 /// The kinds of `rpc::MessageError` that NotMemberError, ReplacedError and PushRefusedError are.
 inline constexpr std::string_view kNotMemberKind = "not-member";
 inline constexpr std::string_view kReplacedKind = "replaced";
