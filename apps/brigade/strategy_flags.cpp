@@ -56,8 +56,8 @@ std::unique_ptr<distribute::Strategy> make_one_device(const StrategyFlags& flags
                                                       const ServerAccess&) {
   const std::vector<std::string> names = parse_devices(flags.devices);
   if (names.size() > 1) {
-    throw UsageError(base::str_cat("strategy one_device runs on one device, but --devices names ",
-                                   names.size(), "; use --strategy mirrored"));
+    throw UsageError("strategy one_device runs on one device, but --devices names ", names.size(),
+                     "; use --strategy mirrored");
   }
   return std::make_unique<distribute::OneDeviceStrategy>(with_common(
       distribute::OneDeviceOptions{.device = names.empty() ? "" : names.front()}, flags));
@@ -160,8 +160,8 @@ std::optional<std::int64_t> parse_bytes_per_pack(const std::string& text) {
   if (text == "auto") return std::nullopt;
   const auto bytes = base::parse_int(text);
   if (bytes && *bytes >= 0) return bytes;
-  throw UsageError(base::str_cat("--bytes-per-pack is ", base::quoted(text),
-                                 "; give a number of bytes, at least 0, or auto"));
+  throw UsageError("--bytes-per-pack is ", base::quoted(text),
+                   "; give a number of bytes, at least 0, or auto");
 }
 
 /// "fixed:2": two parts; "min-size:BYTES": as many as there are servers, but none smaller;
@@ -177,9 +177,9 @@ variables::Partitioner parse_partitioner(const std::string& text, int servers) {
     if (parts[0] == "max-size")
       return variables::variable_axis_size_partitioner({.max_part_bytes = *number});
   }
-  throw UsageError(base::str_cat("--variable-partitioner is ", base::quoted(text),
-                                 "; give fixed:PARTS, min-size:BYTES or max-size:BYTES, with a "
-                                 "number of at least 1"));
+  throw UsageError("--variable-partitioner is ", base::quoted(text),
+                   "; give fixed:PARTS, min-size:BYTES or max-size:BYTES, with a "
+                   "number of at least 1");
 }
 
 }  // namespace
@@ -233,10 +233,10 @@ void StrategyFlags::check() const {
   check_at_least("--threads-per-replica", threads_per_replica, 1);
   check_at_least("--logical-gpus", logical_gpus, 1);
   if (logical_gpus > 1 && !has_logical_gpus(*this)) {
-    throw UsageError(base::str_cat("strategy ", strategy,
-                                   " uses no logical GPUs; leave out --logical-gpus, or use "
-                                   "--strategy mirrored, multi_worker_mirrored, central_storage or "
-                                   "towers"));
+    throw UsageError("strategy ", strategy,
+                     " uses no logical GPUs; leave out --logical-gpus, or use "
+                     "--strategy mirrored, multi_worker_mirrored, central_storage or "
+                     "towers");
   }
   check_at_least("--logical-replicas", logical_replicas, 0);
   if (logical_replicas > 0 && has_stages(*this)) {
@@ -245,16 +245,16 @@ void StrategyFlags::check() const {
         "--logical-replicas, and give --micro-batches");
   }
   if (logical_replicas > 0 && !has_logical_replicas(*this)) {
-    throw UsageError(base::str_cat("strategy ", strategy,
-                                   " has no logical replicas; leave out --logical-replicas, or use "
-                                   "--strategy one_device, mirrored or multi_worker_mirrored"));
+    throw UsageError("strategy ", strategy,
+                     " has no logical replicas; leave out --logical-replicas, or use "
+                     "--strategy one_device, mirrored or multi_worker_mirrored");
   }
   check_at_least("--audit-every", audit_every, 0);
   if (audit_every > 0 && strategy != "multi_worker_mirrored") {
-    throw UsageError(base::str_cat("strategy ", strategy,
-                                   " has no second worker that could compute gradients again; "
-                                   "leave out --audit-every, or use --strategy "
-                                   "multi_worker_mirrored"));
+    throw UsageError("strategy ", strategy,
+                     " has no second worker that could compute gradients again; "
+                     "leave out --audit-every, or use --strategy "
+                     "multi_worker_mirrored");
   }
   if (audit_every > 0 && logical_replicas == 0) {
     throw UsageError(
@@ -263,11 +263,11 @@ void StrategyFlags::check() const {
   }
   check_choice("value of --precision", precision, device::precision_names());
   check_choice("value of --numerics", numerics, device::numerics_names());
-  if (seed < 0) throw UsageError(base::str_cat("--seed is ", seed, "; it must be at least 0"));
+  if (seed < 0) throw UsageError("--seed is ", seed, "; it must be at least 0");
   if (!controller.empty() && !has_controller(*this)) {
-    throw UsageError(base::str_cat("strategy ", strategy,
-                                   " has no controller; leave out --controller, or use --strategy "
-                                   "central_storage or towers"));
+    throw UsageError("strategy ", strategy,
+                     " has no controller; leave out --controller, or use --strategy "
+                     "central_storage or towers");
   }
   if (has_stages(*this)) {
     const int processes = num_processes(cluster);
@@ -302,7 +302,7 @@ std::unique_ptr<distribute::Strategy> StrategyFlags::make(const ServerAccess& ac
       made->set_numerics(device::numerics_from(numerics));
       return made;
     } catch (const device::OversubscriptionError& error) {  // the library's errors name no flags
-      throw UsageError(base::str_cat(error.what(), " (--allow-oversubscription)"));
+      throw UsageError(error.what(), " (--allow-oversubscription)");
     }
   });
 }
@@ -323,8 +323,8 @@ TaskRole StrategyFlags::role() const {
 
 void StrategyFlags::check_not_only_training(std::string_view does) const {
   if (!has_servers(*this)) return;
-  throw UsageError(base::str_cat("strategy ", strategy, " only trains; ", does,
-                                 " with --strategy one_device or mirrored"));
+  throw UsageError("strategy ", strategy, " only trains; ", does,
+                   " with --strategy one_device or mirrored");
 }
 
 bool is_restarted_by_launcher() {
@@ -416,8 +416,8 @@ void ClusterFlags::check_no_collectives(const std::string& strategy) const {
         std::pair("--wire", wire != defaults.wire),
         std::pair("--bytes-per-pack", bytes_per_pack != defaults.bytes_per_pack)}) {
     if (!is_given) continue;
-    throw UsageError(base::str_cat("strategy ", strategy, " has no collectives; leave out ", flag,
-                                   ", or use --strategy multi_worker_mirrored"));
+    throw UsageError("strategy ", strategy, " has no collectives; leave out ", flag,
+                     ", or use --strategy multi_worker_mirrored");
   }
 }
 
@@ -427,10 +427,10 @@ void ClusterFlags::check_full_values(const std::string& strategy) const {
        {std::pair("--wire", wire != defaults.wire),
         std::pair("--bytes-per-pack", bytes_per_pack != defaults.bytes_per_pack)}) {
     if (!is_given) continue;
-    throw UsageError(base::str_cat("strategy ", strategy,
-                                   " sends activations, as they are; leave "
-                                   "out ",
-                                   flag, ", or use --strategy multi_worker_mirrored"));
+    throw UsageError("strategy ", strategy,
+                     " sends activations, as they are; leave "
+                     "out ",
+                     flag, ", or use --strategy multi_worker_mirrored");
   }
 }
 
@@ -469,8 +469,8 @@ void ServerFlags::check() const {
   if (staleness) check_at_least("--staleness", *staleness, 0);
   if (backup_workers) check_at_least("--backup-workers", *backup_workers, 0);
   if (staleness && mode_name() != "ssp") {
-    throw UsageError(base::str_cat("--staleness is for --mode ssp, but --mode is ", mode_name(),
-                                   "; leave out one of them"));
+    throw UsageError("--staleness is for --mode ssp, but --mode is ", mode_name(),
+                     "; leave out one of them");
   }
   if (!staleness && mode_name() == "ssp")
     throw UsageError("--mode ssp needs --staleness, such as --staleness 4");
@@ -479,8 +479,8 @@ void ServerFlags::check() const {
         "--staleness-aware-rate is for --mode async and ssp, but --mode is sync, "
         "whose updates are never stale; leave out one of them");
   if (backup_workers && mode_name() != "sync") {
-    throw UsageError(base::str_cat("--backup-workers is for --mode sync, but --mode is ",
-                                   mode_name(), "; leave out one of them"));
+    throw UsageError("--backup-workers is for --mode sync, but --mode is ", mode_name(),
+                     "; leave out one of them");
   }
   if (variable_partitioner) parse_partitioner(*variable_partitioner, 1);
   if (push_dtype) check_choice("value of --push-dtype", *push_dtype, {"full", "bfloat16"});
@@ -499,8 +499,8 @@ void ServerFlags::check_none(const std::string& strategy) const {
         std::pair("--wait-for-disk", wait_for_disk),
         std::pair("--server-timeout", server_timeout_seconds.has_value())}) {
     if (!is_given) continue;
-    throw UsageError(base::str_cat("strategy ", strategy, " has no parameter servers; leave out ",
-                                   flag, ", or use --strategy parameter_server"));
+    throw UsageError("strategy ", strategy, " has no parameter servers; leave out ", flag,
+                     ", or use --strategy parameter_server");
   }
 }
 

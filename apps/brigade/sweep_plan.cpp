@@ -38,7 +38,7 @@ std::string with_underscores(std::string name) {
 }
 
 [[noreturn]] void refuse_parameter(const std::string& parameter, const std::string& why) {
-  throw UsageError(base::str_cat("--param ", base::quoted(parameter), ": ", why));
+  throw UsageError("--param ", base::quoted(parameter), ": ", why);
 }
 
 std::vector<std::string> names_of_parameters(CLI::App& train) {
@@ -115,11 +115,11 @@ TrainFlags with_parameters(const TrainFlags& flags, const PlannedTrial& trial) {
     changed.check();
     changed.optimizer.rule();
   } catch (const CLI::ParseError& error) {
-    throw UsageError(base::str_cat("with ", trial.label(), ": ", error.what()));
+    throw UsageError("with ", trial.label(), ": ", error.what());
   } catch (const UsageError& error) {
-    throw UsageError(base::str_cat("with ", trial.label(), ": ", error.what()));
+    throw UsageError("with ", trial.label(), ": ", error.what());
   } catch (const Error& error) {
-    throw UsageError(base::str_cat("with ", trial.label(), ": ", error.what()));
+    throw UsageError("with ", trial.label(), ": ", error.what());
   }
   return changed;
 }
@@ -129,8 +129,7 @@ std::size_t combinations(const std::vector<Parameter>& parameters) {
   for (const Parameter& parameter : parameters) {
     count *= parameter.values.size();
     if (count > kMostTrials)
-      throw UsageError(
-          base::str_cat("the parameters have more than ", kMostTrials, " combinations"));
+      throw UsageError("the parameters have more than ", kMostTrials, " combinations");
   }
   return count;
 }

@@ -23,9 +23,9 @@ train::StepRange parse_steps(const std::string& text) {
   if (ends.size() == 2 && first && last && *first >= 1 && *last >= *first) {
     return {.first = *first, .last = *last};
   }
-  throw UsageError(base::str_cat("--profile-steps is ", base::quoted(text),
-                                 "; give the first and the last step, both included, such as "
-                                 "10:20; the first step of a training is 1"));
+  throw UsageError("--profile-steps is ", base::quoted(text),
+                   "; give the first and the last step, both included, such as "
+                   "10:20; the first step of a training is 1");
 }
 
 }  // namespace
@@ -60,8 +60,7 @@ void CheckpointFlags::check() const {
   if (save_every) parse_interval("--save-every", *save_every, Never::kRefused);
   if (keep_last) check_at_least("--keep-last", *keep_last, 0);
   if (writers && *writers != "chief" && *writers != "all") {
-    throw UsageError(
-        base::str_cat("--checkpoint-writers is ", base::quoted(*writers), "; give chief or all"));
+    throw UsageError("--checkpoint-writers is ", base::quoted(*writers), "; give chief or all");
   }
   if (resume.empty()) {
     throw UsageError("--resume is ''; give auto, never, or the path of a checkpoint");
@@ -70,7 +69,7 @@ void CheckpointFlags::check() const {
                                        std::pair("--keep-last", keep_last.has_value()),
                                        std::pair("--checkpoint-writers", writers.has_value())}) {
     if (!is_given || !model_dir.empty()) continue;
-    throw UsageError(base::str_cat(flag, " needs --model-dir, the folder for checkpoints"));
+    throw UsageError(flag, " needs --model-dir, the folder for checkpoints");
   }
 }
 
@@ -122,7 +121,7 @@ void WatchFlags::check(const std::string& model_dir) const {
   evaluations();
   check_choice("value of --eval", eval, {"end", "none"});
   if (log_every && !(*log_every >= 0.0 && *log_every <= 1e6)) {
-    throw UsageError(base::str_cat("--log-every is ", *log_every, "; give seconds, 0 to 1000000"));
+    throw UsageError("--log-every is ", *log_every, "; give seconds, 0 to 1000000");
   }
   if (!model_dir.empty()) return;
   if (summaries_every) {

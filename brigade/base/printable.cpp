@@ -133,8 +133,8 @@ bool is_utf8(std::string_view text) {
 
 void check_utf8(std::string_view text, std::string_view what) {
   if (is_utf8(text)) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat(what, " is not UTF-8, so no other program could read it as text"));
+  throw Error(ErrorCode::kInvalidArgument, what,
+              " is not UTF-8, so no other program could read it as text");
 }
 
 std::string quoted(std::string_view value) {

@@ -63,7 +63,7 @@ CsvColumn csv_column_with_zero(CsvType type) {
 }
 
 [[noreturn]] void fail(const std::string& why) {
-  throw Error(ErrorCode::kInvalidArgument, str_cat("from_csv: ", why));
+  throw Error(ErrorCode::kInvalidArgument, "from_csv: ", why);
 }
 
 std::size_t column_index(const std::string& name, const Names& names) {

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/stage_passes.h"
 #include "brigade/layers/end_points.h"
 
@@ -15,8 +14,7 @@ namespace {
 
 void check_width(const char* name, std::int64_t width) {
   if (width >= 1) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("Mlp: ", name, " is ", width, "; expected 1 or more"));
+  throw Error(ErrorCode::kInvalidArgument, "Mlp: ", name, " is ", width, "; expected 1 or more");
 }
 
 std::string name_of_layer(std::size_t index) {
@@ -51,9 +49,8 @@ at::Tensor Mlp::forward(const at::Tensor& batch) {
   std::int64_t values = 1;
   for (std::int64_t i = 1; i < batch.dim(); ++i) values *= batch.size(i);
   if (batch.dim() < 2 || values != inputs_) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("Mlp: the batch has shape ", batch.sizes(),
-                              "; expected [N, ...] with ", inputs_, " values per example"));
+    throw Error(ErrorCode::kInvalidArgument, "Mlp: the batch has shape ", batch.sizes(),
+                "; expected [N, ...] with ", inputs_, " values per example");
   }
   auto x = batch.reshape({batch.size(0), inputs_});
   layers::EndPoints points;

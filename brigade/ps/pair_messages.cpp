@@ -23,9 +23,8 @@ using coordination::PairRole;
 using coordination::PairStatus;
 
 [[noreturn]] void refuse_pair_message(std::string_view why) {
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      base::str_cat("A message between the processes of a parameter server is damaged: ", why));
+  throw Error(ErrorCode::kInvalidArgument,
+              "A message between the processes of a parameter server is damaged: ", why);
 }
 
 template <class Read>

@@ -21,9 +21,8 @@ using io::StateTree;
 using StepToken = coordination::StepDecider::Token;
 
 [[noreturn]] void refuse_message(std::string_view why) {
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      base::str_cat("A message between a parameter server and its client is damaged: ", why));
+  throw Error(ErrorCode::kInvalidArgument,
+              "A message between a parameter server and its client is damaged: ", why);
 }
 
 void check_text_size(std::size_t size) {
@@ -277,10 +276,9 @@ StateTree to_state(const JoinRequest& request) {
 
 JoinRequest join_request_of(const StateTree& state) {
   const std::int64_t protocol = reading([&] { return state.as_int64("protocol"); });
-  check_state(protocol == kServiceProtocol,
-              base::str_cat("The client speaks version ", protocol,
-                            " of the parameter servers' protocol, this server version ",
-                            kServiceProtocol, ": start all processes with the same build."));
+  check_state(protocol == kServiceProtocol, "The client speaks version ", protocol,
+              " of the parameter servers' protocol, this server version ", kServiceProtocol,
+              ": start all processes with the same build.");
   return reading([&] {
     return JoinRequest{.task = {state.as_string("job"), int_at(state, "task")},
                        .incarnation = state.as_int64("incarnation")};

@@ -65,7 +65,7 @@ void WaitingLog::report(const std::string& text) {
 }
 
 void WaitingLog::report_all_joined(int world_size) const {
-  if (!last_.empty()) base::log_info(base::str_cat("All ", world_size, " processes have joined."));
+  if (!last_.empty()) base::log_info("All ", world_size, " processes have joined.");
 }
 
 }  // namespace brigade::rpc

@@ -85,7 +85,7 @@ Json parse_run_json(const io::FileSystem& files, const io::Path& path) {
   const std::string text = io::read_at_most(files, path, io::kMostBytesOfText);
   constexpr std::size_t kDeepest = 32;
   io::parse_strict_json(text, kDeepest, [&](const std::string& why) {
-    throw Error(ErrorCode::kDataLoss, base::str_cat(path, " is not a valid run.json: ", why));
+    throw Error(ErrorCode::kDataLoss, path, " is not a valid run.json: ", why);
   });
   return Json::parse(text);  // the same, with the keys in their order
 }
@@ -195,20 +195,18 @@ void RunReader::read_events(RunRecord& run) {
 RunRecord RunReader::read() {
   const auto info = files_->info(path_);
   if (info && info->kind != io::FileKind::kDirectory) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat(base::printable(path_.string()),
-                              " is not a folder; give the model directory of a training"));
+    throw Error(ErrorCode::kInvalidArgument, base::printable(path_.string()),
+                              " is not a folder; give the model directory of a training");
   }
   const io::Path absolute = std::filesystem::absolute(path_ / "").lexically_normal();
   RunRecord run{.path = path_, .name = shown(absolute.parent_path().filename().string())};
   if (!info || !has_anything(run, *files_)) {
     throw Error(
-        ErrorCode::kNotFound,
-        base::str_cat(base::printable(path_.string()),
+        ErrorCode::kNotFound, base::printable(path_.string()),
                       info ? " is not a model directory: it has no run.json, no event files "
                              "and no checkpoints"
                            : " does not exist",
-                      "; give the model directory of a training"));
+                      "; give the model directory of a training");
   }
   read_run_json(run, *files_);
   read_events(run);

@@ -41,8 +41,8 @@ std::vector<Variable> find_trained_variables(distribute::Strategy& strategy,
   for (const std::string& name : scopes) {
     if (!variables::trainable_variables(name).empty()) continue;
     throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("variables_to_train: no trainable variable's name starts with '",
-                              name, "'; there are: ", names_of(all), "."));
+                "variables_to_train: no trainable variable's name starts with '", name,
+                "'; there are: ", names_of(all), ".");
   }
   std::vector<Variable> trained = all;
   std::erase_if(trained, [&](const Variable& variable) {
@@ -55,19 +55,16 @@ std::vector<Variable> find_trained_variables(distribute::Strategy& strategy,
 
 void check(const TrainOpOptions& options, const std::vector<Variable>& trained) {
   check_argument(options.clip_gradient_norm >= 0.0 && std::isfinite(options.clip_gradient_norm),
-                 base::str_cat("clip_gradient_norm is ", options.clip_gradient_norm,
-                               " and must be 0 (no limit) or a positive number."));
-  check_argument(std::isfinite(options.gradient_weight),
-                 base::str_cat("gradient_weight is ", options.gradient_weight,
-                               " and must be a finite number."));
+                 "clip_gradient_norm is ", options.clip_gradient_norm,
+                 " and must be 0 (no limit) or a positive number.");
+  check_argument(std::isfinite(options.gradient_weight), "gradient_weight is ",
+                 options.gradient_weight, " and must be a finite number.");
   for (const auto& [name, factor] : options.gradient_multipliers) {
     const auto has_name = [&name = name](const Variable& v) { return v.name() == name; };
-    check_argument(
-        std::ranges::any_of(trained, has_name),
-        base::str_cat("gradient_multipliers: '", name,
-                      "' is not a trained variable; trained variables: ", names_of(trained), "."));
-    check_argument(std::isfinite(factor), base::str_cat("gradient_multipliers: the factor of '",
-                                                        name, "' is ", factor, "."));
+    check_argument(std::ranges::any_of(trained, has_name), "gradient_multipliers: '", name,
+                   "' is not a trained variable; trained variables: ", names_of(trained), ".");
+    check_argument(std::isfinite(factor), "gradient_multipliers: the factor of '", name, "' is ",
+                   factor, ".");
   }
 }
 
@@ -171,11 +168,10 @@ void TrainStep::check_loss(const distribute::ReplicaContext& context,
   if (!options_.check_numerics || context.local_examples() == 0) return;
   const auto value = loss.item<double>();
   if (std::isfinite(value)) return;
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat("LossTensor is inf or nan: the total loss of global step ",
-                            global_step_.local().item<std::int64_t>(), " is ", value,
-                            "; nothing was updated. Lower the learning rate, or look for a "
-                            "division by zero."));
+  throw Error(ErrorCode::kDataLoss, "LossTensor is inf or nan: the total loss of global step ",
+              global_step_.local().item<std::int64_t>(), " is ", value,
+              "; nothing was updated. Lower the learning rate, or look for a "
+              "division by zero.");
 }
 
 distribute::Gradients TrainStep::transform_gradients(const distribute::Gradients& local) const {
@@ -186,8 +182,8 @@ distribute::Gradients TrainStep::transform_gradients(const distribute::Gradients
     at::Tensor& gradient = sums[name];
     if (!gradient.defined()) {
       throw Error(ErrorCode::kInvalidArgument,
-                  base::str_cat("gradient_multipliers: the total loss does not depend on '", name,
-                                "', so there is no gradient to multiply."));
+                  "gradient_multipliers: the total loss does not depend on '", name,
+                  "', so there is no gradient to multiply.");
     }
     gradient = gradient * factor;
   }

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::io {
 namespace {
@@ -32,7 +31,7 @@ bool is_below(const std::string& path, const std::string& directory) {
 }
 
 [[noreturn]] void fail(ErrorCode code, const std::string& path, std::string_view reason) {
-  throw Error(code, str_cat(path, " (in memory): ", reason));
+  throw Error(code, path, " (in memory): ", reason);
 }
 
 }  // namespace

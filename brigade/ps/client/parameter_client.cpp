@@ -9,7 +9,6 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/ps/client/early_push.h"
 #include "brigade/ps/client/gradient_push.h"
 #include "brigade/ps/client/job_membership.h"
@@ -54,15 +53,14 @@ void check_services(const std::vector<std::unique_ptr<ParameterService>>& servic
 
 void check_push_dtype(const ParameterClientOptions& options) {
   if (!options.push_dtype) return;
-  check_argument(*options.push_dtype == at::kBFloat16,
-                 base::str_cat("Gradients cannot be pushed as ", c10::toString(*options.push_dtype),
-                               ": push_dtype is bfloat16, or unset."));
+  check_argument(*options.push_dtype == at::kBFloat16, "Gradients cannot be pushed as ",
+                 c10::toString(*options.push_dtype), ": push_dtype is bfloat16, or unset.");
 }
 
 void check_timeouts(const ParameterClientOptions& options) {
   for (const milliseconds time : {options.server_timeout, options.attempt_timeout})
-    check_argument(time.count() > 0, base::str_cat("A parameter client's timeout is ", time.count(),
-                                                   " ms; it must be positive."));
+    check_argument(time.count() > 0, "A parameter client's timeout is ", time.count(),
+                   " ms; it must be positive.");
 }
 
 }  // namespace
@@ -227,7 +225,7 @@ void ParameterClient::Impl::wait_ready(std::span<const PlacedVariable> placement
     const std::string waits_for = now.not_ready();
     if (waits_for.empty()) break;
     if (pause == kFirstReadyPoll)
-      base::log_info(base::str_cat("Waiting until the chief has initialized the ", waits_for, "."));
+      base::log_info("Waiting until the chief has initialized the ", waits_for, ".");
     concurrency::interruptible_wait(pause, membership_.stop());
     membership_.stop().throw_if_cancelled("waiting until the chief has initialized the variables");
     pause = std::min(2 * pause, kLongestReadyPoll);
@@ -325,9 +323,8 @@ void ParameterClient::Impl::begin_early(std::vector<std::size_t> variables) {
   drop_early();
   if (!job_ || !steps_->may_push() || !variables_.has_forms() || variables.empty()) return;
   for (const std::size_t i : variables)
-    check_argument(i < variables_.size() && variables_[i].is_trainable,
-                   base::str_cat("Variable ", i, " of ", variables_.size(),
-                                 " is to be pushed, and is not trainable."));
+    check_argument(i < variables_.size() && variables_[i].is_trainable, "Variable ", i, " of ",
+                   variables_.size(), " is to be pushed, and is not trainable.");
   early_.emplace(std::move(variables));
   exchange_->begin_early(
       with_step(announce_gradients(variables_, *early_, num_servers(), options_.push_dtype)),
@@ -389,11 +386,10 @@ void ParameterClient::Impl::begin_step() {
     membership_.stop().throw_if_cancelled("waiting for the next step");
     if (!is_logged && Clock::now() - begin > kLogLongWaits) {
       is_logged = true;
-      base::log_info(base::str_cat("Waiting for the next step",
-                                   reply.waiting_for.empty()
-                                       ? std::string()
-                                       : ", for " + base::listed(reply.waiting_for, ", "),
-                                   "."));
+      base::log_info("Waiting for the next step",
+                     reply.waiting_for.empty() ? std::string()
+                                               : ", for " + base::listed(reply.waiting_for, ", "),
+                     ".");
     }
   }
 }

@@ -131,10 +131,9 @@ class ReplicatedService final : public ForwardingService<ParameterService> {
       choice = choice_.choose(ask_all(deadline));
     }
     if (choice.kind != ActingChoice::Kind::kUse)
-      throw Error(ErrorCode::kUnavailable,
-                  base::str_cat("Neither process of the parameter server (", name(),
-                                ") acts at the moment. If all processes of the job were started "
-                                "again, both have to answer first."));
+      throw Error(ErrorCode::kUnavailable, "Neither process of the parameter server (", name(),
+                  ") acts at the moment. If all processes of the job were started "
+                  "again, both have to answer first.");
     return use(choice.server);
   }
 
@@ -176,9 +175,9 @@ class ReplicatedService final : public ForwardingService<ParameterService> {
   Used use(std::size_t server) BRIGADE_REQUIRES(searching_) BRIGADE_EXCLUDES(mutex_) {
     const concurrency::MutexLock lock(mutex_);
     if (server != acting_ && searches_ > 0) {
-      base::log_warning(base::str_cat("The parameter server at ", services_[acting_]->name(),
-                                      " was replaced by that at ", services_[server]->name(),
-                                      ", which has all its updates."));
+      base::log_warning("The parameter server at ", services_[acting_]->name(),
+                        " was replaced by that at ", services_[server]->name(),
+                        ", which has all its updates.");
       services_[acting_]->close();  // calls that are still there would wait for long
       services_[acting_] = connect_[acting_]();
     }

@@ -39,8 +39,8 @@ std::string new_id() {
 
 Error failure_of(const std::string& function, const std::string& worker,
                  const FunctionError& error) {
-  return Error(error.code, base::str_cat("Function ", base::quoted(function), " failed on ", worker,
-                                         ": ", error.message));
+  return Error(error.code, "Function ", base::quoted(function), " failed on ", worker, ": ",
+               error.message);
 }
 
 }  // namespace
@@ -58,8 +58,8 @@ CoordinatorCore::~CoordinatorCore() {
 
 void CoordinatorCore::check_not_cancelled() const {
   if (cancelled_)
-    throw Error(ErrorCode::kCancelled,
-                base::str_cat("The coordinator runs no functions, because ", *cancelled_, "."));
+    throw Error(ErrorCode::kCancelled, "The coordinator runs no functions, because ", *cancelled_,
+                ".");
 }
 
 void CoordinatorCore::throw_error() {
@@ -73,10 +73,9 @@ void CoordinatorCore::check_inputs(const ScheduledFunction& function) const {
   FunctionData named{.values = function.arguments.values};
   for (const RemoteInput& each : function.inputs) {
     add_input(named, each.name, {});
-    check_argument(
-        RemoteResult::owner_of(each.value) == this,
-        base::str_cat("Input ", base::quoted(each.name), " of function ",
-                      base::quoted(function.function), " is a value of another coordinator."));
+    check_argument(RemoteResult::owner_of(each.value) == this, "Input ", base::quoted(each.name),
+                   " of function ", base::quoted(function.function),
+                   " is a value of another coordinator.");
   }
 }
 
@@ -96,11 +95,10 @@ RemoteValue CoordinatorCore::schedule(ScheduledFunction function, Time deadline)
     throw_error();
     if (has_room()) break;
     if (Clock::now() >= deadline)
-      throw Error(ErrorCode::kDeadlineExceeded,
-                  base::str_cat("Function ", base::quoted(function.function),
-                                " was not scheduled: ", queue_.queued() + held_.size(),
-                                " others wait for a worker, and ", registry_.holders().size(),
-                                " of ", names_.size(), " workers are there."));
+      throw Error(ErrorCode::kDeadlineExceeded, "Function ", base::quoted(function.function),
+                  " was not scheduled: ", queue_.queued() + held_.size(),
+                  " others wait for a worker, and ", registry_.holders().size(), " of ",
+                  names_.size(), " workers are there.");
     changed_.wait_until(mutex_, deadline);
   }
   for (const RemoteInput& each : function.inputs)
@@ -150,10 +148,9 @@ void CoordinatorCore::join_functions(Time deadline) {
     check_not_cancelled();
     if (has_none()) return throw_error();
     if (Clock::now() >= deadline)
-      throw Error(ErrorCode::kDeadlineExceeded,
-                  base::str_cat(queue_.queued() + held_.size(), " functions still wait, and ",
-                                queue_.running(), " run; ", registry_.holders().size(), " of ",
-                                names_.size(), " workers are there."));
+      throw Error(ErrorCode::kDeadlineExceeded, queue_.queued() + held_.size(),
+                  " functions still wait, and ", queue_.running(), " run; ",
+                  registry_.holders().size(), " of ", names_.size(), " workers are there.");
     changed_.wait_until(mutex_, deadline);
   }
 }
@@ -243,10 +240,9 @@ WorkerGrant CoordinatorCore::join(const WorkerJoin& request, Time) {
     const std::int64_t known = request.coordinator == id_ ? request.incarnation : 0;
     joined = registry_.join(task, known, token, clock_.now());
     if (joined.verdict == TaskRegistry::JoinVerdict::kUnknownTask)
-      throw Error(
-          ErrorCode::kNotFound,
-          base::str_cat(base::quoted(task), " is none of the coordinator's workers: ",
-                        base::listed(names_, ", "), ". Give all processes the same cluster."));
+      throw Error(ErrorCode::kNotFound, base::quoted(task),
+                  " is none of the coordinator's workers: ", base::listed(names_, ", "),
+                  ". Give all processes the same cluster.");
     if (joined.verdict == TaskRegistry::JoinVerdict::kReplaced)
       throw ReplacedError(base::str_cat("Incarnation ", request.incarnation, " of ", task,
                                         " was replaced: a later one has joined the coordinator, "
@@ -347,9 +343,9 @@ void CoordinatorCore::cancel_functions(const std::vector<FunctionQueue::Id>& fun
 }
 
 void CoordinatorCore::abort(const Open& function, const std::string& reason) const {
-  function.result.abort(std::make_exception_ptr(Error(
-      ErrorCode::kCancelled, base::str_cat("Function ", base::quoted(function.function.function),
-                                           " was cancelled, because ", reason, "."))));
+  function.result.abort(std::make_exception_ptr(Error(ErrorCode::kCancelled, "Function ",
+                                                      base::quoted(function.function.function),
+                                                      " was cancelled, because ", reason, ".")));
 }
 
 void CoordinatorCore::cancel_held(const std::string& reason) {

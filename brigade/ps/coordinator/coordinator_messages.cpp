@@ -15,21 +15,20 @@ namespace {
 using io::StateTree;
 
 int task_index_of(std::int64_t value) {
-  check_argument(std::in_range<int>(value),
-                 base::str_cat("A worker's task has the index ", value, "."));
+  check_argument(std::in_range<int>(value), "A worker's task has the index ", value, ".");
   return static_cast<int>(value);
 }
 
 std::chrono::milliseconds time_of(std::int64_t count) {
   constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
   check_argument(count >= 0 && count <= kLongest.count(),
-                 base::str_cat("A message of a coordinator has a time of ", count, " ms."));
+                 "A message of a coordinator has a time of ", count, " ms.");
   return std::chrono::milliseconds(count);
 }
 
 ErrorCode error_code_of(std::int64_t number) {
   check_argument(number >= 0 && number <= static_cast<std::int64_t>(ErrorCode::kInternal),
-                 base::str_cat("A function's error has the code ", number, "."));
+                 "A function's error has the code ", number, ".");
   return static_cast<ErrorCode>(number);
 }
 
@@ -85,10 +84,9 @@ StateTree to_state(const WorkerJoin& request) {
 
 WorkerJoin worker_join_of(const StateTree& state) {
   const std::int64_t protocol = state.as_int64("protocol");
-  check_state(protocol == kCoordinatorProtocol,
-              base::str_cat("The worker speaks version ", protocol,
-                            " of the coordinator's protocol, and the coordinator version ",
-                            kCoordinatorProtocol, ": start all processes with the same build."));
+  check_state(protocol == kCoordinatorProtocol, "The worker speaks version ", protocol,
+              " of the coordinator's protocol, and the coordinator version ", kCoordinatorProtocol,
+              ": start all processes with the same build.");
   return {.task = {state.as_string("job"), task_index_of(state.as_int64("task"))},
           .incarnation = state.as_int64("incarnation"),
           .coordinator = state.as_string("coordinator")};

@@ -23,14 +23,13 @@ namespace {
 
 rpc::HttpServer open_metrics_port(int port) {
   check_argument(port >= 0 && port <= 65535,
-                 base::str_cat("The port of a server's metrics is from 1 to 65535, or 0 for any, "
-                               "not ",
-                               port, "."));
+                 "The port of a server's metrics is from 1 to 65535, or 0 for any, "
+                 "not ",
+                 port, ".");
   try {
     return rpc::HttpServer(port);
   } catch (const Error& error) {
-    throw Error(error.code(),
-                base::str_cat("The port of the metrics: ", error.what(), " 0 takes a free one."));
+    throw Error(error.code(), "The port of the metrics: ", error.what(), " 0 takes a free one.");
   }
 }
 

@@ -58,9 +58,8 @@ PairStatus ReplicatedServer::visible_status() const {
 
 ServerCore& ReplicatedServer::Running::acting() const {
   if (core_ == nullptr)
-    throw Error(ErrorCode::kUnavailable,
-                base::str_cat("This process of the parameter server ", server_.options_.name,
-                              " does not act at the moment."));
+    throw Error(ErrorCode::kUnavailable, "This process of the parameter server ",
+                server_.options_.name, " does not act at the moment.");
   return *core_;
 }
 

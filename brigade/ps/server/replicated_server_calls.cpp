@@ -3,7 +3,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/base/strings.h"
 #include "brigade/ps/server/replicated_server.h"
 #include "brigade/rpc/token.h"
 
@@ -106,9 +105,9 @@ FollowReply ReplicatedServer::send_records(FollowReply reply, const FollowReques
                                            Time deadline) {
   const auto is_complete = feed_->acknowledge(request.applied);
   if (!is_complete) {
-    base::log_warning(base::str_cat(
+    base::log_warning(
         "The replica of parameter server ", options_.name,
-        " lacks updates that are no longer in memory, so it receives all variables again."));
+        " lacks updates that are no longer in memory, so it receives all variables again.");
     reply.must_fill = true;
     return reply;
   }

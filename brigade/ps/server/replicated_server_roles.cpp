@@ -91,8 +91,8 @@ void ReplicatedServer::start_acting(std::int64_t epoch) {
   feed_->drop();
   feed_->resume();
   core_ = std::make_unique<ServerCore>(store_.release(), options_.core, clock_);
-  base::log_info(base::str_cat("Parameter server ", options_.name, " acts from now on, in epoch ",
-                               epoch, "; it has no replica yet."));
+  base::log_info("Parameter server ", options_.name, " acts from now on, in epoch ", epoch,
+                 "; it has no replica yet.");
   const concurrency::MutexLock lock(mutex_);
   follower_ = {};
   witness_.reset();  // no vote counts before the one that acted has stopped
@@ -112,8 +112,8 @@ void ReplicatedServer::stop_acting() {
   }
   store_.adopt(ServerCore::release(std::move(core_)));
   feed_->drop();
-  base::log_warning(base::str_cat("Parameter server ", options_.name,
-                                  " no longer acts: it has lost its replica, or was replaced."));
+  base::log_warning("Parameter server ", options_.name,
+                    " no longer acts: it has lost its replica, or was replaced.");
 }
 
 /// Calls of the follower from before it acted may arrive late, so its silence alone shows too late
@@ -226,9 +226,9 @@ void ReplicatedServer::receive(FollowReply reply) {
         if (pair_.role() != PairRole::kFollowing || pair_.status().epoch == source.epoch) return;
       }
       store_.write_epoch(source.epoch);
-      base::log_info(base::str_cat("The replica of parameter server ", options_.name,
-                                   " has all updates; from now on each is acknowledged when it "
-                                   "has it, too."));
+      base::log_info("The replica of parameter server ", options_.name,
+                     " has all updates; from now on each is acknowledged when it "
+                     "has it, too.");
       const concurrency::MutexLock lock(mutex_);
       if (pair_.role() == PairRole::kFollowing) pair_.complete(source.epoch);
       return;

@@ -62,8 +62,7 @@ void ServerCore::throw_if_failed(const std::exception& error) {
 void ServerCore::check_open() const {
   if (failure_)
     throw Error(ErrorCode::kUnavailable,
-                base::str_cat("The parameter server cannot continue until it is started again: ",
-                              *failure_));
+                "The parameter server cannot continue until it is started again: ", *failure_);
   if (is_closed_) throw Error(ErrorCode::kUnavailable, "The parameter server is ending.");
 }
 

@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/optim/rule_config.h"
 #include "brigade/ps/server/job_config.h"
 #include "brigade/ps/server/server_core.h"
@@ -81,10 +80,9 @@ void ServerCore::check_exchange(const ExchangeRequest& request) const {
 /// Applies a decision that a caller has from the coordinator.
 void ServerCore::apply_known(const StepDecision& decision, Time deadline) {
   if (decision.step < store_.step()) return;
-  check_state(!options_.is_coordinator,
-              base::str_cat("A caller knows a decision about step ", decision.step,
-                            ", and the server that makes decisions has made none after step ",
-                            store_.step() - 1, ": it was given another folder."));
+  check_state(!options_.is_coordinator, "A caller knows a decision about step ", decision.step,
+              ", and the server that makes decisions has made none after step ", store_.step() - 1,
+              ": it was given another folder.");
   store_.apply(decision, deadline);
   const concurrency::MutexLock lock(mutex_);
   count_decided(decision);

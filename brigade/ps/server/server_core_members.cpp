@@ -43,8 +43,8 @@ void ServerCore::check_chief(const std::string& token, const char* what) {
   const Caller from = authenticate(token);
   if (from.is_chief()) return;
   ++counters_.refused_calls;
-  throw Error(ErrorCode::kPermissionDenied, base::str_cat("Only the chief, ", names_.front(), ", ",
-                                                          what, ", not ", from.holder.task, "."));
+  throw Error(ErrorCode::kPermissionDenied, "Only the chief, ", names_.front(), ", ", what,
+              ", not ", from.holder.task, ".");
 }
 
 std::optional<Incarnation> ServerCore::holder_of(const std::string& task) const {
@@ -79,19 +79,17 @@ TaskRegistry::Joined ServerCore::admit_to_registry(const JoinRequest& request,
                                                    std::vector<Change>& changes) {
   check_open();
   const std::string task = cluster::to_string(request.task);
-  check_argument(request.incarnation != 0 || options_.is_coordinator,
-                 base::str_cat(base::quoted(task),
-                               " asks for an incarnation here: the job's first parameter server "
-                               "gives it, so that it is the same at all."));
+  check_argument(request.incarnation != 0 || options_.is_coordinator, base::quoted(task),
+                 " asks for an incarnation here: the job's first parameter server "
+                 "gives it, so that it is the same at all.");
   const auto before = holder_of(task);
   TaskRegistry::Joined joined = registry_.join(task, request.incarnation, token, clock_.now());
   switch (joined.verdict) {
     case TaskRegistry::JoinVerdict::kUnknownTask:
       ++counters_.refused_calls;
-      throw Error(ErrorCode::kNotFound,
-                  base::str_cat(base::quoted(task),
-                                " is none of the tasks that train: ", base::listed(names_, ", "),
-                                ". Give all processes the same cluster."));
+      throw Error(ErrorCode::kNotFound, base::quoted(task),
+                  " is none of the tasks that train: ", base::listed(names_, ", "),
+                  ". Give all processes the same cluster.");
     case TaskRegistry::JoinVerdict::kReplaced:
       ++counters_.refused_calls;
       refuse_replaced({.task = task, .number = request.incarnation});

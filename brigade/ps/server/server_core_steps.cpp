@@ -3,7 +3,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/ps/server/server_core.h"
 
 /// When a worker may begin its next step.
@@ -24,9 +23,9 @@ void ServerCore::check_contribution(const Caller& from, const BeginStepRequest& 
   // In one call: another worker's decision may end the step at any moment.
   check_argument(store_.offer_state(step, {.worker = from.rank, .index = index}) !=
                      ParameterStore::OfferState::kMissing,
-                 base::str_cat(from.holder.task, " contributes gradient ", index, " of step ", step,
-                               ", which it has not pushed here: it pushes it to all servers "
-                               "first."));
+                 from.holder.task, " contributes gradient ", index, " of step ", step,
+                 ", which it has not pushed here: it pushes it to all servers "
+                 "first.");
 }
 
 /// A coordinator that was restarted does not know what an earlier life of the caller contributed,
@@ -74,12 +73,11 @@ BeginStepReply ServerCore::begin_step(const std::string& token, const BeginStepR
       const Time now = clock_.now(), machine_now = std::chrono::steady_clock::now();
       if (now >= until) return reply;
       if (machine_now >= deadline) {
-        throw Error(
-            ErrorCode::kDeadlineExceeded,
-            base::str_cat("The deadline of ", from.holder.task, " has passed while it waited for ",
-                          reply.waiting_for.empty() ? std::string("the server's disk")
-                                                    : base::listed(reply.waiting_for, ", "),
-                          " to begin its next step."));
+        throw Error(ErrorCode::kDeadlineExceeded, "The deadline of ", from.holder.task,
+                    " has passed while it waited for ",
+                    reply.waiting_for.empty() ? std::string("the server's disk")
+                                              : base::listed(reply.waiting_for, ", "),
+                    " to begin its next step.");
       }
       if (!has_to_confirm())
         changed_.wait_until(mutex_, std::min(deadline, machine_now + (until - now)));

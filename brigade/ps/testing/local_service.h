@@ -130,7 +130,7 @@ class LocalServer {
     return true;
   }
   [[noreturn]] static void fail(const std::string& reason) {
-    throw Error(ErrorCode::kUnavailable, base::str_cat("In this test, ", reason, "."));
+    throw Error(ErrorCode::kUnavailable, "In this test, ", reason, ".");
   }
 
   void call_hook(ServiceCall call) BRIGADE_EXCLUDES(mutex_) {

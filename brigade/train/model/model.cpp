@@ -36,15 +36,13 @@ const ModelBatch& first_nonempty_batch(const Batch& batch) {
 }
 
 void check_positive(const char* name, const std::optional<std::int64_t>& value) {
-  check_argument(!value || *value > 0,
-                 base::str_cat(name, " is ", value.value_or(0), " and must be at least 1."));
+  check_argument(!value || *value > 0, name, " is ", value.value_or(0), " and must be at least 1.");
 }
 
 void check(const FitOptions& options) {
-  check_argument(
-      options.initial_epoch >= 0 && options.epochs >= options.initial_epoch,
-      base::str_cat("epochs is ", options.epochs, " and initial_epoch is ", options.initial_epoch,
-                    ": epochs is the end of the range of epochs, not their number."));
+  check_argument(options.initial_epoch >= 0 && options.epochs >= options.initial_epoch,
+                 "epochs is ", options.epochs, " and initial_epoch is ", options.initial_epoch,
+                 ": epochs is the end of the range of epochs, not their number.");
   check_positive("steps_per_epoch", options.steps_per_epoch);
   check_positive("validation_steps", options.validation_steps);
   check_positive("validation_freq", options.validation_freq);
@@ -201,17 +199,15 @@ void Model::Impl::build(const input::NamedTensors& inputs) {
 }
 
 void Model::Impl::check_compiled(const char* call) const {
-  check_state(compiled.has_value(),
-              base::str_cat(call,
-                            ": the model is not compiled. Call compile({.optimizer = ..., "
-                            ".loss = ...}) first."));
+  check_state(compiled.has_value(), call,
+              ": the model is not compiled. Call compile({.optimizer = ..., "
+              ".loss = ...}) first.");
 }
 
 void Model::Impl::check_loss(const char* call) const {
-  check_state(!parts->losses.empty(),
-              base::str_cat(call,
-                            ": compile was called without a loss. Set one, such as "
-                            "\"sparse_categorical_crossentropy\"."));
+  check_state(!parts->losses.empty(), call,
+              ": compile was called without a loss. Set one, such as "
+              "\"sparse_categorical_crossentropy\".");
 }
 
 internal::Trainer& Model::Impl::trainer_for(const Batch& batch) {
