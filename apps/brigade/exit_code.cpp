@@ -11,7 +11,6 @@
 #include <iostream>
 #include <new>
 
-#include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 

@@ -1,7 +1,6 @@
 #include "apps/brigade/flag_values.h"
 
 #include <charconv>
-#include <cstdint>
 
 #include "apps/brigade/exit_code.h"
 #include "brigade/base/printable.h"

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/fine_tuning_flags.h"

@@ -8,7 +8,6 @@
 #include "apps/brigade/commands.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/flag_group.h"
-#include "apps/brigade/flag_values.h"
 #include "apps/brigade/installation.h"
 #include "brigade/base/printable.h"
 

@@ -1,5 +1,4 @@
 #include <chrono>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "apps/brigade/commands.h"

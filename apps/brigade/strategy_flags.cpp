@@ -18,7 +18,6 @@
 #include "brigade/device/precision.h"
 #include "brigade/distribute/strategies/central_storage_strategy.h"
 #include "brigade/distribute/strategies/mirrored_strategy.h"
-#include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/strategies/pipeline_strategy.h"
 #include "brigade/ps/server.h"

@@ -12,7 +12,6 @@
 #include "apps/brigade/flag_group.h"
 #include "apps/brigade/flag_values.h"
 #include "apps/brigade/interrupt.h"
-#include "apps/brigade/json_values.h"
 #include "apps/brigade/report.h"
 #include "apps/brigade/sweep_display.h"
 #include "apps/brigade/sweep_plan.h"

@@ -12,7 +12,6 @@
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/json_values.h"
 #include "apps/brigade/machine_facts.h"
-#include "apps/brigade/report.h"
 #include "apps/brigade/train_setup.h"
 #include "apps/brigade/training_loop.h"
 #include "apps/brigade/weights.h"

@@ -3,7 +3,6 @@
 #include <bit>
 #include <cstring>
 #include <span>
-#include <string>
 #include <utility>
 
 #include "brigade/base/error.h"

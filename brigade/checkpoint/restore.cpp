@@ -1,8 +1,6 @@
 #include "brigade/checkpoint/restore.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <regex>
 #include <set>
 

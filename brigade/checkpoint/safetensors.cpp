@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"

@@ -7,7 +7,6 @@
 #include <array>
 #include <cerrno>
 #include <map>
-#include <memory>
 #include <set>
 #include <system_error>
 #include <utility>

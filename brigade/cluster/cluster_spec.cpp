@@ -1,10 +1,7 @@
 #include "brigade/cluster/cluster_spec.h"
 
-#include <map>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"

@@ -7,7 +7,6 @@
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/cluster/environment_variables.h"
 #include "brigade/cluster/rank_assignment.h"
 #include "brigade/cluster/variable_reader.h"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::cluster {

@@ -8,7 +8,6 @@
 #include "brigade/base/strings.h"
 #include "brigade/cluster/cluster_spec.h"
 #include "brigade/cluster/environment_resolvers.h"
-#include "brigade/cluster/environment_variables.h"
 #include "brigade/cluster/rank_assignment.h"
 #include "brigade/cluster/slurm.h"
 #include "brigade/cluster/variable_reader.h"

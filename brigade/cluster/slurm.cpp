@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/cluster/environment_variables.h"
 #include "brigade/cluster/variable_reader.h"
 
 namespace brigade::cluster {

@@ -6,7 +6,6 @@
 #include "brigade/base/error.h"
 #include "brigade/image/color.h"
 #include "brigade/image/crop.h"
-#include "brigade/image/normalize.h"
 
 namespace brigade::image {
 namespace {

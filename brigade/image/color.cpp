@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <string_view>
-#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/image/normalize.h"

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstddef>
-#include <cstdio>  // jpeglib.h needs it and the one before
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>

@@ -2,11 +2,8 @@
 
 #include <png.h>
 
-#include <algorithm>
 #include <csetjmp>
 #include <cstring>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "brigade/base/error.h"

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstddef>
 #include <memory>
-#include <utility>
 #include <variant>
 
 #include "brigade/base/error.h"

@@ -4,12 +4,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <optional>
 #include <span>
-#include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"

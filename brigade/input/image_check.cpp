@@ -1,7 +1,6 @@
 #include "brigade/input/image_check.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 

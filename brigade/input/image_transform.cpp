@@ -1,7 +1,6 @@
 #include "brigade/input/image_transform.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"

@@ -4,7 +4,6 @@
 #include <ATen/ops/full.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"

@@ -3,7 +3,6 @@
 #include <ATen/ops/empty.h>
 
 #include <string_view>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"

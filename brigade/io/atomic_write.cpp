@@ -2,9 +2,6 @@
 
 #include <unistd.h>
 
-#include <memory>
-#include <string>
-
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 

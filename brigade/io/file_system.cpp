@@ -1,7 +1,6 @@
 #include "brigade/io/file_system.h"
 
 #include <algorithm>
-#include <span>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"

@@ -11,7 +11,6 @@
 #include <exception>
 #include <limits>
 #include <system_error>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/handles.h"

@@ -1,7 +1,6 @@
 #include "brigade/io/record_reader.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "brigade/base/error.h"

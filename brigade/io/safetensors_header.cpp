@@ -4,7 +4,6 @@
 #include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <tuple>
 
 #include "brigade/base/error.h"

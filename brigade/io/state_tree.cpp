@@ -2,7 +2,6 @@
 
 #include <array>
 #include <bit>
-#include <limits>
 #include <optional>
 
 #include "brigade/base/error.h"

@@ -7,7 +7,6 @@
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/io/file_system.h"
 
 namespace brigade::launch {
 

@@ -12,7 +12,6 @@
 #include <functional>
 #include <memory>
 #include <numeric>
-#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"

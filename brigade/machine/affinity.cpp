@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -5,7 +5,6 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "brigade/base/copy_bytes.h"
 #include "brigade/base/error.h"

@@ -3,7 +3,6 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "brigade/base/error.h"
 #include "brigade/metrics/metric_shapes.h"

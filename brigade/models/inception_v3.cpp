@@ -8,7 +8,6 @@
 #include <optional>
 #include <ranges>
 #include <span>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"

@@ -3,8 +3,6 @@
 #include <ATen/ops/relu.h>
 #include <torch/nn/modules/linear.h>
 
-#include <string>
-
 #include "brigade/base/error.h"
 #include "brigade/comm/stage_passes.h"
 #include "brigade/layers/end_points.h"

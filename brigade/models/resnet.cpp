@@ -4,7 +4,6 @@
 #include <ATen/ops/softmax.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <vector>
 

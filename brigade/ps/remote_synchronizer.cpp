@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>

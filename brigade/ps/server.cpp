@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <thread>
-#include <utility>
 
 #include "brigade/base/clock.h"
 #include "brigade/base/error.h"

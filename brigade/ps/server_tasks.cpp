@@ -1,7 +1,6 @@
 #include "brigade/ps/server_tasks.h"
 
 #include <functional>
-#include <string>
 
 #include "brigade/base/error.h"
 #include "brigade/ps/client/replicated_service.h"

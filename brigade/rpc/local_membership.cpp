@@ -1,6 +1,5 @@
 #include "brigade/rpc/remote.h"
 
-#include <map>
 #include <utility>
 
 #include "brigade/base/error.h"

@@ -3,7 +3,6 @@
 #include <grpcpp/support/slice.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>

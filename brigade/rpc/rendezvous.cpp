@@ -2,10 +2,7 @@
 
 #include <unistd.h>
 
-#include <memory>
-
 #include "brigade/base/environment.h"
-#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
 #include "brigade/rpc/endpoint.h"

@@ -1,7 +1,6 @@
 #include "brigade/rpc/rendezvous_state.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "brigade/base/printable.h"

@@ -4,7 +4,6 @@
 #include <grpcpp/support/status.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/cluster/host_lookup.h"

@@ -1,8 +1,6 @@
 #include "brigade/slim/assign_from_checkpoint.h"
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"

@@ -1,7 +1,6 @@
 #include "brigade/slim/evaluation.h"
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/session/training_state.h"
 #include "brigade/variables/variable_lists.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
-#include <string>
 #include <utility>
 
 #include "brigade/base/error.h"

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
-#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/random_scope.h"
 #include "brigade/distribute/worker_group.h"

@@ -1,7 +1,6 @@
 #include "brigade/summary/event.h"
 
 #include <limits>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/summary/event.h"
 
 namespace brigade::summary {
 

@@ -17,7 +17,6 @@
 #include "brigade/base/strings.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/io/record_writer.h"
-#include "brigade/summary/event.h"
 #include "brigade/summary/event_queue.h"
 
 namespace brigade::summary {

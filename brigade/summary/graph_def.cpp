@@ -1,7 +1,6 @@
 #include "brigade/summary/graph_def.h"
 
 #include <limits>
-#include <map>
 #include <set>
 
 #include "brigade/base/error.h"

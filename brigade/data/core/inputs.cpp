@@ -1,7 +1,6 @@
 #include "brigade/data/core/inputs.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/random.h"

@@ -1,7 +1,5 @@
 #include "brigade/data/core/source.h"
 
-#include <utility>
-
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 

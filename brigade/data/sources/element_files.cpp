@@ -1,11 +1,9 @@
 #include "brigade/data/sources/element_files.h"
 
 #include <algorithm>
-#include <array>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/io/file_system.h"
 #include "brigade/io/state_json.h"
 
 namespace brigade::data::internal {

@@ -4,7 +4,6 @@
 #include "brigade/base/random.h"
 #include "brigade/base/strings.h"
 #include "brigade/data/core/error_context.h"
-#include "brigade/data/core/position.h"
 
 namespace brigade::data::internal {
 namespace {

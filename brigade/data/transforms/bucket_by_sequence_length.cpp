@@ -1,7 +1,6 @@
 #include "brigade/data/transforms/bucket_by_sequence_length.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"

@@ -1,7 +1,5 @@
 #include "brigade/data/transforms/grouping.h"
 
-#include <algorithm>
-
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 

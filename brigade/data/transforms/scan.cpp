@@ -4,7 +4,6 @@
 #include <span>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::data::internal {
 namespace {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/error_context.h"

@@ -3,7 +3,6 @@
 #include <string_view>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::data::internal {
 namespace {

@@ -16,7 +16,6 @@
 #include <array>
 #include <functional>
 #include <numeric>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"

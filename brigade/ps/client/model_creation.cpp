@@ -1,7 +1,6 @@
 #include "brigade/ps/client/model_creation.h"
 
 #include <set>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"

@@ -2,13 +2,11 @@
 
 #include <ATen/ops/from_blob.h>
 
-#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "brigade/ps/pair_messages.h"
 #include "brigade/ps/service_messages.h"
-#include "brigade/rpc/message_service.h"
 
 namespace brigade::ps {
 namespace {

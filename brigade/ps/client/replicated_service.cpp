@@ -1,7 +1,6 @@
 #include "brigade/ps/client/replicated_service.h"
 
 #include <algorithm>
-#include <exception>
 #include <optional>
 #include <string>
 #include <utility>

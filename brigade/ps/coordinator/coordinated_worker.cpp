@@ -6,7 +6,6 @@
 #include <map>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"

@@ -1,8 +1,6 @@
 #include "brigade/ps/coordinator/coordinator_messages.h"
 
 #include <span>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include "brigade/base/error.h"

@@ -2,9 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <string>
-#include <vector>
-
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"

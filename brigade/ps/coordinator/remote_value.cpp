@@ -1,7 +1,6 @@
 #include "brigade/ps/coordinator/remote_value.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/concurrency/mutex.h"

@@ -1,7 +1,5 @@
 #include "brigade/ps/server/server_core.h"
 
-#include <utility>
-
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"

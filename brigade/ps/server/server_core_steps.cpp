@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"

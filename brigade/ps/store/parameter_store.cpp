@@ -1,7 +1,6 @@
 #include "brigade/ps/store/parameter_store.h"
 
 #include <utility>
-#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"

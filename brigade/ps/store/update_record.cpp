@@ -8,7 +8,6 @@
 #include <cstring>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"

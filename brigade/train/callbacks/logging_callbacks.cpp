@@ -7,7 +7,6 @@
 #include <fstream>
 #include <limits>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "brigade/base/clock.h"

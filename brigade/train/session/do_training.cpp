@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstdio>
-#include <string>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"

@@ -1,7 +1,6 @@
 #include "brigade/train/session/session.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <ranges>
 
 #include "brigade/base/error.h"

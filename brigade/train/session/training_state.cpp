@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <set>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
