@@ -16,7 +16,8 @@
 #include "brigade/train/model/coordinated_fit.h"
 #include "brigade/train/model/evaluate.h"
 #include "brigade/train/model/fit_loop.h"
-#include "brigade/train/model/local_steps.h"
+#include "brigade/train/model/fit_steps.h"
+#include "brigade/train/model/model_batches.h"
 #include "brigade/train/model/trainer.h"
 #include "brigade/train/session/training_state.h"
 
@@ -145,6 +146,47 @@ std::optional<internal::ClassWeights> class_weights_of(const FitOptions& options
   if (options.class_weight.empty()) return std::nullopt;
   return internal::ClassWeights(options.class_weight);
 }
+
+struct LocalValidation {
+  internal::DistributedBatches data;
+  std::optional<std::int64_t> steps = std::nullopt;  // the first batches; unset: all
+};
+
+/// The steps of a fit in this process. What it is given must outlive it.
+class LocalSteps final : public internal::FitSteps {
+ public:
+  LocalSteps(internal::Trainer& trainer, internal::EpochIterator& iterator,
+             std::optional<LocalValidation> validation,
+             std::optional<internal::ClassWeights> class_weights)
+      : trainer_(trainer),
+        iterator_(iterator),
+        validation_(std::move(validation)),
+        class_weights_(std::move(class_weights)) {}
+
+  void add_to(TrainingState& state) override { state.add_iterator("fit", iterator_); }
+  std::optional<std::int64_t> pass_length() const override { return iterator_.batches(); }
+  bool has_next() override { return iterator_.has_next(); }
+  std::optional<internal::FitStep> next(const Request&) override {
+    const auto batch = iterator_.next();
+    if (!batch) return std::nullopt;
+    const internal::ClassWeights* const weights = class_weights_ ? &*class_weights_ : nullptr;
+    return internal::FitStep{.values = trainer_.train(*batch, weights),
+                             .examples = batch->examples()->global};
+  }
+  void stop_early() override {}
+  void complete_epoch() override {}
+  std::optional<Logs> validate(const std::function<bool()>&) override {
+    if (!validation_) return std::nullopt;
+    return evaluate_batches(trainer_, validation_->data, validation_->steps);
+  }
+  void start_next_pass() override { iterator_.start_next_epoch(); }
+
+ private:
+  internal::Trainer& trainer_;
+  internal::EpochIterator& iterator_;
+  const std::optional<LocalValidation> validation_;
+  const std::optional<internal::ClassWeights> class_weights_;
+};
 
 }  // namespace
 
@@ -370,13 +412,12 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
     return impl_->fit_with_workers(*coordination, data, options);
   internal::EpochIterator iterator(data.distributed_batches(
       strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle}));
-  std::optional<internal::LocalValidation> validation;
+  std::optional<LocalValidation> validation;
   if (options.validation_data)
-    validation.emplace(internal::LocalValidation{
-        .data = options.validation_data->distributed_batches(
-            strategy,
-            {.batch_size = validation_batch_size(options), .input = evaluation_input(strategy)}),
-        .steps = options.validation_steps});
+    validation.emplace(LocalValidation{.data = options.validation_data->distributed_batches(
+                                           strategy, {.batch_size = validation_batch_size(options),
+                                                      .input = evaluation_input(strategy)}),
+                                       .steps = options.validation_steps});
   internal::Trainer& trainer = impl_->trainer_for(iterator.peek());
   // A later fit, or a fit with a later initial epoch, uses the shuffles of later epochs.
   const std::int64_t first_pass = std::max(impl_->passes, options.initial_epoch);
@@ -384,7 +425,7 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
 
   TrainingState state(strategy);
   impl_->add_to(state);
-  internal::LocalSteps steps(trainer, iterator, std::move(validation), std::move(class_weights));
+  LocalSteps steps(trainer, iterator, std::move(validation), std::move(class_weights));
   History history = run_fit(trainer, state, steps, options);
   impl_->global_step = state.global_step();
   impl_->passes = first_pass + static_cast<std::int64_t>(history.epochs.size());
