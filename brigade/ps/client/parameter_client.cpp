@@ -237,7 +237,7 @@ void ParameterClient::Impl::wait_ready(std::span<const PlacedVariable> placement
 void ParameterClient::Impl::set_ready() {
   check_configured();
   for_each_server([&](int server) {
-    session(server).tell([](ParameterService& service, const std::string& token, Time deadline) {
+    session(server).call([](ParameterService& service, const std::string& token, Time deadline) {
       service.set_ready(token, deadline);
     });
   });
@@ -248,7 +248,7 @@ void ParameterClient::Impl::assign(std::span<const NamedState> variables, std::i
   const std::vector<std::vector<NamedState>> parts = variables_.placed().divide(variables);
   for_each_server([&](int server) {
     const std::vector<NamedState>& part = parts[static_cast<std::size_t>(server)];
-    session(server).tell([&](ParameterService& service, const std::string& token,
+    session(server).call([&](ParameterService& service, const std::string& token,
                              Time deadline) { service.assign(token, part, step, deadline); },
                          bytes_of(part));
   });
@@ -258,7 +258,7 @@ void ParameterClient::Impl::assign(std::span<const NamedState> variables, std::i
 void ParameterClient::Impl::set_learning_rate(double rate) {
   check_configured();
   for_each_server([&](int server) {
-    session(server).tell([&](ParameterService& service, const std::string& token, Time deadline) {
+    session(server).call([&](ParameterService& service, const std::string& token, Time deadline) {
       service.set_learning_rate(token, rate, deadline);
     });
   });

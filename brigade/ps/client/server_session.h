@@ -77,16 +77,16 @@ class ServerSession {
   template <class Make>
   auto call(const Make& make, std::uint64_t bytes = 0) {
     using Reply = std::invoke_result_t<Make, ParameterService&, const std::string&, Time>;
-    std::optional<Reply> reply;
-    repeat([&](ParameterService& service, const std::string& token,
-               Time deadline) { reply.emplace(make(service, token, deadline)); },
-           std::chrono::steady_clock::now() + options_.server_timeout, bytes);
-    return std::move(*reply);
-  }
-  /// The same for calls without a result.
-  template <class Make>
-  void tell(const Make& make, std::uint64_t bytes = 0) {
-    repeat(make, std::chrono::steady_clock::now() + options_.server_timeout, bytes);
+    const Time end = std::chrono::steady_clock::now() + options_.server_timeout;
+    if constexpr (std::is_void_v<Reply>) {
+      repeat(make, end, bytes);
+    } else {
+      std::optional<Reply> reply;
+      repeat([&](ParameterService& service, const std::string& token,
+                 Time deadline) { reply.emplace(make(service, token, deadline)); },
+             end, bytes);
+      return std::move(*reply);
+    }
   }
 
   /// An exchange whose push, if it has one, gets the next number. A push whose outcome is not known

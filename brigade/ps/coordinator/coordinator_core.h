@@ -102,7 +102,7 @@ class CoordinatorCore final : public CoordinatorService {
 
   /// Cancels all functions, and refuses later ones with kCancelled. `reason` completes "because".
   void cancel(const std::string& reason);
-  /// As `cancel`, and tells the workers that the coordinator has ended.
+  /// As `cancel`, and notifies the workers that the coordinator has ended.
   void end();
   /// Wakes all calls of workers that wait, which then throw kUnavailable; so do later ones.
   void close();

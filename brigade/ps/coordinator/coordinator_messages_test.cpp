@@ -153,7 +153,7 @@ TEST(CoordinatorMessages, WhatCannotHaveBeenWrittenIsRefused) {
   EXPECT_TRUE(refused([&] { take_request_of(take); }));
 }
 
-TEST(CoordinatorMessages, AWorkerOfAnotherVersionIsTold) {
+TEST(CoordinatorMessages, AWorkerOfAnotherVersionIsRefused) {
   io::StateTree join = to_state(WorkerJoin{});
   join["protocol"] = kCoordinatorProtocol + 1;
   EXPECT_EQ(code_of([&] { worker_join_of(join); }), ErrorCode::kFailedPrecondition);

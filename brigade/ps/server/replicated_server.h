@@ -68,7 +68,7 @@ class ReplicatedServer final : public ForwardingService<PairedService> {
   ServerStatus status() const;
   ServerCounters counters() const;
   ServerMetrics metrics() const;
-  /// Whether the job is over: the one that acts knows it, and has told the other one.
+  /// Whether the job is over: the one that acts knows it, and the other one has heard of it.
   bool is_finished() const;
   /// As ServerCore's; also while it follows.
   std::optional<std::string> failure() const;
