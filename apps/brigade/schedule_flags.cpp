@@ -39,7 +39,7 @@ void ScheduleFlags::add_to(CLI::App& app) {
   FlagGroup group(app, "Optimizer");
   group.add("--schedule", schedule,
             "How the learning rate changes: constant, cosine (to 0), exponential and step (times "
-            "--decay-factor every --decay-steps, gradually or at once), linear (to 0)");
+            "--decay-factor every --decay-steps, gradually or in steps), linear (to 0)");
   group.add("--decay-steps", decay_steps,
             "Steps of the schedule (cosine, linear: by default the rest of the training)");
   group.add("--decay-factor", decay_factor,

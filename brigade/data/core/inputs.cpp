@@ -132,7 +132,7 @@ void check_has_datasets(std::size_t count, const std::string& name) {
 }
 
 std::string selection_name(const std::string& name, WhenEmpty when_empty) {
-  return base::str_cat(name, when_empty == WhenEmpty::kStop ? "[stop when empty]" : "[go on]");
+  return base::str_cat(name, when_empty == WhenEmpty::kStop ? "[stop when empty]" : "[continue]");
 }
 
 void check_not_cancelled(const IteratorOptions& options, const std::string& name) {

@@ -155,7 +155,7 @@ TakeReply CoordinatedWorker::Impl::serve(std::int64_t phase) {
       running_.reset();
     }
     throw_if_stopped();  // then it may have ended because of that, and is run by another worker
-    if (coordinator_has_ended()) return {.is_done = true};  // nobody may be there to be told
+    if (coordinator_has_ended()) return {.is_done = true};  // nobody may be there to hear of it
     report(done);
   }
 }

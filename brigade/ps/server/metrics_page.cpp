@@ -81,7 +81,7 @@ class MetricsPage::Loop {
     try {
       return {.content_type = rpc::kMetricsContentType, .body = text_()};
     } catch (const std::exception&) {
-      return {.status = "500 Internal Server Error", .body = "the metrics cannot be told now\n"};
+      return {.status = "500 Internal Server Error", .body = "the metrics are not available now\n"};
     }
   }
 

@@ -40,7 +40,7 @@ void LogSyncThread::sync() {
   try {
     store_.sync_log(std::chrono::steady_clock::now() + kLongestWait);
   } catch (const std::exception&) {
-    // The log has failed: whoever waits for it is told.
+    // The log has failed: whoever waits for it gets its error.
   }
 }
 
