@@ -100,11 +100,11 @@ class RemoteCoordinator final : public CoordinatorService {
       : address_(std::move(address)), client_(rpc::make_message_client(address_, key)) {}
 
   WorkerGrant join(const WorkerJoin& request, Time deadline) override {
-    return worker_grant_of(decode_state(
+    return message_of<WorkerGrant>(decode_state(
         call(CoordinatorMethod::kJoin, "", encode_state(to_state(request)), deadline)));
   }
   WorkerStatus renew(const std::string& token, std::int64_t running, Time deadline) override {
-    return worker_status_of(decode_state(
+    return message_of<WorkerStatus>(decode_state(
         call(CoordinatorMethod::kRenew, token, encode_state(running_state(running)), deadline)));
   }
   TakeReply take(const std::string& token, const TakeRequest& request, Time deadline) override {

@@ -137,14 +137,15 @@ class ServedParameters final : public rpc::MessageService {
         return encode_message(to_message(service_.states(token, names, call.deadline)));
       }
       case ServiceMethod::kBeginStep: {
-        const BeginStepRequest request = begin_step_request_of(decode_state(call.message.bytes));
+        const BeginStepRequest request =
+            message_of<BeginStepRequest>(decode_state(call.message.bytes));
         return encode_state(to_state(waits_.run(token, request, call.deadline, call.check)));
       }
       case ServiceMethod::kRole:
         return encode_state(to_state(paired_->role(call.deadline)));
       case ServiceMethod::kVote:
-        return encode_state(
-            to_state(paired_->vote(vote_of(decode_state(call.message.bytes)), call.deadline)));
+        return encode_state(to_state(
+            paired_->vote(message_of<Vote>(decode_state(call.message.bytes)), call.deadline)));
       case ServiceMethod::kFollow: {
         const FollowRequest request = follow_request_of(take_message(call));
         return encode_message(to_message(paired_->follow(token, request, call.deadline)));
