@@ -64,7 +64,7 @@ std::int64_t ServerSession::join(std::int64_t incarnation) {
     const concurrency::MutexLock lock(mutex_);
     incarnation_ = incarnation;
   }
-  tell([](ParameterService&, const std::string&, Time) {});  // `repeat` joins
+  call([](ParameterService&, const std::string&, Time) {});  // `repeat` joins
   const concurrency::MutexLock lock(mutex_);
   return incarnation_;
 }
@@ -176,7 +176,7 @@ void ServerSession::push_again(ParameterService& service, const std::string& tok
 
 void ServerSession::await_disk() {
   if (!unacknowledged_) return;
-  tell([this](ParameterService& service, const std::string& token, Time deadline) {
+  call([this](ParameterService& service, const std::string& token, Time deadline) {
     await_disk(service, token, deadline);
   });
 }
