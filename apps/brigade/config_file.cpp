@@ -28,8 +28,8 @@ std::optional<std::string> named_file(const std::vector<std::string>& arguments)
 }
 
 std::vector<std::string> flags_in(const std::string& path) {
-  const auto refuse = [&](std::string_view why) {
-    throw UsageError("the configuration ", base::quoted(path), " cannot be used: ", why);
+  const auto refuse = [&](const auto&... why) {
+    throw UsageError("the configuration ", base::quoted(path), " cannot be used: ", why...);
   };
   std::vector<std::string> flags;
   try {

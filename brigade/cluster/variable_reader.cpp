@@ -9,10 +9,6 @@
 
 namespace brigade::cluster {
 
-void VariableReader::refuse(std::string_view why) const {
-  throw Error(ErrorCode::kInvalidArgument, "In ", source_, ", ", why);
-}
-
 std::string VariableReader::required_text(const std::string& name) const {
   const auto value = environment_(name);
   if (!value) refuse(name, " is missing; set it as well, or none of the set.");

@@ -106,9 +106,9 @@ std::optional<ElementIndex> find_index(const io::FileSystem& files, const io::Pa
 }
 
 void check_index(const ElementIndex& found, const ElementIndex& expected, const io::Path& folder) {
-  const auto refuse = [&](std::string_view why) {
-    throw Error(ErrorCode::kFailedPrecondition, folder, " holds other elements: ", why, ". Delete ",
-                folder, " to write it again, or give another path.");
+  const auto refuse = [&](const auto&... why) {
+    throw Error(ErrorCode::kFailedPrecondition, folder, " holds other elements: ", why...,
+                ". Delete ", folder, " to write it again, or give another path.");
   };
   if (found.type != expected.type) {
     refuse("they are of the type ", found.type, ", not ", expected.type);

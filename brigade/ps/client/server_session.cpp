@@ -156,10 +156,10 @@ void ServerSession::push_again(ParameterService& service, const std::string& tok
   if (!unacknowledged_ || unacknowledged_->token == token) return;
   ExchangeRequest request{.push = unacknowledged_->push, .pull = {}};
   request.push->acknowledge_later = false;
-  const auto refuse = [&](std::string_view reason) {
+  const auto refuse = [&](const auto&... reason) {
     throw Error(ErrorCode::kDataLoss, "The ", name(), " came back without push ",
                 request.push->number, " of ", cluster::to_string(options_.task), ", which ",
-                reason);
+                reason...);
   };
   if (versions_of(*request.push) != unacknowledged_->versions)
     refuse(
