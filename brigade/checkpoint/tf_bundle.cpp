@@ -14,7 +14,6 @@
 namespace brigade::checkpoint {
 namespace {
 
-using base::str_cat;
 using io::TensorBundleEntry;
 using io::TensorBundlePart;
 

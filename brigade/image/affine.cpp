@@ -10,8 +10,6 @@
 namespace brigade::image {
 namespace {
 
-using base::str_cat;
-
 void check_affine(const ImageView& image, const AffineMap& map, const AffineOptions& options) {
   internal::checked_values(image.size(), image.channels());
   if (options.interpolation != Interpolation::kNearest &&

@@ -10,8 +10,6 @@
 namespace brigade::image {
 namespace {
 
-using base::str_cat;
-
 std::int64_t random_start(std::int64_t extent, std::int64_t window, base::CounterRng& rng) {
   return static_cast<std::int64_t>(
       rng.uniform_below(static_cast<std::uint64_t>(extent - window) + 1));

@@ -8,8 +8,6 @@
 namespace brigade::image {
 namespace {
 
-using base::str_cat;
-
 using ByteTable = std::array<std::uint8_t, 256>;  // the new value of each value
 
 void check_factor(const ImageView& image, std::string_view what, double factor) {

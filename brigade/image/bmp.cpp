@@ -9,7 +9,6 @@
 namespace brigade::image {
 namespace {
 
-using base::str_cat;
 using Rgba = std::array<std::uint8_t, 4>;
 
 [[noreturn]] void fail_broken(std::size_t offset, std::string_view reason) {

@@ -11,8 +11,6 @@
 namespace brigade::image {
 namespace {
 
-using base::str_cat;
-
 void check_rgb(const FloatImage& image, std::string_view what) {
   if (image.channels() == 3) return;
   throw Error(ErrorCode::kInvalidArgument, what, ": the image has ", image.channels(),

@@ -7,8 +7,6 @@
 namespace brigade::image {
 namespace {
 
-using base::str_cat;
-
 /// In float, as TensorFlow does for images whose size is known only at run time.
 std::int64_t side_of_aspect(std::int64_t other_side, std::int64_t target, std::int64_t other_target,
                             std::int64_t most) {

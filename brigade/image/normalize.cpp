@@ -8,8 +8,6 @@
 namespace brigade::image {
 namespace {
 
-using base::str_cat;
-
 /// value * factor + offset
 struct Line {
   float factor;

@@ -18,8 +18,6 @@
 namespace brigade::input {
 namespace {
 
-using base::str_cat;
-
 template <class T>
 void resize_planes(const at::Tensor& from, const image::Size& size,
                    image::Interpolation interpolation, at::Tensor& to) {

@@ -8,8 +8,6 @@
 
 namespace brigade::io {
 
-using base::str_cat;
-
 ByteReader::ByteReader(const FileSystem& files, const Path& path, ByteReaderOptions options)
     : path_(path),
       is_plain_(options.compression == Compression::kNone),

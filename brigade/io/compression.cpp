@@ -14,8 +14,6 @@
 namespace brigade::io {
 namespace {
 
-using base::str_cat;
-
 class Compressor final : public WritableFile {
  public:
   Compressor(std::unique_ptr<WritableFile> file, Compression compression,

@@ -8,7 +8,6 @@
 
 namespace brigade::io {
 
-using base::str_cat;
 using namespace record_framing;
 
 namespace {

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <cstring>
 #include <optional>
-#include <span>
 #include <system_error>
 #include <utility>
 

@@ -3,7 +3,6 @@
 #include <grpcpp/server_context.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <string>
 

@@ -10,7 +10,6 @@
 
 namespace brigade::slim {
 
-using base::str_cat;
 using checkpoint::NamedTensor;
 using checkpoint::RestoreOptions;
 using variables::Variable;

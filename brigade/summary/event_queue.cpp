@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-
 namespace brigade::summary {
 
-using base::str_cat;
 using concurrency::MutexLock;
 using std::chrono::steady_clock;
 

@@ -10,8 +10,6 @@
 namespace brigade::summary {
 namespace {
 
-using base::str_cat;
-
 constexpr double kLargest = std::numeric_limits<double>::max();
 
 /// TensorFlow's limits. TensorFlow computes them by repeated multiplication, so this must too.

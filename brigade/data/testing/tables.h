@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "brigade/base/error.h"

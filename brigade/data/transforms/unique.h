@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <type_traits>
 #include <unordered_set>
 #include <utility>
 

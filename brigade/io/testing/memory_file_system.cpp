@@ -9,8 +9,6 @@
 namespace brigade::io {
 namespace {
 
-using base::str_cat;
-
 std::string normal(const Path& path) {
   std::string text = (Path("/") / path).lexically_normal().string();
   if (text.size() > 1 && text.back() == '/') text.pop_back();

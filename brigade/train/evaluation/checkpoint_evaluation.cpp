@@ -11,7 +11,6 @@
 
 namespace brigade::train {
 
-using base::str_cat;
 using checkpoint::Checkpoint;
 
 namespace {

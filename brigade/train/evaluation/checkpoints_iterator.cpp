@@ -8,7 +8,6 @@
 
 namespace brigade::train {
 
-using base::str_cat;
 using checkpoint::BrokenCheckpoint;
 using checkpoint::Checkpoint;
 

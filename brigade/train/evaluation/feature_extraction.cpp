@@ -19,7 +19,6 @@
 namespace brigade::train::internal {
 namespace {
 
-using base::str_cat;
 using checkpoint::NamedTensor;
 using distribute::PerReplica;
 using input::LabeledBatch;
