@@ -126,11 +126,12 @@ data::Dataset<input::LabeledExample> first_of(data::Dataset<input::LabeledExampl
 void DataFlags::add_to(CLI::App& app) {
   FlagGroup group(app, "Data");
   group.add("--dataset", dataset, base::str_cat("The data: ", base::join(kDatasets, ", ")));
-  group.add("--data-dir", data_dir,
-            base::str_cat("Folder with the four idx files, plain or .gz (fashion_mnist: ",
-                          input::kFashionMnistDirectory,
-                          "), the binary files of CIFAR, or train/CLASS/*.jpg and val/CLASS/*.jpg "
-                          "(image_folder)"));
+  group.add(
+      "--data-dir", data_dir,
+      base::str_cat(
+          "Folder with the four idx files, plain or .gz (fashion_mnist: ",
+          input::kFashionMnistDirectory,
+          "), the binary files of CIFAR, or train/CLASS/*.jpg and val/CLASS/*.jpg (image_folder)"));
   group.add("--train-examples", train_examples,
             base::str_cat("Train on the first N examples only (synthetic: generate N, by default ",
                           kSyntheticTrain, ")"));
@@ -233,8 +234,8 @@ void PipelineFlags::add_to(CLI::App& app) {
             "Put windows of a batch's images into others, of areas from a beta distribution with "
             "this parameter, such as 1");
   group.add("--map-threads", map_threads,
-            "Threads that augment, or auto: as many as the training needs, of the cores that "
-            "its replicas leave free. The result is the same");
+            "Threads that augment, or auto: as many as the training needs, of the cores that its "
+            "replicas leave free. The result is the same");
 }
 
 bool PipelineFlags::augments_by(const std::string& name) const {

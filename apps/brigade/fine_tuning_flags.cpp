@@ -43,8 +43,8 @@ std::vector<std::string> parse_patterns(const char* flag, const std::string& tex
     const std::string pattern(base::trim(part));
     if (pattern.empty()) {
       throw UsageError(flag, " is ", base::quoted(text),
-                       "; give names separated by commas, with * for any "
-                       "characters, such as \"conv1/*,*/biases\"");
+                       "; give names separated by commas, with * for any characters, such as "
+                       "\"conv1/*,*/biases\"");
     }
     patterns.push_back(pattern);
   }

@@ -15,9 +15,9 @@ bool is_flag(const std::string& argument) {
 }
 
 [[noreturn]] void refuse(const std::string& flag) {
-  throw UsageError(flag,
-                   " is given an empty value; give one, or leave the flag out "
-                   "(is a shell variable not set?)");
+  throw UsageError(
+      flag,
+      " is given an empty value; give one, or leave the flag out (is a shell variable not set?)");
 }
 
 constexpr double kMostSeconds = 1e9;

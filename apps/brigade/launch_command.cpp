@@ -105,8 +105,8 @@ std::optional<launch::Roles> roles_of(const LaunchFlags& flags) {
                                        std::pair("--elastic", !flags.elastic.empty())}) {
     if (!is_given) continue;
     throw UsageError(flag,
-                     " and --ps exclude each other; with parameter servers, "
-                     "--workers says how many processes train");
+                     " and --ps exclude each other; with parameter servers, --workers says how "
+                     "many processes train");
   }
   check_at_least("--ps", *flags.servers, 1);
   check_at_least("--workers", flags.workers.value_or(1), 1);

@@ -57,11 +57,10 @@ void check_same(const io::Path& directory, const Json& was, const Json& is) {
                                                    "backup_workers", "variable_partitioner"};
   for (const auto& [key, value] : is.items()) {
     if (kMayDiffer.contains(key) || !was.contains(key) || was[key] == value) continue;
-    throw Error(ErrorCode::kInvalidArgument, "the model directory ", directory,
-                " holds another training: ", key, " was ", was[key].dump(), " and is ",
-                value.dump(),
-                "; give the same flags, choose another --model-dir, or replace it "
-                "with --overwrite");
+    throw Error(
+        ErrorCode::kInvalidArgument, "the model directory ", directory,
+        " holds another training: ", key, " was ", was[key].dump(), " and is ", value.dump(),
+        "; give the same flags, choose another --model-dir, or replace it with --overwrite");
   }
 }
 
@@ -84,8 +83,7 @@ void check_entry_kind(const io::FileSystem& files, const io::Path& path, io::Fil
   throw Error(ErrorCode::kInvalidArgument, path, " is ",
               found->kind == io::FileKind::kLink ? "a symbolic link, " : "", "not the ",
               expected == io::FileKind::kDirectory ? "folder" : "regular file",
-              " that a training writes; move it away, or choose another "
-              "--model-dir");
+              " that a training writes; move it away, or choose another --model-dir");
 }
 
 /// The steps that a run has made, as far as its run.json says.
@@ -113,9 +111,8 @@ std::string with_saved_step(const std::string& run_json, std::int64_t step) {
   throw Error(ErrorCode::kDataLoss, "the run in the model directory ", model_dir,
               " cannot be resumed after its ",
               steps_made > 0 ? base::str_cat(steps_made, " steps: ") : "steps: ", why,
-              "; put a complete one back, start from another run's checkpoint by "
-              "--resume PATH and another --model-dir, or start over with "
-              "--overwrite");
+              "; put a complete one back, start from another run's checkpoint by --resume PATH and "
+              "another --model-dir, or start over with --overwrite");
 }
 
 /// Throws unless the run in `model_dir` can be resumed under `seed`. `steps_made` is the number of
@@ -134,8 +131,8 @@ void check_can_resume(const std::shared_ptr<io::FileSystem>& files, const io::Pa
   throw Error(ErrorCode::kInvalidArgument, "the checkpoint ", found.checkpoint->path(),
               " belongs to another training: it was saved with seed ", *saved, ", and the seed is ",
               seed,
-              "; put the run's own checkpoints back, choose another --model-dir, or "
-              "start over with --overwrite");
+              "; put the run's own checkpoints back, choose another --model-dir, or start over "
+              "with --overwrite");
 }
 
 }  // namespace
@@ -165,14 +162,12 @@ io::Path complete_checkpoint(const std::shared_ptr<io::FileSystem>& files, const
   const auto info = files->info(folder);
   if (!info) {
     throw Error(ErrorCode::kNotFound, "there is no checkpoint at ", path,
-                "; give auto, never, or the path of a checkpoint or of a model "
-                "directory");
+                "; give auto, never, or the path of a checkpoint or of a model directory");
   }
   if (info->kind != io::FileKind::kDirectory) {
     throw Error(ErrorCode::kInvalidArgument, path,
-                " is a file; a training resumes from the folder of a checkpoint or "
-                "from a model directory (weights alone have no optimizer state and "
-                "no position in the data)");
+                " is a file; a training resumes from the folder of a checkpoint or from a model "
+                "directory (weights alone have no optimizer state and no position in the data)");
   }
   if (files->exists(folder / checkpoint::kManifestName)) {
     checkpoint::Checkpoint::open(files, folder).verify();
@@ -241,10 +236,10 @@ void RunDirectory::lock() {
 // A new folder at the old path would not belong to the run that was begun there.
 void RunDirectory::check_not_replaced() const {
   if (held_folder_ == nullptr || held_folder_->is_unchanged()) return;
-  throw Error(ErrorCode::kFailedPrecondition, "the model directory ", path_,
-              " is no longer the one in which this training began: it was "
-              "removed, renamed, replaced or unmounted. Nothing more is written; put "
-              "it back and run the same command again");
+  throw Error(
+      ErrorCode::kFailedPrecondition, "the model directory ", path_,
+      " is no longer the one in which this training began: it was removed, renamed, replaced or "
+      "unmounted. Nothing more is written; put it back and run the same command again");
 }
 
 Json RunDirectory::configuration() const {
@@ -264,10 +259,10 @@ Json RunDirectory::finished(const Json& configuration, const std::optional<Lengt
   const Json& result = run["result"];
   const std::int64_t made = result.value(length->unit, std::int64_t{0});
   if (made > length->count) {
-    throw Error(ErrorCode::kInvalidArgument, "the run in the model directory ", path_, " has made ",
-                made, " ", length->unit, ", and only ", length->count,
-                " are asked for; ask for more, choose another --model-dir, or "
-                "replace it with --overwrite");
+    throw Error(
+        ErrorCode::kInvalidArgument, "the run in the model directory ", path_, " has made ", made,
+        " ", length->unit, ", and only ", length->count,
+        " are asked for; ask for more, choose another --model-dir, or replace it with --overwrite");
   }
   const bool is_complete = !result.value("interrupted", false) && files_->exists(weights_path());
   if (!is_complete || made != length->count) return nullptr;
@@ -281,11 +276,10 @@ void RunDirectory::check_weights(const Json& result) const {
       checkpoint::weights_sha256(read_weights(checkpoint::HashMismatch::kAllow).tensors);
   if (recorded.empty() || found == recorded) return;
   throw Error(ErrorCode::kDataLoss, "the run in the model directory ", path_,
-              " is finished, but its weights do not match run.json: "
-              "the sha256 of ",
-              weights_path(), " is ", found, " and was ", recorded,
-              "; put the file back, remove it to have it written again from the last "
-              "checkpoint, or start over with --overwrite");
+              " is finished, but its weights do not match run.json: the sha256 of ", weights_path(),
+              " is ", found, " and was ", recorded,
+              "; put the file back, remove it to have it written again from the last checkpoint, "
+              "or start over with --overwrite");
 }
 
 void RunDirectory::open(ExistingRun existing, const Json& configuration,

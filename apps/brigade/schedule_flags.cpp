@@ -49,15 +49,15 @@ void ScheduleFlags::add_to(CLI::App& app) {
            "First steps, in which the learning rate grows linearly from 0: 500, or 5epochs")
       ->option_text("STEPS|EPOCHS");
   group.add("--base-batch-size", base_batch,
-            "The global batch size that --learning-rate is for; for another one the rate is "
-            "scaled in proportion");
+            "The global batch size that --learning-rate is for; for another one the rate is scaled "
+            "in proportion");
 }
 
 void ScheduleFlags::check() const {
   if (std::ranges::find(pipeline_schedule_names(), schedule) != pipeline_schedule_names().end()) {
     throw UsageError(
-        "--schedule is the learning rate's; for the order of a "
-        "pipeline's passes give --pipeline-schedule ",
+        "--schedule is the learning rate's; for the order of a pipeline's passes give "
+        "--pipeline-schedule ",
         schedule);
   }
   check_choice("schedule", schedule, {"constant", "cosine", "exponential", "linear", "step"});
@@ -69,8 +69,7 @@ void ScheduleFlags::check() const {
     throw UsageError("--decay-steps needs a --schedule other than constant");
   if (is_repeated && !decay_steps) {
     throw UsageError("--schedule ", schedule,
-                     " needs --decay-steps, after which the rate is multiplied by "
-                     "--decay-factor");
+                     " needs --decay-steps, after which the rate is multiplied by --decay-factor");
   }
   if (!decay_factor) return;
   if (!is_repeated) {
@@ -87,8 +86,7 @@ std::int64_t ScheduleFlags::warmup_steps(const Steps& steps) const {
   if (!parsed.is_in_epochs) return parsed.count;
   if (steps.in_epoch) return parsed.count * *steps.in_epoch;
   throw UsageError("--warmup is ", *warmup,
-                   ", and the length of an epoch is not known in advance; give it "
-                   "in steps");
+                   ", and the length of an epoch is not known in advance; give it in steps");
 }
 
 optim::SchedulePtr ScheduleFlags::decaying(double rate, const Steps& steps) const {
@@ -103,10 +101,8 @@ optim::SchedulePtr ScheduleFlags::decaying(double rate, const Steps& steps) cons
         .initial_learning_rate = rate, .step_size = *decay_steps, .factor = factor}
         .schedule();
   if (!decay_steps && !steps.total) {
-    throw UsageError(
-        "the length of the training is not known in advance, so "
-        "--schedule ",
-        schedule, " needs --decay-steps");
+    throw UsageError("the length of the training is not known in advance, so --schedule ", schedule,
+                     " needs --decay-steps");
   }
   const std::int64_t decay =
       decay_steps ? *decay_steps : steps.total.value_or(0) - warmup_steps(steps);

@@ -40,10 +40,10 @@ const std::vector<std::string>& pipeline_schedule_names() {
 void StageFlags::add_to(CLI::App& app) {
   FlagGroup group(app, "Pipeline");
   group
-      .add("--cut", cut,
-           "pipeline: the layers with which the stages after the first begin, such as "
-           "conv2,dense1; auto: by what the layers cost, measured in the first steps (default "
-           "auto)")
+      .add(
+          "--cut", cut,
+          "pipeline: the layers with which the stages after the first begin, such as conv2,dense1; "
+          "auto: by what the layers cost, measured in the first steps (default auto)")
       ->option_text("auto|NAMES");
   group.add("--micro-batches", micro_batches,
             "pipeline: into how many parts a batch is divided, which pass through the stages one "
@@ -73,8 +73,7 @@ void StageFlags::check(const std::vector<std::string>& devices, int processes) c
   const std::set<std::string> each(layers.begin(), layers.end());
   if (each.contains("") || each.size() < layers.size()) {
     throw UsageError("--cut is ", base::quoted(*cut),
-                     "; give auto, or the names of layers, each once, such as "
-                     "conv2,dense1");
+                     "; give auto, or the names of layers, each once, such as conv2,dense1");
   }
   const auto each_device = static_cast<std::size_t>(num_chunks());
   if (each_device > 1) {
@@ -87,10 +86,10 @@ void StageFlags::check(const std::vector<std::string>& devices, int processes) c
                      " stages each; name a layer for each stage but the first");
   }
   if (devices.empty() || devices.size() == layers.size() + 1) return;
-  throw UsageError("--devices names ", plural(devices.size(), "device"), ", and --cut ",
-                   plural(layers.size(), "layer"),
-                   "; each device but the first needs the layer with which its stage "
-                   "begins, or use --cut auto");
+  throw UsageError(
+      "--devices names ", plural(devices.size(), "device"), ", and --cut ",
+      plural(layers.size(), "layer"),
+      "; each device but the first needs the layer with which its stage begins, or use --cut auto");
 }
 
 void StageFlags::check_processes(const std::vector<std::string>& devices, int processes) const {

@@ -13,8 +13,8 @@ void StepFlags::add_to(CLI::App& app) {
   group.add("--clip-norm", clip_norm,
             "Gradients are scaled down to this norm, all variables together");
   group.add("--ema", ema,
-            "Decay of moving averages of the weights, such as 0.9999: they are evaluated and "
-            "saved in weights.safetensors");
+            "Decay of moving averages of the weights, such as 0.9999: they are evaluated and saved "
+            "in weights.safetensors");
 }
 
 void StepFlags::check() const {

@@ -176,9 +176,9 @@ variables::Partitioner parse_partitioner(const std::string& text, int servers) {
     if (parts[0] == "max-size")
       return variables::variable_axis_size_partitioner({.max_part_bytes = *number});
   }
-  throw UsageError("--variable-partitioner is ", base::quoted(text),
-                   "; give fixed:PARTS, min-size:BYTES or max-size:BYTES, with a "
-                   "number of at least 1");
+  throw UsageError(
+      "--variable-partitioner is ", base::quoted(text),
+      "; give fixed:PARTS, min-size:BYTES or max-size:BYTES, with a number of at least 1");
 }
 
 }  // namespace
@@ -188,24 +188,23 @@ void StrategyFlags::add_to(CLI::App& app) {
   group.add("--strategy", strategy,
             base::str_cat("The strategy: ", base::join(strategy_names(), ", ")));
   group.add("--devices", devices,
-            "One replica on each: cpu:0,cpu:1 or /gpu:0 (one_device: the first GPU, or else "
-            "cpu:0; pipeline: one stage on each; others: every GPU, or else every core)");
+            "One replica on each: cpu:0,cpu:1 or /gpu:0 (one_device: the first GPU, or else cpu:0; "
+            "pipeline: one stage on each; others: every GPU, or else every core)");
   group.add("--controller", controller,
-            "Where variables live and are updated (central_storage, towers; default cpu:0, or "
-            "the only device)");
+            "Where variables live and are updated (central_storage, towers; default cpu:0, or the "
+            "only device)");
   group.add_switch("--log-device-placement", log_device_placement,
                    "Log the device of each variable and layer, one line each");
   group.add("--threads-per-replica", threads_per_replica,
             "Threads of each replica on CPU; changes the last bits of the weights");
   group.add(
       "--logical-gpus", logical_gpus,
-      "Logical GPUs of each card, which compute at the same time: --logical-gpus 2 makes "
-      "gpu:0 and gpu:1 of one card (mirrored, multi_worker_mirrored, central_storage, towers)");
-  group.add(
-      "--logical-replicas", logical_replicas,
-      "Replicas of the whole job, of which each device computes several one after another: the "
-      "weights depend on this number, and not on the devices and workers (one_device, "
-      "mirrored, multi_worker_mirrored; default: one a device)");
+      "Logical GPUs of each card, which compute at the same time: --logical-gpus 2 makes gpu:0 and "
+      "gpu:1 of one card (mirrored, multi_worker_mirrored, central_storage, towers)");
+  group.add("--logical-replicas", logical_replicas,
+            "Replicas of the whole job, of which each device computes several one after another: "
+            "the weights depend on this number, and not on the devices and workers (one_device, "
+            "mirrored, multi_worker_mirrored; default: one a device)");
   group.add("--audit-every", audit_every,
             "With --logical-replicas: every N-th step another worker computes one replica's "
             "gradients again, and the training fails, naming both hosts, if a bit differs "
@@ -217,10 +216,11 @@ void StrategyFlags::add_to(CLI::App& app) {
       base::str_cat("The precision of forward and backward passes: ",
                     base::join(device::precision_names(), ", "),
                     "; weights and updates are float32 in any case, and fp16 scales the loss"));
-  group.add("--numerics", numerics,
-            base::str_cat("How GPUs compute: ", base::join(device::numerics_names(), ", "),
-                          "; reproducible ones repeat to the bit, fast ones use TF32 and the "
-                          "fastest kernels"));
+  group.add(
+      "--numerics", numerics,
+      base::str_cat(
+          "How GPUs compute: ", base::join(device::numerics_names(), ", "),
+          "; reproducible ones repeat to the bit, fast ones use TF32 and the fastest kernels"));
   group.add("--seed", seed, "The root seed of all random numbers: weights, order, dropout, crops");
   stages.add_to(app);
   cluster.add_to(app);
@@ -233,9 +233,8 @@ void StrategyFlags::check() const {
   check_at_least("--logical-gpus", logical_gpus, 1);
   if (logical_gpus > 1 && !has_logical_gpus(*this)) {
     throw UsageError("strategy ", strategy,
-                     " uses no logical GPUs; leave out --logical-gpus, or use "
-                     "--strategy mirrored, multi_worker_mirrored, central_storage or "
-                     "towers");
+                     " uses no logical GPUs; leave out --logical-gpus, or use --strategy mirrored, "
+                     "multi_worker_mirrored, central_storage or towers");
   }
   check_at_least("--logical-replicas", logical_replicas, 0);
   if (logical_replicas > 0 && has_stages(*this)) {
@@ -245,15 +244,14 @@ void StrategyFlags::check() const {
   }
   if (logical_replicas > 0 && !has_logical_replicas(*this)) {
     throw UsageError("strategy ", strategy,
-                     " has no logical replicas; leave out --logical-replicas, or use "
-                     "--strategy one_device, mirrored or multi_worker_mirrored");
+                     " has no logical replicas; leave out --logical-replicas, or use --strategy "
+                     "one_device, mirrored or multi_worker_mirrored");
   }
   check_at_least("--audit-every", audit_every, 0);
   if (audit_every > 0 && strategy != "multi_worker_mirrored") {
     throw UsageError("strategy ", strategy,
-                     " has no second worker that could compute gradients again; "
-                     "leave out --audit-every, or use --strategy "
-                     "multi_worker_mirrored");
+                     " has no second worker that could compute gradients again; leave out "
+                     "--audit-every, or use --strategy multi_worker_mirrored");
   }
   if (audit_every > 0 && logical_replicas == 0) {
     throw UsageError(
@@ -264,9 +262,9 @@ void StrategyFlags::check() const {
   check_choice("value of --numerics", numerics, device::numerics_names());
   if (seed < 0) throw UsageError("--seed is ", seed, "; it must be at least 0");
   if (!controller.empty() && !has_controller(*this)) {
-    throw UsageError("strategy ", strategy,
-                     " has no controller; leave out --controller, or use --strategy "
-                     "central_storage or towers");
+    throw UsageError(
+        "strategy ", strategy,
+        " has no controller; leave out --controller, or use --strategy central_storage or towers");
   }
   if (has_stages(*this)) {
     const int processes = num_processes(cluster);
@@ -286,8 +284,7 @@ void StrategyFlags::check() const {
   if (precision == "fp16" && servers.mode_name() == "sync") {
     throw UsageError(
         "--precision fp16 leaves out steps that overflow, for whose gradients the workers of "
-        "--mode "
-        "sync wait; use --precision bf16, or --mode async");
+        "--mode sync wait; use --precision bf16, or --mode async");
   }
   cluster.check_no_collectives(strategy);
 }
@@ -369,10 +366,10 @@ std::vector<std::string> device_names(const distribute::Strategy& strategy) {
 
 void ClusterFlags::add_to(CLI::App& app) {
   FlagGroup group(app, "Cluster");
-  group.add("--cluster", cluster,
-            "multi_worker_mirrored, parameter_server: the cluster's tasks: worker=a:1,b:1 or "
-            "'ps=a:1;worker=b:1,c:1' or a JSON file (default: TF_CONFIG, or the launcher's "
-            "environment)");
+  group.add(
+      "--cluster", cluster,
+      "multi_worker_mirrored, parameter_server: the cluster's tasks: worker=a:1,b:1 or "
+      "'ps=a:1;worker=b:1,c:1' or a JSON file (default: TF_CONFIG, or the launcher's environment)");
   group.add("--task", task, "Which task this process is: worker:1");
   group.add("--key-file", key_file,
             "The cluster's key; without it nothing is sent beyond this machine");
@@ -426,10 +423,8 @@ void ClusterFlags::check_full_values(const std::string& strategy) const {
        {std::pair("--wire", wire != defaults.wire),
         std::pair("--bytes-per-pack", bytes_per_pack != defaults.bytes_per_pack)}) {
     if (!is_given) continue;
-    throw UsageError("strategy ", strategy,
-                     " sends activations, as they are; leave "
-                     "out ",
-                     flag, ", or use --strategy multi_worker_mirrored");
+    throw UsageError("strategy ", strategy, " sends activations, as they are; leave out ", flag,
+                     ", or use --strategy multi_worker_mirrored");
   }
 }
 
@@ -458,9 +453,9 @@ void ServerFlags::add_to(CLI::App& app) {
   group.add_switch("--wait-for-disk", wait_for_disk,
                    "async, ssp: a step waits until its update is on the servers' disks, not only "
                    "until the one before it is");
-  group.add_seconds("--server-timeout", server_timeout_seconds,
-                    "How long a parameter server may be away before its workers give up (default "
-                    "300)");
+  group.add_seconds(
+      "--server-timeout", server_timeout_seconds,
+      "How long a parameter server may be away before its workers give up (default 300)");
 }
 
 void ServerFlags::check() const {
@@ -475,8 +470,8 @@ void ServerFlags::check() const {
     throw UsageError("--mode ssp needs --staleness, such as --staleness 4");
   if (staleness_aware_rate && mode_name() == "sync")
     throw UsageError(
-        "--staleness-aware-rate is for --mode async and ssp, but --mode is sync, "
-        "whose updates are never stale; leave out one of them");
+        "--staleness-aware-rate is for --mode async and ssp, but --mode is sync, whose updates are "
+        "never stale; leave out one of them");
   if (backup_workers && mode_name() != "sync") {
     throw UsageError("--backup-workers is for --mode sync, but --mode is ", mode_name(),
                      "; leave out one of them");

@@ -85,8 +85,7 @@ std::vector<Parameter> parse_all(const CLI::App& parser, const std::vector<std::
                                  const std::vector<std::string>& known) {
   if (texts.empty())
     throw UsageError(
-        "no --param is given: a sweep needs at least one, as in --param "
-        "learning_rate=0.1,0.01");
+        "no --param is given: a sweep needs at least one, as in --param learning_rate=0.1,0.01");
   std::vector<Parameter> all;
   for (const std::string& text : texts) {
     Parameter parameter = parse_parameter(text, known);

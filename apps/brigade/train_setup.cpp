@@ -35,9 +35,9 @@ std::string started_from(const CheckpointFlags& flags, const Prepared& prepared)
     const io::Path from = normal_path(*path);
     if (flags.overwrite && !flags.model_dir.empty() &&
         is_inside(normal_path(flags.model_dir), from)) {
-      throw UsageError("--resume ", flags.resume,
-                       " is in the model directory that --overwrite clears; "
-                       "choose another --model-dir");
+      throw UsageError(
+          "--resume ", flags.resume,
+          " is in the model directory that --overwrite clears; choose another --model-dir");
     }
     return from.string();
   }

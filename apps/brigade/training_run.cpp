@@ -233,8 +233,7 @@ void report_step_breakdown(std::ostream& log, const TrainingResult& result) {
   const double input = input_fraction(result.step_times);
   if (input < kReportedInputFraction) return;
   log << "brigade: replicas wait for input for " << fixed(100 * input, 0)
-      << " % of a step; `brigade data stats` with the same flags shows the bottleneck of "
-         "the input"
+      << " % of a step; `brigade data stats` with the same flags shows the bottleneck of the input"
       << std::endl;
 }
 

@@ -92,8 +92,8 @@ Snapshot take_snapshot(std::int64_t step, const Contents& contents, SnapshotMemo
   check_argument(step >= 0, "save: the step is ", step, "; expected 0 or more");
   check_state(
       base::ambient().slots[static_cast<std::size_t>(base::AmbientIndex::kReplica)] == nullptr,
-      "save: called inside a replica, which sees only its own components; call it outside "
-      "of Strategy::run");
+      "save: called inside a replica, which sees only its own components; call it outside of "
+      "Strategy::run");
   const at::NoGradGuard no_grad;
   Snapshot snapshot{.step = step};
   auto state = io::to_json(contents.state);

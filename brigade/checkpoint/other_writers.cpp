@@ -86,10 +86,9 @@ void OtherWriters::end() noexcept {
 
 void OtherWriters::leave_out(int rank, const std::string& reason) {
   announced_.left_out.insert(rank);
-  base::log_warning(exchange_->name(rank),
-                    " writes no part of checkpoints; from now on the chief writes "
-                    "that part: ",
-                    reason);
+  base::log_warning(
+      exchange_->name(rank),
+      " writes no part of checkpoints; from now on the chief writes that part: ", reason);
 }
 
 void OtherWriters::take_report(int rank, Work& work) {

@@ -182,10 +182,10 @@ class Saver::Writer {
   // Otherwise checkpoints could be written into a folder that merely replaced the original one.
   void check_directory() const {
     if (held_directory_->is_unchanged()) return;
-    throw Error(ErrorCode::kFailedPrecondition, "the checkpoint directory ", options_.directory,
-                " is no longer the one that this training saves to: it was "
-                "removed, renamed, replaced or unmounted, so nothing is saved; "
-                "restore it and start the training again");
+    throw Error(
+        ErrorCode::kFailedPrecondition, "the checkpoint directory ", options_.directory,
+        " is no longer the one that this training saves to: it was removed, renamed, replaced or "
+        "unmounted, so nothing is saved; restore it and start the training again");
   }
 
   void read_directory() {

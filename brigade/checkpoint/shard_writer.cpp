@@ -140,9 +140,9 @@ class ShardWriter::Writer {
     if (announced.digest != own.digest)
       return decline("it holds other tensors than the chief, or has another number of shards");
     if (!files_->exists(folder)) {
-      return decline(base::str_cat("it does not see the folder ", folder,
-                                   ", which the chief has made; checkpoints written by all workers "
-                                   "need a shared disk"));
+      return decline(base::str_cat(
+          "it does not see the folder ", folder,
+          ", which the chief has made; checkpoints written by all workers need a shared disk"));
     }
     std::vector<const ShardFile*> shards;
     for (const ShardFile& each : own.shards) shards.push_back(&each);

@@ -70,8 +70,7 @@ std::uint64_t TfBundle::shard_bytes(int shard) const {
   if (info && info->kind == io::FileKind::kFile) return info->size;
   throw Error(ErrorCode::kNotFound, path, info ? ": it is not a file" : ": it is missing", "; ",
               prefix_, kIndexSuffix,
-              " refers to it. A TensorFlow checkpoint is its index and all its data "
-              "files");
+              " refers to it. A TensorFlow checkpoint is its index and all its data files");
 }
 
 std::vector<TfBundle::Listed> TfBundle::list() const {

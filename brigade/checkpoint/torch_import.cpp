@@ -249,8 +249,7 @@ std::string folder_of(const ZipReader& zip, std::string_view file) {
     }
   }
   throw Error(ErrorCode::kDataLoss, file,
-              ": a zip file, but not one of torch.save or torch::save: it has no "
-              "data.pkl");
+              ": a zip file, but not one of torch.save or torch::save: it has no data.pkl");
 }
 
 }  // namespace
@@ -259,10 +258,9 @@ TorchFile read_torch(const io::FileSystem& files, const io::Path& path) {
   const std::string bytes = files.read(path);
   const std::string file = path.string();
   if (!bytes.starts_with(kZipMark)) {
-    throw Error(bytes.starts_with("\x80\x02") ? ErrorCode::kUnimplemented : ErrorCode::kDataLoss,
-                file,
-                ": not a zip file as torch.save writes it since PyTorch 1.6; "
-                "load and save it again there");
+    throw Error(
+        bytes.starts_with("\x80\x02") ? ErrorCode::kUnimplemented : ErrorCode::kDataLoss, file,
+        ": not a zip file as torch.save writes it since PyTorch 1.6; load and save it again there");
   }
   const ZipReader zip(bytes, file);
   const std::string folder = folder_of(zip, file);

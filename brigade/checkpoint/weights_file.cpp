@@ -32,8 +32,8 @@ void check_is_no_table(const io::FileSystem& files, const io::Path& path, std::u
   if (!io::has_sstable_footer({last.data(), count})) return;
   io::parse_tensor_bundle_index(io::read_at_most(files, path, kMostTfIndexBytes), path.string());
   throw Error(ErrorCode::kInvalidArgument, path,
-              ": it is the index of a TensorFlow checkpoint; its name must be "
-              "PREFIX.index, beside PREFIX.data-00000-of-0000N");
+              ": it is the index of a TensorFlow checkpoint; its name must be PREFIX.index, beside "
+              "PREFIX.data-00000-of-0000N");
 }
 
 }  // namespace

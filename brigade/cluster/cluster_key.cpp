@@ -41,10 +41,8 @@ std::optional<int> descriptor_of(const io::Path& path) {
 std::string advice(const io::Path& path) {
   if (!descriptor_of(path)) return base::str_cat("; ", kHowToMakeOne);
   return ". It is a descriptor that brigade launch passes to its program; a process in between has "
-         "closed it "
-         "(Python's subprocess keeps the descriptors in pass_fds; a Brigade program that has "
-         "read "
-         "its key does not pass it on)";
+         "closed it (Python's subprocess keeps the descriptors in pass_fds; a Brigade program that "
+         "has read its key does not pass it on)";
 }
 
 [[noreturn]] void refuse_file(const io::Path& path, int error) {

@@ -146,8 +146,8 @@ void check_clock(std::chrono::system_clock::time_point now) {
   if (now >= kFirstDay && now < kLastDay) return;
   throw Error(ErrorCode::kFailedPrecondition, "This machine's clock is far off: it says ",
               as_text(now),
-              ", and the certificates that are made from a cluster key hold from 2020 "
-              "to 2119. Set the clock; the key may be right.");
+              ", and the certificates that are made from a cluster key hold from 2020 to 2119. Set "
+              "the clock; the key may be right.");
 }
 
 }  // namespace

@@ -51,8 +51,8 @@ void Barrier::sleep_until_done(std::uint64_t generation, int party) {
                       " ms for ", missing_parties(), ", which did not come");
     abort(party, late);
     throw Error(ErrorCode::kDeadlineExceeded, late,
-                ". Every replica must make the same collective calls; raise the "
-                "timeout if one of them really needs longer.");
+                ". Every replica must make the same collective calls; raise the timeout if one of "
+                "them really needs longer.");
   }
   throw_failure(party);
 }

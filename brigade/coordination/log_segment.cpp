@@ -62,8 +62,8 @@ void check_readable(const io::FileSystem& files, const io::Path& path) {
 
 void warn_of_damage(std::string_view what) {
   base::log_warning(
-      "The log of updates ends at a damaged record, which was not committed unless "
-      "the disk has lost data: ",
+      "The log of updates ends at a damaged record, which was not committed unless the disk has "
+      "lost data: ",
       what);
 }
 

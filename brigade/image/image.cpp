@@ -39,8 +39,7 @@ std::size_t checked_values(const Size& size, std::int64_t channels) {
   if (!fits) {
     throw Error(ErrorCode::kInvalidArgument, "An image cannot be ", size, " (height x width) with ",
                 channels,
-                " channels: it has at least one pixel, 1 to 4 channels and at most 2^40 "
-                "values");
+                " channels: it has at least one pixel, 1 to 4 channels and at most 2^40 values");
   }
   return static_cast<std::size_t>(height * width * channels);
 }

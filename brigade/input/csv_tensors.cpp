@@ -175,8 +175,8 @@ void CsvTensors::check_columns() const {
     const std::string& name = (*names_)[i];
     if (is_string && vocabularies_[i].empty()) {
       fail(str_cat("the column \"", name,
-                   "\" holds strings, which tensors cannot hold: list its words in "
-                   "`vocabularies`, or leave it out by `select_columns`"));
+                   "\" holds strings, which tensors cannot hold: list its words in `vocabularies`, "
+                   "or leave it out by `select_columns`"));
     }
     if (!is_string && !vocabularies_[i].empty()) {
       fail(str_cat("the column \"", name, "\" has a vocabulary, and is requested as ",

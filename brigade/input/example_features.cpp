@@ -323,8 +323,7 @@ NamedTensors::Names names_of(const std::vector<TensorFeature>& features) {
   }
   for (auto name = names.begin(); name != names.end(); ++name) {
     check_argument(std::find(names.begin(), name, *name) == name, "The feature \"", *name,
-                   "\" is requested twice, or lengths have "
-                   "the same name; choose another name");
+                   "\" is requested twice, or lengths have the same name; choose another name");
   }
   return names;
 }

@@ -70,8 +70,7 @@ class IdxFile {
     if (header_.value_bytes > kMaxUncompressedBytes) {
       throw Error(ErrorCode::kResourceExhausted, name_, ": more than ",
                   base::human_bytes(kMaxUncompressedBytes),
-                  " once decompressed, which is more than such a file may hold; "
-                  "unpack it");
+                  " once decompressed, which is more than such a file may hold; unpack it");
     }
   }
   at::Tensor allocate() const {

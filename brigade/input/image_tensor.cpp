@@ -72,16 +72,16 @@ void warn_about_floats() {
   static std::once_flag said;
   std::call_once(said, [] {
     base::log_warning(
-        "convert_image_dtype: the image has floats already, so its values are unchanged; if "
-        "they are 0 to 255, divide them by 255 (logged once)");
+        "convert_image_dtype: the image has floats already, so its values are unchanged; if they "
+        "are 0 to 255, divide them by 255 (logged once)");
   });
 }
 
 void check_image(const at::Tensor& image, const char* name) {
   if (image.defined() && image.dim() >= 2 && image.device().is_cpu()) return;
-  throw Error(ErrorCode::kInvalidArgument, name,
-              ": an image is a tensor on the CPU with two dimensions or more, "
-              "height and width last");
+  throw Error(
+      ErrorCode::kInvalidArgument, name,
+      ": an image is a tensor on the CPU with two dimensions or more, height and width last");
 }
 
 /// The range of starts along one dimension, both ends included, is 0 to this.
@@ -191,10 +191,9 @@ at::Tensor decode_to_tensor(std::string_view bytes, const image::DecodeOptions& 
 
 at::Tensor resize_images(const at::Tensor& images, const image::Size& size,
                          image::Interpolation interpolation) {
-  check_argument(
-      images.defined() && images.dim() >= 2 && images.device().is_cpu(),
-      "resize_images: images are a tensor on the CPU with two dimensions or more, height and "
-      "width last");
+  check_argument(images.defined() && images.dim() >= 2 && images.device().is_cpu(),
+                 "resize_images: images are a tensor on the CPU with two dimensions or more, "
+                 "height and width last");
   at::AutoDispatchBelowADInplaceOrView no_autograd;
   const at::Tensor from = images.contiguous();
   std::vector<std::int64_t> shape = from.sizes().vec();

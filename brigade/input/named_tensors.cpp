@@ -91,8 +91,8 @@ void check_same_names(const std::vector<NamedTensors>& elements) {
     if (elements[i].shared_names() == first.shared_names()) continue;
     if (elements[i].names() == first.names()) continue;
     throw Error(ErrorCode::kInvalidArgument,
-                "The elements of a batch must have tensors of the same names in the same "
-                "order: element 0 has ",
+                "The elements of a batch must have tensors of the same names in the same order: "
+                "element 0 has ",
                 base::join(first.names(), ", "), "; element ", i, " has ",
                 base::join(elements[i].names(), ", "));
   }

@@ -83,8 +83,8 @@ at::Tensor join_rows(const std::vector<at::Tensor>& parts) {
   for (std::size_t i = 1; i < parts.size(); ++i) {
     if (can_concatenate(parts[0], parts[i])) continue;
     throw Error(ErrorCode::kInvalidArgument,
-                "The parts of a batch must have one dtype and, after the first "
-                "dimension, one shape: part 0 is ",
+                "The parts of a batch must have one dtype and, after the first dimension, one "
+                "shape: part 0 is ",
                 describe(parts[0]), ", part ", i, " is ", describe(parts[i]));
   }
   at::AutoDispatchBelowADInplaceOrView no_autograd;

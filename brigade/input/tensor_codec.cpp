@@ -36,8 +36,7 @@ std::uint8_t code_of(const at::Tensor& tensor) {
 
 [[noreturn]] void fail(std::string_view why) {
   throw Error(ErrorCode::kDataLoss, "The bytes are not a tensor: ", why,
-              "; they are corrupt, or were written by another "
-              "program.");
+              "; they are corrupt, or were written by another program.");
 }
 
 /// The number of bytes of a tensor of this shape. Throws kDataLoss unless `from` has as many.

@@ -32,8 +32,8 @@ void check_alike(const std::vector<at::Tensor>& elements) {
       continue;
     }
     throw Error(ErrorCode::kInvalidArgument,
-                "The elements of a padded batch must have one dtype and one number "
-                "of dimensions: element 0 is ",
+                "The elements of a padded batch must have one dtype and one number of dimensions: "
+                "element 0 is ",
                 first.dtype().name(), " ", text_of(first.sizes()), ", element ", i, " is ",
                 element.dtype().name(), " ", text_of(element.sizes()));
   }

@@ -61,8 +61,8 @@ std::int64_t Structure<TensorList>::size(const TensorList& batch) {
     const std::int64_t own = input::row_count(batch[i]);
     if (own != count) {
       throw Error(ErrorCode::kInvalidArgument,
-                  "The tensors of a batch must agree in their first dimension, which "
-                  "counts the examples: tensor 0 of the list has ",
+                  "The tensors of a batch must agree in their first dimension, which counts the "
+                  "examples: tensor 0 of the list has ",
                   count, ", tensor ", i, " has ", own);
     }
   }
@@ -103,8 +103,8 @@ void internal::check_numbers(const at::Tensor& numbers, at::ScalarType type) {
     return dtype ? dtype->name : std::string_view(c10::toString(one));
   };
   throw Error(ErrorCode::kInvalidArgument,
-              "A batch can be taken apart into elements with a number each (such as "
-              "labels) if the tensor of the numbers is ",
+              "A batch can be taken apart into elements with a number each (such as labels) if the "
+              "tensor of the numbers is ",
               name_of(type), " [N]; this one is ",
               numbers.defined() ? base::str_cat(name_of(numbers.scalar_type()), " [",
                                                 base::join(numbers.sizes(), ", "), "]")

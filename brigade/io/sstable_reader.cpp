@@ -138,8 +138,8 @@ class TableParser {
     throw Error(ErrorCode::kUnimplemented, file_, ": the block at byte ", block.offset,
                 " is compressed (",
                 compression == kSnappyBlock ? "snappy" : "in a way that is not known",
-                "); TensorFlow writes the index of a checkpoint without compression: "
-                "load and save it again there");
+                "); TensorFlow writes the index of a checkpoint without compression: load and save "
+                "it again there");
   }
 
   /// The offsets, from the block's begin, of the entries whose keys are complete; and where the

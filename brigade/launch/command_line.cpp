@@ -62,8 +62,7 @@ std::vector<std::string> split_words(std::string_view line) {
 
 std::vector<std::vector<std::string>> read_argument_lines(const io::Path& path) {
   check_argument(!std::filesystem::is_directory(path), path.string(),
-                 " is a folder; give a file with a line of arguments "
-                 "for each process.");
+                 " is a folder; give a file with a line of arguments for each process.");
   const std::string text = io::read_at_most(*io::posix_file_system(), path, io::kMostBytesOfText);
   std::vector<std::vector<std::string>> lines;
   int number = 0;
@@ -78,8 +77,7 @@ std::vector<std::vector<std::string>> read_argument_lines(const io::Path& path) 
     }
   }
   check_argument(!lines.empty(), path.string(),
-                 " has no line of arguments; give one for each "
-                 "process.");
+                 " has no line of arguments; give one for each process.");
   return lines;
 }
 

@@ -32,9 +32,9 @@ void check_hosts(const JobOptions& options) {
   check_argument(!hosts.rendezvous.empty(),
                  "A job on several hosts needs the rendezvous address of its launchers: host 0's.");
   cluster::parse_address(hosts.rendezvous);
-  check_argument(!options.elastic,
-                 "An elastic job runs on one host; on several, their numbers of processes stay as "
-                 "they are.");
+  check_argument(
+      !options.elastic,
+      "An elastic job runs on one host; on several, their numbers of processes stay as they are.");
   check_argument(options.coupling == Coupling::kTogether,
                  "Independent processes need no other host: launch them on each.");
 }
@@ -55,11 +55,11 @@ void check_roles(const JobOptions& options) {
   check_argument(options.processes == here, "The roles of the job are ", here,
                  " processes on host ", options.hosts.index, ", but it has ", options.processes,
                  ".");
-  check_argument(!options.elastic && options.coupling == Coupling::kTogether &&
-                     options.arguments_by_rank.empty(),
-                 "A job with parameter servers restarts each process alone, with the same "
-                 "arguments for all: it is neither elastic nor independent, and has no arguments "
-                 "by rank.");
+  check_argument(
+      !options.elastic && options.coupling == Coupling::kTogether &&
+          options.arguments_by_rank.empty(),
+      "A job with parameter servers restarts each process alone, with the same arguments for all: "
+      "it is neither elastic nor independent, and has no arguments by rank.");
 }
 
 }  // namespace

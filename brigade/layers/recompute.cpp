@@ -143,9 +143,9 @@ std::vector<std::int64_t> versions_of(const variable_list& tensors) {
 void check_unchanged(const std::vector<std::int64_t>& before,
                      const std::vector<std::int64_t>& after) {
   for (std::size_t i = 0; i < before.size(); ++i) {
-    check_argument(before[i] == after[i], "recompute: the function changes input ", i,
-                   " in place, so it could not be called with it a second time: let "
-                   "it compute a new tensor.");
+    check_argument(
+        before[i] == after[i], "recompute: the function changes input ", i,
+        " in place, so it could not be called with it a second time: let it compute a new tensor.");
   }
 }
 
@@ -273,9 +273,8 @@ void RecomputeBackward::check_versions() const {
     const at::Tensor* leaf = leaf_of(captured_[i]);
     check_state(leaf == nullptr || leaf->_version() == versions_[i], "recompute: a variable ",
                 leaf == nullptr ? "" : description(*leaf),
-                " that the function uses was changed between forward and backward, "
-                "so a second call would compute something else: run backward before "
-                "the update.");
+                " that the function uses was changed between forward and backward, so a second "
+                "call would compute something else: run backward before the update.");
   }
 }
 

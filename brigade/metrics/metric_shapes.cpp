@@ -61,8 +61,7 @@ at::Tensor weights_like(const at::Tensor& weights, const at::Tensor& values,
   for (std::int64_t i = 0; fits && i < each.dim(); ++i)
     fits = each.size(i) == values.size(i) || each.size(i) == 1;
   check_argument(fits, what, " have shape ", weights.sizes(), " and the values ", values.sizes(),
-                 "; weights must be a scalar or have the first dimensions of "
-                 "the values.");
+                 "; weights must be a scalar or have the first dimensions of the values.");
   return each.expand(values.sizes());
 }
 

@@ -286,8 +286,8 @@ void check_one_position(const at::Tensor& images, const InceptionV3Options& opti
                          kAuxiliaryWindow + 1;
   if (last <= 1 && (auxiliary <= 1 || !has_auxiliary_head(options))) return;
   refuse(kName, ": the logits of images of shape ", images.sizes(),
-         " have several positions, which spatial_squeeze cannot remove; set global_pool, "
-         "or spatial_squeeze to false");
+         " have several positions, which spatial_squeeze cannot remove; set global_pool, or "
+         "spatial_squeeze to false");
 }
 
 void check_options(const at::Tensor& images, const InceptionV3Options& options) {

@@ -32,8 +32,7 @@ std::shared_ptr<Classifier> make_mlp(const ModelOptions& options) {
 std::shared_ptr<Classifier> make_mnist_cnn(const ModelOptions& options) {
   if (options.inputs != 784) {
     throw Error(ErrorCode::kInvalidArgument,
-                "model mnist_cnn takes 28x28 images, 784 values per example; the data "
-                "has ",
+                "model mnist_cnn takes 28x28 images, 784 values per example; the data has ",
                 options.inputs);
   }
   return std::make_shared<MnistCnn>(MnistCnnOptions{.classes = options.classes,

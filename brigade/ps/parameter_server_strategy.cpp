@@ -19,16 +19,16 @@ constexpr const char* kServers = "ps";
 
 void check_cluster(const cluster::ClusterConfig& cluster) {
   check_argument(!is_server_task(cluster.task), "This process is ", cluster.task,
-                 ", a parameter server, which trains no model: run a Server and its "
-                 "join() there, or the command `brigade ps`.");
-  check_argument(cluster.rank >= 0, "This process is ", cluster.task,
-                 ", which does not train: ParameterServerStrategy is for the chief "
-                 "and the workers. An evaluator evaluates checkpoints, with a "
-                 "strategy of its own devices.");
+                 ", a parameter server, which trains no model: run a Server and its join() there, "
+                 "or the command `brigade ps`.");
+  check_argument(
+      cluster.rank >= 0, "This process is ", cluster.task,
+      ", which does not train: ParameterServerStrategy is for the chief and the workers. An "
+      "evaluator evaluates checkpoints, with a strategy of its own devices.");
   check_argument(cluster.cluster.num_tasks(kServers) > 0, "The cluster has no job \"ps\" (",
                  cluster.source,
-                 "), and ParameterServerStrategy keeps its variables there: list the addresses "
-                 "of the parameter servers, or use MultiWorkerMirroredStrategy.");
+                 "), and ParameterServerStrategy keeps its variables there: list the addresses of "
+                 "the parameter servers, or use MultiWorkerMirroredStrategy.");
 }
 
 JobConfig job_of(const ParameterServerOptions& options, int workers) {

@@ -60,19 +60,18 @@ void check_servers_can_apply(const optim::OptimizerState& state,
   if (!state.rule().needs_whole_variables()) return;
   for (const VariablePart& part : parts) {
     if (part.is_whole) continue;
-    throw Error(ErrorCode::kUnimplemented, "The rule ", state.rule().name(),
-                " needs the norms of whole variables, "
-                "and the parameter servers keep ",
-                base::quoted(part.name),
-                ", a part of one: leave out variable_partitioner, or use another rule "
-                "or strategy.");
+    throw Error(
+        ErrorCode::kUnimplemented, "The rule ", state.rule().name(),
+        " needs the norms of whole variables, and the parameter servers keep ",
+        base::quoted(part.name),
+        ", a part of one: leave out variable_partitioner, or use another rule or strategy.");
   }
   for (std::size_t i = 0; i < state.variables().size(); ++i) {
     if (state.group(i).layer_adaptation) continue;
     throw Error(ErrorCode::kUnimplemented, "The parameter group of ",
                 base::quoted(state.variables()[i].name()),
-                " is without layer_adaptation, which parameter servers do not know: "
-                "use a mirrored strategy, or another rule than ",
+                " is without layer_adaptation, which parameter servers do not know: use a mirrored "
+                "strategy, or another rule than ",
                 state.rule().name(), ".");
   }
 }
@@ -197,8 +196,8 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
     fetch_state();
     if (!is_chief_) return;
     base::log_info("The job is in progress on the parameter servers at step ", step_,
-                   ": the chief continues with their values, not with those that it "
-                   "has restored or initialized.");
+                   ": the chief continues with their values, not with those that it has restored "
+                   "or initialized.");
   }
 
   void start_job() override {
@@ -366,8 +365,8 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
     throw Error(ErrorCode::kFailedPrecondition, "Variable ", base::quoted(own.name), " is ",
                 at::toString(dtype), shape, " here and ", at::toString(value.scalar_type()),
                 value.sizes(),
-                " on the parameter servers: run the program that the job's chief "
-                "runs, or start the servers with empty folders.");
+                " on the parameter servers: run the program that the job's chief runs, or start "
+                "the servers with empty folders.");
   }
 
   /// Called by the replica's thread in a run.

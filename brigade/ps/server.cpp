@@ -184,10 +184,9 @@ class Server::Impl {
       base::log_info("Metrics of parameter server ", name_,
                      ": http://127.0.0.1:", metrics_page_->port(), "/metrics");
     if (!folder_.is_temporary()) return;
-    base::log_warning(
-        "Parameter server ", name_,
-        " keeps its variables in a temporary folder, so that they are lost if it dies: give it a "
-        "folder that lasts.");
+    base::log_warning("Parameter server ", name_,
+                      " keeps its variables in a temporary folder, so that they are lost if it "
+                      "dies: give it a folder that lasts.");
   }
 
   void log_change(TaskChange change, const cluster::Task& task, std::int64_t incarnation) const {

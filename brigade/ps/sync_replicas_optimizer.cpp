@@ -39,22 +39,21 @@ ParameterServerOptions SyncReplicasOptimizer::strategy_options(
 
 void SyncReplicasOptimizer::check(const distribute::Strategy& strategy) const {
   const distribute::ServerLayout& servers = strategy.servers();
-  check_argument(servers.count > 0,
-                 "SyncReplicasOptimizer is for workers with parameter servers, and "
-                 "the strategy ",
-                 strategy.name(),
-                 " has none: its replicas are synchronous in any case, so give it "
-                 "the update rule itself.");
-  check_argument(servers.replicas_to_aggregate == replicas_to_aggregate() &&
-                     strategy.num_workers() == total_num_replicas(),
-                 "SyncReplicasOptimizer: replicas_to_aggregate is ", replicas_to_aggregate(),
-                 " of ", total_num_replicas(), " workers, and the strategy ",
-                 servers.replicas_to_aggregate == 0
-                     ? std::string("applies each worker's gradients when they arrive")
-                     : base::str_cat("adds the gradients of ", servers.replicas_to_aggregate,
-                                     " of ", strategy.num_workers()),
-                 ": make it with the options that SyncReplicasOptimizer::strategy_options "
-                 "returns.");
+  check_argument(
+      servers.count > 0,
+      "SyncReplicasOptimizer is for workers with parameter servers, and the strategy ",
+      strategy.name(),
+      " has none: its replicas are synchronous in any case, so give it the update rule itself.");
+  check_argument(
+      servers.replicas_to_aggregate == replicas_to_aggregate() &&
+          strategy.num_workers() == total_num_replicas(),
+      "SyncReplicasOptimizer: replicas_to_aggregate is ", replicas_to_aggregate(), " of ",
+      total_num_replicas(), " workers, and the strategy ",
+      servers.replicas_to_aggregate == 0
+          ? std::string("applies each worker's gradients when they arrive")
+          : base::str_cat("adds the gradients of ", servers.replicas_to_aggregate, " of ",
+                          strategy.num_workers()),
+      ": make it with the options that SyncReplicasOptimizer::strategy_options returns.");
 }
 
 }  // namespace brigade::ps

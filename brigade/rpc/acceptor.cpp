@@ -38,8 +38,8 @@ constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 [[noreturn]] void refuse(const std::string& text, int error) {
   const bool is_taken = error == EADDRINUSE;
   throw Error(ErrorCode::kUnavailable, "Cannot listen on ", text, ": ", std::strerror(error),
-              is_taken ? ". Another program, or an earlier run that has not ended, "
-                         "has the port (`ss -ltnp` shows which)."
+              is_taken ? ". Another program, or an earlier run that has not ended, has the port "
+                         "(`ss -ltnp` shows which)."
                        : ".");
 }
 
@@ -182,8 +182,7 @@ std::optional<std::string> ConnectionStormDetector::report(Clock::time_point now
     is_reported_ = true;
     return base::str_cat(
         "A storm of connections at ", address_, ": more than ", kStorm,
-        " in a second came from programs that are not members of this job (the last "
-        "from ",
+        " in a second came from programs that are not members of this job (the last from ",
         last_peer_,
         "). They are closed. Members that have joined are not affected; a start may be slow.");
   }

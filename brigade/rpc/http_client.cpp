@@ -101,8 +101,8 @@ LocalUrl parse_local_url(std::string_view text) {
   const auto port = base::parse_index(authority.substr(std::min(colon + 1, authority.size())));
   if ((host != "127.0.0.1" && host != "localhost") || !port || *port < 1 || *port > kMostPort) {
     throw Error(ErrorCode::kInvalidArgument, base::quoted(text),
-                " is not the address of a status page of this machine; give one such "
-                "as http://127.0.0.1:9400");
+                " is not the address of a status page of this machine; give one such as "
+                "http://127.0.0.1:9400");
   }
   const bool has_path = slash < rest.size();
   return {.port = *port, .path = has_path ? std::string(rest.substr(slash)) : "/"};

@@ -420,8 +420,7 @@ void pause(milliseconds time, Clock::time_point deadline, const concurrency::Can
                                     const JoinOptions& options, const std::string& last_problem) {
   throw Error(ErrorCode::kDeadlineExceeded, describe_host(config), " could not be reached within ",
               in_seconds(options.start_timeout),
-              "; see whether it was started, and whether all processes have the same "
-              "cluster key (",
+              "; see whether it was started, and whether all processes have the same cluster key (",
               last_problem, ").");
 }
 

@@ -152,16 +152,14 @@ void RendezvousState::require_member(const Credential& caller) {
   const auto token = tokens_.find(caller.id);
   if (token == tokens_.end() || !is_same_token(token->second, caller.token)) {
     ++num_refused_calls_;
-    throw Error(
-        ErrorCode::kPermissionDenied,
-        "The call does not have the token of a member: only members of this job may use its "
-        "store.");
+    throw Error(ErrorCode::kPermissionDenied,
+                "The call does not have the token of a member: only members of this job may use "
+                "its store.");
   }
   const auto it = entries_.find(caller.id);
   if (it == entries_.end()) {
     throw Error(ErrorCode::kAborted,
-                "This process's generation has ended; the rendezvous serves "
-                "generation ",
+                "This process's generation has ended; the rendezvous serves generation ",
                 generation_, ".");
   }
   if (it->second.presence == Entry::Presence::kLost) throw cluster::lost_error(*lost_, "the call");

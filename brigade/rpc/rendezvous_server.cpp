@@ -296,8 +296,8 @@ class Server final : public RendezvousServer {
     reported_refusals_ = count;
     reported_at_ = now;
     base::log_warning("So far ", count, " calls to the rendezvous at ", address(),
-                      " came from a program that is no member of this job. They were "
-                      "refused and changed nothing.");
+                      " came from a program that is no member of this job. They were refused and "
+                      "changed nothing.");
   }
 
   void wake() {

@@ -179,8 +179,7 @@ void RendezvousState::leave(MemberId id) {
       fail(key_waits_, any, has_left);  // no other member is left that could set them
     if (!is_started_) {
       fail_start({.error = Error(ErrorCode::kUnavailable, entry.member,
-                                 " left before all had joined; "
-                                 "the start is given up.")});
+                                 " left before all had joined; the start is given up.")});
     }
   }
   outbox_.deliver();

@@ -36,11 +36,10 @@ void check(const TrainOptions& options, const TrainOp& train_op) {
   check_argument(options.startup_delay_steps == 0 || !waits_for_workers,
                  "startup_delay_steps must be 0 with a sync_optimizer (UpdateMode::kSync): its "
                  "workers wait for each other.");
-  check_argument(
-      !options.sync_optimizer || servers.count == 0 || servers.replicas_to_aggregate > 0,
-      "sync_optimizer: the strategy's parameter servers apply each worker's gradients when they "
-      "arrive. Make it with UpdateMode::kSync, or with SyncReplicasOptimizer::strategy_options, or "
-      "leave out sync_optimizer.");
+  check_argument(!options.sync_optimizer || servers.count == 0 || servers.replicas_to_aggregate > 0,
+                 "sync_optimizer: the strategy's parameter servers apply each worker's gradients "
+                 "when they arrive. Make it with UpdateMode::kSync, or with "
+                 "SyncReplicasOptimizer::strategy_options, or leave out sync_optimizer.");
 }
 
 /// The state that is saved in checkpoints.

@@ -48,9 +48,8 @@ distribute::Strategy& strategy_with_servers(const DeploymentConfig& config) {
   distribute::Strategy* open = distribute::current_strategy();
   check_state(open != nullptr && open->servers().count > 0, "This deployment has variables on ",
               config.num_ps_tasks(), " tasks of ", config.ps_device(),
-              ": deploy it in the scope of a ParameterServerStrategy, which knows "
-              "the cluster (`auto scope = strategy.scope();`), or with num_ps_tasks "
-              "= 0 and num_replicas = 1.");
+              ": deploy it in the scope of a ParameterServerStrategy, which knows the cluster "
+              "(`auto scope = strategy.scope();`), or with num_ps_tasks = 0 and num_replicas = 1.");
   check_argument(config.ps_device() == kServers, "DeploymentConfig: ps_job_name names the job ",
                  config.ps_device(),
                  ", and the parameter servers of a ParameterServerStrategy are ", kServers, ".");

@@ -161,15 +161,14 @@ at::Tensor TrainStep::run(const distribute::ReplicaContext& context,
 void TrainStep::check_loss(const distribute::ReplicaContext& context,
                            const at::Tensor& loss) const {
   check_argument(loss.defined() && loss.dim() == 0,
-                 "The total loss must be a scalar: the sum of the losses' means, as "
-                 "returned by losses::get_total_loss.");
+                 "The total loss must be a scalar: the sum of the losses' means, as returned by "
+                 "losses::get_total_loss.");
   if (!options_.check_numerics || context.local_examples() == 0) return;
   const auto value = loss.item<double>();
   if (std::isfinite(value)) return;
   throw Error(ErrorCode::kDataLoss, "LossTensor is inf or nan: the total loss of global step ",
               global_step_.local().item<std::int64_t>(), " is ", value,
-              "; nothing was updated. Lower the learning rate, or look for a "
-              "division by zero.");
+              "; nothing was updated. Lower the learning rate, or look for a division by zero.");
 }
 
 distribute::Gradients TrainStep::transform_gradients(const distribute::Gradients& local) const {

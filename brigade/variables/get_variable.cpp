@@ -68,9 +68,8 @@ void check_as_before(const std::string& name, const Partition& cut, const Partit
 
 [[noreturn]] void refuse_existing_partitions(const std::string& name) {
   throw Error(ErrorCode::kAlreadyExists, "Variable '", name,
-              "' already exists as a partitioned variable, and "
-              "its scope creates variables: open the scope "
-              "with Reuse::kYes or Reuse::kAuto.");
+              "' already exists as a partitioned variable, and its scope creates variables: open "
+              "the scope with Reuse::kYes or Reuse::kAuto.");
 }
 
 /// Without a partitioner: as the existing variable, if the shape is the same.
@@ -156,8 +155,7 @@ void check_counts(const std::string& name, const Partition& cut) {
       std::ranges::count_if(cut.counts, [](std::int64_t parts) { return parts > 1; }) <= 1;
   check_argument(makes_sense, "The partitioner of variable '", name, "' of shape ",
                  at::IntArrayRef(cut.shape), " returned ", at::IntArrayRef(cut.counts),
-                 ": expected one positive number for each axis, at most one of them above "
-                 "1.");
+                 ": expected one positive number for each axis, at most one of them above 1.");
 }
 
 std::size_t axis_of(const Partition& cut) {

@@ -46,19 +46,19 @@ void check_alike(const Variable& found, const GetVariableRequest& request) {
 
 [[noreturn]] void refuse_existing(const std::string& name) {
   throw Error(ErrorCode::kAlreadyExists, "Variable '", name,
-              "' already exists, and its scope creates variables: to get it open the scope "
-              "with Reuse::kYes, or with Reuse::kAuto to get or create it.");
+              "' already exists, and its scope creates variables: to get it open the scope with "
+              "Reuse::kYes, or with Reuse::kAuto to get or create it.");
 }
 
 [[noreturn]] void refuse_missing(const std::string& name) {
   if (comm::current_replica() != nullptr) {
     throw Error(ErrorCode::kNotFound, "Variable '", name,
-                "' does not exist: variables are created by Strategy::create, outside of "
-                "replicas. Build with the function that the replicas run.");
+                "' does not exist: variables are created by Strategy::create, outside of replicas. "
+                "Build with the function that the replicas run.");
   }
   throw Error(ErrorCode::kNotFound, "Variable '", name,
-              "' does not exist, or was not created by get_variable, and its scope reuses: "
-              "open the scope with Reuse::kAuto to get or create it.");
+              "' does not exist, or was not created by get_variable, and its scope reuses: open "
+              "the scope with Reuse::kAuto to get or create it.");
 }
 
 /// The device that the scopes choose, if this store uses device scopes; writes the placement log.
@@ -176,16 +176,15 @@ OptionalShape check_initializer(const GetVariableRequest& request) {
                  c10::toString(dtype.value_or(at::kFloat)), ".");
   if (!initializer.value()) return request.shape;
   check_argument(!request.shape, "Variable '", request.name,
-                 "' has an initializer that is a value with a shape: do not give "
-                 "a shape.");
+                 "' has an initializer that is a value with a shape: do not give a shape.");
   return initializer.value()->sizes().vec();
 }
 
 at::Tensor initial_value(const VariableStore& store, const GetVariableRequest& request) {
   const OptionalShape shape = check_initializer(request);
   check_argument(shape.has_value(), "Variable '", request.name,
-                 "' is to be created, but its shape is not known: give a shape, or an "
-                 "initializer that is a value.");
+                 "' is to be created, but its shape is not known: give a shape, or an initializer "
+                 "that is a value.");
   const Initializer& given = request.options.initializer;
   if (given.value()) return *given.value();
   const Initializer initializer = given ? given : default_initializer(request);

@@ -182,8 +182,8 @@ bool is_scope_name(const std::string& name, bool is_root) {
 NameScope::NameScope(Graph& graph, const std::string& name)
     : graph_(graph), outer_(graph.name_scope_) {
   check_argument(name.empty() || is_scope_name(name, outer_.empty()), "'", name,
-                 "' is not a valid name scope: use letters, digits and any of _ . / "
-                 "-, and begin one at the root with a letter or digit.");
+                 "' is not a valid name scope: use letters, digits and any of _ . / -, and begin "
+                 "one at the root with a letter or digit.");
   if (!name.empty()) name_ = name.back() == '/' ? name : graph.unique_name(name) + "/";
   graph_.name_scope_ = name_;
 }

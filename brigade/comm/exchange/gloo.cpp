@@ -240,8 +240,8 @@ GlooDevice make_gloo_device(const cluster::Membership& membership,
   if (elsewhere && !key) {
     throw Error(ErrorCode::kPermissionDenied, "Processes on several hosts (this one on ",
                 membership.self().host, ", ", *elsewhere,
-                ") need a cluster key: make one with `brigade launch --new-key`, and "
-                "give it to all in BRIGADE_CLUSTER_KEY_FILE.");
+                ") need a cluster key: make one with `brigade launch --new-key`, and give it to "
+                "all in BRIGADE_CLUSTER_KEY_FILE.");
   }
   const attr attributes = where_to_listen(membership);
   auto pipe_signal = std::make_unique<PipeSignalBlock>();  // the device starts a thread too

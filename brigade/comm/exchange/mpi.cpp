@@ -254,9 +254,8 @@ class MpiLink final : public ExchangeLink {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     check_state(own == rank() && size == world_size(), membership().self(), " of ", world_size(),
                 " is rank ", own, " of ", size,
-                " to MPI: both must be the same. Start the processes with "
-                "mpirun, and let them take their ranks from it (no TF_CONFIG, RANK or "
-                "cluster file).");
+                " to MPI: both must be the same. Start the processes with mpirun, and let them "
+                "take their ranks from it (no TF_CONFIG, RANK or cluster file).");
   }
 
   void warn_in_the_clear() const {

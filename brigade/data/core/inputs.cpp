@@ -113,10 +113,8 @@ std::int64_t cardinality_of_concatenate(std::int64_t first, std::int64_t second)
 }
 
 void check_concatenated_part(std::uint64_t part) {
-  check_argument(part <= 1,
-                 "A saved position of concatenate is broken: it is in "
-                 "input ",
-                 part, ", counted from 0, of two");
+  check_argument(part <= 1, "A saved position of concatenate is broken: it is in input ", part,
+                 ", counted from 0, of two");
 }
 
 const io::StateTree& position_of_input(const io::StateTree& state, std::uint64_t input,

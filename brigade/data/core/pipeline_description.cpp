@@ -93,8 +93,7 @@ void check_same_pipeline(const PipelineDescription& saved, const PipelineDescrip
     return;
   }
   throw Error(ErrorCode::kInvalidArgument, both,
-              ". Restore it into the pipeline that it was saved in, or begin a new "
-              "epoch.");
+              ". Restore it into the pipeline that it was saved in, or begin a new epoch.");
 }
 
 }  // namespace brigade::data

@@ -49,8 +49,8 @@ void check_same_cycle(const InterleaveShape& shape, const io::StateTree& state) 
                  "The position was saved in ", shape.name, " with cycles of ", cycle,
                  " and blocks of ", block, ", not of ", shape.cycle_length, " and ",
                  shape.block_length,
-                 ": keep both to resume in the same order, and set the cycle length "
-                 "where the number of cores may change");
+                 ": keep both to resume in the same order, and set the cycle length where the "
+                 "number of cores may change");
 }
 
 /// No two slots hold the same element, and none one that is still to be read.

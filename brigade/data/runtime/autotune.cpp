@@ -104,8 +104,7 @@ std::size_t threads_for(std::int64_t parallelism, std::string_view transform) {
 std::size_t depth_for(std::int64_t count, std::string_view transform) {
   if (count == kAutotune) return std::clamp<std::size_t>(usable_cores(), 2, 8);
   check_argument(count >= 1, transform, ": ", count,
-                 " elements to prefetch; it must be 1 or more, or "
-                 "kAutotune");
+                 " elements to prefetch; it must be 1 or more, or kAutotune");
   return static_cast<std::size_t>(std::min(count, kMaxDepth));
 }
 

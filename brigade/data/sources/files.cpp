@@ -39,9 +39,7 @@ std::uint64_t fingerprint_of(const std::vector<io::Path>& paths) {
 
 FileList::FileList(std::vector<io::Path> paths, std::string source)
     : source_(std::move(source)), paths_(std::move(paths)), fingerprint_(0) {
-  check_argument(!paths_.empty(), source_,
-                 ": the list of files is empty; there must "
-                 "be 1 or more");
+  check_argument(!paths_.empty(), source_, ": the list of files is empty; there must be 1 or more");
   fingerprint_ = fingerprint_of(paths_);
 }
 

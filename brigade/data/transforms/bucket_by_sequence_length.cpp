@@ -62,8 +62,7 @@ std::string name_of_buckets(const Buckets& buckets, std::string_view padding) {
 
 void check_length_function(bool is_given) {
   check_argument(is_given, kName,
-                 ": length is not set; give a function of an "
-                 "element that returns its length");
+                 ": length is not set; give a function of an element that returns its length");
 }
 
 }  // namespace brigade::data::internal

@@ -42,8 +42,7 @@ void RandomSelector::restore(const io::StateTree& state) {
   check_position(state, "sample");
   check_argument(position_number(state, "key") == rng_.key(),
                  "The position was saved in a sample_from_datasets with another seed or another "
-                 "position in the pipeline: restore it into the dataset that it was saved "
-                 "from");
+                 "position in the pipeline: restore it into the dataset that it was saved from");
   rng_.set_position(position_number(state, "drawn"));
 }
 

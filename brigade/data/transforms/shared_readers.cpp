@@ -86,8 +86,8 @@ std::optional<SharedElement> ReaderGroup::next(
     if (step == Step::kEnd) return SharedElement();
     if (step == Step::kAloneAfterWait) {
       base::log_warning(
-          "The readers of shared datasets wait for each other, because they read different ones "
-          "or in different orders: reader ",
+          "The readers of shared datasets wait for each other, because they read different ones or "
+          "in different orders: reader ",
           reader, " continues alone, and its elements are made once more.");
     }
     if (step != Step::kRead) return std::nullopt;

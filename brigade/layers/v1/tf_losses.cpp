@@ -37,8 +37,7 @@ at::Tensor checked_weights(const at::Tensor& given, const at::Tensor& losses) {
   const auto weights = has_column ? given.squeeze(-1) : given;
   if (!fits(weights, losses)) {
     refuse("weights have shape ", given.sizes(), " and losses have shape ", losses.sizes(),
-           "; expected a scalar, or the same number of dimensions, "
-           "each of the same size or 1");
+           "; expected a scalar, or the same number of dimensions, each of the same size or 1");
   }
   return weights.to(losses.options());
 }

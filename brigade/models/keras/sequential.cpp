@@ -125,8 +125,8 @@ Sequential::Sequential(std::vector<Layer> layers, SequentialOptions options)
 
 at::Tensor Sequential::operator()(const at::Tensor& inputs, variables::Mode mode) const {
   check_argument(inputs.defined() && inputs.is_floating_point(), options_.name,
-                 ": the inputs must be a floating-point tensor; convert images "
-                 "of bytes first (x.to(at::kFloat) / 255).");
+                 ": the inputs must be a floating-point tensor; convert images of bytes first "
+                 "(x.to(at::kFloat) / 255).");
   const ExampleShape shape = example_shape(inputs);
   check_argument(!options_.input_shape || shape == *options_.input_shape, options_.name,
                  ": the inputs are ", shape_text(shape), ", but its input_shape says ",

@@ -21,8 +21,7 @@ at::ScalarType dtype_to_push(at::ScalarType own, std::optional<at::ScalarType> p
 void check_pushable(const WorkerVariables& variables, std::span<const at::Tensor> gradients) {
   check_argument(gradients.size() == variables.size(), "A push has ", gradients.size(),
                  " gradients, and the job has ", variables.size(),
-                 " variables: pass one for each, undefined for "
-                 "none.");
+                 " variables: pass one for each, undefined for none.");
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const at::Tensor& gradient = gradients[i];
     if (!gradient.defined()) continue;

@@ -182,9 +182,9 @@ void ParameterClient::Impl::use(WorkerVariables variables, const JobConfig& job)
 }
 
 void ParameterClient::Impl::check_configured() const {
-  check_state(job_.has_value(),
-              "The parameter servers' variables are not known yet: call create, or wait_ready, "
-              "first.");
+  check_state(
+      job_.has_value(),
+      "The parameter servers' variables are not known yet: call create, or wait_ready, first.");
 }
 
 bool ParameterClient::Impl::create(std::span<const Creation> variables,
@@ -305,8 +305,7 @@ std::vector<at::Tensor> ParameterClient::Impl::pull_rows(std::span<const at::Ten
 ParameterClient::Values ParameterClient::Impl::push(std::span<const at::Tensor> gradients) {
   check_configured();
   check_state(steps_->may_push(),
-              "A worker pushes the gradients of a step that it has begun: call "
-              "begin_step first.");
+              "A worker pushes the gradients of a step that it has begun: call begin_step first.");
   if (!variables_.has_forms()) pull();
   check_pushable(variables_, gradients);
   std::vector<Push> pushes = with_step(pushes_of(gradients));

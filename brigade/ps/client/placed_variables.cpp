@@ -46,8 +46,7 @@ std::vector<std::vector<Creation>> PlacedVariables::divide(
                    " is to be created twice.");
     check_argument(each.is_trainable == variables_[*index].is_trainable, "Variable ",
                    base::quoted(each.name),
-                   " is trainable in its creation or in its placement, and not in "
-                   "the other.");
+                   " is trainable in its creation or in its placement, and not in the other.");
     check_argument(each.value.defined() && each.value.device().is_cpu(),
                    "The first value of variable ", base::quoted(each.name),
                    " has to be a tensor on the CPU.");

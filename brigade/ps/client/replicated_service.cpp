@@ -131,8 +131,8 @@ class ReplicatedService final : public ForwardingService<ParameterService> {
     }
     if (choice.kind != ActingChoice::Kind::kUse)
       throw Error(ErrorCode::kUnavailable, "Neither process of the parameter server (", name(),
-                  ") acts at the moment. If all processes of the job were started "
-                  "again, both have to answer first.");
+                  ") acts at the moment. If all processes of the job were started again, both have "
+                  "to answer first.");
     return use(choice.server);
   }
 

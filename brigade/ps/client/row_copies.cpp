@@ -108,8 +108,8 @@ void RowCopies::check_gradients(std::span<const at::Tensor> gradients) const {
     throw Error(ErrorCode::kFailedPrecondition, "The gradient of ",
                 base::quoted(state_.variables()[i].name()),
                 " is dense, and the model looks rows of it up (Embedding), so with parameter "
-                "servers this worker has old values of the others: use the table only "
-                "through Embedding or embedding_lookup, and keep its gradient sparse.");
+                "servers this worker has old values of the others: use the table only through "
+                "Embedding or embedding_lookup, and keep its gradient sparse.");
   }
 }
 

@@ -127,9 +127,8 @@ void ServerSession::check_has_variables(const std::string& token, Time deadline)
   }
   if (service_->renew(token, deadline).is_created) return;
   throw Error(ErrorCode::kDataLoss, "The ", name(),
-              " came back without its variables: its folder was lost. Give it the "
-              "folder, or empty the folders of all servers and start from a "
-              "checkpoint.");
+              " came back without its variables: its folder was lost. Give it the folder, or empty "
+              "the folders of all servers and start from a checkpoint.");
 }
 
 ExchangeReply ServerSession::exchange(ExchangeRequest request, std::uint64_t reply_bytes) {

@@ -43,8 +43,7 @@ ServerStates states_of_one_step(const std::function<ServerStates()>& read,
     if (have_one_step(states)) return states;
     if (std::chrono::steady_clock::now() >= end)
       throw Error(ErrorCode::kDeadlineExceeded,
-                  "A checkpoint needs the state of all parameter servers after one "
-                  "step, and in ",
+                  "A checkpoint needs the state of all parameter servers after one step, and in ",
                   timeout.count(), " ms no reading found it; the last was of ", steps_text(states),
                   ". Allow it more time (server_timeout).");
     concurrency::interruptible_wait(pause, cancel);

@@ -244,9 +244,9 @@ WorkerGrant CoordinatorCore::join(const WorkerJoin& request, Time) {
                   " is none of the coordinator's workers: ", base::listed(names_, ", "),
                   ". Give all processes the same cluster.");
     if (joined.verdict == TaskRegistry::JoinVerdict::kReplaced)
-      throw ReplacedError(base::str_cat("Incarnation ", request.incarnation, " of ", task,
-                                        " was replaced: a later one has joined the coordinator, "
-                                        "so this one ends."));
+      throw ReplacedError(base::str_cat(
+          "Incarnation ", request.incarnation, " of ", task,
+          " was replaced: a later one has joined the coordinator, so this one ends."));
     seen_.insert(task);
     lost_at_.erase(task);
     if (before != joined.holder) {
@@ -358,11 +358,12 @@ void CoordinatorCore::lose(const Incarnation& worker) {
   if (settlement.failed) {
     const std::string& function = open_.at(*settlement.failed).function.function;
     fail(*settlement.failed,
-         failure_of(function, worker.task,
-                    {.code = ErrorCode::kAborted,
-                     .message = base::str_cat("its worker was lost ", options_.queue.max_losses,
-                                              " times while it ran, so it is not run again. Look "
-                                              "at the workers' output.")}));
+         failure_of(
+             function, worker.task,
+             {.code = ErrorCode::kAborted,
+              .message = base::str_cat(
+                  "its worker was lost ", options_.queue.max_losses,
+                  " times while it ran, so it is not run again. Look at the workers' output.")}));
     cancel_functions(settlement.cancelled, kAnotherFailed);
     cancel_held(kAnotherFailed);
   }

@@ -23,9 +23,8 @@ namespace {
 
 rpc::HttpServer open_metrics_port(int port) {
   check_argument(port >= 0 && port <= 65535,
-                 "The port of a server's metrics is from 1 to 65535, or 0 for any, "
-                 "not ",
-                 port, ".");
+                 "The port of a server's metrics is from 1 to 65535, or 0 for any, not ", port,
+                 ".");
   try {
     return rpc::HttpServer(port);
   } catch (const Error& error) {

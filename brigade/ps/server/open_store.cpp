@@ -70,8 +70,8 @@ void SnapshotThread::write() {
   } catch (const std::exception& error) {
     failed_at = store_.log_bytes();
     base::log_error(
-        "A snapshot of the server's variables failed; the log keeps all "
-        "updates, and grows until one succeeds: ",
+        "A snapshot of the server's variables failed; the log keeps all updates, and grows until "
+        "one succeeds: ",
         base::without_stack_trace(error.what()));
   }
   const concurrency::MutexLock lock(mutex_);

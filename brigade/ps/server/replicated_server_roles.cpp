@@ -227,8 +227,7 @@ void ReplicatedServer::receive(FollowReply reply) {
       }
       store_.write_epoch(source.epoch);
       base::log_info("The replica of parameter server ", options_.name,
-                     " has all updates; from now on each is acknowledged when it "
-                     "has it, too.");
+                     " has all updates; from now on each is acknowledged when it has it, too.");
       const concurrency::MutexLock lock(mutex_);
       if (pair_.role() == PairRole::kFollowing) pair_.complete(source.epoch);
       return;

@@ -71,10 +71,11 @@ void ServerCore::check_exchange(const ExchangeRequest& request) const {
   const auto& token = request.push->token;
   check_argument(!is_sync || !request.push->acknowledge_later,
                  "A push of a synchronous job is acknowledged before it is answered.");
-  check_argument(token.has_value() == is_sync,
-                 is_sync ? "In synchronous training a push names the token for which its gradients "
-                           "were computed."
-                         : "A push names a token, and the job is not synchronous.");
+  check_argument(
+      token.has_value() == is_sync,
+      is_sync
+          ? "In synchronous training a push names the token for which its gradients were computed."
+          : "A push names a token, and the job is not synchronous.");
 }
 
 /// Applies a decision that a caller has from the coordinator.

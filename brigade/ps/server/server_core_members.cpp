@@ -80,8 +80,8 @@ TaskRegistry::Joined ServerCore::admit_to_registry(const JoinRequest& request,
   check_open();
   const std::string task = cluster::to_string(request.task);
   check_argument(request.incarnation != 0 || options_.is_coordinator, base::quoted(task),
-                 " asks for an incarnation here: the job's first parameter server "
-                 "gives it, so that it is the same at all.");
+                 " asks for an incarnation here: the job's first parameter server gives it, so "
+                 "that it is the same at all.");
   const auto before = holder_of(task);
   TaskRegistry::Joined joined = registry_.join(task, request.incarnation, token, clock_.now());
   switch (joined.verdict) {

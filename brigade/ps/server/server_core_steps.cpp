@@ -23,8 +23,7 @@ void ServerCore::check_contribution(const Caller& from, const BeginStepRequest& 
   check_argument(store_.offer_state(step, {.worker = from.rank, .index = index}) !=
                      ParameterStore::OfferState::kMissing,
                  from.holder.task, " contributes gradient ", index, " of step ", step,
-                 ", which it has not pushed here: it pushes it to all servers "
-                 "first.");
+                 ", which it has not pushed here: it pushes it to all servers first.");
 }
 
 /// A coordinator that was restarted does not know what an earlier life of the caller contributed,

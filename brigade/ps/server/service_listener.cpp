@@ -190,8 +190,7 @@ class MessageServiceListener final : public ServiceListener {
 
 void check_listener(const ServiceListenerOptions& options) {
   check_argument(options.tasks >= 1 && options.threads >= 1,
-                 "A parameter server listens with tasks and threads of 1 or more, "
-                 "not ",
+                 "A parameter server listens with tasks and threads of 1 or more, not ",
                  options.tasks, " and ", options.threads, ".");
 }
 

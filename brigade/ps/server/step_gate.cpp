@@ -19,8 +19,7 @@ bool StepGate::report(int worker, const BeginStepRequest& request) {
   check_argument(request.finished >= 0, tasks_.at(worker), " has finished ", request.finished,
                  " steps.");
   check_argument(!request.contribution || mode_ == UpdateMode::kSync, tasks_.at(worker),
-                 " contributes a gradient, and the job's updates are not "
-                 "synchronous.");
+                 " contributes a gradient, and the job's updates are not synchronous.");
   const std::int64_t finished_before = clock_.finished_by_all();
   if (mode_ == UpdateMode::kBounded) report_finished(worker, request.finished);
   if (request.contribution) contribute(worker, *request.contribution);

@@ -132,8 +132,8 @@ void ParameterStore::create(std::span<const Creation> variables, const optim::Up
       throw Error(ErrorCode::kAlreadyExists, "The server has ", parameters_.size(),
                   " variables, the rule ", io::to_json(state_.rule->config()).json, " and the job ",
                   io::to_json(state_.job).json,
-                  ", and they differ from what is to be created: give it an empty "
-                  "folder, or start the job with the model and optimizer it had.");
+                  ", and they differ from what is to be created: give it an empty folder, or start "
+                  "the job with the model and optimizer it had.");
     number = log_->appended();
   }
   if (!is_new) return wait_committed(number, deadline);

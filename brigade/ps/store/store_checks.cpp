@@ -91,13 +91,12 @@ void ParameterStore::check_gradients(std::span<const checkpoint::NamedTensor> gr
 /// A push that the log cannot take is refused before it is counted, so that its number is free.
 void ParameterStore::check_fits(std::size_t record_bytes) const {
   if (record_bytes <= options_.log.max_record_bytes) return;
-  throw PushRefusedError(
-      ErrorCode::kInvalidArgument,
-      base::str_cat("The gradients of a push have ", record_bytes,
-                    " bytes, and the log of this server takes records of ",
-                    options_.log.max_record_bytes,
-                    " (UpdateLogOptions::max_record_bytes): use more servers, or divide variables "
-                    "(variable_partitioner)."));
+  throw PushRefusedError(ErrorCode::kInvalidArgument,
+                         base::str_cat("The gradients of a push have ", record_bytes,
+                                       " bytes, and the log of this server takes records of ",
+                                       options_.log.max_record_bytes,
+                                       " (UpdateLogOptions::max_record_bytes): use more servers, "
+                                       "or divide variables (variable_partitioner)."));
 }
 
 void ParameterStore::check_assignable(std::span<const NamedState> variables) const {

@@ -138,12 +138,12 @@ void check_recordable(const checkpoint::NamedTensor& tensor) {
   const at::Tensor& value = tensor.tensor;
   const std::string name = base::quoted(tensor.name);
   check_argument(value.defined(), "Tensor ", name, " for a server is undefined.");
-  check_argument(value.layout() == at::kStrided && value.is_cpu() &&
-                     device::file_dtype_of(value.scalar_type()).has_value(),
-                 "Tensor ", name,
-                 " cannot be in a server's log: it must be dense, on the CPU, and "
-                 "have one of the dtypes ",
-                 device::file_dtype_names(), ".");
+  check_argument(
+      value.layout() == at::kStrided && value.is_cpu() &&
+          device::file_dtype_of(value.scalar_type()).has_value(),
+      "Tensor ", name,
+      " cannot be in a server's log: it must be dense, on the CPU, and have one of the dtypes ",
+      device::file_dtype_names(), ".");
 }
 
 std::string encode_update(const UpdateRecord& record) {

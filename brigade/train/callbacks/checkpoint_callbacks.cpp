@@ -146,10 +146,9 @@ std::shared_ptr<Callback> ModelCheckpoint::callback() const {
   check_argument(!directory.empty(), "ModelCheckpoint: directory is empty.");
   check_argument(!every_batches || *every_batches > 0,
                  "ModelCheckpoint: every_batches must be at least 1.");
-  check_argument(
-      !every_batches || !save_best_only,
-      "ModelCheckpoint: metrics are complete at the end of an epoch only, so save_best_only "
-      "and every_batches cannot both be set.");
+  check_argument(!every_batches || !save_best_only,
+                 "ModelCheckpoint: metrics are complete at the end of an epoch only, so "
+                 "save_best_only and every_batches cannot both be set.");
   return std::make_shared<ModelCheckpointCallback>(*this);
 }
 

@@ -34,10 +34,9 @@ class StepLimit final : public SessionRunHook {
   void begin(SessionContext& context) override {
     const distribute::Strategy& strategy = context.state().strategy();
     const bool are_independent = strategy.num_workers() > 1 && !strategy.has_worker_collectives();
-    check_argument(
-        !at_.num_steps || !are_independent,
-        "StopAtStepHook: num_steps counts from the step at which each worker begins, and "
-        "workers with parameter servers begin at different ones: set last_step.");
+    check_argument(!at_.num_steps || !are_independent,
+                   "StopAtStepHook: num_steps counts from the step at which each worker begins, "
+                   "and workers with parameter servers begin at different ones: set last_step.");
   }
 
   void after_create_session(SessionContext& context) override {

@@ -46,10 +46,9 @@ at::Tensor ClassWeights::of(const at::Tensor& labels) const {
 }
 
 ModelBatch ClassWeights::applied_to(const ModelBatch& batch) const {
-  check_argument(
-      batch.sample_weights.tensors().empty(),
-      "class_weight is set, and the data has sample weights: multiply the sample weights "
-      "by the weights of the classes, and leave class_weight out.");
+  check_argument(batch.sample_weights.tensors().empty(),
+                 "class_weight is set, and the data has sample weights: multiply the sample "
+                 "weights by the weights of the classes, and leave class_weight out.");
   check_argument(batch.labels.tensors().size() == 1,
                  "class_weight is for data with one label, and this has ",
                  batch.labels.tensors().size(),

@@ -133,10 +133,10 @@ class FitLoop {
     if (steps_.has_next()) return true;
     check_argument(context_.batches_ > 0, "There is no batch to train on.");
     if (options_.steps_per_epoch) {
-      base::log_warning("The data ran out in epoch ", context_.epoch_ + 1, " after ",
-                        context_.batches_, " of ", *options_.steps_per_epoch,
-                        " steps. The next epoch starts the dataset again; repeat() "
-                        "the dataset for full epochs.");
+      base::log_warning(
+          "The data ran out in epoch ", context_.epoch_ + 1, " after ", context_.batches_, " of ",
+          *options_.steps_per_epoch,
+          " steps. The next epoch starts the dataset again; repeat() the dataset for full epochs.");
     }
     return false;
   }

@@ -17,8 +17,8 @@ using input::NamedTensors;
 
 constexpr std::int64_t kDefaultBatchSize = 32;
 constexpr const char* kIsDistributed =
-    "The data is a distributed dataset, whose batches are split already, where workers "
-    "are to divide it: pass a dataset of global batches, or tensors.";
+    "The data is a distributed dataset, whose batches are split already, where workers are to "
+    "divide it: pass a dataset of global batches, or tensors.";
 
 std::string shape_of(const at::Tensor& tensor) {
   return tensor.defined() ? base::str_cat("[", base::join(tensor.sizes().vec(), ", "), "]")
@@ -175,9 +175,9 @@ LabeledData::Distributed LabeledData::distributed(const distribute::Strategy& st
 }
 
 data::Dataset<LabeledBatch> LabeledData::global_batches(const Batching& batching) const {
-  check_argument(!is_general(),
-                 "The data has named tensors or sample weights, so its batches are not "
-                 "LabeledBatches.");
+  check_argument(
+      !is_general(),
+      "The data has named tensors or sample weights, so its batches are not LabeledBatches.");
   const auto* tensors = std::get_if<Tensors>(&data_);
   if (tensors != nullptr) return batches_of(tensors->features, tensors->labels, batching);
   const auto* dataset = std::get_if<data::Dataset<LabeledBatch>>(&data_);

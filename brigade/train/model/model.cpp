@@ -242,14 +242,13 @@ void Model::Impl::build(const input::NamedTensors& inputs) {
 
 void Model::Impl::check_compiled(const char* call) const {
   check_state(compiled.has_value(), call,
-              ": the model is not compiled. Call compile({.optimizer = ..., "
-              ".loss = ...}) first.");
+              ": the model is not compiled. Call compile({.optimizer = ..., .loss = ...}) first.");
 }
 
 void Model::Impl::check_loss(const char* call) const {
-  check_state(!parts->losses.empty(), call,
-              ": compile was called without a loss. Set one, such as "
-              "\"sparse_categorical_crossentropy\".");
+  check_state(
+      !parts->losses.empty(), call,
+      ": compile was called without a loss. Set one, such as \"sparse_categorical_crossentropy\".");
 }
 
 internal::Trainer& Model::Impl::trainer_for(const Batch& batch) {
@@ -274,10 +273,9 @@ void Model::Impl::add_to(TrainingState& state) const {
 
 History Model::Impl::fit_with_workers(distribute::Coordination& coordination,
                                       const LabeledData& data, const FitOptions& options) {
-  check_argument(
-      options.steps_per_epoch.has_value(),
-      "FitOptions::steps_per_epoch is not set: where the chief coordinates, workers read "
-      "the data each at its own pace, so only a number of steps ends an epoch.");
+  check_argument(options.steps_per_epoch.has_value(),
+                 "FitOptions::steps_per_epoch is not set: where the chief coordinates, workers "
+                 "read the data each at its own pace, so only a number of steps ends an epoch.");
   std::optional<internal::DividedBatches> validation;
   if (options.validation_data) {
     validation.emplace(internal::DividedBatches{
@@ -338,8 +336,8 @@ Logs Model::Impl::evaluate_with_workers(distribute::Coordination& coordination,
     const auto outcome = coordination.serve_phase({worker.evaluation(batches)});
     trainer->reset();
     check_state(outcome.has_value(),
-                "The chief has ended without this evaluation: all tasks make the same calls of "
-                "fit and evaluate.");
+                "The chief has ended without this evaluation: all tasks make the same calls of fit "
+                "and evaluate.");
     return internal::logs_of(*outcome);
   }
   strategy.start_job();

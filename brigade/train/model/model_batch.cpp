@@ -40,10 +40,9 @@ void check_values(const std::string& name, const at::Tensor& weights) {
   const double most = weights.max().item<double>();
   if (least >= 0 && std::isfinite(most)) return;
   const std::string bad = std::isnan(least) ? "NaN" : str_cat(least >= 0 ? most : least);
-  throw Error(ErrorCode::kInvalidArgument, "The ", described("sample weight", name),
-              " has the value ", bad,
-              "; weights must be finite, and 0 or more. To leave an example out, give it "
-              "the weight 0.");
+  throw Error(
+      ErrorCode::kInvalidArgument, "The ", described("sample weight", name), " has the value ", bad,
+      "; weights must be finite, and 0 or more. To leave an example out, give it the weight 0.");
 }
 
 }  // namespace

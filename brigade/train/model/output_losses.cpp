@@ -37,8 +37,8 @@ at::Tensor weighted(const at::Tensor& values, const std::optional<at::Tensor>& w
                     const std::string& output) {
   if (!weights) return values;
   check_argument(values.dim() > 0, "The loss of ", described(output),
-                 " returns the mean of the batch, which sample weights come too late for: "
-                 "return one value per example, [N].");
+                 " returns the mean of the batch, which sample weights come too late for: return "
+                 "one value per example, [N].");
   const at::Tensor each = metrics::internal::weights_like(
       *weights, values, str_cat("The sample weights of ", described(output)));
   return values * each.to(values.scalar_type());

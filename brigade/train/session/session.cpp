@@ -235,8 +235,8 @@ std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_latest(cons
   if (context_.files()->exists(io::Path(chosen) / checkpoint::kManifestName))
     return checkpoint::Checkpoint::open(context_.files(), chosen);
   throw Error(ErrorCode::kNotFound, "The chief resumes from the checkpoint ", chosen,
-              ", which this worker cannot see: put the checkpoint directory where "
-              "all workers can read it.");
+              ", which this worker cannot see: put the checkpoint directory where all workers can "
+              "read it.");
 }
 
 std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_own_latest(
@@ -247,8 +247,8 @@ std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_own_latest(
     // be repaired.
     throw Error(ErrorCode::kDataLoss, "None of the checkpoints in ", path.string(),
                 " is complete (", found.broken.back().reason,
-                "): restore complete ones, move them away, or start over with Resume::kNever "
-                "or in another directory.");
+                "): restore complete ones, move them away, or start over with Resume::kNever or in "
+                "another directory.");
   }
   std::vector<io::Path> paths;
   for (checkpoint::BrokenCheckpoint& broken : found.broken) {

@@ -79,8 +79,8 @@ class TrainingState::Restorer {
       : training_(training), options_(options), source_(checkpoint.path().string()) {
     state_ = checkpoint.state();
     check_argument(state_.has("global_step") && state_.has("strategy"), source_,
-                   " is not the checkpoint of a whole training state: restore its "
-                   "variables alone, with checkpoint::restore_variables.");
+                   " is not the checkpoint of a whole training state: restore its variables alone, "
+                   "with checkpoint::restore_variables.");
     variables_ = checkpoint.tensors(checkpoint::Section::kVariables);
     for (auto& each : checkpoint.tensors(checkpoint::Section::kTensors))
       tensors_.emplace(std::move(each.name), std::move(each.tensor));
@@ -216,10 +216,10 @@ class TrainingState::Restorer {
     if (now.empty() || !strategy.has("arithmetic_fingerprint")) return;
     const std::string saved = strategy.as_string("arithmetic_fingerprint");
     if (saved.empty() || saved == now) return;
-    add_difference(str_cat("saved on a processor whose arithmetic has the fingerprint ", saved,
-                           " and restored on one with ", now, " (", machine::processor_name(),
-                           "): the run resumes with the same values, but its results will not be "
-                           "bit-identical."));
+    add_difference(str_cat(
+        "saved on a processor whose arithmetic has the fingerprint ", saved,
+        " and restored on one with ", now, " (", machine::processor_name(),
+        "): the run resumes with the same values, but its results will not be bit-identical."));
   }
 
   /// Then neither the strategy nor its devices and workers matter.

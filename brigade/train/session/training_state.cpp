@@ -30,9 +30,9 @@ void check_name(std::string_view name) {
     return std::isalnum(c) != 0 ||
            std::string_view("._/-").find(static_cast<char>(c)) != std::string_view::npos;
   };
-  check_argument(!name.empty() && std::all_of(name.begin(), name.end(), is_allowed), "'", name,
-                 "' is not a valid name of a checkpointable: use letters, digits "
-                 "and any of . _ / -");
+  check_argument(
+      !name.empty() && std::all_of(name.begin(), name.end(), is_allowed), "'", name,
+      "' is not a valid name of a checkpointable: use letters, digits and any of . _ / -");
 }
 
 bool has_name(const auto& items, std::string_view name) {
@@ -50,8 +50,8 @@ Checkpointable checkpointable_of(const std::string& name,
   const auto state = [name, weak = std::weak_ptr(created)] {
     auto living = weak.lock();
     check_state(living != nullptr, "The '", name,
-                "' that was found in the strategy does not exist any more: keep it until "
-                "the training ends, or add what is saved to a TrainingState by name.");
+                "' that was found in the strategy does not exist any more: keep it until the "
+                "training ends, or add what is saved to a TrainingState by name.");
     return living;
   };
   Checkpointable result{
