@@ -3,7 +3,6 @@
 #include <functional>
 #include <string_view>
 
-
 namespace brigade::base {
 
 /// The severity of a message. Messages below the set level are dropped.
