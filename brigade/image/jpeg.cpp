@@ -119,12 +119,11 @@ void read_head(Decompressor& jpeg, std::string_view bytes) {
 void check_options(const JpegDecodeOptions& options) {
   const auto& [channels, ratio, window, dct, max_pixels] = options;
   if (channels != 0 && channels != 1 && channels != 3 && channels != 4) {
-    throw Error(ErrorCode::kInvalidArgument, "decode_jpeg: channels is ", channels,
-                "; it must be 0 (as in the file), ", "1 (gray), 3 (RGB) or 4 (RGBA)");
+    refuse("decode_jpeg: channels is ", channels, "; it must be 0 (as in the file), ",
+           "1 (gray), 3 (RGB) or 4 (RGBA)");
   }
   if (ratio != 1 && ratio != 2 && ratio != 4 && ratio != 8) {
-    throw Error(ErrorCode::kInvalidArgument, "decode_jpeg: ratio is ", ratio,
-                "; it must be 1, 2, 4 or 8");
+    refuse("decode_jpeg: ratio is ", ratio, "; it must be 1, 2, 4 or 8");
   }
 }
 
@@ -241,16 +240,15 @@ void end_writing(j_compress_ptr info) {
 
 void check_encoding(const ImageView& image, const JpegEncodeOptions& options) {
   if (image.channels() != 1 && image.channels() != 3) {
-    throw Error(ErrorCode::kInvalidArgument, "encode_jpeg: the image has ", image.channels(),
-                " channels; JPEG holds 1 (gray) or 3 (RGB)");
+    refuse("encode_jpeg: the image has ", image.channels(),
+           " channels; JPEG holds 1 (gray) or 3 (RGB)");
   }
   if (options.quality < 1 || options.quality > 100) {
-    throw Error(ErrorCode::kInvalidArgument, "encode_jpeg: the quality is ", options.quality,
-                "; it must be 1 to 100");
+    refuse("encode_jpeg: the quality is ", options.quality, "; it must be 1 to 100");
   }
   if (std::max(image.height(), image.width()) > JPEG_MAX_DIMENSION) {
-    throw Error(ErrorCode::kInvalidArgument, "encode_jpeg: the image is ", image.size(),
-                "; no side may have more than ", JPEG_MAX_DIMENSION, " pixels");
+    refuse("encode_jpeg: the image is ", image.size(), "; no side may have more than ",
+           JPEG_MAX_DIMENSION, " pixels");
   }
 }
 

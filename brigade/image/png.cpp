@@ -160,8 +160,8 @@ void set_up(png_structp png, const Head& head, std::int64_t channels) {
 
 void check_decoding(const PngDecodeOptions& options) {
   if (options.channels >= 0 && options.channels <= 4) return;
-  throw Error(ErrorCode::kInvalidArgument, "decode_png: channels is ", options.channels,
-              "; it must be 0 (as in the file), 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGBA)");
+  refuse("decode_png: channels is ", options.channels,
+         "; it must be 0 (as in the file), 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGBA)");
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ CsvColumn csv_column_with_zero(CsvType type) {
 }
 
 [[noreturn]] void fail(const std::string& why) {
-  throw Error(ErrorCode::kInvalidArgument, "from_csv: ", why);
+  refuse("from_csv: ", why);
 }
 
 std::size_t column_index(const std::string& name, const Names& names) {

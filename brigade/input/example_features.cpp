@@ -39,8 +39,7 @@ struct ColumnTensors {
   const bool is_batch = column.examples.size() > 1;
   const std::string source =
       is_batch ? str_cat("example ", example, " of a batch, counted from 0,") : "an example";
-  throw Error(ErrorCode::kInvalidArgument, "The feature \"", column.name, "\" of ", source, " ",
-              why);
+  refuse("The feature \"", column.name, "\" of ", source, " ", why);
 }
 
 std::string text_of(const Shape& shape) {
@@ -245,7 +244,7 @@ ColumnTensors read_column(const ExampleColumn& column, const RawFeature& feature
 }
 
 [[noreturn]] void fail(const TensorFeature& feature, const std::string& why) {
-  throw Error(ErrorCode::kInvalidArgument, "The feature \"", feature.name, "\" ", why);
+  refuse("The feature \"", feature.name, "\" ", why);
 }
 
 /// The equivalent feature for the parser without torch, which checks names, shapes and defaults.

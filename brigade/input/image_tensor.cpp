@@ -44,8 +44,8 @@ std::int64_t largest_of(at::ScalarType dtype) {
     case at::kInt:
       return std::numeric_limits<std::int32_t>::max();
     default:
-      throw Error(ErrorCode::kInvalidArgument, "convert_image_dtype: ", at::toString(dtype),
-                  " is not a dtype of images; use uint8, int8, int16, int32 or a float type");
+      refuse("convert_image_dtype: ", at::toString(dtype),
+             " is not a dtype of images; use uint8, int8, int16, int32 or a float type");
   }
 }
 
@@ -87,8 +87,8 @@ void check_image(const at::Tensor& image, const char* name) {
 /// The range of starts along one dimension, both ends included, is 0 to this.
 std::int64_t last_start(std::int64_t extent, std::int64_t window, const char* dimension) {
   if (window < 1 || window > extent) {
-    throw Error(ErrorCode::kInvalidArgument, "random_crop: the ", dimension, " to crop is ", window,
-                "; the image with its padding has ", extent);
+    refuse("random_crop: the ", dimension, " to crop is ", window,
+           "; the image with its padding has ", extent);
   }
   return extent - window;
 }
@@ -207,8 +207,8 @@ at::Tensor resize_images(const at::Tensor& images, const image::Size& size,
   } else if (from.scalar_type() == at::kFloat) {
     resize_planes<float>(from, size, interpolation, to);
   } else {
-    throw Error(ErrorCode::kInvalidArgument, "resize_images: the images' dtype is ",
-                at::toString(from.scalar_type()), "; it must be uint8 or float32");
+    refuse("resize_images: the images' dtype is ", at::toString(from.scalar_type()),
+           "; it must be uint8 or float32");
   }
   return to;
 }
@@ -233,8 +233,7 @@ at::Tensor random_crop(const at::Tensor& image, const CropOptions& options,
                        data::ElementContext& context) {
   check_image(image, "random_crop");
   if (options.padding < 0) {
-    throw Error(ErrorCode::kInvalidArgument, "random_crop: padding is ", options.padding,
-                "; it must be 0 or more");
+    refuse("random_crop: padding is ", options.padding, "; it must be 0 or more");
   }
   const std::int64_t height = options.height == 0 ? image.size(-2) : options.height;
   const std::int64_t width = options.width == 0 ? image.size(-1) : options.width;
@@ -250,8 +249,7 @@ at::Tensor random_horizontal_flip(const at::Tensor& image, data::ElementContext&
                                   double probability) {
   check_image(image, "random_horizontal_flip");
   if (!(probability >= 0 && probability <= 1)) {
-    throw Error(ErrorCode::kInvalidArgument, "random_horizontal_flip: the probability is ",
-                probability, "; it must be in [0, 1]");
+    refuse("random_horizontal_flip: the probability is ", probability, "; it must be in [0, 1]");
   }
   if (context.rng.uniform() >= probability) return image;
   at::AutoDispatchBelowADInplaceOrView no_autograd;
@@ -264,9 +262,8 @@ at::Tensor random_erasing(const at::Tensor& image, const image::RandomErasingOpt
   const bool is_supported = image.dim() <= 3 && (image.dim() == 2 || image.size(0) <= 4) &&
                             (image.scalar_type() == at::kFloat || image.scalar_type() == at::kByte);
   if (!is_supported) {
-    throw Error(ErrorCode::kInvalidArgument, "random_erasing: the image is ", image.scalar_type(),
-                " ", image.sizes(),
-                "; it must be float32 or uint8 [C, height, width] with up to 4 channels");
+    refuse("random_erasing: the image is ", image.scalar_type(), " ", image.sizes(),
+           "; it must be float32 or uint8 [C, height, width] with up to 4 channels");
   }
   const auto window =
       image::random_erasing_window({image.size(-2), image.size(-1)}, options, context.rng);

@@ -34,10 +34,9 @@ at::Tensor distributions_of(const at::Tensor& labels, std::int64_t classes, std:
   if (labels.dim() == 2 && labels.is_floating_point() &&
       (classes == 0 || classes == labels.size(1)))
     return labels.to(at::kFloat);
-  throw Error(ErrorCode::kInvalidArgument, what, ": labels are ", labels.scalar_type(), " ",
-              labels.sizes(), "; they must be class numbers [N] or distributions over ",
-              classes == 0 ? str_cat("the classes") : str_cat(classes, " classes"),
-              " [N, classes]");
+  refuse(what, ": labels are ", labels.scalar_type(), " ", labels.sizes(),
+         "; they must be class numbers [N] or distributions over ",
+         classes == 0 ? str_cat("the classes") : str_cat(classes, " classes"), " [N, classes]");
 }
 
 /// `kept` of each example and the rest of the example before it.

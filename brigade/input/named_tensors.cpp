@@ -37,8 +37,7 @@ NamedTensors::NamedTensors(std::vector<std::pair<std::string, at::Tensor>> tenso
 NamedTensors::NamedTensors(std::shared_ptr<const Names> names, std::vector<at::Tensor> tensors)
     : names_(std::move(names)), tensors_(std::move(tensors)) {
   if (names_->size() == tensors_.size()) return;
-  throw Error(ErrorCode::kInvalidArgument, "NamedTensors: there are ", names_->size(),
-              " names for ", tensors_.size(), " tensors");
+  refuse("NamedTensors: there are ", names_->size(), " names for ", tensors_.size(), " tensors");
 }
 
 std::size_t NamedTensors::index_of(std::string_view name) const {
@@ -90,11 +89,11 @@ void check_same_names(const std::vector<NamedTensors>& elements) {
   for (std::size_t i = 1; i < elements.size(); ++i) {
     if (elements[i].shared_names() == first.shared_names()) continue;
     if (elements[i].names() == first.names()) continue;
-    throw Error(ErrorCode::kInvalidArgument,
-                "The elements of a batch must have tensors of the same names in the same order: "
-                "element 0 has ",
-                base::join(first.names(), ", "), "; element ", i, " has ",
-                base::join(elements[i].names(), ", "));
+    refuse(
+        "The elements of a batch must have tensors of the same names in the same order: "
+        "element 0 has ",
+        base::join(first.names(), ", "), "; element ", i, " has ",
+        base::join(elements[i].names(), ", "));
   }
 }
 
@@ -137,8 +136,8 @@ std::int64_t Structure<NamedTensors>::size(const NamedTensors& batch) {
   for (std::size_t i = 1; i < batch.tensors().size(); ++i) {
     const std::int64_t other = input::row_count(batch.tensors()[i]);
     if (other == count) continue;
-    throw Error(ErrorCode::kInvalidArgument, "A batch has ", count, " rows of \"", batch.names()[0],
-                "\" but ", other, " of \"", batch.names()[i], "\"");
+    refuse("A batch has ", count, " rows of \"", batch.names()[0], "\" but ", other, " of \"",
+           batch.names()[i], "\"");
   }
   return count;
 }

@@ -13,8 +13,7 @@ void check_labels(const at::Tensor& labels, std::int64_t classes) {
   const auto* label = on_cpu.const_data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < on_cpu.numel(); ++i) {
     if (label[i] >= 0 && label[i] < classes) continue;
-    throw Error(ErrorCode::kInvalidArgument, "one_hot: label ", i, " is ", label[i],
-                "; it must be 0 to ", classes - 1);
+    refuse("one_hot: label ", i, " is ", label[i], "; it must be 0 to ", classes - 1);
   }
 }
 

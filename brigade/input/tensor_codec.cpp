@@ -29,9 +29,8 @@ std::uint8_t code_of(const at::Tensor& tensor) {
   for (std::uint8_t code = 0; code < device::file_dtypes().size(); ++code) {
     if (type_of(code) == tensor.scalar_type()) return code;
   }
-  throw Error(ErrorCode::kInvalidArgument, "Codec of tensor: tensors of ",
-              toString(tensor.scalar_type()),
-              " cannot be written; convert to one of: ", device::file_dtype_names(), ".");
+  refuse("Codec of tensor: tensors of ", toString(tensor.scalar_type()),
+         " cannot be written; convert to one of: ", device::file_dtype_names(), ".");
 }
 
 [[noreturn]] void fail(std::string_view why) {

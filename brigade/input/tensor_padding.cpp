@@ -31,11 +31,11 @@ void check_alike(const std::vector<at::Tensor>& elements) {
         element.device() == first.device()) {
       continue;
     }
-    throw Error(ErrorCode::kInvalidArgument,
-                "The elements of a padded batch must have one dtype and one number of dimensions: "
-                "element 0 is ",
-                first.dtype().name(), " ", text_of(first.sizes()), ", element ", i, " is ",
-                element.dtype().name(), " ", text_of(element.sizes()));
+    refuse(
+        "The elements of a padded batch must have one dtype and one number of dimensions: "
+        "element 0 is ",
+        first.dtype().name(), " ", text_of(first.sizes()), ", element ", i, " is ",
+        element.dtype().name(), " ", text_of(element.sizes()));
   }
 }
 
@@ -61,9 +61,8 @@ Shape padded_shape(const std::vector<at::Tensor>& elements, const TensorPadding&
       if (wanted[i] < 0) {
         shape[i] = std::max(shape[i], size);
       } else if (size > wanted[i]) {
-        throw Error(ErrorCode::kInvalidArgument, "An element of shape ", text_of(element.sizes()),
-                    " cannot be padded to ", text_of(wanted),
-                    ": pad to more, or truncate it before");
+        refuse("An element of shape ", text_of(element.sizes()), " cannot be padded to ",
+               text_of(wanted), ": pad to more, or truncate it before");
       }
     }
   }

@@ -20,8 +20,7 @@ at::Tensor checked_labels(const at::Tensor& labels, const std::string& name) {
     const std::string got = labels.defined() ? base::str_cat(labels.dtype(), " ", labels.sizes(),
                                                              " on ", labels.device())
                                              : "none";
-    throw Error(ErrorCode::kInvalidArgument, name,
-                ": labels must be a tensor of integers [N] on the CPU, got ", got);
+    refuse(name, ": labels must be a tensor of integers [N] on the CPU, got ", got);
   }
   at::AutoDispatchBelowADInplaceOrView no_autograd;
   return labels.to(at::kLong).contiguous();

@@ -15,8 +15,8 @@ namespace {
 
 [[noreturn]] void throw_bad_shapes(std::string_view metric, const at::Tensor& labels,
                                    const at::Tensor& predictions, std::string_view allowed) {
-  throw Error(ErrorCode::kInvalidArgument, metric, ": labels have shape ", labels.sizes(),
-              " and predictions ", predictions.sizes(), "; they must be ", allowed, ".");
+  refuse(metric, ": labels have shape ", labels.sizes(), " and predictions ", predictions.sizes(),
+         "; they must be ", allowed, ".");
 }
 
 /// Removes a last dimension of 1 from a tensor of `dims` + 1 dimensions.

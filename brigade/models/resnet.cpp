@@ -202,8 +202,7 @@ const ResNetBlocks& resnet_blocks(int depth) {
     if (blocks.depth == depth) return blocks;
     depths.push_back(blocks.depth);
   }
-  throw Error(ErrorCode::kInvalidArgument, "resnet: depth is ", depth,
-              "; the networks have the depths ", base::join(depths, ", "));
+  refuse("resnet: depth is ", depth, "; the networks have the depths ", base::join(depths, ", "));
 }
 
 ResNetResult resnet(const at::Tensor& images, const ResNetOptions& options) {

@@ -38,9 +38,8 @@ std::vector<Variable> find_trained_variables(distribute::Strategy& strategy,
                  "(use layers, or get_variable).");
   for (const std::string& name : scopes) {
     if (!variables::trainable_variables(name).empty()) continue;
-    throw Error(ErrorCode::kInvalidArgument,
-                "variables_to_train: no trainable variable's name starts with '", name,
-                "'; there are: ", names_of(all), ".");
+    refuse("variables_to_train: no trainable variable's name starts with '", name,
+           "'; there are: ", names_of(all), ".");
   }
   std::vector<Variable> trained = all;
   std::erase_if(trained, [&](const Variable& variable) {
@@ -178,9 +177,8 @@ distribute::Gradients TrainStep::transform_gradients(const distribute::Gradients
   for (const auto& [name, factor] : options_.gradient_multipliers) {
     at::Tensor& gradient = sums[name];
     if (!gradient.defined()) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "gradient_multipliers: the total loss does not depend on '", name,
-                  "', so there is no gradient to multiply.");
+      refuse("gradient_multipliers: the total loss does not depend on '", name,
+             "', so there is no gradient to multiply.");
     }
     gradient = gradient * factor;
   }

@@ -81,8 +81,8 @@ void HistogramCounter::add_all(std::span<const T> values) {
   const auto bad =
       std::find_if_not(values.begin(), values.end(), [](T value) { return std::isfinite(value); });
   if (bad != values.end()) {
-    throw Error(ErrorCode::kInvalidArgument, "a histogram counts finite values; value ",
-                bad - values.begin(), " of ", values.size(), " is ", *bad);
+    refuse("a histogram counts finite values; value ", bad - values.begin(), " of ", values.size(),
+           " is ", *bad);
   }
   for (const T value : values) add_one(value);
 }

@@ -17,8 +17,8 @@ namespace internal {
 
 void check_encoded(std::size_t bytes, std::size_t elements, std::string_view type) {
   if (bytes >= elements) return;
-  throw Error(ErrorCode::kInvalidArgument, "Codec of ", type, ": ", elements, " elements took ",
-              bytes, " bytes; encode must write at least one byte for each.");
+  refuse("Codec of ", type, ": ", elements, " elements took ", bytes,
+         " bytes; encode must write at least one byte for each.");
 }
 
 }  // namespace internal

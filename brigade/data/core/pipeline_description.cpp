@@ -92,8 +92,7 @@ void check_same_pipeline(const PipelineDescription& saved, const PipelineDescrip
     base::log_warning(both, ". It resumes after the last element that was returned.");
     return;
   }
-  throw Error(ErrorCode::kInvalidArgument, both,
-              ". Restore it into the pipeline that it was saved in, or begin a new epoch.");
+  refuse(both, ". Restore it into the pipeline that it was saved in, or begin a new epoch.");
 }
 
 }  // namespace brigade::data

@@ -146,7 +146,7 @@ void CsvReader::restore(const io::StateTree& state) {
 }
 
 void CsvReader::fail(std::uint64_t line, const std::string& why) const {
-  throw Error(ErrorCode::kInvalidArgument, path_, ": the row at line ", line, " ", why);
+  refuse(path_, ": the row at line ", line, " ", why);
 }
 
 CsvRow CsvReader::row_of(const CsvRecord& record, std::uint64_t line) const {

@@ -13,7 +13,7 @@ namespace {
 using base::str_cat;
 
 [[noreturn]] void fail(const FeatureSpec& spec, const std::string& why) {
-  throw Error(ErrorCode::kInvalidArgument, "The feature \"", spec.name, "\" ", why);
+  refuse("The feature \"", spec.name, "\" ", why);
 }
 
 FeatureKind wanted_kind(const FeatureSpec& spec) {
@@ -106,13 +106,12 @@ std::optional<std::size_t> find(const std::vector<FeatureSpec>& features, std::s
 void internal::fail_feature_access(const ParsedExample& example, std::size_t feature,
                                    std::string_view wanted) {
   if (feature >= example.features.size()) {
-    throw Error(ErrorCode::kInvalidArgument, "There is no feature ", feature,
-                " in a parsed example of ", example.features.size(), ", counted from 0");
+    refuse("There is no feature ", feature, " in a parsed example of ", example.features.size(),
+           ", counted from 0");
   }
   const Feature& found = example.features[feature];
-  throw Error(ErrorCode::kInvalidArgument, "Feature ", feature,
-              " of a parsed example, counted from 0, has ", count_of(found), " values of kind ",
-              kind_of(found), "; requested ", wanted);
+  refuse("Feature ", feature, " of a parsed example, counted from 0, has ", count_of(found),
+         " values of kind ", kind_of(found), "; requested ", wanted);
 }
 
 ExampleParser::ExampleParser(std::vector<FeatureSpec> features) : features_(std::move(features)) {

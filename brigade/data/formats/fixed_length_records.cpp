@@ -37,9 +37,8 @@ void check_size(const io::Path& path, const FixedLengthRecordsOptions& options) 
   const std::int64_t body =
       static_cast<std::int64_t>(info->size) - options.header_bytes - options.footer_bytes;
   if (body >= 0 && body % options.record_bytes == 0) return;
-  throw Error(ErrorCode::kInvalidArgument, path, ": has ", info->size,
-              " bytes, which do not consist of ", text_of_lengths(options),
-              ": is it another kind of file?");
+  refuse(path, ": has ", info->size, " bytes, which do not consist of ", text_of_lengths(options),
+         ": is it another kind of file?");
 }
 
 class FixedLengthRecordsIterator final : public IteratorBase<std::string> {

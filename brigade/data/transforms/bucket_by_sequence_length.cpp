@@ -14,10 +14,9 @@ constexpr std::string_view kName = "bucket_by_sequence_length";
 
 std::int64_t Buckets::bucket_of(std::int64_t length) const {
   if (pad == BucketPadding::kToBoundary && (boundaries.empty() || length >= boundaries.back())) {
-    throw Error(ErrorCode::kInvalidArgument, "An element of length ", length,
-                " has no boundary that it could be padded to; lengths must be below ",
-                boundaries.empty() ? 0 : boundaries.back(),
-                ": add a boundary, or pad to the longest");
+    refuse("An element of length ", length,
+           " has no boundary that it could be padded to; lengths must be below ",
+           boundaries.empty() ? 0 : boundaries.back(), ": add a boundary, or pad to the longest");
   }
   return std::upper_bound(boundaries.begin(), boundaries.end(), length) - boundaries.begin();
 }
@@ -39,8 +38,7 @@ void check_buckets(const Buckets& buckets) {
   const auto falls =
       std::adjacent_find(boundaries.begin(), boundaries.end(), std::greater_equal<>());
   if (falls != boundaries.end()) {
-    throw Error(ErrorCode::kInvalidArgument, kName, ": boundary ", falls[1], " comes after ",
-                falls[0], "; boundaries must ascend");
+    refuse(kName, ": boundary ", falls[1], " comes after ", falls[0], "; boundaries must ascend");
   }
   check_argument(buckets.batch_sizes.size() == boundaries.size() + 1, kName, ": ",
                  buckets.batch_sizes.size(), " batch sizes for ", boundaries.size(),

@@ -86,8 +86,7 @@ GroupingState load_grouping(const io::StateTree& state) {
 
 std::size_t checked_group_size(std::int64_t size, std::int64_t key) {
   if (size >= 1) return static_cast<std::size_t>(size);
-  throw Error(ErrorCode::kInvalidArgument, "The window size of key ", key, " is ", size,
-              "; it must be 1 or more");
+  refuse("The window size of key ", key, " is ", size, "; it must be 1 or more");
 }
 
 std::function<std::int64_t(std::int64_t)> window_size_function(std::int64_t size) {

@@ -15,8 +15,8 @@ std::size_t padded_length(std::optional<std::int64_t> length, std::size_t longes
   if (!length) return longest;
   const auto target = static_cast<std::size_t>(*length);
   if (longest <= target) return target;
-  throw Error(ErrorCode::kInvalidArgument, "An element of length ", longest,
-              " cannot be padded to length ", target, ": pad to more, or truncate it before");
+  refuse("An element of length ", longest, " cannot be padded to length ", target,
+         ": pad to more, or truncate it before");
 }
 
 std::string describe_parts(const std::vector<std::string>& parts) {

@@ -27,15 +27,15 @@ constexpr std::int64_t kMostReplicas = 1'000'000;
 std::string_view name_of(UpdateMode mode) {
   for (const auto& [each, name] : kModes)
     if (each == mode) return name;
-  throw Error(ErrorCode::kInvalidArgument, "The mode of updates is ", static_cast<int>(mode),
-              ", which is none of async, bounded and sync.");
+  refuse("The mode of updates is ", static_cast<int>(mode),
+         ", which is none of async, bounded and sync.");
 }
 
 UpdateMode mode_of(const std::string& name) {
   for (const auto& [mode, each] : kModes)
     if (each == name) return mode;
-  throw Error(ErrorCode::kInvalidArgument, "The mode of updates is ", base::quoted(name),
-              ", which is none of async, bounded and sync.");
+  refuse("The mode of updates is ", base::quoted(name),
+         ", which is none of async, bounded and sync.");
 }
 
 void check_replicas(std::int64_t count, std::string_view what) {

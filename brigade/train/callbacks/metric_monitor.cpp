@@ -26,8 +26,8 @@ bool is_lower_better(const std::string& callback, const std::string& name, Monit
   if (mode != MonitorMode::kAuto) return mode == MonitorMode::kMin;
   if (contains_any(name, kLower)) return true;
   if (contains_any(name, kHigher)) return false;
-  throw Error(ErrorCode::kInvalidArgument, callback, ": whether a higher or a lower '", name,
-              "' is better cannot be derived from its name. Set the mode: kMin or kMax.");
+  refuse(callback, ": whether a higher or a lower '", name,
+         "' is better cannot be derived from its name. Set the mode: kMin or kMax.");
 }
 
 }  // namespace
