@@ -42,7 +42,7 @@ class Error : public std::runtime_error {
   /// the functions below.
   template <class First, class Second, class... More>
   Error(ErrorCode code, const First& first, const Second& second, const More&... more)
-      : Error(code, first, second, more...) {}
+      : Error(code, base::str_cat(first, second, more...)) {}
   ErrorCode code() const noexcept { return code_; }
 
  private:

@@ -3,6 +3,8 @@
 #include <functional>
 #include <string_view>
 
+#include "brigade/base/strings.h"
+
 namespace brigade::base {
 
 /// The severity of a message. Messages below the set level are dropped.
@@ -28,15 +30,15 @@ void log_warning(std::string_view message);
 void log_error(std::string_view message);
 template <class First, class Second, class... More>
 void log_info(const First& first, const Second& second, const More&... more) {
-  log_info(first, second, more...);
+  log_info(str_cat(first, second, more...));
 }
 template <class First, class Second, class... More>
 void log_warning(const First& first, const Second& second, const More&... more) {
-  log_warning(first, second, more...);
+  log_warning(str_cat(first, second, more...));
 }
 template <class First, class Second, class... More>
 void log_error(const First& first, const Second& second, const More&... more) {
-  log_error(first, second, more...);
+  log_error(str_cat(first, second, more...));
 }
 
 /// Drops messages below `level` from now on. The default is kInfo.
