@@ -105,7 +105,7 @@ TaskRegistry::Joined ServerCore::admit_to_registry(const JoinRequest& request,
 }
 
 Grant ServerCore::join(const JoinRequest& request, Time deadline) {
-  return serve([&] -> Grant {
+  return serve([&]() -> Grant {
     const std::string token = rpc::make_token();
     std::vector<Change> changes;
     TaskRegistry::Joined joined;
