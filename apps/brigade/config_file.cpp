@@ -28,19 +28,18 @@ std::optional<std::string> named_file(const std::vector<std::string>& arguments)
 }
 
 std::vector<std::string> flags_in(const std::string& path) {
-  const auto refuse = [&](std::string_view why) {
-    throw UsageError(
-        base::str_cat("the configuration ", base::quoted(path), " cannot be used: ", why));
+  const auto refuse = [&](const auto&... why) {
+    throw UsageError("the configuration ", base::quoted(path), " cannot be used: ", why...);
   };
   std::vector<std::string> flags;
   try {
     std::istringstream text(io::read_at_most(*io::posix_file_system(), path, kMostBytes));
     for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(text)) {
       if (!item.parents.empty())
-        refuse(base::str_cat("it has a section ", base::quoted(item.parents.front()),
-                             "; write `flag = value`, a line each"));
+        refuse("it has a section ", base::quoted(item.parents.front()),
+               "; write `flag = value`, a line each");
       if (item.inputs.size() != 1 || item.inputs.front().empty())
-        refuse(base::str_cat(base::quoted(item.name), " must have one value"));
+        refuse(base::quoted(item.name), " must have one value");
       flags.push_back(base::str_cat("--", item.name, "=", item.inputs.front()));
     }
   } catch (const Error& error) {

@@ -244,13 +244,12 @@ class DataCommand final : public Command {
     pipeline_.check(data_);
     batch_.check();
     if (!(length_.seconds >= kFewestSeconds && length_.seconds <= 1e6)) {
-      throw UsageError(base::str_cat("--seconds is ", length_.seconds, "; it must be ",
-                                     kFewestSeconds, " to 1000000"));
+      throw UsageError("--seconds is ", length_.seconds, "; it must be ", kFewestSeconds,
+                       " to 1000000");
     }
     if (length_.batches) check_at_least("--steps", *length_.batches, 1);
     if (!(length_.step_ms >= 0 && length_.step_ms <= 1e6)) {
-      throw UsageError(
-          base::str_cat("--step-ms is ", length_.step_ms, "; it must be 0 to 1000000"));
+      throw UsageError("--step-ms is ", length_.step_ms, "; it must be 0 to 1000000");
     }
   }
 

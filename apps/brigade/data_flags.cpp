@@ -58,7 +58,7 @@ auto with_flag(const Read& read) {
     return read();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kNotFound) throw;
-    throw UsageError(base::str_cat(error.what(), " (--data-dir)"));
+    throw UsageError(error.what(), " (--data-dir)");
   }
 }
 
@@ -79,9 +79,9 @@ io::Path split_folder(const DataFlags& flags, input::Split split) {
   if (split == input::Split::kTest) names = {"val", "validation", "test"};
   for (const std::string& name : names)
     if (io::posix_file_system()->exists(folder / name)) return folder / name;
-  throw UsageError(base::str_cat("--data-dir ", base::quoted(flags.data_dir), " has no folder ",
-                                 base::join(names, " or "),
-                                 "; image_folder reads train/CLASS/*.jpg, and val/CLASS/*.jpg"));
+  throw UsageError("--data-dir ", base::quoted(flags.data_dir), " has no folder ",
+                   base::join(names, " or "),
+                   "; image_folder reads train/CLASS/*.jpg, and val/CLASS/*.jpg");
 }
 
 /// Those of the training split, whose order gives them their numbers.
@@ -126,11 +126,12 @@ data::Dataset<input::LabeledExample> first_of(data::Dataset<input::LabeledExampl
 void DataFlags::add_to(CLI::App& app) {
   FlagGroup group(app, "Data");
   group.add("--dataset", dataset, base::str_cat("The data: ", base::join(kDatasets, ", ")));
-  group.add("--data-dir", data_dir,
-            base::str_cat("Folder with the four idx files, plain or .gz (fashion_mnist: ",
-                          input::kFashionMnistDirectory,
-                          "), the binary files of CIFAR, or train/CLASS/*.jpg and val/CLASS/*.jpg "
-                          "(image_folder)"));
+  group.add(
+      "--data-dir", data_dir,
+      base::str_cat(
+          "Folder with the four idx files, plain or .gz (fashion_mnist: ",
+          input::kFashionMnistDirectory,
+          "), the binary files of CIFAR, or train/CLASS/*.jpg and val/CLASS/*.jpg (image_folder)"));
   group.add("--train-examples", train_examples,
             base::str_cat("Train on the first N examples only (synthetic: generate N, by default ",
                           kSyntheticTrain, ")"));
@@ -152,17 +153,16 @@ void DataFlags::check() const {
   if (resize) check_at_least("--resize", *resize, image_size.value_or(1));
   const bool is_sized = has_files() || dataset == "synthetic";
   if (image_size && !is_sized) {
-    throw UsageError(
-        base::str_cat("dataset ", dataset, " has images of one size; leave out --image-size"));
+    throw UsageError("dataset ", dataset, " has images of one size; leave out --image-size");
   }
   if (resize && !has_files()) throw UsageError("--resize is for dataset image_folder");
   if (train_examples && has_files())
     throw UsageError("dataset image_folder has no --train-examples; give a smaller folder");
   if (dataset != "fashion_mnist" && dataset != "synthetic" && data_dir.empty()) {
-    throw UsageError(base::str_cat("dataset ", dataset, " needs --data-dir, the folder with ",
-                                   dataset == "mnist" ? "its four idx files"
-                                   : has_files()      ? "train/CLASS/*.jpg and val/CLASS/*.jpg"
-                                                      : "its binary files"));
+    throw UsageError("dataset ", dataset, " needs --data-dir, the folder with ",
+                     dataset == "mnist" ? "its four idx files"
+                     : has_files()      ? "train/CLASS/*.jpg and val/CLASS/*.jpg"
+                                        : "its binary files");
   }
   if (dataset == "synthetic" && !data_dir.empty()) {
     throw UsageError("dataset synthetic is generated and reads no folder; leave out --data-dir");
@@ -188,8 +188,8 @@ ImageInput DataFlags::image_input(const std::string& model) const {
   if (has_files()) input.classes = static_cast<std::int64_t>(class_names(*this).size());
   if (dataset == "synthetic") input.classes = classes.value_or(kClasses);
   if (classes && *classes != input.classes) {
-    throw UsageError(base::str_cat("--classes is ", *classes, ", and dataset ", dataset, " has ",
-                                   input.classes, "; leave out --classes"));
+    throw UsageError("--classes is ", *classes, ", and dataset ", dataset, " has ", input.classes,
+                     "; leave out --classes");
   }
   return input;
 }
@@ -234,8 +234,8 @@ void PipelineFlags::add_to(CLI::App& app) {
             "Put windows of a batch's images into others, of areas from a beta distribution with "
             "this parameter, such as 1");
   group.add("--map-threads", map_threads,
-            "Threads that augment, or auto: as many as the training needs, of the cores that "
-            "its replicas leave free. The result is the same");
+            "Threads that augment, or auto: as many as the training needs, of the cores that its "
+            "replicas leave free. The result is the same");
 }
 
 bool PipelineFlags::augments_by(const std::string& name) const {
@@ -248,22 +248,22 @@ void PipelineFlags::check(const DataFlags& data) const {
   const auto names = base::split(augment, ',');
   for (const std::string& name : names) check_choice("augmentation", name, kAugmentations);
   if (names.size() > 1 && augments_by("none"))
-    throw UsageError(base::str_cat("--augment is ", augment, "; leave out none"));
+    throw UsageError("--augment is ", augment, "; leave out none");
   for (const char* name : {"rand_augment", "trivial_augment"}) {
     if (augments_by(name) && !augments_by("random_resized_crop")) {
-      throw UsageError(base::str_cat("--augment ", name, " changes the windows of ",
-                                     "random_resized_crop; give both"));
+      throw UsageError("--augment ", name, " changes the windows of ",
+                       "random_resized_crop; give both");
     }
   }
   if (augments_by("rand_augment") && augments_by("trivial_augment"))
     throw UsageError("--augment takes rand_augment or trivial_augment, not both");
   for (const auto& [flag, alpha] : {std::pair("--mixup", mixup), std::pair("--cutmix", cutmix)}) {
     if (alpha && !(*alpha > 0.0 && *alpha <= 1e6))
-      throw UsageError(base::str_cat(flag, " is ", *alpha, "; it must be above 0"));
+      throw UsageError(flag, " is ", *alpha, "; it must be above 0");
   }
   if (augments_by("random_resized_crop") && !data.has_files()) {
-    throw UsageError(base::str_cat("--augment random_resized_crop is for dataset image_folder; ",
-                                   data.dataset, " has images of one size: give random_crop"));
+    throw UsageError("--augment random_resized_crop is for dataset image_folder; ", data.dataset,
+                     " has images of one size: give random_crop");
   }
   map_parallelism();
 }
@@ -272,8 +272,8 @@ std::int64_t PipelineFlags::map_parallelism() const {
   if (map_threads == "auto") return data::kAutotune;
   const auto threads = base::parse_int(map_threads);
   if (!threads || *threads < 1 || *threads > kMostMapThreads) {
-    throw UsageError(base::str_cat("--map-threads is ", map_threads, "; it must be 1 to ",
-                                   kMostMapThreads, ", or auto"));
+    throw UsageError("--map-threads is ", map_threads, "; it must be 1 to ", kMostMapThreads,
+                     ", or auto");
   }
   return *threads;
 }

@@ -94,10 +94,8 @@ void assign_weights(std::span<const variables::Variable> variables,
                     std::string_view model) {
   const Differences differences = compare(variables, weights);
   if (!differences.empty()) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        base::str_cat("the weights in ", source, " do not fit model ", model, ": ",
-                      differences.describe(), "; give --model and its flags as in the training"));
+    throw Error(ErrorCode::kInvalidArgument, "the weights in ", source, " do not fit model ", model,
+                ": ", differences.describe(), "; give --model and its flags as in the training");
   }
   for (const variables::Variable& variable : variables) {
     variable.assign(weights.at(variable.name()));

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "apps/brigade/report.h"
-#include "brigade/base/error.h"
 
 namespace brigade::command {
 namespace {

@@ -9,7 +9,6 @@
 #include "apps/brigade/train_flags.h"
 #include "apps/brigade/training_loop.h"
 #include "brigade/base/log.h"
-#include "brigade/base/strings.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/train/evaluation/checkpoint_evaluation.h"
 
@@ -87,7 +86,7 @@ int run_evaluator(const TrainFlags& flags) {
     values.set("accuracy", result.accuracy);
     return values;
   }};
-  base::log_info(base::str_cat("evaluating the checkpoints of ", model_dir));
+  base::log_info("evaluating the checkpoints of ", model_dir);
   while (!training.has_begun() && !training.has_ended() && !interrupt.received())
     std::this_thread::sleep_for(kPoll);  // another process's file: nothing else would wake us
   train::evaluation_loop(state, checkpoints_in(model_dir), evaluation,

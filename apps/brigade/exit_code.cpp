@@ -11,7 +11,6 @@
 #include <iostream>
 #include <new>
 
-#include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
@@ -66,9 +65,8 @@ int finish_standard_output(int code) {
   std::cout.flush();
   if (std::cout || code != kDone) return code;
   const std::string reason = errno == 0 ? "" : base::str_cat(": ", std::strerror(errno));
-  return report_error(
-      Error(ErrorCode::kUnavailable,
-            base::str_cat("standard output cannot be written", reason, "; the output is lost")));
+  return report_error(Error(ErrorCode::kUnavailable, "standard output cannot be written", reason,
+                            "; the output is lost"));
 }
 
 }  // namespace

@@ -21,7 +21,9 @@ enum ExitCode : int {
 /// An error that the user must fix before the command can begin: exit 2.
 class UsageError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  /// The message is all pieces, one after the other, as `base::str_cat` writes them.
+  template <class... Pieces>
+  explicit UsageError(const Pieces&... pieces) : std::runtime_error(base::str_cat(pieces...)) {}
 };
 
 /// Whether an error of this code, thrown while a command prepares its work, is one that the user

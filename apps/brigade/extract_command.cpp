@@ -138,10 +138,9 @@ class ExtractCommand final : public Command {
     const io::Path folder = std::filesystem::absolute(output_path_).parent_path();
     std::error_code error;
     if (!std::filesystem::is_directory(folder, error))
-      throw UsageError(
-          base::str_cat("--output ", base::quoted(output_path_), ": there is no folder ", folder));
+      throw UsageError("--output ", base::quoted(output_path_), ": there is no folder ", folder);
     if (std::filesystem::is_directory(output_path_, error))
-      throw UsageError(base::str_cat("--output ", base::quoted(output_path_), " is a folder"));
+      throw UsageError("--output ", base::quoted(output_path_), " is a folder");
     if (std::filesystem::equivalent(output_path_, init_from_, error))
       throw UsageError("--output is the file of --init-from; give another one");
   }
@@ -151,8 +150,8 @@ class ExtractCommand final : public Command {
     for (const std::string& part : base::split(end_points_, ',')) {
       names.emplace_back(base::trim(part));
       if (names.back().empty())
-        throw UsageError(base::str_cat("--endpoint is ", base::quoted(end_points_),
-                                       "; give names separated by commas"));
+        throw UsageError("--endpoint is ", base::quoted(end_points_),
+                         "; give names separated by commas");
     }
     return names;
   }

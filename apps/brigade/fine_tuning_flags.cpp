@@ -31,7 +31,7 @@ std::vector<std::string> matching(std::span<const variables::Variable> variables
       if (matched[i].frozen) names.push_back(variables[i].name());
     return names;
   } catch (const Error& error) {
-    throw UsageError(base::str_cat(flag, ": ", error.what()));
+    throw UsageError(flag, ": ", error.what());
   }
 }
 
@@ -42,9 +42,9 @@ std::vector<std::string> parse_patterns(const char* flag, const std::string& tex
   for (const std::string& part : base::split(text, ',')) {
     const std::string pattern(base::trim(part));
     if (pattern.empty()) {
-      throw UsageError(base::str_cat(flag, " is ", base::quoted(text),
-                                     "; give names separated by commas, with * for any "
-                                     "characters, such as \"conv1/*,*/biases\""));
+      throw UsageError(flag, " is ", base::quoted(text),
+                       "; give names separated by commas, with * for any characters, such as "
+                       "\"conv1/*,*/biases\"");
     }
     patterns.push_back(pattern);
   }
@@ -94,8 +94,8 @@ void FineTuningFlags::initialize(std::span<const variables::Variable> variables,
   if (excluded.size() == variables.size())
     throw UsageError("--init-exclude leaves no variable for --init-from");
   InitialWeights(*init_from).assign(variables, model, excluded);
-  base::log_info(base::str_cat("begins with ", variables.size() - excluded.size(), " of ",
-                               variables.size(), " variables from ", *init_from));
+  base::log_info("begins with ", variables.size() - excluded.size(), " of ", variables.size(),
+                 " variables from ", *init_from);
 }
 
 std::vector<optim::ParameterGroup> FineTuningFlags::groups() const {

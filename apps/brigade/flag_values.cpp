@@ -1,7 +1,6 @@
 #include "apps/brigade/flag_values.h"
 
 #include <charconv>
-#include <cstdint>
 
 #include "apps/brigade/exit_code.h"
 #include "brigade/base/printable.h"
@@ -16,9 +15,9 @@ bool is_flag(const std::string& argument) {
 }
 
 [[noreturn]] void refuse(const std::string& flag) {
-  throw UsageError(base::str_cat(flag,
-                                 " is given an empty value; give one, or leave the flag out "
-                                 "(is a shell variable not set?)"));
+  throw UsageError(
+      flag,
+      " is given an empty value; give one, or leave the flag out (is a shell variable not set?)");
 }
 
 constexpr double kMostSeconds = 1e9;
@@ -83,26 +82,24 @@ void check_choice(std::string_view what, const std::string& word,
   for (const std::string& candidate : allowed) {
     if (word == candidate) return;
   }
-  throw UsageError(base::str_cat("unknown ", what, " ", base::quoted(word),
-                                 base::did_you_mean(word, allowed, "."),
-                                 " Known: ", base::join(allowed, ", ")));
+  throw UsageError("unknown ", what, " ", base::quoted(word),
+                   base::did_you_mean(word, allowed, "."), " Known: ", base::join(allowed, ", "));
 }
 
 void check_at_least(const char* flag, std::int64_t value, std::int64_t least) {
   if (value < least) {
-    throw UsageError(base::str_cat(flag, " is ", value, "; it must be at least ", least));
+    throw UsageError(flag, " is ", value, "; it must be at least ", least);
   }
   if (value > kMost) {
-    throw UsageError(base::str_cat(flag, " is ", value, "; it must be at most ", kMost));
+    throw UsageError(flag, " is ", value, "; it must be at most ", kMost);
   }
 }
 
 std::chrono::milliseconds to_milliseconds(std::string_view flag, double seconds, ZeroSeconds zero) {
   const bool is_enough = zero == ZeroSeconds::kAllowed ? seconds >= 0.0 : seconds > 0.0;
   if (!(is_enough && seconds <= 1e6)) {
-    throw UsageError(base::str_cat(
-        flag, " is ", seconds, "; give seconds, ",
-        zero == ZeroSeconds::kAllowed ? "0 to 1000000" : "above 0 and up to 1000000"));
+    throw UsageError(flag, " is ", seconds, "; give seconds, ",
+                     zero == ZeroSeconds::kAllowed ? "0 to 1000000" : "above 0 and up to 1000000");
   }
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
 }
@@ -111,10 +108,10 @@ train::Every parse_interval(std::string_view flag, std::string_view text, Never 
   const bool may_be_never = never == Never::kAllowed;
   if (may_be_never && base::trim(text) == "never") return {};
   const auto refuse = [&](std::string_view why) {
-    return UsageError(base::str_cat(
+    return UsageError(
         flag, " is ", base::quoted(text), why,
         "; give steps or time, such as 500steps, 100s, 10m or 2h, ",
-        may_be_never ? "both as 100s,500steps, or never" : "or both as 100s,500steps"));
+        may_be_never ? "both as 100s,500steps, or never" : "or both as 100s,500steps");
   };
   train::Every every;
   for (const std::string& part : base::split(text, ',')) {

@@ -37,9 +37,8 @@ void let_core_find_libtorch() {
   const std::string core = core_program().string();
   if (is_installed()) let_core_find_libtorch();
   ::execv(core.c_str(), argv);
-  throw Error(ErrorCode::kNotFound,
-              base::str_cat("The program ", core, ", which belongs to this one, was not started: ",
-                            std::strerror(errno)));
+  throw Error(ErrorCode::kNotFound, "The program ", core,
+              ", which belongs to this one, was not started: ", std::strerror(errno));
 }
 
 int run(int argc, char** argv) {
@@ -62,7 +61,7 @@ std::optional<int> parse_arguments(CLI::App& app, std::vector<std::string> argum
     app.parse(arguments);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    throw UsageError(base::str_cat(error.what(), " See: ", app.get_name(), " --help"));
+    throw UsageError(error.what(), " See: ", app.get_name(), " --help");
   }
   return std::nullopt;
 }

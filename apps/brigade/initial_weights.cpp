@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "brigade/base/strings.h"
 #include "brigade/models/export_weights.h"
 #include "brigade/models/torchvision_names.h"
 #include "brigade/train/evaluation/checkpoint_evaluation.h"
@@ -22,7 +21,7 @@ checkpoint::WeightsFile read(const io::Path& path, checkpoint::HashMismatch mism
   if (checkpoint::is_weights_file(*files, path))
     return checkpoint::read_weights_file(files, path, mismatch);
   if (files->exists(path)) return {.tensors = train::open_checkpoint(files, path).tensors()};
-  throw Error(ErrorCode::kNotFound, base::str_cat("--init-from: there is nothing at ", path));
+  throw Error(ErrorCode::kNotFound, "--init-from: there is nothing at ", path);
 }
 
 /// The biases of the layer of the logits, which every model of the registry creates last.

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,10 +23,10 @@ class InitialWeights {
   explicit InitialWeights(const io::Path& path,
                           checkpoint::HashMismatch mismatch = checkpoint::HashMismatch::kRefuse);
 
-  /// The options of the model called `model` that these weights fit, as far as the weights tell:
-  /// classes and the original. The others are those of `options`.
+  /// The options of the model called `model` that these weights fit, as far as the weights show
+  /// them: classes and the original. The others are those of `options`.
   models::ModelOptions fitting(const std::string& model, models::ModelOptions options) const;
-  /// The original that the weights are of, if the model has several and the weights tell.
+  /// The original that the weights are of, if the model has several and the weights show it.
   std::optional<models::Original> original(const std::string& model) const;
 
   /// Sets the variables of the model, but for those called `excluded`. Throws an error that lists

@@ -61,7 +61,7 @@ std::optional<launch::ElasticRange> elastic_range(const std::string& text) {
   const std::string_view view(text);
   if (colon == std::string::npos || !number(view.substr(0, colon), range.min) ||
       !number(view.substr(colon + 1), range.max)) {
-    throw UsageError(base::str_cat("--elastic is ", text, "; give MIN:MAX, such as 2:4"));
+    throw UsageError("--elastic is ", text, "; give MIN:MAX, such as 2:4");
   }
   return range;
 }
@@ -94,8 +94,8 @@ std::optional<launch::Roles> roles_of(const LaunchFlags& flags) {
           std::pair("--evaluator", flags.evaluator), std::pair("--chief", flags.chief),
           std::pair("--ps-folder", !flags.server_folder.empty())}) {
       if (!is_given) continue;
-      throw UsageError(base::str_cat(
-          flag, " is for a job with parameter servers (--ps); without them give --nproc"));
+      throw UsageError(flag,
+                       " is for a job with parameter servers (--ps); without them give --nproc");
     }
     return std::nullopt;
   }
@@ -104,16 +104,15 @@ std::optional<launch::Roles> roles_of(const LaunchFlags& flags) {
                                        std::pair("--independent", flags.independent),
                                        std::pair("--elastic", !flags.elastic.empty())}) {
     if (!is_given) continue;
-    throw UsageError(base::str_cat(flag,
-                                   " and --ps exclude each other; with parameter servers, "
-                                   "--workers says how many processes train"));
+    throw UsageError(flag,
+                     " and --ps exclude each other; with parameter servers, --workers says how "
+                     "many processes train");
   }
   check_at_least("--ps", *flags.servers, 1);
   check_at_least("--workers", flags.workers.value_or(1), 1);
   const int replicas = flags.server_replicas.value_or(1);
   if (replicas != 1 && replicas != 2)
-    throw UsageError(
-        base::str_cat("--ps-replicas is ", replicas, "; give 1, or 2 for servers with a replica"));
+    throw UsageError("--ps-replicas is ", replicas, "; give 1, or 2 for servers with a replica");
   check_at_least("--nnodes", flags.job.hosts.count, 1);
   return launch::Roles{.servers = *flags.servers,
                        .server_replicas = replicas,
@@ -129,8 +128,8 @@ std::optional<launch::Roles> roles_of(const LaunchFlags& flags) {
 void check_hosts(const LaunchFlags& flags) {
   const launch::HostOptions& hosts = flags.job.hosts;
   if (hosts.count != 1 && !flags.host) {
-    throw UsageError(base::str_cat("--nnodes is ", hosts.count,
-                                   ", but --node-rank does not say which host this is"));
+    throw UsageError("--nnodes is ", hosts.count,
+                     ", but --node-rank does not say which host this is");
   }
   if (hosts.count > 1 && hosts.rendezvous.empty()) {
     throw UsageError(
@@ -190,8 +189,7 @@ int run_with_output(const launch::JobOptions& options, bool json) {
   output.finish(result.was_stopped ? kShortPatience : kPatience, deadline);
   const auto error = output.error();
   if (!error) return result.exit_code;
-  report_error(
-      Error(ErrorCode::kUnavailable, base::str_cat("standard output cannot be written: ", *error)));
+  report_error(Error(ErrorCode::kUnavailable, "standard output cannot be written: ", *error));
   return result.exit_code == kDone ? kFailed : result.exit_code;
 }
 

@@ -90,10 +90,10 @@ fs::path find_libtorch() {
     if (*series == series_of(BRIGADE_TORCH_VERSION)) return folder;
     others += base::str_cat("; ", folder.string(), " is libtorch ", *series);
   }
-  throw UsageError(base::str_cat(
+  throw UsageError(
       "no libtorch ", series_of(BRIGADE_TORCH_VERSION), " was found", others,
       ". Download it by `brigade setup`, or set BRIGADE_TORCH_DIR to its folder with include/ and "
-      "lib/"));
+      "lib/");
 }
 
 }  // namespace brigade::command

@@ -54,9 +54,9 @@ UsageError unexpected(const CLI::App& app, const Commands& commands) {
   const CLI::App& parser = command == nullptr ? app : command->parser();
   const auto near = base::nearest(word, flags_of(parser));
   const std::string name = command == nullptr ? "" : " " + parser.get_name();
-  return UsageError(base::str_cat(
+  return UsageError(
       word.rfind('-', 0) == 0 ? "unknown flag " : "unexpected argument ", base::shortened(word),
-      near ? base::str_cat("; did you mean ", *near, "?") : ".", " See: brigade", name, " --help"));
+      near ? base::str_cat("; did you mean ", *near, "?") : ".", " See: brigade", name, " --help");
 }
 
 // Called before the parser, whose message names no command.

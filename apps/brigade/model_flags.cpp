@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/fine_tuning_flags.h"
@@ -48,8 +47,8 @@ std::vector<std::int64_t> parse_widths(const std::string& text) {
   for (const std::string& part : base::split(text, ',')) {
     const auto width = base::parse_int(base::trim(part));
     if (!width || *width < 1) {
-      throw UsageError(base::str_cat("--hidden is ", base::quoted(text),
-                                     "; give widths of 1 or more, for example 64,64,64"));
+      throw UsageError("--hidden is ", base::quoted(text),
+                       "; give widths of 1 or more, for example 64,64,64");
     }
     widths.push_back(*width);
   }
@@ -78,8 +77,8 @@ void check_flag_is_for(std::string_view flag, bool is_given, const std::string& 
                        const std::vector<std::string>& optimizers) {
   if (!is_given || std::find(optimizers.begin(), optimizers.end(), optimizer) != optimizers.end())
     return;
-  throw UsageError(base::str_cat(flag, " is for ", base::join(optimizers, ", "), "; ", optimizer,
-                                 " does not take it"));
+  throw UsageError(flag, " is for ", base::join(optimizers, ", "), "; ", optimizer,
+                   " does not take it");
 }
 
 optim::RmsProp rmsprop_of(const OptimizerFlags& flags) {
@@ -158,26 +157,25 @@ void ModelFlags::set_original(std::optional<models::Original> found) {
 models::ModelOptions ModelFlags::options(const ImageInput& input) const {
   check_choice("model", model, models::model_names());
   if (dropout && !(*dropout >= 0.0 && *dropout < 1.0)) {
-    throw UsageError(base::str_cat("--dropout is ", *dropout, "; it must be in [0, 1)"));
+    throw UsageError("--dropout is ", *dropout, "; it must be in [0, 1)");
   }
   if (dropout.value_or(0.0) > 0.0 && !has_dropout(model)) {
-    throw UsageError(base::str_cat("model ", model, " has no dropout; leave out --dropout"));
+    throw UsageError("model ", model, " has no dropout; leave out --dropout");
   }
   if (aux_weight && model != kInception) {
-    throw UsageError(
-        base::str_cat("model ", model, " has no auxiliary logits; leave out --aux-weight"));
+    throw UsageError("model ", model, " has no auxiliary logits; leave out --aux-weight");
   }
   if (aux_weight && !(*aux_weight >= 0.0 && *aux_weight <= 1e6))
-    throw UsageError(base::str_cat("--aux-weight is ", *aux_weight, "; it must be 0 or more"));
+    throw UsageError("--aux-weight is ", *aux_weight, "; it must be 0 or more");
   if (original && model != kInception)
-    throw UsageError(base::str_cat("model ", model, " has one original; leave out --original"));
+    throw UsageError("model ", model, " has one original; leave out --original");
   const std::string of = original.value_or(originals().front());
   check_choice("original", of, originals());
   if (memory_format) {
     check_choice("memory format", *memory_format, {"channels_last", "contiguous"});
     if (!models::is_model_function(model)) {
-      throw UsageError(base::str_cat("model ", model, " has a memory format of its own; leave ",
-                                     "out --memory-format"));
+      throw UsageError("model ", model, " has a memory format of its own; leave ",
+                       "out --memory-format");
     }
   }
   return {.inputs = input.shape[0] * input.shape[1] * input.shape[2],

@@ -8,10 +8,8 @@
 #include "apps/brigade/commands.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/flag_group.h"
-#include "apps/brigade/flag_values.h"
 #include "apps/brigade/installation.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::command {
 namespace {
@@ -38,22 +36,22 @@ void check_name(const std::string& name) {
       std::ranges::all_of(name, is_allowed) && name != "brigade" && name != "test") {
     return;
   }
-  throw UsageError(base::str_cat("a project cannot be called ", base::shortened(name),
-                                 "; use letters, digits, _ and -, beginning with a letter, and not "
-                                 "brigade or test"));
+  throw UsageError("a project cannot be called ", base::shortened(name),
+                   "; use letters, digits, _ and -, beginning with a letter, and not "
+                   "brigade or test");
 }
 
 void check_folder(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::exists(fs::symlink_status(folder, ignored))) return;
   if (fs::is_directory(folder, ignored) && fs::is_empty(folder, ignored)) return;
-  throw UsageError(base::str_cat(folder.string(), " exists already; give another name"));
+  throw UsageError(folder.string(), " exists already; give another name");
 }
 
 std::string read(const fs::path& path) {
   std::ifstream file(path);
   std::ostringstream text;
-  if (!(text << file.rdbuf())) throw UsageError(base::str_cat("cannot read ", path.string()));
+  if (!(text << file.rdbuf())) throw UsageError("cannot read ", path.string());
   return text.str();
 }
 
@@ -62,7 +60,7 @@ void write(const fs::path& path, const std::string& text) {
   file << text;
   file.close();
   if (file) return;
-  throw Error(ErrorCode::kUnavailable, base::str_cat("cannot write ", path.string()));
+  throw Error(ErrorCode::kUnavailable, "cannot write ", path.string());
 }
 
 std::string replaced(std::string text, std::string_view name) {
@@ -77,16 +75,15 @@ void make_project(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
-    throw UsageError(base::str_cat("cannot make ", folder.string(), ": ", error.message()));
+    throw UsageError("cannot make ", folder.string(), ": ", error.message());
   }
   for (const auto& each : fs::directory_iterator(files, error)) {
     const std::string name = each.path().filename().string();
     write(folder / name, replaced(read(each.path()), folder.filename().string()));
   }
   if (error) {
-    throw Error(ErrorCode::kNotFound,
-                base::str_cat("The files of new projects, which belong in ", files.string(),
-                              ", cannot be read: ", error.message()));
+    throw Error(ErrorCode::kNotFound, "The files of new projects, which belong in ", files.string(),
+                ", cannot be read: ", error.message());
   }
 }
 

@@ -25,15 +25,13 @@ using Clock = std::chrono::steady_clock;
 
 void check_task(const cluster::ClusterConfig& config) {
   if (config.cluster.is_empty()) {
-    throw UsageError(
-        base::str_cat("a parameter server needs a cluster with the addresses of all tasks (",
-                      config.source, "); give --cluster and --task, or set TF_CONFIG"));
+    throw UsageError("a parameter server needs a cluster with the addresses of all tasks (",
+                     config.source, "); give --cluster and --task, or set TF_CONFIG");
   }
   if (ps::is_server_task(config.task)) return;
-  throw UsageError(base::str_cat("this process is ", config.task,
-                                 ", which is no parameter server; ",
-                                 config.is_evaluator() ? "it evaluates" : "it trains",
-                                 " with: brigade train --strategy parameter_server"));
+  throw UsageError("this process is ", config.task, ", which is no parameter server; ",
+                   config.is_evaluator() ? "it evaluates" : "it trains",
+                   " with: brigade train --strategy parameter_server");
 }
 
 /// Empty: a temporary one.
@@ -48,15 +46,13 @@ void remove_state(const io::Path& folder, const cluster::Task& task) {
   if (folder.empty() || !std::filesystem::exists(own)) return;
   const auto lock = io::LockFile::acquire(own / "lock");
   if (lock == nullptr) {
-    throw UsageError(base::str_cat("the folder ", own, " is in use by ",
-                                   io::LockFile::holder(own / "lock"),
-                                   "; wait until that has ended, or give another folder"));
+    throw UsageError("the folder ", own, " is in use by ", io::LockFile::holder(own / "lock"),
+                     "; wait until that has ended, or give another folder");
   }
   std::error_code error;
   std::filesystem::remove_all(own, error);
   if (error) {
-    base::log_warning(
-        base::str_cat("the variables in ", own, " were not removed: ", error.message()));
+    base::log_warning("the variables in ", own, " were not removed: ", error.message());
   }
 }
 

@@ -22,9 +22,8 @@ void print(std::string_view text) {
   errno = 0;
   std::cout << text << std::flush;
   if (std::cout) return;
-  throw Error(ErrorCode::kUnavailable,
-              base::str_cat("standard output cannot be written",
-                            errno == 0 ? "" : base::str_cat(": ", std::strerror(errno))));
+  throw Error(ErrorCode::kUnavailable, "standard output cannot be written",
+              errno == 0 ? "" : base::str_cat(": ", std::strerror(errno)));
 }
 
 }  // namespace
@@ -54,9 +53,8 @@ Json evaluation_json(std::int64_t step, const train::EvaluationResult& result) {
 }
 
 void log_evaluation(std::int64_t step, const train::EvaluationResult& result) {
-  base::log_info(base::str_cat("evaluation at step ", step, ": accuracy ",
-                               fixed(100 * result.accuracy, 2), " %, loss ",
-                               fixed(result.loss, 4)));
+  base::log_info("evaluation at step ", step, ": accuracy ", fixed(100 * result.accuracy, 2),
+                 " %, loss ", fixed(result.loss, 4));
 }
 
 std::string evaluation_text(double accuracy, double loss) {

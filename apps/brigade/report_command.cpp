@@ -1,5 +1,4 @@
 #include <chrono>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "apps/brigade/commands.h"
@@ -35,8 +34,8 @@ class ReportCommand final : public Command {
 
   int run() override {
     if (directories_.size() > kMostRuns) {
-      throw UsageError(base::str_cat(directories_.size(), " model directories are given; at most ",
-                                     kMostRuns, " fit on a page"));
+      throw UsageError(directories_.size(), " model directories are given; at most ", kMostRuns,
+                       " fit on a page");
     }
     const auto files = io::posix_file_system();
     set_up([&] { check_output(*files); });
@@ -59,8 +58,8 @@ class ReportCommand final : public Command {
   void check_output(const io::FileSystem& files) const {
     const auto found = files.info(output_);
     if (!found || found->kind == io::FileKind::kFile) return;
-    throw UsageError(base::str_cat("--output is ", base::quoted(output_),
-                                   ", which is not a file; give the name of an HTML file"));
+    throw UsageError("--output is ", base::quoted(output_),
+                     ", which is not a file; give the name of an HTML file");
   }
 
   static Json json_of(const std::vector<runs::RunRecord>& all) {

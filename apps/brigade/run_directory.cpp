@@ -34,15 +34,13 @@ void check_writable(const io::FileSystem& files, const io::Path& directory) {
   const io::Path existing = nearest_existing(files, directory);
   const auto info = files.info(existing);
   if (info && info->kind != io::FileKind::kDirectory) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("cannot write to the model directory ", directory, ": ", existing,
-                              " is not a folder; choose another --model-dir"));
+    throw Error(ErrorCode::kInvalidArgument, "cannot write to the model directory ", directory,
+                ": ", existing, " is not a folder; choose another --model-dir");
   }
   if (::access(existing.c_str(), W_OK | X_OK) != 0) {
-    throw Error(ErrorCode::kPermissionDenied,
-                base::str_cat("cannot write to the model directory ", directory, ": ", existing,
-                              ": ", std::generic_category().message(errno),
-                              "; change its permissions or choose another --model-dir"));
+    throw Error(ErrorCode::kPermissionDenied, "cannot write to the model directory ", directory,
+                ": ", existing, ": ", std::generic_category().message(errno),
+                "; change its permissions or choose another --model-dir");
   }
 }
 
@@ -59,11 +57,10 @@ void check_same(const io::Path& directory, const Json& was, const Json& is) {
                                                    "backup_workers", "variable_partitioner"};
   for (const auto& [key, value] : is.items()) {
     if (kMayDiffer.contains(key) || !was.contains(key) || was[key] == value) continue;
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("the model directory ", directory, " holds another training: ", key,
-                              " was ", was[key].dump(), " and is ", value.dump(),
-                              "; give the same flags, choose another --model-dir, or replace it "
-                              "with --overwrite"));
+    throw Error(
+        ErrorCode::kInvalidArgument, "the model directory ", directory,
+        " holds another training: ", key, " was ", was[key].dump(), " and is ", value.dump(),
+        "; give the same flags, choose another --model-dir, or replace it with --overwrite");
   }
 }
 
@@ -83,12 +80,10 @@ bool is_left_behind(std::string_view name) {
 void check_entry_kind(const io::FileSystem& files, const io::Path& path, io::FileKind expected) {
   const auto found = files.entry(path);
   if (!found || found->kind == expected) return;
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      base::str_cat(path, " is ", found->kind == io::FileKind::kLink ? "a symbolic link, " : "",
-                    "not the ", expected == io::FileKind::kDirectory ? "folder" : "regular file",
-                    " that a training writes; move it away, or choose another "
-                    "--model-dir"));
+  throw Error(ErrorCode::kInvalidArgument, path, " is ",
+              found->kind == io::FileKind::kLink ? "a symbolic link, " : "", "not the ",
+              expected == io::FileKind::kDirectory ? "folder" : "regular file",
+              " that a training writes; move it away, or choose another --model-dir");
 }
 
 /// The steps that a run has made, as far as its run.json says.
@@ -113,13 +108,11 @@ std::string with_saved_step(const std::string& run_json, std::int64_t step) {
       broken.empty()
           ? base::str_cat("there is no checkpoint in ", checkpoints_in(model_dir))
           : base::str_cat("none of its checkpoints is complete (", broken.back().reason, ")");
-  throw Error(
-      ErrorCode::kDataLoss,
-      base::str_cat("the run in the model directory ", model_dir, " cannot be resumed after its ",
-                    steps_made > 0 ? base::str_cat(steps_made, " steps: ") : "steps: ", why,
-                    "; put a complete one back, start from another run's checkpoint by "
-                    "--resume PATH and another --model-dir, or start over with "
-                    "--overwrite"));
+  throw Error(ErrorCode::kDataLoss, "the run in the model directory ", model_dir,
+              " cannot be resumed after its ",
+              steps_made > 0 ? base::str_cat(steps_made, " steps: ") : "steps: ", why,
+              "; put a complete one back, start from another run's checkpoint by --resume PATH and "
+              "another --model-dir, or start over with --overwrite");
 }
 
 /// Throws unless the run in `model_dir` can be resumed under `seed`. `steps_made` is the number of
@@ -135,12 +128,11 @@ void check_can_resume(const std::shared_ptr<io::FileSystem>& files, const io::Pa
   }
   const std::optional<std::uint64_t> saved = train::saved_seed(*found.checkpoint);
   if (!saved || *saved == seed) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("the checkpoint ", found.checkpoint->path(),
-                            " belongs to another training: it was saved with seed ", *saved,
-                            ", and the seed is ", seed,
-                            "; put the run's own checkpoints back, choose another --model-dir, or "
-                            "start over with --overwrite"));
+  throw Error(ErrorCode::kInvalidArgument, "the checkpoint ", found.checkpoint->path(),
+              " belongs to another training: it was saved with seed ", *saved, ", and the seed is ",
+              seed,
+              "; put the run's own checkpoints back, choose another --model-dir, or start over "
+              "with --overwrite");
 }
 
 }  // namespace
@@ -169,17 +161,13 @@ io::Path complete_checkpoint(const std::shared_ptr<io::FileSystem>& files, const
   const io::Path folder = resolve_checkpoint_path(*files, path);
   const auto info = files->info(folder);
   if (!info) {
-    throw Error(ErrorCode::kNotFound,
-                base::str_cat("there is no checkpoint at ", path,
-                              "; give auto, never, or the path of a checkpoint or of a model "
-                              "directory"));
+    throw Error(ErrorCode::kNotFound, "there is no checkpoint at ", path,
+                "; give auto, never, or the path of a checkpoint or of a model directory");
   }
   if (info->kind != io::FileKind::kDirectory) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat(path,
-                              " is a file; a training resumes from the folder of a checkpoint or "
-                              "from a model directory (weights alone have no optimizer state and "
-                              "no position in the data)"));
+    throw Error(ErrorCode::kInvalidArgument, path,
+                " is a file; a training resumes from the folder of a checkpoint or from a model "
+                "directory (weights alone have no optimizer state and no position in the data)");
   }
   if (files->exists(folder / checkpoint::kManifestName)) {
     checkpoint::Checkpoint::open(files, folder).verify();
@@ -189,16 +177,15 @@ io::Path complete_checkpoint(const std::shared_ptr<io::FileSystem>& files, const
   if (found.checkpoint) return found.checkpoint->path();
   const std::string broken =
       found.broken.empty() ? "" : base::str_cat(" (", found.broken.front().reason, ")");
-  throw Error(ErrorCode::kNotFound,
-              base::str_cat("there is no complete checkpoint at ", path, broken));
+  throw Error(ErrorCode::kNotFound, "there is no complete checkpoint at ", path, broken);
 }
 
 Json RunDirectory::stored_run() const {
   if (!files_->exists(run_path())) return nullptr;
   const auto refuse = [this](const std::string& why) {
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat(run_path(), " is not a valid run.json", why.empty() ? "" : ": ", why,
-                              "; choose another --model-dir, or start over with --overwrite"));
+    throw Error(ErrorCode::kDataLoss, run_path(), " is not a valid run.json",
+                why.empty() ? "" : ": ", why,
+                "; choose another --model-dir, or start over with --overwrite");
   };
   const std::string text = io::read_at_most(*files_, run_path(), io::kMostBytesOfText);
   constexpr std::size_t kDeepest = 32;
@@ -229,23 +216,19 @@ void RunDirectory::check(ExistingRun existing) const {
   const bool has_run = !stored_run().is_null();
   const bool has_parts = files_->exists(weights_path()) || files_->exists(checkpoints_in(path_));
   if (has_run ? existing == ExistingRun::kResume : !has_parts) return;
-  throw Error(
-      ErrorCode::kAlreadyExists,
-      base::str_cat(
-          "the model directory ", path_, " holds ",
-          has_run ? "a run, and --resume is never" : "weights or checkpoints, but no run.json",
-          "; choose another --model-dir", has_run ? ", resume it with --resume auto," : "",
-          " or replace it with --overwrite"));
+  throw Error(ErrorCode::kAlreadyExists, "the model directory ", path_, " holds ",
+              has_run ? "a run, and --resume is never" : "weights or checkpoints, but no run.json",
+              "; choose another --model-dir", has_run ? ", resume it with --resume auto," : "",
+              " or replace it with --overwrite");
 }
 
 void RunDirectory::lock() {
   files_->create_directories(path_);
   lock_ = io::LockFile::acquire(lock_path());
   if (lock_ == nullptr) {
-    throw Error(ErrorCode::kFailedPrecondition,
-                base::str_cat("the model directory ", path_, " is in use by ",
-                              io::LockFile::holder(lock_path()),
-                              "; wait until it has ended, or choose another --model-dir"));
+    throw Error(ErrorCode::kFailedPrecondition, "the model directory ", path_, " is in use by ",
+                io::LockFile::holder(lock_path()),
+                "; wait until it has ended, or choose another --model-dir");
   }
   held_folder_ = files_->hold(path_);
 }
@@ -253,11 +236,10 @@ void RunDirectory::lock() {
 // A new folder at the old path would not belong to the run that was begun there.
 void RunDirectory::check_not_replaced() const {
   if (held_folder_ == nullptr || held_folder_->is_unchanged()) return;
-  throw Error(ErrorCode::kFailedPrecondition,
-              base::str_cat("the model directory ", path_,
-                            " is no longer the one in which this training began: it was "
-                            "removed, renamed, replaced or unmounted. Nothing more is written; put "
-                            "it back and run the same command again"));
+  throw Error(
+      ErrorCode::kFailedPrecondition, "the model directory ", path_,
+      " is no longer the one in which this training began: it was removed, renamed, replaced or "
+      "unmounted. Nothing more is written; put it back and run the same command again");
 }
 
 Json RunDirectory::configuration() const {
@@ -277,11 +259,10 @@ Json RunDirectory::finished(const Json& configuration, const std::optional<Lengt
   const Json& result = run["result"];
   const std::int64_t made = result.value(length->unit, std::int64_t{0});
   if (made > length->count) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("the run in the model directory ", path_, " has made ", made, " ",
-                              length->unit, ", and only ", length->count,
-                              " are asked for; ask for more, choose another --model-dir, or "
-                              "replace it with --overwrite"));
+    throw Error(
+        ErrorCode::kInvalidArgument, "the run in the model directory ", path_, " has made ", made,
+        " ", length->unit, ", and only ", length->count,
+        " are asked for; ask for more, choose another --model-dir, or replace it with --overwrite");
   }
   const bool is_complete = !result.value("interrupted", false) && files_->exists(weights_path());
   if (!is_complete || made != length->count) return nullptr;
@@ -294,13 +275,11 @@ void RunDirectory::check_weights(const Json& result) const {
   const std::string found =
       checkpoint::weights_sha256(read_weights(checkpoint::HashMismatch::kAllow).tensors);
   if (recorded.empty() || found == recorded) return;
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat("the run in the model directory ", path_,
-                            " is finished, but its weights do not match run.json: "
-                            "the sha256 of ",
-                            weights_path(), " is ", found, " and was ", recorded,
-                            "; put the file back, remove it to have it written again from the last "
-                            "checkpoint, or start over with --overwrite"));
+  throw Error(ErrorCode::kDataLoss, "the run in the model directory ", path_,
+              " is finished, but its weights do not match run.json: the sha256 of ", weights_path(),
+              " is ", found, " and was ", recorded,
+              "; put the file back, remove it to have it written again from the last checkpoint, "
+              "or start over with --overwrite");
 }
 
 void RunDirectory::open(ExistingRun existing, const Json& configuration,
@@ -367,19 +346,18 @@ RunDirectory::RecordedHash RunDirectory::recorded_hash(
 
 checkpoint::SafetensorsFile RunDirectory::read_weights(checkpoint::HashMismatch mismatch) const {
   if (!files_->exists(weights_path())) {
-    throw Error(ErrorCode::kNotFound,
-                base::str_cat("there are no weights at ", weights_path(),
-                              "; train them with: brigade train --model-dir ", path_));
+    throw Error(ErrorCode::kNotFound, "there are no weights at ", weights_path(),
+                "; train them with: brigade train --model-dir ", path_);
   }
   checkpoint::SafetensorsFile weights = checkpoint::read_safetensors(*files_, weights_path());
   const RecordedHash recorded = recorded_hash(weights);
   if (recorded.hash.empty() || mismatch == checkpoint::HashMismatch::kAllow) return weights;
   const std::string found = checkpoint::weights_sha256(weights.tensors);
   if (found == recorded.hash) return weights;
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat(weights_path(), ": the weights do not match the run: their sha256 is ",
-                            found, ", and ", recorded.where, " records ", recorded.hash,
-                            "; if they were replaced on purpose, give --allow-changed-weights"));
+  throw Error(ErrorCode::kDataLoss, weights_path(),
+              ": the weights do not match the run: their sha256 is ", found, ", and ",
+              recorded.where, " records ", recorded.hash,
+              "; if they were replaced on purpose, give --allow-changed-weights");
 }
 
 }  // namespace brigade::command

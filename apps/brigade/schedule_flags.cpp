@@ -29,8 +29,8 @@ Warmup parse_warmup(const std::string& text) {
       base::parse_int(is_in_epochs ? text.substr(0, text.size() - kEpochs.size()) : text);
   if (count && *count >= 1 && *count <= std::int64_t{1} << 31)
     return {.count = *count, .is_in_epochs = is_in_epochs};
-  throw UsageError(base::str_cat("--warmup is ", base::quoted(text),
-                                 "; give steps, such as 500, or epochs, such as 5epochs"));
+  throw UsageError("--warmup is ", base::quoted(text),
+                   "; give steps, such as 500, or epochs, such as 5epochs");
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ void ScheduleFlags::add_to(CLI::App& app) {
   FlagGroup group(app, "Optimizer");
   group.add("--schedule", schedule,
             "How the learning rate changes: constant, cosine (to 0), exponential and step (times "
-            "--decay-factor every --decay-steps, gradually or at once), linear (to 0)");
+            "--decay-factor every --decay-steps, gradually or in steps), linear (to 0)");
   group.add("--decay-steps", decay_steps,
             "Steps of the schedule (cosine, linear: by default the rest of the training)");
   group.add("--decay-factor", decay_factor,
@@ -49,16 +49,16 @@ void ScheduleFlags::add_to(CLI::App& app) {
            "First steps, in which the learning rate grows linearly from 0: 500, or 5epochs")
       ->option_text("STEPS|EPOCHS");
   group.add("--base-batch-size", base_batch,
-            "The global batch size that --learning-rate is for; for another one the rate is "
-            "scaled in proportion");
+            "The global batch size that --learning-rate is for; for another one the rate is scaled "
+            "in proportion");
 }
 
 void ScheduleFlags::check() const {
   if (std::ranges::find(pipeline_schedule_names(), schedule) != pipeline_schedule_names().end()) {
     throw UsageError(
-        base::str_cat("--schedule is the learning rate's; for the order of a "
-                      "pipeline's passes give --pipeline-schedule ",
-                      schedule));
+        "--schedule is the learning rate's; for the order of a pipeline's passes give "
+        "--pipeline-schedule ",
+        schedule);
   }
   check_choice("schedule", schedule, {"constant", "cosine", "exponential", "linear", "step"});
   const bool is_repeated = schedule == "exponential" || schedule == "step";
@@ -68,18 +68,15 @@ void ScheduleFlags::check() const {
   if (decay_steps && schedule == "constant")
     throw UsageError("--decay-steps needs a --schedule other than constant");
   if (is_repeated && !decay_steps) {
-    throw UsageError(base::str_cat("--schedule ", schedule,
-                                   " needs --decay-steps, after which the rate is multiplied by "
-                                   "--decay-factor"));
+    throw UsageError("--schedule ", schedule,
+                     " needs --decay-steps, after which the rate is multiplied by --decay-factor");
   }
   if (!decay_factor) return;
   if (!is_repeated) {
-    throw UsageError(
-        base::str_cat("--decay-factor is for --schedule exponential and step, not ", schedule));
+    throw UsageError("--decay-factor is for --schedule exponential and step, not ", schedule);
   }
   if (!(*decay_factor > 0.0 && *decay_factor <= 1.0)) {
-    throw UsageError(
-        base::str_cat("--decay-factor is ", *decay_factor, "; it must be above 0 and at most 1"));
+    throw UsageError("--decay-factor is ", *decay_factor, "; it must be above 0 and at most 1");
   }
 }
 
@@ -88,9 +85,8 @@ std::int64_t ScheduleFlags::warmup_steps(const Steps& steps) const {
   const Warmup parsed = parse_warmup(*warmup);
   if (!parsed.is_in_epochs) return parsed.count;
   if (steps.in_epoch) return parsed.count * *steps.in_epoch;
-  throw UsageError(base::str_cat("--warmup is ", *warmup,
-                                 ", and the length of an epoch is not known in advance; give it "
-                                 "in steps"));
+  throw UsageError("--warmup is ", *warmup,
+                   ", and the length of an epoch is not known in advance; give it in steps");
 }
 
 optim::SchedulePtr ScheduleFlags::decaying(double rate, const Steps& steps) const {
@@ -105,16 +101,14 @@ optim::SchedulePtr ScheduleFlags::decaying(double rate, const Steps& steps) cons
         .initial_learning_rate = rate, .step_size = *decay_steps, .factor = factor}
         .schedule();
   if (!decay_steps && !steps.total) {
-    throw UsageError(
-        base::str_cat("the length of the training is not known in advance, so "
-                      "--schedule ",
-                      schedule, " needs --decay-steps"));
+    throw UsageError("the length of the training is not known in advance, so --schedule ", schedule,
+                     " needs --decay-steps");
   }
   const std::int64_t decay =
       decay_steps ? *decay_steps : steps.total.value_or(0) - warmup_steps(steps);
   if (decay < 1) {
-    throw UsageError(base::str_cat("--warmup ", *warmup, " leaves no step for --schedule ",
-                                   schedule, " of ", *steps.total, " steps in all"));
+    throw UsageError("--warmup ", *warmup, " leaves no step for --schedule ", schedule, " of ",
+                     *steps.total, " steps in all");
   }
   if (schedule == "linear")
     return optim::PolynomialDecay{

@@ -8,10 +8,8 @@
 #include "apps/brigade/commands.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/flag_group.h"
-#include "apps/brigade/flag_values.h"
 #include "apps/brigade/installation.h"
 #include "apps/brigade/libtorch_folder.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::command {
 namespace {
@@ -45,8 +43,8 @@ int run_setup(std::vector<std::string> arguments) {
   const char* const command[] = {"python3",      "-B",      script.c_str(),
                                  folder.c_str(), "brigade", nullptr};
   ::execvp(command[0], const_cast<char* const*>(command));
-  throw UsageError(base::str_cat("python3 was not started: ", std::strerror(errno),
-                                 ". Install it with pip (Debian: apt install python3-pip)"));
+  throw UsageError("python3 was not started: ", std::strerror(errno),
+                   ". Install it with pip (Debian: apt install python3-pip)");
 }
 
 }  // namespace brigade::command

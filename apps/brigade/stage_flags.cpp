@@ -21,9 +21,8 @@ void check_cpus(const std::vector<std::string>& devices) {
   for (const std::string& name : devices) {
     const auto parsed = set_up([&] { return machine::DeviceName::parse(name); });
     if (parsed.type == machine::DeviceType::kCpu) continue;
-    throw UsageError(base::str_cat("strategy pipeline has its stages on CPUs, and --devices names ",
-                                   base::printable(name),
-                                   "; use --devices cpu:0,cpu:1, or --strategy mirrored"));
+    throw UsageError("strategy pipeline has its stages on CPUs, and --devices names ",
+                     base::printable(name), "; use --devices cpu:0,cpu:1, or --strategy mirrored");
   }
 }
 
@@ -41,10 +40,10 @@ const std::vector<std::string>& pipeline_schedule_names() {
 void StageFlags::add_to(CLI::App& app) {
   FlagGroup group(app, "Pipeline");
   group
-      .add("--cut", cut,
-           "pipeline: the layers with which the stages after the first begin, such as "
-           "conv2,dense1; auto: by what the layers cost, measured in the first steps (default "
-           "auto)")
+      .add(
+          "--cut", cut,
+          "pipeline: the layers with which the stages after the first begin, such as conv2,dense1; "
+          "auto: by what the layers cost, measured in the first steps (default auto)")
       ->option_text("auto|NAMES");
   group.add("--micro-batches", micro_batches,
             "pipeline: into how many parts a batch is divided, which pass through the stages one "
@@ -73,25 +72,24 @@ void StageFlags::check(const std::vector<std::string>& devices, int processes) c
   const std::vector<std::string> layers = cut_layers();
   const std::set<std::string> each(layers.begin(), layers.end());
   if (each.contains("") || each.size() < layers.size()) {
-    throw UsageError(base::str_cat("--cut is ", base::quoted(*cut),
-                                   "; give auto, or the names of layers, each once, such as "
-                                   "conv2,dense1"));
+    throw UsageError("--cut is ", base::quoted(*cut),
+                     "; give auto, or the names of layers, each once, such as conv2,dense1");
   }
   const auto each_device = static_cast<std::size_t>(num_chunks());
   if (each_device > 1) {
     if ((layers.size() + 1) % each_device == 0 &&
         (devices.empty() || devices.size() * each_device == layers.size() + 1))
       return;
-    throw UsageError(base::str_cat("--cut names ", plural(layers.size(), "layer"), ", and ",
-                                   devices.empty() ? "the" : plural(devices.size(), "device"),
-                                   devices.empty() ? " devices have " : " with ", each_device,
-                                   " stages each; name a layer for each stage but the first"));
+    throw UsageError("--cut names ", plural(layers.size(), "layer"), ", and ",
+                     devices.empty() ? "the" : plural(devices.size(), "device"),
+                     devices.empty() ? " devices have " : " with ", each_device,
+                     " stages each; name a layer for each stage but the first");
   }
   if (devices.empty() || devices.size() == layers.size() + 1) return;
-  throw UsageError(base::str_cat("--devices names ", plural(devices.size(), "device"),
-                                 ", and --cut ", plural(layers.size(), "layer"),
-                                 "; each device but the first needs the layer with which its stage "
-                                 "begins, or use --cut auto"));
+  throw UsageError(
+      "--devices names ", plural(devices.size(), "device"), ", and --cut ",
+      plural(layers.size(), "layer"),
+      "; each device but the first needs the layer with which its stage begins, or use --cut auto");
 }
 
 void StageFlags::check_processes(const std::vector<std::string>& devices, int processes) const {
@@ -108,24 +106,24 @@ void StageFlags::check_processes(const std::vector<std::string>& devices, int pr
   const std::size_t stages = layers.size() + 1;
   const auto workers = static_cast<std::size_t>(processes);
   if (std::set<std::string>(layers.begin(), layers.end()).size() < layers.size()) {
-    throw UsageError(base::str_cat("--cut is ", base::quoted(*cut), "; name each layer once"));
+    throw UsageError("--cut is ", base::quoted(*cut), "; name each layer once");
   }
   if (stages % workers != 0) {
-    throw UsageError(base::str_cat("--cut makes ", plural(stages, "stage"), ", and ", of_workers,
-                                   "has equally many in each; name ", workers - 1,
-                                   " layers, or another multiple of ", workers, " less one"));
+    throw UsageError("--cut makes ", plural(stages, "stage"), ", and ", of_workers,
+                     "has equally many in each; name ", workers - 1,
+                     " layers, or another multiple of ", workers, " less one");
   }
   if (devices.empty() || devices.size() == stages / workers) return;
-  throw UsageError(base::str_cat("--devices names ", plural(devices.size(), "device"), ", and ",
-                                 of_workers, "has ", plural(stages / workers, "stage"),
-                                 " in each; name as many, or leave out --devices"));
+  throw UsageError("--devices names ", plural(devices.size(), "device"), ", and ", of_workers,
+                   "has ", plural(stages / workers, "stage"),
+                   " in each; name as many, or leave out --devices");
 }
 
 void StageFlags::check_chunks() const {
   if (schedule_name() != "interleaved") {
     if (!chunks) return;
-    throw UsageError(base::str_cat("--chunks is for --pipeline-schedule interleaved, and it is ",
-                                   schedule_name(), ", with one stage on each device"));
+    throw UsageError("--chunks is for --pipeline-schedule interleaved, and it is ", schedule_name(),
+                     ", with one stage on each device");
   }
   check_at_least("--chunks", num_chunks(), 2);
   if (!is_automatic()) return;
@@ -140,8 +138,8 @@ void StageFlags::check_none(const std::string& strategy) const {
                                        std::pair("--chunks", chunks.has_value()),
                                        std::pair("--pipeline-schedule", schedule.has_value())}) {
     if (!is_given) continue;
-    throw UsageError(base::str_cat("strategy ", strategy, " has no stages; leave out ", flag,
-                                   ", or use --strategy pipeline"));
+    throw UsageError("strategy ", strategy, " has no stages; leave out ", flag,
+                     ", or use --strategy pipeline");
   }
 }
 
@@ -149,28 +147,25 @@ void StageFlags::check_layers(const std::string& model, const std::vector<std::s
                               int devices) const {
   const std::string known = base::str_cat(" Layers of ", model, ": ", base::join(layers, ", "));
   if (devices > static_cast<int>(layers.size())) {
-    throw UsageError(base::str_cat("a pipeline on ", devices, " devices needs as many layers, and ",
-                                   model, " has ", layers.size(), "; name fewer --devices.",
-                                   known));
+    throw UsageError("a pipeline on ", devices, " devices needs as many layers, and ", model,
+                     " has ", layers.size(), "; name fewer --devices.", known);
   }
   if (is_automatic()) return;
   std::size_t last = 0;
   for (const std::string& name : cut_layers()) {
     const auto found = std::ranges::find(layers, name);
     if (found == layers.end()) {
-      throw UsageError(base::str_cat("--cut names ", base::quoted(name), ", and ", model,
-                                     " has no such layer", base::did_you_mean(name, layers, "."),
-                                     known));
+      throw UsageError("--cut names ", base::quoted(name), ", and ", model, " has no such layer",
+                       base::did_you_mean(name, layers, "."), known);
     }
     if (found == layers.begin()) {
-      throw UsageError(base::str_cat("--cut names ", base::quoted(name), ", with which ", model,
-                                     " begins: the first stage would have no layer.", known));
+      throw UsageError("--cut names ", base::quoted(name), ", with which ", model,
+                       " begins: the first stage would have no layer.", known);
     }
     const auto index = static_cast<std::size_t>(found - layers.begin());
     if (std::exchange(last, index) > index) {
-      throw UsageError(base::str_cat("--cut names ", base::quoted(name),
-                                     " after a later layer; name them in the order of the model.",
-                                     known));
+      throw UsageError("--cut names ", base::quoted(name),
+                       " after a later layer; name them in the order of the model.", known);
     }
   }
 }

@@ -3,7 +3,6 @@
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/flag_group.h"
 #include "apps/brigade/json_values.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::command {
 
@@ -14,19 +13,18 @@ void StepFlags::add_to(CLI::App& app) {
   group.add("--clip-norm", clip_norm,
             "Gradients are scaled down to this norm, all variables together");
   group.add("--ema", ema,
-            "Decay of moving averages of the weights, such as 0.9999: they are evaluated and "
-            "saved in weights.safetensors");
+            "Decay of moving averages of the weights, such as 0.9999: they are evaluated and saved "
+            "in weights.safetensors");
 }
 
 void StepFlags::check() const {
   if (!(label_smoothing >= 0.0 && label_smoothing < 1.0)) {
-    throw UsageError(
-        base::str_cat("--label-smoothing is ", label_smoothing, "; it must be in [0, 1)"));
+    throw UsageError("--label-smoothing is ", label_smoothing, "; it must be in [0, 1)");
   }
   if (clip_norm && !(*clip_norm > 0.0 && *clip_norm < 1e30))
-    throw UsageError(base::str_cat("--clip-norm is ", *clip_norm, "; it must be above 0"));
+    throw UsageError("--clip-norm is ", *clip_norm, "; it must be above 0");
   if (ema && !(*ema > 0.0 && *ema < 1.0))
-    throw UsageError(base::str_cat("--ema is ", *ema, "; it must be between 0 and 1"));
+    throw UsageError("--ema is ", *ema, "; it must be between 0 and 1");
 }
 
 void StepFlags::describe(Json& configuration) const {

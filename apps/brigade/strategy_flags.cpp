@@ -18,7 +18,6 @@
 #include "brigade/device/precision.h"
 #include "brigade/distribute/strategies/central_storage_strategy.h"
 #include "brigade/distribute/strategies/mirrored_strategy.h"
-#include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/strategies/pipeline_strategy.h"
 #include "brigade/ps/server.h"
@@ -56,8 +55,8 @@ std::unique_ptr<distribute::Strategy> make_one_device(const StrategyFlags& flags
                                                       const ServerAccess&) {
   const std::vector<std::string> names = parse_devices(flags.devices);
   if (names.size() > 1) {
-    throw UsageError(base::str_cat("strategy one_device runs on one device, but --devices names ",
-                                   names.size(), "; use --strategy mirrored"));
+    throw UsageError("strategy one_device runs on one device, but --devices names ", names.size(),
+                     "; use --strategy mirrored");
   }
   return std::make_unique<distribute::OneDeviceStrategy>(with_common(
       distribute::OneDeviceOptions{.device = names.empty() ? "" : names.front()}, flags));
@@ -160,8 +159,8 @@ std::optional<std::int64_t> parse_bytes_per_pack(const std::string& text) {
   if (text == "auto") return std::nullopt;
   const auto bytes = base::parse_int(text);
   if (bytes && *bytes >= 0) return bytes;
-  throw UsageError(base::str_cat("--bytes-per-pack is ", base::quoted(text),
-                                 "; give a number of bytes, at least 0, or auto"));
+  throw UsageError("--bytes-per-pack is ", base::quoted(text),
+                   "; give a number of bytes, at least 0, or auto");
 }
 
 /// "fixed:2": two parts; "min-size:BYTES": as many as there are servers, but none smaller;
@@ -177,9 +176,9 @@ variables::Partitioner parse_partitioner(const std::string& text, int servers) {
     if (parts[0] == "max-size")
       return variables::variable_axis_size_partitioner({.max_part_bytes = *number});
   }
-  throw UsageError(base::str_cat("--variable-partitioner is ", base::quoted(text),
-                                 "; give fixed:PARTS, min-size:BYTES or max-size:BYTES, with a "
-                                 "number of at least 1"));
+  throw UsageError(
+      "--variable-partitioner is ", base::quoted(text),
+      "; give fixed:PARTS, min-size:BYTES or max-size:BYTES, with a number of at least 1");
 }
 
 }  // namespace
@@ -189,24 +188,23 @@ void StrategyFlags::add_to(CLI::App& app) {
   group.add("--strategy", strategy,
             base::str_cat("The strategy: ", base::join(strategy_names(), ", ")));
   group.add("--devices", devices,
-            "One replica on each: cpu:0,cpu:1 or /gpu:0 (one_device: the first GPU, or else "
-            "cpu:0; pipeline: one stage on each; others: every GPU, or else every core)");
+            "One replica on each: cpu:0,cpu:1 or /gpu:0 (one_device: the first GPU, or else cpu:0; "
+            "pipeline: one stage on each; others: every GPU, or else every core)");
   group.add("--controller", controller,
-            "Where variables live and are updated (central_storage, towers; default cpu:0, or "
-            "the only device)");
+            "Where variables live and are updated (central_storage, towers; default cpu:0, or the "
+            "only device)");
   group.add_switch("--log-device-placement", log_device_placement,
                    "Log the device of each variable and layer, one line each");
   group.add("--threads-per-replica", threads_per_replica,
             "Threads of each replica on CPU; changes the last bits of the weights");
   group.add(
       "--logical-gpus", logical_gpus,
-      "Logical GPUs of each card, which compute at the same time: --logical-gpus 2 makes "
-      "gpu:0 and gpu:1 of one card (mirrored, multi_worker_mirrored, central_storage, towers)");
-  group.add(
-      "--logical-replicas", logical_replicas,
-      "Replicas of the whole job, of which each device computes several one after another: the "
-      "weights depend on this number, and not on the devices and workers (one_device, "
-      "mirrored, multi_worker_mirrored; default: one a device)");
+      "Logical GPUs of each card, which compute at the same time: --logical-gpus 2 makes gpu:0 and "
+      "gpu:1 of one card (mirrored, multi_worker_mirrored, central_storage, towers)");
+  group.add("--logical-replicas", logical_replicas,
+            "Replicas of the whole job, of which each device computes several one after another: "
+            "the weights depend on this number, and not on the devices and workers (one_device, "
+            "mirrored, multi_worker_mirrored; default: one a device)");
   group.add("--audit-every", audit_every,
             "With --logical-replicas: every N-th step another worker computes one replica's "
             "gradients again, and the training fails, naming both hosts, if a bit differs "
@@ -218,10 +216,11 @@ void StrategyFlags::add_to(CLI::App& app) {
       base::str_cat("The precision of forward and backward passes: ",
                     base::join(device::precision_names(), ", "),
                     "; weights and updates are float32 in any case, and fp16 scales the loss"));
-  group.add("--numerics", numerics,
-            base::str_cat("How GPUs compute: ", base::join(device::numerics_names(), ", "),
-                          "; reproducible ones repeat to the bit, fast ones use TF32 and the "
-                          "fastest kernels"));
+  group.add(
+      "--numerics", numerics,
+      base::str_cat(
+          "How GPUs compute: ", base::join(device::numerics_names(), ", "),
+          "; reproducible ones repeat to the bit, fast ones use TF32 and the fastest kernels"));
   group.add("--seed", seed, "The root seed of all random numbers: weights, order, dropout, crops");
   stages.add_to(app);
   cluster.add_to(app);
@@ -233,10 +232,9 @@ void StrategyFlags::check() const {
   check_at_least("--threads-per-replica", threads_per_replica, 1);
   check_at_least("--logical-gpus", logical_gpus, 1);
   if (logical_gpus > 1 && !has_logical_gpus(*this)) {
-    throw UsageError(base::str_cat("strategy ", strategy,
-                                   " uses no logical GPUs; leave out --logical-gpus, or use "
-                                   "--strategy mirrored, multi_worker_mirrored, central_storage or "
-                                   "towers"));
+    throw UsageError("strategy ", strategy,
+                     " uses no logical GPUs; leave out --logical-gpus, or use --strategy mirrored, "
+                     "multi_worker_mirrored, central_storage or towers");
   }
   check_at_least("--logical-replicas", logical_replicas, 0);
   if (logical_replicas > 0 && has_stages(*this)) {
@@ -245,16 +243,15 @@ void StrategyFlags::check() const {
         "--logical-replicas, and give --micro-batches");
   }
   if (logical_replicas > 0 && !has_logical_replicas(*this)) {
-    throw UsageError(base::str_cat("strategy ", strategy,
-                                   " has no logical replicas; leave out --logical-replicas, or use "
-                                   "--strategy one_device, mirrored or multi_worker_mirrored"));
+    throw UsageError("strategy ", strategy,
+                     " has no logical replicas; leave out --logical-replicas, or use --strategy "
+                     "one_device, mirrored or multi_worker_mirrored");
   }
   check_at_least("--audit-every", audit_every, 0);
   if (audit_every > 0 && strategy != "multi_worker_mirrored") {
-    throw UsageError(base::str_cat("strategy ", strategy,
-                                   " has no second worker that could compute gradients again; "
-                                   "leave out --audit-every, or use --strategy "
-                                   "multi_worker_mirrored"));
+    throw UsageError("strategy ", strategy,
+                     " has no second worker that could compute gradients again; leave out "
+                     "--audit-every, or use --strategy multi_worker_mirrored");
   }
   if (audit_every > 0 && logical_replicas == 0) {
     throw UsageError(
@@ -263,11 +260,11 @@ void StrategyFlags::check() const {
   }
   check_choice("value of --precision", precision, device::precision_names());
   check_choice("value of --numerics", numerics, device::numerics_names());
-  if (seed < 0) throw UsageError(base::str_cat("--seed is ", seed, "; it must be at least 0"));
+  if (seed < 0) throw UsageError("--seed is ", seed, "; it must be at least 0");
   if (!controller.empty() && !has_controller(*this)) {
-    throw UsageError(base::str_cat("strategy ", strategy,
-                                   " has no controller; leave out --controller, or use --strategy "
-                                   "central_storage or towers"));
+    throw UsageError(
+        "strategy ", strategy,
+        " has no controller; leave out --controller, or use --strategy central_storage or towers");
   }
   if (has_stages(*this)) {
     const int processes = num_processes(cluster);
@@ -287,8 +284,7 @@ void StrategyFlags::check() const {
   if (precision == "fp16" && servers.mode_name() == "sync") {
     throw UsageError(
         "--precision fp16 leaves out steps that overflow, for whose gradients the workers of "
-        "--mode "
-        "sync wait; use --precision bf16, or --mode async");
+        "--mode sync wait; use --precision bf16, or --mode async");
   }
   cluster.check_no_collectives(strategy);
 }
@@ -302,7 +298,7 @@ std::unique_ptr<distribute::Strategy> StrategyFlags::make(const ServerAccess& ac
       made->set_numerics(device::numerics_from(numerics));
       return made;
     } catch (const device::OversubscriptionError& error) {  // the library's errors name no flags
-      throw UsageError(base::str_cat(error.what(), " (--allow-oversubscription)"));
+      throw UsageError(error.what(), " (--allow-oversubscription)");
     }
   });
 }
@@ -323,8 +319,8 @@ TaskRole StrategyFlags::role() const {
 
 void StrategyFlags::check_not_only_training(std::string_view does) const {
   if (!has_servers(*this)) return;
-  throw UsageError(base::str_cat("strategy ", strategy, " only trains; ", does,
-                                 " with --strategy one_device or mirrored"));
+  throw UsageError("strategy ", strategy, " only trains; ", does,
+                   " with --strategy one_device or mirrored");
 }
 
 bool is_restarted_by_launcher() {
@@ -370,10 +366,10 @@ std::vector<std::string> device_names(const distribute::Strategy& strategy) {
 
 void ClusterFlags::add_to(CLI::App& app) {
   FlagGroup group(app, "Cluster");
-  group.add("--cluster", cluster,
-            "multi_worker_mirrored, parameter_server: the cluster's tasks: worker=a:1,b:1 or "
-            "'ps=a:1;worker=b:1,c:1' or a JSON file (default: TF_CONFIG, or the launcher's "
-            "environment)");
+  group.add(
+      "--cluster", cluster,
+      "multi_worker_mirrored, parameter_server: the cluster's tasks: worker=a:1,b:1 or "
+      "'ps=a:1;worker=b:1,c:1' or a JSON file (default: TF_CONFIG, or the launcher's environment)");
   group.add("--task", task, "Which task this process is: worker:1");
   group.add("--key-file", key_file,
             "The cluster's key; without it nothing is sent beyond this machine");
@@ -416,8 +412,8 @@ void ClusterFlags::check_no_collectives(const std::string& strategy) const {
         std::pair("--wire", wire != defaults.wire),
         std::pair("--bytes-per-pack", bytes_per_pack != defaults.bytes_per_pack)}) {
     if (!is_given) continue;
-    throw UsageError(base::str_cat("strategy ", strategy, " has no collectives; leave out ", flag,
-                                   ", or use --strategy multi_worker_mirrored"));
+    throw UsageError("strategy ", strategy, " has no collectives; leave out ", flag,
+                     ", or use --strategy multi_worker_mirrored");
   }
 }
 
@@ -427,10 +423,8 @@ void ClusterFlags::check_full_values(const std::string& strategy) const {
        {std::pair("--wire", wire != defaults.wire),
         std::pair("--bytes-per-pack", bytes_per_pack != defaults.bytes_per_pack)}) {
     if (!is_given) continue;
-    throw UsageError(base::str_cat("strategy ", strategy,
-                                   " sends activations, as they are; leave "
-                                   "out ",
-                                   flag, ", or use --strategy multi_worker_mirrored"));
+    throw UsageError("strategy ", strategy, " sends activations, as they are; leave out ", flag,
+                     ", or use --strategy multi_worker_mirrored");
   }
 }
 
@@ -459,9 +453,9 @@ void ServerFlags::add_to(CLI::App& app) {
   group.add_switch("--wait-for-disk", wait_for_disk,
                    "async, ssp: a step waits until its update is on the servers' disks, not only "
                    "until the one before it is");
-  group.add_seconds("--server-timeout", server_timeout_seconds,
-                    "How long a parameter server may be away before its workers give up (default "
-                    "300)");
+  group.add_seconds(
+      "--server-timeout", server_timeout_seconds,
+      "How long a parameter server may be away before its workers give up (default 300)");
 }
 
 void ServerFlags::check() const {
@@ -469,18 +463,18 @@ void ServerFlags::check() const {
   if (staleness) check_at_least("--staleness", *staleness, 0);
   if (backup_workers) check_at_least("--backup-workers", *backup_workers, 0);
   if (staleness && mode_name() != "ssp") {
-    throw UsageError(base::str_cat("--staleness is for --mode ssp, but --mode is ", mode_name(),
-                                   "; leave out one of them"));
+    throw UsageError("--staleness is for --mode ssp, but --mode is ", mode_name(),
+                     "; leave out one of them");
   }
   if (!staleness && mode_name() == "ssp")
     throw UsageError("--mode ssp needs --staleness, such as --staleness 4");
   if (staleness_aware_rate && mode_name() == "sync")
     throw UsageError(
-        "--staleness-aware-rate is for --mode async and ssp, but --mode is sync, "
-        "whose updates are never stale; leave out one of them");
+        "--staleness-aware-rate is for --mode async and ssp, but --mode is sync, whose updates are "
+        "never stale; leave out one of them");
   if (backup_workers && mode_name() != "sync") {
-    throw UsageError(base::str_cat("--backup-workers is for --mode sync, but --mode is ",
-                                   mode_name(), "; leave out one of them"));
+    throw UsageError("--backup-workers is for --mode sync, but --mode is ", mode_name(),
+                     "; leave out one of them");
   }
   if (variable_partitioner) parse_partitioner(*variable_partitioner, 1);
   if (push_dtype) check_choice("value of --push-dtype", *push_dtype, {"full", "bfloat16"});
@@ -499,8 +493,8 @@ void ServerFlags::check_none(const std::string& strategy) const {
         std::pair("--wait-for-disk", wait_for_disk),
         std::pair("--server-timeout", server_timeout_seconds.has_value())}) {
     if (!is_given) continue;
-    throw UsageError(base::str_cat("strategy ", strategy, " has no parameter servers; leave out ",
-                                   flag, ", or use --strategy parameter_server"));
+    throw UsageError("strategy ", strategy, " has no parameter servers; leave out ", flag,
+                     ", or use --strategy parameter_server");
   }
 }
 

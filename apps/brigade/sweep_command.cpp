@@ -12,7 +12,6 @@
 #include "apps/brigade/flag_group.h"
 #include "apps/brigade/flag_values.h"
 #include "apps/brigade/interrupt.h"
-#include "apps/brigade/json_values.h"
 #include "apps/brigade/report.h"
 #include "apps/brigade/sweep_display.h"
 #include "apps/brigade/sweep_plan.h"
@@ -176,8 +175,8 @@ class SweepCommand final : public Command {
  private:
   void check_train_flags() const {
     if (train_.strategy.strategy != "one_device")
-      throw UsageError(base::str_cat("--strategy ", train_.strategy.strategy,
-                                     " is not for a sweep: each trial has one device"));
+      throw UsageError("--strategy ", train_.strategy.strategy,
+                       " is not for a sweep: each trial has one device");
     if (train_.checkpoints.resume != "auto" && train_.checkpoints.resume != "never")
       throw UsageError("--resume PATH is not for a sweep, whose trials differ; use --init-from");
     if (sweep_.parallel && !train_.strategy.devices.empty())
@@ -190,8 +189,7 @@ class SweepCommand final : public Command {
     if (!sweep_.share_data) return;
     for (const auto& [name, value] : plan_.front().parameters)
       if (!keeps_data(name))
-        throw UsageError(base::str_cat("--share-data: the parameter ", name,
-                                       " changes the examples of a trial"));
+        throw UsageError("--share-data: the parameter ", name, " changes the examples of a trial");
   }
 
   distribute::IndependentOptions independent_options() const {
@@ -235,7 +233,7 @@ class SweepCommand final : public Command {
 
   static void check_not_stopped(const Interrupt& interrupt) {
     if (const auto signal = interrupt.received())
-      throw Error(ErrorCode::kCancelled, base::str_cat("stopped by ", signal_name(*signal)));
+      throw Error(ErrorCode::kCancelled, "stopped by ", signal_name(*signal));
   }
 
   TrialMetrics train_here(Trial& trial, const Interrupt& interrupt) {

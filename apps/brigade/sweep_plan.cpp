@@ -38,7 +38,7 @@ std::string with_underscores(std::string name) {
 }
 
 [[noreturn]] void refuse_parameter(const std::string& parameter, const std::string& why) {
-  throw UsageError(base::str_cat("--param ", base::quoted(parameter), ": ", why));
+  throw UsageError("--param ", base::quoted(parameter), ": ", why);
 }
 
 std::vector<std::string> names_of_parameters(CLI::App& train) {
@@ -85,8 +85,7 @@ std::vector<Parameter> parse_all(const CLI::App& parser, const std::vector<std::
                                  const std::vector<std::string>& known) {
   if (texts.empty())
     throw UsageError(
-        "no --param is given: a sweep needs at least one, as in --param "
-        "learning_rate=0.1,0.01");
+        "no --param is given: a sweep needs at least one, as in --param learning_rate=0.1,0.01");
   std::vector<Parameter> all;
   for (const std::string& text : texts) {
     Parameter parameter = parse_parameter(text, known);
@@ -115,11 +114,11 @@ TrainFlags with_parameters(const TrainFlags& flags, const PlannedTrial& trial) {
     changed.check();
     changed.optimizer.rule();
   } catch (const CLI::ParseError& error) {
-    throw UsageError(base::str_cat("with ", trial.label(), ": ", error.what()));
+    throw UsageError("with ", trial.label(), ": ", error.what());
   } catch (const UsageError& error) {
-    throw UsageError(base::str_cat("with ", trial.label(), ": ", error.what()));
+    throw UsageError("with ", trial.label(), ": ", error.what());
   } catch (const Error& error) {
-    throw UsageError(base::str_cat("with ", trial.label(), ": ", error.what()));
+    throw UsageError("with ", trial.label(), ": ", error.what());
   }
   return changed;
 }
@@ -129,8 +128,7 @@ std::size_t combinations(const std::vector<Parameter>& parameters) {
   for (const Parameter& parameter : parameters) {
     count *= parameter.values.size();
     if (count > kMostTrials)
-      throw UsageError(
-          base::str_cat("the parameters have more than ", kMostTrials, " combinations"));
+      throw UsageError("the parameters have more than ", kMostTrials, " combinations");
   }
   return count;
 }

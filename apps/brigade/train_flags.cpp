@@ -23,9 +23,9 @@ train::StepRange parse_steps(const std::string& text) {
   if (ends.size() == 2 && first && last && *first >= 1 && *last >= *first) {
     return {.first = *first, .last = *last};
   }
-  throw UsageError(base::str_cat("--profile-steps is ", base::quoted(text),
-                                 "; give the first and the last step, both included, such as "
-                                 "10:20; the first step of a training is 1"));
+  throw UsageError("--profile-steps is ", base::quoted(text),
+                   "; give the first and the last step, both included, such as 10:20; the first "
+                   "step of a training is 1");
 }
 
 }  // namespace
@@ -33,25 +33,24 @@ train::StepRange parse_steps(const std::string& text) {
 void CheckpointFlags::add_to(CLI::App& app) {
   FlagGroup group(app, "Model directory");
   group.add("--model-dir", model_dir,
-            "Folder for checkpoints, event files, run.json and weights.safetensors. Without "
-            "it the weights are dropped");
-  group.add_interval(
-      "--save-every", save_every,
-      base::str_cat("Save a checkpoint every 500steps, 100s, or both as 100s,500steps; "
-                    "also at the start and the end (default ",
-                    kSaveEvery, ")"));
+            "Folder for checkpoints, event files, run.json and weights.safetensors. Without it the "
+            "weights are dropped");
+  group.add_interval("--save-every", save_every,
+                     base::str_cat("Save a checkpoint every 500steps, 100s, or both as "
+                                   "100s,500steps; also at the start and the end (default ",
+                                   kSaveEvery, ")"));
   group.add("--keep-last", keep_last,
             base::str_cat("How many of the newest checkpoints to keep; 0: all (default ", kKeepLast,
                           ")"));
   group
       .add("--checkpoint-writers", writers,
-           "Which of several workers write checkpoints: the chief, or all, each one shard, "
-           "into a --model-dir that all of them see (default chief)")
+           "Which of several workers write checkpoints: the chief, or all, each one shard, into a "
+           "--model-dir that all of them see (default chief)")
       ->option_text("chief|all");
   group
       .add("--resume", resume,
-           "auto: resume the run in the model directory, if there is one; never: refuse "
-           "it; PATH: start from that checkpoint, or the newest of that model directory")
+           "auto: resume the run in the model directory, if there is one; never: refuse it; PATH: "
+           "start from that checkpoint, or the newest of that model directory")
       ->option_text("auto|never|PATH");
   group.add_switch("--overwrite", overwrite, "Replace the run in the model directory");
 }
@@ -60,8 +59,7 @@ void CheckpointFlags::check() const {
   if (save_every) parse_interval("--save-every", *save_every, Never::kRefused);
   if (keep_last) check_at_least("--keep-last", *keep_last, 0);
   if (writers && *writers != "chief" && *writers != "all") {
-    throw UsageError(
-        base::str_cat("--checkpoint-writers is ", base::quoted(*writers), "; give chief or all"));
+    throw UsageError("--checkpoint-writers is ", base::quoted(*writers), "; give chief or all");
   }
   if (resume.empty()) {
     throw UsageError("--resume is ''; give auto, never, or the path of a checkpoint");
@@ -70,7 +68,7 @@ void CheckpointFlags::check() const {
                                        std::pair("--keep-last", keep_last.has_value()),
                                        std::pair("--checkpoint-writers", writers.has_value())}) {
     if (!is_given || !model_dir.empty()) continue;
-    throw UsageError(base::str_cat(flag, " needs --model-dir, the folder for checkpoints"));
+    throw UsageError(flag, " needs --model-dir, the folder for checkpoints");
   }
 }
 
@@ -104,14 +102,13 @@ void WatchFlags::add_to(CLI::App& app) {
                                    "100steps, 10s, both, or never (default ",
                                    kSummariesEvery, ")"));
   group
-      .add("--profile-steps", profile_steps,
-           "Write a Chrome trace of these steps, both included, into the model directory's "
-           "profile/")
+      .add(
+          "--profile-steps", profile_steps,
+          "Write a Chrome trace of these steps, both included, into the model directory's profile/")
       ->option_text("A:B");
   group.add_interval(
       "--eval-every", eval_every,
-      "Evaluate on the test split every 500steps, 60s, or both, while training (default "
-      "never)");
+      "Evaluate on the test split every 500steps, 60s, or both, while training (default never)");
   group.add("--eval", eval, "Evaluate on the test split: end, none");
   group.add("--log-every", log_every, "Seconds between progress reports on standard error");
 }
@@ -122,7 +119,7 @@ void WatchFlags::check(const std::string& model_dir) const {
   evaluations();
   check_choice("value of --eval", eval, {"end", "none"});
   if (log_every && !(*log_every >= 0.0 && *log_every <= 1e6)) {
-    throw UsageError(base::str_cat("--log-every is ", *log_every, "; give seconds, 0 to 1000000"));
+    throw UsageError("--log-every is ", *log_every, "; give seconds, 0 to 1000000");
   }
   if (!model_dir.empty()) return;
   if (summaries_every) {
@@ -178,8 +175,8 @@ void TrainFlags::add_to(CLI::App& app) {
   group.add("--epochs", epochs, "Epochs: passes over the training examples (default 1)");
   group.add("--steps", steps, "Steps, over as many epochs as they need");
   group.add("--accumulate", accumulate,
-            "Batches whose gradients are accumulated for one step, with the effect of one "
-            "batch so many times as large");
+            "Batches whose gradients are accumulated for one step, with the effect of one batch so "
+            "many times as large");
   group.add("--auto-shard", auto_shard,
             "How several workers divide the data: auto, file, data, hint, or off (each trains on "
             "all of it)");
@@ -202,8 +199,8 @@ void TrainFlags::check() const {
   check_at_least("--accumulate", accumulate, 1);
   if (step.clip_norm && accumulate > 1) {
     throw UsageError(
-        "--clip-norm and --accumulate exclude each other: the gradients of the accumulated "
-        "batches would be clipped one by one");
+        "--clip-norm and --accumulate exclude each other: the gradients of the accumulated batches "
+        "would be clipped one by one");
   }
   if (has_stages(strategy) && step.ema && strategy.cluster.resolve().world_size > 1) {
     throw UsageError(
@@ -212,15 +209,15 @@ void TrainFlags::check() const {
   }
   if (has_servers(strategy) && step.ema) {
     throw UsageError(
-        "--ema needs variables that change in this process; with --strategy parameter_server "
-        "they are on the servers");
+        "--ema needs variables that change in this process; with --strategy parameter_server they "
+        "are on the servers");
   }
   check_choice("value of --auto-shard", auto_shard, {"auto", "file", "data", "hint", "off"});
   checkpoints.check();
   if (has_servers(strategy) && checkpoints.writers == "all") {
     throw UsageError(
-        "--checkpoint-writers all needs workers with collectives; with --strategy "
-        "parameter_server the chief writes");
+        "--checkpoint-writers all needs workers with collectives; with --strategy parameter_server "
+        "the chief writes");
   }
   watch.check(checkpoints.model_dir);
 }

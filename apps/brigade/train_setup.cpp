@@ -35,9 +35,9 @@ std::string started_from(const CheckpointFlags& flags, const Prepared& prepared)
     const io::Path from = normal_path(*path);
     if (flags.overwrite && !flags.model_dir.empty() &&
         is_inside(normal_path(flags.model_dir), from)) {
-      throw UsageError(base::str_cat("--resume ", flags.resume,
-                                     " is in the model directory that --overwrite clears; "
-                                     "choose another --model-dir"));
+      throw UsageError(
+          "--resume ", flags.resume,
+          " is in the model directory that --overwrite clears; choose another --model-dir");
     }
     return from.string();
   }
@@ -68,9 +68,9 @@ bool has_own_beyond(const io::Path& checkpoints, std::int64_t step) {
 }
 
 [[noreturn]] void refuse_to_end_before(const checkpoint::Checkpoint& begin, std::int64_t steps) {
-  throw UsageError(base::str_cat("the training resumes from ", begin.path(), " after step ",
-                                 begin.step(), ", and --steps is ", steps,
-                                 " in all; give more steps, or start from an earlier checkpoint"));
+  throw UsageError("the training resumes from ", begin.path(), " after step ", begin.step(),
+                   ", and --steps is ", steps,
+                   " in all; give more steps, or start from an earlier checkpoint");
 }
 
 void check_steps_left(const TrainFlags& flags, const Prepared& prepared) {
@@ -98,10 +98,10 @@ void check_continues(const TrainFlags& flags, const Prepared& prepared, std::int
   const std::string flag = flags.checkpoints.overwrite
                                ? "--overwrite"
                                : base::str_cat("--resume ", flags.checkpoints.resume);
-  throw UsageError(base::str_cat(
+  throw UsageError(
       "the parameter servers have the variables of a job in progress, at step ", step, ", and ",
       flag, " begins a new one; to continue that job leave out ", flag,
-      "; to begin a new one, start the servers again with --overwrite, or with other folders"));
+      "; to begin a new one, start the servers again with --overwrite, or with other folders");
 }
 
 // The number of examples that another run was trained on; 0 if its checkpoint does not say.
@@ -116,10 +116,9 @@ void check_examples_left(const Prepared& prepared) {
   if (!prepared.resume_from || !prepared.length || prepared.length->unit != "examples") return;
   const std::int64_t trained = examples_trained(*prepared.resume_from);
   if (trained <= prepared.length->count) return;
-  throw UsageError(base::str_cat("the training resumes from ", *prepared.resume_from, " after ",
-                                 trained, " examples, and --epochs asks for ",
-                                 prepared.length->count,
-                                 " in all; give more epochs, or start from an earlier checkpoint"));
+  throw UsageError("the training resumes from ", *prepared.resume_from, " after ", trained,
+                   " examples, and --epochs asks for ", prepared.length->count,
+                   " in all; give more epochs, or start from an earlier checkpoint");
 }
 
 constexpr std::int64_t kComparedExamples = 1024;
@@ -183,8 +182,8 @@ void check_profile(const TrainFlags& flags, const Prepared& prepared) {
   const auto steps = flags.watch.profiled();
   const auto last = steps_in_all(flags, prepared);
   if (!steps || !last || steps->first <= *last) return;
-  throw UsageError(base::str_cat("--profile-steps begins with step ", steps->first,
-                                 ", but the training ends with step ", *last));
+  throw UsageError("--profile-steps begins with step ", steps->first,
+                   ", but the training ends with step ", *last);
 }
 
 std::string text_of(const std::optional<std::int64_t>& value) {

@@ -5,7 +5,6 @@
 #include "apps/brigade/report.h"
 #include "apps/brigade/strategy_flags.h"
 #include "brigade/base/log.h"
-#include "brigade/base/strings.h"
 #include "brigade/train/hooks/stop_hooks.h"
 
 namespace brigade::command {
@@ -177,7 +176,7 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
   train::MonitoredTrainingSession& session = *begun;
 
   const std::int64_t first_step = state.global_step();
-  if (first_step > 0) base::log_info(base::str_cat("resuming from step ", first_step));
+  if (first_step > 0) base::log_info("resuming from step ", first_step);
   Meter meter(warmup_steps(training));
   const bool writes_loss =
       strategy.has_worker_collectives() && !training.session.summary_dir.empty();

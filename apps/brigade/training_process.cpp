@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <nlohmann/json.hpp>
 
 #include "apps/brigade/installation.h"
 #include "brigade/launch/child_process.h"

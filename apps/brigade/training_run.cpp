@@ -1,5 +1,7 @@
 #include "apps/brigade/training_run.h"
 
+#include <sys/utsname.h>
+#include <torch/version.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -11,8 +13,6 @@
 #include "apps/brigade/evaluation_hook.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/json_values.h"
-#include "apps/brigade/machine_facts.h"
-#include "apps/brigade/report.h"
 #include "apps/brigade/train_setup.h"
 #include "apps/brigade/training_loop.h"
 #include "apps/brigade/weights.h"
@@ -20,6 +20,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/weights_hash.h"
+#include "brigade/device/device.h"
 #include "brigade/machine/process_memory.h"
 #include "brigade/tuning/tuning_report.h"
 
@@ -37,6 +38,22 @@ train::ProgressOptions progress_options(const TrainFlags& flags,
   return {.total_steps = total_steps,
           .interval = std::chrono::duration_cast<std::chrono::milliseconds>(interval),
           .form = on_terminal ? train::ProgressForm::kRewrite : train::ProgressForm::kLines};
+}
+
+/// Of the machine and the build that train.
+Json machine_facts() {
+  utsname system{};
+  ::uname(&system);
+  const device::Hardware hardware = device::discover_hardware();
+  return {{"host", system.nodename},
+          {"system", base::str_cat(system.sysname, " ", system.release, ", ", system.machine)},
+          {"processor", hardware.topology.processor},
+          {"usable_cores", hardware.topology.usable_cores()},
+          {"memory_bytes", machine::machine_memory()},
+          {"gpu_cards", hardware.gpu_cards},
+          {"brigade", BRIGADE_VERSION},
+          {"libtorch", TORCH_VERSION},
+          {"tuning", tuning::report().describe()}};
 }
 
 constexpr double kReportedInputFraction = 0.1;
@@ -216,8 +233,7 @@ void report_step_breakdown(std::ostream& log, const TrainingResult& result) {
   const double input = input_fraction(result.step_times);
   if (input < kReportedInputFraction) return;
   log << "brigade: replicas wait for input for " << fixed(100 * input, 0)
-      << " % of a step; `brigade data stats` with the same flags shows the bottleneck of "
-         "the input"
+      << " % of a step; `brigade data stats` with the same flags shows the bottleneck of the input"
       << std::endl;
 }
 

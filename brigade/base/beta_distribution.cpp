@@ -4,15 +4,14 @@
 #include <string_view>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::base {
 namespace {
 
 void check_shape(std::string_view name, double value) {
   if (value > 0 && std::isfinite(value)) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat("random_beta: ", name, " is ", value, "; it must be above 0 and finite"));
+  throw Error(ErrorCode::kInvalidArgument, "random_beta: ", name, " is ", value,
+              "; it must be above 0 and finite");
 }
 
 /// The logarithm of a gamma-distributed number, by Marsaglia and Tsang (2000). The number itself

@@ -20,7 +20,7 @@ TEST(SystemClock, NeverGoesBack) {
   }
 }
 
-TEST(SystemClock, TellsTheTimeOfDay) {
+TEST(SystemClock, KnowsTheTimeOfDay) {
   using namespace std::chrono_literals;
   const auto before = std::chrono::system_clock::now();
   EXPECT_LT(SystemClock().wall_time() - before, 1h);
@@ -36,7 +36,7 @@ TEST(ManualClock, MovesOnlyWhenAdvanced) {
   EXPECT_EQ(clock.now() - start, milliseconds(1501));
 }
 
-TEST(ManualClock, TellsATimeOfDayThatMovesWithIt) {
+TEST(ManualClock, HasATimeOfDayThatMovesWithIt) {
   ManualClock clock;
   clock.advance(milliseconds(2500));
   EXPECT_EQ(clock.wall_time().time_since_epoch(), milliseconds(2500));

@@ -7,7 +7,7 @@
 namespace brigade::base {
 namespace {
 
-TEST(Environment, TellsSetEmptyAndMissingApart) {
+TEST(Environment, DistinguishesSetEmptyAndMissing) {
   ASSERT_EQ(::setenv("BRIGADE_TEST_VALUE", "x y", 1), 0);
   EXPECT_EQ(environment("BRIGADE_TEST_VALUE"), "x y");
   ASSERT_EQ(::setenv("BRIGADE_TEST_VALUE", "", 1), 0);

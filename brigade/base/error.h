@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "brigade/base/strings.h"
+
 namespace brigade {
 
 /// The kind of failure that an `Error` reports. Programs should decide (retry, restart, give up) by
@@ -36,23 +38,38 @@ std::string_view to_string(ErrorCode code);
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  /// The message is all pieces, one after the other, as `base::str_cat` writes them; so it is with
+  /// the functions below.
+  template <class First, class Second, class... More>
+  Error(ErrorCode code, const First& first, const Second& second, const More&... more)
+      : Error(code, base::str_cat(first, second, more...)) {}
   ErrorCode code() const noexcept { return code_; }
 
  private:
   ErrorCode code_;
 };
 
-/// Throws `Error{kInvalidArgument, message}` unless `condition` holds. `message` is evaluated in
-/// every case, so on hot paths use an `if` instead.
+/// Throws `Error{kInvalidArgument, message}` unless `condition` holds. The message is written only
+/// then; its pieces are evaluated in every case.
 void check_argument(bool condition, std::string_view message);
-
-/// Throws `Error{kInvalidArgument, message}`: `check_argument` for a message that is expensive to
-/// make, or a condition that an `if` says better.
-[[noreturn]] inline void refuse(const std::string& message) {
-  throw Error(ErrorCode::kInvalidArgument, message);
+template <class First, class Second, class... More>
+void check_argument(bool condition, const First& first, const Second& second, const More&... more) {
+  if (!condition) throw Error(ErrorCode::kInvalidArgument, base::str_cat(first, second, more...));
 }
 
-/// Throws `Error{kFailedPrecondition, message}` unless `condition` holds.
+/// Throws `Error{kInvalidArgument, message}`: `check_argument` for a message whose pieces are
+/// expensive to make, or a condition that an `if` says better.
+template <class... Pieces>
+[[noreturn]] void refuse(const Pieces&... pieces) {
+  throw Error(ErrorCode::kInvalidArgument, base::str_cat(pieces...));
+}
+
+/// As `check_argument`, but throws `Error{kFailedPrecondition, message}`.
 void check_state(bool condition, std::string_view message);
+template <class First, class Second, class... More>
+void check_state(bool condition, const First& first, const Second& second, const More&... more) {
+  if (!condition)
+    throw Error(ErrorCode::kFailedPrecondition, base::str_cat(first, second, more...));
+}
 
 }  // namespace brigade

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
+#include <utility>
 
 namespace brigade {
 namespace {
@@ -15,6 +17,26 @@ TEST(Error, CarriesCodeAndMessage) {
 
 TEST(Error, IsCaughtAsStandardException) {
   EXPECT_THROW(throw Error(ErrorCode::kInternal, "x"), std::runtime_error);
+}
+
+TEST(Error, WritesTheMessageFromItsPieces) {
+  EXPECT_STREQ(Error(ErrorCode::kInternal, "got ", 3, " of ", 4.5, '.').what(), "got 3 of 4.5.");
+  EXPECT_NO_THROW(check_argument(true, "x is ", 0));
+  EXPECT_NO_THROW(check_state(true, "x is ", 0));
+  const auto thrown = [](const auto& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return std::pair(error.code(), std::string(error.what()));
+    }
+    return std::pair(ErrorCode::kInternal, std::string("nothing"));
+  };
+  EXPECT_EQ(thrown([] { check_argument(false, "x is ", 0); }),
+            std::pair(ErrorCode::kInvalidArgument, std::string("x is 0")));
+  EXPECT_EQ(thrown([] { check_state(false, "x is ", true); }),
+            std::pair(ErrorCode::kFailedPrecondition, std::string("x is true")));
+  EXPECT_EQ(thrown([] { refuse("x is ", 0.5); }),
+            std::pair(ErrorCode::kInvalidArgument, std::string("x is 0.5")));
 }
 
 TEST(ErrorCode, HasOneNameForEach) {

@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <utility>
 
 #include "brigade/base/printable.h"
 

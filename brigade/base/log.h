@@ -3,6 +3,8 @@
 #include <functional>
 #include <string_view>
 
+#include "brigade/base/strings.h"
+
 namespace brigade::base {
 
 /// The severity of a message. Messages below the set level are dropped.
@@ -22,10 +24,22 @@ using LogSink = std::function<void(LogLevel, std::string_view)>;
 
 /// Write one message to the log: by default one line on standard error, `[warning] text`, colored
 /// on a terminal. Thread-safety: any thread, at any time; the sink is called by one thread at a
-/// time.
+/// time. Several pieces are one message, as `str_cat` writes them.
 void log_info(std::string_view message);
 void log_warning(std::string_view message);
 void log_error(std::string_view message);
+template <class First, class Second, class... More>
+void log_info(const First& first, const Second& second, const More&... more) {
+  log_info(str_cat(first, second, more...));
+}
+template <class First, class Second, class... More>
+void log_warning(const First& first, const Second& second, const More&... more) {
+  log_warning(str_cat(first, second, more...));
+}
+template <class First, class Second, class... More>
+void log_error(const First& first, const Second& second, const More&... more) {
+  log_error(str_cat(first, second, more...));
+}
 
 /// Drops messages below `level` from now on. The default is kInfo.
 void set_log_level(LogLevel level);

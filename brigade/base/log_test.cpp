@@ -36,6 +36,15 @@ TEST_F(LogTest, SinkReceivesLevelAndText) {
                                  {LogLevel::kError, "three"}}));
 }
 
+TEST_F(LogTest, SeveralPiecesAreOneMessage) {
+  log_info("one ", 1);
+  log_warning("two ", 2.5, " {}");
+  log_error(std::string("three"), '.');
+  EXPECT_EQ(messages_, (Messages{{LogLevel::kInfo, "one 1"},
+                                 {LogLevel::kWarning, "two 2.5 {}"},
+                                 {LogLevel::kError, "three."}}));
+}
+
 TEST_F(LogTest, NothingInAMessageActsOnATerminal) {
   log_warning("file '\x1b[2Ja\u202eb\xff' is gone");
   log_info("two\nlines\n  three\n[error] forged");

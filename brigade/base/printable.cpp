@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <optional>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::base {
 namespace {
@@ -133,8 +131,8 @@ bool is_utf8(std::string_view text) {
 
 void check_utf8(std::string_view text, std::string_view what) {
   if (is_utf8(text)) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat(what, " is not UTF-8, so no other program could read it as text"));
+  throw Error(ErrorCode::kInvalidArgument, what,
+              " is not UTF-8, so no other program could read it as text");
 }
 
 std::string quoted(std::string_view value) {

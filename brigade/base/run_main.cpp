@@ -1,6 +1,5 @@
 #include "brigade/base/run_main.h"
 
-#include <cerrno>
 #include <cstdio>
 #include <iostream>
 #include <new>

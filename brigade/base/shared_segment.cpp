@@ -35,7 +35,7 @@ SegmentHandle::Nonce random_nonce() {
   SegmentHandle::Nonce nonce = {};
   if (::getrandom(nonce.data(), sizeof nonce, 0) != static_cast<ssize_t>(sizeof nonce)) {
     throw Error(ErrorCode::kUnavailable,
-                str_cat("The system gives no random numbers: ", std::strerror(errno), "."));
+                "The system gives no random numbers: ", std::strerror(errno), ".");
   }
   return nonce;
 }
@@ -68,10 +68,9 @@ FileDescriptor opened(const SegmentHandle& handle, std::size_t bytes) {
   FileDescriptor descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   const std::string reason = difference(descriptor.number(), handle, bytes);
   if (reason.empty()) return descriptor;
-  throw Error(
-      ErrorCode::kUnavailable,
-      str_cat("The shared memory of process ", handle.pid, " cannot be opened (", path, ": ",
-              reason, "); where processes may not see each other, use the transport 'gloo'."));
+  throw Error(ErrorCode::kUnavailable, "The shared memory of process ", handle.pid,
+              " cannot be opened (", path, ": ", reason,
+              "); where processes may not see each other, use the transport 'gloo'.");
 }
 
 }  // namespace
@@ -88,9 +87,8 @@ SharedSegment SharedSegment::make(std::size_t bytes) {
   if (failure == 0 && ::fcntl(segment.descriptor_.number(), F_ADD_SEALS, kSeals) != 0)
     failure = errno;
   if (failure != 0) {
-    throw Error(ErrorCode::kResourceExhausted,
-                str_cat("Shared memory of ", human_bytes(bytes),
-                        " cannot be allocated: ", std::strerror(failure), "."));
+    throw Error(ErrorCode::kResourceExhausted, "Shared memory of ", human_bytes(bytes),
+                " cannot be allocated: ", std::strerror(failure), ".");
   }
   segment.map(segment.descriptor_.number(), bytes);
   std::memcpy(segment.data() + nonce_at(bytes), segment.nonce_.data(), sizeof segment.nonce_);
@@ -112,9 +110,8 @@ void SharedSegment::map(int descriptor, std::size_t bytes) {
   void* const address = mmap(nullptr, total_of(bytes), PROT_READ | PROT_WRITE,
                              MAP_SHARED | MAP_POPULATE, descriptor, 0);
   if (address == MAP_FAILED) {
-    throw Error(ErrorCode::kResourceExhausted,
-                str_cat("Shared memory of ", human_bytes(bytes),
-                        " cannot be mapped: ", std::strerror(errno), "."));
+    throw Error(ErrorCode::kResourceExhausted, "Shared memory of ", human_bytes(bytes),
+                " cannot be mapped: ", std::strerror(errno), ".");
   }
   memory_ = {static_cast<std::byte*>(address), Unmap{total_of(bytes)}};
   size_ = bytes;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <utility>
 
 namespace brigade::base {
 namespace {

@@ -51,15 +51,14 @@ at::Tensor Checkpoint::tensor(std::string_view name, Section section) const {
   const auto& known = manifest_.section(section);
   const auto found = known.find(std::string(name));
   if (found == known.end()) {
-    throw Error(
-        ErrorCode::kNotFound,
-        base::str_cat(path_, ": no tensor is called ", base::quoted(name), " among its ",
-                      known.size(), " ", section, base::did_you_mean(name, names(section))));
+    throw Error(ErrorCode::kNotFound, path_, ": no tensor is called ", base::quoted(name),
+                " among its ", known.size(), " ", section,
+                base::did_you_mean(name, names(section)));
   }
   for (NamedTensor& each : read_file(found->second.file, section)) {
     if (each.name == name) return std::move(each.tensor);
   }
-  throw Error(ErrorCode::kInternal, base::str_cat(path_, ": ", base::quoted(name), " vanished"));
+  throw Error(ErrorCode::kInternal, path_, ": ", base::quoted(name), " vanished");
 }
 
 std::vector<NamedTensor> Checkpoint::tensors(Section section) const {
@@ -88,8 +87,7 @@ std::vector<NamedTensor> Checkpoint::read_file(std::size_t file, Section section
     if (!is_same) break;
   }
   if (is_same) return tensors;
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat(path, ": it does not hold the tensors that the manifest lists"));
+  throw Error(ErrorCode::kDataLoss, path, ": it does not hold the tensors that the manifest lists");
 }
 
 io::StateTree Checkpoint::state() const {
@@ -100,7 +98,7 @@ io::StateTree Checkpoint::state() const {
   try {
     return io::from_json(manifest_.state, std::move(arrays));
   } catch (const Error& error) {
-    throw Error(error.code(), base::str_cat(path_ / kManifestName, ": ", error.what()));
+    throw Error(error.code(), path_ / kManifestName, ": ", error.what());
   }
 }
 
@@ -108,10 +106,9 @@ void Checkpoint::verify() const {
   for (const ManifestFile& each : manifest_.files) {
     const Seal seal = seal_of(*files_, path_ / each.name);
     if (seal == each.seal) continue;
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat(path_ / each.name, ": has ", seal.bytes, " bytes with the CRC-32C ",
-                              to_hex(seal.crc32c), ", expected ", each.seal.bytes, " with ",
-                              to_hex(each.seal.crc32c)));
+    throw Error(ErrorCode::kDataLoss, path_ / each.name, ": has ", seal.bytes,
+                " bytes with the CRC-32C ", to_hex(seal.crc32c), ", expected ", each.seal.bytes,
+                " with ", to_hex(each.seal.crc32c));
   }
 }
 

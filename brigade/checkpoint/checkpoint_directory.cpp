@@ -121,13 +121,11 @@ Manifest read_manifest(const io::FileSystem& files, const io::Path& folder) {
   for (const ManifestFile& each : manifest.files) {
     const auto info = files.info(folder / each.name);
     if (!info || info->kind != io::FileKind::kFile) {
-      throw Error(ErrorCode::kDataLoss,
-                  base::str_cat(folder, ": its file ", each.name, " is missing"));
+      throw Error(ErrorCode::kDataLoss, folder, ": its file ", each.name, " is missing");
     }
     if (info->size != each.seal.bytes) {
-      throw Error(ErrorCode::kDataLoss,
-                  base::str_cat(folder, ": its file ", each.name, " has ", info->size,
-                                " bytes, expected ", each.seal.bytes, " (was it cut short?)"));
+      throw Error(ErrorCode::kDataLoss, folder, ": its file ", each.name, " has ", info->size,
+                  " bytes, expected ", each.seal.bytes, " (was it cut short?)");
     }
   }
   return manifest;
@@ -182,8 +180,7 @@ void remove_checkpoints(io::FileSystem& files, const io::Path& directory,
       hidden.push_back(free_hidden_path(files, path));
       files.rename(path, hidden.back());
     } else if (files.entry(path)) {
-      base::log_warning(
-          base::str_cat(path, " is not a folder made by a saver; it is left in place"));
+      base::log_warning(path, " is not a folder made by a saver; it is left in place");
     }
   }
   files.sync_directory(directory);
@@ -204,7 +201,7 @@ io::Path set_aside(io::FileSystem& files, const io::Path& checkpoint) {
     path += base::str_cat(kBrokenEnd, n > 1 ? base::str_cat("-", n) : "");
     if (files.entry(path)) continue;
     files.rename(checkpoint, path);
-    base::log_warning(base::str_cat("The broken checkpoint ", checkpoint, " is kept as ", path));
+    base::log_warning("The broken checkpoint ", checkpoint, " is kept as ", path);
     return path;
   }
 }

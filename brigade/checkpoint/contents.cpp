@@ -11,7 +11,6 @@
 #include "brigade/base/copy_bytes.h"
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/io/safetensors_header.h"
 #include "brigade/variables/variable_slices.h"
@@ -22,21 +21,19 @@ namespace {
 void check_holdable(const NamedTensor& named) {
   const at::Tensor& tensor = named.tensor;
   check_argument(!named.name.empty() && named.name != "__metadata__",
-                 base::str_cat("save: a tensor cannot be called ", base::quoted(named.name)));
-  check_argument(tensor.defined(),
-                 base::str_cat("save: tensor ", base::quoted(named.name), " is undefined"));
+                 "save: a tensor cannot be called ", base::quoted(named.name));
+  check_argument(tensor.defined(), "save: tensor ", base::quoted(named.name), " is undefined");
   check_argument(
       tensor.layout() == at::kStrided && device::file_dtype_of(tensor.scalar_type()).has_value(),
-      base::str_cat("save: tensor ", base::quoted(named.name), " is ",
-                    at::toString(tensor.scalar_type()), ", ", tensor.layout(),
-                    "; a checkpoint holds dense tensors of ", io::tensor_dtypes()));
+      "save: tensor ", base::quoted(named.name), " is ", at::toString(tensor.scalar_type()), ", ",
+      tensor.layout(), "; a checkpoint holds dense tensors of ", io::tensor_dtypes());
 }
 
 void check_unique(const std::vector<NamedTensor>& tensors, std::string_view what) {
   std::set<std::string_view> names;
   for (const NamedTensor& each : tensors) {
-    check_argument(names.insert(each.name).second,
-                   base::str_cat("save: two ", what, " are called ", base::quoted(each.name)));
+    check_argument(names.insert(each.name).second, "save: two ", what, " are called ",
+                   base::quoted(each.name));
   }
 }
 
@@ -80,8 +77,8 @@ std::vector<NamedTensor> held(std::span<const variables::Variable> variables,
 
 at::Tensor tensor_of(const io::ArrayLeaf& array) {
   const auto dtype = device::file_dtype_named(array.dtype);
-  check_argument(dtype.has_value(), base::str_cat("save: a state array has the dtype ", array.dtype,
-                                                  "; a checkpoint holds ", io::tensor_dtypes()));
+  check_argument(dtype.has_value(), "save: a state array has the dtype ", array.dtype,
+                 "; a checkpoint holds ", io::tensor_dtypes());
   auto tensor = at::empty(array.shape, at::TensorOptions().dtype(dtype->type));
   if (!array.bytes.empty()) {
     base::copy_bytes(tensor.mutable_data_ptr(), array.bytes.data(), array.bytes.size());
@@ -92,11 +89,11 @@ at::Tensor tensor_of(const io::ArrayLeaf& array) {
 }  // namespace
 
 Snapshot take_snapshot(std::int64_t step, const Contents& contents, SnapshotMemory memory) {
-  check_argument(step >= 0, base::str_cat("save: the step is ", step, "; expected 0 or more"));
+  check_argument(step >= 0, "save: the step is ", step, "; expected 0 or more");
   check_state(
       base::ambient().slots[static_cast<std::size_t>(base::AmbientIndex::kReplica)] == nullptr,
-      "save: called inside a replica, which sees only its own components; call it outside "
-      "of Strategy::run");
+      "save: called inside a replica, which sees only its own components; call it outside of "
+      "Strategy::run");
   const at::NoGradGuard no_grad;
   Snapshot snapshot{.step = step};
   auto state = io::to_json(contents.state);

@@ -63,8 +63,8 @@ Loaded load_directory(std::shared_ptr<const io::FileSystem> files, const io::Pat
   if (latest.checkpoint) return load(*latest.checkpoint);
   std::string broken;
   for (const BrokenCheckpoint& each : latest.broken) broken += base::str_cat("; ", each.reason);
-  throw Error(broken.empty() ? ErrorCode::kNotFound : ErrorCode::kDataLoss,
-              base::str_cat(path, " holds no complete checkpoint", broken));
+  throw Error(broken.empty() ? ErrorCode::kNotFound : ErrorCode::kDataLoss, path,
+              " holds no complete checkpoint", broken);
 }
 
 Loaded load_file(std::shared_ptr<const io::FileSystem> files, const io::Path& path,
@@ -85,7 +85,7 @@ Loaded load(std::shared_ptr<const io::FileSystem> files, const io::Path& path,
   check_argument(files != nullptr, "inspect: needs a file system");
   if (is_weights_file(*files, path)) return load_file(std::move(files), path, mismatch);
   if (files->exists(path)) return load_directory(std::move(files), path);
-  throw Error(ErrorCode::kNotFound, base::str_cat("cannot inspect ", path, ": it does not exist"));
+  throw Error(ErrorCode::kNotFound, "cannot inspect ", path, ": it does not exist");
 }
 
 std::string form_of(const at::Tensor& tensor) {

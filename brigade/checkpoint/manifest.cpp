@@ -55,7 +55,7 @@ std::string text_of(const ordered_json& json) {
     return json.dump();
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("a checkpoint's names or metadata are not UTF-8: ", error.what()));
+                "a checkpoint's names or metadata are not UTF-8: ", error.what());
   }
 }
 
@@ -107,7 +107,7 @@ class ManifestParser {
 
   template <class... T>
   [[noreturn]] void fail(const T&... pieces) const {
-    throw Error(ErrorCode::kDataLoss, base::str_cat(file_, ": not a valid manifest: ", pieces...));
+    throw Error(ErrorCode::kDataLoss, file_, ": not a valid manifest: ", pieces...);
   }
 
   void check_sum(std::string_view text) const {
@@ -130,10 +130,8 @@ class ManifestParser {
     if (!root.contains("brigade_checkpoint")) fail("'brigade_checkpoint' is missing");
     const std::int64_t version = integer(root["brigade_checkpoint"], "brigade_checkpoint", 1);
     if (version > kManifestVersion) {
-      throw Error(ErrorCode::kUnimplemented,
-                  base::str_cat(file_, ": the checkpoint has format version ", version,
-                                "; this build of Brigade reads up to ", kManifestVersion,
-                                ": use a newer one"));
+      throw Error(ErrorCode::kUnimplemented, file_, ": the checkpoint has format version ", version,
+                  "; this build of Brigade reads up to ", kManifestVersion, ": use a newer one");
     }
   }
 
@@ -330,9 +328,9 @@ std::string write_manifest(const Manifest& manifest) {
       base::str_cat(",\"metrics\":", metrics_text(manifest.metrics), ",\"state\":", manifest.state);
   text += base::str_cat(",\"crc32c\":\"", to_hex(io::crc32c(io::as_bytes(text))), "\"}\n");
   check_argument(text.size() <= kMostManifestBytes,
-                 base::str_cat("save: the names, metadata and state of the checkpoint take ",
-                               base::human_bytes(text.size()), "; a manifest has at most ",
-                               base::human_bytes(kMostManifestBytes)));
+                 "save: the names, metadata and state of the checkpoint take ",
+                 base::human_bytes(text.size()), "; a manifest has at most ",
+                 base::human_bytes(kMostManifestBytes));
   return text;
 }
 

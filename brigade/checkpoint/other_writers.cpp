@@ -86,10 +86,9 @@ void OtherWriters::end() noexcept {
 
 void OtherWriters::leave_out(int rank, const std::string& reason) {
   announced_.left_out.insert(rank);
-  base::log_warning(base::str_cat(exchange_->name(rank),
-                                  " writes no part of checkpoints; from now on the chief writes "
-                                  "that part: ",
-                                  reason));
+  base::log_warning(
+      exchange_->name(rank),
+      " writes no part of checkpoints; from now on the chief writes that part: ", reason);
 }
 
 void OtherWriters::take_report(int rank, Work& work) {
@@ -99,15 +98,13 @@ void OtherWriters::take_report(int rank, Work& work) {
   };
   const auto report = ShardReport::parse(exchange_->wait_for(rank, is_expected));
   if (report.save != work.save) {
-    throw Error(
-        ErrorCode::kUnavailable,
-        base::str_cat(exchange_->name(rank), " ended before it wrote its part of the checkpoint"));
+    throw Error(ErrorCode::kUnavailable, exchange_->name(rank),
+                " ended before it wrote its part of the checkpoint");
   }
   switch (report.result) {
     case ShardReport::Result::kFailed:
-      throw Error(report.code,
-                  base::str_cat(exchange_->name(rank),
-                                " could not write its part of the checkpoint: ", report.reason));
+      throw Error(report.code, exchange_->name(rank),
+                  " could not write its part of the checkpoint: ", report.reason);
     case ShardReport::Result::kDeclined:
       return leave_out(rank, report.reason);
     case ShardReport::Result::kWritten:

@@ -3,7 +3,6 @@
 #include <bit>
 #include <cstring>
 #include <span>
-#include <string>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -55,13 +54,12 @@ class Machine {
  private:
   template <class... T>
   [[noreturn]] void fail(const T&... pieces) const {
-    throw Error(ErrorCode::kDataLoss, base::str_cat(file_, ": not a valid pickle: ", pieces...));
+    throw Error(ErrorCode::kDataLoss, file_, ": not a valid pickle: ", pieces...);
   }
   template <class... T>
   [[noreturn]] void refuse(const T&... pieces) const {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat(file_, ": ", pieces...,
-                              "; only state dicts of tensors can be read, and no code is run"));
+    throw Error(ErrorCode::kInvalidArgument, file_, ": ", pieces...,
+                "; only state dicts of tensors can be read, and no code is run");
   }
 
   void step(unsigned char code) {

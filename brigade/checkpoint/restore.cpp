@@ -1,8 +1,6 @@
 #include "brigade/checkpoint/restore.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <regex>
 #include <set>
 
@@ -44,9 +42,8 @@ void check_scopes(const std::vector<std::string>& scopes, std::span<const Variab
     if (is_used) continue;
     std::vector<std::string> names;
     for (const Variable& each : variables) names.push_back(each.name());
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("restore: no variable is in the scope ", base::quoted(scope),
-                        base::did_you_mean(scope, names)));
+    throw Error(ErrorCode::kInvalidArgument, "restore: no variable is in the scope ",
+                base::quoted(scope), base::did_you_mean(scope, names));
   }
 }
 
@@ -209,8 +206,8 @@ void check(const Plan& plan, std::string_view source, const RestoreOptions& opti
     text +=
         str_cat("; it has ", base::listed(unused, ", ", base::quoted), ", which no variable uses");
   }
-  throw Error(plan.misfits.empty() ? ErrorCode::kNotFound : ErrorCode::kInvalidArgument,
-              str_cat(text, " (", source, ")"));
+  throw Error(plan.misfits.empty() ? ErrorCode::kNotFound : ErrorCode::kInvalidArgument, text, " (",
+              source, ")");
 }
 
 void check_flattened_names(std::span<const Variable> variables, const RestoreOptions& options) {
@@ -220,8 +217,8 @@ void check_flattened_names(std::span<const Variable> variables, const RestoreOpt
   }
   for (const auto& [name, image] : options.flattened) {
     check_argument(std::ranges::find(names, name) != names.end(),
-                   str_cat("restore: RestoreOptions::flattened names ", base::quoted(name),
-                           ", which is not restored", base::did_you_mean(name, names)));
+                   "restore: RestoreOptions::flattened names ", base::quoted(name),
+                   ", which is not restored", base::did_you_mean(name, names));
   }
 }
 
@@ -249,9 +246,8 @@ Rename Rename::pattern(std::string expression, std::string replacement) {
   try {
     std::regex{expression};
   } catch (const std::regex_error& error) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("Rename: ", base::quoted(expression),
-                        " is not a valid regular expression: ", error.what()));
+    throw Error(ErrorCode::kInvalidArgument, "Rename: ", base::quoted(expression),
+                " is not a valid regular expression: ", error.what());
   }
   return {Kind::kPattern, std::move(expression), std::move(replacement)};
 }
@@ -282,7 +278,7 @@ RestoreReport restore_variables(std::span<const NamedTensor> tensors, std::strin
   Plan plan = make_plan(stored_of(tensors, options), wanted, options);
   check(plan, source, options);
   for (const std::string& each : plan.missing) {
-    base::log_warning(str_cat("Checkpoint is missing variable ", each, " (", source, ")"));
+    base::log_warning("Checkpoint is missing variable ", each, " (", source, ")");
   }
   for (const Match& each : plan.matches) each.variable->assign(each.value);
   return std::move(plan.report);

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::checkpoint {
 namespace {
@@ -57,8 +56,8 @@ void validate(const SaverOptions& options) {
   using base::str_cat;
   check_argument(!options.directory.empty(),
                  "SaverOptions: directory is empty; name the folder to save into");
-  check_argument(options.shards >= 1 && options.shards <= 1000,
-                 str_cat("SaverOptions: shards is ", options.shards, "; expected 1 to 1000"));
+  check_argument(options.shards >= 1 && options.shards <= 1000, "SaverOptions: shards is ",
+                 options.shards, "; expected 1 to 1000");
   check_argument(!options.keep_every.steps || *options.keep_every.steps >= 1,
                  "SaverOptions: keep_every.steps must be at least 1; leave it out to keep none");
   check_argument(!options.keep_every.time || options.keep_every.time->count() >= 1,

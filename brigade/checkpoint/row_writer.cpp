@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <utility>
 
@@ -30,8 +29,8 @@ void copy(const io::FileSystem& files, const io::Path& from, io::WritableFile& t
 
 template <class... Text>
 [[noreturn]] void refuse_rows(const std::string& name, const Text&... text) {
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat("RowWriter: the rows of ", base::quoted(name), " ", text...));
+  throw Error(ErrorCode::kInvalidArgument, "RowWriter: the rows of ", base::quoted(name), " ",
+              text...);
 }
 
 }  // namespace
@@ -58,7 +57,7 @@ RowWriter::RowWriter(std::shared_ptr<io::FileSystem> files, io::Path path)
     : files_(std::move(files)), path_(std::move(path)) {
   check_argument(files_ != nullptr, "RowWriter: needs a file system");
   check_argument(path_.has_filename() && path_.filename() != "." && path_.filename() != "..",
-                 str_cat("RowWriter: ", base::quoted(path_.string()), " names no file"));
+                 "RowWriter: ", base::quoted(path_.string()), " names no file");
 }
 
 RowWriter::~RowWriter() {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
@@ -42,7 +41,7 @@ constexpr std::size_t kPiece = std::size_t{256} << 10;
 
 template <class... T>
 [[noreturn]] void refuse(const T&... pieces) {
-  throw Error(ErrorCode::kInvalidArgument, base::str_cat("save_safetensors: ", pieces...));
+  throw Error(ErrorCode::kInvalidArgument, "save_safetensors: ", pieces...);
 }
 
 io::TensorEntry entry_of(const NamedTensor& named) {
@@ -124,8 +123,7 @@ class SealingReader {
 
   template <class... T>
   [[noreturn]] void fail(const T&... pieces) const {
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat(name_, ": not a valid safetensors file: ", pieces...));
+    throw Error(ErrorCode::kDataLoss, name_, ": not a valid safetensors file: ", pieces...);
   }
   const std::string& name() const { return name_; }
   std::uint64_t size() const { return size_; }
@@ -185,9 +183,8 @@ const at::Tensor& SafetensorsFile::at(std::string_view name) const {
   }
   std::vector<std::string> names;
   for (const auto& each : tensors) names.push_back(each.name);
-  throw Error(ErrorCode::kNotFound,
-              base::str_cat("no tensor is called ", base::quoted(name), " among the file's ",
-                            names.size(), base::did_you_mean(name, names)));
+  throw Error(ErrorCode::kNotFound, "no tensor is called ", base::quoted(name),
+              " among the file's ", names.size(), base::did_you_mean(name, names));
 }
 
 void save_safetensors(io::FileSystem& files, const io::Path& path,

@@ -123,7 +123,7 @@ class Saver::Writer {
     try {
       close();
     } catch (const std::exception& error) {
-      base::log_error(base::str_cat("a checkpoint could not be saved: ", error.what()));
+      base::log_error("a checkpoint could not be saved: ", error.what());
     }
   }
 
@@ -182,18 +182,17 @@ class Saver::Writer {
   // Otherwise checkpoints could be written into a folder that merely replaced the original one.
   void check_directory() const {
     if (held_directory_->is_unchanged()) return;
-    throw Error(ErrorCode::kFailedPrecondition,
-                base::str_cat("the checkpoint directory ", options_.directory,
-                              " is no longer the one that this training saves to: it was "
-                              "removed, renamed, replaced or unmounted, so nothing is saved; "
-                              "restore it and start the training again"));
+    throw Error(
+        ErrorCode::kFailedPrecondition, "the checkpoint directory ", options_.directory,
+        " is no longer the one that this training saves to: it was removed, renamed, replaced or "
+        "unmounted, so nothing is saved; restore it and start the training again");
   }
 
   void read_directory() {
     known_.clear();
     for (const DirectoryEntry& each : list_checkpoints(*files_, options_.directory)) {
       if (!each.manifest) {
-        base::log_warning(base::str_cat(each.path, " is not a complete checkpoint: ", each.reason));
+        base::log_warning(each.path, " is not a complete checkpoint: ", each.reason);
         continue;
       }
       known_.push_back(known_of(each.path, *each.manifest));

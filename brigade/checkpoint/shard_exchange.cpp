@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/io/strict_json.h"
 
 namespace brigade::checkpoint {
@@ -24,8 +23,7 @@ Message parsed(std::string_view text, const Fill& fill) {
   constexpr std::size_t kDeepestMessage = 32;
   const auto fail = [](const std::string& why) {
     throw Error(ErrorCode::kDataLoss,
-                base::str_cat("A message of another checkpoint writer cannot be parsed: ",
-                              base::shortened(why)));
+                "A message of another checkpoint writer cannot be parsed: ", base::shortened(why));
   };
   Message message;
   if (text.empty()) return message;

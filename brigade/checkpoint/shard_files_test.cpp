@@ -35,7 +35,7 @@ TEST(ShardPlan, AllHaveAFileOfEachSectionAtLeast) {
   EXPECT_EQ(threads_of({.directory = {}, .shards = 8}, 1), 8u);
 }
 
-TEST(ShardPlan, TheDigestTellsOtherTensorsNotOtherValues) {
+TEST(ShardPlan, TheDigestDiffersForOtherTensorsNotForOtherValues) {
   const auto digest = [](const Contents& contents) {
     return digest_of(plan_shards(snapshot_of(contents), 2));
   };

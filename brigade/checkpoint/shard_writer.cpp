@@ -101,8 +101,7 @@ class ShardWriter::Writer {
       reported_ = report_on(own, announced);
       exchange_->post(reported_.text());
     } catch (const std::exception& error) {
-      base::log_warning(
-          base::str_cat("A part of a checkpoint was not written or not reported: ", error.what()));
+      base::log_warning("A part of a checkpoint was not written or not reported: ", error.what());
     }
   }
 
@@ -128,8 +127,7 @@ class ShardWriter::Writer {
       report.reason = error.what();
     }
     if (report.result == Result::kWritten) return report;
-    base::log_warning(
-        base::str_cat("This worker's part of a checkpoint was not written: ", report.reason));
+    base::log_warning("This worker's part of a checkpoint was not written: ", report.reason);
     return report;
   }
 
@@ -142,9 +140,9 @@ class ShardWriter::Writer {
     if (announced.digest != own.digest)
       return decline("it holds other tensors than the chief, or has another number of shards");
     if (!files_->exists(folder)) {
-      return decline(base::str_cat("it does not see the folder ", folder,
-                                   ", which the chief has made; checkpoints written by all workers "
-                                   "need a shared disk"));
+      return decline(base::str_cat(
+          "it does not see the folder ", folder,
+          ", which the chief has made; checkpoints written by all workers need a shared disk"));
     }
     std::vector<const ShardFile*> shards;
     for (const ShardFile& each : own.shards) shards.push_back(&each);

@@ -7,7 +7,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/base/unknown_name.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/io/crc32c.h"
@@ -15,7 +14,6 @@
 namespace brigade::checkpoint {
 namespace {
 
-using base::str_cat;
 using io::TensorBundleEntry;
 using io::TensorBundlePart;
 
@@ -39,9 +37,9 @@ std::optional<io::Path> tf_bundle_prefix(const io::FileSystem& files, const io::
   if (text.ends_with(kIndexSuffix)) return text.substr(0, text.size() - kIndexSuffix.size());
   const auto mark = text.rfind(kDataMark);
   if (mark != std::string::npos && files.exists(text.substr(0, mark) + std::string(kIndexSuffix))) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat(path, " is a data file of a TensorFlow checkpoint; give the checkpoint: ",
-                        text.substr(0, mark), kIndexSuffix));
+    throw Error(ErrorCode::kInvalidArgument, path,
+                " is a data file of a TensorFlow checkpoint; give the checkpoint: ",
+                text.substr(0, mark), kIndexSuffix);
   }
   const bool is_prefix = !files.exists(path) && is_file(files, with_suffix(path, kIndexSuffix));
   return is_prefix ? std::optional(path) : std::nullopt;
@@ -70,11 +68,9 @@ std::uint64_t TfBundle::shard_bytes(int shard) const {
   const io::Path path = shard_path(shard);
   const auto info = files_->info(path);
   if (info && info->kind == io::FileKind::kFile) return info->size;
-  throw Error(
-      ErrorCode::kNotFound,
-      str_cat(path, info ? ": it is not a file" : ": it is missing", "; ", prefix_, kIndexSuffix,
-              " refers to it. A TensorFlow checkpoint is its index and all its data "
-              "files"));
+  throw Error(ErrorCode::kNotFound, path, info ? ": it is not a file" : ": it is missing", "; ",
+              prefix_, kIndexSuffix,
+              " refers to it. A TensorFlow checkpoint is its index and all its data files");
 }
 
 std::vector<TfBundle::Listed> TfBundle::list() const {
@@ -93,9 +89,8 @@ at::Tensor TfBundle::read(std::string_view name) const {
   if (found != index_.tensors.end()) return read(*found);
   std::vector<std::string> names;
   for (const TensorBundleEntry& each : index_.tensors) names.push_back(each.name);
-  throw Error(ErrorCode::kNotFound,
-              str_cat(prefix_, kIndexSuffix, ": no tensor is called ", base::quoted(name),
-                      " among its ", names.size(), base::did_you_mean(name, names)));
+  throw Error(ErrorCode::kNotFound, prefix_, kIndexSuffix, ": no tensor is called ",
+              base::quoted(name), " among its ", names.size(), base::did_you_mean(name, names));
 }
 
 std::vector<NamedTensor> TfBundle::tensors() const {
@@ -108,9 +103,9 @@ std::vector<NamedTensor> TfBundle::tensors() const {
 
 at::Tensor TfBundle::read(const TensorBundleEntry& entry) const {
   if (!entry.dtype) {
-    throw Error(ErrorCode::kUnimplemented,
-                str_cat(prefix_, kIndexSuffix, ": tensor ", base::quoted(entry.name), " is ",
-                        entry.dtype_name, "; read are ", device::file_dtype_names()));
+    throw Error(ErrorCode::kUnimplemented, prefix_, kIndexSuffix, ": tensor ",
+                base::quoted(entry.name), " is ", entry.dtype_name, "; read are ",
+                device::file_dtype_names());
   }
   const at::ScalarType type = device::file_dtype_named(entry.dtype->name)->type;
   at::Tensor whole = at::empty(entry.shape, at::TensorOptions().dtype(type));
@@ -131,8 +126,8 @@ void TfBundle::read_part(const TensorBundlePart& part, const TensorBundleEntry& 
                          const at::Tensor& to) const {
   const io::Path path = shard_path(part.shard);
   const auto fail = [&](std::string_view why) {
-    throw Error(ErrorCode::kDataLoss, str_cat(path, ": the ", part.bytes, " bytes at ", part.offset,
-                                              " of tensor ", base::quoted(entry.name), " ", why));
+    throw Error(ErrorCode::kDataLoss, path, ": the ", part.bytes, " bytes at ", part.offset,
+                " of tensor ", base::quoted(entry.name), " ", why);
   };
   const auto file = files_->open(path);
   file->seek(part.offset);

@@ -67,7 +67,7 @@ class Importer {
  private:
   template <class... T>
   [[noreturn]] void fail(const T&... pieces) const {
-    throw Error(ErrorCode::kDataLoss, base::str_cat(file_, ": ", pieces...));
+    throw Error(ErrorCode::kDataLoss, file_, ": ", pieces...);
   }
 
   void visit(PickleIndex index, const std::string& name, std::size_t depth) {
@@ -186,9 +186,8 @@ class Importer {
     for (const StorageType& each : kStorageTypes) {
       if (each.name == storage_type) return each.type;
     }
-    throw Error(ErrorCode::kUnimplemented,
-                base::str_cat(file_, ": tensor ", base::quoted(name), " is in a ", storage_type,
-                              "; known are ", io::tensor_dtypes()));
+    throw Error(ErrorCode::kUnimplemented, file_, ": tensor ", base::quoted(name), " is in a ",
+                storage_type, "; known are ", io::tensor_dtypes());
   }
 
   at::Tensor read_storage(const std::string& key, at::ScalarType type,
@@ -249,10 +248,8 @@ std::string folder_of(const ZipReader& zip, std::string_view file) {
       return name.substr(0, slash + 1);
     }
   }
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat(file,
-                            ": a zip file, but not one of torch.save or torch::save: it has no "
-                            "data.pkl"));
+  throw Error(ErrorCode::kDataLoss, file,
+              ": a zip file, but not one of torch.save or torch::save: it has no data.pkl");
 }
 
 }  // namespace
@@ -261,17 +258,16 @@ TorchFile read_torch(const io::FileSystem& files, const io::Path& path) {
   const std::string bytes = files.read(path);
   const std::string file = path.string();
   if (!bytes.starts_with(kZipMark)) {
-    throw Error(bytes.starts_with("\x80\x02") ? ErrorCode::kUnimplemented : ErrorCode::kDataLoss,
-                base::str_cat(file,
-                              ": not a zip file as torch.save writes it since PyTorch 1.6; "
-                              "load and save it again there"));
+    throw Error(
+        bytes.starts_with("\x80\x02") ? ErrorCode::kUnimplemented : ErrorCode::kDataLoss, file,
+        ": not a zip file as torch.save writes it since PyTorch 1.6; load and save it again there");
   }
   const ZipReader zip(bytes, file);
   const std::string folder = folder_of(zip, file);
   const std::string order = folder + "byteorder";
   if (zip.has(order) && zip.read(order) != "little") {
-    throw Error(ErrorCode::kUnimplemented,
-                base::str_cat(file, ": its byte order is ", zip.read(order), "; expected little"));
+    throw Error(ErrorCode::kUnimplemented, file, ": its byte order is ", zip.read(order),
+                "; expected little");
   }
   const std::string_view pickle = zip.read(base::str_cat(folder, kPickleName));
   return Importer(zip, folder, pickle, file).run();

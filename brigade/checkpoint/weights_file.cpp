@@ -5,7 +5,6 @@
 #include <span>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/checkpoint/tf_bundle.h"
 #include "brigade/checkpoint/torch_import.h"
 #include "brigade/io/sstable_reader.h"
@@ -32,10 +31,9 @@ void check_is_no_table(const io::FileSystem& files, const io::Path& path, std::u
   const std::size_t count = file->read(std::as_writable_bytes(std::span(last)));
   if (!io::has_sstable_footer({last.data(), count})) return;
   io::parse_tensor_bundle_index(io::read_at_most(files, path, kMostTfIndexBytes), path.string());
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat(path,
-                            ": it is the index of a TensorFlow checkpoint; its name must be "
-                            "PREFIX.index, beside PREFIX.data-00000-of-0000N"));
+  throw Error(ErrorCode::kInvalidArgument, path,
+              ": it is the index of a TensorFlow checkpoint; its name must be PREFIX.index, beside "
+              "PREFIX.data-00000-of-0000N");
 }
 
 }  // namespace
@@ -57,7 +55,7 @@ WeightsFile read_weights_file(std::shared_ptr<const io::FileSystem> files, const
     return weights_of(TfBundle::open(std::move(files), *prefix));
   }
   const auto info = files->info(path);
-  if (!info) throw Error(ErrorCode::kNotFound, base::str_cat("there are no weights at ", path));
+  if (!info) throw Error(ErrorCode::kNotFound, "there are no weights at ", path);
   if (is_torch_file(*files, path)) {
     TorchFile file = read_torch(*files, path);
     return {.format = WeightsFormat::kTorch,

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/io/safetensors_header.h"
 #include "brigade/io/sha256.h"
@@ -18,7 +17,7 @@ static_assert(std::endian::native == std::endian::little,
 
 template <class... T>
 [[noreturn]] void refuse_hash(const T&... pieces) {
-  throw Error(ErrorCode::kInvalidArgument, base::str_cat("weights_sha256: ", pieces...));
+  throw Error(ErrorCode::kInvalidArgument, "weights_sha256: ", pieces...);
 }
 
 std::vector<const NamedTensor*> name_order(std::span<const NamedTensor> variables) {
@@ -68,9 +67,8 @@ SafetensorsFile read_weights(const io::FileSystem& files, const io::Path& path,
   if (mismatch == HashMismatch::kAllow || recorded == file.metadata.end()) return file;
   const std::string found = weights_sha256(file.tensors);
   if (found == recorded->second) return file;
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat(path, ": its weights were altered: their sha256 is ", found,
-                            ", and the file was written with ", recorded->second));
+  throw Error(ErrorCode::kDataLoss, path, ": its weights were altered: their sha256 is ", found,
+              ", and the file was written with ", recorded->second);
 }
 
 }  // namespace brigade::checkpoint

@@ -59,11 +59,10 @@ void check_flattened(const at::Tensor& value, const FlattenedImage& image,
   const bool is_small = is_image && !__builtin_mul_overflow(image.height, image.width, &inputs) &&
                         !__builtin_mul_overflow(inputs, image.channels, &inputs);
   if (is_kernel && value.dim() == 2 && is_small && value.size(0) == inputs) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("the layer of ", base::quoted(variable), " is said to follow images [",
-                            image.channels, ", ", image.height, ", ", image.width, "], and ",
-                            base::quoted(stored), " is [", base::join(value.sizes(), ", "),
-                            "]; expected weights [height * width * channels, outputs]"));
+  throw Error(ErrorCode::kInvalidArgument, "the layer of ", base::quoted(variable),
+              " is said to follow images [", image.channels, ", ", image.height, ", ", image.width,
+              "], and ", base::quoted(stored), " is [", base::join(value.sizes(), ", "),
+              "]; expected weights [height * width * channels, outputs]");
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ TEST(WeightsLayout, TransposesMatricesOfDenseLayersAlsoSquareOnes) {
   }
 }
 
-TEST(WeightsLayout, MovesTheWindowOfConvolutionsBehindTheChannels) {
+TEST(WeightsLayout, MovesTheWindowOfConvolutionsAfterTheChannels) {
   const at::Tensor image = numbered({3, 2, 4, 5});  // height, width, in, out
   const at::Tensor converted = to_torch_layout(image, "conv/weights", "conv/weights");
   EXPECT_EQ(converted.sizes(), at::IntArrayRef({5, 4, 3, 2}));
@@ -65,7 +65,7 @@ TEST(WeightsLayout, LeavesEverythingElseAsItIs) {
   EXPECT_TRUE(to_torch_layout(vector, "norm/weights", "").is_same(vector));
 }
 
-TEST(WeightsLayout, ReordersTheInputsBehindAFlattenedImage) {
+TEST(WeightsLayout, ReordersTheInputsAfterAFlattenedImage) {
   constexpr std::int64_t kHeight = 2, kWidth = 3, kChannels = 4, kOutputs = 5;
   const at::Tensor value = numbered({kHeight * kWidth * kChannels, kOutputs});
   const at::Tensor converted =

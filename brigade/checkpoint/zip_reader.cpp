@@ -10,7 +10,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::checkpoint {
 namespace {
@@ -64,7 +63,7 @@ class ZipParser {
  private:
   template <class... T>
   [[noreturn]] void fail(const T&... pieces) const {
-    throw Error(ErrorCode::kDataLoss, base::str_cat(file_, ": not a valid zip file: ", pieces...));
+    throw Error(ErrorCode::kDataLoss, file_, ": not a valid zip file: ", pieces...);
   }
 
   // Overlapping entries would let a small file have a huge content.
@@ -208,17 +207,15 @@ ZipReader::ZipReader(std::string_view archive, std::string_view file)
 std::string_view ZipReader::read(std::string_view name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) {
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat(file_, ": it has no entry ", base::quoted(name)));
+    throw Error(ErrorCode::kDataLoss, file_, ": it has no entry ", base::quoted(name));
   }
   if (!found->second.compression.empty()) {
-    throw Error(ErrorCode::kUnimplemented,
-                base::str_cat(file_, ": the entry ", base::quoted(name), " is ",
-                              found->second.compression, "; PyTorch stores tensors plainly"));
+    throw Error(ErrorCode::kUnimplemented, file_, ": the entry ", base::quoted(name), " is ",
+                found->second.compression, "; PyTorch stores tensors plainly");
   }
   if (crc32_of(found->second.bytes) != found->second.crc32) {
-    throw Error(ErrorCode::kDataLoss, base::str_cat(file_, ": the bytes of its entry ",
-                                                    base::quoted(name), " are broken"));
+    throw Error(ErrorCode::kDataLoss, file_, ": the bytes of its entry ", base::quoted(name),
+                " are broken");
   }
   return found->second.bytes;
 }

@@ -30,9 +30,8 @@ constexpr std::array<LoopbackName, 7> kLoopbackNames = {{{"localhost", "127.0.0.
                                                          {"localhost6.localdomain6", "::1"}}};
 
 [[noreturn]] void refuse(std::string_view text, std::string_view why) {
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat(base::quoted(text), " is not an address: ", why,
-                            "; write host:port, or [IPv6]:port, as in worker0.example.org:2222."));
+  throw Error(ErrorCode::kInvalidArgument, base::quoted(text), " is not an address: ", why,
+              "; write host:port, or [IPv6]:port, as in worker0.example.org:2222.");
 }
 
 int port_of(std::string_view digits, std::string_view text, PortZero port_zero) {

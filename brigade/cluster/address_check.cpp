@@ -7,14 +7,12 @@
 #include <array>
 #include <cerrno>
 #include <map>
-#include <memory>
 #include <set>
 #include <system_error>
 #include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/handles.h"
-#include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
 
 namespace brigade::cluster {
@@ -185,8 +183,7 @@ std::vector<AddressReport> check_addresses(const ClusterSpec& cluster,
                                            std::chrono::milliseconds timeout,
                                            const HostLookup& lookup) {
   check_argument(timeout.count() > 0 && timeout <= std::chrono::hours(1),
-                 base::str_cat("The timeout of a check is from 1 ms to an hour, not ",
-                               timeout.count(), " ms."));
+                 "The timeout of a check is from 1 ms to an hour, not ", timeout.count(), " ms.");
   const Deadline deadline = std::chrono::steady_clock::now() + timeout;
   Checker checker(cluster);
   // Half the time is for names, so that one that hangs leaves time to try the others' addresses.

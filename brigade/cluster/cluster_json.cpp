@@ -35,7 +35,7 @@ class Parser {
 
  private:
   [[noreturn]] void fail(const std::string& why) const {
-    throw Error(ErrorCode::kInvalidArgument, base::str_cat(source_, ": ", why));
+    throw Error(ErrorCode::kInvalidArgument, source_, ": ", why);
   }
 
   void expect(bool is_right, const Json& value, std::string_view path,

@@ -41,10 +41,8 @@ std::optional<int> descriptor_of(const io::Path& path) {
 std::string advice(const io::Path& path) {
   if (!descriptor_of(path)) return base::str_cat("; ", kHowToMakeOne);
   return ". It is a descriptor that brigade launch passes to its program; a process in between has "
-         "closed it "
-         "(Python's subprocess keeps the descriptors in pass_fds; a Brigade program that has "
-         "read "
-         "its key does not pass it on)";
+         "closed it (Python's subprocess keeps the descriptors in pass_fds; a Brigade program that "
+         "has read its key does not pass it on)";
 }
 
 [[noreturn]] void refuse_file(const io::Path& path, int error) {
@@ -52,8 +50,7 @@ std::string advice(const io::Path& path) {
   const ErrorCode code = error == ENOENT                     ? ErrorCode::kNotFound
                          : error == EACCES || error == EPERM ? ErrorCode::kPermissionDenied
                                                              : ErrorCode::kUnavailable;
-  throw Error(code, base::str_cat("The cluster key's file ", path, " cannot be read: ", reason,
-                                  advice(path)));
+  throw Error(code, "The cluster key's file ", path, " cannot be read: ", reason, advice(path));
 }
 
 // Checks the open descriptor, so the file cannot be exchanged between the check and the read.
@@ -61,14 +58,12 @@ void check_private(int fd, const io::Path& path) {
   struct stat info = {};
   if (::fstat(fd, &info) != 0) refuse_file(path, errno);
   if (!S_ISREG(info.st_mode)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("The cluster key's file ", path, " is not a regular file",
-                              descriptor_of(path) ? advice(path) : "", "."));
+    throw Error(ErrorCode::kInvalidArgument, "The cluster key's file ", path,
+                " is not a regular file", descriptor_of(path) ? advice(path) : "", ".");
   }
   if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    throw Error(ErrorCode::kPermissionDenied,
-                base::str_cat("The cluster key's file ", path,
-                              " is open to others than its owner; run: chmod 600 ", path));
+    throw Error(ErrorCode::kPermissionDenied, "The cluster key's file ", path,
+                " is open to others than its owner; run: chmod 600 ", path);
   }
 }
 
@@ -91,12 +86,12 @@ ClusterKey parse_from(std::string_view text, std::string_view where) {
   try {
     return ClusterKey::parse(text);
   } catch (const Error& error) {
-    throw Error(error.code(), base::str_cat("In ", where, ": ", error.what()));
+    throw Error(error.code(), "In ", where, ": ", error.what());
   }
 }
 
 void check(bool done, std::string_view what) {
-  if (!done) throw Error(ErrorCode::kInternal, base::str_cat("libcrypto fails: ", what, "."));
+  if (!done) throw Error(ErrorCode::kInternal, "libcrypto fails: ", what, ".");
 }
 
 }  // namespace
@@ -118,9 +113,8 @@ ClusterKey ClusterKey::parse(std::string_view text) {
     bytes[i] = static_cast<std::uint8_t>(is_valid ? high * 16 + low : 0);
   }
   if (is_valid) return ClusterKey(bytes);
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("A cluster key is 64 hexadecimal digits; this text has ", digits.size(),
-                            " characters, or others among them; ", kHowToMakeOne));
+  throw Error(ErrorCode::kInvalidArgument, "A cluster key is 64 hexadecimal digits; this text has ",
+              digits.size(), " characters, or others among them; ", kHowToMakeOne);
 }
 
 ClusterKey ClusterKey::read(const io::Path& path) {

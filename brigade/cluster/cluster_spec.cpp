@@ -1,10 +1,7 @@
 #include "brigade/cluster/cluster_spec.h"
 
-#include <map>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
@@ -110,9 +107,8 @@ int ClusterSpec::num_tasks(std::string_view job) const {
 std::vector<int> ClusterSpec::task_indices(std::string_view job) const {
   const auto found = jobs_.find(std::string(job));
   if (found == jobs_.end()) {
-    throw Error(ErrorCode::kNotFound,
-                base::str_cat("No such job in the cluster: ", base::quoted(job), "; there is ",
-                              base::listed(jobs(), ", "), "."));
+    throw Error(ErrorCode::kNotFound, "No such job in the cluster: ", base::quoted(job),
+                "; there is ", base::listed(jobs(), ", "), ".");
   }
   std::vector<int> indices;
   for (const auto& [index, address] : found->second) indices.push_back(index);
@@ -121,9 +117,9 @@ std::vector<int> ClusterSpec::task_indices(std::string_view job) const {
 
 const std::string& ClusterSpec::task_address(const Task& task) const {
   if (has(task)) return jobs_.at(task.job).at(task.index);
-  throw Error(ErrorCode::kNotFound, base::str_cat("No task with index ", task.index, " in the job ",
-                                                  base::quoted(task.job), "; its tasks are ",
-                                                  base::listed(task_indices(task.job), ", "), "."));
+  throw Error(ErrorCode::kNotFound, "No task with index ", task.index, " in the job ",
+              base::quoted(task.job), "; its tasks are ",
+              base::listed(task_indices(task.job), ", "), ".");
 }
 
 std::vector<Task> ClusterSpec::training_tasks() const {
@@ -155,15 +151,13 @@ ClusterSpec parse_cluster_flag(std::string_view text) {
     const std::size_t equals = part.find('=');
     const std::string job(base::trim(part.substr(0, equals)));
     if (equals == std::string::npos || job.empty()) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  base::str_cat(base::quoted(part), " in the cluster ", base::quoted(text),
-                                " is not job=addresses; ",
-                                "write a cluster as chief=a:2222;worker=b:2222,c:2222."));
+      throw Error(ErrorCode::kInvalidArgument, base::quoted(part), " in the cluster ",
+                  base::quoted(text), " is not job=addresses; ",
+                  "write a cluster as chief=a:2222;worker=b:2222,c:2222.");
     }
-    check_argument(
-        jobs.emplace(job, tasks_of(part.substr(equals + 1))).second,
-        base::str_cat("The cluster ", base::quoted(text), " has the job ", base::quoted(job),
-                      " twice; list its addresses once, separated by commas."));
+    check_argument(jobs.emplace(job, tasks_of(part.substr(equals + 1))).second, "The cluster ",
+                   base::quoted(text), " has the job ", base::quoted(job),
+                   " twice; list its addresses once, separated by commas.");
   }
   return ClusterSpec(std::move(jobs));
 }
@@ -175,8 +169,8 @@ Task parse_task_flag(std::string_view text) {
     const std::string_view index = colon == std::string_view::npos ? "0" : text.substr(colon + 1);
     return parse_task(base::str_cat("/job:", text.substr(0, colon), "/task:", index));
   } catch (const Error&) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat(base::quoted(text), " names no task; write it as worker:1."));
+    throw Error(ErrorCode::kInvalidArgument, base::quoted(text),
+                " names no task; write it as worker:1.");
   }
 }
 

@@ -7,7 +7,6 @@
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/cluster/environment_variables.h"
 #include "brigade/cluster/rank_assignment.h"
 #include "brigade/cluster/variable_reader.h"
 
@@ -61,9 +60,8 @@ std::string kubernetes_job_name(const VariableReader& variables, int index) {
   const std::string host = variables.text("HOSTNAME").value_or("");
   const std::string end = base::str_cat("-", index);
   if (host.size() <= end.size() || !host.ends_with(end)) {
-    variables.refuse(base::str_cat("HOSTNAME is ", base::quoted(host), ", which does not end in ",
-                                   base::quoted(end), "; set ", kKubernetesJobVariable,
-                                   " to the job's name."));
+    variables.refuse("HOSTNAME is ", base::quoted(host), ", which does not end in ",
+                     base::quoted(end), "; set ", kKubernetesJobVariable, " to the job's name.");
   }
   return host.substr(0, host.size() - end.size());
 }
@@ -126,8 +124,8 @@ std::optional<ClusterConfig> resolve_kubernetes(const Environment& environment) 
   const VariableReader variables(environment, "the environment of the Kubernetes job");
   if (!variables.has(kKubernetesCompletionsVariable)) return std::nullopt;
   if (!variables.has(kIndex)) {
-    variables.refuse(base::str_cat(kKubernetesCompletionsVariable, " is set, but ", kIndex,
-                                   " is not; give the job `completionMode: Indexed`."));
+    variables.refuse(kKubernetesCompletionsVariable, " is set, but ", kIndex,
+                     " is not; give the job `completionMode: Indexed`.");
   }
   ClusterConfig counted;
   variables.read_rank(counted, kIndex, kKubernetesCompletionsVariable);

@@ -51,7 +51,7 @@ TEST(HostIdentity, OfAnotherNetworkHasTheSameProcessNamespaceOnly) {
   EXPECT_FALSE(same_network_namespace(*apart, this_host_identity()));
 }
 
-TEST(HostIdentity, KernelsProcessesAndNetworksTellHostsApart) {
+TEST(HostIdentity, KernelsProcessesAndNetworksDistinguishHosts) {
   const HostIdentity one{.kernel = "k", .processes = "p", .network = "n"};
   HostIdentity other = one;
   EXPECT_TRUE(same_process_namespace(one, other) && same_network_namespace(one, other));

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
-#include <optional>
 #include <thread>
 #include <utility>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::cluster {
@@ -45,7 +44,7 @@ std::string to_string(const LostMember& lost) {
 }
 
 Error lost_error(const LostMember& lost, std::string_view what) {
-  return Error(ErrorCode::kUnavailable, base::str_cat(lost, "; ", what, " is given up."));
+  return Error(ErrorCode::kUnavailable, lost, "; ", what, " is given up.");
 }
 
 void throw_if_lost(const Membership& membership, std::string_view what) {

@@ -50,7 +50,7 @@ class RankAssigner {
 
  private:
   [[noreturn]] void fail(const std::string& why) const {
-    throw Error(ErrorCode::kInvalidArgument, base::str_cat(source_, ": ", why));
+    throw Error(ErrorCode::kInvalidArgument, source_, ": ", why);
   }
 
   void check_job(const std::string& job, std::string_view what) const {

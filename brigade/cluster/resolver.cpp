@@ -8,7 +8,6 @@
 #include "brigade/base/strings.h"
 #include "brigade/cluster/cluster_spec.h"
 #include "brigade/cluster/environment_resolvers.h"
-#include "brigade/cluster/environment_variables.h"
 #include "brigade/cluster/rank_assignment.h"
 #include "brigade/cluster/slurm.h"
 #include "brigade/cluster/variable_reader.h"
@@ -49,7 +48,7 @@ std::string name_of(const std::string& cluster) {
 ClusterConfig resolve_flags(const ResolveOptions& options) {
   DescribedCluster described = parse_cluster(options.cluster);
   const std::string source = name_of(options.cluster);
-  check_argument(!described.cluster.is_empty(), base::str_cat(source, ": it has no \"cluster\"."));
+  check_argument(!described.cluster.is_empty(), source, ": it has no \"cluster\".");
   if (!options.task.empty()) described.task = parse_task_flag(options.task);
   return assign_rank(std::move(described), source);
 }
@@ -74,9 +73,8 @@ DescribedCluster parse_cluster(const std::string& text) {
 
 ClusterConfig resolve_cluster(const Environment& environment, const ResolveOptions& options) {
   if (!options.cluster.empty()) return resolve_flags(options);
-  check_argument(options.task.empty(),
-                 base::str_cat("The task ", base::quoted(options.task),
-                               " is given without a cluster; give the cluster's addresses too."));
+  check_argument(options.task.empty(), "The task ", base::quoted(options.task),
+                 " is given without a cluster; give the cluster's addresses too.");
   for (const Source& source : kSources) {
     if (auto config = source.resolve(environment)) return *std::move(config);
   }

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/cluster/environment_variables.h"
 #include "brigade/cluster/variable_reader.h"
 
 namespace brigade::cluster {
@@ -33,7 +31,7 @@ auto expanded(const VariableReader& variables, const char* name, const Parse& pa
   try {
     return parse(variables.required_text(name));
   } catch (const Error& error) {
-    variables.refuse(base::str_cat(name, " is wrong. ", error.what()));
+    variables.refuse(name, " is wrong. ", error.what());
   }
 }
 
@@ -52,15 +50,13 @@ std::optional<int> tasks_here(const VariableReader& variables, const ClusterConf
   const std::vector<int> tasks = expanded(variables, kTasksPerHost, expand_tasks_per_node);
   const int sum = std::accumulate(tasks.begin(), tasks.end(), 0);
   if (tasks.size() != hosts || sum != config.world_size) {
-    variables.refuse(base::str_cat(kTasksPerHost, " counts ", sum, " tasks on ", tasks.size(),
-                                   " hosts, but there are ", config.world_size, " tasks on ", hosts,
-                                   " hosts."));
+    variables.refuse(kTasksPerHost, " counts ", sum, " tasks on ", tasks.size(),
+                     " hosts, but there are ", config.world_size, " tasks on ", hosts, " hosts.");
   }
   const auto host = variables.number(kHostIndex, 0);
   if (!host) return std::nullopt;
   if (static_cast<std::size_t>(*host) >= tasks.size()) {
-    variables.refuse(
-        base::str_cat(kHostIndex, " is ", *host, ", but there are ", tasks.size(), " hosts."));
+    variables.refuse(kHostIndex, " is ", *host, ", but there are ", tasks.size(), " hosts.");
   }
   return tasks[static_cast<std::size_t>(*host)];
 }
@@ -74,8 +70,8 @@ std::string rendezvous_address(const VariableReader& variables, const std::strin
 constexpr std::size_t kMostHosts = 65536;
 
 [[noreturn]] void refuse_list(std::string_view list, std::string_view why) {
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The list ", base::quoted(list), " is not one of Slurm's: ", why, "."));
+  throw Error(ErrorCode::kInvalidArgument, "The list ", base::quoted(list),
+              " is not one of Slurm's: ", why, ".");
 }
 
 std::optional<int> number_of(std::string_view digits) {

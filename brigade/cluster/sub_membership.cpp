@@ -13,8 +13,8 @@ SubMembership::SubMembership(std::shared_ptr<Membership> whole, const std::vecto
   for (const int rank : ranks) {
     const auto index = static_cast<std::size_t>(rank);
     check_argument(rank >= 0 && index < whole_->members().size(),
-                   base::str_cat("SubMembership: there is no member of rank ", rank, " among ",
-                                 whole_->members().size(), "."));
+                   "SubMembership: there is no member of rank ", rank, " among ",
+                   whole_->members().size(), ".");
     if (rank == whole_->self().rank) {
       self_ = members_.size();
       has_self = true;
@@ -23,8 +23,8 @@ SubMembership::SubMembership(std::shared_ptr<Membership> whole, const std::vecto
     member.rank = static_cast<int>(members_.size());
     members_.push_back(std::move(member));
   }
-  check_argument(has_self, base::str_cat("SubMembership '", name_, "' is made by ", whole_->self(),
-                                         ", which is not one of its members."));
+  check_argument(has_self, "SubMembership '", name_, "' is made by ", whole_->self(),
+                 ", which is not one of its members.");
 }
 
 std::string SubMembership::key_of(std::string_view key) const {

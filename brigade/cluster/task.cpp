@@ -26,8 +26,8 @@ Task parse_task(std::string_view text) {
       if (index && job.find('/') == std::string_view::npos) return {std::string(job), *index};
     }
   }
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat(base::quoted(text), " names no task; write it as /job:worker/task:1."));
+  throw Error(ErrorCode::kInvalidArgument, base::quoted(text),
+              " names no task; write it as /job:worker/task:1.");
 }
 
 }  // namespace brigade::cluster

@@ -10,7 +10,8 @@ namespace brigade::cluster {
 ///
 /// Thread-safety: a value.
 struct Task {
-  /// "chief", "worker", "ps", "ps_replica" or "evaluator"; a user's own job may have any other name.
+  /// "chief", "worker", "ps", "ps_replica" or "evaluator"; a user's own job may have any other
+  /// name.
   std::string job = "worker";
   int index = 0;
 

@@ -32,7 +32,7 @@ using Number = base::Handle<BIGNUM, BN_free>;
 using Memory = base::Handle<BIO, BIO_free_all>;
 
 void check_tls(bool done, std::string_view what) {
-  if (!done) throw Error(ErrorCode::kInternal, base::str_cat("libcrypto fails: ", what, "."));
+  if (!done) throw Error(ErrorCode::kInternal, "libcrypto fails: ", what, ".");
 }
 
 // Ed25519 signs the same bytes in the same way each time, so all members' authorities are equal.
@@ -144,11 +144,10 @@ std::string as_text(std::chrono::system_clock::time_point time) {
 // Otherwise no handshake could succeed, and both sides would report a wrong key.
 void check_clock(std::chrono::system_clock::time_point now) {
   if (now >= kFirstDay && now < kLastDay) return;
-  throw Error(
-      ErrorCode::kFailedPrecondition,
-      base::str_cat("This machine's clock is far off: it says ", as_text(now),
-                    ", and the certificates that are made from a cluster key hold from 2020 "
-                    "to 2119. Set the clock; the key may be right."));
+  throw Error(ErrorCode::kFailedPrecondition, "This machine's clock is far off: it says ",
+              as_text(now),
+              ", and the certificates that are made from a cluster key hold from 2020 to 2119. Set "
+              "the clock; the key may be right.");
 }
 
 }  // namespace

@@ -6,18 +6,13 @@
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/cluster/environment_variables.h"
 
 namespace brigade::cluster {
 
-void VariableReader::refuse(std::string_view why) const {
-  throw Error(ErrorCode::kInvalidArgument, base::str_cat("In ", source_, ", ", why));
-}
-
 std::string VariableReader::required_text(const std::string& name) const {
   const auto value = environment_(name);
-  if (!value) refuse(base::str_cat(name, " is missing; set it as well, or none of the set."));
-  if (value->empty()) refuse(base::str_cat(name, " is empty."));
+  if (!value) refuse(name, " is missing; set it as well, or none of the set.");
+  if (value->empty()) refuse(name, " is empty.");
   return *value;
 }
 
@@ -28,8 +23,7 @@ std::optional<int> VariableReader::number(const std::string& name, int lowest) c
   if (number && *number >= lowest && *number <= std::numeric_limits<int>::max()) {
     return static_cast<int>(*number);
   }
-  refuse(base::str_cat(name, " is ", base::quoted(*value), ", which is not a whole number from ",
-                       lowest, " on."));
+  refuse(name, " is ", base::quoted(*value), ", which is not a whole number from ", lowest, " on.");
 }
 
 int VariableReader::required_number(const std::string& name, int lowest) const {
@@ -42,7 +36,7 @@ std::string VariableReader::required_address(const std::string& name) const {
   try {
     parse_address(text);
   } catch (const Error& error) {
-    refuse(base::str_cat(name, " is wrong: ", error.what()));
+    refuse(name, " is wrong: ", error.what());
   }
   return text;
 }
@@ -55,8 +49,8 @@ Address VariableReader::required_master(std::optional<int> default_port) const {
   try {
     return parse_address(to_string(Address{host, port}));
   } catch (const Error& error) {
-    refuse(base::str_cat(kMasterAddressVariable, " and ", kMasterPortVariable,
-                         " make no address: ", error.what()));
+    refuse(kMasterAddressVariable, " and ", kMasterPortVariable,
+           " make no address: ", error.what());
   }
 }
 
@@ -65,8 +59,8 @@ void VariableReader::read_rank(ClusterConfig& config, const std::string& rank,
   config.rank = required_number(rank, 0);
   config.world_size = required_number(size, 1);
   if (config.rank >= config.world_size) {
-    refuse(base::str_cat(rank, " is ", config.rank, " and ", size, " is ", config.world_size,
-                         "; ranks go from 0 to ", config.world_size - 1, "."));
+    refuse(rank, " is ", config.rank, " and ", size, " is ", config.world_size,
+           "; ranks go from 0 to ", config.world_size - 1, ".");
   }
   config.task = {"worker", config.rank};
   config.source = source_;
@@ -78,13 +72,12 @@ void VariableReader::read_local_rank(ClusterConfig& config, const std::string& r
   config.local_world_size = number(size, 1);
   if (!config.local_rank || !config.local_world_size) return;
   if (*config.local_rank >= *config.local_world_size) {
-    refuse(base::str_cat(rank, " is ", *config.local_rank, " and ", size, " is ",
-                         *config.local_world_size, "; local ranks go from 0 to ",
-                         *config.local_world_size - 1, "."));
+    refuse(rank, " is ", *config.local_rank, " and ", size, " is ", *config.local_world_size,
+           "; local ranks go from 0 to ", *config.local_world_size - 1, ".");
   }
   if (*config.local_world_size > config.world_size) {
-    refuse(base::str_cat(size, " is ", *config.local_world_size,
-                         ", more than all processes, which are ", config.world_size, "."));
+    refuse(size, " is ", *config.local_world_size, ", more than all processes, which are ",
+           config.world_size, ".");
   }
 }
 

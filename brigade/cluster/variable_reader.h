@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "brigade/base/error.h"
 #include "brigade/cluster/address.h"
 #include "brigade/cluster/cluster_config.h"
 #include "brigade/cluster/environment_variables.h"
@@ -41,7 +42,10 @@ class VariableReader {
   /// MASTER_ADDR and MASTER_PORT; throws if the port is missing and there is no default.
   Address required_master(std::optional<int> default_port = std::nullopt) const;
   /// Throws with `why`, naming the source.
-  [[noreturn]] void refuse(std::string_view why) const;
+  template <class... Pieces>
+  [[noreturn]] void refuse(const Pieces&... why) const {
+    throw Error(ErrorCode::kInvalidArgument, "In ", source_, ", ", why...);
+  }
 
  private:
   const Environment& environment_;

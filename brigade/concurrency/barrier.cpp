@@ -50,10 +50,9 @@ void Barrier::sleep_until_done(std::uint64_t generation, int party) {
         base::str_cat(options_.party_name, " ", party, " waited ", options_.timeout.count(),
                       " ms for ", missing_parties(), ", which did not come");
     abort(party, late);
-    throw Error(ErrorCode::kDeadlineExceeded,
-                base::str_cat(late,
-                              ". Every replica must make the same collective calls; raise the "
-                              "timeout if one of them really needs longer."));
+    throw Error(ErrorCode::kDeadlineExceeded, late,
+                ". Every replica must make the same collective calls; raise the timeout if one of "
+                "them really needs longer.");
   }
   throw_failure(party);
 }

@@ -1,7 +1,6 @@
 #include "brigade/concurrency/cancel_token.h"
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/concurrency/mutex.h"
 
 namespace brigade::concurrency {
@@ -12,7 +11,7 @@ CancelToken& CancelToken::operator=(const CancelToken& other) noexcept = default
 CancelToken::~CancelToken() = default;
 
 void CancelToken::throw_if_cancelled(std::string_view what) const {
-  if (is_cancelled()) throw Error(ErrorCode::kCancelled, base::str_cat(what, ": cancelled"));
+  if (is_cancelled()) throw Error(ErrorCode::kCancelled, what, ": cancelled");
 }
 
 CancelRegistration CancelToken::on_cancel(std::function<void()> callback) const {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::concurrency {
 
@@ -103,14 +102,12 @@ std::string_view to_string(PipelineSchedule schedule) {
 }
 
 StageOrders stage_orders(PipelineSchedule schedule, int devices, int micro_batches, int chunks) {
-  check_argument(devices >= 1 && micro_batches >= 1,
-                 base::str_cat("A pipeline of ", devices, " stages and ", micro_batches,
-                               " micro-batches: both must be at least 1."));
+  check_argument(devices >= 1 && micro_batches >= 1, "A pipeline of ", devices, " stages and ",
+                 micro_batches, " micro-batches: both must be at least 1.");
   const bool is_interleaved = schedule == PipelineSchedule::kInterleaved;
-  check_argument(
-      is_interleaved ? chunks >= 2 : chunks == 1,
-      base::str_cat("A pipeline with ", chunks, " chunks on each device and schedule ",
-                    to_string(schedule), ": kInterleaved has two or more, the others have one."));
+  check_argument(is_interleaved ? chunks >= 2 : chunks == 1, "A pipeline with ", chunks,
+                 " chunks on each device and schedule ", to_string(schedule),
+                 ": kInterleaved has two or more, the others have one.");
   StageOrders orders;
   for (int device = 0; device < devices; ++device) {
     if (is_interleaved) {
@@ -133,9 +130,9 @@ SimulatedStep simulate(const StageOrders& orders, const std::vector<PassCosts>& 
       chunks = std::max(chunks, static_cast<std::size_t>(pass.chunk) + 1);
     }
   }
-  check_argument(!orders.empty() && orders.size() * chunks == costs.size(),
-                 base::str_cat("There are costs of ", costs.size(), " stages, and orders of ",
-                               orders.size() * chunks, ": give one for each stage."));
+  check_argument(!orders.empty() && orders.size() * chunks == costs.size(), "There are costs of ",
+                 costs.size(), " stages, and orders of ", orders.size() * chunks,
+                 ": give one for each stage.");
   Ends ends(costs.size(), micro_batches);
   std::vector<std::size_t> next(orders.size(), 0);
   std::vector<double> free_at(orders.size(), 0.0);

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::concurrency {
 
@@ -12,9 +11,8 @@ SharedSlots::SharedSlots(const std::vector<int>& slot_of_task)
     : slot_of_task_(slot_of_task.size(), nullptr), index_in_slot_(slot_of_task.size(), 0) {
   std::map<int, std::vector<std::size_t>> tasks_of_slot;
   for (std::size_t task = 0; task < slot_of_task.size(); ++task) {
-    check_argument(slot_of_task[task] >= 0,
-                   base::str_cat("The execution slot of task ", task, " is ", slot_of_task[task],
-                                 "; slots are 0 or more."));
+    check_argument(slot_of_task[task] >= 0, "The execution slot of task ", task, " is ",
+                   slot_of_task[task], "; slots are 0 or more.");
     tasks_of_slot[slot_of_task[task]].push_back(task);
   }
   for (const auto& [number, tasks] : tasks_of_slot) {

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::concurrency {
 
@@ -27,9 +26,8 @@ std::vector<std::size_t> greedy_partition(const std::vector<double>& costs, doub
 }
 
 void check_stages(std::size_t layers, int stages) {
-  check_argument(stages >= 1 && static_cast<std::size_t>(stages) <= layers,
-                 base::str_cat("A model of ", layers, " layers cannot be cut into ", stages,
-                               " stages: each needs at least one layer."));
+  check_argument(stages >= 1 && static_cast<std::size_t>(stages) <= layers, "A model of ", layers,
+                 " layers cannot be cut into ", stages, " stages: each needs at least one layer.");
 }
 
 }  // namespace
@@ -37,8 +35,8 @@ void check_stages(std::size_t layers, int stages) {
 std::vector<std::size_t> partition_by_cost(const std::vector<double>& costs, int stages) {
   check_stages(costs.size(), stages);
   for (const double cost : costs) {
-    check_argument(std::isfinite(cost) && cost >= 0.0,
-                   base::str_cat("The cost of a layer is ", cost, "; costs are 0 or more."));
+    check_argument(std::isfinite(cost) && cost >= 0.0, "The cost of a layer is ", cost,
+                   "; costs are 0 or more.");
   }
   // best[layer]: the cheapest most expensive stage of the first `layer` layers in so many stages.
   // Sums are made as `greedy_partition` makes them, so that both compare the same numbers.

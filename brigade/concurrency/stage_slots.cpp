@@ -24,17 +24,17 @@ std::string text_of(PassDirection direction, int micro_batch) {
 
 /// Checked here, since a number of devices follows from it.
 StageOrders orders_of(const StageSlotsOptions& options) {
-  check_argument(options.chunks >= 1 && options.stages % options.chunks == 0,
-                 base::str_cat("A pipeline of ", options.stages, " stages with ", options.chunks,
-                               " on each device: the devices have equally many."));
+  check_argument(options.chunks >= 1 && options.stages % options.chunks == 0, "A pipeline of ",
+                 options.stages, " stages with ", options.chunks,
+                 " on each device: the devices have equally many.");
   StageOrders all = stage_orders(options.schedule, options.stages / options.chunks,
                                  options.micro_batches, options.chunks);
   if (options.own_stages == 0 && options.first_stage == 0) return all;
   check_argument(options.chunks == 1 && options.first_stage >= 0 && options.own_stages >= 1 &&
                      options.first_stage + options.own_stages <= options.stages,
-                 base::str_cat("Stages ", options.first_stage, " to ",
-                               options.first_stage + options.own_stages - 1, " of a pipeline of ",
-                               options.stages, " with ", options.chunks, " on each device."));
+                 "Stages ", options.first_stage, " to ",
+                 options.first_stage + options.own_stages - 1, " of a pipeline of ", options.stages,
+                 " with ", options.chunks, " on each device.");
   return {all.begin() + options.first_stage,
           all.begin() + options.first_stage + options.own_stages};
 }
@@ -120,7 +120,7 @@ void StageSlots::enter(int task, PassDirection direction, int stage) {
   }
   if (!is_aborted_) return;
   own.wait = Wait::kNone;
-  throw Error(ErrorCode::kAborted, base::str_cat("The pipeline's step was given up: ", reason_));
+  throw Error(ErrorCode::kAborted, "The pipeline's step was given up: ", reason_);
 }
 
 void StageSlots::pause(int task) {

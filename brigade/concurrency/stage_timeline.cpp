@@ -81,8 +81,8 @@ double StageTimeline::bubble() const {
 
 // A column has the symbol of the pass that was computed in its middle.
 std::string StageTimeline::text(int columns) const {
-  check_argument(columns >= 1, base::str_cat("StageTimeline::text: columns is ", columns,
-                                             "; it must be at least 1."));
+  check_argument(columns >= 1, "StageTimeline::text: columns is ", columns,
+                 "; it must be at least 1.");
   const auto extent = extent_of(*this);
   const std::vector<double> of_stages = bubbles();
   const std::size_t width = std::to_string(stages.size()).size();

@@ -25,9 +25,9 @@ void log_exception(const std::string& pool, const std::exception_ptr& exception)
   try {
     std::rethrow_exception(exception);
   } catch (const std::exception& error) {
-    base::log_error(base::str_cat("a task of thread pool \"", pool, "\" threw: ", error.what()));
+    base::log_error("a task of thread pool \"", pool, "\" threw: ", error.what());
   } catch (...) {
-    base::log_error(base::str_cat("a task of thread pool \"", pool, "\" threw something unknown"));
+    base::log_error("a task of thread pool \"", pool, "\" threw something unknown");
   }
 }
 
@@ -40,10 +40,9 @@ ThreadPool::ThreadPool(ThreadPoolOptions options) : options_(std::move(options))
     for (std::size_t i = 0; i < options_.threads; ++i) threads_.emplace_back([this, i] { run(i); });
   } catch (const std::system_error& error) {
     stop();
-    throw Error(ErrorCode::kResourceExhausted,
-                base::str_cat("thread pool \"", options_.name, "\": cannot start thread ",
-                              threads_.size() + 1, " of ", options_.threads, ": ", error.what(),
-                              "; ask for fewer threads or raise the system's limit"));
+    throw Error(ErrorCode::kResourceExhausted, "thread pool \"", options_.name,
+                "\": cannot start thread ", threads_.size() + 1, " of ", options_.threads, ": ",
+                error.what(), "; ask for fewer threads or raise the system's limit");
   }
 }
 

@@ -4,23 +4,21 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::coordination {
 
 FunctionQueue::FunctionQueue(FunctionQueueOptions options) : options_(options) {
-  check_argument(
-      options.capacity >= 1 && options.max_losses >= 1,
-      base::str_cat("A queue of functions has a capacity of ", options.capacity,
-                    " and max_losses of ", options.max_losses, ": both must be at least 1."));
+  check_argument(options.capacity >= 1 && options.max_losses >= 1,
+                 "A queue of functions has a capacity of ", options.capacity, " and max_losses of ",
+                 options.max_losses, ": both must be at least 1.");
 }
 
 FunctionQueue::Id FunctionQueue::add() {
   check_state(!has_error_,
               "A function has failed, and its error was not taken: none is added before that.");
   if (!has_room())
-    throw Error(ErrorCode::kResourceExhausted,
-                base::str_cat(queued_.size(), " functions wait for a worker, as many as may."));
+    throw Error(ErrorCode::kResourceExhausted, queued_.size(),
+                " functions wait for a worker, as many as may.");
   queued_.insert(++last_);
   return last_;
 }

@@ -1,13 +1,12 @@
 #include "brigade/coordination/lease_table.h"
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::coordination {
 
 LeaseTable::LeaseTable(std::chrono::milliseconds term) : term_(term) {
-  check_argument(term.count() > 0, base::str_cat("A lease lasts for ", term.count(),
-                                                 " ms: its term must be positive."));
+  check_argument(term.count() > 0, "A lease lasts for ", term.count(),
+                 " ms: its term must be positive.");
 }
 
 Incarnation LeaseTable::grant(const std::string& task, Time now) {
@@ -18,9 +17,8 @@ Incarnation LeaseTable::grant(const std::string& task, Time now) {
 }
 
 bool LeaseTable::reclaim(const Incarnation& holder, Time now) {
-  check_argument(holder.number >= 1,
-                 base::str_cat("Incarnation ", holder.number, " of ", holder.task,
-                               " is reclaimed: they count from 1."));
+  check_argument(holder.number >= 1, "Incarnation ", holder.number, " of ", holder.task,
+                 " is reclaimed: they count from 1.");
   const auto known = tasks_.find(holder.task);
   if (known != tasks_.end() && known->second.incarnation > holder.number) return false;
   tasks_[holder.task] = {.incarnation = holder.number, .expires = now + term_};
@@ -80,8 +78,8 @@ void LeaseTable::restore(const io::StateTree& state) {
   std::map<std::string, Entry> tasks;
   for (const auto& [task, number] : state.as_dict()) {
     const std::int64_t incarnation = number.as_int64();
-    check_argument(incarnation >= 1, base::str_cat("The leases have incarnation ", incarnation,
-                                                   " for ", task, ": they count from 1."));
+    check_argument(incarnation >= 1, "The leases have incarnation ", incarnation, " for ", task,
+                   ": they count from 1.");
     tasks[task].incarnation = incarnation;
   }
   tasks_ = std::move(tasks);

@@ -69,7 +69,7 @@ TEST(LeaseTable, NoIncarnationIsGivenTwiceOverARestart) {
   EXPECT_EQ(restarted.grant("worker:0", at(2)).number, 4);
 }
 
-TEST(LeaseTable, ALifeThatGoesOnReclaimsItsIncarnation) {
+TEST(LeaseTable, ALifeThatContinuesReclaimsItsIncarnation) {
   LeaseTable restarted(milliseconds(100));
   const Incarnation worker{"worker:0", 3};
   EXPECT_TRUE(restarted.reclaim(worker, at(0))) << "another table gave it";

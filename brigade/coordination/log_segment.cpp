@@ -62,9 +62,9 @@ void check_readable(const io::FileSystem& files, const io::Path& path) {
 
 void warn_of_damage(std::string_view what) {
   base::log_warning(
-      base::str_cat("The log of updates ends at a damaged record, which was not committed unless "
-                    "the disk has lost data: ",
-                    what));
+      "The log of updates ends at a damaged record, which was not committed unless the disk has "
+      "lost data: ",
+      what);
 }
 
 /// Whether the record after a damaged one is a later one of the log: not an old one of a file that

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -16,9 +15,9 @@ namespace brigade::coordination {
 /// A file of an UpdateLog (docs/formats.md). Internal.
 ///
 /// A file that a snapshot covers may be used again: it gets a new name, and new records replace the
-/// old ones from the beginning. So each record begins with its number, which tells it from an old
-/// one that follows the last new one. Files of earlier versions were not used again, and their
-/// records have no numbers.
+/// old ones from the beginning. So each record begins with its number, which distinguishes it from
+/// an old one that follows the last new one. Files of earlier versions were not used again, and
+/// their records have no numbers.
 struct LogSegment {
   std::int64_t first = 1;   ///< the number of its first record
   bool has_numbers = true;  ///< whether its records begin with their numbers

@@ -18,17 +18,16 @@ int worker_of(const std::string& key) {
   int worker = -1;
   const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), worker);
   check_argument(error == std::errc() && end == key.data() + key.size() && worker >= 0,
-                 base::str_cat("A ledger of pushes has the key '", key,
-                               "': keys are the workers' indices, from 0."));
+                 "A ledger of pushes has the key '", key,
+                 "': keys are the workers' indices, from 0.");
   return worker;
 }
 
 }  // namespace
 
 PushVerdict PushLedger::judge(const PushId& push) const {
-  check_argument(push.worker >= 0 && push.incarnation >= 0 && push.number >= 1,
-                 base::str_cat("No worker sends ", text_of(push),
-                               ": workers and incarnations count from 0, pushes from 1."));
+  check_argument(push.worker >= 0 && push.incarnation >= 0 && push.number >= 1, "No worker sends ",
+                 text_of(push), ": workers and incarnations count from 0, pushes from 1.");
   const auto known = workers_.find(push.worker);
   const Entry last = known == workers_.end() ? Entry{push.incarnation, 0} : known->second;
   if (push.incarnation < last.incarnation) return PushVerdict::kFenced;
@@ -38,15 +37,14 @@ PushVerdict PushLedger::judge(const PushId& push) const {
 }
 
 void PushLedger::record(const PushId& push) {
-  check_state(judge(push) == PushVerdict::kApply,
-              base::str_cat("The server applied ", text_of(push), ", which is not the next one."));
+  check_state(judge(push) == PushVerdict::kApply, "The server applied ", text_of(push),
+              ", which is not the next one.");
   workers_[push.worker] = {push.incarnation, push.number};
 }
 
 void PushLedger::admit(int worker, std::int64_t incarnation) {
-  check_argument(worker >= 0 && incarnation >= 0,
-                 base::str_cat("Worker ", worker, " (incarnation ", incarnation,
-                               ") cannot be admitted: both count from 0."));
+  check_argument(worker >= 0 && incarnation >= 0, "Worker ", worker, " (incarnation ", incarnation,
+                 ") cannot be admitted: both count from 0.");
   const auto [entry, is_new] = workers_.try_emplace(worker, Entry{incarnation, 0});
   if (!is_new && incarnation > entry->second.incarnation) entry->second = {incarnation, 0};
 }
@@ -75,10 +73,9 @@ void PushLedger::restore(const io::StateTree& state) {
   std::map<int, Entry> workers;
   for (const auto& [key, saved] : state.as_dict()) {
     const Entry entry{saved.as_int64("incarnation"), saved.as_int64("number")};
-    check_argument(
-        entry.incarnation >= 0 && entry.number >= 0,
-        base::str_cat("A ledger of pushes has incarnation ", entry.incarnation, " and number ",
-                      entry.number, " for worker ", key, ": neither can be negative."));
+    check_argument(entry.incarnation >= 0 && entry.number >= 0,
+                   "A ledger of pushes has incarnation ", entry.incarnation, " and number ",
+                   entry.number, " for worker ", key, ": neither can be negative.");
     workers[worker_of(key)] = entry;
   }
   workers_ = std::move(workers);

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::coordination {
 namespace {
@@ -28,9 +27,8 @@ void ReplicaProgress::drop() {
 
 bool ReplicaProgress::acknowledge(std::int64_t number) {
   check_state(has_replica_, "A replica that has not begun acknowledges records.");
-  check_argument(number >= 0 && number <= appended_,
-                 base::str_cat("A replica has the records up to ", number,
-                               ", and the log has those up to ", appended_, "."));
+  check_argument(number >= 0 && number <= appended_, "A replica has the records up to ", number,
+                 ", and the log has those up to ", appended_, ".");
   replicated_ = std::max(replicated_, number);
   if (!is_required_ && appended_ - replicated_ <= kNear) {
     is_required_ = true;

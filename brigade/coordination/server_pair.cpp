@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::coordination {
 namespace {
@@ -23,9 +22,8 @@ ServerPair::ServerPair(Options options, std::optional<std::int64_t> epoch, Time 
       is_restored_(epoch_ > 0),
       may_begin_(options_.is_first && !epoch),
       heard_(now) {
-  check_argument(options_.term.count() > 0,
-                 base::str_cat("A pair of servers has a term of ", options_.term.count(),
-                               " ms: it must be positive."));
+  check_argument(options_.term.count() > 0, "A pair of servers has a term of ",
+                 options_.term.count(), " ms: it must be positive.");
 }
 
 void ServerPair::look(Time now) {

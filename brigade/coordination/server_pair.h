@@ -32,7 +32,7 @@ struct PairStatus {
 };
 
 /// Decides which of the two processes of a replicated parameter server acts. Both run one of these,
-/// tell it what they hear of one another, and do what `status().role` says.
+/// report to it what they hear of one another, and do what `status().role` says.
 ///
 /// Time alone decides nothing: a process that no longer hears the other one cannot know whether
 /// that is dead, or also still there. So it becomes a candidate, and acts with the vote of a third

@@ -106,7 +106,7 @@ TEST_F(ServerPairTest, AFollowerThatCatchesUpReplacesNobody) {
   EXPECT_EQ(first_.role(), PairRole::kActing) << "nothing waits for such a follower";
 }
 
-TEST_F(ServerPairTest, OneThatLosesItsFollowerGoesOnWithAVoteAlone) {
+TEST_F(ServerPairTest, OneThatLosesItsFollowerContinuesOnlyWithAVote) {
   pair_up();
   first_.hear_follower(now_);
   pass(2 * kTerm);
@@ -144,7 +144,7 @@ TEST_F(ServerPairTest, OneThatLostItsDiskDoesNotBegin) {
   EXPECT_EQ(first_.role(), PairRole::kLooking);
 }
 
-TEST_F(ServerPairTest, AfterBothWereStartedAgainTheOneWithTheLaterEpochGoesOn) {
+TEST_F(ServerPairTest, AfterBothWereStartedAgainTheOneWithTheLaterEpochContinues) {
   first_ = started(true, 3);
   second_ = started(false, 4);
   talk();

@@ -8,9 +8,8 @@
 namespace brigade::coordination {
 
 StalenessClock::StalenessClock(std::optional<std::int64_t> bound) : bound_(bound) {
-  check_argument(!bound || *bound >= 0,
-                 base::str_cat("The bound of staleness is ", bound.value_or(0),
-                               " steps: it must be 0 or more, or unset for no bound."));
+  check_argument(!bound || *bound >= 0, "The bound of staleness is ", bound.value_or(0),
+                 " steps: it must be 0 or more, or unset for no bound.");
 }
 
 void StalenessClock::join(int worker) {
@@ -24,10 +23,9 @@ void StalenessClock::leave(int worker) {
 }
 
 void StalenessClock::finish_step(int worker) {
-  check_state(may_begin(worker),
-              base::str_cat("Worker ", worker, " finished step ", finished_by(worker) + 1,
-                            ", which it may not have begun: the slowest worker has finished ",
-                            finished_by_all(), " and the bound is ", bound_.value_or(0), "."));
+  check_state(may_begin(worker), "Worker ", worker, " finished step ", finished_by(worker) + 1,
+              ", which it may not have begun: the slowest worker has finished ", finished_by_all(),
+              " and the bound is ", bound_.value_or(0), ".");
   ++finished_.at(worker);
 }
 
@@ -51,8 +49,7 @@ std::int64_t StalenessClock::finished_by_all() const {
 
 std::int64_t StalenessClock::finished_by(int worker) const {
   const auto known = finished_.find(worker);
-  check_state(known != finished_.end(),
-              base::str_cat("Worker ", worker, " has not joined, or was lost."));
+  check_state(known != finished_.end(), "Worker ", worker, " has not joined, or was lost.");
   return known->second;
 }
 

@@ -5,16 +5,14 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::coordination {
 
 StepDecider::StepDecider(SyncOptions options, std::int64_t first_step)
     : options_(options), step_(first_step) {
-  check_argument(
-      options.replicas_to_aggregate > 0 && options.total_replicas > 0,
-      base::str_cat("Synchronous training aggregates ", options.replicas_to_aggregate, " of ",
-                    options.total_replicas, " replicas: both numbers must be positive."));
+  check_argument(options.replicas_to_aggregate > 0 && options.total_replicas > 0,
+                 "Synchronous training aggregates ", options.replicas_to_aggregate, " of ",
+                 options.total_replicas, " replicas: both numbers must be positive.");
 }
 
 std::optional<StepDecider::Token> StepDecider::token(int worker) const {
@@ -24,18 +22,15 @@ std::optional<StepDecider::Token> StepDecider::token(int worker) const {
 }
 
 ContributionVerdict StepDecider::contribute(int worker, const Token& token) {
-  check_argument(
-      worker >= 0 && token.index >= 0 && token.index < quota(),
-      base::str_cat("Worker ", worker, " contributes gradient ", token.index,
-                    " of a step: a worker may contribute ", quota(), ", counted from 0."));
-  check_argument(token.step <= step_,
-                 base::str_cat("Worker ", worker, " contributes to step ", token.step,
-                               ", and step ", step_, " is in progress."));
+  check_argument(worker >= 0 && token.index >= 0 && token.index < quota(), "Worker ", worker,
+                 " contributes gradient ", token.index, " of a step: a worker may contribute ",
+                 quota(), ", counted from 0.");
+  check_argument(token.step <= step_, "Worker ", worker, " contributes to step ", token.step,
+                 ", and step ", step_, " is in progress.");
   if (token.step < step_) return ContributionVerdict::kStale;
   const int next = count_of(worker);
-  check_argument(token.index <= next,
-                 base::str_cat("Worker ", worker, " contributes gradient ", token.index,
-                               " of step ", step_, " before gradient ", next, "."));
+  check_argument(token.index <= next, "Worker ", worker, " contributes gradient ", token.index,
+                 " of step ", step_, " before gradient ", next, ".");
   const bool is_new = contributions_.insert({.worker = worker, .index = token.index}).second;
   return is_new ? ContributionVerdict::kAccepted : ContributionVerdict::kDuplicate;
 }
@@ -97,15 +92,14 @@ StepDecision StepDecision::restore(const io::StateTree& state) {
   StepDecision decision{.step = state.as_int64("step"), .contributions = {}};
   if (state.has("learning_rate")) {
     decision.learning_rate = state.as_double("learning_rate");
-    check_argument(*decision.learning_rate >= 0,
-                   base::str_cat("A saved step has the learning rate ", *decision.learning_rate,
-                                 ": it must be at least 0."));
+    check_argument(*decision.learning_rate >= 0, "A saved step has the learning rate ",
+                   *decision.learning_rate, ": it must be at least 0.");
   }
   for (const io::StateTree& pair : state.as_list("contributions")) {
     const std::int64_t worker = pair.as_int64(0), index = pair.as_int64(1);
     constexpr std::int64_t kLast = std::numeric_limits<int>::max();
     check_argument(worker <= kLast && index <= kLast && worker >= 0 && index >= 0,
-                   base::str_cat("A saved step has gradient ", index, " of worker ", worker, "."));
+                   "A saved step has gradient ", index, " of worker ", worker, ".");
     decision.contributions.push_back(
         {.worker = static_cast<int>(worker), .index = static_cast<int>(index)});
   }

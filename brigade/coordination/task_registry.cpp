@@ -21,19 +21,18 @@ TaskRegistry::TaskRegistry(std::vector<std::string> tasks, std::chrono::millisec
   check_argument(!tasks_.empty(), "A job has no task that trains: it needs one at least.");
   std::set<std::string_view> names;
   for (const std::string& task : tasks_)
-    check_argument(names.insert(task).second,
-                   base::str_cat("Task ", base::quoted(task), " occurs twice in a job."));
+    check_argument(names.insert(task).second, "Task ", base::quoted(task),
+                   " occurs twice in a job.");
 }
 
 TaskRegistry::Joined TaskRegistry::join(const std::string& task, std::int64_t incarnation,
                                         const std::string& token, Time now) {
-  check_argument(incarnation >= 0,
-                 base::str_cat("Task ", base::quoted(task), " joins as incarnation ", incarnation,
-                               ": they count from 1, and 0 asks for a new one."));
+  check_argument(incarnation >= 0, "Task ", base::quoted(task), " joins as incarnation ",
+                 incarnation, ": they count from 1, and 0 asks for a new one.");
   const auto used = tokens_.find(token);
   check_argument(!token.empty() && (used == tokens_.end() || used->second.task == task),
-                 base::str_cat("The token for ", base::quoted(task),
-                               " is empty or another task's: each join needs a new one."));
+                 "The token for ", base::quoted(task),
+                 " is empty or another task's: each join needs a new one.");
   if (std::ranges::find(tasks_, task) == tasks_.end())
     return {.verdict = JoinVerdict::kUnknownTask};
   Incarnation holder{.task = task, .number = incarnation};
@@ -80,9 +79,8 @@ std::optional<TaskRegistry::Time> TaskRegistry::next_expiry() const {
 int TaskRegistry::rank(std::string_view task) const {
   const auto found = std::ranges::find(tasks_, task);
   if (found == tasks_.end())
-    throw Error(ErrorCode::kNotFound,
-                base::str_cat("Task ", base::quoted(task), " is none of the job's, which are ",
-                              base::listed(tasks_, ", "), "."));
+    throw Error(ErrorCode::kNotFound, "Task ", base::quoted(task),
+                " is none of the job's, which are ", base::listed(tasks_, ", "), ".");
   return static_cast<int>(found - tasks_.begin());
 }
 

@@ -52,7 +52,7 @@ class TaskRegistry {
 
   /// The tasks that hold leases.
   std::vector<Incarnation> holders() const { return leases_.holders(); }
-  /// The place of a task in `tasks`. Throws kNotFound.
+  /// The index of a task in `tasks`. Throws kNotFound.
   int rank(std::string_view task) const;
   /// Whether the task has left as finished, and has not joined again.
   bool has_finished(std::string_view task) const;

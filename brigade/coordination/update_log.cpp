@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/io/atomic_write.h"
 
 namespace brigade::coordination {
@@ -13,10 +12,9 @@ namespace {
 
 [[noreturn]] void throw_missing(const io::Path& folder, std::int64_t from, std::int64_t to,
                                 std::string_view reason) {
-  throw Error(
-      ErrorCode::kDataLoss,
-      base::str_cat("The log of updates in ", folder.string(), " lacks the records ", from, " to ",
-                    to, reason, ": restore the folder from a copy, or start from a checkpoint."));
+  throw Error(ErrorCode::kDataLoss, "The log of updates in ", folder.string(),
+              " lacks the records ", from, " to ", to, reason,
+              ": restore the folder from a copy, or start from a checkpoint.");
 }
 
 }  // namespace
@@ -69,10 +67,9 @@ std::int64_t UpdateLog::replay_segments(std::span<const LogSegment> segments, st
 UpdateLog::~UpdateLog() = default;
 
 std::int64_t UpdateLog::append(io::BytePieces record) {
-  check_argument(record.size() <= options_.max_record_bytes,
-                 base::str_cat("A record of ", record.size(),
-                               " bytes is too long for the log of updates, which takes ",
-                               options_.max_record_bytes, " bytes."));
+  check_argument(record.size() <= options_.max_record_bytes, "A record of ", record.size(),
+                 " bytes is too long for the log of updates, which takes ",
+                 options_.max_record_bytes, " bytes.");
   const concurrency::MutexLock lock(mutex_);
   waiting_.push_back(std::move(record));
   try {
@@ -109,18 +106,16 @@ void UpdateLog::wait_committed(std::int64_t number, Time deadline) {
       for (;;) {
         if (queue_.is_committed(number)) return;
         if (queue_.has_failed())
-          throw Error(ErrorCode::kDataLoss,
-                      base::str_cat("Record ", number, " of the log in ", folder_.string(),
-                                    " is lost: its disk has failed."));
+          throw Error(ErrorCode::kDataLoss, "Record ", number, " of the log in ", folder_.string(),
+                      " is lost: its disk has failed.");
         if (const auto mine = queue_.begin_sync()) {
           last = *mine;
           break;
         }
         if (!changed_.wait_until(mutex_, deadline) && !queue_.is_committed(number)) {
           give_up_sharing(number);
-          throw Error(ErrorCode::kDeadlineExceeded,
-                      base::str_cat("Record ", number, " of the log in ", folder_.string(),
-                                    " was not on the disk in time."));
+          throw Error(ErrorCode::kDeadlineExceeded, "Record ", number, " of the log in ",
+                      folder_.string(), " was not on the disk in time.");
         }
       }
       records = std::exchange(waiting_, {});

@@ -1,19 +1,15 @@
 #include "brigade/data/dataset.h"
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::data::internal {
 
 void throw_no_element(const std::string& dataset) {
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("get_single_element: ", dataset, " has no element; it must have one"));
+  refuse("get_single_element: ", dataset, " has no element; it must have one");
 }
 
 void throw_more_than_one_element(const std::string& dataset) {
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("get_single_element: ", dataset,
-                            " has more than one element; take(1) gives the first"));
+  refuse("get_single_element: ", dataset, " has more than one element; take(1) gives the first");
 }
 
 }  // namespace brigade::data::internal

@@ -85,7 +85,8 @@ class ReplicaContext : public comm::Replica {
   AuditedPass* const audit_;
 };
 
-/// Set by `Strategy::run`, together with `comm::kReplicaSlot`. Read it by `current_replica_context`.
+/// Set by `Strategy::run`, together with `comm::kReplicaSlot`. Read it by
+/// `current_replica_context`.
 inline constexpr base::AmbientSlot<const ReplicaContext> kContextSlot{base::AmbientIndex::kContext};
 
 /// The replica context of the calling thread, or null outside of `Strategy::run` (TensorFlow:

@@ -10,15 +10,12 @@
 namespace brigade::image {
 namespace {
 
-using base::str_cat;
-
 void check_affine(const ImageView& image, const AffineMap& map, const AffineOptions& options) {
   internal::checked_values(image.size(), image.channels());
   if (options.interpolation != Interpolation::kNearest &&
       options.interpolation != Interpolation::kBilinear) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("affine: the interpolation is ", to_string(options.interpolation),
-                        "; it must be nearest or bilinear"));
+    refuse("affine: the interpolation is ", to_string(options.interpolation),
+           "; it must be nearest or bilinear");
   }
   const bool is_finite = std::isfinite(map.xx) && std::isfinite(map.xy) && std::isfinite(map.yx) &&
                          std::isfinite(map.yy) && std::isfinite(map.x_offset) &&

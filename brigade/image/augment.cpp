@@ -4,15 +4,11 @@
 #include <cmath>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/image/color.h"
 #include "brigade/image/crop.h"
-#include "brigade/image/normalize.h"
 
 namespace brigade::image {
 namespace {
-
-using base::str_cat;
 
 std::int64_t random_start(std::int64_t extent, std::int64_t window, base::CounterRng& rng) {
   return static_cast<std::int64_t>(
@@ -26,17 +22,15 @@ double between(double low, double high, base::CounterRng& rng) {
 void check_options(const ResizedWindowOptions& options) {
   const auto& [min_area, max_area, min_aspect, max_aspect, attempts] = options;
   if (!(min_area > 0 && min_area <= max_area && max_area <= 1)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("random_resized_window: the area is from ", min_area, " to ", max_area,
-                        "; 0 < min_area <= max_area <= 1 must hold"));
+    refuse("random_resized_window: the area is from ", min_area, " to ", max_area,
+           "; 0 < min_area <= max_area <= 1 must hold");
   }
   if (!(min_aspect > 0 && min_aspect <= max_aspect && std::isfinite(max_aspect))) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("random_resized_window: the aspect is from ", min_aspect, " to ",
-                        max_aspect, "; 0 < min_aspect <= max_aspect must hold"));
+    refuse("random_resized_window: the aspect is from ", min_aspect, " to ", max_aspect,
+           "; 0 < min_aspect <= max_aspect must hold");
   }
-  check_argument(attempts >= 1, str_cat("random_resized_window: attempts is ", attempts,
-                                        "; it must be 1 or more"));
+  check_argument(attempts >= 1, "random_resized_window: attempts is ", attempts,
+                 "; it must be 1 or more");
 }
 
 /// The largest centered window whose aspect is as close to the image's as allowed.
@@ -54,14 +48,12 @@ Window fallback_window(const Size& image_size, const ResizedWindowOptions& optio
 void check_jitter(const ImageView& image, const ColorJitter& jitter) {
   const auto& [brightness, contrast, saturation, hue] = jitter;
   if (!(brightness >= 0 && contrast >= 0 && saturation >= 0 && hue >= 0 && hue <= 0.5)) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        str_cat("color_jitter: brightness ", brightness, ", contrast ", contrast, ", saturation ",
-                saturation, ", hue ", hue, "; all must be 0 or more, and hue at most 0.5"));
+    refuse("color_jitter: brightness ", brightness, ", contrast ", contrast, ", saturation ",
+           saturation, ", hue ", hue, "; all must be 0 or more, and hue at most 0.5");
   }
   check_argument(image.channels() == 3 || (saturation == 0 && hue == 0),
-                 str_cat("color_jitter: an image with ", image.channels(),
-                         " channels has no saturation and hue to change"));
+                 "color_jitter: an image with ", image.channels(),
+                 " channels has no saturation and hue to change");
 }
 
 float factor_within(double amount, base::CounterRng& rng) {
@@ -97,8 +89,7 @@ Window random_resized_window(const Size& image_size, const ResizedWindowOptions&
 
 Flip random_flip(base::CounterRng& rng, double probability) {
   if (!(probability >= 0 && probability <= 1)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("random_flip: the probability is ", probability, "; it must be in [0, 1]"));
+    refuse("random_flip: the probability is ", probability, "; it must be in [0, 1]");
   }
   return rng.uniform() < probability ? Flip::kHorizontal : Flip::kNone;
 }

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdint>
-
 #include "brigade/base/random.h"
 #include "brigade/image/image.h"
 #include "brigade/image/normalize.h"

@@ -4,19 +4,16 @@
 #include <cmath>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::image {
 namespace {
-
-using base::str_cat;
 
 using ByteTable = std::array<std::uint8_t, 256>;  // the new value of each value
 
 void check_factor(const ImageView& image, std::string_view what, double factor) {
   internal::checked_values(image.size(), image.channels());
-  check_argument(factor >= 0 && std::isfinite(factor),
-                 str_cat(what, ": the factor is ", factor, " and must be at least 0"));
+  check_argument(factor >= 0 && std::isfinite(factor), what, ": the factor is ", factor,
+                 " and must be at least 0");
 }
 
 std::uint8_t byte_below(float value) {
@@ -161,9 +158,8 @@ std::uint8_t blurred(const ImageView& image, std::int64_t y, std::int64_t x, std
 }  // namespace
 
 void internal::check_gray_or_rgb(const ImageView& image, std::string_view what) {
-  check_argument(
-      image.channels() == 1 || image.channels() == 3,
-      str_cat(what, ": the image has ", image.channels(), " channels; it must have 1 or 3"));
+  check_argument(image.channels() == 1 || image.channels() == 3, what, ": the image has ",
+                 image.channels(), " channels; it must have 1 or 3");
 }
 
 Image enhance_brightness(const ImageView& image, double factor) {
@@ -215,7 +211,7 @@ Image enhance_sharpness(const ImageView& image, double factor) {
 }
 
 Image posterize(const ImageView& image, int bits) {
-  check_argument(bits >= 0 && bits <= 8, str_cat("posterize: ", bits, " bits; it must be 0 to 8"));
+  check_argument(bits >= 0 && bits <= 8, "posterize: ", bits, " bits; it must be 0 to 8");
   const auto mask = static_cast<std::uint8_t>(0xff << (8 - bits));
   return with_values(image,
                      [&](std::uint8_t value) { return static_cast<std::uint8_t>(value & mask); });

@@ -5,17 +5,14 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::image {
 namespace {
 
-using base::str_cat;
 using Rgba = std::array<std::uint8_t, 4>;
 
 [[noreturn]] void fail_broken(std::size_t offset, std::string_view reason) {
-  throw Error(ErrorCode::kDataLoss,
-              str_cat("BMP: broken or cut short at byte ", offset, " (", reason, ")"));
+  throw Error(ErrorCode::kDataLoss, "BMP: broken or cut short at byte ", offset, " (", reason, ")");
 }
 
 std::uint32_t number_at(std::string_view bytes, std::size_t offset, std::size_t length) {
@@ -60,9 +57,8 @@ void check_kind(std::string_view bytes) {
        number_at(bytes, 58, 4) == 0xff00 && number_at(bytes, 62, 4) == 0xff);
   if (number_at(bytes, 14, 4) < kShortestHead || (bits != 8 && bits != 24 && bits != 32) ||
       !is_plain) {
-    throw Error(ErrorCode::kUnimplemented,
-                str_cat("BMP: ", bits, " bits a pixel, compression ", compression,
-                        "; read are uncompressed files of 8, 24 or 32 bits a pixel"));
+    throw Error(ErrorCode::kUnimplemented, "BMP: ", bits, " bits a pixel, compression ",
+                compression, "; read are uncompressed files of 8, 24 or 32 bits a pixel");
   }
 }
 
@@ -117,9 +113,9 @@ void write_pixel(const Rgba& color, std::int64_t channels, std::uint8_t* to) {
 Image decode_bmp(std::string_view bytes, const BmpDecodeOptions& options) {
   const BmpHead head = read_head(bytes);
   const std::int64_t channels = options.channels == 0 ? stored_channels(head) : options.channels;
-  check_argument(channels == 1 || channels == 3 || channels == 4,
-                 str_cat("decode_bmp: channels is ", options.channels,
-                         "; it must be 0 (as in the file), 1 (gray), 3 (RGB) or 4 (RGBA)"));
+  check_argument(channels == 1 || channels == 3 || channels == 4, "decode_bmp: channels is ",
+                 options.channels,
+                 "; it must be 0 (as in the file), 1 (gray), 3 (RGB) or 4 (RGBA)");
   internal::check_pixels("BMP", head.size, options.max_pixels);
   const std::int64_t row_bytes = (head.size.width * head.bytes_a_pixel + 3) / 4 * 4;
   if (head.pixels_at > bytes.size() ||

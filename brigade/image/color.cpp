@@ -4,21 +4,16 @@
 #include <array>
 #include <cmath>
 #include <string_view>
-#include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/image/normalize.h"
 
 namespace brigade::image {
 namespace {
 
-using base::str_cat;
-
 void check_rgb(const FloatImage& image, std::string_view what) {
   if (image.channels() == 3) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat(what, ": the image has ", image.channels(), " channels; it must have 3"));
+  refuse(what, ": the image has ", image.channels(), " channels; it must have 3");
 }
 
 std::int64_t pixels_of(const FloatImage& image) {
@@ -92,8 +87,7 @@ FloatImage adjust_saturation(FloatImage image, float factor) {
 FloatImage adjust_hue(FloatImage image, float delta) {
   check_rgb(image, "adjust_hue");
   if (!(delta >= -1 && delta <= 1)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("adjust_hue: delta is ", delta, "; it must be in [-1, 1]"));
+    refuse("adjust_hue: delta is ", delta, "; it must be in [-1, 1]");
   }
   float* rgb = image.row(0);
   for (std::int64_t i = 0; i < pixels_of(image); ++i, rgb += 3) {

@@ -3,12 +3,9 @@
 #include <algorithm>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::image {
 namespace {
-
-using base::str_cat;
 
 /// In float, as TensorFlow does for images whose size is known only at run time.
 std::int64_t side_of_aspect(std::int64_t other_side, std::int64_t target, std::int64_t other_target,
@@ -21,8 +18,7 @@ std::int64_t side_of_aspect(std::int64_t other_side, std::int64_t target, std::i
 
 Window central_window(const Size& image_size, double fraction) {
   if (!(fraction > 0 && fraction <= 1)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("central_window: the fraction is ", fraction, "; it must be in (0, 1]"));
+    refuse("central_window: the fraction is ", fraction, "; it must be in (0, 1]");
   }
   const auto margin = [fraction](std::int64_t side) {
     const auto length = static_cast<double>(side);

@@ -3,7 +3,6 @@
 #include <array>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/image/bmp.h"
 #include "brigade/image/png.h"
 
@@ -22,9 +21,8 @@ Format format_of(std::string_view bytes) {
     throw Error(ErrorCode::kUnimplemented,
                 "GIF is not supported; convert the image to PNG, JPEG or BMP");
   }
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat("The file of ", bytes.size(),
-                            " bytes is not an image in a supported format: JPEG, PNG or BMP"));
+  throw Error(ErrorCode::kDataLoss, "The file of ", bytes.size(),
+              " bytes is not an image in a supported format: JPEG, PNG or BMP");
 }
 
 Image decode_image(std::string_view bytes, const DecodeOptions& options) {

@@ -41,8 +41,8 @@ using ImagesByFolder = std::map<std::string, std::vector<std::string>>;
 void find_images(const io::FileSystem& files, const io::Path& path, bool follow_links, int depth,
                  ImagesByFolder& found) {
   constexpr int kDeepest = 100;
-  check_argument(depth <= kDeepest, str_cat(path.string(), ": folders are nested more than ",
-                                            kDeepest, " deep; is there a cycle of links?"));
+  check_argument(depth <= kDeepest, path.string(), ": folders are nested more than ", kDeepest,
+                 " deep; is there a cycle of links?");
   std::vector<std::string> images;
   for (const std::string& name : files.list(path)) {
     if (is_directory(files, path / name)) {
@@ -84,11 +84,10 @@ std::vector<std::string> chosen_classes(const io::FileSystem& files, const io::P
   std::set<std::string> seen;
   for (const std::string& name : asked) {
     if (std::find(found.begin(), found.end(), name) == found.end()) {
-      throw Error(ErrorCode::kNotFound,
-                  str_cat(directory.string(), " has no folder for the class \"", name,
-                          "\"; it has: ", base::join(found, ", ")));
+      throw Error(ErrorCode::kNotFound, directory.string(), " has no folder for the class \"", name,
+                  "\"; it has: ", base::join(found, ", "));
     }
-    check_argument(seen.insert(name).second, str_cat("class_names has \"", name, "\" twice"));
+    check_argument(seen.insert(name).second, "class_names has \"", name, "\" twice");
   }
   return asked;
 }
@@ -129,15 +128,13 @@ FolderIndex index_folder(const io::FileSystem& files, const io::Path& directory,
                          const FolderIndexOptions& options) {
   check_options(options);
   if (!is_directory(files, directory)) {
-    throw Error(ErrorCode::kNotFound,
-                str_cat("There is no folder ", directory.string(), " with images"));
+    throw Error(ErrorCode::kNotFound, "There is no folder ", directory.string(), " with images");
   }
   if (options.labels_from == LabelSource::kFolders) return index_classes(files, directory, options);
   FolderIndex index{.files = images_in(files, directory, options)};
   if (options.labels_from == LabelSource::kNone) return index;
-  check_argument(options.labels.size() == index.files.size(),
-                 str_cat("There are ", options.labels.size(), " labels for the ",
-                         index.files.size(), " images in ", directory.string()));
+  check_argument(options.labels.size() == index.files.size(), "There are ", options.labels.size(),
+                 " labels for the ", index.files.size(), " images in ", directory.string());
   index.labels = options.labels;
   index.class_names = names_of(options.labels);
   return index;
@@ -154,8 +151,8 @@ FolderIndex shuffled(FolderIndex index, std::uint64_t seed) {
 }
 
 std::pair<FolderIndex, FolderIndex> split(const FolderIndex& index, double validation_split) {
-  check_argument(validation_split > 0 && validation_split < 1,
-                 str_cat("validation_split is ", validation_split, "; it must be between 0 and 1"));
+  check_argument(validation_split > 0 && validation_split < 1, "validation_split is ",
+                 validation_split, "; it must be between 0 and 1");
   const auto count = static_cast<double>(index.files.size());
   const auto held_back = static_cast<std::ptrdiff_t>(validation_split * count);
   const auto part = [&index](std::ptrdiff_t begin, std::ptrdiff_t end) {

@@ -21,9 +21,8 @@ void check_window(const Window& window, const Size& size, std::string_view what)
                       width <= size.width && top <= size.height - height &&
                       left <= size.width - width;
   if (inside) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat(what, ": the window of ", window, " is not inside the image of ", size,
-                      " (height x width) or has no pixels"));
+  refuse(what, ": the window of ", window, " is not inside the image of ", size,
+         " (height x width) or has no pixels");
 }
 
 std::string_view to_string(Layout layout) {
@@ -38,27 +37,23 @@ std::size_t checked_values(const Size& size, std::int64_t channels) {
   const bool fits = height >= 1 && width >= 1 && channels >= 1 && channels <= 4 &&
                     height <= kMost && width <= kMost / 4 && height <= kMost / (width * channels);
   if (!fits) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("An image cannot be ", size, " (height x width) with ", channels,
-                        " channels: it has at least one pixel, 1 to 4 channels and at most 2^40 "
-                        "values"));
+    refuse("An image cannot be ", size, " (height x width) with ", channels,
+           " channels: it has at least one pixel, 1 to 4 channels and at most 2^40 values");
   }
   return static_cast<std::size_t>(height * width * channels);
 }
 
 void check_pixels(std::string_view format, const Size& size, std::int64_t max_pixels) {
   if (size.height * size.width <= max_pixels) return;
-  throw Error(ErrorCode::kResourceExhausted,
-              str_cat(format, ": the image of ", size, " has more pixels than the ", max_pixels,
-                      " that are allowed"));
+  throw Error(ErrorCode::kResourceExhausted, format, ": the image of ", size,
+              " has more pixels than the ", max_pixels, " that are allowed");
 }
 
 void check_values(std::size_t values, const Size& size, std::int64_t channels) {
   const std::size_t expected = checked_values(size, channels);
   if (values == expected) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat("An image of ", size, " with ", channels, " channels has ", expected,
-                      " values, not ", values));
+  refuse("An image of ", size, " with ", channels, " channels has ", expected, " values, not ",
+         values);
 }
 
 }  // namespace internal

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstddef>
-#include <cstdio>  // jpeglib.h needs it and the one before
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -70,14 +68,14 @@ class JpegGuard {
     errors_.manager.format_message(reinterpret_cast<j_common_ptr>(&info_), reason);
     const int code = errors_.manager.msg_code;
     if (code == JERR_OUT_OF_MEMORY || code == JERR_NO_BACKING_STORE) {
-      throw Error(ErrorCode::kResourceExhausted, str_cat("JPEG: ", reason));
+      throw Error(ErrorCode::kResourceExhausted, "JPEG: ", reason);
     }
     if (code == JERR_CONVERSION_NOTIMPL) {
       throw Error(ErrorCode::kUnimplemented,
                   "JPEG: this file's colors (CMYK) cannot be read as gray; ask for 3 channels");
     }
-    throw Error(ErrorCode::kDataLoss,
-                str_cat("JPEG: broken or cut short", byte_offset(), " (", reason, ")"));
+    throw Error(ErrorCode::kDataLoss, "JPEG: broken or cut short", byte_offset(), " (", reason,
+                ")");
   }
 
   /// " at byte N": how far reading got. In the image's data, N is the end of the previous block.
@@ -121,13 +119,11 @@ void read_head(Decompressor& jpeg, std::string_view bytes) {
 void check_options(const JpegDecodeOptions& options) {
   const auto& [channels, ratio, window, dct, max_pixels] = options;
   if (channels != 0 && channels != 1 && channels != 3 && channels != 4) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("decode_jpeg: channels is ", channels, "; it must be 0 (as in the file), ",
-                        "1 (gray), 3 (RGB) or 4 (RGBA)"));
+    refuse("decode_jpeg: channels is ", channels, "; it must be 0 (as in the file), ",
+           "1 (gray), 3 (RGB) or 4 (RGBA)");
   }
   if (ratio != 1 && ratio != 2 && ratio != 4 && ratio != 8) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("decode_jpeg: ratio is ", ratio, "; it must be 1, 2, 4 or 8"));
+    refuse("decode_jpeg: ratio is ", ratio, "; it must be 1, 2, 4 or 8");
   }
 }
 
@@ -244,18 +240,15 @@ void end_writing(j_compress_ptr info) {
 
 void check_encoding(const ImageView& image, const JpegEncodeOptions& options) {
   if (image.channels() != 1 && image.channels() != 3) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("encode_jpeg: the image has ", image.channels(),
-                        " channels; JPEG holds 1 (gray) or 3 (RGB)"));
+    refuse("encode_jpeg: the image has ", image.channels(),
+           " channels; JPEG holds 1 (gray) or 3 (RGB)");
   }
   if (options.quality < 1 || options.quality > 100) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("encode_jpeg: the quality is ", options.quality, "; it must be 1 to 100"));
+    refuse("encode_jpeg: the quality is ", options.quality, "; it must be 1 to 100");
   }
   if (std::max(image.height(), image.width()) > JPEG_MAX_DIMENSION) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("encode_jpeg: the image is ", image.size(), "; no side may have more than ",
-                        JPEG_MAX_DIMENSION, " pixels"));
+    refuse("encode_jpeg: the image is ", image.size(), "; no side may have more than ",
+           JPEG_MAX_DIMENSION, " pixels");
   }
 }
 

@@ -3,13 +3,10 @@
 #include <algorithm>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/base/vector_clones.h"
 
 namespace brigade::image {
 namespace {
-
-using base::str_cat;
 
 /// value * factor + offset
 struct Line {
@@ -21,17 +18,15 @@ Line line_of(const NormalizeOptions& options, std::int64_t channel) {
   const auto c = static_cast<std::size_t>(channel);
   const float deviation = options.deviation[c];
   if (!(deviation > 0)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("normalize: the deviation of channel ", channel, " is ", deviation,
-                        "; it must be greater than 0"));
+    refuse("normalize: the deviation of channel ", channel, " is ", deviation,
+           "; it must be greater than 0");
   }
   return {1 / (255 * deviation), -options.mean[c] / deviation};
 }
 
 void check_room(std::span<const float> to, std::size_t values, std::string_view what) {
   if (to.size() == values) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat(what, ": there is room for ", to.size(), " values; the image has ", values));
+  refuse(what, ": there is room for ", to.size(), " values; the image has ", values);
 }
 
 // Bytes are split into planes before the conversion to floats, so that both loops are vectorized.

@@ -2,11 +2,8 @@
 
 #include <png.h>
 
-#include <algorithm>
 #include <csetjmp>
 #include <cstring>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "brigade/base/error.h"
@@ -84,8 +81,8 @@ class Guard {
   template <class Step>
   void guarded(const Step& step) {
     if (setjmp(failure_.jump) != 0) {
-      throw Error(ErrorCode::kDataLoss,
-                  str_cat("PNG: broken or cut short", byte_offset(), " (", failure_.reason, ")"));
+      throw Error(ErrorCode::kDataLoss, "PNG: broken or cut short", byte_offset(), " (",
+                  failure_.reason, ")");
     }
     step(png_, info_);
   }
@@ -163,10 +160,8 @@ void set_up(png_structp png, const Head& head, std::int64_t channels) {
 
 void check_decoding(const PngDecodeOptions& options) {
   if (options.channels >= 0 && options.channels <= 4) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat("decode_png: channels is ", options.channels,
-                      "; it must be 0 (as in the file), 1 (gray), 2 (gray and alpha), 3 (RGB) or "
-                      "4 (RGBA)"));
+  refuse("decode_png: channels is ", options.channels,
+         "; it must be 0 (as in the file), 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGBA)");
 }
 
 }  // namespace
@@ -200,9 +195,8 @@ Image decode_png(std::string_view bytes, const PngDecodeOptions& options) {
 std::string encode_png(const ImageView& image, const PngEncodeOptions& options) {
   constexpr int kColorTypes[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
                                  PNG_COLOR_TYPE_RGB_ALPHA};
-  check_argument(
-      image.channels() >= 1 && image.channels() <= 4,
-      str_cat("encode_png: the image has ", image.channels(), " channels; PNG holds 1 to 4"));
+  check_argument(image.channels() >= 1 && image.channels() <= 4, "encode_png: the image has ",
+                 image.channels(), " channels; PNG holds 1 to 4");
   internal::checked_values(image.size(), image.channels());
   std::string text;
   Guard guard(Direction::kWrite);

@@ -1,7 +1,6 @@
 #include "brigade/image/rand_augment.h"
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/image/augment_space.h"
 
 namespace brigade::image {
@@ -9,13 +8,11 @@ namespace {
 
 void check_rand_augment(const RandAugmentOptions& options) {
   const auto& [num_ops, magnitude, bins, affine] = options;
-  check_argument(num_ops >= 0,
-                 base::str_cat("rand_augment: num_ops is ", num_ops, " and must be at least 0"));
-  check_argument(bins >= 2, base::str_cat("rand_augment: num_magnitude_bins is ", bins,
-                                          " and must be at least 2"));
-  check_argument(magnitude >= 0 && magnitude < bins,
-                 base::str_cat("rand_augment: magnitude is ", magnitude, " and must be 0 to ",
-                               bins - 1, ", for there are ", bins, " bins"));
+  check_argument(num_ops >= 0, "rand_augment: num_ops is ", num_ops, " and must be at least 0");
+  check_argument(bins >= 2, "rand_augment: num_magnitude_bins is ", bins,
+                 " and must be at least 2");
+  check_argument(magnitude >= 0 && magnitude < bins, "rand_augment: magnitude is ", magnitude,
+                 " and must be 0 to ", bins - 1, ", for there are ", bins, " bins");
 }
 
 internal::AugmentSpace rand_augment_space(const Size& size, int bins) {

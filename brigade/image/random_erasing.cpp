@@ -15,7 +15,7 @@ namespace {
 using base::str_cat;
 
 [[noreturn]] void refuse_erasing(const std::string& what) {
-  throw Error(ErrorCode::kInvalidArgument, "random_erasing: " + what);
+  refuse("random_erasing: " + what);
 }
 
 void check_erasing(const RandomErasingOptions& o) {

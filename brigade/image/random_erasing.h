@@ -11,8 +11,8 @@ namespace brigade::image {
 
 /// Defaults are torchvision's, and nearly the paper's.
 struct RandomErasingOptions {
-  /// The fraction of images in which something is erased. Published recipes for ImageNet use 0.1 to
-  /// 0.25.
+  /// The fraction of images in which something is erased. Published trainings on ImageNet use 0.1
+  /// to 0.25.
   double probability = 0.5;
   /// Fraction of the image's area that is erased, uniform between the two.
   double min_area = 0.02;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 #include <vector>
 
 #include "brigade/base/error.h"
@@ -129,9 +128,7 @@ std::string_view to_string(Interpolation interpolation) {
 Interpolation interpolation_of(std::string_view name) {
   const auto found = std::find(kNames.begin(), kNames.end(), base::lower_case(name));
   if (found != kNames.end()) return static_cast<Interpolation>(found - kNames.begin());
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      base::str_cat("Unknown interpolation \"", name, "\"; there are ", base::join(kNames, ", ")));
+  refuse("Unknown interpolation \"", name, "\"; there are ", base::join(kNames, ", "));
 }
 
 FloatImage resize(const ImageView& image, const Size& size, Interpolation interpolation) {

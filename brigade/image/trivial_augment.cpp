@@ -1,15 +1,14 @@
 #include "brigade/image/trivial_augment.h"
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/image/augment_space.h"
 
 namespace brigade::image {
 
 Augmentation random_wide_augmentation(const TrivialAugmentOptions& options, base::CounterRng& rng) {
   const int bins = options.num_magnitude_bins;
-  check_argument(bins >= 2, base::str_cat("trivial_augment: num_magnitude_bins is ", bins,
-                                          " and must be at least 2"));
+  check_argument(bins >= 2, "trivial_augment: num_magnitude_bins is ", bins,
+                 " and must be at least 2");
   const internal::AugmentSpace wide{.shear = 0.99,
                                     .translate_x = 32,
                                     .translate_y = 32,

@@ -72,10 +72,8 @@ std::vector<io::Path> find_files(const io::FileSystem& files, const io::Path& di
     if (files.exists(paths.back())) continue;
     const std::string missing = files.exists(folder) ? base::str_cat("no ", name, " in ", folder)
                                                      : base::str_cat("no folder ", directory);
-    throw Error(ErrorCode::kNotFound,
-                base::str_cat("No ", kind.title, ": there is ", missing,
-                              "; unpack the archive of its binary version, and name its folder ",
-                              kind.folder));
+    throw Error(ErrorCode::kNotFound, "No ", kind.title, ": there is ", missing,
+                "; unpack the archive of its binary version, and name its folder ", kind.folder);
   }
   return paths;
 }
@@ -90,14 +88,12 @@ struct CifarRecords {
 
 void check_cifar_size(const io::Path& path, std::uint64_t bytes, const CifarKind& kind) {
   const std::size_t record = kind.record_bytes();
-  check_argument(bytes > 0, base::str_cat(path, " is empty; expected records of ", record,
-                                          " bytes, as in the binary version of ", kind.title));
+  check_argument(bytes > 0, path, " is empty; expected records of ", record,
+                 " bytes, as in the binary version of ", kind.title);
   if (bytes % record == 0) return;
-  throw Error(
-      ErrorCode::kDataLoss,
-      base::str_cat(path, " has ", bytes, " bytes: record ", bytes / record, " has only ",
-                    bytes % record, " of its ", record,
-                    "; the file is truncated, or not of the binary version of ", kind.title));
+  throw Error(ErrorCode::kDataLoss, path, " has ", bytes, " bytes: record ", bytes / record,
+              " has only ", bytes % record, " of its ", record,
+              "; the file is truncated, or not of the binary version of ", kind.title);
 }
 
 void check_labels(const io::Path& path, std::int64_t record, std::string_view bytes,
@@ -105,10 +101,9 @@ void check_labels(const io::Path& path, std::int64_t record, std::string_view by
   for (std::size_t i = 0; i < kind.labels.size(); ++i) {
     const int value = static_cast<std::uint8_t>(bytes[i]);
     const LabelByte& label = kind.labels[i];
-    check_argument(value < label.classes,
-                   base::str_cat("Record ", record, " of ", path, " has the ", label.name, " ",
-                                 value, "; there are only classes 0 to ", label.classes - 1,
-                                 " in the binary version of ", kind.title));
+    check_argument(value < label.classes, "Record ", record, " of ", path, " has the ", label.name,
+                   " ", value, "; there are only classes 0 to ", label.classes - 1,
+                   " in the binary version of ", kind.title);
   }
 }
 

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstddef>
 #include <memory>
-#include <utility>
 #include <variant>
 
 #include "brigade/base/error.h"
@@ -63,7 +62,7 @@ CsvColumn csv_column_with_zero(CsvType type) {
 }
 
 [[noreturn]] void fail(const std::string& why) {
-  throw Error(ErrorCode::kInvalidArgument, str_cat("from_csv: ", why));
+  refuse("from_csv: ", why);
 }
 
 std::size_t column_index(const std::string& name, const Names& names) {
@@ -176,8 +175,8 @@ void CsvTensors::check_columns() const {
     const std::string& name = (*names_)[i];
     if (is_string && vocabularies_[i].empty()) {
       fail(str_cat("the column \"", name,
-                   "\" holds strings, which tensors cannot hold: list its words in "
-                   "`vocabularies`, or leave it out by `select_columns`"));
+                   "\" holds strings, which tensors cannot hold: list its words in `vocabularies`, "
+                   "or leave it out by `select_columns`"));
     }
     if (!is_string && !vocabularies_[i].empty()) {
       fail(str_cat("the column \"", name, "\" has a vocabulary, and is requested as ",

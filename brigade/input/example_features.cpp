@@ -4,12 +4,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <optional>
 #include <span>
-#include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -42,8 +39,7 @@ struct ColumnTensors {
   const bool is_batch = column.examples.size() > 1;
   const std::string source =
       is_batch ? str_cat("example ", example, " of a batch, counted from 0,") : "an example";
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat("The feature \"", column.name, "\" of ", source, " ", why));
+  refuse("The feature \"", column.name, "\" of ", source, " ", why);
 }
 
 std::string text_of(const Shape& shape) {
@@ -248,7 +244,7 @@ ColumnTensors read_column(const ExampleColumn& column, const RawFeature& feature
 }
 
 [[noreturn]] void fail(const TensorFeature& feature, const std::string& why) {
-  throw Error(ErrorCode::kInvalidArgument, str_cat("The feature \"", feature.name, "\" ", why));
+  refuse("The feature \"", feature.name, "\" ", why);
 }
 
 /// The equivalent feature for the parser without torch, which checks names, shapes and defaults.
@@ -325,10 +321,8 @@ NamedTensors::Names names_of(const std::vector<TensorFeature>& features) {
     if (auto lengths = lengths_of(feature); !lengths.empty()) names.push_back(std::move(lengths));
   }
   for (auto name = names.begin(); name != names.end(); ++name) {
-    check_argument(std::find(names.begin(), name, *name) == name,
-                   str_cat("The feature \"", *name,
-                           "\" is requested twice, or lengths have "
-                           "the same name; choose another name"));
+    check_argument(std::find(names.begin(), name, *name) == name, "The feature \"", *name,
+                   "\" is requested twice, or lengths have the same name; choose another name");
   }
   return names;
 }
@@ -404,8 +398,7 @@ NamedTensors ExampleFeatures::operator()(const std::vector<std::string>& example
     try {
       found.look_through(examples[i], i);
     } catch (const Error& error) {
-      throw Error(error.code(),
-                  str_cat("Example ", i, " of a batch, counted from 0: ", error.what()));
+      throw Error(error.code(), "Example ", i, " of a batch, counted from 0: ", error.what());
     }
   }
   return found.read(names_);

@@ -68,20 +68,18 @@ class IdxFile {
           base::str_cat("at most ", kMaxDeflateRatio * file_bytes, ", decompressed"));
     }
     if (header_.value_bytes > kMaxUncompressedBytes) {
-      throw Error(ErrorCode::kResourceExhausted,
-                  base::str_cat(name_, ": more than ", base::human_bytes(kMaxUncompressedBytes),
-                                " once decompressed, which is more than such a file may hold; "
-                                "unpack it"));
+      throw Error(ErrorCode::kResourceExhausted, name_, ": more than ",
+                  base::human_bytes(kMaxUncompressedBytes),
+                  " once decompressed, which is more than such a file may hold; unpack it");
     }
   }
   at::Tensor allocate() const {
     try {
       return at::empty(header_.shape, at::kByte);
     } catch (const c10::Error&) {
-      throw Error(
-          ErrorCode::kResourceExhausted,
-          base::str_cat("The idx file ", name_, " takes ", base::human_bytes(header_.value_bytes),
-                        ", for which there is no memory; is it the right file?"));
+      throw Error(ErrorCode::kResourceExhausted, "The idx file ", name_, " takes ",
+                  base::human_bytes(header_.value_bytes),
+                  ", for which there is no memory; is it the right file?");
     }
   }
 

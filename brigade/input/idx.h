@@ -2,7 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 
-
 #include "brigade/io/file_system.h"
 
 namespace brigade::input {

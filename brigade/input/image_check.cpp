@@ -1,13 +1,11 @@
 #include "brigade/input/image_check.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/image/decode.h"
 
 namespace brigade::input {
@@ -55,8 +53,8 @@ void check_image_file(const io::FileSystem& files, const io::Path& path) {
     if (looks_whole(files, path)) return;
     image::decode_image(io::read_at_most(files, path, kMostBytes));
   } catch (const Error& error) {
-    throw Error(error.code(), base::str_cat("The image ", base::quoted(path.string()),
-                                            " cannot be read: ", error.what()));
+    throw Error(error.code(), "The image ", base::quoted(path.string()),
+                " cannot be read: ", error.what());
   }
 }
 

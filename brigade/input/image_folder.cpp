@@ -122,10 +122,10 @@ void check_options(const ImageFolderOptions& options) {
   check_argument(!options.validation_split || !options.shuffle || options.seed.has_value(),
                  "Files that are shuffled and split need a seed, so that those for training and "
                  "those for validation never overlap");
-  check_argument(options.image_size.height > 0 && options.image_size.width > 0,
-                 str_cat("image_size is ", options.image_size, "; both must be 1 or more"));
-  check_argument(options.batch_size >= 1,
-                 str_cat("batch_size is ", options.batch_size, "; it must be 1 or more"));
+  check_argument(options.image_size.height > 0 && options.image_size.width > 0, "image_size is ",
+                 options.image_size, "; both must be 1 or more");
+  check_argument(options.batch_size >= 1, "batch_size is ", options.batch_size,
+                 "; it must be 1 or more");
 }
 
 /// Labels must be indices in the list of classes to be encoded.
@@ -133,19 +133,17 @@ void check_labels(const FolderIndex& index, LabelMode mode) {
   if (mode == LabelMode::kInt) return;
   const auto classes = static_cast<std::int64_t>(index.class_names.size());
   check_argument(mode != LabelMode::kBinary || classes == 2,
-                 str_cat("Binary labels need exactly two classes, and there are ", classes, ": ",
-                         base::join(index.class_names, ", ")));
+                 "Binary labels need exactly two classes, and there are ", classes, ": ",
+                 base::join(index.class_names, ", "));
   for (const std::int64_t label : index.labels) {
-    check_argument(label >= 0 && label < classes,
-                   str_cat("There is a label ", label, " among ", classes,
-                           " classes; binary and categorical ones must be 0 to classes - 1"));
+    check_argument(label >= 0 && label < classes, "There is a label ", label, " among ", classes,
+                   " classes; binary and categorical ones must be 0 to classes - 1");
   }
 }
 
 void check_has_files(const FolderIndex& index, const io::Path& directory, std::string_view what) {
-  check_argument(!index.files.empty(),
-                 str_cat("There are no ", what, " in ", directory.string(),
-                         "; files named .bmp, .gif, .jpeg, .jpg and .png count"));
+  check_argument(!index.files.empty(), "There are no ", what, " in ", directory.string(),
+                 "; files named .bmp, .gif, .jpeg, .jpg and .png count");
 }
 
 /// The index of the folder, cut in two; the second part may be empty.

@@ -18,8 +18,6 @@
 namespace brigade::input {
 namespace {
 
-using base::str_cat;
-
 template <class T>
 void resize_planes(const at::Tensor& from, const image::Size& size,
                    image::Interpolation interpolation, at::Tensor& to) {
@@ -46,10 +44,8 @@ std::int64_t largest_of(at::ScalarType dtype) {
     case at::kInt:
       return std::numeric_limits<std::int32_t>::max();
     default:
-      throw Error(
-          ErrorCode::kInvalidArgument,
-          str_cat("convert_image_dtype: ", at::toString(dtype),
-                  " is not a dtype of images; use uint8, int8, int16, int32 or a float type"));
+      refuse("convert_image_dtype: ", at::toString(dtype),
+             " is not a dtype of images; use uint8, int8, int16, int32 or a float type");
   }
 }
 
@@ -76,25 +72,23 @@ void warn_about_floats() {
   static std::once_flag said;
   std::call_once(said, [] {
     base::log_warning(
-        "convert_image_dtype: the image has floats already, so its values are unchanged; if "
-        "they are 0 to 255, divide them by 255 (logged once)");
+        "convert_image_dtype: the image has floats already, so its values are unchanged; if they "
+        "are 0 to 255, divide them by 255 (logged once)");
   });
 }
 
 void check_image(const at::Tensor& image, const char* name) {
   if (image.defined() && image.dim() >= 2 && image.device().is_cpu()) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat(name,
-                      ": an image is a tensor on the CPU with two dimensions or more, "
-                      "height and width last"));
+  throw Error(
+      ErrorCode::kInvalidArgument, name,
+      ": an image is a tensor on the CPU with two dimensions or more, height and width last");
 }
 
 /// The range of starts along one dimension, both ends included, is 0 to this.
 std::int64_t last_start(std::int64_t extent, std::int64_t window, const char* dimension) {
   if (window < 1 || window > extent) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("random_crop: the ", dimension, " to crop is ", window,
-                        "; the image with its padding has ", extent));
+    refuse("random_crop: the ", dimension, " to crop is ", window,
+           "; the image with its padding has ", extent);
   }
   return extent - window;
 }
@@ -197,27 +191,24 @@ at::Tensor decode_to_tensor(std::string_view bytes, const image::DecodeOptions& 
 
 at::Tensor resize_images(const at::Tensor& images, const image::Size& size,
                          image::Interpolation interpolation) {
-  check_argument(
-      images.defined() && images.dim() >= 2 && images.device().is_cpu(),
-      "resize_images: images are a tensor on the CPU with two dimensions or more, height and "
-      "width last");
+  check_argument(images.defined() && images.dim() >= 2 && images.device().is_cpu(),
+                 "resize_images: images are a tensor on the CPU with two dimensions or more, "
+                 "height and width last");
   at::AutoDispatchBelowADInplaceOrView no_autograd;
   const at::Tensor from = images.contiguous();
   std::vector<std::int64_t> shape = from.sizes().vec();
   shape[shape.size() - 2] = size.height;
   shape[shape.size() - 1] = size.width;
-  check_argument(size.height > 0 && size.width > 0 && from.numel() > 0,
-                 str_cat("resize_images: images of ", base::join(from.sizes(), " x "), " to ", size,
-                         "; both must have pixels"));
+  check_argument(size.height > 0 && size.width > 0 && from.numel() > 0, "resize_images: images of ",
+                 base::join(from.sizes(), " x "), " to ", size, "; both must have pixels");
   at::Tensor to = at::empty(shape, at::kFloat);
   if (from.scalar_type() == at::kByte) {
     resize_planes<std::uint8_t>(from, size, interpolation, to);
   } else if (from.scalar_type() == at::kFloat) {
     resize_planes<float>(from, size, interpolation, to);
   } else {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("resize_images: the images' dtype is ", at::toString(from.scalar_type()),
-                        "; it must be uint8 or float32"));
+    refuse("resize_images: the images' dtype is ", at::toString(from.scalar_type()),
+           "; it must be uint8 or float32");
   }
   return to;
 }
@@ -242,8 +233,7 @@ at::Tensor random_crop(const at::Tensor& image, const CropOptions& options,
                        data::ElementContext& context) {
   check_image(image, "random_crop");
   if (options.padding < 0) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("random_crop: padding is ", options.padding, "; it must be 0 or more"));
+    refuse("random_crop: padding is ", options.padding, "; it must be 0 or more");
   }
   const std::int64_t height = options.height == 0 ? image.size(-2) : options.height;
   const std::int64_t width = options.width == 0 ? image.size(-1) : options.width;
@@ -259,8 +249,7 @@ at::Tensor random_horizontal_flip(const at::Tensor& image, data::ElementContext&
                                   double probability) {
   check_image(image, "random_horizontal_flip");
   if (!(probability >= 0 && probability <= 1)) {
-    throw Error(ErrorCode::kInvalidArgument, str_cat("random_horizontal_flip: the probability is ",
-                                                     probability, "; it must be in [0, 1]"));
+    refuse("random_horizontal_flip: the probability is ", probability, "; it must be in [0, 1]");
   }
   if (context.rng.uniform() >= probability) return image;
   at::AutoDispatchBelowADInplaceOrView no_autograd;
@@ -273,9 +262,8 @@ at::Tensor random_erasing(const at::Tensor& image, const image::RandomErasingOpt
   const bool is_supported = image.dim() <= 3 && (image.dim() == 2 || image.size(0) <= 4) &&
                             (image.scalar_type() == at::kFloat || image.scalar_type() == at::kByte);
   if (!is_supported) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("random_erasing: the image is ", image.scalar_type(), " ", image.sizes(),
-                        "; it must be float32 or uint8 [C, height, width] with up to 4 channels"));
+    refuse("random_erasing: the image is ", image.scalar_type(), " ", image.sizes(),
+           "; it must be float32 or uint8 [C, height, width] with up to 4 channels");
   }
   const auto window =
       image::random_erasing_window({image.size(-2), image.size(-1)}, options, context.rng);

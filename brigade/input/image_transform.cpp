@@ -1,7 +1,6 @@
 #include "brigade/input/image_transform.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -14,15 +13,14 @@ namespace {
 using base::str_cat;
 
 void check_size(const image::Size& size, const char* what) {
-  check_argument(size.height > 0 && size.width > 0,
-                 str_cat(what, " is ", size, "; both must be 1 or more"));
+  check_argument(size.height > 0 && size.width > 0, what, " is ", size, "; both must be 1 or more");
 }
 
 void check_training(const TrainingTransformOptions& options) {
   check_size(options.size, "training_transform: the size");
   check_argument(options.flip_probability >= 0 && options.flip_probability <= 1,
-                 str_cat("training_transform: flip_probability is ", options.flip_probability,
-                         "; it must be 0 to 1"));
+                 "training_transform: flip_probability is ", options.flip_probability,
+                 "; it must be 0 to 1");
   check_argument(!options.augment || !options.augment_name.empty(),
                  "training_transform: an augmentation needs augment_name, which says what it does");
   base::CounterRng rng(0);
@@ -82,10 +80,9 @@ ImageTransform evaluation_transform(const EvaluationTransformOptions& options) {
   EvaluationTransformOptions checked = options;
   const std::int64_t longer = std::max(options.crop.height, options.crop.width);
   if (checked.resize == 0) checked.resize = longer;
-  check_argument(checked.resize >= longer,
-                 str_cat("evaluation_transform: a crop of ", options.crop,
-                         " does not fit into images whose shorter side is ", options.resize,
-                         "; give a larger resize, or 0 for the crop's"));
+  check_argument(checked.resize >= longer, "evaluation_transform: a crop of ", options.crop,
+                 " does not fit into images whose shorter side is ", options.resize,
+                 "; give a larger resize, or 0 for the crop's");
   return {.apply = [checked](const image::ImageView& image,
                              data::ElementContext&) { return evaluation_input(image, checked); },
           .name = str_cat("evaluation_transform(", checked.resize, ", ", checked.crop, ", ",

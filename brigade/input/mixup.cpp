@@ -22,24 +22,21 @@ void check_features(const LabeledBatch& batch, std::string_view what) {
   const bool fits = batch.features.defined() && batch.labels.defined() &&
                     batch.features.dim() >= 1 && batch.labels.dim() >= 1 &&
                     batch.features.size(0) == batch.labels.size(0);
-  check_argument(fits,
-                 str_cat(what, ": features and labels must be of the same number of examples"));
+  check_argument(fits, what, ": features and labels must be of the same number of examples");
 }
 
 /// The labels as float [N, classes].
 at::Tensor distributions_of(const at::Tensor& labels, std::int64_t classes, std::string_view what) {
   if (labels.dim() == 1 && at::isIntegralType(labels.scalar_type(), false)) {
-    check_argument(classes >= 1, str_cat(what, ": labels are class numbers; set num_classes"));
+    check_argument(classes >= 1, what, ": labels are class numbers; set num_classes");
     return input::one_hot(labels, classes);
   }
   if (labels.dim() == 2 && labels.is_floating_point() &&
       (classes == 0 || classes == labels.size(1)))
     return labels.to(at::kFloat);
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat(what, ": labels are ", labels.scalar_type(), " ", labels.sizes(),
-                      "; they must be class numbers [N] or distributions over ",
-                      classes == 0 ? str_cat("the classes") : str_cat(classes, " classes"),
-                      " [N, classes]"));
+  refuse(what, ": labels are ", labels.scalar_type(), " ", labels.sizes(),
+         "; they must be class numbers [N] or distributions over ",
+         classes == 0 ? str_cat("the classes") : str_cat(classes, " classes"), " [N, classes]");
 }
 
 /// `kept` of each example and the rest of the example before it.
@@ -74,9 +71,8 @@ CutWindow random_cut(std::int64_t height, std::int64_t width, double fraction,
 LabeledBatch mixup(const LabeledBatch& batch, const MixOptions& options,
                    data::ElementContext& context) {
   check_features(batch, "mixup");
-  check_argument(batch.features.is_floating_point(),
-                 str_cat("mixup: features are ", batch.features.scalar_type(),
-                         "; convert them to floats first"));
+  check_argument(batch.features.is_floating_point(), "mixup: features are ",
+                 batch.features.scalar_type(), "; convert them to floats first");
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   const at::Tensor labels = distributions_of(batch.labels, options.num_classes, "mixup");
   const double kept = base::random_beta(options.alpha, options.alpha, context.rng);
@@ -88,8 +84,8 @@ LabeledBatch cutmix(const LabeledBatch& batch, const MixOptions& options,
   check_features(batch, "cutmix");
   const at::Tensor& images = batch.features;
   check_argument(images.dim() >= 3 && images.size(-1) > 0 && images.size(-2) > 0,
-                 str_cat("cutmix: features are ", images.sizes(),
-                         "; they must be images [N, ..., height, width]"));
+                 "cutmix: features are ", images.sizes(),
+                 "; they must be images [N, ..., height, width]");
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   const at::Tensor labels = distributions_of(batch.labels, options.num_classes, "cutmix");
   const double fraction = 1 - base::random_beta(options.alpha, options.alpha, context.rng);

@@ -38,24 +38,22 @@ io::Path find_file(const io::FileSystem& files, const io::Path& directory, const
   const std::string missing = is_directory
                                   ? base::str_cat("neither ", name, " nor ", name, ".gz in ")
                                   : std::string("no folder ");
-  throw Error(ErrorCode::kNotFound, base::str_cat("No ", kind.title, ": there is ", missing,
-                                                  directory, "; ", kind.remedy));
+  throw Error(ErrorCode::kNotFound, "No ", kind.title, ": there is ", missing, directory, "; ",
+              kind.remedy);
 }
 
 void check_contents(const at::Tensor& images, const io::Path& image_path, const at::Tensor& labels,
                     const io::Path& label_path) {
-  check_argument(images.size(1) == kSide && images.size(2) == kSide,
-                 base::str_cat("The images of ", image_path, " are ", images.size(1), "x",
-                               images.size(2), ", expected ", kSide, "x", kSide));
-  check_argument(images.size(0) == labels.size(0),
-                 base::str_cat(image_path, " has ", images.size(0), " images, but ", label_path,
-                               " has ", labels.size(0), " labels: the files do not match"));
+  check_argument(images.size(1) == kSide && images.size(2) == kSide, "The images of ", image_path,
+                 " are ", images.size(1), "x", images.size(2), ", expected ", kSide, "x", kSide);
+  check_argument(images.size(0) == labels.size(0), image_path, " has ", images.size(0),
+                 " images, but ", label_path, " has ", labels.size(0),
+                 " labels: the files do not match");
   const auto* label = labels.const_data_ptr<std::uint8_t>();
   for (std::int64_t i = 0; i < labels.size(0); ++i) {
     if (label[i] < kClasses) continue;
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat("Label ", i, " of ", label_path, " is ", static_cast<int>(label[i]),
-                              "; there are only classes 0 to ", kClasses - 1));
+    throw Error(ErrorCode::kDataLoss, "Label ", i, " of ", label_path, " is ",
+                static_cast<int>(label[i]), "; there are only classes 0 to ", kClasses - 1);
   }
 }
 

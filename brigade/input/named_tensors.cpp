@@ -17,8 +17,8 @@ namespace {
 
 void check_distinct(const NamedTensors::Names& names) {
   for (auto name = names.begin(); name != names.end(); ++name) {
-    check_argument(std::find(names.begin(), name, *name) == name,
-                   str_cat("NamedTensors: the name \"", *name, "\" occurs twice"));
+    check_argument(std::find(names.begin(), name, *name) == name, "NamedTensors: the name \"",
+                   *name, "\" occurs twice");
   }
 }
 
@@ -37,15 +37,14 @@ NamedTensors::NamedTensors(std::vector<std::pair<std::string, at::Tensor>> tenso
 NamedTensors::NamedTensors(std::shared_ptr<const Names> names, std::vector<at::Tensor> tensors)
     : names_(std::move(names)), tensors_(std::move(tensors)) {
   if (names_->size() == tensors_.size()) return;
-  throw Error(ErrorCode::kInvalidArgument, str_cat("NamedTensors: there are ", names_->size(),
-                                                   " names for ", tensors_.size(), " tensors"));
+  refuse("NamedTensors: there are ", names_->size(), " names for ", tensors_.size(), " tensors");
 }
 
 std::size_t NamedTensors::index_of(std::string_view name) const {
   const auto found = std::find(names_->begin(), names_->end(), name);
   if (found != names_->end()) return static_cast<std::size_t>(found - names_->begin());
-  throw Error(ErrorCode::kNotFound,
-              str_cat("There is no tensor \"", name, "\"; there are: ", base::join(*names_, ", ")));
+  throw Error(ErrorCode::kNotFound, "There is no tensor \"", name,
+              "\"; there are: ", base::join(*names_, ", "));
 }
 
 const at::Tensor& NamedTensors::operator[](std::string_view name) const {
@@ -90,11 +89,11 @@ void check_same_names(const std::vector<NamedTensors>& elements) {
   for (std::size_t i = 1; i < elements.size(); ++i) {
     if (elements[i].shared_names() == first.shared_names()) continue;
     if (elements[i].names() == first.names()) continue;
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("The elements of a batch must have tensors of the same names in the same "
-                        "order: element 0 has ",
-                        base::join(first.names(), ", "), "; element ", i, " has ",
-                        base::join(elements[i].names(), ", ")));
+    refuse(
+        "The elements of a batch must have tensors of the same names in the same order: "
+        "element 0 has ",
+        base::join(first.names(), ", "), "; element ", i, " has ",
+        base::join(elements[i].names(), ", "));
   }
 }
 
@@ -111,7 +110,7 @@ NamedTensors by_name(std::vector<NamedTensors>&& elements, const Join& join) {
     try {
       joined.push_back(join((*names)[i], std::move(tensors)));
     } catch (const Error& error) {
-      throw Error(error.code(), str_cat("\"", (*names)[i], "\": ", error.what()));
+      throw Error(error.code(), "\"", (*names)[i], "\": ", error.what());
     }
   }
   return NamedTensors(names, std::move(joined));
@@ -137,9 +136,8 @@ std::int64_t Structure<NamedTensors>::size(const NamedTensors& batch) {
   for (std::size_t i = 1; i < batch.tensors().size(); ++i) {
     const std::int64_t other = input::row_count(batch.tensors()[i]);
     if (other == count) continue;
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("A batch has ", count, " rows of \"", batch.names()[0], "\" but ", other,
-                        " of \"", batch.names()[i], "\""));
+    refuse("A batch has ", count, " rows of \"", batch.names()[0], "\" but ", other, " of \"",
+           batch.names()[i], "\"");
   }
   return count;
 }
@@ -202,9 +200,8 @@ NamedTensors Codec<NamedTensors>::decode(Decoder& from) {
   auto names = Codec<NamedTensors::Names>::decode(from);
   auto tensors = Codec<std::vector<at::Tensor>>::decode(from);
   if (names.size() != tensors.size()) {
-    throw Error(ErrorCode::kDataLoss,
-                str_cat("The bytes are not named tensors: there are ", names.size(), " names for ",
-                        tensors.size(), " tensors; they are corrupt"));
+    throw Error(ErrorCode::kDataLoss, "The bytes are not named tensors: there are ", names.size(),
+                " names for ", tensors.size(), " tensors; they are corrupt");
   }
   return NamedTensors(std::make_shared<const NamedTensors::Names>(std::move(names)),
                       std::move(tensors));

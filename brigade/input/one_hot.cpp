@@ -4,7 +4,6 @@
 #include <ATen/ops/zeros.h>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::input {
 namespace {
@@ -14,16 +13,14 @@ void check_labels(const at::Tensor& labels, std::int64_t classes) {
   const auto* label = on_cpu.const_data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < on_cpu.numel(); ++i) {
     if (label[i] >= 0 && label[i] < classes) continue;
-    throw Error(ErrorCode::kInvalidArgument, base::str_cat("one_hot: label ", i, " is ", label[i],
-                                                           "; it must be 0 to ", classes - 1));
+    refuse("one_hot: label ", i, " is ", label[i], "; it must be 0 to ", classes - 1);
   }
 }
 
 }  // namespace
 
 at::Tensor one_hot(const at::Tensor& labels, std::int64_t classes, at::ScalarType dtype) {
-  check_argument(classes >= 1,
-                 base::str_cat("one_hot: ", classes, " classes; there must be 1 or more"));
+  check_argument(classes >= 1, "one_hot: ", classes, " classes; there must be 1 or more");
   check_argument(labels.defined() && at::isIntegralType(labels.scalar_type(), false),
                  "one_hot: labels must be a tensor of integers");
   at::AutoDispatchBelowADInplaceOrView no_autograd;

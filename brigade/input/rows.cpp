@@ -24,10 +24,8 @@ void check_alike(const std::vector<at::Tensor>& rows) {
         rows[i].device() == rows[0].device()) {
       continue;
     }
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        base::str_cat("The elements of a batch must have one shape and dtype: element 0 is ",
-                      describe(rows[0]), ", element ", i, " is ", describe(rows[i])));
+    refuse("The elements of a batch must have one shape and dtype: element 0 is ",
+           describe(rows[0]), ", element ", i, " is ", describe(rows[i]));
   }
 }
 
@@ -54,8 +52,7 @@ at::Tensor row_of(const at::Tensor& rows, std::int64_t index) {
 at::Tensor rows_between(const at::Tensor& rows, std::int64_t begin, std::int64_t end) {
   const std::int64_t count = row_count(rows);
   if (begin < 0 || begin > end || end > count) {
-    throw Error(ErrorCode::kInvalidArgument, base::str_cat("Rows ", begin, " to ", end, " of ",
-                                                           count, ": no such part of a batch"));
+    refuse("Rows ", begin, " to ", end, " of ", count, ": no such part of a batch");
   }
   at::AutoDispatchBelowADInplaceOrView no_autograd;
   return rows.narrow(0, begin, end - begin);
@@ -83,10 +80,10 @@ at::Tensor join_rows(const std::vector<at::Tensor>& parts) {
   row_count(parts[0]);
   for (std::size_t i = 1; i < parts.size(); ++i) {
     if (can_concatenate(parts[0], parts[i])) continue;
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("The parts of a batch must have one dtype and, after the first "
-                              "dimension, one shape: part 0 is ",
-                              describe(parts[0]), ", part ", i, " is ", describe(parts[i])));
+    refuse(
+        "The parts of a batch must have one dtype and, after the first dimension, one "
+        "shape: part 0 is ",
+        describe(parts[0]), ", part ", i, " is ", describe(parts[i]));
   }
   at::AutoDispatchBelowADInplaceOrView no_autograd;
   return at::cat(parts);

@@ -22,7 +22,7 @@ using base::str_cat;
 
 at::ScalarType type_of(const io::TensorDtype& dtype) {
   if (const auto found = device::file_dtype_named(dtype.name)) return found->type;
-  throw Error(ErrorCode::kInternal, str_cat("no tensor has the dtype ", dtype.name));
+  throw Error(ErrorCode::kInternal, "no tensor has the dtype ", dtype.name);
 }
 
 /// One tensor of a file, whose rows are read individually.
@@ -58,8 +58,8 @@ class TensorInFile {
       if (each.name == name) return std::move(each);
       names.push_back(each.name);
     }
-    throw Error(ErrorCode::kNotFound, str_cat("There is no tensor ", base::quoted(name),
-                                              "; there are: ", base::listed(names, ", "), "."));
+    throw Error(ErrorCode::kNotFound, "There is no tensor ", base::quoted(name),
+                "; there are: ", base::listed(names, ", "), ".");
   }
   std::string read(std::uint64_t offset, std::uint64_t size) const {
     std::string bytes(size, '\0');
@@ -77,9 +77,9 @@ class TensorInFile {
     concurrency::MutexLock lock(mutex_);
     file_->seek(offset);
     if (file_->read(to) == to.size()) return;
-    throw Error(ErrorCode::kDataLoss,
-                str_cat(path_.string(), ": not a valid safetensors file: it ends before byte ",
-                        offset + to.size(), ". Was it truncated?"));
+    throw Error(ErrorCode::kDataLoss, path_.string(),
+                ": not a valid safetensors file: it ends before byte ", offset + to.size(),
+                ". Was it truncated?");
   }
 
   io::Path path_;
@@ -92,8 +92,8 @@ class TensorInFile {
 std::shared_ptr<const TensorInFile> open_rows(const io::FileSystem& files, const io::Path& path,
                                               const std::string& name) {
   auto tensor = std::make_shared<const TensorInFile>(files, path, name);
-  check_argument(!tensor->shape().empty(), str_cat("from_safetensors: ", base::quoted(name),
-                                                   " is a scalar; rows need a first dimension"));
+  check_argument(!tensor->shape().empty(), "from_safetensors: ", base::quoted(name),
+                 " is a scalar; rows need a first dimension");
   return tensor;
 }
 
@@ -105,9 +105,9 @@ at::Tensor labels_for(const TensorInFile& labels, const std::string& name, std::
   const at::Tensor all = labels.whole();
   const bool fits = all.dim() == 1 && all.size(0) == rows &&
                     at::isIntegralType(all.scalar_type(), /*includeBool=*/false);
-  check_argument(fits, str_cat("from_safetensors: the labels ", base::quoted(name), " are ",
-                               toString(all.scalar_type()), " [", base::join(labels.shape(), ", "),
-                               "]; there must be ", rows, " integers, one per row"));
+  check_argument(fits, "from_safetensors: the labels ", base::quoted(name), " are ",
+                 toString(all.scalar_type()), " [", base::join(labels.shape(), ", "),
+                 "]; there must be ", rows, " integers, one per row");
   return all.to(at::kLong);
 }
 

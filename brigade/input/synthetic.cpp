@@ -15,10 +15,9 @@ namespace {
 void check_sizes(std::int64_t count, const std::vector<std::int64_t>& shape, std::int64_t classes) {
   const bool is_whole =
       std::all_of(shape.begin(), shape.end(), [](auto size) { return size >= 0; });
-  check_argument(
-      count >= 0 && is_whole && classes >= 1,
-      base::str_cat("synthetic: ", count, " examples of shape [", base::join(shape, ", "), "] in ",
-                    classes, " classes; sizes must be 0 or more and classes 1 or more"));
+  check_argument(count >= 0 && is_whole && classes >= 1, "synthetic: ", count,
+                 " examples of shape [", base::join(shape, ", "), "] in ", classes,
+                 " classes; sizes must be 0 or more and classes 1 or more");
 }
 
 /// Numbers in [0, 1) with 24 random bits, two from each draw.

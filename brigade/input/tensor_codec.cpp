@@ -29,15 +29,13 @@ std::uint8_t code_of(const at::Tensor& tensor) {
   for (std::uint8_t code = 0; code < device::file_dtypes().size(); ++code) {
     if (type_of(code) == tensor.scalar_type()) return code;
   }
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat("Codec of tensor: tensors of ", toString(tensor.scalar_type()),
-                      " cannot be written; convert to one of: ", device::file_dtype_names(), "."));
+  refuse("Codec of tensor: tensors of ", toString(tensor.scalar_type()),
+         " cannot be written; convert to one of: ", device::file_dtype_names(), ".");
 }
 
 [[noreturn]] void fail(std::string_view why) {
-  throw Error(ErrorCode::kDataLoss, str_cat("The bytes are not a tensor: ", why,
-                                            "; they are corrupt, or were written by another "
-                                            "program."));
+  throw Error(ErrorCode::kDataLoss, "The bytes are not a tensor: ", why,
+              "; they are corrupt, or were written by another program.");
 }
 
 /// The number of bytes of a tensor of this shape. Throws kDataLoss unless `from` has as many.

@@ -4,7 +4,6 @@
 #include <ATen/ops/full.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -32,21 +31,20 @@ void check_alike(const std::vector<at::Tensor>& elements) {
         element.device() == first.device()) {
       continue;
     }
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("The elements of a padded batch must have one dtype and one number "
-                              "of dimensions: element 0 is ",
-                              first.dtype().name(), " ", text_of(first.sizes()), ", element ", i,
-                              " is ", element.dtype().name(), " ", text_of(element.sizes())));
+    refuse(
+        "The elements of a padded batch must have one dtype and one number of dimensions: "
+        "element 0 is ",
+        first.dtype().name(), " ", text_of(first.sizes()), ", element ", i, " is ",
+        element.dtype().name(), " ", text_of(element.sizes()));
   }
 }
 
 /// The requested sizes, -1 for the largest.
 Shape wanted_shape(const TensorPadding& options, std::int64_t dimensions) {
   if (options.shape) {
-    check_argument(
-        static_cast<std::int64_t>(options.shape->size()) == dimensions,
-        base::str_cat("Elements with ", dimensions, " dimensions cannot be padded to the shape ",
-                      text_of(*options.shape)));
+    check_argument(static_cast<std::int64_t>(options.shape->size()) == dimensions, "Elements with ",
+                   dimensions, " dimensions cannot be padded to the shape ",
+                   text_of(*options.shape));
     return *options.shape;
   }
   Shape shape(static_cast<std::size_t>(dimensions), -1);
@@ -63,10 +61,8 @@ Shape padded_shape(const std::vector<at::Tensor>& elements, const TensorPadding&
       if (wanted[i] < 0) {
         shape[i] = std::max(shape[i], size);
       } else if (size > wanted[i]) {
-        throw Error(
-            ErrorCode::kInvalidArgument,
-            base::str_cat("An element of shape ", text_of(element.sizes()), " cannot be padded to ",
-                          text_of(wanted), ": pad to more, or truncate it before"));
+        refuse("An element of shape ", text_of(element.sizes()), " cannot be padded to ",
+               text_of(wanted), ": pad to more, or truncate it before");
       }
     }
   }
@@ -82,8 +78,8 @@ void copy_into_corner(at::Tensor target, const at::Tensor& element) {
 
 void Padding<at::Tensor>::check(const TensorPadding& options) {
   for (const std::int64_t size : options.shape.value_or(Shape())) {
-    check_argument(size >= -1, base::str_cat("padding: a size of the shape is ", size,
-                                             "; it must be 0 or more, or -1 for the largest"));
+    check_argument(size >= -1, "padding: a size of the shape is ", size,
+                   "; it must be 0 or more, or -1 for the largest");
   }
   internal::check_padded_length(options.length);
 }

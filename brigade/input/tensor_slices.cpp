@@ -20,9 +20,7 @@ at::Tensor checked_labels(const at::Tensor& labels, const std::string& name) {
     const std::string got = labels.defined() ? base::str_cat(labels.dtype(), " ", labels.sizes(),
                                                              " on ", labels.device())
                                              : "none";
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        base::str_cat(name, ": labels must be a tensor of integers [N] on the CPU, got ", got));
+    refuse(name, ": labels must be a tensor of integers [N] on the CPU, got ", got);
   }
   at::AutoDispatchBelowADInplaceOrView no_autograd;
   return labels.to(at::kLong).contiguous();
@@ -41,9 +39,8 @@ data::Dataset<LabeledExample> from_tensor_slices(at::Tensor features, const at::
                                                  std::string name) {
   const std::int64_t count = row_count(features);
   at::Tensor classes = checked_labels(labels, name);
-  check_argument(
-      classes.size(0) == count,
-      base::str_cat(name, ": there are ", count, " features but ", classes.size(0), " labels"));
+  check_argument(classes.size(0) == count, name, ": there are ", count, " features but ",
+                 classes.size(0), " labels");
   at::Tensor detached = features.detach();
   const auto* label = classes.const_data_ptr<std::int64_t>();
   return data::from_indexed<LabeledExample>(

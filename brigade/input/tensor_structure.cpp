@@ -3,7 +3,6 @@
 #include <ATen/ops/empty.h>
 
 #include <string_view>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -25,9 +24,8 @@ TensorList join_parts(const std::vector<TensorList>& lists, Join join) {
     TensorList parts;
     for (const TensorList& list : lists) {
       if (list.size() != lists.front().size()) {
-        throw Error(ErrorCode::kInvalidArgument,
-                    base::str_cat("Lists of tensors in one batch must have one length: one has ",
-                                  lists.front().size(), " tensors, another ", list.size()));
+        refuse("Lists of tensors in one batch must have one length: one has ", lists.front().size(),
+               " tensors, another ", list.size());
       }
       parts.push_back(list[part]);
     }
@@ -61,10 +59,10 @@ std::int64_t Structure<TensorList>::size(const TensorList& batch) {
   for (std::size_t i = 1; i < batch.size(); ++i) {
     const std::int64_t own = input::row_count(batch[i]);
     if (own != count) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  base::str_cat("The tensors of a batch must agree in their first dimension, which "
-                                "counts the examples: tensor 0 of the list has ",
-                                count, ", tensor ", i, " has ", own));
+      refuse(
+          "The tensors of a batch must agree in their first dimension, which counts the "
+          "examples: tensor 0 of the list has ",
+          count, ", tensor ", i, " has ", own);
     }
   }
   return count;
@@ -103,14 +101,13 @@ void internal::check_numbers(const at::Tensor& numbers, at::ScalarType type) {
     const auto dtype = device::file_dtype_of(one);
     return dtype ? dtype->name : std::string_view(c10::toString(one));
   };
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      base::str_cat("A batch can be taken apart into elements with a number each (such as "
-                    "labels) if the tensor of the numbers is ",
-                    name_of(type), " [N]; this one is ",
-                    numbers.defined() ? base::str_cat(name_of(numbers.scalar_type()), " [",
-                                                      base::join(numbers.sizes(), ", "), "]")
-                                      : "undefined"));
+  refuse(
+      "A batch can be taken apart into elements with a number each (such as labels) if the "
+      "tensor of the numbers is ",
+      name_of(type), " [N]; this one is ",
+      numbers.defined() ? base::str_cat(name_of(numbers.scalar_type()), " [",
+                                        base::join(numbers.sizes(), ", "), "]")
+                        : "undefined");
 }
 
 }  // namespace brigade::data

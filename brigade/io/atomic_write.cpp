@@ -2,9 +2,6 @@
 
 #include <unistd.h>
 
-#include <memory>
-#include <string>
-
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
@@ -84,8 +81,8 @@ class NonClosingFile final : public WritableFile {
 
 template <class Fill>
 void replace(FileSystem& files, const Path& path, Fill fill, std::string_view call) {
-  check_argument(path.has_filename() && path.filename() != "." && path.filename() != "..",
-                 str_cat(call, ": \"", path, "\" names no file"));
+  check_argument(path.has_filename() && path.filename() != "." && path.filename() != "..", call,
+                 ": \"", path, "\" names no file");
   Temporary temporary(files, path);
   temporary.fill(fill);
   temporary.become(path);

@@ -1,7 +1,6 @@
 #include "brigade/io/byte_pieces.h"
 
 #include <cstring>
-#include <utility>
 
 namespace brigade::io {
 

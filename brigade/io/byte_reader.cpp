@@ -5,11 +5,8 @@
 #include <span>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::io {
-
-using base::str_cat;
 
 ByteReader::ByteReader(const FileSystem& files, const Path& path, ByteReaderOptions options)
     : path_(path),
@@ -93,8 +90,8 @@ void ByteReader::seek(std::uint64_t offset) {
   go_to(offset - 1);
   if (!peek(1).empty()) return consume(1);
   go_to(start);
-  throw Error(ErrorCode::kOutOfRange, str_cat(path_, ": has no byte ", offset - 1,
-                                              ": it is shorter than it was, or another file"));
+  throw Error(ErrorCode::kOutOfRange, path_, ": has no byte ", offset - 1,
+              ": it is shorter than it was, or another file");
 }
 
 std::optional<std::string_view> ByteReader::line(std::size_t max_bytes) {
@@ -109,9 +106,9 @@ std::optional<std::string_view> ByteReader::line(std::size_t max_bytes) {
     const bool is_whole = is_last || end != std::string_view::npos;
     // One more than allowed may be a '\r' whose '\n' is not there yet.
     if (line.size() > max_bytes && (is_whole || line.size() - 1 > max_bytes)) {
-      throw Error(ErrorCode::kResourceExhausted,
-                  str_cat(path_, ": the line at byte ", offset(), " has more than the ", max_bytes,
-                          " bytes allowed: is it a file of text? If so, raise the limit"));
+      throw Error(ErrorCode::kResourceExhausted, path_, ": the line at byte ", offset(),
+                  " has more than the ", max_bytes,
+                  " bytes allowed: is it a file of text? If so, raise the limit");
     }
     if (is_whole) {
       consume(is_last ? seen.size() : end + 1);

@@ -6,17 +6,13 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <utility>
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::io {
 namespace {
-
-using base::str_cat;
 
 class Compressor final : public WritableFile {
  public:
@@ -175,12 +171,11 @@ class Decompressor final : public ReadableFile {
     fail(stream_.msg != nullptr ? stream_.msg : "it needs a dictionary");
   }
   [[noreturn]] void fail(std::string_view why) const {
-    throw Error(ErrorCode::kDataLoss,
-                str_cat(name_, ": broken ", compression_, " file: ", why, ", after ", produced_,
-                        " bytes of content; fetch it again"));
+    throw Error(ErrorCode::kDataLoss, name_, ": broken ", compression_, " file: ", why, ", after ",
+                produced_, " bytes of content; fetch it again");
   }
   [[noreturn]] void fail_memory() const {
-    throw Error(ErrorCode::kResourceExhausted, str_cat(name_, ": no memory to decompress it"));
+    throw Error(ErrorCode::kResourceExhausted, name_, ": no memory to decompress it");
   }
 
   std::unique_ptr<ReadableFile> file_;
@@ -207,8 +202,8 @@ std::unique_ptr<WritableFile> compressed(std::unique_ptr<WritableFile> file,
                                          Compression compression, CompressorOptions options) {
   check_argument(compression != Compression::kAuto,
                  "compressed: say which compression to write, kGzip or kZlib");
-  check_argument(options.level >= 0 && options.level <= 9,
-                 base::str_cat("compressed: level is ", options.level, "; it must be 0 to 9"));
+  check_argument(options.level >= 0 && options.level <= 9, "compressed: level is ", options.level,
+                 "; it must be 0 to 9");
   if (compression == Compression::kNone) return file;
   return std::make_unique<Compressor>(std::move(file), compression, options);
 }

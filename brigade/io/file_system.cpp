@@ -1,7 +1,6 @@
 #include "brigade/io/file_system.h"
 
 #include <algorithm>
-#include <span>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -24,21 +23,20 @@ class NamedFolder final : public HeldFolder {
 };
 
 [[noreturn]] void refuse(const Path& path, std::uint64_t size, std::uint64_t most) {
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat(path, " has ", base::human_bytes(size), "; such a file has at most ",
-                            base::human_bytes(most), ": is it the right one?"));
+  throw Error(ErrorCode::kInvalidArgument, path, " has ", base::human_bytes(size),
+              "; such a file has at most ", base::human_bytes(most), ": is it the right one?");
 }
 
 }  // namespace
 
 void FileSystem::create_directory(const Path& directory) {
   if (entry(directory)) {
-    throw Error(ErrorCode::kAlreadyExists,
-                base::str_cat("cannot create folder ", directory, ": it exists already"));
+    throw Error(ErrorCode::kAlreadyExists, "cannot create folder ", directory,
+                ": it exists already");
   }
   if (directory.has_parent_path() && !is_folder(info(directory.parent_path()))) {
-    throw Error(ErrorCode::kNotFound, base::str_cat("cannot create folder ", directory,
-                                                    ": its parent folder does not exist"));
+    throw Error(ErrorCode::kNotFound, "cannot create folder ", directory,
+                ": its parent folder does not exist");
   }
   create_directories(directory);
 }
@@ -59,7 +57,7 @@ FolderSweep FileSystem::remove_files(const Path& directory, const IsOwnName& is_
 
 std::unique_ptr<HeldFolder> FileSystem::hold(const Path& directory) const {
   if (is_folder(info(directory))) return std::make_unique<NamedFolder>(*this, directory);
-  throw Error(ErrorCode::kNotFound, base::str_cat("there is no folder ", directory));
+  throw Error(ErrorCode::kNotFound, "there is no folder ", directory);
 }
 
 std::string read_at_most(const FileSystem& files, const Path& path, std::uint64_t most) {

@@ -27,15 +27,14 @@ constexpr std::size_t kLongestHolder = 300;
 
 [[noreturn]] void fail(const Path& path, int error) {
   const bool is_forbidden = error == EACCES || error == EPERM || error == EROFS;
-  throw Error(is_forbidden ? ErrorCode::kPermissionDenied : ErrorCode::kUnavailable,
-              str_cat("cannot lock ", path, ": ", std::generic_category().message(error),
-                      "; change its permissions or choose another path"));
+  throw Error(is_forbidden ? ErrorCode::kPermissionDenied : ErrorCode::kUnavailable, "cannot lock ",
+              path, ": ", std::generic_category().message(error),
+              "; change its permissions or choose another path");
 }
 
 [[noreturn]] void fail_as_foreign(const Path& path) {
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat("cannot lock ", path,
-                      ": it is not a regular file; remove it or choose another path"));
+  throw Error(ErrorCode::kInvalidArgument, "cannot lock ", path,
+              ": it is not a regular file; remove it or choose another path");
 }
 
 base::FileDescriptor open_to_lock(const Path& path) {
@@ -69,9 +68,9 @@ bool try_lock(const Path& path, int file) {
   if (::flock(file, LOCK_EX | LOCK_NB) == 0) return true;
   if (errno == EWOULDBLOCK || errno == EINTR) return false;
   if (!has_no_locks(errno)) fail(path, errno);
-  base::log_warning(str_cat(path, " cannot be locked: ", std::generic_category().message(errno),
-                            "; the user must keep two processes from using ", path.parent_path(),
-                            " at the same time"));
+  base::log_warning(path, " cannot be locked: ", std::generic_category().message(errno),
+                    "; the user must keep two processes from using ", path.parent_path(),
+                    " at the same time");
   return true;
 }
 

@@ -80,7 +80,7 @@ TEST_F(LockFileTest, OneObjectHoldsItAndRemovesTheFile) {
   EXPECT_NE(LockFile::acquire(path(), milliseconds(0)), nullptr);
 }
 
-TEST_F(LockFileTest, TellsWhetherItIsHeldAndChangesNothing) {
+TEST_F(LockFileTest, SaysWhetherItIsHeldAndChangesNothing) {
   EXPECT_FALSE(LockFile::is_held(path()));
   EXPECT_FALSE(std::filesystem::exists(path()));
   const auto lock = LockFile::acquire(path());

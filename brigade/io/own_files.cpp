@@ -14,15 +14,14 @@ void warn_of_kind(const Path& path, FileKind kind) {
                                 : kind == FileKind::kDirectory ? "a folder"
                                 : kind == FileKind::kLink      ? "a symbolic link"
                                                                : "not a regular file";
-  base::log_warning(
-      str_cat(path, " is ", text, ", which was not created by Brigade; it is left in place"));
+  base::log_warning(path, " is ", text, ", which was not created by Brigade; it is left in place");
 }
 
 void warn_of_left(const Path& directory, const std::vector<std::string>& left) {
   const std::size_t more = left.size() - 1;
-  base::log_warning(str_cat(
-      directory, " contains files that were not created by Brigade: ", left.front(),
-      more > 0 ? str_cat(" and ", more, " more") : "", "; they and the folder are left in place"));
+  base::log_warning(directory, " contains files that were not created by Brigade: ", left.front(),
+                    more > 0 ? str_cat(" and ", more, " more") : "",
+                    "; they and the folder are left in place");
 }
 
 }  // namespace
@@ -42,8 +41,7 @@ bool remove_own_folder(FileSystem& files, const Path& directory, const IsOwnName
     files.remove(directory);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kAlreadyExists) throw;
-    base::log_warning(
-        str_cat(directory, " got new files while it was being removed; it is left in place"));
+    base::log_warning(directory, " got new files while it was being removed; it is left in place");
     return false;
   }
   return true;

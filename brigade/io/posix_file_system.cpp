@@ -11,7 +11,6 @@
 #include <exception>
 #include <limits>
 #include <system_error>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/handles.h"
@@ -76,9 +75,8 @@ std::string shown(const Path& path) {
 
 [[noreturn]] void fail(std::string_view action, const Path& path, int error) {
   const Explanation explanation = explain(error);
-  throw Error(explanation.code,
-              str_cat("cannot ", action, " ", shown(path), ": ",
-                      std::generic_category().message(error), "; ", explanation.advice));
+  throw Error(explanation.code, "cannot ", action, " ", shown(path), ": ",
+              std::generic_category().message(error), "; ", explanation.advice);
 }
 
 std::string_view kind_of(mode_t mode) {
@@ -88,9 +86,8 @@ std::string_view kind_of(mode_t mode) {
 }
 
 [[noreturn]] void refuse_kind(std::string_view action, const Path& path, mode_t mode) {
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat("cannot ", action, " ", path, ": it is ", kind_of(mode),
-                      ", which may have no end or keep its reader waiting; name a regular file"));
+  throw Error(ErrorCode::kInvalidArgument, "cannot ", action, " ", path, ": it is ", kind_of(mode),
+              ", which may have no end or keep its reader waiting; name a regular file");
 }
 
 /// Repeats a system call that a signal interrupted.
@@ -131,9 +128,8 @@ std::string buffer_for(const Path& path, std::uint64_t bytes) {
   try {
     return std::string(bytes, '\0');
   } catch (const std::exception&) {  // no memory, or more than a string can hold
-    throw Error(ErrorCode::kResourceExhausted,
-                str_cat("cannot read ", path, ": it has ", base::human_bytes(bytes),
-                        ", for which there is no memory; is it the right file?"));
+    throw Error(ErrorCode::kResourceExhausted, "cannot read ", path, ": it has ",
+                base::human_bytes(bytes), ", for which there is no memory; is it the right file?");
   }
 }
 

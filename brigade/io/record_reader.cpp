@@ -1,16 +1,13 @@
 #include "brigade/io/record_reader.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/io/record_framing.h"
 
 namespace brigade::io {
 
-using base::str_cat;
 using namespace record_framing;
 
 namespace {
@@ -26,9 +23,9 @@ RecordReader::RecordReader(const FileSystem& files, Path path, RecordReaderOptio
              {.compression = options.compression, .buffer_bytes = options.buffer_bytes}) {}
 
 void RecordReader::fail_sum(std::string_view part) const {
-  throw Error(ErrorCode::kDataLoss,
-              str_cat(path_, ": the checksum of the ", part, " of the record at byte ", offset(),
-                      " is wrong: the file is corrupt there, or is not a file of records"));
+  throw Error(ErrorCode::kDataLoss, path_, ": the checksum of the ", part,
+              " of the record at byte ", offset(),
+              " is wrong: the file is corrupt there, or is not a file of records");
 }
 
 std::uint64_t RecordReader::checked_length(std::string_view head) const {
@@ -42,10 +39,9 @@ std::uint64_t RecordReader::checked_length(std::string_view head) const {
 
 void RecordReader::check_allowed(std::uint64_t length) const {
   if (length <= max_record_bytes_) return;
-  throw Error(
-      ErrorCode::kResourceExhausted,
-      str_cat(path_, ": the record at byte ", offset(), " has ", length, " bytes, more than the ",
-              max_record_bytes_, " allowed; raise max_record_bytes to read it"));
+  throw Error(ErrorCode::kResourceExhausted, path_, ": the record at byte ", offset(), " has ",
+              length, " bytes, more than the ", max_record_bytes_,
+              " allowed; raise max_record_bytes to read it");
 }
 
 /// The next `size` bytes, or none if the file ends before.

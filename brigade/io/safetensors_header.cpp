@@ -4,7 +4,6 @@
 #include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <tuple>
 
 #include "brigade/base/error.h"
@@ -54,8 +53,7 @@ std::optional<TensorDtype> dtype_among(const Dtypes& dtypes, std::string_view na
 
 template <class... T>
 [[noreturn]] void fail_in(std::string_view file, const T&... why) {
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat(file, ": not a valid safetensors file: ", why...));
+  throw Error(ErrorCode::kDataLoss, file, ": not a valid safetensors file: ", why...);
 }
 
 /// Parses one header. Messages name the file.
@@ -247,9 +245,8 @@ std::string write_safetensors_header(const SafetensorsHeader& header) {
     text.resize((text.size() + 7) / 8 * 8, ' ');
     return text;
   } catch (const nlohmann::json::exception& error) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        base::str_cat("safetensors: a tensor's name or the metadata is not UTF-8: ", error.what()));
+    throw Error(ErrorCode::kInvalidArgument,
+                "safetensors: a tensor's name or the metadata is not UTF-8: ", error.what());
   }
 }
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/io/crc32c.h"
 #include "brigade/io/file_system.h"
 #include "brigade/io/record_framing.h"
@@ -72,8 +71,8 @@ class TableParser {
 
   template <class... T>
   [[noreturn]] void fail(std::uint64_t offset, const T&... pieces) const {
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat(file_, ": not a valid table: ", pieces..., ", at byte ", offset));
+    throw Error(ErrorCode::kDataLoss, file_, ": not a valid table: ", pieces..., ", at byte ",
+                offset);
   }
 
   std::uint32_t fixed32(std::uint64_t at) const {
@@ -136,11 +135,11 @@ class TableParser {
     }
     const char compression = table_[at];
     if (compression == kPlainBlock) return;
-    throw Error(ErrorCode::kUnimplemented,
-                base::str_cat(file_, ": the block at byte ", block.offset, " is compressed (",
-                              compression == kSnappyBlock ? "snappy" : "in a way that is not known",
-                              "); TensorFlow writes the index of a checkpoint without compression: "
-                              "load and save it again there"));
+    throw Error(ErrorCode::kUnimplemented, file_, ": the block at byte ", block.offset,
+                " is compressed (",
+                compression == kSnappyBlock ? "snappy" : "in a way that is not known",
+                "); TensorFlow writes the index of a checkpoint without compression: load and save "
+                "it again there");
   }
 
   /// The offsets, from the block's begin, of the entries whose keys are complete; and where the

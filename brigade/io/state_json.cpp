@@ -32,7 +32,7 @@ constexpr std::int64_t kExactInDouble = (std::int64_t{1} << 53) - 1;
 constexpr std::uint64_t kPlainNan = 0x7ff8000000000000u;
 
 [[noreturn]] void fail(std::string_view message) {
-  throw Error(ErrorCode::kDataLoss, str_cat("state JSON: ", message));
+  throw Error(ErrorCode::kDataLoss, "state JSON: ", message);
 }
 
 /// Builds the tree from the events of nlohmann's parser. (Its own tree would lose the raw numbers,
@@ -248,7 +248,7 @@ class Writer {
       case StateKind::kDict:
         return dict(tree.as_dict(), path, depth + 1);
     }
-    throw Error(ErrorCode::kInternal, str_cat(path, ": a state tree of unknown kind"));
+    throw Error(ErrorCode::kInternal, path, ": a state tree of unknown kind");
   }
 
   static json int64(std::int64_t value) {
@@ -263,9 +263,8 @@ class Writer {
 
   static void check_utf8(const std::string& value, std::string_view what, const std::string& path) {
     if (base::is_utf8(value)) return;
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat(path, ": the ", what,
-                        " is not UTF-8 and cannot be saved as text; store it as bytes"));
+    throw Error(ErrorCode::kInvalidArgument, path, ": the ", what,
+                " is not UTF-8 and cannot be saved as text; store it as bytes");
   }
 
   static json text(const std::string& value, const std::string& path) {
@@ -284,9 +283,8 @@ class Writer {
   }
 
   static void check_depth(const std::string& path, std::size_t depth) {
-    check_argument(depth <= kMaxStateDepth,
-                   str_cat(path.substr(0, 80), "...: the state tree is nested deeper than ",
-                           kMaxStateDepth, " levels"));
+    check_argument(depth <= kMaxStateDepth, path.substr(0, 80),
+                   "...: the state tree is nested deeper than ", kMaxStateDepth, " levels");
   }
 
   json list(const StateTree::List& value, const std::string& path, std::size_t depth) {

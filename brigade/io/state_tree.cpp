@@ -2,7 +2,6 @@
 
 #include <array>
 #include <bit>
-#include <limits>
 #include <optional>
 
 #include "brigade/base/error.h"
@@ -28,8 +27,8 @@ std::string spell(std::span<const StateStep> path) {
 }
 
 [[noreturn]] void reject(std::string_view message) {
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat(message, "; was it saved by another program or version?"));
+  throw Error(ErrorCode::kInvalidArgument, message,
+              "; was it saved by another program or version?");
 }
 
 std::string keys_of(const StateTree::Dict& dict) {
@@ -79,20 +78,18 @@ constexpr StateKind kKindOf<StateTree::Dict> = StateKind::kDict;
 
 void check_array(const ArrayLeaf& array, std::string_view what) {
   if (safetensors_item_bytes(array.dtype) == 0) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        str_cat(what, ": dtype \"", array.dtype,
+    throw Error(ErrorCode::kInvalidArgument, what, ": dtype \"", array.dtype,
                 "\" is not one of safetensors' (BOOL, U8, I8, F8_E4M3, F8_E5M2, I16, U16, F16, "
-                "BF16, I32, U32, F32, I64, U64, F64)"));
+                "BF16, I32, U32, F32, I64, U64, F64)");
   }
   for (const std::int64_t extent : array.shape) {
-    check_argument(extent >= 0, str_cat(what, ": dimension ", extent, " is negative"));
+    check_argument(extent >= 0, what, ": dimension ", extent, " is negative");
   }
   const std::optional<std::uint64_t> wanted = bytes_wanted(array);
   if (wanted != array.bytes.size()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat(what, ": ", array.bytes.size(), " bytes do not make an array of ",
-                        array.dtype, " with shape [", base::join(array.shape, ", "), "]"));
+    throw Error(ErrorCode::kInvalidArgument, what, ": ", array.bytes.size(),
+                " bytes do not make an array of ", array.dtype, " with shape [",
+                base::join(array.shape, ", "), "]");
   }
 }
 
@@ -120,8 +117,8 @@ std::size_t StateTree::size() const {
 StateTree& StateTree::operator[](std::string_view key) {
   if (is_null()) value_ = Dict();
   auto* dict = std::get_if<Dict>(&value_);
-  check_argument(dict != nullptr, str_cat("cannot set \"", key, "\" in a state tree that is ",
-                                          kind(), ", not dict"));
+  check_argument(dict != nullptr, "cannot set \"", key, "\" in a state tree that is ", kind(),
+                 ", not dict");
   const auto found = dict->find(key);
   if (found != dict->end()) return found->second;
   return (*dict)[std::string(key)];
@@ -130,8 +127,7 @@ StateTree& StateTree::operator[](std::string_view key) {
 void StateTree::push_back(StateTree element) {
   if (is_null()) value_ = List();
   auto* list = std::get_if<List>(&value_);
-  check_argument(list != nullptr,
-                 str_cat("cannot append to a state tree that is ", kind(), ", not list"));
+  check_argument(list != nullptr, "cannot append to a state tree that is ", kind(), ", not list");
   list->push_back(std::move(element));
 }
 

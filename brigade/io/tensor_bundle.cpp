@@ -67,12 +67,11 @@ class IndexParser {
 
   template <class... T>
   [[noreturn]] void fail(const T&... pieces) const {
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat(file_, ": not a valid index of a checkpoint: ", pieces...));
+    throw Error(ErrorCode::kDataLoss, file_, ": not a valid index of a checkpoint: ", pieces...);
   }
   template <class... T>
   [[noreturn]] void refuse(const T&... pieces) const {
-    throw Error(ErrorCode::kUnimplemented, base::str_cat(file_, ": ", pieces...));
+    throw Error(ErrorCode::kUnimplemented, file_, ": ", pieces...);
   }
   template <class... T>
   [[noreturn]] void fail_in(std::string_view name, const Entry& entry, const T&... pieces) const {
@@ -296,9 +295,8 @@ struct PartInFile {
 
 void check_file(std::string_view name, std::uint64_t size, std::vector<PartInFile> parts) {
   const auto fail = [&](const PartInFile& each, std::string_view why) {
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat(name, ": ", each.part->bytes, " bytes at ", each.part->offset,
-                              " of tensor ", base::quoted(each.tensor->name), " ", why));
+    throw Error(ErrorCode::kDataLoss, name, ": ", each.part->bytes, " bytes at ", each.part->offset,
+                " of tensor ", base::quoted(each.tensor->name), " ", why);
   };
   std::ranges::sort(parts, {}, [](const PartInFile& each) {
     return std::pair(each.part->offset, each.part->bytes);

@@ -6,8 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <sstream>
 #include <utility>
@@ -42,9 +40,8 @@ void check_program(const std::string& program) {
       if (can_run(folder + "/" + program)) return;
     }
   }
-  throw Error(
-      ErrorCode::kNotFound,
-      base::str_cat(base::quoted(program), " is not an executable program on this machine."));
+  throw Error(ErrorCode::kNotFound, base::quoted(program),
+              " is not an executable program on this machine.");
 }
 
 std::vector<std::string> merged_environment(
@@ -123,8 +120,8 @@ ChildProcess::ChildProcess(const SpawnOptions& options) {
                     pointers(command).data(), pointers(environment).data());
   if (error != 0) {
     pid_ = -1;
-    throw Error(ErrorCode::kUnavailable, base::str_cat(base::quoted(options.command.front()),
-                                                       " was not started: ", std::strerror(error)));
+    throw Error(ErrorCode::kUnavailable, base::quoted(options.command.front()),
+                " was not started: ", std::strerror(error));
   }
   lifeline_ = std::move(lifeline.write);
   output_ = std::move(output.read);

@@ -7,7 +7,6 @@
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/io/file_system.h"
 
 namespace brigade::launch {
 
@@ -56,17 +55,14 @@ std::vector<std::string> split_words(std::string_view line) {
       word->push_back(c);
     }
   }
-  check_argument(quote == 0,
-                 base::str_cat("A quote (", quote, ") has no end in: ", base::shortened(line)));
+  check_argument(quote == 0, "A quote (", quote, ") has no end in: ", base::shortened(line));
   if (word) words.push_back(*word);
   return words;
 }
 
 std::vector<std::vector<std::string>> read_argument_lines(const io::Path& path) {
-  check_argument(!std::filesystem::is_directory(path),
-                 base::str_cat(path.string(),
-                               " is a folder; give a file with a line of arguments "
-                               "for each process."));
+  check_argument(!std::filesystem::is_directory(path), path.string(),
+                 " is a folder; give a file with a line of arguments for each process.");
   const std::string text = io::read_at_most(*io::posix_file_system(), path, io::kMostBytesOfText);
   std::vector<std::vector<std::string>> lines;
   int number = 0;
@@ -77,13 +73,11 @@ std::vector<std::vector<std::string>> read_argument_lines(const io::Path& path) 
     try {
       lines.push_back(split_words(trimmed));
     } catch (const Error& error) {
-      throw Error(error.code(),
-                  base::str_cat(path.string(), ", line ", number, ": ", error.what()));
+      throw Error(error.code(), path.string(), ", line ", number, ": ", error.what());
     }
   }
-  check_argument(!lines.empty(), base::str_cat(path.string(),
-                                               " has no line of arguments; give one for each "
-                                               "process."));
+  check_argument(!lines.empty(), path.string(),
+                 " has no line of arguments; give one for each process.");
   return lines;
 }
 

@@ -17,8 +17,8 @@ namespace {
 constexpr int kLowest = 10;
 
 [[noreturn]] void refuse() {
-  throw Error(ErrorCode::kResourceExhausted,
-              base::str_cat("No descriptor could be made: ", std::strerror(errno), "."));
+  throw Error(ErrorCode::kResourceExhausted, "No descriptor could be made: ", std::strerror(errno),
+              ".");
 }
 
 }  // namespace
@@ -54,9 +54,8 @@ base::FileDescriptor make_key_descriptor(const cluster::ClusterKey& key) {
       ::fcntl(file.number(), F_ADD_SEALS,
               F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) == 0;
   if (is_written) return with_high_number(std::move(file));
-  throw Error(
-      ErrorCode::kResourceExhausted,
-      base::str_cat("The cluster key cannot be passed to a process: ", std::strerror(errno), "."));
+  throw Error(ErrorCode::kResourceExhausted,
+              "The cluster key cannot be passed to a process: ", std::strerror(errno), ".");
 }
 
 }  // namespace brigade::launch

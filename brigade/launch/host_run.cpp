@@ -275,9 +275,8 @@ void HostRun::release(const ReleaseOrder& order) {
   undecided_.erase(order.rank);
   const RankProcess& ended = *generation_->find(order.rank);
   if (order.kind == EndKind::kTooLate) {
-    base::log_warning(base::str_cat(process_name(options_, order.rank), " ended with ",
-                                    to_string(*ended.ended()),
-                                    " after the training had ended; the job does not need it."));
+    base::log_warning(process_name(options_, order.rank), " ended with ", to_string(*ended.ended()),
+                      " after the training had ended; the job does not need it.");
   }
   const bool asked = exit_kind_of(*ended.ended()) == ExitKind::kRestartMe;
   if (order.kind == EndKind::kFailed && !asked) log_failure(ended);
@@ -308,9 +307,9 @@ void HostRun::start_again() {
       restarts_.push_back(restart);
       continue;
     }
-    base::log_warning(base::str_cat(options_.roles ? process_name(options_, restart.rank)
-                                                   : base::str_cat("Rank ", restart.rank),
-                                    " is restarted."));
+    base::log_warning(options_.roles ? process_name(options_, restart.rank)
+                                     : base::str_cat("Rank ", restart.rank),
+                      " is restarted.");
     generation_->start_again(restart.rank, plan_again(restart.rank));
   }
 }

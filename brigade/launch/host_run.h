@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <sys/types.h>
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <set>

@@ -12,7 +12,6 @@
 #include <functional>
 #include <memory>
 #include <numeric>
-#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
@@ -54,9 +53,8 @@ class TemporaryServerFolder {
   TemporaryServerFolder() {
     std::string pattern = (std::filesystem::temp_directory_path() / "brigade-ps-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) {
-      throw Error(ErrorCode::kUnavailable,
-                  base::str_cat("No folder for parameter servers can be made as ", pattern, ": ",
-                                std::strerror(errno), "; give one (--ps-folder)."));
+      throw Error(ErrorCode::kUnavailable, "No folder for parameter servers can be made as ",
+                  pattern, ": ", std::strerror(errno), "; give one (--ps-folder).");
     }
     path_ = pattern;
   }
@@ -74,8 +72,7 @@ class TemporaryServerFolder {
     std::error_code error;
     std::filesystem::remove_all(path, error);
     if (error) {
-      base::log_warning(
-          base::str_cat("The folder ", path.string(), " was not removed: ", error.message()));
+      base::log_warning("The folder ", path.string(), " was not removed: ", error.message());
     }
   }
 
@@ -100,8 +97,7 @@ class Job {
         router_(options.output, output) {
     if (options.status_port) {
       status_server_.emplace(open_status_port(*options.status_port));
-      base::log_info(base::str_cat("Status: http://127.0.0.1:", status_server_->port(),
-                                   "/metrics and /healthz"));
+      base::log_info("Status: http://127.0.0.1:", status_server_->port(), "/metrics and /healthz");
     }
   }
 
@@ -125,9 +121,9 @@ class Job {
 
  private:
   JobResult stopped_while_waiting(int signal) {
-    base::log_info(base::str_cat(
-        signal_text(signal), " while this launcher waited for those of the other hosts: ",
-        next_generation_ == 0 ? "nothing was started." : "it stops waiting."));
+    base::log_info(signal_text(signal),
+                   " while this launcher waited for those of the other hosts: ",
+                   next_generation_ == 0 ? "nothing was started." : "it stops waiting.");
     result_.exit_code = signal == SIGINT ? kInterruptedCode : kRestartMeCode;
     is_stop_requested_ = true;
     return finished();
@@ -135,9 +131,8 @@ class Job {
 
   JobResult finished() {
     for (const LostOutput& lost : router_.lost()) {
-      base::log_error(base::str_cat(lost.file, " lacks ", lost.bytes,
-                                    " bytes of output, which could not be written (", lost.reason,
-                                    ")."));
+      base::log_error(lost.file, " lacks ", lost.bytes,
+                      " bytes of output, which could not be written (", lost.reason, ").");
     }
     output_.report_dropped();
     result_.was_stopped = is_stop_requested_;
@@ -319,8 +314,8 @@ class Job {
 
   /// Ends the job after the loss of a host.
   void give_up(GoneHost gone) {
-    base::log_error(base::str_cat(
-        gone.reason, run_->is_running() ? "\n  The processes of this host are stopped." : ""));
+    base::log_error(gone.reason,
+                    run_->is_running() ? "\n  The processes of this host are stopped." : "");
     adopt(run_->independent().failures);  // no summary of this generation will come
     result_.failures.push_back(
         {.rank = -1, .reason = gone.reason, .generation = run_->status().generation});

@@ -43,8 +43,7 @@ rpc::HttpServer open_status_port(int port) {
   try {
     return rpc::HttpServer(port);
   } catch (const Error& error) {
-    throw Error(error.code(),
-                base::str_cat("The status port: ", error.what(), " 0 takes a free one."));
+    throw Error(error.code(), "The status port: ", error.what(), " 0 takes a free one.");
   }
 }
 

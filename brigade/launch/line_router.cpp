@@ -26,8 +26,8 @@ LineRouter::LineRouter(OutputOptions options, LineSink& sink)
   if (options_.directory.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(options_.directory, error);
-  check_argument(!error, base::str_cat("The folder for output, ", options_.directory.string(),
-                                       ", cannot be made: ", error.message()));
+  check_argument(!error, "The folder for output, ", options_.directory.string(),
+                 ", cannot be made: ", error.message());
 }
 
 std::string LineRouter::label(int rank) const {
@@ -45,8 +45,8 @@ LineRouter::OfRank& LineRouter::of(int rank) {
     // O_NONBLOCK: the path may be a named pipe.
     base::FileDescriptor file(
         ::open(name.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
-    check_argument(file.is_open(), base::str_cat("The file for output, ", name,
-                                                 ", cannot be written: ", std::strerror(errno)));
+    check_argument(file.is_open(), "The file for output, ", name,
+                   ", cannot be written: ", std::strerror(errno));
     return File{name, std::move(file)};
   };
   entry->second.files[0] = open(".out");
@@ -88,9 +88,8 @@ void LineRouter::record_lost(const File& file, int error, std::size_t bytes) {
   auto found = std::ranges::find(lost_, file.name, &LostOutput::file);
   if (found == lost_.end()) {
     found = lost_.insert(lost_.end(), {.file = file.name, .reason = std::strerror(error)});
-    base::log_error(base::str_cat("Output is lost: ", file.name, " cannot be written (",
-                                  found->reason,
-                                  "). The job continues; its exit code will not be 0."));
+    base::log_error("Output is lost: ", file.name, " cannot be written (", found->reason,
+                    "). The job continues; its exit code will not be 0.");
   }
   found->bytes += static_cast<std::int64_t>(bytes);
 }

@@ -4,7 +4,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/io/strict_json.h"
 
 namespace brigade::launch {
@@ -46,7 +45,7 @@ Message decode_as(std::size_t kind, const Json& body) {
     if (kind == Kind) return body.get<std::variant_alternative_t<Kind, Message>>();
     return decode_as<Kind + 1>(kind, body);
   } else {
-    throw Error(ErrorCode::kDataLoss, base::str_cat("no message has kind ", kind));
+    throw Error(ErrorCode::kDataLoss, "no message has kind ", kind);
   }
 }
 
@@ -69,10 +68,8 @@ Message decode(std::string_view text) {
         text, kDeepest, [](const std::string& why) { throw Error(ErrorCode::kDataLoss, why); });
     return decode_as(json.at("kind").get<std::size_t>(), json.at("body"));
   } catch (const std::exception& error) {
-    throw Error(
-        ErrorCode::kDataLoss,
-        base::str_cat("A launcher's message cannot be read (", base::shortened(error.what()),
-                      "): run the same build of Brigade on all hosts."));
+    throw Error(ErrorCode::kDataLoss, "A launcher's message cannot be read (",
+                base::shortened(error.what()), "): run the same build of Brigade on all hosts.");
   }
 }
 

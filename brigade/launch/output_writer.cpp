@@ -113,8 +113,8 @@ OutputWriter::OutputWriter(int descriptor, OutputWriterOptions options)
     thread_ = std::thread([shared = shared_] { run(*shared); });
   } catch (const std::system_error& error) {
     throw Error(ErrorCode::kResourceExhausted,
-                base::str_cat("No thread could be started for the output: ", error.what(),
-                              "; see the limit of processes and threads (ulimit -u)."));
+                "No thread could be started for the output: ", error.what(),
+                "; see the limit of processes and threads (ulimit -u).");
   }
 }
 

@@ -185,10 +185,9 @@ class RemoteHosts final : public Hosts {
 };
 
 [[noreturn]] void fail_to_read(const cluster::Member& member, const std::string& why) {
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat("What the launcher of host ", member.rank, " (", member.host,
-                            ") says of its job cannot be read (", base::shortened(why),
-                            "): run the same build of Brigade on all hosts."));
+  throw Error(ErrorCode::kDataLoss, "What the launcher of host ", member.rank, " (", member.host,
+              ") says of its job cannot be read (", base::shortened(why),
+              "): run the same build of Brigade on all hosts.");
 }
 
 /// What the launcher of `member` says about its job.
@@ -228,10 +227,9 @@ void check_equal(const Json& own, const Json& other, const cluster::Member& memb
   for (const auto& [flag, value] : own.items()) {
     const Json& others = other.at(flag);
     if (others == value) continue;
-    throw Error(ErrorCode::kFailedPrecondition,
-                base::str_cat("The launchers disagree: that of host ", member.rank, " (",
-                              member.host, ") has ", flag, " ", others.dump(), " and this one ",
-                              value.dump(), "; give all launchers the same value."));
+    throw Error(ErrorCode::kFailedPrecondition, "The launchers disagree: that of host ",
+                member.rank, " (", member.host, ") has ", flag, " ", others.dump(),
+                " and this one ", value.dump(), "; give all launchers the same value.");
   }
 }
 
@@ -240,9 +238,8 @@ void add_share(Shares& shares, const Json& said, bool has_roles, const cluster::
   shares.processes.push_back(processes);
   if (!has_roles) return;
   if (said.contains("failure")) {
-    throw Error(ErrorCode::kResourceExhausted,
-                base::str_cat("The launcher of host ", member.rank, " (", member.host,
-                              ") cannot start its tasks: ", said.at("failure").get<std::string>()));
+    throw Error(ErrorCode::kResourceExhausted, "The launcher of host ", member.rank, " (",
+                member.host, ") cannot start its tasks: ", said.at("failure").get<std::string>());
   }
   for (std::string& address : addresses_of(said, static_cast<std::size_t>(processes), member))
     shares.addresses.push_back(std::move(address));

@@ -53,7 +53,7 @@ TEST(Resources, CoresAreNotDividedWhereThereAreTooFewOrPinningIsWrong) {
   EXPECT_THAT(cores_of(divide_resources(limited, {}, 2)), testing::Each(""));
 }
 
-TEST(Resources, GpusAreDividedByNameOrSharedInTurn) {
+TEST(Resources, GpusAreDividedByNameOrSharedRoundRobin) {
   EXPECT_THAT(gpus_of(divide_resources({}, {{"4", "5", "6", "7"}}, 2)), ElementsAre("4,5", "6,7"));
   EXPECT_THAT(gpus_of(divide_resources({}, {{"4", "5"}}, 3)), ElementsAre("4", "5", "4"));
   EXPECT_THAT(gpus_of(divide_resources({}, std::nullopt, 2)), ElementsAre("unset", "unset"));

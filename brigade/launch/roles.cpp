@@ -44,9 +44,9 @@ std::set<int> free_ports(int count, int host, int hosts, bool is_on_loopback) {
     if (is_free(port, is_on_loopback)) found.insert(port);
   }
   if (static_cast<int>(found.size()) == count) return found;
-  throw Error(ErrorCode::kResourceExhausted,
-              base::str_cat("The job needs ", count, " free ports from ", kFirstPort, " to ",
-                            kLastPort, " on this machine, and ", found.size(), " were found."));
+  throw Error(ErrorCode::kResourceExhausted, "The job needs ", count, " free ports from ",
+              kFirstPort, " to ", kLastPort, " on this machine, and ", found.size(),
+              " were found.");
 }
 
 /// How many of `count` tasks a host gets if they are dealt in turn, from host 0 on.

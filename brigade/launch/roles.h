@@ -11,7 +11,7 @@ namespace brigade::launch {
 
 /// The tasks of a job with parameter servers, and the hosts on which they run.
 ///
-/// Tasks are dealt to the hosts in turn, the servers first, then their replicas, the chief, the
+/// Tasks are dealt to the hosts round-robin, the servers first, then their replicas, the chief, the
 /// workers, and the evaluator: so servers are spread over the hosts, and hosts differ by one
 /// process at most. Processes are numbered host by host; those of a host are in the same order, but
 /// its servers last. On several hosts a server and its replica are on different ones.

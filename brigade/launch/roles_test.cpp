@@ -38,7 +38,7 @@ TEST(Roles, WorkersComeFirstThenTheEvaluatorThenTheServers) {
   EXPECT_EQ(num_clients_on(roles, 0), 4);
 }
 
-TEST(Roles, TasksAreDealtToTheHostsInTurnTheServersFirst) {
+TEST(Roles, TasksAreDealtToTheHostsRoundRobinTheServersFirst) {
   EXPECT_EQ(
       labels_by_host({.servers = 2, .workers = 4, .hosts = 2}),
       (std::vector<Labels>{{"worker:0", "worker:2", "ps:0"}, {"worker:1", "worker:3", "ps:1"}}));

@@ -63,8 +63,8 @@ std::int64_t StandardOutput::dropped_lines() const {
 void StandardOutput::report_dropped() {
   const std::int64_t dropped = dropped_lines();
   if (dropped == reported_ || !output_.has_room() || (errors_ && !errors_->has_room())) return;
-  base::log_warning(base::str_cat(lines_text(dropped - reported_),
-                                  " dropped: they were written faster than they could be shown."));
+  base::log_warning(lines_text(dropped - reported_),
+                    " dropped: they were written faster than they could be shown.");
   reported_ = dropped;
 }
 

@@ -13,10 +13,9 @@ void check_takes(const LayerKind& kind, const LayerArguments& arguments) {
   LayerArguments copy = arguments;
   visit_arguments(copy, arguments, [&](std::string_view name, const auto&, const auto& given) {
     if (!is_set(given) || std::ranges::find(takes, name) != takes.end()) return;
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        base::str_cat("arg_scope: ", kind.name, " takes no argument ", name, "; it takes ",
-                      base::join(takes, ", "), ". Give it in a scope of the layers that take it."));
+    throw Error(ErrorCode::kInvalidArgument, "arg_scope: ", kind.name, " takes no argument ", name,
+                "; it takes ", base::join(takes, ", "),
+                ". Give it in a scope of the layers that take it.");
   });
 }
 

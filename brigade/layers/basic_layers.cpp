@@ -6,7 +6,6 @@
 #include <ATen/ops/softmax.h>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/layers/affine.h"
 #include "brigade/layers/layer_scope.h"
 
@@ -69,9 +68,8 @@ at::Tensor unit_norm(const at::Tensor& inputs, std::int64_t dimension, double ep
                      const std::string& scope) {
   check_dimensions("unit_norm", inputs, 1);
   if (dimension < 0 || dimension >= inputs.dim()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("unit_norm: inputs of shape ", inputs.sizes(), " have no dimension ",
-                              dimension, "; expected one from 0 to below ", inputs.dim()));
+    throw Error(ErrorCode::kInvalidArgument, "unit_norm: inputs of shape ", inputs.sizes(),
+                " have no dimension ", dimension, "; expected one from 0 to below ", inputs.dim());
   }
   const OpenOperation operation(scope, "UnitNorm");
   const auto input = operation.place("UnitNorm", inputs);
@@ -84,9 +82,8 @@ at::Tensor one_hot_encoding(const at::Tensor& labels, std::int64_t num_classes,
   check_dimensions("one_hot_encoding", labels, 0);
   check_outputs("one_hot_encoding", num_classes);
   if (!at::isIntegralType(labels.scalar_type(), /*includeBool=*/false)) {
-    throw Error(ErrorCode::kInvalidArgument, base::str_cat("one_hot_encoding: labels have dtype ",
-                                                           at::toString(labels.scalar_type()),
-                                                           "; expected integral class numbers"));
+    throw Error(ErrorCode::kInvalidArgument, "one_hot_encoding: labels have dtype ",
+                at::toString(labels.scalar_type()), "; expected integral class numbers");
   }
   const OpenOperation operation(options.scope, "OneHotEncoding");
   const auto numbers = operation.place("one_hot", labels).to(at::kLong).unsqueeze(-1);

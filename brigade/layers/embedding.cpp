@@ -13,15 +13,14 @@ namespace brigade::layers {
 namespace {
 
 void check_embedding(const EmbeddingOptions& o) {
-  check_argument(
-      o.vocabulary_size >= 1 && o.embedding_dim >= 1,
-      base::str_cat("Embedding: vocabulary_size is ", o.vocabulary_size, " and embedding_dim is ",
-                    o.embedding_dim, "; both must be set, to 1 or more."));
+  check_argument(o.vocabulary_size >= 1 && o.embedding_dim >= 1, "Embedding: vocabulary_size is ",
+                 o.vocabulary_size, " and embedding_dim is ", o.embedding_dim,
+                 "; both must be set, to 1 or more.");
   check_argument(o.partitions >= 1 && o.partitions <= o.vocabulary_size,
-                 base::str_cat("Embedding: partitions is ", o.partitions,
-                               " and must be from 1 to vocabulary_size, ", o.vocabulary_size, "."));
-  check_argument(c10::isFloatingType(o.dtype), base::str_cat("Embedding: the dtype is ", o.dtype,
-                                                             " and must be of floating point."));
+                 "Embedding: partitions is ", o.partitions,
+                 " and must be from 1 to vocabulary_size, ", o.vocabulary_size, ".");
+  check_argument(c10::isFloatingType(o.dtype), "Embedding: the dtype is ", o.dtype,
+                 " and must be of floating point.");
 }
 
 at::Tensor initial_table(const EmbeddingOptions& o) {

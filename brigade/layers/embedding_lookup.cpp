@@ -12,7 +12,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/local/row_sums.h"
 #include "brigade/variables/row_source.h"
 
@@ -50,9 +49,8 @@ std::int64_t rows_in(std::span<const at::Tensor> parts) {
     check_argument(part.defined() && part.dim() >= 1,
                    "embedding_lookup: a table is a tensor of at least one dimension.");
     check_argument(row_sizes(part) == row_sizes(parts.front()),
-                   base::str_cat("embedding_lookup: the parts of a table have the shapes ",
-                                 parts.front().sizes(), " and ", part.sizes(),
-                                 "; their rows must be of one size."));
+                   "embedding_lookup: the parts of a table have the shapes ", parts.front().sizes(),
+                   " and ", part.sizes(), "; their rows must be of one size.");
     rows += part.size(0);
   }
   return rows;
@@ -61,16 +59,15 @@ std::int64_t rows_in(std::span<const at::Tensor> parts) {
 /// As int64 [n] on the table's device.
 at::Tensor flat_ids(const at::Tensor& ids, std::int64_t rows, c10::Device device) {
   check_argument(ids.defined() && (ids.scalar_type() == at::kLong || ids.scalar_type() == at::kInt),
-                 base::str_cat("embedding_lookup: ids are ",
-                               ids.defined() ? c10::toString(ids.scalar_type()) : "undefined",
-                               " and must be int64 or int32."));
+                 "embedding_lookup: ids are ",
+                 ids.defined() ? c10::toString(ids.scalar_type()) : "undefined",
+                 " and must be int64 or int32.");
   const at::Tensor flat = ids.detach().to(at::kLong).to(device).reshape({-1}).contiguous();
   if (flat.numel() == 0) return flat;
   const auto [least, most] = at::aminmax(flat);
   const std::int64_t low = least.item<std::int64_t>(), high = most.item<std::int64_t>();
-  check_argument(low >= 0 && high < rows,
-                 base::str_cat("embedding_lookup: id ", low < 0 ? low : high,
-                               " is not in the table, whose ids are 0 to ", rows - 1, "."));
+  check_argument(low >= 0 && high < rows, "embedding_lookup: id ", low < 0 ? low : high,
+                 " is not in the table, whose ids are 0 to ", rows - 1, ".");
   return flat;
 }
 
@@ -124,10 +121,9 @@ at::Tensor embedding_lookup(const at::Tensor& table, const at::Tensor& ids) {
 }
 
 at::Tensor embedding_lookup(const variables::PartitionedVariable& table, const at::Tensor& ids) {
-  check_argument(
-      table.parts().size() == 1 || table.axis() == 0,
-      base::str_cat("embedding_lookup: ", base::quoted(table.name()), " is partitioned along axis ",
-                    table.axis(), "; a table is partitioned along its rows, axis 0."));
+  check_argument(table.parts().size() == 1 || table.axis() == 0,
+                 "embedding_lookup: ", base::quoted(table.name()), " is partitioned along axis ",
+                 table.axis(), "; a table is partitioned along its rows, axis 0.");
   std::vector<at::Tensor> parts;
   for (const variables::Variable& part : table.parts()) parts.push_back(part.local());
   return embedding_lookup(parts, ids);

@@ -34,8 +34,8 @@ bool EndPoints::contains(std::string_view name) const {
 const at::Tensor& EndPoints::at(std::string_view name) const {
   const auto found = std::ranges::find(points_, name, &variables::GraphTensor::name);
   if (found != points_.end()) return found->value;
-  throw Error(ErrorCode::kNotFound, base::str_cat("There is no end point '", name, "'; there are: ",
-                                                  base::join(names_of(*this), ", ")));
+  throw Error(ErrorCode::kNotFound, "There is no end point '", name,
+              "'; there are: ", base::join(names_of(*this), ", "));
 }
 
 EndPoints end_points(const std::string& collection, std::string_view scope) {

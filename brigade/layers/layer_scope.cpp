@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/device/autocast_scope.h"
 #include "brigade/variables/collections.h"
 #include "brigade/variables/layer_value.h"
@@ -130,27 +129,27 @@ at::Tensor finished(const OpenLayer& layer, const LayerArguments& arguments, at:
 
 void check_outputs(const char* layer, std::int64_t num_outputs) {
   if (num_outputs >= 1) return;
-  refuse(base::str_cat(layer, ": the number of outputs is ", num_outputs, "; expected 1 or more"));
+  refuse(layer, ": the number of outputs is ", num_outputs, "; expected 1 or more");
 }
 
 void check_groups(const char* layer, std::int64_t groups, std::int64_t channels,
                   std::int64_t num_outputs) {
   if (groups >= 1 && channels % groups == 0 && num_outputs % groups == 0) return;
-  refuse(base::str_cat(layer, ": groups is ", groups,
-                       "; expected a number that divides both the channels of the images, ",
-                       channels, ", and the number of outputs, ", num_outputs));
+  refuse(layer, ": groups is ", groups,
+         "; expected a number that divides both the channels of the images, ", channels,
+         ", and the number of outputs, ", num_outputs);
 }
 
 void check_dimensions(const char* layer, const at::Tensor& inputs, std::int64_t at_least) {
-  if (!inputs.defined()) refuse(base::str_cat(layer, ": inputs are an undefined tensor"));
+  if (!inputs.defined()) refuse(layer, ": inputs are an undefined tensor");
   if (inputs.dim() >= at_least) return;
-  refuse(base::str_cat(layer, ": inputs have shape ", inputs.sizes(), "; expected at least ",
-                       at_least, " dimensions"));
+  refuse(layer, ": inputs have shape ", inputs.sizes(), "; expected at least ", at_least,
+         " dimensions");
 }
 
 void check_keep_prob(const char* layer, double keep_prob) {
   if (keep_prob > 0.0 && keep_prob <= 1.0) return;
-  refuse(base::str_cat(layer, ": keep_prob is ", keep_prob, "; expected more than 0, at most 1"));
+  refuse(layer, ": keep_prob is ", keep_prob, "; expected more than 0, at most 1");
 }
 
 }  // namespace brigade::layers

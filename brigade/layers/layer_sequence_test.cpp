@@ -29,7 +29,7 @@ class RecordedLayers final : public comm::StagePasses {
   std::vector<std::string> names;
 };
 
-TEST(LayerSequence, AnnouncesItsLayersAndGoesOnWithWhatItGets) {
+TEST(LayerSequence, AnnouncesItsLayersAndContinuesWithWhatItGets) {
   LayerSequence net;
   torch::nn::Linear first(4, 3), second(3, 2);
   net.push_back("first", first);

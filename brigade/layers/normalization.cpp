@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/device/autocast_scope.h"
 #include "brigade/layers/layer_scope.h"
 #include "brigade/layers/sync_batch_norm_function.h"
@@ -81,8 +80,8 @@ at::Tensor by_moving_statistics(const at::Tensor& inputs, const MovingStatistics
 
 void check_decay(double decay) {
   if (decay >= 0.0 && decay <= 1.0) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("batch_norm: decay is ", decay, "; expected a number from 0 to 1"));
+  throw Error(ErrorCode::kInvalidArgument, "batch_norm: decay is ", decay,
+              "; expected a number from 0 to 1");
 }
 
 }  // namespace

@@ -143,10 +143,9 @@ std::vector<std::int64_t> versions_of(const variable_list& tensors) {
 void check_unchanged(const std::vector<std::int64_t>& before,
                      const std::vector<std::int64_t>& after) {
   for (std::size_t i = 0; i < before.size(); ++i) {
-    check_argument(before[i] == after[i],
-                   base::str_cat("recompute: the function changes input ", i,
-                                 " in place, so it could not be called with it a second time: let "
-                                 "it compute a new tensor."));
+    check_argument(
+        before[i] == after[i], "recompute: the function changes input ", i,
+        " in place, so it could not be called with it a second time: let it compute a new tensor.");
   }
 }
 
@@ -272,11 +271,10 @@ void RecomputeBackward::keep_versions() {
 void RecomputeBackward::check_versions() const {
   for (std::size_t i = 0; i < captured_.size(); ++i) {
     const at::Tensor* leaf = leaf_of(captured_[i]);
-    check_state(leaf == nullptr || leaf->_version() == versions_[i],
-                base::str_cat("recompute: a variable ", leaf == nullptr ? "" : description(*leaf),
-                              " that the function uses was changed between forward and backward, "
-                              "so a second call would compute something else: run backward before "
-                              "the update."));
+    check_state(leaf == nullptr || leaf->_version() == versions_[i], "recompute: a variable ",
+                leaf == nullptr ? "" : description(*leaf),
+                " that the function uses was changed between forward and backward, so a second "
+                "call would compute something else: run backward before the update.");
   }
 }
 
@@ -319,10 +317,9 @@ variable_list RecomputeBackward::call_again(const variable_list& leaves) const {
   const CallResults results(outputs, state.graph() != nullptr ? state.graph()->collected_since({})
                                                               : std::vector<at::Tensor*>());
   const std::vector<std::string> found = descriptions(results.tensors());
-  check_state(found == results_,
-              base::str_cat("recompute: the function returned ", base::join(found, ", "),
-                            " in its second call and ", base::join(results_, ", "),
-                            " in its first: it must compute the same both times."));
+  check_state(found == results_, "recompute: the function returned ", base::join(found, ", "),
+              " in its second call and ", base::join(results_, ", "),
+              " in its first: it must compute the same both times.");
   return results.tensors();
 }
 

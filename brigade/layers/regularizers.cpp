@@ -5,15 +5,14 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::layers {
 namespace {
 
 void check_scale(const char* regularizer, double scale) {
   if (scale >= 0.0) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat(regularizer, ": scale is ", scale, "; expected 0 or more"));
+  throw Error(ErrorCode::kInvalidArgument, regularizer, ": scale is ", scale,
+              "; expected 0 or more");
 }
 
 }  // namespace

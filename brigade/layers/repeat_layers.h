@@ -34,8 +34,8 @@ using NamedLayer = std::function<at::Tensor(const at::Tensor& inputs, const std:
 inline at::Tensor repeat(const at::Tensor& inputs, int repetitions, const NamedLayer& layer,
                          const RepeatOptions& options = {}) {
   if (repetitions < 0) {
-    throw Error(ErrorCode::kInvalidArgument, base::str_cat("repeat: the number of repetitions is ",
-                                                           repetitions, "; expected 0 or more"));
+    throw Error(ErrorCode::kInvalidArgument, "repeat: the number of repetitions is ", repetitions,
+                "; expected 0 or more");
   }
   const OpenLayer around(options.scope ? LayerScope(*options.scope) : LayerScope(), "Repeat",
                          std::nullopt);

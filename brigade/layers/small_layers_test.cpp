@@ -59,7 +59,7 @@ TEST(Pooling, PadsSymmetrically) {
                 {-9, -7, -7, -8, -7, -7, -7, -8, -7});
 }
 
-TEST(Dropout, KeepsTheShareAndTheMean) {
+TEST(Dropout, KeepsTheFractionAndTheMean) {
   const auto inputs = at::ones({10000});
   const auto dropped = layers::dropout(inputs, {.keep_prob = 0.8});
   EXPECT_NEAR(dropped.mean().item<double>(), 1.0, 0.03);

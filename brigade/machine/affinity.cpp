@@ -5,12 +5,10 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "brigade/base/log.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::machine {
 namespace {
@@ -39,9 +37,8 @@ class Mask {
 void warn_once_that_pinning_failed(const CoreSet& cores, int error) {
   static std::once_flag warned;
   std::call_once(warned, [&] {
-    base::log_warning(base::str_cat("The system refused to pin a thread to cores ",
-                                    cores.to_string(), " (", std::strerror(error),
-                                    "): continuing without pinning."));
+    base::log_warning("The system refused to pin a thread to cores ", cores.to_string(), " (",
+                      std::strerror(error), "): continuing without pinning.");
   });
 }
 

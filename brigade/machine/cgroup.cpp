@@ -1,11 +1,9 @@
 #include "brigade/machine/cgroup.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <fstream>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "brigade/base/strings.h"
 

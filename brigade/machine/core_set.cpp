@@ -14,9 +14,9 @@ namespace {
 constexpr int kLargestCore = 65535;  // keeps "0-4000000000" from filling the memory
 
 [[noreturn]] void refuse(std::string_view text) {
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat(base::quoted(text), " is not a list of cores; write numbers up to ",
-                            kLargestCore, " and rising ranges, as in 0-3,8."));
+  throw Error(ErrorCode::kInvalidArgument, base::quoted(text),
+              " is not a list of cores; write numbers up to ", kLargestCore,
+              " and rising ranges, as in 0-3,8.");
 }
 
 int core_from(std::string_view word, std::string_view text) {
@@ -31,9 +31,8 @@ CoreSet::CoreSet(std::vector<int> cores) : cores_(std::move(cores)) {
   std::sort(cores_.begin(), cores_.end());
   cores_.erase(std::unique(cores_.begin(), cores_.end()), cores_.end());
   if (!cores_.empty() && cores_.front() < 0) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        base::str_cat("Core ", cores_.front(), " does not exist: cores are numbered from 0."));
+    throw Error(ErrorCode::kInvalidArgument, "Core ", cores_.front(),
+                " does not exist: cores are numbered from 0.");
   }
 }
 

@@ -9,9 +9,8 @@ namespace brigade::machine {
 namespace {
 
 [[noreturn]] void refuse(std::string_view text, std::string_view why) {
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat(base::quoted(text), " is not the name of one device: ", why, ". ",
-                            kDeviceSpellings));
+  throw Error(ErrorCode::kInvalidArgument, base::quoted(text),
+              " is not the name of one device: ", why, ". ", kDeviceSpellings);
 }
 
 }  // namespace

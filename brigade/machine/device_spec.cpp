@@ -90,9 +90,8 @@ class Reader {
   }
 
   [[noreturn]] void refuse(std::string_view why) const {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        base::str_cat(base::quoted(text_), " is not a device name: ", why, ". ", kDeviceSpellings));
+    throw Error(ErrorCode::kInvalidArgument, base::quoted(text_), " is not a device name: ", why,
+                ". ", kDeviceSpellings);
   }
 
   std::string_view text_;

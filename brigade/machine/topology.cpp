@@ -6,7 +6,6 @@
 #include <cmath>
 #include <fstream>
 #include <memory>
-#include <string_view>
 #include <thread>
 #include <type_traits>
 #include <utility>

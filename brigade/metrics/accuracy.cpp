@@ -1,7 +1,6 @@
 #include "brigade/metrics/accuracy.h"
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/metrics/metric_shapes.h"
 
 namespace brigade::metrics {
@@ -34,7 +33,7 @@ at::Tensor in_top_k(const at::Tensor& class_labels, const at::Tensor& prediction
 }
 
 void check_k(std::string_view metric, std::int64_t k) {
-  check_argument(k >= 1, base::str_cat(metric, ": k is ", k, " and must be at least 1."));
+  check_argument(k >= 1, metric, ": k is ", k, " and must be at least 1.");
 }
 
 }  // namespace

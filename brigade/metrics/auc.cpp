@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/metrics/metric_shapes.h"
 
 namespace brigade::metrics {
@@ -19,16 +18,15 @@ std::vector<double> make_thresholds(const AucOptions& options) {
   constexpr double kEpsilon = 1e-7;  // Keras's
   std::vector<double> thresholds = options.thresholds;
   if (thresholds.empty()) {
-    check_argument(options.num_thresholds > 1,
-                   base::str_cat("Auc: num_thresholds is ", options.num_thresholds,
-                                 " and must be at least 2."));
+    check_argument(options.num_thresholds > 1, "Auc: num_thresholds is ", options.num_thresholds,
+                   " and must be at least 2.");
     for (std::int64_t i = 1; i + 1 < options.num_thresholds; ++i)
       thresholds.push_back(static_cast<double>(i) /
                            static_cast<double>(options.num_thresholds - 1));
   }
   for (const double threshold : thresholds) {
-    check_argument(threshold >= 0 && threshold <= 1,
-                   base::str_cat("Auc: threshold ", threshold, " must be in [0, 1]."));
+    check_argument(threshold >= 0 && threshold <= 1, "Auc: threshold ", threshold,
+                   " must be in [0, 1].");
   }
   std::sort(thresholds.begin(), thresholds.end());
   thresholds.insert(thresholds.begin(), -kEpsilon);

@@ -5,7 +5,6 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "brigade/base/copy_bytes.h"
 #include "brigade/base/error.h"
@@ -48,10 +47,9 @@ io::ArrayLeaf to_array(const at::Tensor& doubles) {
 }
 
 at::Tensor from_array(const io::ArrayLeaf& array, const variables::Variable& sum) {
-  check_argument(
-      array.dtype == "F64" && at::IntArrayRef(array.shape) == sum.shape(),
-      base::str_cat("The saved state of '", sum.name(), "' is ", array.dtype, " [",
-                    base::join(array.shape, ", "), "]; it must be F64 ", sum.shape(), "."));
+  check_argument(array.dtype == "F64" && at::IntArrayRef(array.shape) == sum.shape(),
+                 "The saved state of '", sum.name(), "' is ", array.dtype, " [",
+                 base::join(array.shape, ", "), "]; it must be F64 ", sum.shape(), ".");
   at::Tensor tensor = at::empty(sum.shape(), at::kDouble);
   if (!array.bytes.empty())
     base::copy_bytes(tensor.mutable_data_ptr(), array.bytes.data(), tensor.nbytes());
@@ -120,14 +118,13 @@ std::vector<at::Tensor> Metric::sums() const {
 
 void Metric::merge(std::span<const at::Tensor> sums) const {
   const at::NoGradGuard no_grad;
-  check_argument(sums.size() == sums_.size(),
-                 base::str_cat("Metric '", name_, "' is merged with ", sums.size(),
-                               " sums, and it has ", sums_.size(), "."));
+  check_argument(sums.size() == sums_.size(), "Metric '", name_, "' is merged with ", sums.size(),
+                 " sums, and it has ", sums_.size(), ".");
   for (std::size_t i = 0; i < sums.size(); ++i)
     check_argument(sums[i].scalar_type() == at::kDouble && sums[i].sizes() == sums_[i].shape(),
-                   base::str_cat("Sum '", sums_[i].name(), "' is merged with ",
-                                 at::toString(sums[i].scalar_type()), " ", sums[i].sizes(),
-                                 "; it must be Double ", sums_[i].shape(), "."));
+                   "Sum '", sums_[i].name(), "' is merged with ",
+                   at::toString(sums[i].scalar_type()), " ", sums[i].sizes(),
+                   "; it must be Double ", sums_[i].shape(), ".");
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const at::Tensor& own = sums_[i].component(0);
     own.add_(sums[i].to(own.device()));

@@ -9,16 +9,14 @@
 #include <algorithm>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::metrics::internal {
 namespace {
 
 [[noreturn]] void throw_bad_shapes(std::string_view metric, const at::Tensor& labels,
                                    const at::Tensor& predictions, std::string_view allowed) {
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat(metric, ": labels have shape ", labels.sizes(), " and predictions ",
-                            predictions.sizes(), "; they must be ", allowed, "."));
+  refuse(metric, ": labels have shape ", labels.sizes(), " and predictions ", predictions.sizes(),
+         "; they must be ", allowed, ".");
 }
 
 /// Removes a last dimension of 1 from a tensor of `dims` + 1 dimensions.
@@ -62,10 +60,8 @@ at::Tensor weights_like(const at::Tensor& weights, const at::Tensor& values,
   bool fits = each.dim() <= values.dim();
   for (std::int64_t i = 0; fits && i < each.dim(); ++i)
     fits = each.size(i) == values.size(i) || each.size(i) == 1;
-  check_argument(
-      fits, base::str_cat(what, " have shape ", weights.sizes(), " and the values ", values.sizes(),
-                          "; weights must be a scalar or have the first dimensions of "
-                          "the values."));
+  check_argument(fits, what, " have shape ", weights.sizes(), " and the values ", values.sizes(),
+                 "; weights must be a scalar or have the first dimensions of the values.");
   return each.expand(values.sizes());
 }
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 /// Checks and broadcasts the shapes of labels, predictions and weights, and counts true and false
 /// positives. For the sources of `metrics` and `train` only.

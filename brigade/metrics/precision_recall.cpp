@@ -3,10 +3,8 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/metrics/metric_shapes.h"
 
 namespace brigade::metrics {
@@ -15,13 +13,11 @@ namespace {
 
 PrecisionRecallOptions validated(PrecisionRecallOptions options, const std::string& name) {
   for (const double threshold : options.thresholds) {
-    check_argument(
-        threshold >= 0 && threshold <= 1,
-        base::str_cat("Metric ", name, ": threshold ", threshold, " must be in [0, 1]."));
+    check_argument(threshold >= 0 && threshold <= 1, "Metric ", name, ": threshold ", threshold,
+                   " must be in [0, 1].");
   }
-  check_argument(options.top_k.value_or(1) >= 1,
-                 base::str_cat("Metric ", name, ": top_k is ", options.top_k.value_or(1),
-                               " and must be at least 1."));
+  check_argument(options.top_k.value_or(1) >= 1, "Metric ", name, ": top_k is ",
+                 options.top_k.value_or(1), " and must be at least 1.");
   // keep_top_k sets the other scores to -1e10, which is not above this threshold.
   if (options.thresholds.empty()) options.thresholds = {options.top_k ? -1e10 : 0.5};
   return options;
@@ -33,10 +29,9 @@ std::int64_t num_thresholds(const PrecisionRecallOptions& options) {
 
 at::Tensor select_class(const std::string& metric, const at::Tensor& tensor,
                         std::int64_t class_id) {
-  check_argument(
-      tensor.dim() > 1 && class_id >= 0 && class_id < tensor.size(-1),
-      base::str_cat("Metric ", metric, ": class_id is ", class_id, " and the values have shape ",
-                    tensor.sizes(), "; it must be an index of their last dimension."));
+  check_argument(tensor.dim() > 1 && class_id >= 0 && class_id < tensor.size(-1), "Metric ", metric,
+                 ": class_id is ", class_id, " and the values have shape ", tensor.sizes(),
+                 "; it must be an index of their last dimension.");
   return tensor.select(-1, class_id);
 }
 
@@ -89,9 +84,8 @@ std::vector<double> PrecisionRecallBase::results() const {
 }
 
 double PrecisionRecallBase::result() const {
-  check_state(sorted_index_.size() == 1,
-              base::str_cat("Metric ", name(), " has ", sorted_index_.size(),
-                            " thresholds: call results(), which returns a result for each."));
+  check_state(sorted_index_.size() == 1, "Metric ", name(), " has ", sorted_index_.size(),
+              " thresholds: call results(), which returns a result for each.");
   return results().front();
 }
 

@@ -18,12 +18,12 @@ constexpr int kDepthStep = 2 * kCifarBlocks;  // two convolutions for each unit 
 
 void check_cifar_resnet(const CifarResNetOptions& options) {
   check_argument(options.depth > kDepthStep && options.depth % kDepthStep == 2,
-                 str_cat("cifar_resnet: depth is ", options.depth,
-                         "; expected 6 n + 2 for some n of 1 or more: 8, 14, 20, ..."));
-  check_argument(options.num_classes >= 1, str_cat("cifar_resnet: num_classes is ",
-                                                   options.num_classes, "; expected 1 or more"));
-  check_argument(options.channels >= 1,
-                 str_cat("cifar_resnet: channels is ", options.channels, "; expected 1 or more"));
+                 "cifar_resnet: depth is ", options.depth,
+                 "; expected 6 n + 2 for some n of 1 or more: 8, 14, 20, ...");
+  check_argument(options.num_classes >= 1, "cifar_resnet: num_classes is ", options.num_classes,
+                 "; expected 1 or more");
+  check_argument(options.channels >= 1, "cifar_resnet: channels is ", options.channels,
+                 "; expected 1 or more");
 }
 
 ResidualStyle style_of(const CifarResNetOptions& options) {

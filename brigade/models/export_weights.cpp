@@ -53,8 +53,8 @@ Tensors renamed_to_torchvision(std::string_view model, std::span<const NamedTens
                      is_linear(theirs->second) ? as_linear(each.tensor) : each.tensor);
     }
   }
-  check_argument(unknown.empty(), str_cat("to_torchvision: the model ", base::quoted(model),
-                                          " has no ", base::listed(unknown, ", ", base::quoted)));
+  check_argument(unknown.empty(), "to_torchvision: the model ", base::quoted(model), " has no ",
+                 base::listed(unknown, ", ", base::quoted));
   return result;
 }
 
@@ -99,10 +99,9 @@ void check_neutral(std::string_view ours, std::string_view theirs, const at::Ten
   if (!is_gamma && kind != "beta") return;
   if (!variables.contains(str_cat(ours.substr(0, slash), "/moving_mean"))) return;
   if (value.eq(is_gamma ? 1 : 0).all().item<bool>()) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat("from_torchvision: the model has no variable ", base::quoted(ours), " for ",
-                      base::quoted(theirs), ", which is not all ", is_gamma ? "ones" : "zeros",
-                      ": make it as torchvision's (ModelOptions::original)"));
+  refuse("from_torchvision: the model has no variable ", base::quoted(ours), " for ",
+         base::quoted(theirs), ", which is not all ", is_gamma ? "ones" : "zeros",
+         ": make it as torchvision's (ModelOptions::original)");
 }
 
 std::vector<NamedTensor> weights_of(std::span<const Variable> variables) {
@@ -122,9 +121,8 @@ std::string model_of(const std::optional<WeightsRecord>& record, const ImportOpt
                      std::string_view source) {
   if (!record || record->model == options.model) return options.model;
   if (options.model.empty()) return record->model;
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat(source, ": its weights are of the model ", base::quoted(record->model),
-                      "; expected ", base::quoted(options.model)));
+  refuse(source, ": its weights are of the model ", base::quoted(record->model), "; expected ",
+         base::quoted(options.model));
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/replica.h"
 #include "brigade/layers/end_points.h"
 #include "brigade/variables/graph.h"
@@ -57,9 +56,9 @@ FunctionClassifier::FunctionClassifier(const std::string& name, ClassifierFuncti
     function_(example, Mode::kTraining);
   }
   for (const auto& variable : store_->variables()) {
-    check_argument(variable.name().find('.') == std::string::npos,
-                   base::str_cat("FunctionClassifier: variable ", base::quoted(variable.name()),
-                                 " has a dot in its name, which libtorch's modules do not allow"));
+    check_argument(variable.name().find('.') == std::string::npos, "FunctionClassifier: variable ",
+                   base::quoted(variable.name()),
+                   " has a dot in its name, which libtorch's modules do not allow");
     if (variable.trainable()) {
       register_parameter(variable.name(), variable.component(0));
     } else {

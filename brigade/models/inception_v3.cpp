@@ -8,7 +8,6 @@
 #include <optional>
 #include <ranges>
 #include <span>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -243,24 +242,21 @@ Size2d fitting(std::int64_t window, std::int64_t height, std::int64_t width) {
 }
 
 void check_images(const char* model, const at::Tensor& images, std::int64_t smallest) {
-  if (!images.defined()) refuse(base::str_cat(model, ": images are an undefined tensor"));
+  if (!images.defined()) refuse(model, ": images are an undefined tensor");
   if (images.dim() != 4 || images.size(1) != 3) {
-    refuse(base::str_cat(model, ": images have shape ", images.sizes(),
-                         "; expected [N, 3, height, width]"));
+    refuse(model, ": images have shape ", images.sizes(), "; expected [N, 3, height, width]");
   }
   if (images.size(2) >= smallest && images.size(3) >= smallest) return;
-  refuse(base::str_cat(model, ": images have shape ", images.sizes(),
-                       "; with these options they must be ", smallest, " x ", smallest,
-                       " or larger"));
+  refuse(model, ": images have shape ", images.sizes(), "; with these options they must be ",
+         smallest, " x ", smallest, " or larger");
 }
 
 void check_depth(const char* model, const Depth& depth) {
   if (!(depth.multiplier > 0.0)) {
-    refuse(
-        base::str_cat(model, ": depth_multiplier is ", depth.multiplier, "; expected more than 0"));
+    refuse(model, ": depth_multiplier is ", depth.multiplier, "; expected more than 0");
   }
   if (depth.least < 1) {
-    refuse(base::str_cat(model, ": min_depth is ", depth.least, "; expected 1 or more"));
+    refuse(model, ": min_depth is ", depth.least, "; expected 1 or more");
   }
 }
 
@@ -289,17 +285,16 @@ void check_one_position(const at::Tensor& images, const InceptionV3Options& opti
   const auto auxiliary = kAuxiliaryPool.after(side_after(stages_to(kStageOfAuxiliaryHead), side)) -
                          kAuxiliaryWindow + 1;
   if (last <= 1 && (auxiliary <= 1 || !has_auxiliary_head(options))) return;
-  refuse(base::str_cat(
-      kName, ": the logits of images of shape ", images.sizes(),
-      " have several positions, which spatial_squeeze cannot remove; set global_pool, "
-      "or spatial_squeeze to false"));
+  refuse(kName, ": the logits of images of shape ", images.sizes(),
+         " have several positions, which spatial_squeeze cannot remove; set global_pool, or "
+         "spatial_squeeze to false");
 }
 
 void check_options(const at::Tensor& images, const InceptionV3Options& options) {
   check_depth(kName, {options.depth_multiplier, options.min_depth});
   layers::check_keep_prob(kName, options.dropout_keep_prob);
   if (options.num_classes < 0) {
-    refuse(base::str_cat(kName, ": num_classes is ", options.num_classes, "; expected 0 or more"));
+    refuse(kName, ": num_classes is ", options.num_classes, "; expected 0 or more");
   }
   check_images(kName, images,
                has_auxiliary_head(options)

@@ -152,7 +152,7 @@ TEST(InceptionV3, HasTfSlimsEndPoints) {
   EXPECT_TRUE(net.output.is_same(net.end_points.at("Logits")));
 }
 
-TEST(InceptionV3, ASecondTowerSharesTheVariablesAndHasUpdatesOfItsOwn) {
+TEST(InceptionV3, ASecondTowerSharesTheVariablesAndHasItsOwnUpdates) {
   Graph graph;
   const auto opened = graph.as_default();
   const auto images = at::ones({2, 3, 107, 107});
@@ -241,7 +241,7 @@ TEST(InceptionV3, PredictsProbabilitiesAndDropsOutInTrainingOnly) {
   EXPECT_EQ(dropped.abs().sum().item<float>(), 0.0F);
 }
 
-TEST(InceptionV3, TheBaseEndsWhereItIsTold) {
+TEST(InceptionV3, TheBaseEndsAtTheGivenEndPoint) {
   const auto names = inception_v3_end_points();
   ASSERT_EQ(names.size(), 18u);
   const auto defaults = layers::arg_scope(inception_v3_arg_scope());

@@ -3,10 +3,7 @@
 #include <ATen/ops/relu.h>
 #include <torch/nn/modules/linear.h>
 
-#include <string>
-
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/stage_passes.h"
 #include "brigade/layers/end_points.h"
 
@@ -15,8 +12,7 @@ namespace {
 
 void check_width(const char* name, std::int64_t width) {
   if (width >= 1) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("Mlp: ", name, " is ", width, "; expected 1 or more"));
+  refuse("Mlp: ", name, " is ", width, "; expected 1 or more");
 }
 
 std::string name_of_layer(std::size_t index) {
@@ -45,15 +41,14 @@ Mlp::Mlp(const MlpOptions& options)
 
 at::Tensor Mlp::forward(const at::Tensor& batch) {
   if (!batch.defined()) {
-    throw Error(ErrorCode::kInvalidArgument, "Mlp: the batch is an undefined tensor");
+    refuse("Mlp: the batch is an undefined tensor");
   }
   // The product over the dimensions, not numel() / N, which fails for an empty batch.
   std::int64_t values = 1;
   for (std::int64_t i = 1; i < batch.dim(); ++i) values *= batch.size(i);
   if (batch.dim() < 2 || values != inputs_) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("Mlp: the batch has shape ", batch.sizes(),
-                              "; expected [N, ...] with ", inputs_, " values per example"));
+    refuse("Mlp: the batch has shape ", batch.sizes(), "; expected [N, ...] with ", inputs_,
+           " values per example");
   }
   auto x = batch.reshape({batch.size(0), inputs_});
   layers::EndPoints points;

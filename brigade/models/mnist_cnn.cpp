@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/stage_passes.h"
 #include "brigade/layers/affine.h"
 #include "brigade/layers/end_points.h"
@@ -27,16 +26,14 @@ constexpr std::int64_t kFlattened = 64 * (kMnistSide / 4) * (kMnistSide / 4);
 // convolution would then return channels_last, and all following operations would be slower.
 at::Tensor mnist_planes(const char* model, const at::Tensor& images) {
   if (!images.defined()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat(model, ": images are an undefined tensor"));
+    refuse(model, ": images are an undefined tensor");
   }
   const bool has_channel = images.dim() == 4 && images.size(1) == 1;
   const bool fits = (has_channel || images.dim() == 3) && images.size(-1) == kMnistSide &&
                     images.size(-2) == kMnistSide;
   if (!fits) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat(model, ": images have shape ", images.sizes(),
-                              "; expected [N, 1, 28, 28] or [N, 28, 28]"));
+    refuse(model, ": images have shape ", images.sizes(),
+           "; expected [N, 1, 28, 28] or [N, 28, 28]");
   }
   const auto plain = has_channel ? images.squeeze(1) : images;
   return plain.contiguous().unsqueeze(1);
@@ -44,13 +41,10 @@ at::Tensor mnist_planes(const char* model, const at::Tensor& images) {
 
 void check_mnist_options(const char* model, std::int64_t classes, double dropout) {
   if (classes < 1) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat(model, ": classes is ", classes, "; expected 1 or more"));
+    refuse(model, ": classes is ", classes, "; expected 1 or more");
   }
   if (!(dropout >= 0.0 && dropout < 1.0)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat(model, ": dropout is ", dropout,
-                              "; expected a rate from 0 up to, but not including, 1"));
+    refuse(model, ": dropout is ", dropout, "; expected a rate from 0 up to, but not including, 1");
   }
 }
 

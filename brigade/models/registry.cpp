@@ -31,11 +31,8 @@ std::shared_ptr<Classifier> make_mlp(const ModelOptions& options) {
 
 std::shared_ptr<Classifier> make_mnist_cnn(const ModelOptions& options) {
   if (options.inputs != 784) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        base::str_cat("model mnist_cnn takes 28x28 images, 784 values per example; the data "
-                      "has ",
-                      options.inputs));
+    refuse("model mnist_cnn takes 28x28 images, 784 values per example; the data has ",
+           options.inputs);
   }
   return std::make_shared<MnistCnn>(MnistCnnOptions{.classes = options.classes,
                                                     .dropout = options.dropout.value_or(0.0),
@@ -133,9 +130,8 @@ const ModelEntry& entry_of(std::string_view name) {
     if (entry.name == name) return entry;
   }
   const auto names = model_names();
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("no model is called '", name, "'", base::did_you_mean(name, names),
-                            " Models: ", base::join(names, ", ")));
+  refuse("no model is called '", name, "'", base::did_you_mean(name, names),
+         " Models: ", base::join(names, ", "));
 }
 
 }  // namespace
@@ -169,8 +165,7 @@ std::shared_ptr<Classifier> make_model(std::string_view name, const ModelOptions
 ClassifierFunction make_model_function(std::string_view name, const ModelOptions& options) {
   const ModelEntry& entry = entry_of(name);
   if (entry.function != nullptr) return entry.function(options);
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("model ", name, " is a module: use make_model and Strategy::create"));
+  refuse("model ", name, " is a module: use make_model and Strategy::create");
 }
 
 }  // namespace brigade::models

@@ -4,7 +4,6 @@
 #include <ATen/ops/softmax.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <vector>
 
@@ -40,7 +39,7 @@ std::int64_t stem_stride(const ResNetOptions& options) {
 }
 
 void check_positive(const char* name, std::int64_t value) {
-  check_argument(value >= 1, str_cat("resnet: ", name, " is ", value, "; expected 1 or more"));
+  check_argument(value >= 1, "resnet: ", name, " is ", value, "; expected 1 or more");
 }
 
 void check_output_stride(const ResNetOptions& options) {
@@ -50,8 +49,8 @@ void check_output_stride(const ResNetOptions& options) {
     allowed.push_back(stride * stem_stride(options));
   }
   check_argument(std::ranges::find(allowed, *options.output_stride) != allowed.end(),
-                 str_cat("resnet: output_stride is ", *options.output_stride, "; expected one of ",
-                         base::join(allowed, ", ")));
+                 "resnet: output_stride is ", *options.output_stride, "; expected one of ",
+                 base::join(allowed, ", "));
 }
 
 void check_resnet(const ResNetOptions& options) {
@@ -59,20 +58,17 @@ void check_resnet(const ResNetOptions& options) {
   check_positive("groups", options.groups);
   check_positive("width_per_group", options.width_per_group);
   check_argument(options.depth_multiplier > 0.0 && std::isfinite(options.depth_multiplier),
-                 str_cat("resnet: depth_multiplier is ", options.depth_multiplier,
-                         "; expected a positive number"));
-  check_argument(options.dropout >= 0.0 && options.dropout < 1.0,
-                 str_cat("resnet: dropout is ", options.dropout,
-                         "; expected a rate from 0 up to, but not including, 1"));
+                 "resnet: depth_multiplier is ", options.depth_multiplier,
+                 "; expected a positive number");
+  check_argument(options.dropout >= 0.0 && options.dropout < 1.0, "resnet: dropout is ",
+                 options.dropout, "; expected a rate from 0 up to, but not including, 1");
   const bool is_plain = options.groups == 1 && options.width_per_group == kChannels;
   const bool has_bottlenecks = resnet_blocks(options.depth).has_bottlenecks;
-  check_argument(has_bottlenecks || options.version != ResNetVersion::kKeras,
-                 str_cat("resnet: depth is ", options.depth,
-                         "; Keras's networks have the depths 50, 101, 152"));
-  check_argument(has_bottlenecks || is_plain,
-                 str_cat("resnet: depth ", options.depth, " has no bottleneck units, which groups ",
-                         options.groups, " and width_per_group ", options.width_per_group,
-                         " are for; use depth 50, 101 or 152"));
+  check_argument(has_bottlenecks || options.version != ResNetVersion::kKeras, "resnet: depth is ",
+                 options.depth, "; Keras's networks have the depths 50, 101, 152");
+  check_argument(has_bottlenecks || is_plain, "resnet: depth ", options.depth,
+                 " has no bottleneck units, which groups ", options.groups, " and width_per_group ",
+                 options.width_per_group, " are for; use depth 50, 101 or 152");
   check_output_stride(options);
 }
 
@@ -206,9 +202,7 @@ const ResNetBlocks& resnet_blocks(int depth) {
     if (blocks.depth == depth) return blocks;
     depths.push_back(blocks.depth);
   }
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat("resnet: depth is ", depth, "; the networks have the depths ",
-                      base::join(depths, ", ")));
+  refuse("resnet: depth is ", depth, "; the networks have the depths ", base::join(depths, ", "));
 }
 
 ResNetResult resnet(const at::Tensor& images, const ResNetOptions& options) {

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <initializer_list>
-#include <utility>
 
 #include "brigade/base/strings.h"
 #include "brigade/base/unknown_name.h"

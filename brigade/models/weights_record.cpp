@@ -28,8 +28,8 @@ StateTree list_of(const Range& values) {
 }
 
 void check_finite(double value, std::string_view field) {
-  check_argument(std::isfinite(value),
-                 base::str_cat("weights record: ", field, " is ", value, "; expected a number"));
+  check_argument(std::isfinite(value), "weights record: ", field, " is ", value,
+                 "; expected a number");
 }
 
 // The binding fails to compile when an option is added: then it belongs here and in `options_of`.
@@ -53,9 +53,9 @@ StateTree tree_of(const ModelOptions& options) {
 
 StateTree tree_of(const Preprocessing& preprocessing) {
   check_argument(preprocessing.mean.size() == preprocessing.deviation.size(),
-                 base::str_cat("weights record: ", preprocessing.mean.size(), " means and ",
-                               preprocessing.deviation.size(),
-                               " deviations; expected one of each for each channel"));
+                 "weights record: ", preprocessing.mean.size(), " means and ",
+                 preprocessing.deviation.size(),
+                 " deviations; expected one of each for each channel");
   check_finite(preprocessing.scale, "scale");
   for (const double each : preprocessing.mean) check_finite(each, "a mean");
   for (const double each : preprocessing.deviation) check_finite(each, "a deviation");
@@ -108,16 +108,15 @@ class RecordFields {
   void check_all_known() const {
     for (const auto& [name, value] : tree_.as_dict()) {
       if (std::ranges::find(known_, name) != known_.end()) continue;
-      throw Error(
-          ErrorCode::kUnimplemented,
-          base::str_cat(source_, ": the record of the weights has ", what_, " ", base::quoted(name),
-                        ", which this version does not know; known: ", base::join(known_, ", ")));
+      throw Error(ErrorCode::kUnimplemented, source_, ": the record of the weights has ", what_,
+                  " ", base::quoted(name),
+                  ", which this version does not know; known: ", base::join(known_, ", "));
     }
   }
   template <class... T>
   [[noreturn]] void fail(const T&... pieces) const {
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat(source_, ": the record of the weights, ", what_, ": ", pieces...));
+    throw Error(ErrorCode::kDataLoss, source_, ": the record of the weights, ", what_, ": ",
+                pieces...);
   }
 
  private:
@@ -211,8 +210,7 @@ std::string categories_text(const WeightsRecord& record) {
 
 std::string to_json(const WeightsRecord& record) {
   check_argument(!record.model.empty(), "weights record: no model is named");
-  check_argument(has_all_categories(record),
-                 base::str_cat("weights record: ", categories_text(record)));
+  check_argument(has_all_categories(record), "weights record: ", categories_text(record));
   StateTree tree;
   tree["version"] = kRecordVersion;
   tree["model"] = record.model;
@@ -227,16 +225,14 @@ WeightsRecord parse_weights_record(std::string_view json, std::string_view sourc
   try {
     tree = io::from_json(json);
   } catch (const Error& error) {
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat(source, ": the record of the weights: ", error.what()));
+    throw Error(ErrorCode::kDataLoss, source, ": the record of the weights: ", error.what());
   }
   RecordFields fields(tree, source, "field");
   std::int64_t version = 0;
   fields.read("version", version);
   if (version > kRecordVersion) {
-    throw Error(ErrorCode::kUnimplemented,
-                base::str_cat(source, ": the record of the weights has the version ", version,
-                              "; this program reads ", kRecordVersion));
+    throw Error(ErrorCode::kUnimplemented, source, ": the record of the weights has the version ",
+                version, "; this program reads ", kRecordVersion);
   }
   WeightsRecord record;
   fields.read("model", record.model);

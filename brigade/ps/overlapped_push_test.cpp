@@ -236,7 +236,7 @@ TEST(OverlappedPush, AfterAPassThatFailedTheClientIsNotInUse) {
   job.minimize();
   for (int server = 0; server < 2; ++server) {
     job.job().servers()[server].before_calls([&](ServiceCall call) {
-      if (call != ServiceCall::kSendEarly) return;
+      if (call != testing::kSendEarly) return;
       sends = true;
       await(has_failed);
       std::this_thread::sleep_for(std::chrono::milliseconds(50));  // a slow network

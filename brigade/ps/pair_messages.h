@@ -1,6 +1,6 @@
 #pragma once
 
-#include "brigade/io/state_tree.h"
+#include "brigade/ps/message_fields.h"
 #include "brigade/ps/paired_service.h"
 #include "brigade/ps/store/update_record.h"
 
@@ -9,12 +9,25 @@
 /// cannot have written.
 namespace brigade::ps {
 
-io::StateTree to_state(const coordination::PairStatus& status);
-io::StateTree to_state(const RoleReply& reply);
-io::StateTree to_state(const Vote& vote);
-coordination::PairStatus pair_status_of(const io::StateTree& state);
-RoleReply role_reply_of(const io::StateTree& state);
-Vote vote_of(const io::StateTree& state);
+void list_fields(auto& fields, MaybeConst<coordination::PairStatus> auto& status) {
+  fields("life", status.life);
+  fields.enumerator("role", status.role, coordination::PairRole::kActing);
+  fields.count("epoch", status.epoch);
+  fields("is_restored", status.is_restored);
+  fields.count("candidacy", status.candidacy);
+}
+
+void list_fields(auto& fields, MaybeConst<RoleReply> auto& reply) {
+  fields("status", reply.status);
+  fields.token("follow_token", reply.follow_token);
+}
+
+void list_fields(auto& fields, MaybeConst<Vote> auto& vote) {
+  fields.task("voter", vote.voter);
+  fields.count("epoch", vote.epoch);
+  fields("life", vote.life);
+  fields.count("candidacy", vote.candidacy);
+}
 
 UpdateRecord to_message(const FollowRequest& request);
 UpdateRecord to_message(const FollowReply& reply);

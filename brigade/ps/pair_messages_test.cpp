@@ -24,11 +24,12 @@ UpdateRecord sent_to_pair(const UpdateRecord& message) {
 }
 
 TEST(PairMessages, SmallOnesKeepEverything) {
-  EXPECT_EQ(pair_status_of(to_state(kActingStatus)), kActingStatus);
+  EXPECT_EQ(message_of<coordination::PairStatus>(to_state(kActingStatus)), kActingStatus);
   const RoleReply role{.status = kActingStatus, .follow_token = std::string("\0\xff token", 8)};
-  EXPECT_EQ(role_reply_of(decode_state(encode_state(to_state(role)))).status, kActingStatus);
-  EXPECT_EQ(role_reply_of(to_state(role)).follow_token, role.follow_token);
-  const Vote vote = vote_of(to_state(
+  EXPECT_EQ(message_of<RoleReply>(decode_state(encode_state(to_state(role)))).status,
+            kActingStatus);
+  EXPECT_EQ(message_of<RoleReply>(to_state(role)).follow_token, role.follow_token);
+  const Vote vote = message_of<Vote>(to_state(
       Vote{.voter = {.job = "worker", .index = 3}, .epoch = 12, .life = "ef", .candidacy = 4}));
   EXPECT_EQ(vote.voter, (cluster::Task{.job = "worker", .index = 3}));
   EXPECT_EQ(vote.epoch, 12);
@@ -88,11 +89,11 @@ TEST(PairMessages, WhatCannotHaveBeenWrittenIsRefused) {
   };
   io::StateTree status = to_state(kActingStatus);
   status["role"] = 9;
-  EXPECT_TRUE(refused([&] { pair_status_of(status); }));
+  EXPECT_TRUE(refused([&] { message_of<coordination::PairStatus>(status); }));
   status["role"] = 1;
   status["epoch"] = -1;
-  EXPECT_TRUE(refused([&] { pair_status_of(status); }));
-  EXPECT_TRUE(refused([] { vote_of({}); }));
+  EXPECT_TRUE(refused([&] { message_of<coordination::PairStatus>(status); }));
+  EXPECT_TRUE(refused([] { message_of<Vote>({}); }));
   EXPECT_TRUE(refused([] { follow_request_of({}); }));
   EXPECT_TRUE(refused([] { follow_reply_of({}); }));
   UpdateRecord reply = to_message(FollowReply{.status = kActingStatus});

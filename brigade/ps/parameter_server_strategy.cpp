@@ -18,34 +18,31 @@ namespace {
 constexpr const char* kServers = "ps";
 
 void check_cluster(const cluster::ClusterConfig& cluster) {
-  check_argument(!is_server_task(cluster.task),
-                 base::str_cat("This process is ", cluster.task,
-                               ", a parameter server, which trains no model: run a Server and its "
-                               "join() there, or the command `brigade ps`."));
-  check_argument(cluster.rank >= 0,
-                 base::str_cat("This process is ", cluster.task,
-                               ", which does not train: ParameterServerStrategy is for the chief "
-                               "and the workers. An evaluator evaluates checkpoints, with a "
-                               "strategy of its own devices."));
+  check_argument(!is_server_task(cluster.task), "This process is ", cluster.task,
+                 ", a parameter server, which trains no model: run a Server and its join() there, "
+                 "or the command `brigade ps`.");
   check_argument(
-      cluster.cluster.num_tasks(kServers) > 0,
-      base::str_cat("The cluster has no job \"ps\" (", cluster.source,
-                    "), and ParameterServerStrategy keeps its variables there: list the addresses "
-                    "of the parameter servers, or use MultiWorkerMirroredStrategy."));
+      cluster.rank >= 0, "This process is ", cluster.task,
+      ", which does not train: ParameterServerStrategy is for the chief and the workers. An "
+      "evaluator evaluates checkpoints, with a strategy of its own devices.");
+  check_argument(cluster.cluster.num_tasks(kServers) > 0, "The cluster has no job \"ps\" (",
+                 cluster.source,
+                 "), and ParameterServerStrategy keeps its variables there: list the addresses of "
+                 "the parameter servers, or use MultiWorkerMirroredStrategy.");
 }
 
 JobConfig job_of(const ParameterServerOptions& options, int workers) {
   const bool is_bounded = options.mode == UpdateMode::kBounded;
   const bool is_sync = options.mode == UpdateMode::kSync;
   check_argument(options.staleness >= 0 && (is_bounded || options.staleness == 0),
-                 base::str_cat("ParameterServerOptions::staleness is ", options.staleness,
-                               ": it is 0 or more with UpdateMode::kBounded, and 0 otherwise."));
+                 "ParameterServerOptions::staleness is ", options.staleness,
+                 ": it is 0 or more with UpdateMode::kBounded, and 0 otherwise.");
   const bool has_backups = options.backup_workers != 0;
   check_argument(
       !has_backups || (is_sync && options.backup_workers > 0 && options.backup_workers < workers),
-      base::str_cat("ParameterServerOptions::backup_workers is ", options.backup_workers,
-                    ": with UpdateMode::kSync and ", workers, " workers it is 0 to ", workers - 1,
-                    ", and 0 in other modes."));
+      "ParameterServerOptions::backup_workers is ", options.backup_workers,
+      ": with UpdateMode::kSync and ", workers, " workers it is 0 to ", workers - 1,
+      ", and 0 in other modes.");
   check_argument(!options.staleness_aware || !is_sync,
                  "ParameterServerOptions::staleness_aware is for UpdateMode::kAsync and kBounded: "
                  "with kSync no update is stale.");
@@ -82,10 +79,9 @@ distribute::StrategyParts strategy_parts(const cluster::ClusterConfig& cluster,
                                          const ParameterServerOptions& options) {
   check_cluster(cluster);
   const auto listed = static_cast<std::size_t>(cluster.cluster.num_tasks(kServers));
-  check_argument(servers.size() == listed,
-                 base::str_cat("ParameterServerStrategy got ", servers.size(),
-                               " connections, and the cluster has ", listed,
-                               " parameter servers: give one for each."));
+  check_argument(servers.size() == listed, "ParameterServerStrategy got ", servers.size(),
+                 " connections, and the cluster has ", listed,
+                 " parameter servers: give one for each.");
   const JobConfig job = job_of(options, cluster.world_size);
   const device::DiscoveryOptions discovery{
       .threads_per_cpu = options.threads_per_replica,

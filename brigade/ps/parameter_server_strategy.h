@@ -144,7 +144,7 @@ class ParameterServerStrategy : public distribute::Strategy {
                           std::vector<std::unique_ptr<ParameterService>> servers,
                           ParameterServerOptions options = {});
 
-  /// This process's place in the cluster.
+  /// This process's task in the cluster.
   const cluster::ClusterConfig& cluster() const { return cluster_; }
   ChiefRole chief_role() const { return chief_role_; }
 

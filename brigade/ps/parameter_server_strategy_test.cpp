@@ -453,7 +453,7 @@ Error refusal(const cluster::ClusterConfig& cluster, const ParameterServerOption
   return error_from([&] { const ParameterServerStrategy strategy(cluster, options); });
 }
 
-TEST(ParameterServerStrategy, OtherTasksAreToldWhatRunsThere) {
+TEST(ParameterServerStrategy, ErrorsForOtherTasksSayWhatRunsThere) {
   cluster::ClusterConfig server = config_of(cluster_of(1, 2), 0);
   server.task = {.job = "ps", .index = 0};
   server.rank = -1;

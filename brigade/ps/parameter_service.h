@@ -186,6 +186,24 @@ struct BeginStepReply {
   std::vector<std::string> waiting_for;
 };
 
+/// The calls, as numbers of `rpc::MessageCall`.
+enum class ServiceMethod {
+  kJoin = 1,
+  kRenew,
+  kLeave,
+  kCreate,
+  kAssign,
+  kSetReady,
+  kSetLearningRate,
+  kExchange,
+  kStates,
+  kBeginStep,
+  // Of a replicated server (paired_service.h).
+  kRole,
+  kVote,
+  kFollow
+};
+
 /// A parameter server as its clients see it. `ServerCore` implements it in the server's process,
 /// `RemoteService` over a connection.
 ///

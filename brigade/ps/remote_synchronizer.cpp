@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -13,7 +12,6 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/local/row_sums.h"
 #include "brigade/distribute/cross_replica_call.h"
 #include "brigade/distribute/optimizer/sum_of_replicas.h"
@@ -63,21 +61,18 @@ void check_servers_can_apply(const optim::OptimizerState& state,
   for (const VariablePart& part : parts) {
     if (part.is_whole) continue;
     throw Error(
-        ErrorCode::kUnimplemented,
-        base::str_cat("The rule ", state.rule().name(),
-                      " needs the norms of whole variables, "
-                      "and the parameter servers keep ",
-                      base::quoted(part.name),
-                      ", a part of one: leave out variable_partitioner, or use another rule "
-                      "or strategy."));
+        ErrorCode::kUnimplemented, "The rule ", state.rule().name(),
+        " needs the norms of whole variables, and the parameter servers keep ",
+        base::quoted(part.name),
+        ", a part of one: leave out variable_partitioner, or use another rule or strategy.");
   }
   for (std::size_t i = 0; i < state.variables().size(); ++i) {
     if (state.group(i).layer_adaptation) continue;
-    throw Error(ErrorCode::kUnimplemented,
-                base::str_cat("The parameter group of ", base::quoted(state.variables()[i].name()),
-                              " is without layer_adaptation, which parameter servers do not know: "
-                              "use a mirrored strategy, or another rule than ",
-                              state.rule().name(), "."));
+    throw Error(ErrorCode::kUnimplemented, "The parameter group of ",
+                base::quoted(state.variables()[i].name()),
+                " is without layer_adaptation, which parameter servers do not know: use a mirrored "
+                "strategy, or another rule than ",
+                state.rule().name(), ".");
   }
 }
 
@@ -200,9 +195,9 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
     if (has_own_values()) return assign_all();
     fetch_state();
     if (!is_chief_) return;
-    base::log_info(base::str_cat("The job is in progress on the parameter servers at step ", step_,
-                                 ": the chief continues with their values, not with those that it "
-                                 "has restored or initialized."));
+    base::log_info("The job is in progress on the parameter servers at step ", step_,
+                   ": the chief continues with their values, not with those that it has restored "
+                   "or initialized.");
   }
 
   void start_job() override {
@@ -367,11 +362,11 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
   static void check_form(const VariablePart& own, at::ScalarType dtype, const at::Tensor& value) {
     const at::IntArrayRef shape(own.shape);
     if (value.sizes() == shape && value.scalar_type() == dtype) return;
-    throw Error(ErrorCode::kFailedPrecondition,
-                base::str_cat("Variable ", base::quoted(own.name), " is ", at::toString(dtype),
-                              shape, " here and ", at::toString(value.scalar_type()), value.sizes(),
-                              " on the parameter servers: run the program that the job's chief "
-                              "runs, or start the servers with empty folders."));
+    throw Error(ErrorCode::kFailedPrecondition, "Variable ", base::quoted(own.name), " is ",
+                at::toString(dtype), shape, " here and ", at::toString(value.scalar_type()),
+                value.sizes(),
+                " on the parameter servers: run the program that the job's chief runs, or start "
+                "the servers with empty folders.");
   }
 
   /// Called by the replica's thread in a run.

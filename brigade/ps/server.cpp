@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <thread>
-#include <utility>
 
 #include "brigade/base/clock.h"
 #include "brigade/base/error.h"
@@ -33,11 +32,10 @@ constexpr std::chrono::milliseconds kShortestPauseOfTicks{10};
 
 cluster::Task server_task(const cluster::ClusterSpec& cluster, const std::string& job, int index) {
   const cluster::Task task = {.job = job, .index = index};
-  check_argument(
-      is_server_task(task),
-      base::str_cat("A parameter server is a task of the job 'ps', or 'ps_replica', not of ",
-                    base::quoted(job),
-                    ": tasks that train need no server, they connect to those of 'ps'."));
+  check_argument(is_server_task(task),
+                 "A parameter server is a task of the job 'ps', or 'ps_replica', not of ",
+                 base::quoted(job),
+                 ": tasks that train need no server, they connect to those of 'ps'.");
   check_replicas(cluster);
   cluster.task_address(task);  // throws kNotFound
   return task;
@@ -85,14 +83,13 @@ class Server::Impl {
     shutdown();
     ticker_.join();
     const ServerCounters counters = this->counters();
-    base::log_info(base::str_cat("Parameter server ", name_,
-                                 is_finished() ? " has finished"
-                                 : failure()   ? " has failed"
-                                               : " ends",
-                                 ": ", counters.pushes, " pushes, ", counters.duplicates,
-                                 " repeated, ", counters.stale, " stale gradients, ",
-                                 counters.pulls, " pulls, ", counters.refused_calls,
-                                 " refused calls."));
+    base::log_info("Parameter server ", name_,
+                   is_finished() ? " has finished"
+                   : failure()   ? " has failed"
+                                 : " ends",
+                   ": ", counters.pushes, " pushes, ", counters.duplicates, " repeated, ",
+                   counters.stale, " stale gradients, ", counters.pulls, " pulls, ",
+                   counters.refused_calls, " refused calls.");
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -117,9 +114,8 @@ class Server::Impl {
     const concurrency::MutexLock lock(mutex_);
     while (!is_ended_) changed_.wait(mutex_);
     if (const auto reason = failure())
-      throw Error(ErrorCode::kDataLoss,
-                  base::str_cat("Parameter server ", name_,
-                                " cannot continue; start it again in the same folder: ", *reason));
+      throw Error(ErrorCode::kDataLoss, "Parameter server ", name_,
+                  " cannot continue; start it again in the same folder: ", *reason);
   }
 
   void shutdown() {
@@ -182,33 +178,32 @@ class Server::Impl {
   }
 
   void log_start() const {
-    base::log_info(base::str_cat("Parameter server ", name_, " listens at ", address(),
-                                 " and keeps its variables in ", folder_.path(), "."));
+    base::log_info("Parameter server ", name_, " listens at ", address(),
+                   " and keeps its variables in ", folder_.path(), ".");
     if (metrics_page_)
-      base::log_info(base::str_cat("Metrics of parameter server ", name_,
-                                   ": http://127.0.0.1:", metrics_page_->port(), "/metrics"));
+      base::log_info("Metrics of parameter server ", name_,
+                     ": http://127.0.0.1:", metrics_page_->port(), "/metrics");
     if (!folder_.is_temporary()) return;
-    base::log_warning(base::str_cat(
-        "Parameter server ", name_,
-        " keeps its variables in a temporary folder, so that they are lost if it dies: give it a "
-        "folder that lasts."));
+    base::log_warning("Parameter server ", name_,
+                      " keeps its variables in a temporary folder, so that they are lost if it "
+                      "dies: give it a folder that lasts.");
   }
 
   void log_change(TaskChange change, const cluster::Task& task, std::int64_t incarnation) const {
     const std::string who = base::str_cat(name_, ": ", cluster::to_string(task));
     switch (change) {
       case TaskChange::kJoined:
-        base::log_info(base::str_cat(who, " has joined as incarnation ", incarnation, "."));
+        base::log_info(who, " has joined as incarnation ", incarnation, ".");
         return;
       case TaskChange::kReplaced:
-        base::log_info(base::str_cat(who, ", incarnation ", incarnation, ", is replaced."));
+        base::log_info(who, ", incarnation ", incarnation, ", is replaced.");
         return;
       case TaskChange::kLost:
-        base::log_warning(base::str_cat(who, " is lost: it was silent for ", lease_text(lease_),
-                                        ". The others train on without it."));
+        base::log_warning(who, " is lost: it was silent for ", lease_text(lease_),
+                          ". The others train on without it.");
         return;
       case TaskChange::kFinished:
-        base::log_info(base::str_cat(who, " has finished."));
+        base::log_info(who, " has finished.");
         return;
     }
   }

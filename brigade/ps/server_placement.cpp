@@ -52,8 +52,8 @@ device::DeviceFunction replica_device_setter(const cluster::ClusterSpec& cluster
 
 std::vector<PlacedVariable> place_variables(std::span<const VariableSize> variables, int servers,
                                             const ServerPlacement& placement) {
-  check_argument(servers > 0, base::str_cat("Variables are to be placed on ", servers,
-                                            " servers; there must be at least 1."));
+  check_argument(servers > 0, "Variables are to be placed on ", servers,
+                 " servers; there must be at least 1.");
   const device::PlacementStrategy choose =
       placement ? placement(servers) : device::round_robin_strategy(servers);
   std::vector<PlacedVariable> placed;
@@ -63,9 +63,9 @@ std::vector<PlacedVariable> place_variables(std::span<const VariableSize> variab
         chosen ? *chosen
                : choose({.name = name, .kind = device::PlacedKind::kVariable, .bytes = bytes});
     if (server < 0 || server >= servers)
-      throw Error(ErrorCode::kOutOfRange,
-                  base::str_cat("The placement strategy chose server ", server, " for variable ",
-                                base::quoted(name), "; there are ", servers, ", numbered from 0."));
+      throw Error(ErrorCode::kOutOfRange, "The placement strategy chose server ", server,
+                  " for variable ", base::quoted(name), "; there are ", servers,
+                  ", numbered from 0.");
     placed.push_back({.name = name, .server = server, .is_trainable = is_trainable});
   }
   return placed;

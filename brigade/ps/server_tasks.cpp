@@ -1,10 +1,8 @@
 #include "brigade/ps/server_tasks.h"
 
 #include <functional>
-#include <string>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/ps/client/replicated_service.h"
 
 namespace brigade::ps {
@@ -18,11 +16,10 @@ constexpr const char* kReplica = "ps_replica";
 void check_replicas(const cluster::ClusterSpec& cluster) {
   if (cluster.num_tasks(kReplica) == 0) return;
   for (const int index : cluster.task_indices(kReplica))
-    check_argument(cluster.has({.job = kServer, .index = index}),
-                   base::str_cat("The cluster has the replica ",
-                                 cluster::Task{.job = kReplica, .index = index}, ", and no ",
-                                 cluster::Task{.job = kServer, .index = index},
-                                 ": a replica has the index of its server."));
+    check_argument(cluster.has({.job = kServer, .index = index}), "The cluster has the replica ",
+                   cluster::Task{.job = kReplica, .index = index}, ", and no ",
+                   cluster::Task{.job = kServer, .index = index},
+                   ": a replica has the index of its server.");
 }
 
 std::optional<cluster::Task> other_process(const cluster::ClusterSpec& cluster,

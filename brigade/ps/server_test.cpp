@@ -158,7 +158,7 @@ TEST_F(ServerTest, IsConfiguredByTheChiefAlone) {
   EXPECT_EQ(server_->status().step, 0);
 }
 
-TEST_F(ServerTest, TellsItsLoad) {
+TEST_F(ServerTest, ReportsItsLoad) {
   ServerOptions options = with_folder();
   options.metrics_port = 0;
   start_server(options);

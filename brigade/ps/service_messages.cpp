@@ -2,29 +2,61 @@
 
 #include <charconv>
 #include <cstring>
-#include <exception>
-#include <new>
 #include <optional>
-#include <span>
 #include <system_error>
 #include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/io/state_json.h"
-#include "brigade/ps/server/job_config.h"
 
 namespace brigade::ps {
+
+/// Without what the tensors of a message say.
+void list_fields(auto& fields, MaybeConst<Creation> auto& creation) {
+  fields("is_trainable", creation.is_trainable);
+  fields("learning_rate", creation.learning_rate);
+  fields("weight_decay", creation.weight_decay);
+}
+
+void list_fields(auto& fields, MaybeConst<Push> auto& push) {
+  fields("number", push.number);
+  fields("token", push.token);
+  fields.count("read_at", push.read_at);
+  fields.flag("acknowledge_later", push.acknowledge_later);
+}
+
+void list_fields(auto& fields, MaybeConst<CreateRequest> auto& request) {
+  fields("rule", request.rule);
+  fields("job", request.job);
+}
+
+void list_fields(auto& fields, MaybeConst<AssignRequest> auto& request) {
+  fields("step", request.step);
+}
+
+void list_fields(auto& fields, MaybeConst<ExchangeRequest> auto& request) {
+  fields("pull", request.pull);
+  fields("decision", request.decision);
+  fields("push", request.push);
+  fields.flag("await_disk", request.await_disk);
+}
+
+void list_fields(auto& fields, MaybeConst<ExchangeReply> auto& reply) {
+  fields.enumerator("verdict", reply.verdict, coordination::PushVerdict::kFenced);
+  fields("step", reply.step);
+  fields.count("staleness", reply.staleness);
+  fields.count("acknowledged", reply.acknowledged);
+}
+
+void list_fields(auto& fields, MaybeConst<StoredStates> auto& states) {
+  fields("step", states.step);
+  fields("decision", states.decision);
+}
+
 namespace {
 
 using io::StateTree;
-using StepToken = coordination::StepDecider::Token;
-
-[[noreturn]] void refuse_message(std::string_view why) {
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      base::str_cat("A message between a parameter server and its client is damaged: ", why));
-}
 
 void check_text_size(std::size_t size) {
   if (size > kLongestText)
@@ -38,85 +70,11 @@ std::uint64_t text_length(std::string_view bytes) {
   return length;
 }
 
-/// Calls `read`; whatever it cannot read is a damaged message.
-template <class Read>
-auto reading(const Read& read) {
-  try {
-    return read();
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::exception& error) {  // c10's, too, for sizes that no tensor has
-    refuse_message(error.what());
-  }
-}
-
-int int_at(const StateTree& tree, std::string_view key) {
-  const std::int64_t value = tree.as_int64(key);
-  if (!std::in_range<int>(value)) refuse_message(base::str_cat(key, " is ", value, "."));
-  return static_cast<int>(value);
-}
-
-/// The enumerator from the first, 0, to `last`.
-template <class Enum>
-Enum enum_at(const StateTree& tree, std::string_view key, Enum last) {
-  const int value = int_at(tree, key);
-  if (value < 0 || value > static_cast<int>(last))
-    refuse_message(base::str_cat(key, " is ", value, "."));
-  return static_cast<Enum>(value);
-}
-
-std::chrono::milliseconds milliseconds_at(const StateTree& tree, std::string_view key) {
-  constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
-  const std::chrono::milliseconds time(tree.as_int64(key));
-  if (time.count() < 0 || time > kLongest)
-    refuse_message(base::str_cat(key, " is ", time.count(), " ms."));
-  return time;
-}
-
-std::optional<double> double_at(const StateTree& tree, std::string_view key) {
-  return tree.has(key) ? std::optional(tree.as_double(key)) : std::nullopt;
-}
-
-/// Of steps or updates: not negative.
-std::optional<std::int64_t> count_at(const StateTree& tree, std::string_view key) {
-  if (!tree.has(key)) return std::nullopt;
-  const std::int64_t count = tree.as_int64(key);
-  if (count < 0) refuse_message(base::str_cat(key, " is ", count, "."));
-  return count;
-}
-
-bool is_set(const StateTree& tree, std::string_view key) {
-  return tree.has(key) && tree.as_bool(key);
-}
-
-StateTree described(const StepToken& token) {
-  StateTree tree;
-  tree["step"] = token.step;
-  tree["index"] = token.index;
-  return tree;
-}
-
-std::optional<StepToken> token_at(const StateTree& tree, std::string_view key) {
-  if (!tree.has(key)) return std::nullopt;
-  const StateTree& token = tree.at(key);
-  return StepToken{.step = token.as_int64("step"), .index = int_at(token, "index")};
-}
-
-std::optional<coordination::StepDecision> decision_at(const StateTree& tree, std::string_view key) {
-  if (!tree.has(key)) return std::nullopt;
-  return coordination::StepDecision::restore(tree.at(key));
-}
-
-StateTree described(const std::vector<std::string>& texts) {
-  StateTree tree = StateTree::list();
-  for (const std::string& text : texts) tree.push_back(text);
-  return tree;
-}
-
-std::vector<std::string> texts_at(const StateTree& tree, std::string_view key) {
-  std::vector<std::string> texts;
-  for (const StateTree& text : tree.as_list(key)) texts.push_back(text.as_string());
-  return texts;
+/// The number of tensors that a message says it has; 0 if it says none.
+std::int64_t count_at(const StateTree& tree, std::string_view key) {
+  std::optional<std::int64_t> count;
+  FieldReader{tree}.count(key, count);
+  return count.value_or(0);
 }
 
 /// Hands out the tensors of a message one after another.
@@ -126,19 +84,19 @@ class MessageTensors {
       : tensors_(std::move(tensors)) {}
 
   checkpoint::NamedTensor next() {
-    if (next_ == tensors_.size()) refuse_message("a tensor is missing.");
+    if (next_ == tensors_.size()) refuse("a tensor is missing.");
     return std::move(tensors_[next_++]);
   }
   /// Those before the last, which are `pairs` pairs and `singles` more.
   std::vector<checkpoint::NamedTensor> next_before_last(std::int64_t pairs, std::int64_t singles) {
     const auto left = static_cast<std::int64_t>(tensors_.size() - next_);
-    if (pairs > left / 2 || singles > left - 2 * pairs) refuse_message("a tensor is missing.");
+    if (pairs > left / 2 || singles > left - 2 * pairs) refuse("a tensor is missing.");
     std::vector<checkpoint::NamedTensor> first;
     for (std::int64_t i = left - 2 * pairs - singles; i > 0; --i) first.push_back(next());
     return first;
   }
   void check_none_left() const {
-    if (next_ != tensors_.size()) refuse_message("it has too many tensors.");
+    if (next_ != tensors_.size()) refuse("it has too many tensors.");
   }
 
  private:
@@ -182,24 +140,6 @@ RowGradient take_rows(MessageTensors& tensors) {
   return {.name = std::move(indices.name),
           .indices = std::move(indices.tensor),
           .values = tensors.next().tensor};
-}
-
-StateTree described(const Creation& creation) {
-  StateTree tree;
-  tree["is_trainable"] = creation.is_trainable;
-  if (creation.learning_rate) tree["learning_rate"] = *creation.learning_rate;
-  if (creation.weight_decay) tree["weight_decay"] = *creation.weight_decay;
-  return tree;
-}
-
-StateTree described(const Push& push) {
-  StateTree tree;
-  tree["number"] = push.number;
-  if (push.token) tree["token"] = described(*push.token);
-  if (push.read_at) tree["read_at"] = *push.read_at;
-  if (push.acknowledge_later) tree["acknowledge_later"] = true;
-  if (!push.rows.empty()) tree["rows"] = static_cast<std::int64_t>(push.rows.size());
-  return tree;
 }
 
 }  // namespace
@@ -260,101 +200,29 @@ std::string token_of_hex(std::string_view digits) {
     unsigned value = 0;
     const auto [end, error] = std::from_chars(pair.data(), pair.data() + pair.size(), value, 16);
     if (pair.size() != 2 || error != std::errc() || end != pair.data() + pair.size())
-      refuse_message("a token is not hexadecimal.");
+      refuse("a token is not hexadecimal.");
     bytes.push_back(static_cast<char>(value));
   }
   return bytes;
 }
 
+void refuse_message(std::string_view why) {
+  refuse("A message of another process of the job is damaged: ", why);
+}
+
 StateTree to_state(const JoinRequest& request) {
-  StateTree tree;
-  tree["protocol"] = kServiceProtocol;
-  tree["job"] = request.task.job;
-  tree["task"] = request.task.index;
-  tree["incarnation"] = request.incarnation;
-  return tree;
+  FieldWriter fields;
+  list_fields(fields, request);
+  fields("protocol", kServiceProtocol);
+  return std::move(fields.tree);
 }
 
 JoinRequest join_request_of(const StateTree& state) {
   const std::int64_t protocol = reading([&] { return state.as_int64("protocol"); });
-  check_state(protocol == kServiceProtocol,
-              base::str_cat("The client speaks version ", protocol,
-                            " of the parameter servers' protocol, this server version ",
-                            kServiceProtocol, ": start all processes with the same build."));
-  return reading([&] {
-    return JoinRequest{.task = {state.as_string("job"), int_at(state, "task")},
-                       .incarnation = state.as_int64("incarnation")};
-  });
-}
-
-StateTree to_state(const Grant& grant) {
-  StateTree tree;
-  tree["token"] = base::to_hex(std::as_bytes(std::span(grant.token)));
-  tree["incarnation"] = grant.incarnation;
-  tree["lease_ms"] = static_cast<std::int64_t>(grant.lease.count());
-  return tree;
-}
-
-Grant grant_of(const StateTree& state) {
-  return reading([&] {
-    return Grant{.token = token_of_hex(state.as_string("token")),
-                 .incarnation = state.as_int64("incarnation"),
-                 .lease = milliseconds_at(state, "lease_ms")};
-  });
-}
-
-StateTree to_state(const ServerStatus& status) {
-  StateTree tree;
-  tree["is_created"] = status.is_created;
-  tree["is_ready"] = status.is_ready;
-  tree["step"] = status.step;
-  tree["learning_rate"] = status.learning_rate;
-  tree["job"] = to_state(status.job);
-  return tree;
-}
-
-ServerStatus status_of(const StateTree& state) {
-  return reading([&] {
-    return ServerStatus{.is_created = state.as_bool("is_created"),
-                        .is_ready = state.as_bool("is_ready"),
-                        .step = state.as_int64("step"),
-                        .learning_rate = state.as_double("learning_rate"),
-                        .job = job_from_state(state.at("job"))};
-  });
-}
-
-StateTree to_state(const BeginStepRequest& request) {
-  StateTree tree;
-  tree["finished"] = request.finished;
-  if (request.contribution) tree["contribution"] = described(*request.contribution);
-  tree["wait_ms"] = static_cast<std::int64_t>(request.wait.count());
-  return tree;
-}
-
-BeginStepRequest begin_step_request_of(const StateTree& state) {
-  return reading([&] {
-    return BeginStepRequest{.finished = state.as_int64("finished"),
-                            .contribution = token_at(state, "contribution"),
-                            .wait = milliseconds_at(state, "wait_ms")};
-  });
-}
-
-StateTree to_state(const BeginStepReply& reply) {
-  StateTree tree;
-  tree["may_begin"] = reply.may_begin;
-  if (reply.token) tree["token"] = described(*reply.token);
-  if (reply.decision) tree["decision"] = reply.decision->save();
-  tree["waiting_for"] = described(reply.waiting_for);
-  return tree;
-}
-
-BeginStepReply begin_step_reply_of(const StateTree& state) {
-  return reading([&] {
-    return BeginStepReply{.may_begin = state.as_bool("may_begin"),
-                          .token = token_at(state, "token"),
-                          .decision = decision_at(state, "decision"),
-                          .waiting_for = texts_at(state, "waiting_for")};
-  });
+  check_state(protocol == kServiceProtocol, "The client speaks version ", protocol,
+              " of the parameter servers' protocol, this server version ", kServiceProtocol,
+              ": start all processes with the same build.");
+  return message_of<JoinRequest>(state);
 }
 
 StateTree to_state(double learning_rate) {
@@ -368,22 +236,24 @@ double learning_rate_of(const StateTree& state) {
 }
 
 StateTree to_state(const std::vector<std::string>& names) {
-  StateTree tree;
-  tree["names"] = described(names);
-  return tree;
+  FieldWriter fields;
+  fields("names", names);
+  return std::move(fields.tree);
 }
 
 std::vector<std::string> names_of(const StateTree& state) {
-  return reading([&] { return texts_at(state, "names"); });
+  return reading([&] {
+    std::vector<std::string> names;
+    FieldReader{state}("names", names);
+    return names;
+  });
 }
 
 UpdateRecord to_message(const CreateRequest& request) {
-  UpdateRecord message;
-  message.header["rule"] = request.rule;
-  message.header["job"] = to_state(request.job);
+  UpdateRecord message{.header = to_state(request), .tensors = {}};
   StateTree variables = StateTree::list();
   for (const Creation& each : request.variables) {
-    variables.push_back(described(each));
+    variables.push_back(to_state(each));
     message.tensors.push_back({each.name, each.value});
   }
   message.header["variables"] = std::move(variables);
@@ -392,17 +262,14 @@ UpdateRecord to_message(const CreateRequest& request) {
 
 CreateRequest create_request_of(UpdateRecord message) {
   return reading([&] {
-    CreateRequest request{.variables = {},
-                          .rule = message.header.at("rule"),
-                          .job = job_from_state(message.header.at("job"))};
+    auto request = part_of<CreateRequest>(message.header);
     MessageTensors tensors(std::move(message.tensors));
     for (const StateTree& tree : message.header.as_list("variables")) {
+      auto variable = part_of<Creation>(tree);
       checkpoint::NamedTensor value = tensors.next();
-      request.variables.push_back({.name = std::move(value.name),
-                                   .value = std::move(value.tensor),
-                                   .is_trainable = tree.as_bool("is_trainable"),
-                                   .learning_rate = double_at(tree, "learning_rate"),
-                                   .weight_decay = double_at(tree, "weight_decay")});
+      variable.name = std::move(value.name);
+      variable.value = std::move(value.tensor);
+      request.variables.push_back(std::move(variable));
     }
     tensors.check_none_left();
     return request;
@@ -410,54 +277,44 @@ CreateRequest create_request_of(UpdateRecord message) {
 }
 
 UpdateRecord to_message(const AssignRequest& request) {
-  UpdateRecord message;
-  message.header["step"] = request.step;
+  UpdateRecord message{.header = to_state(request), .tensors = {}};
   add_states(request.variables, message);
   return message;
 }
 
 AssignRequest assign_request_of(UpdateRecord message) {
   return reading([&] {
-    return AssignRequest{.variables = take_states(message),
-                         .step = message.header.as_int64("step")};
+    auto request = part_of<AssignRequest>(message.header);
+    request.variables = take_states(message);
+    return request;
   });
 }
 
 UpdateRecord to_message(const ExchangeRequest& request) {
-  UpdateRecord message;
-  message.header["pull"] = described(request.pull);
-  if (request.decision) message.header["decision"] = request.decision->save();
+  UpdateRecord message{.header = to_state(request), .tensors = {}};
   if (request.push) {
-    message.header["push"] = described(*request.push);
     message.tensors = request.push->gradients;
     for (const auto& [name, indices, values] : request.push->rows) {
       message.tensors.push_back({name, indices});
       message.tensors.push_back({name, values});
     }
+    if (!request.push->rows.empty())
+      message.header["push"]["rows"] = static_cast<std::int64_t>(request.push->rows.size());
   }
   if (!request.pull_rows.empty())
     message.header["pull_rows"] = static_cast<std::int64_t>(request.pull_rows.size());
   for (const auto& [name, indices] : request.pull_rows) message.tensors.push_back({name, indices});
-  if (request.await_disk) message.header["await_disk"] = true;
   return message;
 }
 
 ExchangeRequest exchange_request_of(UpdateRecord message) {
   return reading([&] {
-    ExchangeRequest request{.push = std::nullopt,
-                            .decision = decision_at(message.header, "decision"),
-                            .pull = texts_at(message.header, "pull"),
-                            .await_disk = is_set(message.header, "await_disk")};
-    const std::int64_t queries = count_at(message.header, "pull_rows").value_or(0);
+    auto request = part_of<ExchangeRequest>(message.header);
+    const std::int64_t queries = count_at(message.header, "pull_rows");
     MessageTensors tensors(std::move(message.tensors));
-    if (message.header.has("push")) {
-      const StateTree& push = message.header.at("push");
-      const std::int64_t rows = count_at(push, "rows").value_or(0);
-      request.push = Push{.number = push.as_int64("number"),
-                          .token = token_at(push, "token"),
-                          .gradients = tensors.next_before_last(rows, queries),
-                          .read_at = count_at(push, "read_at"),
-                          .acknowledge_later = is_set(push, "acknowledge_later")};
+    if (request.push) {
+      const std::int64_t rows = count_at(message.header.at("push"), "rows");
+      request.push->gradients = tensors.next_before_last(rows, queries);
       for (std::int64_t i = 0; i < rows; ++i) request.push->rows.push_back(take_rows(tensors));
     }
     for (std::int64_t i = 0; i < queries; ++i) {
@@ -471,11 +328,7 @@ ExchangeRequest exchange_request_of(UpdateRecord message) {
 }
 
 UpdateRecord to_message(const ExchangeReply& reply) {
-  UpdateRecord message;
-  if (reply.verdict) message.header["verdict"] = static_cast<int>(*reply.verdict);
-  message.header["step"] = reply.step;
-  if (reply.staleness) message.header["staleness"] = *reply.staleness;
-  if (reply.acknowledged) message.header["acknowledged"] = *reply.acknowledged;
+  UpdateRecord message{.header = to_state(reply), .tensors = {}};
   message.header["updates"] = StateTree::list();
   for (const Parameter::Reading& each : reply.values) {
     message.header["updates"].push_back(each.updates);
@@ -488,16 +341,11 @@ UpdateRecord to_message(const ExchangeReply& reply) {
 
 ExchangeReply exchange_reply_of(UpdateRecord message) {
   return reading([&] {
-    ExchangeReply reply{
-        .verdict = std::nullopt, .values = {}, .step = message.header.as_int64("step")};
-    if (message.header.has("verdict"))
-      reply.verdict = enum_at(message.header, "verdict", coordination::PushVerdict::kFenced);
-    reply.staleness = count_at(message.header, "staleness");
-    reply.acknowledged = count_at(message.header, "acknowledged");
+    auto reply = part_of<ExchangeReply>(message.header);
     MessageTensors tensors(std::move(message.tensors));
     for (const StateTree& updates : message.header.as_list("updates"))
       reply.values.push_back({.value = tensors.next().tensor, .updates = updates.as_int64()});
-    for (std::int64_t i = count_at(message.header, "rows").value_or(0); i > 0; --i)
+    for (std::int64_t i = count_at(message.header, "rows"); i > 0; --i)
       reply.rows.push_back(tensors.next().tensor);
     tensors.check_none_left();
     return reply;
@@ -505,18 +353,16 @@ ExchangeReply exchange_reply_of(UpdateRecord message) {
 }
 
 UpdateRecord to_message(const StoredStates& states) {
-  UpdateRecord message;
-  message.header["step"] = states.step;
-  if (states.decision) message.header["decision"] = states.decision->save();
+  UpdateRecord message{.header = to_state(states), .tensors = {}};
   add_states(states.variables, message);
   return message;
 }
 
 StoredStates states_of(UpdateRecord message) {
   return reading([&] {
-    return StoredStates{.variables = take_states(message),
-                        .step = message.header.as_int64("step"),
-                        .decision = decision_at(message.header, "decision")};
+    auto states = part_of<StoredStates>(message.header);
+    states.variables = take_states(message);
+    return states;
   });
 }
 

@@ -9,6 +9,7 @@
 
 #include "brigade/io/byte_pieces.h"
 #include "brigade/io/state_tree.h"
+#include "brigade/ps/message_fields.h"
 #include "brigade/ps/parameter_service.h"
 #include "brigade/ps/store/update_record.h"
 #include "brigade/rpc/message_service.h"
@@ -21,24 +22,6 @@ namespace brigade::ps {
 
 /// Changes with the messages. A client of another version cannot join.
 inline constexpr std::int64_t kServiceProtocol = 3;
-
-/// The calls, as numbers of `rpc::MessageCall`.
-enum class ServiceMethod {
-  kJoin = 1,
-  kRenew,
-  kLeave,
-  kCreate,
-  kAssign,
-  kSetReady,
-  kSetLearningRate,
-  kExchange,
-  kStates,
-  kBeginStep,
-  // Of a replicated server (paired_service.h).
-  kRole,
-  kVote,
-  kFollow
-};
 
 /// The kinds of `rpc::MessageError` that NotMemberError, ReplacedError and PushRefusedError are.
 inline constexpr std::string_view kNotMemberKind = "not-member";
@@ -57,9 +40,6 @@ inline constexpr std::size_t kLongestText = std::size_t{4} << 20;
 std::string encode_state(const io::StateTree& state);
 io::StateTree decode_state(std::string_view text);
 
-/// The token whose bytes are these hexadecimal digits: the inverse of `base::to_hex`.
-std::string token_of_hex(std::string_view digits);
-
 /// The bytes of a message with tensors, whose memory they share: `encode_update_in_pieces`'s.
 /// Throws kInvalidArgument if the text is too long.
 io::BytePieces encode_message(const UpdateRecord& message, std::size_t text_bytes = 0);
@@ -75,22 +55,51 @@ struct AssignRequest {
   std::int64_t step = 0;
 };
 
-io::StateTree to_state(const JoinRequest& request);
-io::StateTree to_state(const Grant& grant);
-io::StateTree to_state(const ServerStatus& status);
-io::StateTree to_state(const BeginStepRequest& request);
-io::StateTree to_state(const BeginStepReply& reply);
-io::StateTree to_state(double learning_rate);
-io::StateTree to_state(const std::vector<std::string>& names);
+void list_fields(auto& fields, MaybeConst<JoinRequest> auto& request) {
+  fields("job", request.task.job);
+  fields("task", request.task.index);
+  fields("incarnation", request.incarnation);
+}
 
 /// Also throws kFailedPrecondition for a client of another version.
 JoinRequest join_request_of(const io::StateTree& state);
-Grant grant_of(const io::StateTree& state);
-ServerStatus status_of(const io::StateTree& state);
-BeginStepRequest begin_step_request_of(const io::StateTree& state);
-BeginStepReply begin_step_reply_of(const io::StateTree& state);
+io::StateTree to_state(const JoinRequest& request);
+io::StateTree to_state(double learning_rate);
+io::StateTree to_state(const std::vector<std::string>& names);
 double learning_rate_of(const io::StateTree& state);
 std::vector<std::string> names_of(const io::StateTree& state);
+
+void list_fields(auto& fields, MaybeConst<Grant> auto& grant) {
+  fields.token("token", grant.token);
+  fields("incarnation", grant.incarnation);
+  fields("lease_ms", grant.lease);
+}
+
+void list_fields(auto& fields, MaybeConst<ServerStatus> auto& status) {
+  fields("is_created", status.is_created);
+  fields("is_ready", status.is_ready);
+  fields("step", status.step);
+  fields("learning_rate", status.learning_rate);
+  fields("job", status.job);
+}
+
+void list_fields(auto& fields, MaybeConst<coordination::StepDecider::Token> auto& token) {
+  fields("step", token.step);
+  fields("index", token.index);
+}
+
+void list_fields(auto& fields, MaybeConst<BeginStepRequest> auto& request) {
+  fields("finished", request.finished);
+  fields("contribution", request.contribution);
+  fields("wait_ms", request.wait);
+}
+
+void list_fields(auto& fields, MaybeConst<BeginStepReply> auto& reply) {
+  fields("may_begin", reply.may_begin);
+  fields("token", reply.token);
+  fields("decision", reply.decision);
+  fields("waiting_for", reply.waiting_for);
+}
 
 UpdateRecord to_message(const CreateRequest& request);
 UpdateRecord to_message(const AssignRequest& request);

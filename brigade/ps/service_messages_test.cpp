@@ -44,7 +44,8 @@ TEST(ServiceMessages, SmallArgumentsAndResultsSurvive) {
 
   std::string token(256, '\0');
   for (std::size_t i = 0; i < token.size(); ++i) token[i] = static_cast<char>(i);
-  const Grant grant = grant_of(sent(to_state(Grant{token, 4, std::chrono::milliseconds(1234)})));
+  const Grant grant =
+      message_of<Grant>(sent(to_state(Grant{token, 4, std::chrono::milliseconds(1234)})));
   EXPECT_EQ(grant.token, token);
   EXPECT_EQ(grant.incarnation, 4);
   EXPECT_EQ(grant.lease, std::chrono::milliseconds(1234));
@@ -53,7 +54,7 @@ TEST(ServiceMessages, SmallArgumentsAndResultsSurvive) {
                       .staleness = 0,
                       .sync = {.replicas_to_aggregate = 3, .total_replicas = 4}};
   const ServerStatus status =
-      status_of(sent(to_state(ServerStatus{true, false, 1LL << 40, 0.1, job})));
+      message_of<ServerStatus>(sent(to_state(ServerStatus{true, false, 1LL << 40, 0.1, job})));
   EXPECT_TRUE(status.is_created);
   EXPECT_FALSE(status.is_ready);
   EXPECT_EQ(status.step, 1LL << 40);
@@ -67,23 +68,23 @@ TEST(ServiceMessages, SmallArgumentsAndResultsSurvive) {
 
 TEST(ServiceMessages, StepsSurviveWithAndWithoutTheirOptionalParts) {
   const BeginStepRequest plain =
-      begin_step_request_of(sent(to_state(BeginStepRequest{.finished = 5})));
+      message_of<BeginStepRequest>(sent(to_state(BeginStepRequest{.finished = 5})));
   EXPECT_EQ(plain.finished, 5);
   EXPECT_FALSE(plain.contribution);
   const coordination::StepDecider::Token token{.step = 9, .index = 2};
-  const BeginStepRequest full = begin_step_request_of(sent(to_state(
+  const BeginStepRequest full = message_of<BeginStepRequest>(sent(to_state(
       BeginStepRequest{.finished = 5, .contribution = token, .wait = std::chrono::seconds(2)})));
   EXPECT_EQ(full.contribution, token);
   EXPECT_EQ(full.wait, std::chrono::seconds(2));
 
-  const BeginStepReply waiting = begin_step_reply_of(
+  const BeginStepReply waiting = message_of<BeginStepReply>(
       sent(to_state(BeginStepReply{.may_begin = false, .waiting_for = {"/job:worker/task:2"}})));
   EXPECT_FALSE(waiting.may_begin);
   EXPECT_FALSE(waiting.token);
   EXPECT_FALSE(waiting.decision);
   EXPECT_EQ(waiting.waiting_for, std::vector<std::string>{"/job:worker/task:2"});
   const coordination::StepDecision decision{.step = 8, .contributions = {{0, 0}, {0, 1}, {2, 0}}};
-  const BeginStepReply reply = begin_step_reply_of(
+  const BeginStepReply reply = message_of<BeginStepReply>(
       sent(to_state(BeginStepReply{.may_begin = true, .token = token, .decision = decision})));
   EXPECT_TRUE(reply.may_begin);
   EXPECT_EQ(reply.token, token);
@@ -312,12 +313,12 @@ TEST(ServiceMessages, MessagesThatDoNotFitTogetherAreRefused) {
   io::StateTree wait = to_state(BeginStepRequest{});
   for (const std::int64_t time : {std::int64_t{-1}, std::numeric_limits<std::int64_t>::max()}) {
     wait["wait_ms"] = time;
-    expect_damaged([&] { begin_step_request_of(wait); });
+    expect_damaged([&] { message_of<BeginStepRequest>(wait); });
   }
   io::StateTree grant = to_state(Grant{.token = "ab"});
   for (const char* token : {"abc", "zz", "+1"}) {
     grant["token"] = token;
-    expect_damaged([&] { grant_of(grant); });
+    expect_damaged([&] { message_of<Grant>(grant); });
   }
   expect_damaged([] { join_request_of(io::StateTree("text")); });
 }

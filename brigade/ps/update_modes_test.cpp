@@ -188,7 +188,7 @@ void expect_one_step(const Training& training, std::int64_t step) {
   }
 }
 
-TEST(UpdateModes, ASynchronousCheckpointIsOfOneStepWhileOthersGoOnWithoutTheChief) {
+TEST(UpdateModes, ASynchronousCheckpointIsOfOneStepWhileOthersContinueWithoutTheChief) {
   constexpr int kCheckpoints = 20;
   JobOfThreads job(3, 2);
   std::atomic<bool> is_saving{true};

@@ -12,7 +12,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <optional>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -38,11 +37,10 @@ constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 [[noreturn]] void refuse(const std::string& text, int error) {
   const bool is_taken = error == EADDRINUSE;
-  throw Error(ErrorCode::kUnavailable,
-              base::str_cat("Cannot listen on ", text, ": ", std::strerror(error),
-                            is_taken ? ". Another program, or an earlier run that has not ended, "
-                                       "has the port (`ss -ltnp` shows which)."
-                                     : "."));
+  throw Error(ErrorCode::kUnavailable, "Cannot listen on ", text, ": ", std::strerror(error),
+              is_taken ? ". Another program, or an earlier run that has not ended, has the port "
+                         "(`ss -ltnp` shows which)."
+                       : ".");
 }
 
 using Endpoint = base::Handle<addrinfo, freeaddrinfo>;
@@ -55,8 +53,8 @@ Endpoint endpoint_of(const cluster::Address& address, const std::string& text) {
   const std::string port = base::str_cat(address.port);
   const int failure = getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found);
   if (failure != 0) {
-    throw Error(ErrorCode::kUnavailable,
-                base::str_cat("Cannot listen on ", text, ": ", gai_strerror(failure), "."));
+    throw Error(ErrorCode::kUnavailable, "Cannot listen on ", text, ": ", gai_strerror(failure),
+                ".");
   }
   return Endpoint(found);
 }
@@ -184,8 +182,7 @@ std::optional<std::string> ConnectionStormDetector::report(Clock::time_point now
     is_reported_ = true;
     return base::str_cat(
         "A storm of connections at ", address_, ": more than ", kStorm,
-        " in a second came from programs that are not members of this job (the last "
-        "from ",
+        " in a second came from programs that are not members of this job (the last from ",
         last_peer_,
         "). They are closed. Members that have joined are not affected; a start may be slow.");
   }

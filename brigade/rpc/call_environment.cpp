@@ -55,10 +55,9 @@ Budget::Part CallEnvironment::admit_call() {
 
 Budget::Part CallEnvironment::reserve_message(std::size_t bytes) {
   if (bytes > max_buffered_bytes) {
-    throw Error(ErrorCode::kResourceExhausted,
-                base::str_cat("A message has ", bytes, " bytes, and all messages of the server ",
-                              "together have ", max_buffered_bytes, " at most: raise its limit, ",
-                              "max_buffered_bytes."));
+    throw Error(ErrorCode::kResourceExhausted, "A message has ", bytes,
+                " bytes, and all messages of the server ", "together have ", max_buffered_bytes,
+                " at most: raise its limit, ", "max_buffered_bytes.");
   }
   auto part = message_bytes.take(bytes);
   if (!part)
@@ -100,8 +99,8 @@ MessageService::Time deadline_of(const grpc::CallbackServerContext& context) {
 }
 
 void check_token_size(std::size_t size) {
-  check_argument(size <= kLongestToken,
-                 base::str_cat("A token has up to ", kLongestToken, " bytes, not ", size, "."));
+  check_argument(size <= kLongestToken, "A token has up to ", kLongestToken, " bytes, not ", size,
+                 ".");
 }
 
 }  // namespace brigade::rpc

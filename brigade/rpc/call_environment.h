@@ -3,7 +3,6 @@
 #include <grpcpp/server_context.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <string>
 
@@ -23,10 +22,10 @@ struct CallEnvironment {
 
   /// Throws kUnavailable once the listener ends.
   void check_open() const;
-  /// A place among the large calls whose callers have not been admitted yet: strangers take none of
+  /// A slot among the large calls whose callers have not been admitted yet: strangers take none of
   /// the others. Throws as `admit_call`.
   Budget::Part admit_arrival();
-  /// A place among the calls in progress. Throws kResourceExhausted, of kind kBusyKind, if there
+  /// A slot among the calls in progress. Throws kResourceExhausted, of kind kBusyKind, if there
   /// are too many, and as `check_open`.
   Budget::Part admit_call();
   /// Room for a message. Throws kResourceExhausted: of kind kBusyKind if it takes too much beside

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -21,19 +20,17 @@ std::shared_ptr<base::SharedSegment> CallerSegments::open(const base::SegmentHan
                                                           std::size_t bytes) {
   if (auto known = find(handle, bytes)) return known;
   if (bytes > most_bytes_)
-    throw Error(ErrorCode::kUnavailable,
-                base::str_cat("A caller's shared memory has ", base::human_bytes(bytes),
-                              ", and that of all together has ", base::human_bytes(most_bytes_),
-                              " at most (max_buffered_bytes)."));
+    throw Error(ErrorCode::kUnavailable, "A caller's shared memory has ", base::human_bytes(bytes),
+                ", and that of all together has ", base::human_bytes(most_bytes_),
+                " at most (max_buffered_bytes).");
   auto part = budget_.take(bytes);
   if (!part) {
     forget_unused(std::chrono::steady_clock::now());
     part = budget_.take(bytes);
   }
   if (!part)
-    throw Error(ErrorCode::kResourceExhausted,
-                base::str_cat("There is no room for ", base::human_bytes(bytes),
-                              " of a caller's shared memory beside that of the others."));
+    throw Error(ErrorCode::kResourceExhausted, "There is no room for ", base::human_bytes(bytes),
+                " of a caller's shared memory beside that of the others.");
   auto segment = std::make_shared<base::SharedSegment>(base::SharedSegment::open(handle, bytes));
   const concurrency::MutexLock lock(mutex_);
   entries_.push_back({.handle = handle,

@@ -28,11 +28,11 @@ cluster::Address without_localhost(cluster::Address address) {
 void require_key_beyond_loopback(const cluster::Address& address, KeyState key,
                                  std::string_view what) {
   if (key == KeyState::kPresent || cluster::is_loopback(address.host)) return;
-  throw Error(ErrorCode::kPermissionDenied,
-              base::str_cat("Without a cluster key this process does not ", what, " ", address,
-                            ", which is beyond this machine; make a key with `brigade launch "
-                            "--new-key` and give it to every process in BRIGADE_CLUSTER_KEY or in "
-                            "the file that BRIGADE_CLUSTER_KEY_FILE names."));
+  throw Error(
+      ErrorCode::kPermissionDenied, "Without a cluster key this process does not ", what, " ",
+      address,
+      ", which is beyond this machine; make a key with `brigade launch --new-key` and give it to "
+      "every process in BRIGADE_CLUSTER_KEY or in the file that BRIGADE_CLUSTER_KEY_FILE names.");
 }
 
 std::string listen_text(const cluster::Address& address) {

@@ -46,11 +46,10 @@ void require_address_space() {
 }  // namespace
 
 Error thread_refusal(const std::string& how, const std::system_error& error) {
-  return Error(ErrorCode::kResourceExhausted,
-               base::str_cat("gRPC, which connects processes, needs ", num_threads(),
-                             " threads, but ", how, " (", error.code().message(),
-                             "): raise the limits on processes and threads (ulimit -u) or on the "
-                             "address space (ulimit -v)."));
+  return Error(ErrorCode::kResourceExhausted, "gRPC, which connects processes, needs ",
+               num_threads(), " threads, but ", how, " (", error.code().message(),
+               "): raise the limits on processes and threads (ulimit -u) or on the address space "
+               "(ulimit -v).");
 }
 
 void require_grpc_threads() {

@@ -26,13 +26,12 @@ std::string address_of(const LocalUrl& url) {
 }
 
 [[noreturn]] void fail_to_connect(const LocalUrl& url, int error) {
-  throw Error(ErrorCode::kUnavailable,
-              base::str_cat("Nothing answers at ", address_of(url), ": ", std::strerror(error),
-                            "; is the process still running, and is this its status port?"));
+  throw Error(ErrorCode::kUnavailable, "Nothing answers at ", address_of(url), ": ",
+              std::strerror(error), "; is the process still running, and is this its status port?");
 }
 
 [[noreturn]] void fail_to_parse(const LocalUrl& url, std::string_view why) {
-  throw Error(ErrorCode::kDataLoss, base::str_cat("The reply of ", address_of(url), " ", why, "."));
+  throw Error(ErrorCode::kDataLoss, "The reply of ", address_of(url), " ", why, ".");
 }
 
 void wait(const LocalUrl& url, int socket, short events, Clock::time_point deadline) {
@@ -44,8 +43,7 @@ void wait(const LocalUrl& url, int socket, short events, Clock::time_point deadl
     if (ready > 0) return;
     if (ready < 0 && errno == EINTR) continue;
     if (ready < 0) fail_to_connect(url, errno);
-    throw Error(ErrorCode::kDeadlineExceeded,
-                base::str_cat(address_of(url), " did not answer in time."));
+    throw Error(ErrorCode::kDeadlineExceeded, address_of(url), " did not answer in time.");
   }
 }
 
@@ -102,10 +100,9 @@ LocalUrl parse_local_url(std::string_view text) {
   const std::string_view host = authority.substr(0, colon);
   const auto port = base::parse_index(authority.substr(std::min(colon + 1, authority.size())));
   if ((host != "127.0.0.1" && host != "localhost") || !port || *port < 1 || *port > kMostPort) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat(base::quoted(text),
-                              " is not the address of a status page of this machine; give one such "
-                              "as http://127.0.0.1:9400"));
+    throw Error(ErrorCode::kInvalidArgument, base::quoted(text),
+                " is not the address of a status page of this machine; give one such as "
+                "http://127.0.0.1:9400");
   }
   const bool has_path = slash < rest.size();
   return {.port = *port, .path = has_path ? std::string(rest.substr(slash)) : "/"};

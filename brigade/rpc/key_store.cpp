@@ -18,14 +18,13 @@ std::int64_t KeyStore::add(std::string_view key, std::int64_t delta) {
   const auto value = find(key);
   const auto number = value ? base::parse_int(*value) : 0;
   if (!number) {
-    throw Error(ErrorCode::kFailedPrecondition,
-                base::str_cat("The value under key '", key, "' is not a number that ", delta,
-                              " could be added to; it was stored by set()."));
+    throw Error(ErrorCode::kFailedPrecondition, "The value under key '", key,
+                "' is not a number that ", delta, " could be added to; it was stored by set().");
   }
   std::int64_t sum = 0;
   if (__builtin_add_overflow(*number, delta, &sum)) {
-    throw Error(ErrorCode::kOutOfRange, base::str_cat("The number under key '", key, "', ", *number,
-                                                      ", is too large to add ", delta, "."));
+    throw Error(ErrorCode::kOutOfRange, "The number under key '", key, "', ", *number,
+                ", is too large to add ", delta, ".");
   }
   set(key, base::str_cat(sum));
   return sum;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/rpc/message_errors.h"
 
 namespace brigade::rpc {
@@ -58,8 +57,8 @@ void LargeCall::end_if_silent(Time now, std::chrono::milliseconds patience) {
   }
   if (phase == Phase::kArriving || phase == Phase::kReceiving) {
     finish(to_status(Error(ErrorCode::kDeadlineExceeded,
-                           base::str_cat("The next part of the message did not come within ",
-                                         patience.count(), " ms."))));
+                           "The next part of the message did not come within ", patience.count(),
+                           " ms.")));
   } else if (phase == Phase::kReplying) {
     start_operation([&] { context_.TryCancel(); });
   }
@@ -105,9 +104,8 @@ void LargeCall::begin_message(const proto::FrameHeader& header) {
   request_.emplace(header.bytes(), environment_.max_message_bytes);
   if (header.has_memory()) {
     memory_ = callers_memory_of(header.memory());
-    check_argument(memory_->bytes >= header.bytes(),
-                   base::str_cat("A message of ", header.bytes(), " bytes is in shared memory of ",
-                                 memory_->bytes, "."));
+    check_argument(memory_->bytes >= header.bytes(), "A message of ", header.bytes(),
+                   " bytes is in shared memory of ", memory_->bytes, ".");
     if (header.has_answer_memory()) answer_memory_ = callers_memory_of(header.answer_memory());
   }
   enter(Phase::kWorking);
@@ -200,10 +198,9 @@ void LargeCall::make_reply() {
                                                       .check = check,
                                                       .is_large = true,
                                                       .answer_memory = answer_memory()});
-  check_argument(reply.size() <= environment_.max_message_bytes,
-                 base::str_cat("The answer has ", reply.size(), " bytes, more than the ",
-                               environment_.max_message_bytes,
-                               " of a message (max_message_bytes): ask for less."));
+  check_argument(reply.size() <= environment_.max_message_bytes, "The answer has ", reply.size(),
+                 " bytes, more than the ", environment_.max_message_bytes,
+                 " of a message (max_message_bytes): ask for less.");
   request_bytes_.reset();
   if (!environment_.service.shares_answers(method_))
     reply_bytes_ = environment_.reserve_message(reply.size());

@@ -1,10 +1,8 @@
 #include "brigade/rpc/remote.h"
 
-#include <map>
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/rpc/key_store.h"
 #include "brigade/rpc/rendezvous_state.h"
@@ -34,8 +32,8 @@ class LocalMembership final : public cluster::Membership {
       if (auto value = keys_.find(key)) return std::move(*value);
       if (std::chrono::steady_clock::now() >= deadline) {
         throw Error(ErrorCode::kDeadlineExceeded,
-                    base::str_cat("This process, the only member, has not set key '", key,
-                                  "' within ", in_seconds(timeout), "."));
+                    "This process, the only member, has not set key '", key, "' within ",
+                    in_seconds(timeout), ".");
       }
       is_set_.wait_until(mutex_, deadline);
     }

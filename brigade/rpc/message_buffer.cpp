@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::rpc {
 namespace {
@@ -39,16 +37,14 @@ std::vector<io::SharedBytes> MessageFrames::next() {
 
 MessageBuffer::MessageBuffer(std::uint64_t announced, std::size_t most)
     : announced_(static_cast<std::size_t>(announced)) {
-  check_argument(announced >= 1 && announced <= most,
-                 base::str_cat("A message has from 1 to ", most, " bytes (max_message_bytes), not ",
-                               announced, "."));
+  check_argument(announced >= 1 && announced <= most, "A message has from 1 to ", most,
+                 " bytes (max_message_bytes), not ", announced, ".");
 }
 
 std::span<char> MessageBuffer::next(std::size_t size) {
   const std::size_t expected = std::min(kFrameBytes, announced_ - size_);
-  check_argument(!is_complete() && size == expected,
-                 base::str_cat("After ", size_, " of a message's ", announced_, " bytes come ",
-                               expected, " in one piece, not ", size, "."));
+  check_argument(!is_complete() && size == expected, "After ", size_, " of a message's ",
+                 announced_, " bytes come ", expected, " in one piece, not ", size, ".");
   if (capacity_ < size_ + size) grow(std::min(announced_, std::max(kFirstBytes, 2 * size_)));
   const std::span<char> room(memory_.get() + size_, size);
   size_ += size;

@@ -15,7 +15,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/shared_segment.h"
-#include "brigade/base/strings.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/rpc/call_deadline.h"
@@ -67,14 +66,12 @@ proto::FrameHeader header_of(const LargeCallHead& head, const base::SharedSegmen
 }
 
 void check_room(std::size_t announced, std::size_t written, std::size_t more) {
-  check_argument(more <= announced - written,
-                 base::str_cat("A message of ", announced, " bytes gets ", more, " more after ",
-                               written, "."));
+  check_argument(more <= announced - written, "A message of ", announced, " bytes gets ", more,
+                 " more after ", written, ".");
 }
 
 void check_whole_message(std::size_t announced, std::size_t written) {
-  check_state(announced == written,
-              base::str_cat("A message of ", announced, " bytes has ", written, "."));
+  check_state(announced == written, "A message of ", announced, " bytes has ", written, ".");
 }
 
 class GrpcMessageClient final : public MessageClient {
@@ -85,9 +82,8 @@ class GrpcMessageClient final : public MessageClient {
 
   std::string call(int method, const std::string& token, std::string message,
                    Time deadline) override {
-    check_argument(message.size() <= kFrameBytes,
-                   base::str_cat("A small call's message has up to ", kFrameBytes, " bytes, not ",
-                                 message.size(), "."));
+    check_argument(message.size() <= kFrameBytes, "A small call's message has up to ", kFrameBytes,
+                   " bytes, not ", message.size(), ".");
     proto::SmallCall request;
     request.set_method(method);
     request.set_token(token);
@@ -152,8 +148,8 @@ class GrpcMessageClient final : public MessageClient {
  private:
   void check_open() const {
     if (!closed_.is_cancelled()) return;
-    throw Error(ErrorCode::kUnavailable, base::str_cat("The connection to the server at ",
-                                                       connection_.address(), " was closed."));
+    throw Error(ErrorCode::kUnavailable, "The connection to the server at ", connection_.address(),
+                " was closed.");
   }
 
   [[noreturn]] void fail(const std::shared_ptr<grpc::Channel>& used, const grpc::Status& status,
@@ -165,9 +161,8 @@ class GrpcMessageClient final : public MessageClient {
   std::shared_ptr<grpc::Channel> channel(Time deadline) {
     check_open();
     if (std::chrono::steady_clock::now() >= deadline) {
-      throw Error(ErrorCode::kDeadlineExceeded,
-                  base::str_cat("The deadline of a call to the server at ", connection_.address(),
-                                " had passed before it began."));
+      throw Error(ErrorCode::kDeadlineExceeded, "The deadline of a call to the server at ",
+                  connection_.address(), " had passed before it began.");
     }
     return connection_.channel(deadline);
   }
@@ -269,9 +264,8 @@ class GrpcMessageClient final : public MessageClient {
     io::SharedBytes finish() override {
       check_whole_message(head_.bytes, written_);
       if (auto answer = client_.try_in_memory(head_, std::move(memory_), deadline_)) return *answer;
-      throw Error(ErrorCode::kUnavailable,
-                  base::str_cat("The server at ", client_.connection_.address(),
-                                " does not take this message in shared memory."));
+      throw Error(ErrorCode::kUnavailable, "The server at ", client_.connection_.address(),
+                  " does not take this message in shared memory.");
     }
 
    private:

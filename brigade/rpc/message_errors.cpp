@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "brigade/base/strings.h"
 #include "brigade/rpc/message_service.h"
 
 namespace brigade::rpc {
@@ -30,8 +29,7 @@ grpc::Status status_of_exception() {
   } catch (const std::bad_alloc&) {
     return short_status(Error(ErrorCode::kResourceExhausted, "The server is out of memory."));
   } catch (const std::exception& error) {
-    return short_status(
-        Error(ErrorCode::kInternal, base::str_cat("The server failed: ", error.what())));
+    return short_status(Error(ErrorCode::kInternal, "The server failed: ", error.what()));
   } catch (...) {
     return short_status(Error(ErrorCode::kInternal, "The server failed."));
   }

@@ -3,7 +3,6 @@
 #include <grpcpp/support/slice.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -12,7 +11,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::rpc {
 namespace {
@@ -50,7 +48,7 @@ grpc::Slice shared_slice(const io::SharedBytes& piece) {
 }
 
 [[noreturn]] void refuse_frame(std::string_view why) {
-  throw Error(ErrorCode::kInvalidArgument, base::str_cat("A frame of a message is damaged: ", why));
+  throw Error(ErrorCode::kInvalidArgument, "A frame of a message is damaged: ", why);
 }
 
 /// The first bytes, at most `most`.

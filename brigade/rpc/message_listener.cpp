@@ -194,14 +194,11 @@ class GrpcMessageListener final : public MessageListener {
 
 void check_options(const MessageListenerOptions& options) {
   check_argument(options.callers >= 1 && options.threads >= 1 && options.max_message_bytes >= 1,
-                 base::str_cat("A listener has callers, threads and max_message_bytes of 1 or "
-                               "more, not ",
-                               options.callers, ", ", options.threads, " and ",
-                               options.max_message_bytes, "."));
+                 "A listener has callers, threads and max_message_bytes of 1 or more, not ",
+                 options.callers, ", ", options.threads, " and ", options.max_message_bytes, ".");
   check_argument(
       options.silence >= std::chrono::milliseconds(1) && options.silence <= std::chrono::hours(1),
-      base::str_cat("A listener's silence is from 1 ms to an hour, not ", options.silence.count(),
-                    " ms."));
+      "A listener's silence is from 1 ms to an hour, not ", options.silence.count(), " ms.");
 }
 
 }  // namespace

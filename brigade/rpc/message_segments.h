@@ -2,8 +2,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
-#include <vector>
 
 #include "brigade/base/shared_segment.h"
 #include "brigade/concurrency/mutex.h"

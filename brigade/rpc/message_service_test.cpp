@@ -389,7 +389,7 @@ TEST(MessageService, ASilentMessageIsEnded) {
   EXPECT_EQ(halfway.error().code(), ErrorCode::kDeadlineExceeded);
 }
 
-TEST(MessageService, StrangersTakeNoPlacesOfMembers) {
+TEST(MessageService, StrangersTakeNoSlotsOfMembers) {
   EchoService service;
   const auto listener = listen_for_messages(service, {});
   const auto stub = proto::Messages::NewStub(make_channel(listener->address(), std::nullopt));

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <string>
 
 #include "brigade/rpc/proto/rendezvous.pb.h"
 

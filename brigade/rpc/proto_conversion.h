@@ -35,7 +35,7 @@ cluster::Member from_proto(const proto::Member& member);
 cluster::LostMember from_proto(const proto::Lost& lost);
 MembershipEnd from_proto(const proto::End& end);
 
-/// Converts a Brigade error to a status that is marked as Brigade's. `kind` tells apart types of
+/// Converts a Brigade error to a status that is marked as Brigade's. `kind` distinguishes types of
 /// errors that have the same code.
 grpc::Status to_status(const Error& error, std::string_view kind = {});
 /// Whether the status was made by `to_status`, not by gRPC itself.

@@ -119,9 +119,9 @@ class RemoteMembership final : public cluster::Membership {
           const TimePoint latest = welcome_ ? deadline_ + kGrace : deadline_;
           if (Clock::now() >= latest) {
             if (!welcome_) return "it did not answer";
-            throw Error(ErrorCode::kDeadlineExceeded,
-                        base::str_cat(describe_host(config_), " did not complete the start within ",
-                                      in_seconds(options_.start_timeout), "."));
+            throw Error(ErrorCode::kDeadlineExceeded, describe_host(config_),
+                        " did not complete the start within ", in_seconds(options_.start_timeout),
+                        ".");
           }
           changed_.wait_until(mutex_, latest);
         }
@@ -298,9 +298,8 @@ class RemoteMembership final : public cluster::Membership {
     if (lost_) throw cluster::lost_error(*lost_, "the start");
     if (!ending_) return closure_problem();
     if (!ending_->error) {
-      throw Error(
-          ErrorCode::kUnavailable,
-          base::str_cat(describe_host(config_), " has left before all members had joined."));
+      throw Error(ErrorCode::kUnavailable, describe_host(config_),
+                  " has left before all members had joined.");
     }
     if (!ending_->missing.empty()) {
       throw Error(ErrorCode::kDeadlineExceeded,
@@ -314,9 +313,8 @@ class RemoteMembership final : public cluster::Membership {
   std::optional<std::string> closure_problem() const BRIGADE_REQUIRES(mutex_) {
     if (!closure_) return std::nullopt;
     if (closure_->kind == Closure::Kind::kStranger) {
-      throw Error(ErrorCode::kFailedPrecondition,
-                  base::str_cat("What answers for ", describe_host(config_),
-                                " is not a Brigade rendezvous (", closure_->text, ")."));
+      throw Error(ErrorCode::kFailedPrecondition, "What answers for ", describe_host(config_),
+                  " is not a Brigade rendezvous (", closure_->text, ").");
     }
     return closure_->text.empty() ? "the connection was closed" : closure_->text;
   }
@@ -333,9 +331,8 @@ class RemoteMembership final : public cluster::Membership {
     if (is_failed && ending_->error->code() == ErrorCode::kAborted) throw *ending_->error;
     if (lost_) throw cluster::lost_error(*lost_, what);
     if (ending_) {
-      throw Error(ErrorCode::kUnavailable,
-                  base::str_cat(welcome_->host, ", which served the rendezvous, has left; ", what,
-                                " is given up."));
+      throw Error(ErrorCode::kUnavailable, welcome_->host,
+                  ", which served the rendezvous, has left; ", what, " is given up.");
     }
   }
 
@@ -346,9 +343,8 @@ class RemoteMembership final : public cluster::Membership {
       while (!lost_ && !is_over() && Clock::now() < latest) changed_.wait_until(mutex_, latest);
     }
     throw_if_over(what);
-    throw Error(ErrorCode::kUnavailable,
-                base::str_cat(describe_host(config_), " could not be reached (", error.what(),
-                              "); ", what, " is given up."));
+    throw Error(ErrorCode::kUnavailable, describe_host(config_), " could not be reached (",
+                error.what(), "); ", what, " is given up.");
   }
 
   template <class Call>
@@ -422,21 +418,18 @@ void pause(milliseconds time, Clock::time_point deadline, const concurrency::Can
 
 [[noreturn]] void throw_unreachable(const cluster::ClusterConfig& config,
                                     const JoinOptions& options, const std::string& last_problem) {
-  throw Error(ErrorCode::kDeadlineExceeded,
-              base::str_cat(describe_host(config), " could not be reached within ",
-                            in_seconds(options.start_timeout),
-                            "; see whether it was started, and whether all processes have the same "
-                            "cluster key (",
-                            last_problem, ")."));
+  throw Error(ErrorCode::kDeadlineExceeded, describe_host(config), " could not be reached within ",
+              in_seconds(options.start_timeout),
+              "; see whether it was started, and whether all processes have the same cluster key (",
+              last_problem, ").");
 }
 
 /// After a failed connection attempt: throws if the reason is the key.
 void require_same_key(const cluster::ClusterConfig& config, const cluster::Address& address,
                       const cluster::TlsIdentity& identity) {
   if (probe_tls(address, identity, kProbeTime) != TlsVerdict::kRefused) return;
-  throw Error(ErrorCode::kPermissionDenied,
-              base::str_cat("The cluster key of this process differs from that of ",
-                            describe_host(config), ", or only one of the two has one."));
+  throw Error(ErrorCode::kPermissionDenied, "The cluster key of this process differs from that of ",
+              describe_host(config), ", or only one of the two has one.");
 }
 
 }  // namespace

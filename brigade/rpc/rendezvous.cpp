@@ -2,10 +2,7 @@
 
 #include <unistd.h>
 
-#include <memory>
-
 #include "brigade/base/environment.h"
-#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
 #include "brigade/rpc/endpoint.h"
@@ -20,13 +17,11 @@ KeyState state_of(const std::optional<cluster::ClusterKey>& key) {
 }
 
 void check(const cluster::ClusterConfig& config, const JoinOptions& options) {
-  check_argument(config.world_size >= 1,
-                 base::str_cat("A cluster has a world size of 1 or more, not ", config.world_size,
-                               " (from ", config.source, ")."));
-  check_argument(
-      config.rank >= 0 && config.rank < config.world_size,
-      base::str_cat(config.task, " has rank ", config.rank, ", which is none of the ",
-                    config.world_size, " that train together: it does not join their rendezvous."));
+  check_argument(config.world_size >= 1, "A cluster has a world size of 1 or more, not ",
+                 config.world_size, " (from ", config.source, ").");
+  check_argument(config.rank >= 0 && config.rank < config.world_size, config.task, " has rank ",
+                 config.rank, ", which is none of the ", config.world_size,
+                 " that train together: it does not join their rendezvous.");
   check_argument(options.peer_timeout.count() >= 1, "join: peer_timeout must be above 0.");
   check_argument(options.start_timeout.count() >= 1, "join: start_timeout must be above 0.");
 }

@@ -15,11 +15,9 @@ constexpr std::size_t kLargestValue = std::size_t{16} << 20;
 
 void check_sizes(std::string_view key, std::string_view value) {
   if (key.size() > kLargestKey || value.size() > kLargestValue) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("The key store is for small things: keys up to ", kLargestKey,
-                              " bytes and values up to ", base::human_bytes(kLargestValue),
-                              "; got ", key.size(), " and ", value.size(), " bytes under '",
-                              key.substr(0, 80), "'."));
+    throw Error(ErrorCode::kInvalidArgument, "The key store is for small things: keys up to ",
+                kLargestKey, " bytes and values up to ", base::human_bytes(kLargestValue), "; got ",
+                key.size(), " and ", value.size(), " bytes under '", key.substr(0, 80), "'.");
   }
 }
 
@@ -111,14 +109,13 @@ void RendezvousState::barrier(const Credential& caller, std::string_view name,
 /// Answers the calls of all members once the last one has arrived.
 void RendezvousState::arrive(const PendingCall& call) {
   if (passed_barriers_.contains(call.what)) {
-    throw Error(ErrorCode::kFailedPrecondition,
-                base::str_cat("All members have passed ", call.what,
-                              " before; each name can be used once, so add a number to it."));
+    throw Error(ErrorCode::kFailedPrecondition, "All members have passed ", call.what,
+                " before; each name can be used once, so add a number to it.");
   }
   const auto here = barrier_waits_.members(call.what);
   if (std::ranges::count(here, call.member) > 0) {
-    throw Error(ErrorCode::kFailedPrecondition,
-                base::str_cat("This process waits in ", call.what, " already, on another thread."));
+    throw Error(ErrorCode::kFailedPrecondition, "This process waits in ", call.what,
+                " already, on another thread.");
   }
   barrier_waits_.add(call.what, call);
   if (here.size() + 1 < static_cast<std::size_t>(world_size_)) return;
@@ -129,9 +126,8 @@ void RendezvousState::arrive(const PendingCall& call) {
 void RendezvousState::time_out_calls(TimePoint now) {
   const auto is_late = [&](const PendingCall& waiting) { return waiting.deadline <= now; };
   fail(key_waits_, is_late, [](const PendingCall& waiting) {
-    return Error(ErrorCode::kDeadlineExceeded,
-                 base::str_cat("No member has set ", waiting.what, " within ",
-                               in_seconds(waiting.timeout), "."));
+    return Error(ErrorCode::kDeadlineExceeded, "No member has set ", waiting.what, " within ",
+                 in_seconds(waiting.timeout), ".");
   });
   fail(barrier_waits_, is_late,
        [before = barrier_waits_, entries = entries_](const PendingCall& waiting) {
@@ -141,10 +137,9 @@ void RendezvousState::time_out_calls(TimePoint now) {
            if (std::ranges::count(arrived, id) == 0)
              missing.push_back(cluster::to_string(entry.member));
          }
-         return Error(ErrorCode::kDeadlineExceeded,
-                      base::str_cat("Not all members have reached ", waiting.what, " within ",
-                                    in_seconds(waiting.timeout),
-                                    "; missing: ", base::listed(missing, ", "), "."));
+         return Error(ErrorCode::kDeadlineExceeded, "Not all members have reached ", waiting.what,
+                      " within ", in_seconds(waiting.timeout),
+                      "; missing: ", base::listed(missing, ", "), ".");
        });
 }
 
@@ -157,17 +152,15 @@ void RendezvousState::require_member(const Credential& caller) {
   const auto token = tokens_.find(caller.id);
   if (token == tokens_.end() || !is_same_token(token->second, caller.token)) {
     ++num_refused_calls_;
-    throw Error(
-        ErrorCode::kPermissionDenied,
-        "The call does not have the token of a member: only members of this job may use its "
-        "store.");
+    throw Error(ErrorCode::kPermissionDenied,
+                "The call does not have the token of a member: only members of this job may use "
+                "its store.");
   }
   const auto it = entries_.find(caller.id);
   if (it == entries_.end()) {
     throw Error(ErrorCode::kAborted,
-                base::str_cat("This process's generation has ended; the rendezvous serves "
-                              "generation ",
-                              generation_, "."));
+                "This process's generation has ended; the rendezvous serves generation ",
+                generation_, ".");
   }
   if (it->second.presence == Entry::Presence::kLost) throw cluster::lost_error(*lost_, "the call");
   check_state(it->second.presence == Entry::Presence::kPresent,
@@ -177,16 +170,14 @@ void RendezvousState::require_member(const Credential& caller) {
 /// Throws if no other member is left that could set a key.
 void RendezvousState::require_other_members(std::string_view what) const {
   if (!is_started_ || world_size_ == 1 || num_present() > 1) return;
-  throw Error(ErrorCode::kUnavailable,
-              base::str_cat("All other members have left; ", what, " is given up."));
+  throw Error(ErrorCode::kUnavailable, "All other members have left; ", what, " is given up.");
 }
 
 void RendezvousState::require_all_present(std::string_view what) const {
   if (lost_) throw cluster::lost_error(*lost_, what);
   for (const auto& [id, entry] : entries_) {
     if (entry.presence == Entry::Presence::kPresent) continue;
-    throw Error(ErrorCode::kUnavailable,
-                base::str_cat(entry.member, " has left and will not reach ", what, "."));
+    throw Error(ErrorCode::kUnavailable, entry.member, " has left and will not reach ", what, ".");
   }
 }
 

@@ -295,9 +295,9 @@ class Server final : public RendezvousServer {
       return;
     reported_refusals_ = count;
     reported_at_ = now;
-    base::log_warning(base::str_cat("So far ", count, " calls to the rendezvous at ", address(),
-                                    " came from a program that is no member of this job. They were "
-                                    "refused and changed nothing."));
+    base::log_warning("So far ", count, " calls to the rendezvous at ", address(),
+                      " came from a program that is no member of this job. They were refused and "
+                      "changed nothing.");
   }
 
   void wake() {

@@ -1,7 +1,6 @@
 #include "brigade/rpc/rendezvous_state.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "brigade/base/printable.h"
@@ -100,19 +99,17 @@ std::optional<MembershipEnd> RendezvousState::refusal(const Hello& hello) const 
 std::optional<MembershipEnd> RendezvousState::rank_refusal(const Hello& hello) const {
   const int rank = hello.member.rank;
   if (rank < 0 || rank >= world_size_) {
-    return MembershipEnd{.error = Error(ErrorCode::kFailedPrecondition,
-                                        base::str_cat(hello.member, " has no rank from 0 to ",
-                                                      world_size_ - 1, "."))};
+    return MembershipEnd{.error = Error(ErrorCode::kFailedPrecondition, hello.member,
+                                        " has no rank from 0 to ", world_size_ - 1, ".")};
   }
   for (const auto& [id, entry] : entries_) {
     if (entry.member.rank != rank) continue;
     const bool is_there = entry.presence == Entry::Presence::kPresent;
     if (!is_there && start_failure_) continue;
     return MembershipEnd{
-        .error = Error(ErrorCode::kFailedPrecondition,
-                       base::str_cat("Two processes claim rank ", rank, ": ", entry.member,
-                                     is_there ? " is a member" : " was a member and is gone", "; ",
-                                     hello.member, " joined later and is refused.")),
+        .error = Error(ErrorCode::kFailedPrecondition, "Two processes claim rank ", rank, ": ",
+                       entry.member, is_there ? " is a member" : " was a member and is gone", "; ",
+                       hello.member, " joined later and is refused."),
         .rank_holder = is_there ? RankHolder::kPresent : RankHolder::kGone};
   }
   return std::nullopt;
@@ -144,10 +141,9 @@ void RendezvousState::fail_start(const MembershipEnd& ending) {
 void RendezvousState::time_out_start() {
   const std::vector<int> missing = missing_ranks();
   MembershipEnd ending{.missing = missing, .waited = start_timeout_};
-  ending.error = Error(
-      ErrorCode::kDeadlineExceeded,
-      base::str_cat(missing.size(), " of ", world_size_, " processes did not join within ",
-                    in_seconds(start_timeout_), ": rank ", base::listed(missing, ", rank "), "."));
+  ending.error = Error(ErrorCode::kDeadlineExceeded, missing.size(), " of ", world_size_,
+                       " processes did not join within ", in_seconds(start_timeout_), ": rank ",
+                       base::listed(missing, ", rank "), ".");
   fail_start(ending);
 }
 
@@ -174,18 +170,16 @@ void RendezvousState::leave(MemberId id) {
           [call = options_.on_left, who = entry.member, now = generation_] { call(who, now); });
     notify_end(entry, {});
     const auto has_left = [&](const PendingCall& waiting) {
-      return Error(ErrorCode::kUnavailable,
-                   base::str_cat(entry.member, " has left; ", waiting.what, " is given up."));
+      return Error(ErrorCode::kUnavailable, entry.member, " has left; ", waiting.what,
+                   " is given up.");
     };
     fail_waiting([&](const PendingCall& waiting) { return waiting.member == id; }, has_left);
     fail(barrier_waits_, any, has_left);
     if (num_present() <= 1)
       fail(key_waits_, any, has_left);  // no other member is left that could set them
     if (!is_started_) {
-      fail_start(
-          {.error = Error(ErrorCode::kUnavailable, base::str_cat(entry.member,
-                                                                 " left before all had joined; "
-                                                                 "the start is given up."))});
+      fail_start({.error = Error(ErrorCode::kUnavailable, entry.member,
+                                 " left before all had joined; the start is given up.")});
     }
   }
   outbox_.deliver();
@@ -208,8 +202,8 @@ void RendezvousState::lose(Entry& entry, cluster::LossKind kind, const std::stri
     if (other.presence == Entry::Presence::kPresent) notify(other, lost);
   }
   entry.presence = Entry::Presence::kLost;
-  notify_end(entry, {.error = Error(ErrorCode::kUnavailable,
-                                    base::str_cat(lost, "; the others continue without it."))});
+  notify_end(entry,
+             {.error = Error(ErrorCode::kUnavailable, lost, "; the others continue without it.")});
   if (options_.on_lost)
     outbox_.post([call = options_.on_lost, lost, now = generation_] { call(lost, now); });
   fail_waiting(any,
@@ -222,9 +216,8 @@ void RendezvousState::begin_generation(int generation, int world_size) {
   check_argument(world_size >= 1, "A generation needs a world_size of 1 or more.");
   {
     const concurrency::MutexLock lock(mutex_);
-    check_state(generation > generation_,
-                base::str_cat("Generation ", generation, " cannot follow generation ", generation_,
-                              ": generations only rise."));
+    check_state(generation > generation_, "Generation ", generation, " cannot follow generation ",
+                generation_, ": generations only rise.");
     const Error over(ErrorCode::kAborted,
                      base::str_cat("Generation ", generation_, " has ended; generation ",
                                    generation, " begins."));
@@ -248,8 +241,8 @@ void RendezvousState::close() {
   {
     const concurrency::MutexLock lock(mutex_);
     is_closed_ = true;
-    end_all({}, Error(ErrorCode::kUnavailable,
-                      base::str_cat(options_.host, ", which served the rendezvous, has left.")));
+    end_all({}, Error(ErrorCode::kUnavailable, options_.host,
+                      ", which served the rendezvous, has left."));
   }
   outbox_.deliver();
 }

@@ -4,10 +4,8 @@
 #include <grpcpp/support/status.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/cluster/host_lookup.h"
 #include "brigade/rpc/channel.h"
 #include "brigade/rpc/endpoint.h"
@@ -68,23 +66,21 @@ void ServerConnection::fail(const std::shared_ptr<grpc::Channel>& used, const gr
   if (!is_slow) drop(used);
   switch (status.error_code()) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
-      throw Error(ErrorCode::kDeadlineExceeded,
-                  base::str_cat("The server at ", address_,
-                                " did not answer in time: see whether it runs."));
+      throw Error(ErrorCode::kDeadlineExceeded, "The server at ", address_,
+                  " did not answer in time: see whether it runs.");
     case grpc::StatusCode::UNIMPLEMENTED:
-      throw Error(ErrorCode::kFailedPrecondition,
-                  base::str_cat("What answers at ", address_, " is no such server of Brigade (",
-                                status.error_message(), ")."));
+      throw Error(ErrorCode::kFailedPrecondition, "What answers at ", address_,
+                  " is no such server of Brigade (", status.error_message(), ").");
     default:
       break;
   }
   if (!was_connected && has_another_key(deadline)) {
     throw Error(ErrorCode::kPermissionDenied,
-                base::str_cat("The cluster key of this process differs from that of the server at ",
-                              address_, ", or only one of the two has one."));
+                "The cluster key of this process differs from that of the server at ", address_,
+                ", or only one of the two has one.");
   }
-  throw Error(ErrorCode::kUnavailable, base::str_cat("The connection to the server at ", address_,
-                                                     " failed (", status.error_message(), ")."));
+  throw Error(ErrorCode::kUnavailable, "The connection to the server at ", address_, " failed (",
+              status.error_message(), ").");
 }
 
 void ServerConnection::note_answer() {

@@ -50,12 +50,11 @@ std::string describe_host(const cluster::ClusterConfig& config) {
 
 std::string keyless_text(const cluster::ClusterConfig& config) {
   return base::str_cat(
-      "Without a cluster key any program of this machine, other users' too, can join "
-      "this job at ",
+      "Without a cluster key any program of this machine, other users' too, can join this job at ",
       config.rendezvous,
-      " in place of one that has not joined yet, and what its processes send is "
-      "not encrypted. Where not all are trusted, give all processes a key (brigade "
-      "launch --new-key), or start them with brigade launch, which makes one.");
+      " in place of one that has not joined yet, and what its processes send is not encrypted. "
+      "Where not all are trusted, give all processes a key (brigade launch --new-key), or start "
+      "them with brigade launch, which makes one.");
 }
 
 void WaitingLog::report(const std::string& text) {
@@ -65,7 +64,7 @@ void WaitingLog::report(const std::string& text) {
 }
 
 void WaitingLog::report_all_joined(int world_size) const {
-  if (!last_.empty()) base::log_info(base::str_cat("All ", world_size, " processes have joined."));
+  if (!last_.empty()) base::log_info("All ", world_size, " processes have joined.");
 }
 
 }  // namespace brigade::rpc

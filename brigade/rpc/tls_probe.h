@@ -15,7 +15,7 @@ enum class TlsVerdict {
 };
 
 /// Makes one TLS handshake and closes the connection. gRPC reports a failed handshake only as text;
-/// this function tells whether the key is the wrong one. Returns after `timeout` at the latest,
+/// this function says whether the key is the wrong one. Returns after `timeout` at the latest,
 /// plus the time of the host name's look-up.
 TlsVerdict probe_tls(const cluster::Address& address, const cluster::TlsIdentity& identity,
                      std::chrono::milliseconds timeout);

@@ -7,15 +7,14 @@
 #include <cstring>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::rpc {
 
 std::string make_token() {
   std::string token(kTokenBytes, '\0');
   if (::getentropy(token.data(), token.size()) != 0) {
-    throw Error(ErrorCode::kUnavailable,
-                base::str_cat("The system gives no random bytes: ", std::strerror(errno), "."));
+    throw Error(ErrorCode::kUnavailable, "The system gives no random bytes: ", std::strerror(errno),
+                ".");
   }
   return token;
 }

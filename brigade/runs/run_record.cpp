@@ -32,7 +32,8 @@ std::string text_of(const Json& value) {
   return shown(base::join(elements, ", "));
 }
 
-std::vector<RunFact> facts_of(const Json& object, std::initializer_list<std::string_view> but = {}) {
+std::vector<RunFact> facts_of(const Json& object,
+                              std::initializer_list<std::string_view> but = {}) {
   std::vector<RunFact> facts;
   if (!object.is_object()) return facts;
   for (const auto& [key, value] : object.items())
@@ -85,7 +86,7 @@ Json parse_run_json(const io::FileSystem& files, const io::Path& path) {
   const std::string text = io::read_at_most(files, path, io::kMostBytesOfText);
   constexpr std::size_t kDeepest = 32;
   io::parse_strict_json(text, kDeepest, [&](const std::string& why) {
-    throw Error(ErrorCode::kDataLoss, base::str_cat(path, " is not a valid run.json: ", why));
+    throw Error(ErrorCode::kDataLoss, path, " is not a valid run.json: ", why);
   });
   return Json::parse(text);  // the same, with the keys in their order
 }
@@ -94,8 +95,8 @@ void read_run_json(RunRecord& run, const io::FileSystem& files) {
   const io::Path path = run.path / "run.json";
   if (!files.exists(path)) {
     run.missing.push_back(
-        "There is no run.json: the configuration, the result and the machine are "
-        "not known. `brigade train` writes it.");
+        "There is no run.json: the configuration, the result and the machine are not known. "
+        "`brigade train` writes it.");
     return;
   }
   Json json;
@@ -117,8 +118,8 @@ void read_run_json(RunRecord& run, const io::FileSystem& files) {
   if (run.machine.empty()) run.missing.push_back("run.json says nothing of the machine.");
   if (run.state == RunState::kBroken)
     run.missing.push_back(
-        "The run has no result, and no process works on it: it was killed or has "
-        "failed. The same command resumes it from its newest checkpoint.");
+        "The run has no result, and no process works on it: it was killed or has failed. The same "
+        "command resumes it from its newest checkpoint.");
 }
 
 std::vector<Curve> values_of(const std::map<std::string, Curve>& curves) {
@@ -188,27 +189,24 @@ void RunReader::read_events(RunRecord& run) {
   run.last_time = training_.last_time();
   if (run.training.empty())
     run.missing.push_back(
-        "There are no values in event files: no curves, rates, times or memory. "
-        "They are written unless summaries are switched off.");
+        "There are no values in event files: no curves, rates, times or memory. They are written "
+        "unless summaries are switched off.");
 }
 
 RunRecord RunReader::read() {
   const auto info = files_->info(path_);
   if (info && info->kind != io::FileKind::kDirectory) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat(base::printable(path_.string()),
-                              " is not a folder; give the model directory of a training"));
+    throw Error(ErrorCode::kInvalidArgument, base::printable(path_.string()),
+                " is not a folder; give the model directory of a training");
   }
   const io::Path absolute = std::filesystem::absolute(path_ / "").lexically_normal();
   RunRecord run{.path = path_, .name = shown(absolute.parent_path().filename().string())};
   if (!info || !has_anything(run, *files_)) {
     throw Error(
-        ErrorCode::kNotFound,
-        base::str_cat(base::printable(path_.string()),
-                      info ? " is not a model directory: it has no run.json, no event files "
-                             "and no checkpoints"
-                           : " does not exist",
-                      "; give the model directory of a training"));
+        ErrorCode::kNotFound, base::printable(path_.string()),
+        info ? " is not a model directory: it has no run.json, no event files and no checkpoints"
+             : " does not exist",
+        "; give the model directory of a training");
   }
   read_run_json(run, *files_);
   read_events(run);

@@ -14,7 +14,7 @@
 
 namespace brigade::runs {
 
-/// Whether a run goes on.
+/// The state of a run.
 enum class RunState {
   kFinished,     ///< it has a result
   kInterrupted,  ///< a signal ended it, after its state was saved
@@ -41,13 +41,13 @@ struct CheckpointRecord {
 /// them.
 using PhaseFractions = std::vector<std::pair<std::string, double>>;
 
-/// What a training has left in its model directory, read for people. Texts are printable, tags of
+/// What a training has left in its model directory, for human readers. Texts are printable, tags of
 /// curves are as they are in the files.
 struct RunRecord {
   io::Path path;
   std::string name;  ///< Of its folder.
   RunState state = RunState::kUnknown;
-  std::string holder;  ///< Of a run that goes on: its process and host.
+  std::string holder;  ///< Of a run in progress: its process and host.
 
   std::vector<RunFact> configuration;
   std::vector<RunFact> result;
@@ -67,8 +67,8 @@ struct RunRecord {
   std::vector<std::string> missing;
 };
 
-/// Reads the run in a model directory, again and again while it goes on: of event files it then
-/// reads only what was added.
+/// Reads the run in a model directory, again and again while the training runs: of event files it
+/// then reads only what was added.
 ///
 /// Thread-safety: one thread at a time.
 class RunReader {

@@ -1,19 +1,15 @@
 #include "brigade/slim/assign_from_checkpoint.h"
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/weights_file.h"
 #include "brigade/train/evaluation/checkpoint_evaluation.h"
 
 namespace brigade::slim {
 
-using base::str_cat;
 using checkpoint::NamedTensor;
 using checkpoint::RestoreOptions;
 using variables::Variable;
@@ -28,7 +24,7 @@ checkpoint::WeightsFile read_model(const AssignOptions& options, const io::Path&
     return checkpoint::read_weights_file(files, path, options.hash_mismatch);
   }
   if (files->exists(path)) return {.tensors = train::open_checkpoint(files, path).tensors()};
-  throw Error(ErrorCode::kNotFound, str_cat("There is nothing to assign at ", path.string()));
+  throw Error(ErrorCode::kNotFound, "There is nothing to assign at ", path.string());
 }
 
 /// The variables, and their names in the checkpoint where these differ.
@@ -89,8 +85,8 @@ InitFunction assign_fn(const io::Path& model_path, const Assignment& assignment,
                        const AssignOptions& options) {
   check_argument(!assignment.variables.empty(), "assign_from_checkpoint_fn: var_list is empty.");
   if (options.ignore_missing_vars && !has_any(read_model(options, model_path), assignment)) {
-    base::log_warning(
-        str_cat("assign_from_checkpoint_fn: no variables to restore in ", model_path.string()));
+    base::log_warning("assign_from_checkpoint_fn: no variables to restore in ",
+                      model_path.string());
     return {};
   }
   return [=](train::TrainingState&) { assign(model_path, assignment, options); };

@@ -222,7 +222,7 @@ TEST_F(AssignFromTensorFlow, AModelGivesTensorFlowsOutput) {
 }
 
 // What the header says: without the option the first dense layer sums other pixels.
-TEST_F(AssignFromTensorFlow, OnlyTheOptionTellsTheOrderBehindAFlattenedImage) {
+TEST_F(AssignFromTensorFlow, OnlyTheOptionGivesTheOrderAfterAFlattenedImage) {
   EXPECT_FALSE(at::allclose(output_with({}), expected_, 1e-5, 1e-3));
 }
 

@@ -1,7 +1,6 @@
 #include "brigade/slim/evaluation.h"
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/session/training_state.h"
 #include "brigade/variables/variable_lists.h"
@@ -15,10 +14,9 @@ std::vector<variables::Variable> variables_of(distribute::Strategy& strategy,
   const auto scope = strategy.scope();
   std::vector<variables::Variable> found =
       options.variables_to_restore ? *options.variables_to_restore : variables::global_variables();
-  check_argument(
-      !found.empty(),
-      "There is nothing to restore: the strategy has no variable that was created by name. "
-      "Call the model once before the evaluation.");
+  check_argument(!found.empty(),
+                 "There is nothing to restore: the strategy has no variable that was created by "
+                 "name. Call the model once before the evaluation.");
   return found;
 }
 

@@ -49,15 +49,14 @@ Variable get_unique_variable(std::string_view name) {
     if (variable.name() == name) return variable;
     names.push_back(variable.name());
   }
-  throw Error(ErrorCode::kNotFound, base::str_cat("There is no variable '", name,
-                                                  "'; there are: ", base::join(names, ", "), "."));
+  throw Error(ErrorCode::kNotFound, "There is no variable '", name,
+              "'; there are: ", base::join(names, ", "), ".");
 }
 
 device::DeviceFunction variable_device_chooser(const VariableDeviceChooserOptions& options) {
-  check_argument(
-      options.num_tasks >= 0 && options.device_index >= 0,
-      base::str_cat("variable_device_chooser: num_tasks is ", options.num_tasks,
-                    " and device_index ", options.device_index, "; neither may be negative."));
+  check_argument(options.num_tasks >= 0 && options.device_index >= 0,
+                 "variable_device_chooser: num_tasks is ", options.num_tasks, " and device_index ",
+                 options.device_index, "; neither may be negative.");
   machine::DeviceSpec spec{.type = options.device_type, .index = options.device_index};
   device::PlacementStrategy round_robin;
   if (options.num_tasks > 0) {

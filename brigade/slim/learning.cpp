@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
-#include <string>
 #include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/base/strings.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/train/hooks/global_step_waiter_hook.h"
 #include "brigade/train/hooks/step_timer.h"
@@ -21,30 +19,27 @@ namespace brigade::slim::learning {
 namespace {
 
 void check(const TrainOptions& options, const TrainOp& train_op) {
-  check_argument(!options.number_of_steps || *options.number_of_steps > 0,
-                 base::str_cat("number_of_steps is ", options.number_of_steps.value_or(0),
-                               " and must be positive, or unset to train until the data ends."));
-  check_argument(options.log_every_n_steps >= 0,
-                 base::str_cat("log_every_n_steps is ", options.log_every_n_steps,
-                               " and must not be negative; 0 logs nothing."));
-  check_argument(options.max_retries >= 0, base::str_cat("max_retries is ", options.max_retries,
-                                                         " and must not be negative."));
+  check_argument(!options.number_of_steps || *options.number_of_steps > 0, "number_of_steps is ",
+                 options.number_of_steps.value_or(0),
+                 " and must be positive, or unset to train until the data ends.");
+  check_argument(options.log_every_n_steps >= 0, "log_every_n_steps is ", options.log_every_n_steps,
+                 " and must not be negative; 0 logs nothing.");
+  check_argument(options.max_retries >= 0, "max_retries is ", options.max_retries,
+                 " and must not be negative.");
   check_argument(!options.number_of_steps || options.train_step_fn || train_op.count_steps(),
                  "number_of_steps would never be reached: the train op does not count the global "
                  "step, and there is no train_step_fn that might.");
-  check_argument(options.startup_delay_steps >= 0,
-                 base::str_cat("startup_delay_steps is ", options.startup_delay_steps,
-                               " and must not be negative."));
+  check_argument(options.startup_delay_steps >= 0, "startup_delay_steps is ",
+                 options.startup_delay_steps, " and must not be negative.");
   const distribute::ServerLayout& servers = train_op.strategy().servers();
   const bool waits_for_workers = options.sync_optimizer || servers.replicas_to_aggregate > 0;
   check_argument(options.startup_delay_steps == 0 || !waits_for_workers,
                  "startup_delay_steps must be 0 with a sync_optimizer (UpdateMode::kSync): its "
                  "workers wait for each other.");
-  check_argument(
-      !options.sync_optimizer || servers.count == 0 || servers.replicas_to_aggregate > 0,
-      "sync_optimizer: the strategy's parameter servers apply each worker's gradients when they "
-      "arrive. Make it with UpdateMode::kSync, or with SyncReplicasOptimizer::strategy_options, or "
-      "leave out sync_optimizer.");
+  check_argument(!options.sync_optimizer || servers.count == 0 || servers.replicas_to_aggregate > 0,
+                 "sync_optimizer: the strategy's parameter servers apply each worker's gradients "
+                 "when they arrive. Make it with UpdateMode::kSync, or with "
+                 "SyncReplicasOptimizer::strategy_options, or leave out sync_optimizer.");
 }
 
 /// The state that is saved in checkpoints.
@@ -90,7 +85,7 @@ train::SessionOptions session_options(const TrainOptions& options,
 void log_step(std::int64_t step, double loss, double seconds) {
   char text[96];
   std::snprintf(text, sizeof(text), ": loss = %.4f (%.3f sec/step)", loss, seconds);
-  base::log_info(base::str_cat("global step ", step, text));
+  base::log_info("global step ", step, text);
 }
 
 /// One call of `train`.

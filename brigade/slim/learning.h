@@ -68,7 +68,7 @@ struct TrainOptions {
   /// with `sync_optimizer`. Slim: startup_delay_steps.
   std::int64_t startup_delay_steps = 0;
   /// Whether the optimizer waits for the gradients of all workers before it applies them, as
-  /// TF-Slim must be told; the strategy makes it so (`ps::UpdateMode::kSync`,
+  /// in TF-Slim; here the strategy decides that (`ps::UpdateMode::kSync`,
   /// `ps::SyncReplicasOptimizer`), and one that applies each worker's gradients when they arrive is
   /// refused. Such workers must start together: `startup_delay_steps` must be 0. No hook is needed.
   /// Slim: sync_optimizer.

@@ -176,7 +176,7 @@ int calls_until_thrown(const Exception& thrown) {
   return failures;
 }
 
-TEST(Learning, ErrorsOfTheProgramAreThrownAtOnceAndALostPeerIsRetried) {
+TEST(Learning, ErrorsOfTheProgramAreThrownImmediatelyAndALostPeerIsRetried) {
   const Log log;
   EXPECT_EQ(calls_until_thrown(std::runtime_error("a bug")), 1);
   EXPECT_EQ(calls_until_thrown(Error(ErrorCode::kAborted, "my own check failed")), 1);

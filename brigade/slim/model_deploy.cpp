@@ -17,17 +17,15 @@ constexpr const char* kCpu = "/device:CPU:0";
 constexpr const char* kServers = "/job:ps";
 
 void check(const DeploymentOptions& options) {
-  check_argument(options.num_clones >= 1,
-                 base::str_cat("num_clones is ", options.num_clones, " and must be positive."));
-  check_argument(options.num_replicas >= 1,
-                 base::str_cat("num_replicas is ", options.num_replicas, " and must be positive."));
-  check_argument(options.num_ps_tasks >= 0,
-                 base::str_cat("num_ps_tasks is ", options.num_ps_tasks,
-                               " and must be 0 (no parameter servers) or positive."));
-  check_argument(
-      options.num_replicas == 1 || options.num_ps_tasks >= 1,
-      base::str_cat("When using replicas num_ps_tasks must be positive; num_replicas is ",
-                    options.num_replicas, " and num_ps_tasks ", options.num_ps_tasks, "."));
+  check_argument(options.num_clones >= 1, "num_clones is ", options.num_clones,
+                 " and must be positive.");
+  check_argument(options.num_replicas >= 1, "num_replicas is ", options.num_replicas,
+                 " and must be positive.");
+  check_argument(options.num_ps_tasks >= 0, "num_ps_tasks is ", options.num_ps_tasks,
+                 " and must be 0 (no parameter servers) or positive.");
+  check_argument(options.num_replicas == 1 || options.num_ps_tasks >= 1,
+                 "When using replicas num_ps_tasks must be positive; num_replicas is ",
+                 options.num_replicas, " and num_ps_tasks ", options.num_ps_tasks, ".");
   if (options.num_ps_tasks > 0) {
     check_argument(!options.worker_job_name.empty(),
                    "Must specify worker_job_name when using replicas.");
@@ -35,30 +33,26 @@ void check(const DeploymentOptions& options) {
                    "Must specify ps_job_name when using parameter server.");
   }
   check_argument(options.replica_id >= 0 && options.replica_id < options.num_replicas,
-                 base::str_cat("replica_id must be less than num_replicas; they are ",
-                               options.replica_id, " and ", options.num_replicas, "."));
+                 "replica_id must be less than num_replicas; they are ", options.replica_id,
+                 " and ", options.num_replicas, ".");
 }
 
 void check_same(std::string_view option, int configured, std::string_view what, int actual) {
-  check_argument(configured == actual,
-                 base::str_cat("DeploymentConfig: ", option, " is ", configured, ", and ", what,
-                               " of the open ParameterServerStrategy is ", actual,
-                               ": give both the same cluster, task and devices."));
+  check_argument(configured == actual, "DeploymentConfig: ", option, " is ", configured, ", and ",
+                 what, " of the open ParameterServerStrategy is ", actual,
+                 ": give both the same cluster, task and devices.");
 }
 
 /// The strategy whose scope is open, if it is the one that the config describes.
 distribute::Strategy& strategy_with_servers(const DeploymentConfig& config) {
   distribute::Strategy* open = distribute::current_strategy();
-  check_state(open != nullptr && open->servers().count > 0,
-              base::str_cat("This deployment has variables on ", config.num_ps_tasks(),
-                            " tasks of ", config.ps_device(),
-                            ": deploy it in the scope of a ParameterServerStrategy, which knows "
-                            "the cluster (`auto scope = strategy.scope();`), or with num_ps_tasks "
-                            "= 0 and num_replicas = 1."));
-  check_argument(config.ps_device() == kServers,
-                 base::str_cat("DeploymentConfig: ps_job_name names the job ", config.ps_device(),
-                               ", and the parameter servers of a ParameterServerStrategy are ",
-                               kServers, "."));
+  check_state(open != nullptr && open->servers().count > 0, "This deployment has variables on ",
+              config.num_ps_tasks(), " tasks of ", config.ps_device(),
+              ": deploy it in the scope of a ParameterServerStrategy, which knows the cluster "
+              "(`auto scope = strategy.scope();`), or with num_ps_tasks = 0 and num_replicas = 1.");
+  check_argument(config.ps_device() == kServers, "DeploymentConfig: ps_job_name names the job ",
+                 config.ps_device(),
+                 ", and the parameter servers of a ParameterServerStrategy are ", kServers, ".");
   check_same("num_ps_tasks", config.num_ps_tasks(), "the number of servers", open->servers().count);
   check_same("num_replicas", config.num_replicas(), "the number of workers", open->num_workers());
   check_same("replica_id", config.replica_id(), "the worker's index", open->worker_index());
@@ -104,8 +98,8 @@ std::string DeploymentConfig::ps_device() const {
 
 void DeploymentConfig::check_clone(int clone_index) const {
   check_argument(clone_index >= 0 && clone_index < options_.num_clones,
-                 base::str_cat("clone_index must be less than num_clones; they are ", clone_index,
-                               " and ", options_.num_clones, "."));
+                 "clone_index must be less than num_clones; they are ", clone_index, " and ",
+                 options_.num_clones, ".");
 }
 
 std::string DeploymentConfig::clone_device(int clone_index) const {

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
-#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/random_scope.h"
 #include "brigade/distribute/worker_group.h"
@@ -40,9 +38,8 @@ std::vector<Variable> find_trained_variables(distribute::Strategy& strategy,
                  "(use layers, or get_variable).");
   for (const std::string& name : scopes) {
     if (!variables::trainable_variables(name).empty()) continue;
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("variables_to_train: no trainable variable's name starts with '",
-                              name, "'; there are: ", names_of(all), "."));
+    refuse("variables_to_train: no trainable variable's name starts with '", name,
+           "'; there are: ", names_of(all), ".");
   }
   std::vector<Variable> trained = all;
   std::erase_if(trained, [&](const Variable& variable) {
@@ -55,19 +52,16 @@ std::vector<Variable> find_trained_variables(distribute::Strategy& strategy,
 
 void check(const TrainOpOptions& options, const std::vector<Variable>& trained) {
   check_argument(options.clip_gradient_norm >= 0.0 && std::isfinite(options.clip_gradient_norm),
-                 base::str_cat("clip_gradient_norm is ", options.clip_gradient_norm,
-                               " and must be 0 (no limit) or a positive number."));
-  check_argument(std::isfinite(options.gradient_weight),
-                 base::str_cat("gradient_weight is ", options.gradient_weight,
-                               " and must be a finite number."));
+                 "clip_gradient_norm is ", options.clip_gradient_norm,
+                 " and must be 0 (no limit) or a positive number.");
+  check_argument(std::isfinite(options.gradient_weight), "gradient_weight is ",
+                 options.gradient_weight, " and must be a finite number.");
   for (const auto& [name, factor] : options.gradient_multipliers) {
     const auto has_name = [&name = name](const Variable& v) { return v.name() == name; };
-    check_argument(
-        std::ranges::any_of(trained, has_name),
-        base::str_cat("gradient_multipliers: '", name,
-                      "' is not a trained variable; trained variables: ", names_of(trained), "."));
-    check_argument(std::isfinite(factor), base::str_cat("gradient_multipliers: the factor of '",
-                                                        name, "' is ", factor, "."));
+    check_argument(std::ranges::any_of(trained, has_name), "gradient_multipliers: '", name,
+                   "' is not a trained variable; trained variables: ", names_of(trained), ".");
+    check_argument(std::isfinite(factor), "gradient_multipliers: the factor of '", name, "' is ",
+                   factor, ".");
   }
 }
 
@@ -166,16 +160,14 @@ at::Tensor TrainStep::run(const distribute::ReplicaContext& context,
 void TrainStep::check_loss(const distribute::ReplicaContext& context,
                            const at::Tensor& loss) const {
   check_argument(loss.defined() && loss.dim() == 0,
-                 "The total loss must be a scalar: the sum of the losses' means, as "
-                 "returned by losses::get_total_loss.");
+                 "The total loss must be a scalar: the sum of the losses' means, as returned by "
+                 "losses::get_total_loss.");
   if (!options_.check_numerics || context.local_examples() == 0) return;
   const auto value = loss.item<double>();
   if (std::isfinite(value)) return;
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat("LossTensor is inf or nan: the total loss of global step ",
-                            global_step_.local().item<std::int64_t>(), " is ", value,
-                            "; nothing was updated. Lower the learning rate, or look for a "
-                            "division by zero."));
+  throw Error(ErrorCode::kDataLoss, "LossTensor is inf or nan: the total loss of global step ",
+              global_step_.local().item<std::int64_t>(), " is ", value,
+              "; nothing was updated. Lower the learning rate, or look for a division by zero.");
 }
 
 distribute::Gradients TrainStep::transform_gradients(const distribute::Gradients& local) const {
@@ -185,9 +177,8 @@ distribute::Gradients TrainStep::transform_gradients(const distribute::Gradients
   for (const auto& [name, factor] : options_.gradient_multipliers) {
     at::Tensor& gradient = sums[name];
     if (!gradient.defined()) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  base::str_cat("gradient_multipliers: the total loss does not depend on '", name,
-                                "', so there is no gradient to multiply."));
+      refuse("gradient_multipliers: the total loss does not depend on '", name,
+             "', so there is no gradient to multiply.");
     }
     gradient = gradient * factor;
   }

@@ -1,7 +1,6 @@
 #include "brigade/summary/event.h"
 
 #include <limits>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
@@ -125,9 +124,8 @@ std::string encode_event(const Event& event) {
   message.set_wall_time(event.wall_time);
   message.set_step(event.step);
   std::visit([&message](const auto& content) { write_content(message, content); }, event.content);
-  check_argument(message.ByteSizeLong() <= std::numeric_limits<std::int32_t>::max(),
-                 base::str_cat("an event of ", message.ByteSizeLong(),
-                               " bytes exceeds the limit of an event, 2 GiB"));
+  check_argument(message.ByteSizeLong() <= std::numeric_limits<std::int32_t>::max(), "an event of ",
+                 message.ByteSizeLong(), " bytes exceeds the limit of an event, 2 GiB");
   return message.SerializeAsString();
 }
 
@@ -135,7 +133,7 @@ Event decode_event(std::string_view bytes) {
   proto::Event message;
   if (bytes.size() > std::numeric_limits<std::int32_t>::max() ||
       !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    throw Error(ErrorCode::kDataLoss, base::str_cat(bytes.size(), " bytes that are not an event"));
+    throw Error(ErrorCode::kDataLoss, bytes.size(), " bytes that are not an event");
   }
   Event event{.wall_time = message.wall_time(), .step = message.step(), .content = {}};
   if (message.has_file_version()) event.content = FileVersion{message.file_version()};

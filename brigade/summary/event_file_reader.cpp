@@ -4,8 +4,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
-#include "brigade/summary/event.h"
 
 namespace brigade::summary {
 
@@ -20,8 +18,7 @@ std::optional<Event> EventFileReader::next() {
   try {
     return decode_event(*record);
   } catch (const Error& error) {
-    throw Error(error.code(),
-                base::str_cat(path_, ": the record at byte ", begin, " has ", error.what()));
+    throw Error(error.code(), path_, ": the record at byte ", begin, " has ", error.what());
   }
 }
 

@@ -17,7 +17,6 @@
 #include "brigade/base/strings.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/io/record_writer.h"
-#include "brigade/summary/event.h"
 #include "brigade/summary/event_queue.h"
 
 namespace brigade::summary {
@@ -30,14 +29,12 @@ using concurrency::MutexLock;
 constexpr const char* kVersion = "brain.Event:2";  // the version that TensorBoard reads
 
 void check_options(const EventFileOptions& options) {
-  check_argument(options.flush_every.count() > 0,
-                 str_cat("EventFileOptions::flush_every is ", options.flush_every.count(),
-                         " ms; it must be 1 ms or more"));
+  check_argument(options.flush_every.count() > 0, "EventFileOptions::flush_every is ",
+                 options.flush_every.count(), " ms; it must be 1 ms or more");
   check_argument(options.queue_events > 0 && options.queue_bytes > 0,
                  "EventFileOptions: a queue for 0 events or 0 bytes cannot hold any");
-  check_argument(options.suffix.find('/') == std::string::npos,
-                 str_cat("EventFileOptions::suffix is \"", options.suffix,
-                         "\"; it is part of a file's name and must not have a '/'"));
+  check_argument(options.suffix.find('/') == std::string::npos, "EventFileOptions::suffix is \"",
+                 options.suffix, "\"; it is part of a file's name and must not have a '/'");
 }
 
 double seconds_of(std::chrono::system_clock::time_point time) {
@@ -102,7 +99,7 @@ class EventFileWriter::Worker {
       thread_ = std::thread([this] { run(); });
     } catch (const std::system_error& error) {
       throw Error(ErrorCode::kResourceExhausted,
-                  str_cat("cannot start a thread that writes events: ", error.what()));
+                  "cannot start a thread that writes events: ", error.what());
     }
   }
 
@@ -119,7 +116,7 @@ class EventFileWriter::Worker {
     } catch (const Error& error) {
       queue_.fail(error);
     } catch (const std::exception& error) {
-      queue_.fail(Error(ErrorCode::kResourceExhausted, str_cat("event file: ", error.what())));
+      queue_.fail(Error(ErrorCode::kResourceExhausted, "event file: ", error.what()));
     }
   }
 
@@ -156,7 +153,7 @@ EventFileWriter::~EventFileWriter() {
   try {
     close();
   } catch (const std::exception& error) {
-    base::log_error(str_cat("events at the end of ", path_, " are lost: ", error.what()));
+    base::log_error("events at the end of ", path_, " are lost: ", error.what());
   }
 }
 

@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "brigade/base/strings.h"
-
 namespace brigade::summary {
 
-using base::str_cat;
 using concurrency::MutexLock;
 using std::chrono::steady_clock;
 
@@ -32,10 +29,9 @@ void EventQueue::push(std::string event) {
   const MutexLock lock(mutex_);
   while (!failure_ && !is_closed_ && is_full()) {
     if (!space_available_.wait_until(mutex_, deadline) && is_full()) {
-      throw Error(
-          ErrorCode::kDeadlineExceeded,
-          str_cat("event file: ", events_.size(), " events waited ", options_.patience.count(),
-                  " ms for the disk; find out why it is slow, or write fewer summaries"));
+      throw Error(ErrorCode::kDeadlineExceeded, "event file: ", events_.size(), " events waited ",
+                  options_.patience.count(),
+                  " ms for the disk; find out why it is slow, or write fewer summaries");
     }
   }
   throw_failure();
@@ -56,8 +52,8 @@ void EventQueue::wait_until_written() {
   while (!failure_ && written_ < target) {
     if (!written_changed_.wait_until(mutex_, deadline) && written_ < target) {
       throw Error(ErrorCode::kDeadlineExceeded,
-                  str_cat("event file: the disk has not accepted the events for ",
-                          options_.patience.count(), " ms; find out why it is slow"));
+                  "event file: the disk has not accepted the events for ",
+                  options_.patience.count(), " ms; find out why it is slow");
     }
   }
   throw_failure();

@@ -1,7 +1,6 @@
 #include "brigade/summary/graph_def.h"
 
 #include <limits>
-#include <map>
 #include <set>
 
 #include "brigade/base/error.h"
@@ -36,15 +35,14 @@ void check_graph(std::span<const GraphNode> nodes) {
   std::set<std::string_view> names;
   for (const GraphNode& node : nodes) {
     check_argument(!node.name.empty(), "a node of a graph has no name; give every node one");
-    check_argument(names.insert(node.name).second,
-                   str_cat("the graph has two nodes named \"", node.name, "\"; rename one"));
+    check_argument(names.insert(node.name).second, "the graph has two nodes named \"", node.name,
+                   "\"; rename one");
     check_text(node);
   }
   for (const GraphNode& node : nodes) {
     for (const std::string& input : node.inputs) {
-      check_argument(names.contains(node_of(input)),
-                     str_cat("node \"", node.name, "\" reads \"", input,
-                             "\", but the graph has no such node"));
+      check_argument(names.contains(node_of(input)), "node \"", node.name, "\" reads \"", input,
+                     "\", but the graph has no such node");
     }
   }
 }
@@ -132,9 +130,8 @@ GraphNode read_node(const proto::NodeDef& message) {
 void check_timing(const NodeTiming& timing) {
   base::check_utf8(timing.node, base::str_cat("the node's name \"", timing.node, "\""));
   base::check_utf8(timing.device, base::str_cat("the device of node \"", timing.node, "\""));
-  check_argument(timing.duration.count() >= 0,
-                 base::str_cat("node \"", timing.node, "\" took ", timing.duration.count(),
-                               " microseconds; a duration is 0 or more"));
+  check_argument(timing.duration.count() >= 0, "node \"", timing.node, "\" took ",
+                 timing.duration.count(), " microseconds; a duration is 0 or more");
 }
 
 void write_timing(proto::NodeExecStats& message, const NodeTiming& timing) {
@@ -159,7 +156,7 @@ std::vector<GraphNode> decode_graph(std::string_view bytes) {
   proto::GraphDef message;
   if (bytes.size() > std::numeric_limits<std::int32_t>::max() ||
       !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    throw Error(ErrorCode::kDataLoss, str_cat(bytes.size(), " bytes that are not a graph"));
+    throw Error(ErrorCode::kDataLoss, bytes.size(), " bytes that are not a graph");
   }
   std::vector<GraphNode> nodes;
   for (const proto::NodeDef& node : message.node()) nodes.push_back(read_node(node));

@@ -6,12 +6,9 @@
 #include <limits>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::summary {
 namespace {
-
-using base::str_cat;
 
 constexpr double kLargest = std::numeric_limits<double>::max();
 
@@ -49,16 +46,14 @@ Histogram without_empty_runs(const Histogram& whole) {
 void check_histogram(const Histogram& histogram) {
   const auto& [min, max, count, sum, sum_squares, limits, counts] = histogram;
   check_argument(!limits.empty(), "a histogram needs at least one range; it has no limits");
-  check_argument(limits.size() == counts.size(),
-                 str_cat("a histogram needs one count per limit; it has ", limits.size(),
-                         " limits and ", counts.size(), " counts"));
+  check_argument(limits.size() == counts.size(), "a histogram needs one count per limit; it has ",
+                 limits.size(), " limits and ", counts.size(), " counts");
   for (std::size_t i = 0; i < limits.size(); ++i) {
-    check_argument(!std::isnan(limits[i]), str_cat("limit ", i, " of a histogram is NaN"));
+    check_argument(!std::isnan(limits[i]), "limit ", i, " of a histogram is NaN");
     check_argument(i == 0 || limits[i - 1] < limits[i],
-                   str_cat("the limits of a histogram must be ascending; limit ", i, " is not"));
-    check_argument(std::isfinite(counts[i]) && counts[i] >= 0,
-                   str_cat("count ", i, " of a histogram is ", counts[i],
-                           ", not a finite number of 0 or more"));
+                   "the limits of a histogram must be ascending; limit ", i, " is not");
+    check_argument(std::isfinite(counts[i]) && counts[i] >= 0, "count ", i, " of a histogram is ",
+                   counts[i], ", not a finite number of 0 or more");
   }
 }
 
@@ -86,9 +81,8 @@ void HistogramCounter::add_all(std::span<const T> values) {
   const auto bad =
       std::find_if_not(values.begin(), values.end(), [](T value) { return std::isfinite(value); });
   if (bad != values.end()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("a histogram counts finite values; value ", bad - values.begin(), " of ",
-                        values.size(), " is ", *bad));
+    refuse("a histogram counts finite values; value ", bad - values.begin(), " of ", values.size(),
+           " is ", *bad);
   }
   for (const T value : values) add_one(value);
 }

@@ -90,10 +90,9 @@ void SummaryWriter::histogram(std::string_view tag, const Histogram& histogram, 
 void SummaryWriter::image(std::string_view tag, const brigade::image::ImageView& image,
                           std::int64_t step) {
   constexpr std::int64_t kMostBytes = 1 << 30;
-  check_argument(
-      image.height() <= kMostBytes && image.row_values() <= kMostBytes &&
-          image.height() * image.row_values() <= kMostBytes,
-      str_cat("an image of ", image.height(), " by ", image.width(), " is larger than 1 GiB"));
+  check_argument(image.height() <= kMostBytes && image.row_values() <= kMostBytes &&
+                     image.height() * image.row_values() <= kMostBytes,
+                 "an image of ", image.height(), " by ", image.width(), " is larger than 1 GiB");
   // Without filters: the curves and matrices that are most often drawn do not need them.
   std::string bytes = brigade::image::encode_png(image, {.use_filters = false});
   add_value(tag,
@@ -105,9 +104,9 @@ void SummaryWriter::image(std::string_view tag, const brigade::image::ImageView&
 }
 
 void SummaryWriter::image(std::string_view tag, const EncodedImage& image, std::int64_t step) {
-  check_argument(image.height > 0 && image.width > 0 && !image.bytes.empty(),
-                 str_cat("the image \"", tag, "\" is ", image.height, " by ", image.width,
-                         " and has ", image.bytes.size(), " bytes; none of these may be 0"));
+  check_argument(image.height > 0 && image.width > 0 && !image.bytes.empty(), "the image \"", tag,
+                 "\" is ", image.height, " by ", image.width, " and has ", image.bytes.size(),
+                 " bytes; none of these may be 0");
   add_value(tag, image, step);
 }
 

@@ -37,9 +37,8 @@ void check_event(const TraceEvent& event) {
     base::check_utf8(name, what);
     if (const auto* text = std::get_if<std::string>(&value)) base::check_utf8(*text, what);
   }
-  check_argument(event.duration.count() >= 0,
-                 str_cat("trace event \"", event.name, "\" took ", event.duration.count(),
-                         " ns; a duration is 0 or more"));
+  check_argument(event.duration.count() >= 0, "trace event \"", event.name, "\" took ",
+                 event.duration.count(), " ns; a duration is 0 or more");
 }
 
 json bar(const TraceEvent& event) {

@@ -18,11 +18,9 @@ Variable get_variable(const std::string& name,
   const GetVariableRequest request = make_request(scope, name, shape, options);
   const std::optional<Partition> cut = partition_in_force(graph.store(), scope, request);
   if (!cut) return fetch(graph, scope, request);
-  check_state(
-      num_parts(*cut) == 1,
-      base::str_cat("Variable '", request.name, "' is split into ", num_parts(*cut),
-                    " partitions and is not a single variable: use get_partitioned_variable, or "
-                    "get_value for its value."));
+  check_state(num_parts(*cut) == 1, "Variable '", request.name, "' is split into ", num_parts(*cut),
+              " partitions and is not a single variable: use get_partitioned_variable, or "
+              "get_value for its value.");
   return fetch_parts(graph, scope, request, *cut).parts().front();
 }
 
@@ -62,19 +60,16 @@ std::vector<at::Tensor> first_values(const VariableStore& store, const GetVariab
 }
 
 void check_as_before(const std::string& name, const Partition& cut, const Partition& before) {
-  check_argument(
-      cut == before,
-      str_cat("Variable '", name, "' is requested with shape ", at::IntArrayRef(cut.shape),
-              " split into ", at::IntArrayRef(cut.counts),
-              " partitions, but it was created with shape ", at::IntArrayRef(before.shape),
-              " split into ", at::IntArrayRef(before.counts), "."));
+  check_argument(cut == before, "Variable '", name, "' is requested with shape ",
+                 at::IntArrayRef(cut.shape), " split into ", at::IntArrayRef(cut.counts),
+                 " partitions, but it was created with shape ", at::IntArrayRef(before.shape),
+                 " split into ", at::IntArrayRef(before.counts), ".");
 }
 
 [[noreturn]] void refuse_existing_partitions(const std::string& name) {
-  throw Error(ErrorCode::kAlreadyExists, str_cat("Variable '", name,
-                                                 "' already exists as a partitioned variable, and "
-                                                 "its scope creates variables: open the scope "
-                                                 "with Reuse::kYes or Reuse::kAuto."));
+  throw Error(ErrorCode::kAlreadyExists, "Variable '", name,
+              "' already exists as a partitioned variable, and its scope creates variables: open "
+              "the scope with Reuse::kYes or Reuse::kAuto.");
 }
 
 /// Without a partitioner: as the existing variable, if the shape is the same.
@@ -143,13 +138,10 @@ std::optional<Partition> partition_in_force(const VariableStore& store, const Va
   if (before && reuse_in_force(scope) == Reuse::kNo) refuse_existing_partitions(request.name);
   if (before && (!partitioner || !shape)) return as_before(request, shape, *before);
   check_argument(
-      !store.find(request.name),
-      str_cat(
-          "Variable '", request.name,
-          "' was created without partitions, but there is a partitioner: request it without one."));
-  check_argument(shape.has_value(),
-                 str_cat("Variable '", request.name,
-                         "' is to be partitioned, but its shape is not known: give a shape."));
+      !store.find(request.name), "Variable '", request.name,
+      "' was created without partitions, but there is a partitioner: request it without one.");
+  check_argument(shape.has_value(), "Variable '", request.name,
+                 "' is to be partitioned, but its shape is not known: give a shape.");
   Partition cut{.shape = *shape, .counts = partitioner(*shape, *request.options.dtype)};
   check_counts(request.name, cut);
   if (before) check_as_before(request.name, cut, *before);
@@ -161,11 +153,9 @@ void check_counts(const std::string& name, const Partition& cut) {
       cut.counts.size() == cut.shape.size() &&
       std::ranges::all_of(cut.counts, [](std::int64_t parts) { return parts >= 1; }) &&
       std::ranges::count_if(cut.counts, [](std::int64_t parts) { return parts > 1; }) <= 1;
-  check_argument(makes_sense,
-                 str_cat("The partitioner of variable '", name, "' of shape ",
-                         at::IntArrayRef(cut.shape), " returned ", at::IntArrayRef(cut.counts),
-                         ": expected one positive number for each axis, at most one of them above "
-                         "1."));
+  check_argument(makes_sense, "The partitioner of variable '", name, "' of shape ",
+                 at::IntArrayRef(cut.shape), " returned ", at::IntArrayRef(cut.counts),
+                 ": expected one positive number for each axis, at most one of them above 1.");
 }
 
 std::size_t axis_of(const Partition& cut) {

@@ -210,11 +210,9 @@ Graph* current_graph() {
 Graph& require_graph(std::string_view what) {
   Graph* graph = current_graph();
   if (graph == nullptr) {
-    throw Error(ErrorCode::kFailedPrecondition,
-                base::str_cat(what,
-                              " needs an open graph: call it inside Strategy::create or "
-                              "Strategy::run, or open one (Graph graph; auto opened = "
-                              "graph.as_default();)."));
+    throw Error(ErrorCode::kFailedPrecondition, what,
+                " needs an open graph: call it inside Strategy::create or Strategy::run, or open "
+                "one (Graph graph; auto opened = graph.as_default();).");
   }
   return *graph;
 }

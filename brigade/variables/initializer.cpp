@@ -10,7 +10,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/random.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::variables {
 namespace {
@@ -131,25 +130,24 @@ at::Tensor orthonormal(std::int64_t rows, std::int64_t columns, std::uint64_t se
 
 void check_shape(const std::string& name, at::IntArrayRef shape) {
   if (std::all_of(shape.begin(), shape.end(), [](std::int64_t size) { return size >= 0; })) return;
-  refuse(base::str_cat(name, ": the shape ", shape, " has a negative size; expected 0 or more"));
+  refuse(name, ": the shape ", shape, " has a negative size; expected 0 or more");
 }
 
 void check_floating(const std::string& name, at::ScalarType dtype) {
   if (at::isFloatingType(dtype)) return;
-  refuse(base::str_cat(name, ": the dtype is ", at::toString(dtype),
-                       "; expected a floating-point one (for others: zeros, ones, constant)"));
+  refuse(name, ": the dtype is ", at::toString(dtype),
+         "; expected a floating-point one (for others: zeros, ones, constant)");
 }
 
 void check_stddev(const std::string& name, double stddev) {
   if (stddev >= 0.0) return;
-  refuse(base::str_cat(name, ": stddev is ", stddev, "; expected 0 or more"));
+  refuse(name, ": stddev is ", stddev, "; expected 0 or more");
 }
 
 Initializer constant(std::string name, double value) {
   auto make = [name, value](at::IntArrayRef shape, at::ScalarType dtype, std::uint64_t /*seed*/) {
     if (!at::isFloatingType(dtype) && !at::isComplexType(dtype) && value != std::trunc(value)) {
-      refuse(base::str_cat(name, ": the dtype is ", at::toString(dtype), ", which cannot hold ",
-                           value));
+      refuse(name, ": the dtype is ", at::toString(dtype), ", which cannot hold ", value);
     }
     return at::full(shape, value, at::TensorOptions().dtype(dtype));
   };
@@ -180,7 +178,7 @@ double chosen_fan(at::IntArrayRef shape, FanMode mode) {
     case FanMode::kFanAverage:
       return (fans.in + fans.out) / 2;
   }
-  refuse(base::str_cat("FanMode: unknown value ", static_cast<int>(mode)));
+  refuse("FanMode: unknown value ", static_cast<int>(mode));
 }
 
 at::Tensor scaled(const std::string& name, const VarianceScalingOptions& options,
@@ -201,12 +199,12 @@ at::Tensor scaled(const std::string& name, const VarianceScalingOptions& options
       return random::uniform(shape, dtype, seed, -limit, limit);
     }
   }
-  refuse(base::str_cat("Distribution: unknown value ", static_cast<int>(options.distribution)));
+  refuse("Distribution: unknown value ", static_cast<int>(options.distribution));
 }
 
 Initializer variance_scaling(const std::string& name, const VarianceScalingOptions& options) {
   if (!(options.scale > 0.0)) {
-    refuse(base::str_cat(name, ": scale is ", options.scale, "; expected a positive number"));
+    refuse(name, ": scale is ", options.scale, "; expected a positive number");
   }
   return Initializer(
       name, [name, options](at::IntArrayRef shape, at::ScalarType dtype, std::uint64_t seed) {
@@ -219,7 +217,7 @@ at::Tensor orthogonal(at::IntArrayRef shape, at::ScalarType dtype, std::uint64_t
   const std::string name = "orthogonal_initializer";
   check_floating(name, dtype);
   if (shape.size() < 2) {
-    refuse(base::str_cat(name, ": the shape is ", shape, "; expected at least two dimensions"));
+    refuse(name, ": the shape is ", shape, "; expected at least two dimensions");
   }
   std::int64_t columns = 1;
   for (const auto size : shape.slice(1)) columns *= size;
@@ -240,9 +238,8 @@ Initializer Initializer::constant_value(at::Tensor value) {
       "constant value",
       [copy](at::IntArrayRef shape, at::ScalarType /*dtype*/, std::uint64_t /*seed*/) {
         if (shape != copy.sizes()) {
-          refuse(base::str_cat("constant value: its shape is ", copy.sizes(),
-                               ", but the shape asked for is ", shape,
-                               "; leave the shape to the value"));
+          refuse("constant value: its shape is ", copy.sizes(), ", but the shape asked for is ",
+                 shape, "; leave the shape to the value");
         }
         return copy.clone();
       },
@@ -256,8 +253,8 @@ at::Tensor Initializer::operator()(at::IntArrayRef shape, at::ScalarType dtype,
   if (!function_) refuse("Initializer: there is none; use one of the initializer functions");
   check_shape(name_, shape);
   if (dtype_ && *dtype_ != dtype) {
-    refuse(base::str_cat(name_, ": it makes ", at::toString(*dtype_),
-                         ", but the dtype asked for is ", at::toString(dtype)));
+    refuse(name_, ": it makes ", at::toString(*dtype_), ", but the dtype asked for is ",
+           at::toString(dtype));
   }
   return function_(shape, dtype, seed);
 }
@@ -295,8 +292,7 @@ Initializer random_normal_initializer(double mean, double stddev) {
 Initializer random_uniform_initializer(double low, double high) {
   const std::string name = "random_uniform_initializer";
   if (!(low <= high)) {
-    refuse(base::str_cat(name, ": the range is ", low, " to ", high,
-                         "; expected the lower end first"));
+    refuse(name, ": the range is ", low, " to ", high, "; expected the lower end first");
   }
   return Initializer(name, [=](at::IntArrayRef shape, at::ScalarType dtype, std::uint64_t seed) {
     check_floating(name, dtype);

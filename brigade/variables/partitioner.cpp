@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::variables {
 namespace {
@@ -13,13 +12,13 @@ namespace {
 void check_axis(const char* partitioner, std::int64_t axis, at::IntArrayRef shape) {
   const auto dimensions = static_cast<std::int64_t>(shape.size());
   if (axis >= 0 && axis < dimensions) return;
-  refuse(base::str_cat(partitioner, ": the variable's shape is ", shape, ", which has no axis ",
-                       axis, "; expected one from 0 to below ", dimensions));
+  refuse(partitioner, ": the variable's shape is ", shape, ", which has no axis ", axis,
+         "; expected one from 0 to below ", dimensions);
 }
 
 void check_positive(const char* partitioner, const char* what, std::int64_t value) {
   if (value >= 1) return;
-  refuse(base::str_cat(partitioner, ": ", what, " is ", value, "; expected 1 or more"));
+  refuse(partitioner, ": ", what, " is ", value, "; expected 1 or more");
 }
 
 std::int64_t bytes_of(at::IntArrayRef shape, at::ScalarType dtype) {
@@ -81,7 +80,7 @@ Partitioner min_max_variable_partitioner(const MinMaxOptions& options) {
 
 std::vector<std::int64_t> part_sizes(std::int64_t size, std::int64_t parts) {
   check_positive("part_sizes", "parts", parts);
-  if (size < 0) refuse(base::str_cat("part_sizes: size is ", size, "; expected 0 or more"));
+  if (size < 0) refuse("part_sizes: size is ", size, "; expected 0 or more");
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(parts), size / parts);
   std::for_each_n(sizes.begin(), size % parts, [](std::int64_t& part) { ++part; });
   return sizes;

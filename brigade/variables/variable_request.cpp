@@ -32,36 +32,33 @@ std::string devices_text(const VariableStore& store) {
 }
 
 void check_alike(const Variable& found, const GetVariableRequest& request) {
-  check_argument(!request.shape || found.shape() == at::IntArrayRef(*request.shape),
-                 str_cat("Variable '", found.name(), "' is requested with shape ",
-                         at::IntArrayRef(request.shape.value_or(std::vector<std::int64_t>{})),
-                         " and has shape ", found.shape(),
-                         ": request the shape that it was created with, or use another name."));
-  check_argument(found.dtype() == request.options.dtype,
-                 str_cat("Variable '", found.name(), "' is requested with dtype ",
-                         c10::toString(request.options.dtype.value_or(at::kFloat)),
-                         " and has dtype ", c10::toString(found.dtype()),
-                         ": give the dtype that it was created with (in the call or the scope)."));
+  check_argument(!request.shape || found.shape() == at::IntArrayRef(*request.shape), "Variable '",
+                 found.name(), "' is requested with shape ",
+                 at::IntArrayRef(request.shape.value_or(std::vector<std::int64_t>{})),
+                 " and has shape ", found.shape(),
+                 ": request the shape that it was created with, or use another name.");
+  check_argument(found.dtype() == request.options.dtype, "Variable '", found.name(),
+                 "' is requested with dtype ",
+                 c10::toString(request.options.dtype.value_or(at::kFloat)), " and has dtype ",
+                 c10::toString(found.dtype()),
+                 ": give the dtype that it was created with (in the call or the scope).");
 }
 
 [[noreturn]] void refuse_existing(const std::string& name) {
-  throw Error(ErrorCode::kAlreadyExists,
-              str_cat("Variable '", name,
-                      "' already exists, and its scope creates variables: to get it open the scope "
-                      "with Reuse::kYes, or with Reuse::kAuto to get or create it."));
+  throw Error(ErrorCode::kAlreadyExists, "Variable '", name,
+              "' already exists, and its scope creates variables: to get it open the scope with "
+              "Reuse::kYes, or with Reuse::kAuto to get or create it.");
 }
 
 [[noreturn]] void refuse_missing(const std::string& name) {
   if (comm::current_replica() != nullptr) {
-    throw Error(ErrorCode::kNotFound,
-                str_cat("Variable '", name,
-                        "' does not exist: variables are created by Strategy::create, outside of "
-                        "replicas. Build with the function that the replicas run."));
+    throw Error(ErrorCode::kNotFound, "Variable '", name,
+                "' does not exist: variables are created by Strategy::create, outside of replicas. "
+                "Build with the function that the replicas run.");
   }
-  throw Error(ErrorCode::kNotFound,
-              str_cat("Variable '", name,
-                      "' does not exist, or was not created by get_variable, and its scope reuses: "
-                      "open the scope with Reuse::kAuto to get or create it."));
+  throw Error(ErrorCode::kNotFound, "Variable '", name,
+              "' does not exist, or was not created by get_variable, and its scope reuses: open "
+              "the scope with Reuse::kAuto to get or create it.");
 }
 
 /// The device that the scopes choose, if this store uses device scopes; writes the placement log.
@@ -123,9 +120,9 @@ Variable find_or_make(Graph& graph, Reuse reuse, const GetVariableRequest& reque
 Initializer default_initializer(const GetVariableRequest& request) {
   const at::ScalarType dtype = *request.options.dtype;
   if (c10::isFloatingType(dtype)) return glorot_uniform_initializer();
-  check_argument(c10::isIntegralType(dtype, /*includeBool=*/true),
-                 str_cat("Variable '", request.name, "' of dtype ", c10::toString(dtype),
-                         " needs an initializer: there is no default for its dtype."));
+  check_argument(c10::isIntegralType(dtype, /*includeBool=*/true), "Variable '", request.name,
+                 "' of dtype ", c10::toString(dtype),
+                 " needs an initializer: there is no default for its dtype.");
   return zeros_initializer();
 }
 
@@ -172,25 +169,22 @@ Variable fetch(Graph& graph, const VariableScope& scope, const GetVariableReques
 OptionalShape check_initializer(const GetVariableRequest& request) {
   const Initializer& initializer = request.options.initializer;
   const auto dtype = dtype_of(initializer);
-  check_argument(
-      !dtype || dtype == request.options.dtype,
-      str_cat("Variable '", request.name, "' is requested with dtype ",
-              c10::toString(request.options.dtype.value_or(at::kFloat)), ", but its initializer '",
-              initializer.name(), "' makes ", c10::toString(dtype.value_or(at::kFloat)), "."));
+  check_argument(!dtype || dtype == request.options.dtype, "Variable '", request.name,
+                 "' is requested with dtype ",
+                 c10::toString(request.options.dtype.value_or(at::kFloat)),
+                 ", but its initializer '", initializer.name(), "' makes ",
+                 c10::toString(dtype.value_or(at::kFloat)), ".");
   if (!initializer.value()) return request.shape;
-  check_argument(!request.shape,
-                 str_cat("Variable '", request.name,
-                         "' has an initializer that is a value with a shape: do not give "
-                         "a shape."));
+  check_argument(!request.shape, "Variable '", request.name,
+                 "' has an initializer that is a value with a shape: do not give a shape.");
   return initializer.value()->sizes().vec();
 }
 
 at::Tensor initial_value(const VariableStore& store, const GetVariableRequest& request) {
   const OptionalShape shape = check_initializer(request);
-  check_argument(shape.has_value(),
-                 str_cat("Variable '", request.name,
-                         "' is to be created, but its shape is not known: give a shape, or an "
-                         "initializer that is a value."));
+  check_argument(shape.has_value(), "Variable '", request.name,
+                 "' is to be created, but its shape is not known: give a shape, or an initializer "
+                 "that is a value.");
   const Initializer& given = request.options.initializer;
   if (given.value()) return *given.value();
   const Initializer initializer = given ? given : default_initializer(request);

@@ -95,10 +95,9 @@ OpenVariableScope::OpenVariableScope(Graph& graph, std::optional<std::string> na
     : graph_(graph), outer_(graph.variable_scope_), by_name_(true) {
   check_argument(name || !options.default_name.empty(),
                  "variable_scope needs a name, a captured scope, or a default name.");
-  check_argument(
-      name || (options.reuse != Reuse::kYes && options.reuse != Reuse::kAuto),
-      base::str_cat("A variable scope without a name (default name '", options.default_name,
-                    "') cannot reuse: give it a name, or reuse in the scope around it."));
+  check_argument(name || (options.reuse != Reuse::kYes && options.reuse != Reuse::kAuto),
+                 "A variable scope without a name (default name '", options.default_name,
+                 "') cannot reuse: give it a name, or reuse in the scope around it.");
   if (options.name_scopes == VariableScopeOptions::NameScopes::kOpen) {
     open_name_scope(name ? *name : options.default_name);
   }
@@ -182,10 +181,9 @@ bool is_scope_name(const std::string& name, bool is_root) {
 
 NameScope::NameScope(Graph& graph, const std::string& name)
     : graph_(graph), outer_(graph.name_scope_) {
-  check_argument(name.empty() || is_scope_name(name, outer_.empty()),
-                 base::str_cat("'", name,
-                               "' is not a valid name scope: use letters, digits and any of _ . / "
-                               "-, and begin one at the root with a letter or digit."));
+  check_argument(name.empty() || is_scope_name(name, outer_.empty()), "'", name,
+                 "' is not a valid name scope: use letters, digits and any of _ . / -, and begin "
+                 "one at the root with a letter or digit.");
   if (!name.empty()) name_ = name.back() == '/' ? name : graph.unique_name(name) + "/";
   graph_.name_scope_ = name_;
 }

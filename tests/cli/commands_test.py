@@ -32,7 +32,7 @@ class Train(CommandTest):
         report = self.succeed("train", *MLP, *TWO_REPLICAS, "--train-examples", "67", "--epochs", "1", "--json")
         self.assertEqual((report["steps"], report["examples"], report["replicas"]), (3, 67, 2))
 
-    def test_steps_go_on_over_the_end_of_the_data(self):
+    def test_steps_continue_after_the_end_of_the_data(self):
         report = self.succeed("train", *MLP, "--train-examples", "40", "--steps", "7", "--eval", "none", "--json")
         self.assertEqual((report["steps"], report["examples"]), (7, 7 * 16))
         self.assertIsNone(report["eval_accuracy"])

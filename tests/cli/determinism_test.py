@@ -24,7 +24,7 @@ class Determinism(CommandTest):
         self.assertEqual(self.weights(*command, "--map-threads", "auto"), first)
         self.assertNotEqual(self.weights(*MLP, *TWO_REPLICAS, "--steps", "40"), first)
 
-    def test_everything_at_once(self):
+    def test_everything_together(self):
         command = (*CNN, *TWO_REPLICAS, "--dropout", "0.5", "--augment", "random_crop", "--map-threads", "2",
                    "--optimizer", "sgd", "--momentum", "0.9")
         self.assertEqual(self.weights(*command), self.weights(*command))

@@ -56,7 +56,7 @@ class Doctor(CommandTest):
         self.assertEqual((found["addresses"], found["key"], found["problems"]), ([], "none", []))
         self.assertGreaterEqual(found["usable_cores"], 1)
 
-    def test_tells_what_tf_config_means_and_tries_its_addresses(self):
+    def test_says_what_tf_config_means_and_tries_its_addresses(self):
         busy, free = self.listener(), self.free_port()
         config = {"cluster": {"worker": [f"127.0.0.1:{busy}", f"127.0.0.1:{free}"]}, "task": {"type": "worker", "index": 1}}
         found = self.examine(TF_CONFIG=json.dumps(config), RANK="0")

@@ -128,7 +128,7 @@ class Interrupt(CommandTest):
             self.assertEqual(process.returncode, 75, err)
             self.assertEqual(json.loads(out.splitlines()[-1])["signal"], "SIGTERM")
 
-    def test_a_second_signal_ends_it_at_once(self):
+    def test_a_second_signal_ends_it_immediately(self):
         # A step of this takes about a second. Both signals come within the second step, long before its end.
         with started("train", "--model", "mlp", "--hidden", "2048,2048,2048", "--dataset", "synthetic",
                      "--train-examples", "2048", "--batch-size", "2048", "--optimizer", "sgd", "--steps", "1000",

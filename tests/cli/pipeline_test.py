@@ -86,7 +86,7 @@ class Pipeline(CommandTest):
                 return
             time.sleep(0.002)  # only to look again; nothing depends on its length
 
-    def test_a_killed_run_goes_on_bit_for_bit(self):
+    def test_a_killed_run_resumes_bit_for_bit(self):
         for name, training in (("cnn", (*CNN, "--epochs", "3", "--shuffle-buffer", "50")), ("resnet", (*RESNET, "--epochs", "3"))):
             for cut in ("auto", {"cnn": "dense1", "resnet": "block2/unit_1"}[name]):
                 with self.subTest(model=name, cut=cut):

@@ -30,7 +30,7 @@ class Recovery(CommandTest):
         for key in ("weights_sha256", "steps", "examples", "evaluations", "eval_accuracy"):
             self.assertEqual(report[key], self.wanted[key])
 
-    def test_goes_on_from_the_last_checkpoint(self):
+    def test_resumes_from_the_last_checkpoint(self):
         result = self.train(1)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stderr.count("is retried from the last checkpoint"), 1, result.stderr)
@@ -40,7 +40,7 @@ class Recovery(CommandTest):
         self.assertEqual(sorted(curves(self.model_dir)["loss"]), list(range(1, 21)))
         self.assertEqual(sorted(curves(self.model_dir / "eval")["loss"]), [4, 8, 12, 16, 20])
 
-    def test_gives_up_in_the_end_and_the_next_process_goes_on(self):
+    def test_gives_up_in_the_end_and_the_next_process_resumes(self):
         result = self.train(1000)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertEqual(result.stderr.count("is retried from the last checkpoint"), 3, result.stderr)

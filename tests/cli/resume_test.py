@@ -25,7 +25,7 @@ class Resume(CommandTest):
                 return
             time.sleep(0.002)  # only to look again; nothing depends on its length
 
-    def test_a_killed_run_goes_on_bit_for_bit(self):
+    def test_a_killed_run_resumes_bit_for_bit(self):
         for command in ((*MLP, *LONG), (*MLP, *TWO_REPLICAS, *LONG, "--augment", "random_crop"), (*CNN, *TWO_REPLICAS)):
             with self.subTest(command=command):
                 wanted = self.unbroken(*command, "--overwrite")
@@ -39,7 +39,7 @@ class Resume(CommandTest):
                 self.assertEqual(report["weights_sha256"], wanted["weights_sha256"])
                 self.assertEqual((report["steps"], report["examples"]), (wanted["steps"], wanted["examples"]))
 
-    def test_a_stopped_run_says_75_and_goes_on(self):
+    def test_a_stopped_run_says_75_and_resumes(self):
         command = (*MLP, *LONG, "--epochs", "2000", "--model-dir", self.model_dir)
         with started("train", *command, "--save-every", "5steps") as process:
             self.wait_for_checkpoint(process, 4)
@@ -68,7 +68,7 @@ class Resume(CommandTest):
         self.refuse("train", *MLP, *LONG, "--learning-rate", "0.5", "--model-dir", self.model_dir,
                     saying=["learning_rate", "0.5", "--overwrite"])
 
-    def test_another_number_of_replicas_goes_on(self):
+    def test_another_number_of_replicas_resumes(self):
         base = ("train", "--model", "mlp", "--dataset", "synthetic", "--train-examples", "256", "--global-batch-size", "16",
                 "--eval", "none", "--json", "--model-dir", self.model_dir)
         self.succeed(*base, "--steps", "10")
@@ -92,7 +92,7 @@ class Resume(CommandTest):
         again = self.succeed(*command)
         self.assertEqual((again["first_step"], again["steps"], again["weights_sha256"]), (7, 7, first["weights_sha256"]))
 
-    def test_a_finished_run_goes_on_with_more(self):
+    def test_a_finished_run_resumes_with_more(self):
         for shorter, longer in ((("--steps", "7"), ("--steps", "20")), (("--epochs", "1"), ("--epochs", "3"))):
             with self.subTest(longer=longer):
                 base = ("train", *MLP, "--eval", "none", "--json", "--model-dir")
@@ -159,7 +159,7 @@ class ResumePath(CommandTest):
         self.assertEqual((report["first_step"], report["weights_sha256"]), (12, longer["weights_sha256"]))
         self.assertEqual(report["started_from"], str(self.other.resolve()))
 
-    def test_the_same_command_again_goes_on_with_its_own(self):
+    def test_the_same_command_again_resumes_its_own(self):
         command = (*self.BASE, "--resume", self.checkpoint, "--model-dir", self.model_dir)
         self.succeed(*command, "--steps", "8")
         shutil.rmtree(self.other)

@@ -38,7 +38,7 @@ class Evaluations(CommandTest):
         self.assertEqual(self.succeed(*command, "--eval-every", "2steps")["weights_sha256"],
                          self.succeed(*command)["weights_sha256"])
 
-    def test_of_a_run_that_goes_on_are_those_of_the_unbroken_one(self):
+    def test_of_a_resumed_run_are_those_of_the_unbroken_one(self):
         command = ("train", *MLP, "--eval-every", "3steps", "--json")
         wanted = self.succeed(*command, "--steps", "9")["evaluations"]
         self.succeed(*command, "--steps", "7", "--eval", "none", "--model-dir", self.model_dir)

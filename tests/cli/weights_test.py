@@ -39,7 +39,7 @@ class Weights(CommandTest):
     def test_evaluate_refuses_every_flipped_bit_of_the_data(self):
         self.check_data_is_guarded()
 
-    def test_without_a_result_the_file_itself_tells(self):
+    def test_without_a_result_the_file_itself_says_it(self):
         """As after a kill between the weights and run.json."""
         path = self.model_dir / "run.json"
         run_json = json.loads(path.read_text())
@@ -90,7 +90,7 @@ class Weights(CommandTest):
         self.path.write_bytes(self.content[:at] + struct.pack("<f", float("nan")) + self.content[at + 4:])
         return name
 
-    def test_weights_that_are_not_finite_are_told(self):
+    def test_weights_that_are_not_finite_are_reported(self):
         name = self.write_nan()
         result = run(*self.evaluate, "--allow-changed-weights")
         self.assertEqual(result.returncode, 0, result.stderr)

@@ -73,13 +73,13 @@ class ClusterCoordinatorExample(ClusterTest):
         self.assertEqual(len(self.epochs(chief)), 8 * EPOCHS)
         self.assert_ends_well(workers[0], successor, server)
 
-    def test_an_error_is_told_once_and_the_coordinator_is_used_again(self):
+    def test_an_error_is_reported_once_and_the_coordinator_is_used_again(self):
         chief, workers, server = self.start_all("--bad_steps=20")
         epochs = self.epochs(chief)
         self.assertEqual([step for step, _, _ in epochs], [STEPS * epoch for epoch in range(1, EPOCHS + 1)])
         errors = re.findall(r"^An error: .*$", chief.output(), re.MULTILINE)
         self.assertEqual(len(errors), 1, errors)
-        for words in ("train_step", "/job:worker/task:", "This step is a bad one."):
+        for words in ("bad_step", "/job:worker/task:", "This step is a bad one."):
             self.assertIn(words, errors[0])
         self.assert_ends_well(*workers, server)
 

@@ -69,7 +69,7 @@ class PipelineWorkers(ClusterTest):
                     self.assertEqual(result[key], wanted[key], key)
                 self.assertGreaterEqual(result["first_step"], 10)
 
-    def test_its_checkpoint_goes_on_on_one_device(self):
+    def test_its_checkpoint_resumes_on_one_device(self):
         run = (*MLP, "--train-examples", "440", "--micro-batches", "4", "--batch-size", "11", "--cut", "dense3", "--optimizer",
                "adam")
         wanted = self.of_one_device(4, *MLP, "--train-examples", "440", "--batch-size", "11", "--optimizer", "adam", "--steps", "8")

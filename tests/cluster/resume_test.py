@@ -84,7 +84,7 @@ class Resume(ClusterTest):
         self.assert_name([workers[0]], 1, since)
         self.check_goes_on(earliest=0)
 
-    def test_a_finished_run_is_told_by_the_chief_alone(self):
+    def test_a_finished_run_is_reported_by_the_chief_alone(self):
         wanted = self.train(2, *RUN, "--model-dir", self.model_dir)
         again = self.train(2, *RUN, "--model-dir", self.model_dir)
         self.assertEqual(again["weights_sha256"], wanted["weights_sha256"])

@@ -97,7 +97,7 @@ class Start(ClusterTest):
                 self.assertIn(f"/job:worker/task:{missing}", worker.last_line())
                 self.assertEqual(worker.output(), "")
 
-    def test_sigterm_ends_the_wait_at_once(self):
+    def test_sigterm_ends_the_wait_immediately(self):
         worker = self.start_worker(free_ports(2), 0, *RUN)
         time.sleep(1.5 * SLOWNESS)  # to let it wait; it must end at once in any case
         begin = time.monotonic()

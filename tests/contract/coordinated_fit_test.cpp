@@ -371,7 +371,7 @@ TEST(CoordinatedFit, AStopDropsTheStepsThatWait) {
   EXPECT_NEAR(chief.evaluated.at("loss"), loss_of_chief, 1e-12) << "no step came after the fit";
 }
 
-TEST(CoordinatedFit, WorkersGoOnWithAChiefThatIsStartedAgain) {
+TEST(CoordinatedFit, WorkersContinueWithAChiefThatIsStartedAgain) {
   bool is_killed = true;  // of the chief's thread
   const auto program = [&](Strategy& strategy) {
     Model model = compiled_line(strategy);

@@ -28,6 +28,7 @@
 #include "brigade/optim/adam.h"
 #include "brigade/optim/lars.h"
 #include "brigade/optim/sgd.h"
+#include "brigade/ps/forwarding_service.h"
 #include "brigade/ps/service_messages.h"
 #include "brigade/ps/testing/job_of_threads.h"
 
@@ -283,32 +284,11 @@ TEST(EmbeddingTraining, ARunReadsTheRowsOfTheServers) {
 }
 
 /// Counts the bytes of the messages of exchanges, as they would be sent.
-class CountingService final : public ParameterService {
+class CountingService final : public ForwardingService<ParameterService> {
  public:
   CountingService(std::unique_ptr<ParameterService> service, std::atomic<std::int64_t>& bytes)
       : service_(std::move(service)), bytes_(bytes) {}
 
-  Grant join(const JoinRequest& request, Time deadline) override {
-    return service_->join(request, deadline);
-  }
-  ServerStatus renew(const std::string& token, Time deadline) override {
-    return service_->renew(token, deadline);
-  }
-  void leave(const std::string& token, Time deadline) override { service_->leave(token, deadline); }
-  ServerStatus create(const std::string& token, const CreateRequest& request,
-                      Time deadline) override {
-    return service_->create(token, request, deadline);
-  }
-  void assign(const std::string& token, const std::vector<NamedState>& variables, std::int64_t step,
-              Time deadline) override {
-    service_->assign(token, variables, step, deadline);
-  }
-  void set_ready(const std::string& token, Time deadline) override {
-    service_->set_ready(token, deadline);
-  }
-  void set_learning_rate(const std::string& token, double rate, Time deadline) override {
-    service_->set_learning_rate(token, rate, deadline);
-  }
   ExchangeReply exchange(const std::string& token, const ExchangeRequest& request,
                          Time deadline) override {
     ExchangeReply reply = service_->exchange(token, request, deadline);
@@ -316,17 +296,11 @@ class CountingService final : public ParameterService {
     bytes_ += static_cast<std::int64_t>(encode_message(to_message(reply)).size());
     return reply;
   }
-  StoredStates states(const std::string& token, const std::vector<std::string>& names,
-                      Time deadline) override {
-    return service_->states(token, names, deadline);
-  }
-  BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
-                            Time deadline) override {
-    return service_->begin_step(token, request, deadline);
-  }
   void close() override { service_->close(); }
 
  private:
+  void forward(ServiceMethod, Time, const Call& call) override { call(*service_); }
+
   const std::unique_ptr<ParameterService> service_;
   std::atomic<std::int64_t>& bytes_;
 };

@@ -107,9 +107,9 @@ TEST(Deployment, VariablesAreOnTheServersRoundRobin) {
   std::vector<std::string> devices;
   for (const variables::Variable& each : model.train_op.variables())
     devices.push_back(each.name() + " " + each.requested_device());
-  EXPECT_EQ(devices,
-            (std::vector<std::string>{"w /job:ps/task:0/device:CPU:0",
-                                      "b /job:ps/task:1/device:CPU:0", "c /job:ps/task:1/device:CPU:0"}));
+  EXPECT_EQ(devices, (std::vector<std::string>{"w /job:ps/task:0/device:CPU:0",
+                                               "b /job:ps/task:1/device:CPU:0",
+                                               "c /job:ps/task:1/device:CPU:0"}));
   EXPECT_TRUE(model.train_op().has_value());
 }
 

@@ -13,9 +13,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       case 0:
         return (void)ps::worker_join_of(ps::decode_state(bytes));
       case 1:
-        return (void)ps::worker_grant_of(ps::decode_state(bytes));
+        return (void)ps::message_of<ps::WorkerGrant>(ps::decode_state(bytes));
       case 2:
-        return (void)ps::worker_status_of(ps::decode_state(bytes));
+        return (void)ps::message_of<ps::WorkerStatus>(ps::decode_state(bytes));
       case 3:
         return (void)ps::running_of(ps::decode_state(bytes));
       case 4:

@@ -13,13 +13,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       case 0:
         return (void)ps::join_request_of(ps::decode_state(bytes));
       case 1:
-        return (void)ps::grant_of(ps::decode_state(bytes));
+        return (void)ps::message_of<ps::Grant>(ps::decode_state(bytes));
       case 2:
-        return (void)ps::status_of(ps::decode_state(bytes));
+        return (void)ps::message_of<ps::ServerStatus>(ps::decode_state(bytes));
       case 3:
-        return (void)ps::begin_step_request_of(ps::decode_state(bytes));
+        return (void)ps::message_of<ps::BeginStepRequest>(ps::decode_state(bytes));
       case 4:
-        return (void)ps::begin_step_reply_of(ps::decode_state(bytes));
+        return (void)ps::message_of<ps::BeginStepReply>(ps::decode_state(bytes));
       case 5:
         return (void)ps::create_request_of(message());
       case 6:
@@ -29,9 +29,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       case 8:
         return (void)ps::exchange_reply_of(message());
       case 10:
-        return (void)ps::role_reply_of(ps::decode_state(bytes));
+        return (void)ps::message_of<ps::RoleReply>(ps::decode_state(bytes));
       case 11:
-        return (void)ps::vote_of(ps::decode_state(bytes));
+        return (void)ps::message_of<ps::Vote>(ps::decode_state(bytes));
       case 12:
         return (void)ps::follow_request_of(message());
       case 13:

@@ -31,7 +31,7 @@ class Failures(LaunchTest):
         self.assertEqual(failure["reason"], "exit code 5")
         self.assertEqual(len(failure["others"]), 1)
 
-    def test_only_twenty_last_lines_are_told(self):
+    def test_only_the_last_twenty_lines_are_reported(self):
         job = self.run_job(["--json"], shell("i=0; while [ $i -lt 50 ]; do echo line $i; i=$((i+1)); done; exit 1"), code=1)
         self.assertEqual(job.result()["failures"][0]["last_lines"], [f"line {i}" for i in range(30, 50)])
 

@@ -126,7 +126,7 @@ class Start(HostsTest):
 
 
 class Endings(HostsTest):
-    def test_a_failure_is_told_where_it_was_and_summed_up_elsewhere(self):
+    def test_a_failure_is_reported_where_it_was_and_summed_up_elsewhere(self):
         jobs = self.start_hosts([1, 2], shell("[ $RANK = 2 ] && { echo last words; exit 7; }; exec sleep 1000"))
         self.assert_ends(jobs, 7)
         self.assertRegex(jobs[0].errors_text(), r"Rank 2 on host 1 \(.*\) failed first: exit code 7, ")

@@ -27,7 +27,7 @@ class Keys(LaunchTest):
     def parent(self, pid):
         return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
-    def test_every_job_has_a_key_of_its_own(self):
+    def test_every_job_has_its_own_key(self):
         keys = []
         for _ in range(2):
             job = self.run_job(["--nproc", 2], SHOWS)

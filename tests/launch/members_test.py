@@ -76,7 +76,7 @@ class Members(LaunchTest):
         self.job.send(signal.SIGTERM)
         self.assertEqual(self.job.end(), 75)
 
-    def test_an_elastic_job_goes_on_without_one_that_stands_still(self):
+    def test_an_elastic_job_continues_without_one_that_stands_still(self):
         programs = self.begin("--elastic", "2:3", "--json", does=["stay"])
         os.kill(programs[1], signal.SIGSTOP)
         self.joined(2, generation=1)

@@ -44,7 +44,7 @@ class Orphans(LaunchTest):
         self.assertIn("Rank 1 failed first: signal 9 (SIGKILL)", job.errors_text())
         self.assert_nothing_is_left()
 
-    def test_when_a_shim_is_killed_while_others_go_on(self):
+    def test_when_a_shim_is_killed_while_others_continue(self):
         _, ranks = self.started(flags=("--nproc", 2, "--independent"))
         os.kill(ranks[1]["shim"], signal.SIGKILL)
         for pid in ranks[1].values():

@@ -28,7 +28,7 @@ class RolesOnHosts(HostsTest):
     def starts_of(self, *tasks):
         return [(self.folder / task).stat().st_size for task in tasks]
 
-    def test_tasks_are_dealt_to_the_hosts_in_turn_the_servers_first(self):
+    def test_tasks_are_dealt_to_the_hosts_round_robin_the_servers_first(self):
         jobs = self.run_roles(["--ps", 2, "--workers", 2, "--evaluator"], "print(json.dumps(config['cluster']))")
         found = [{line.split("] ")[0].strip("["): line.split("] ", 1)[1] for line in job.output[:-1]} for job in jobs]
         self.assertEqual([sorted(lines) for lines in found], [["evaluator:0", "ps:0", "worker:0"], ["ps:1", "worker:1"]])
@@ -173,7 +173,7 @@ wait_for("enough")
         self.assert_ends(jobs, 2)
         self.assertIn("has --workers 3 and this one 2", jobs[0].errors_text())
 
-    def test_too_few_ports_on_one_host_are_told_to_all(self):
+    def test_too_few_ports_on_one_host_are_reported_to_all(self):
         # Each host has half of 15000 ports.
         for servers, code, saying in (((1, 20001), 2, "has --ps 20001 and this one 1"),
                                       ((20001, 20001), 1, "The launcher of host 0 (")):

@@ -79,7 +79,7 @@ while True:
                 self.assertLess(time.monotonic() - begin, grace + 2)
                 self.assert_nothing_is_left()
 
-    def test_the_job_goes_on_and_dropped_lines_are_counted(self):
+    def test_the_job_continues_and_dropped_lines_are_counted(self):
         read, write, filled = self.full_pipe()
         done = self.folder / "done"
         program = python(f"""
@@ -172,7 +172,7 @@ open({str(done)!r}, "w").close()
 
 
 class OutputDirectory(LaunchTest):
-    def test_a_file_on_a_full_disk_is_told_and_is_1(self):
+    def test_a_file_on_a_full_disk_is_reported_and_is_1(self):
         (self.folder / "rank_1.out").symlink_to("/dev/full")
         job = self.start(["--nproc", 2, "--json", "--output-dir", self.folder],
                          shell("echo hello; echo ready $RANK >&2; while [ ! -e $0/go ]; do sleep 0.01; done") + [str(self.folder)])
@@ -185,7 +185,7 @@ class OutputDirectory(LaunchTest):
         self.assertIn(f"{name} lacks 6 bytes", job.errors_text())
         self.assertEqual((self.folder / "rank_0.out").read_text(), "hello\n")
 
-    def test_a_file_that_outgrows_its_limit_is_told_and_is_1(self):
+    def test_a_file_that_outgrows_its_limit_is_reported_and_is_1(self):
         limited = [sys.executable, "-c", "import os, resource, sys\n"
                    "resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))\nos.execv(sys.argv[1], sys.argv[1:])"]
         job = self.run_job(["--output-dir", self.folder, "--json", "--show-ranks", 0],

@@ -21,28 +21,23 @@ void tell_read(ProgressPage& page, const io::Path& path) {
 }  // namespace
 
 NotifyingFileSystem::NotifyingFileSystem(std::shared_ptr<io::FileSystem> below, ProgressPage& page)
-    : below_(std::move(below)), page_(page) {}
+    : ForwardingFileSystem(std::move(below)), page_(page) {}
 
 std::string NotifyingFileSystem::read(const io::Path& path) const {
   tell_read(page_, path);
-  return below_->read(path);
+  return ForwardingFileSystem::read(path);
 }
 
 std::unique_ptr<io::ReadableFile> NotifyingFileSystem::open(const io::Path& path) const {
   tell_read(page_, path);
-  return below_->open(path);
-}
-
-std::unique_ptr<io::WritableFile> NotifyingFileSystem::create(const io::Path& path,
-                                                              io::CreateMode mode) {
-  return below_->create(path, mode);
+  return ForwardingFileSystem::open(path);
 }
 
 void NotifyingFileSystem::rename(const io::Path& from, const io::Path& to) {
   const bool is_checkpoint = ends_with(from, ".saving");
   if (is_checkpoint) page_.set(WriterPhase::kPublishing);
   if (ends_with(to, ".removing")) page_.set(WriterPhase::kRemoving);
-  below_->rename(from, to);
+  ForwardingFileSystem::rename(from, to);
   if (is_checkpoint) {
     page_.set_published(std::stoll(to.filename().string().substr(kFolderPrefix.size())));
   }
@@ -50,34 +45,18 @@ void NotifyingFileSystem::rename(const io::Path& from, const io::Path& to) {
 }
 
 bool NotifyingFileSystem::remove(const io::Path& path) {
-  const bool was_there = below_->remove(path);
+  const bool was_there = ForwardingFileSystem::remove(path);
   if (ends_with(path, ".removing")) page_.set(WriterPhase::kIdle);
   return was_there;
 }
 
-std::optional<io::FileInfo> NotifyingFileSystem::info(const io::Path& path) const {
-  return below_->info(path);
-}
-
-std::optional<io::FileInfo> NotifyingFileSystem::entry(const io::Path& path) const {
-  return below_->entry(path);
-}
-
-std::unique_ptr<io::HeldFolder> NotifyingFileSystem::hold(const io::Path& directory) const {
-  return below_->hold(directory);
-}
-
-std::vector<std::string> NotifyingFileSystem::list(const io::Path& directory) const {
-  return below_->list(directory);
-}
-
 void NotifyingFileSystem::create_directories(const io::Path& directory) {
   if (ends_with(directory, ".saving")) page_.set(WriterPhase::kWriting);
-  below_->create_directories(directory);
+  ForwardingFileSystem::create_directories(directory);
 }
 
 void NotifyingFileSystem::sync_directory(const io::Path& directory) {
-  below_->sync_directory(directory);
+  ForwardingFileSystem::sync_directory(directory);
   const bool is_published = std::exchange(is_latest_set_, false);
   if (is_published && page_.writer() == WriterPhase::kPublishing) page_.set(WriterPhase::kIdle);
 }

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "brigade/io/file_system.h"
+#include "brigade/io/testing/forwarding_file_system.h"
 #include "tests/process/progress_page.h"
 
 namespace brigade::process {
@@ -11,25 +11,19 @@ namespace brigade::process {
 /// the page, by the paths that it sees.
 ///
 /// Thread-safety: as that of the file system below.
-class NotifyingFileSystem final : public io::FileSystem {
+class NotifyingFileSystem final : public io::ForwardingFileSystem {
  public:
   /// `page` must outlive it.
   NotifyingFileSystem(std::shared_ptr<io::FileSystem> below, ProgressPage& page);
 
   std::string read(const io::Path& path) const override;
   std::unique_ptr<io::ReadableFile> open(const io::Path& path) const override;
-  std::unique_ptr<io::WritableFile> create(const io::Path& path, io::CreateMode mode) override;
   void rename(const io::Path& from, const io::Path& to) override;
   bool remove(const io::Path& path) override;
-  std::optional<io::FileInfo> info(const io::Path& path) const override;
-  std::optional<io::FileInfo> entry(const io::Path& path) const override;
-  std::unique_ptr<io::HeldFolder> hold(const io::Path& directory) const override;
-  std::vector<std::string> list(const io::Path& directory) const override;
   void create_directories(const io::Path& directory) override;
   void sync_directory(const io::Path& directory) override;
 
  private:
-  std::shared_ptr<io::FileSystem> below_;
   ProgressPage& page_;
   bool is_latest_set_ = false;  // used only by the writing thread
 };

@@ -20,7 +20,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/cluster/task.h"
 #include "brigade/concurrency/mutex.h"
-#include "brigade/ps/parameter_service.h"
+#include "brigade/ps/forwarding_service.h"
 
 /// What a worker asks of its parameter servers and what it is told, as a file that
 /// tools/push_history.py checks.
@@ -69,7 +69,7 @@ class History {
 /// A parameter server as a worker sees it, with a history of the calls.
 ///
 /// Thread-safety: as `ParameterService`, except that one thread at a time exchanges.
-class RecordedService final : public ParameterService {
+class RecordedService final : public ForwardingService<ParameterService> {
  public:
   RecordedService(std::unique_ptr<ParameterService> service, int server, int rank, History& history)
       : service_(std::move(service)), server_(server), rank_(rank), history_(history) {}
@@ -78,28 +78,6 @@ class RecordedService final : public ParameterService {
     Grant grant = service_->join(request, deadline);
     add("joined", base::str_cat("\"rank\": ", rank_, ", \"incarnation\": ", grant.incarnation));
     return grant;
-  }
-  ServerStatus renew(const std::string& token, Time deadline) override {
-    return service_->renew(token, deadline);
-  }
-  void leave(const std::string& token, Time deadline) override { service_->leave(token, deadline); }
-  ServerStatus create(const std::string& token, const CreateRequest& request,
-                      Time deadline) override {
-    return service_->create(token, request, deadline);
-  }
-  void assign(const std::string& token, const std::vector<NamedState>& variables, std::int64_t step,
-              Time deadline) override {
-    service_->assign(token, variables, step, deadline);
-  }
-  void set_ready(const std::string& token, Time deadline) override {
-    service_->set_ready(token, deadline);
-  }
-  void set_learning_rate(const std::string& token, double rate, Time deadline) override {
-    service_->set_learning_rate(token, rate, deadline);
-  }
-  StoredStates states(const std::string& token, const std::vector<std::string>& names,
-                      Time deadline) override {
-    return service_->states(token, names, deadline);
   }
   std::string name() const override { return service_->name(); }
   void close() override { service_->close(); }
@@ -124,6 +102,8 @@ class RecordedService final : public ParameterService {
   }
 
  private:
+  void forward(ServiceMethod, Time, const Call& call) override { call(*service_); }
+
   /// A push that is sent while it comes into being. One that is given up is no event: no server may
   /// have it.
   class RecordedExchange final : public OpenExchange {

@@ -48,7 +48,7 @@ class Replicas(ServersTest):
         (result,) = self.expect_end(training, self.replica)
         self.assertEqual(result["weights_sha256"], wanted["weights_sha256"])
 
-    def test_the_server_goes_on_without_its_replica(self):
+    def test_the_server_continues_without_its_replica(self):
         training = self.start_pair_job(1)
         self.kill(self.replica)
         self.expect_end(training, self.server)

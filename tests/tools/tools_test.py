@@ -75,7 +75,7 @@ class InstallTorch(unittest.TestCase):
         self.assertFalse(wanted("nvidia/cu13/lib/libcudart_static.a"))
         self.assertFalse(wanted("nvidia/nccl/lib/libnccl.so.2"))
 
-    def test_a_gpu_build_is_a_folder_of_its_own_from_the_same_torch(self):
+    def test_a_gpu_build_is_a_separate_folder_from_the_same_torch(self):
         self.assertNotEqual(install_torch.CPU.folder, install_torch.CUDA.folder)
         self.assertEqual(install_torch.CPU.wheels[0], install_torch.CUDA.wheels[0])
         self.assertFalse(install_torch.CUDA.wanted.fullmatch("torch/lib/libtorch_python.so"))
@@ -102,7 +102,7 @@ class InstallPython(unittest.TestCase):
             install_python.main()
         return run.call_count, said.getvalue()
 
-    def test_without_network_it_says_what_is_lost_and_goes_on(self):
+    def test_without_network_it_says_what_is_lost_and_continues(self):
         with tempfile.TemporaryDirectory() as folder:
             calls, said = self.run_main(folder, subprocess.CalledProcessError(1, "pip"))
             self.assertEqual((1, ["lock"]), (calls, os.listdir(folder)))
@@ -176,7 +176,7 @@ class GpuSession(unittest.TestCase):
                 self.assertRaisesRegex(gpu_session.SessionFailed, "at most"):
             gpu_session.pack(build, self.folder / "packed", ["brigade"])
 
-    def test_a_later_call_goes_on_and_what_failed_is_kept(self):
+    def test_a_later_call_continues_and_what_failed_is_kept(self):
         self.program("good", 'echo "{\\"images_per_second\\": $1}"')
         self.program("bad", 'echo "no card"; exit 3')
         self.program("slow", "exec sleep 60")

@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "brigade/io/file_system.h"
+#include "brigade/io/testing/forwarding_file_system.h"
 
 namespace brigade::checkpoint::testing {
 
 /// One process's view of a shared file system; logs which files this process creates.
-class CreationLog final : public io::FileSystem {
+class CreationLog final : public io::ForwardingFileSystem {
  public:
-  explicit CreationLog(std::shared_ptr<io::FileSystem> below) : below_(std::move(below)) {}
+  using ForwardingFileSystem::ForwardingFileSystem;
 
   /// Names of the tensor files created, in order.
   std::vector<std::string> tensor_files() const {
@@ -25,33 +25,10 @@ class CreationLog final : public io::FileSystem {
       const std::lock_guard lock(mutex_);
       created_.push_back(path.filename().string());
     }
-    return below_->create(path, mode);
+    return ForwardingFileSystem::create(path, mode);
   }
-  std::string read(const io::Path& path) const override { return below_->read(path); }
-  std::unique_ptr<io::ReadableFile> open(const io::Path& path) const override {
-    return below_->open(path);
-  }
-  void rename(const io::Path& from, const io::Path& to) override { below_->rename(from, to); }
-  bool remove(const io::Path& path) override { return below_->remove(path); }
-  std::optional<io::FileInfo> info(const io::Path& path) const override {
-    return below_->info(path);
-  }
-  std::optional<io::FileInfo> entry(const io::Path& path) const override {
-    return below_->entry(path);
-  }
-  std::unique_ptr<io::HeldFolder> hold(const io::Path& directory) const override {
-    return below_->hold(directory);
-  }
-  std::vector<std::string> list(const io::Path& directory) const override {
-    return below_->list(directory);
-  }
-  void create_directories(const io::Path& directory) override {
-    below_->create_directories(directory);
-  }
-  void sync_directory(const io::Path& directory) override { below_->sync_directory(directory); }
 
  private:
-  std::shared_ptr<io::FileSystem> below_;
   mutable std::mutex mutex_;
   std::vector<std::string> created_;
 };

@@ -37,7 +37,7 @@ class InMemoryShardStatus {
     const std::string& text = texts_[static_cast<std::size_t>(rank)];
     const bool has_come =
         changed_.wait_for(lock, timeout_, [&] { return lost_ || is_expected(text); });
-    if (lost_) throw Error(ErrorCode::kUnavailable, base::str_cat(name(*lost_), " was lost"));
+    if (lost_) throw Error(ErrorCode::kUnavailable, name(*lost_), " was lost");
     if (!has_come) throw Error(ErrorCode::kDeadlineExceeded, name(rank));
     return text;
   }

@@ -63,9 +63,8 @@ class InMemoryMembership final : public Membership {
       check_not_lost(base::str_cat("the wait for the key '", key, "'"));
       if (group_->changed.wait_until(group_->mutex, deadline)) continue;
       if (group_->values.contains(name)) continue;
-      throw Error(
-          ErrorCode::kDeadlineExceeded,
-          base::str_cat("No member has set the key '", key, "' within ", timeout.count(), " ms."));
+      throw Error(ErrorCode::kDeadlineExceeded, "No member has set the key '", key, "' within ",
+                  timeout.count(), " ms.");
     }
   }
 
@@ -73,8 +72,7 @@ class InMemoryMembership final : public Membership {
     const concurrency::MutexLock lock(group_->mutex);
     std::string& text = group_->values.try_emplace(std::string(key), "0").first->second;
     const auto before = base::parse_int(text);
-    check_argument(before.has_value(),
-                   base::str_cat("The value under the key '", key, "' is not a number."));
+    check_argument(before.has_value(), "The value under the key '", key, "' is not a number.");
     text = std::to_string(*before + delta);
     group_->changed.notify_all();
     return *before + delta;
@@ -92,9 +90,8 @@ class InMemoryMembership final : public Membership {
     const Deadline deadline = deadline_after(timeout);
     const concurrency::MutexLock lock(group_->mutex);
     std::set<int>& arrived = group_->barriers[std::string(name)];
-    check_state(arrived.insert(rank_).second,
-                base::str_cat("Rank ", rank_, " reached the barrier '", name,
-                              "' a second time; each name can be used once."));
+    check_state(arrived.insert(rank_).second, "Rank ", rank_, " reached the barrier '", name,
+                "' a second time; each name can be used once.");
     group_->changed.notify_all();
     while (arrived.size() < group_->members.size()) {
       check_not_lost(base::str_cat("the barrier '", name, "'"));
@@ -102,9 +99,8 @@ class InMemoryMembership final : public Membership {
       if (group_->changed.wait_until(group_->mutex, deadline) ||
           arrived.size() == group_->members.size())
         continue;
-      throw Error(ErrorCode::kDeadlineExceeded,
-                  base::str_cat("Not all members reached the barrier '", name, "' within ",
-                                timeout.count(), " ms; missing: ", missing(arrived), "."));
+      throw Error(ErrorCode::kDeadlineExceeded, "Not all members reached the barrier '", name,
+                  "' within ", timeout.count(), " ms; missing: ", missing(arrived), ".");
     }
   }
 
@@ -142,9 +138,8 @@ class InMemoryMembership final : public Membership {
       BRIGADE_REQUIRES(group_->mutex) {
     for (const int rank : group_->left) {
       if (arrived.contains(rank)) continue;
-      throw Error(ErrorCode::kUnavailable,
-                  base::str_cat(group_->members[static_cast<std::size_t>(rank)],
-                                " has left before the barrier '", name, "'."));
+      throw Error(ErrorCode::kUnavailable, group_->members[static_cast<std::size_t>(rank)],
+                  " has left before the barrier '", name, "'.");
     }
   }
 
@@ -164,9 +159,9 @@ class InMemoryMembership final : public Membership {
 
 std::vector<std::shared_ptr<Membership>> make_in_memory_memberships(
     int size, const std::vector<std::string>& hosts) {
-  check_argument(size > 0, base::str_cat("A group needs at least one member, not ", size, "."));
-  check_argument(hosts.empty() || hosts.size() == static_cast<std::size_t>(size),
-                 base::str_cat("There are ", size, " members, but ", hosts.size(), " hosts."));
+  check_argument(size > 0, "A group needs at least one member, not ", size, ".");
+  check_argument(hosts.empty() || hosts.size() == static_cast<std::size_t>(size), "There are ",
+                 size, " members, but ", hosts.size(), " hosts.");
   std::vector<Member> members;
   for (int rank = 0; rank < size; ++rank) {
     members.push_back(
@@ -189,8 +184,7 @@ void lose(Membership& any_of_the_group, int rank, const std::string& reason) {
   auto* const member = dynamic_cast<InMemoryMembership*>(&any_of_the_group);
   check_argument(member != nullptr, "Only an in-memory membership can lose a member on request.");
   const auto size = static_cast<int>(member->members().size());
-  check_argument(rank >= 0 && rank < size,
-                 base::str_cat("There is no rank ", rank, " among ", size, " members."));
+  check_argument(rank >= 0 && rank < size, "There is no rank ", rank, " among ", size, " members.");
   member->lose(rank, reason);
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::comm {
 
@@ -23,10 +22,9 @@ CallHeader header_of(const CollectiveCall& call) {
   for (const at::Tensor& tensor : call.tensors) {
     header.digest = mix(header.digest, static_cast<std::uint64_t>(tensor.scalar_type()));
     if (call.traits().gathers) {
-      check_argument(
-          tensor.dim() <= CallHeader::kMaxDimensions,
-          base::str_cat(call.name(), ": the tensor ", shape_of(tensor), " has more than ",
-                        CallHeader::kMaxDimensions, " dimensions; flatten it first."));
+      check_argument(tensor.dim() <= CallHeader::kMaxDimensions, call.name(), ": the tensor ",
+                     shape_of(tensor), " has more than ", CallHeader::kMaxDimensions,
+                     " dimensions; flatten it first.");
       header.dimensions = static_cast<int>(tensor.dim());
       std::copy(tensor.sizes().begin(), tensor.sizes().end(), header.sizes.begin());
       continue;

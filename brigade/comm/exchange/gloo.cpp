@@ -144,9 +144,8 @@ attr where_to_listen(const cluster::Membership& membership) {
   }
   const auto address = own_address(membership, *elsewhere);
   if (!address) {
-    throw Error(ErrorCode::kUnavailable,
-                base::str_cat("This host has no route to ", *elsewhere,
-                              "; set GLOO_SOCKET_IFNAME to the interface to use."));
+    throw Error(ErrorCode::kUnavailable, "This host has no route to ", *elsewhere,
+                "; set GLOO_SOCKET_IFNAME to the interface to use.");
   }
   attributes.hostname = *address;
   return attributes;
@@ -161,9 +160,8 @@ class PrivateFolder {
     std::error_code ignored;
     path_ = (std::filesystem::temp_directory_path(ignored) / "brigade-tls-XXXXXX").string();
     if (!mkdtemp(path_.data())) {  // made with mode 0700
-      throw Error(ErrorCode::kPermissionDenied,
-                  base::str_cat("No private folder can be made at ", path_, ": ",
-                                std::strerror(errno), "."));
+      throw Error(ErrorCode::kPermissionDenied, "No private folder can be made at ", path_, ": ",
+                  std::strerror(errno), ".");
     }
   }
   PrivateFolder(const PrivateFolder&) = delete;
@@ -183,8 +181,8 @@ class PrivateFolder {
                                     static_cast<ssize_t>(content.size());
     const int failure = errno;
     if (is_written) return file;
-    throw Error(ErrorCode::kPermissionDenied,
-                base::str_cat(file, " cannot be written: ", std::strerror(failure), "."));
+    throw Error(ErrorCode::kPermissionDenied, file, " cannot be written: ", std::strerror(failure),
+                ".");
   }
 
  private:
@@ -240,11 +238,10 @@ GlooDevice make_gloo_device(const cluster::Membership& membership,
                             const std::optional<cluster::ClusterKey>& key) {
   const cluster::Member* const elsewhere = cluster::first_on_another_network(membership);
   if (elsewhere && !key) {
-    throw Error(ErrorCode::kPermissionDenied,
-                base::str_cat("Processes on several hosts (this one on ", membership.self().host,
-                              ", ", *elsewhere,
-                              ") need a cluster key: make one with `brigade launch --new-key`, and "
-                              "give it to all in BRIGADE_CLUSTER_KEY_FILE."));
+    throw Error(ErrorCode::kPermissionDenied, "Processes on several hosts (this one on ",
+                membership.self().host, ", ", *elsewhere,
+                ") need a cluster key: make one with `brigade launch --new-key`, and give it to "
+                "all in BRIGADE_CLUSTER_KEY_FILE.");
   }
   const attr attributes = where_to_listen(membership);
   auto pipe_signal = std::make_unique<PipeSignalBlock>();  // the device starts a thread too

@@ -63,8 +63,8 @@ void finalize_at_exit(int status, void*) {
   std::thread([status, is_done] {
     std::this_thread::sleep_for(kFinalizeTimeout);
     if (*is_done) return;
-    base::log_warning(base::str_cat("MPI_Finalize has waited ", kFinalizeTimeout.count(),
-                                    " s for other processes; this one ends without it."));
+    base::log_warning("MPI_Finalize has waited ", kFinalizeTimeout.count(),
+                      " s for other processes; this one ends without it.");
     ::_exit(status);
   }).detach();  // the end of the process ends it
   MPI_Finalize();
@@ -252,21 +252,18 @@ class MpiLink final : public ExchangeLink {
     int size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &own);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    check_state(
-        own == rank() && size == world_size(),
-        base::str_cat(membership().self(), " of ", world_size(), " is rank ", own, " of ", size,
-                      " to MPI: both must be the same. Start the processes with "
-                      "mpirun, and let them take their ranks from it (no TF_CONFIG, RANK or "
-                      "cluster file)."));
+    check_state(own == rank() && size == world_size(), membership().self(), " of ", world_size(),
+                " is rank ", own, " of ", size,
+                " to MPI: both must be the same. Start the processes with mpirun, and let them "
+                "take their ranks from it (no TF_CONFIG, RANK or cluster file).");
   }
 
   void warn_in_the_clear() const {
     const cluster::Member* const elsewhere = cluster::first_on_another_network(membership());
     if (!elsewhere || rank() != 0) return;
-    base::log_warning(
-        base::str_cat("The transport 'mpi' neither encrypts nor authenticates connections: ",
+    base::log_warning("The transport 'mpi' neither encrypts nor authenticates connections: ",
                       membership().self().host, " and ", elsewhere->host,
-                      " need a private network between them."));
+                      " need a private network between them.");
   }
 
   /// The other ranks, beginning with the next one, so that not all send to the same rank first.

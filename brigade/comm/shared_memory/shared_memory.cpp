@@ -92,7 +92,7 @@ class SharedLayout {
     membership.set(key_of(membership.self().rank), failure);
     for (const cluster::Member& member : membership.members()) {
       const std::string text = membership.get(key_of(member.rank), timeout);
-      if (!text.empty()) throw Error(ErrorCode::kUnavailable, base::str_cat(member, ": ", text));
+      if (!text.empty()) throw Error(ErrorCode::kUnavailable, member, ": ", text);
     }
     segment.close_descriptor();
     return SharedLayout(std::move(segment), world_size);
@@ -391,8 +391,7 @@ LinkBuffer SharedMemoryLink::make_buffer(std::int64_t bytes) {
   const std::vector<std::string> failures = exchange_texts(failure);
   for (int rank = 0; rank < world_size(); ++rank) {
     if (failures[rank].empty()) continue;
-    throw Error(ErrorCode::kResourceExhausted,
-                base::str_cat("make_buffer: rank ", rank, ": ", failures[rank]));
+    throw Error(ErrorCode::kResourceExhausted, "make_buffer: rank ", rank, ": ", failures[rank]);
   }
   segment->close_descriptor();
   LinkBuffer buffer{.memory = segment, .own = segment->data() + part * rank()};

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::data {
 
@@ -25,9 +24,9 @@ std::int64_t cardinality_of_repeat(std::int64_t input, std::int64_t count) {
   if (count < 0 || input == kInfinite) return kInfinite;
   if (input == kUnknown) return kUnknown;
   std::int64_t product = 0;
-  check_argument(!__builtin_mul_overflow(input, count, &product),
-                 base::str_cat("repeat: ", count, " passes over ", input,
-                               " elements are more than can be counted; use repeat() forever"));
+  check_argument(!__builtin_mul_overflow(input, count, &product), "repeat: ", count,
+                 " passes over ", input,
+                 " elements are more than can be counted; use repeat() forever");
   return product;
 }
 

@@ -4,7 +4,6 @@
 #include <iterator>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/data/core/position.h"
 
 namespace brigade::data {
@@ -51,8 +50,8 @@ void ConsumerPosition::load(std::string_view transform, const io::StateTree& sta
   const std::uint64_t ahead = checked_ahead(position_number(state, "ahead"));
   check_early(early, index);
   check_argument(early.next_begin(0) >= index + ahead,
-                 base::str_cat("A saved position counts elements before element ", index + ahead,
-                               " twice: it is damaged"));
+                 "A saved position counts elements before element ", index + ahead,
+                 " twice: it is damaged");
   io::StateTree snapshot = position_input(state);
   IndexSet delivered;
   delivered.add(index, index + ahead);

@@ -7,9 +7,8 @@ namespace brigade::data {
 namespace {
 
 [[noreturn]] void fail(std::string_view why) {
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat("The bytes are not an element of this type: ", why,
-                            "; they are corrupt, or were written by another program."));
+  throw Error(ErrorCode::kDataLoss, "The bytes are not an element of this type: ", why,
+              "; they are corrupt, or were written by another program.");
 }
 
 }  // namespace
@@ -18,9 +17,8 @@ namespace internal {
 
 void check_encoded(std::size_t bytes, std::size_t elements, std::string_view type) {
   if (bytes >= elements) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("Codec of ", type, ": ", elements, " elements took ", bytes,
-                            " bytes; encode must write at least one byte for each."));
+  refuse("Codec of ", type, ": ", elements, " elements took ", bytes,
+         " bytes; encode must write at least one byte for each.");
 }
 
 }  // namespace internal

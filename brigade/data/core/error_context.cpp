@@ -11,15 +11,13 @@ void rethrow_with_context(std::string_view context) {
   try {
     throw;
   } catch (const Error& error) {
-    throw Error(error.code(), base::str_cat(context, error.what()));
+    throw Error(error.code(), context, error.what());
   } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::kResourceExhausted, base::str_cat(context, "out of memory"));
+    throw Error(ErrorCode::kResourceExhausted, context, "out of memory");
   } catch (const std::exception& error) {
-    throw Error(ErrorCode::kAborted,
-                base::str_cat(context, base::without_stack_trace(error.what())));
+    throw Error(ErrorCode::kAborted, context, base::without_stack_trace(error.what()));
   } catch (...) {
-    throw Error(ErrorCode::kAborted,
-                base::str_cat(context, "an exception that is no std::exception"));
+    throw Error(ErrorCode::kAborted, context, "an exception that is no std::exception");
   }
 }
 

@@ -1,15 +1,14 @@
 #include "brigade/data/core/fields.h"
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::data::internal {
 
 std::int64_t size_of_parts(const std::vector<std::int64_t>& sizes) {
   for (const std::int64_t size : sizes) {
     check_argument(size == sizes.front(),
-                   base::str_cat("The parts of a batch must have as many elements: one has ",
-                                 sizes.front(), ", another ", size));
+                   "The parts of a batch must have as many elements: one has ", sizes.front(),
+                   ", another ", size);
   }
   return sizes.front();
 }

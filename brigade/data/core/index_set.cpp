@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::data {
 namespace {
@@ -56,9 +55,9 @@ std::uint64_t IndexSet::next_begin(std::uint64_t index) const {
 }
 
 std::uint64_t checked_ahead(std::uint64_t ahead) {
-  check_argument(ahead <= kMaxAhead, base::str_cat("A saved position is ", ahead,
-                                                   " elements ahead of its input; at most ",
-                                                   kMaxAhead, " are possible: it is damaged"));
+  check_argument(ahead <= kMaxAhead, "A saved position is ", ahead,
+                 " elements ahead of its input; at most ", kMaxAhead,
+                 " are possible: it is damaged");
   return ahead;
 }
 
@@ -83,9 +82,8 @@ IndexSet load_index_set(const io::StateTree& state) {
   for (std::size_t i = 0; i < state.at(kEarly).size(); i += 2) {
     const std::uint64_t begin = state.as_uint64(kEarly, i);
     const std::uint64_t end = state.as_uint64(kEarly, i + 1);
-    check_argument(last <= begin && begin < end,
-                   base::str_cat("A saved position has the elements ", begin, " to ", end,
-                                 " after element ", last, ": it is damaged"));
+    check_argument(last <= begin && begin < end, "A saved position has the elements ", begin,
+                   " to ", end, " after element ", last, ": it is damaged");
     indices.add(begin, end);
     last = end;
   }

@@ -1,7 +1,6 @@
 #include "brigade/data/core/inputs.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/random.h"
@@ -108,33 +107,30 @@ std::int64_t cardinality_of_concatenate(std::int64_t first, std::int64_t second)
   if (first == kInfinite || second == kInfinite) return kInfinite;
   if (first == kUnknown || second == kUnknown) return kUnknown;
   std::int64_t sum = 0;
-  check_argument(!__builtin_add_overflow(first, second, &sum),
-                 base::str_cat("concatenate: ", first, " and ", second,
-                               " elements are more than can be counted"));
+  check_argument(!__builtin_add_overflow(first, second, &sum), "concatenate: ", first, " and ",
+                 second, " elements are more than can be counted");
   return sum;
 }
 
 void check_concatenated_part(std::uint64_t part) {
-  check_argument(part <= 1, base::str_cat("A saved position of concatenate is broken: it is in "
-                                          "input ",
-                                          part, ", counted from 0, of two"));
+  check_argument(part <= 1, "A saved position of concatenate is broken: it is in input ", part,
+                 ", counted from 0, of two");
 }
 
 const io::StateTree& position_of_input(const io::StateTree& state, std::uint64_t input,
                                        std::uint64_t count) {
   const std::size_t saved = state.as_list("inputs").size();
-  check_argument(saved == count,
-                 base::str_cat("A position saved of ", saved, " inputs cannot be restored into ",
-                               count, ": restore it into the dataset that it was saved from"));
+  check_argument(saved == count, "A position saved of ", saved, " inputs cannot be restored into ",
+                 count, ": restore it into the dataset that it was saved from");
   return state.at("inputs", input);
 }
 
 void check_has_datasets(std::size_t count, const std::string& name) {
-  check_argument(count > 0, base::str_cat(name, ": no datasets to choose from; pass 1 or more"));
+  check_argument(count > 0, name, ": no datasets to choose from; pass 1 or more");
 }
 
 std::string selection_name(const std::string& name, WhenEmpty when_empty) {
-  return base::str_cat(name, when_empty == WhenEmpty::kStop ? "[stop when empty]" : "[go on]");
+  return base::str_cat(name, when_empty == WhenEmpty::kStop ? "[stop when empty]" : "[continue]");
 }
 
 void check_not_cancelled(const IteratorOptions& options, const std::string& name) {

@@ -89,13 +89,10 @@ void check_same_pipeline(const PipelineDescription& saved, const PipelineDescrip
   const std::string both = str_cat("The position was saved in ", describe(saved),
                                    ", and this pipeline is ", describe(current), ": ", different);
   if (match == PipelineMatch::kIgnoreLengths && has_same_fixed_parts(saved, as_saved(current))) {
-    base::log_warning(str_cat(both, ". It resumes after the last element that was returned."));
+    base::log_warning(both, ". It resumes after the last element that was returned.");
     return;
   }
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat(both,
-                      ". Restore it into the pipeline that it was saved in, or begin a new "
-                      "epoch."));
+  refuse(both, ". Restore it into the pipeline that it was saved in, or begin a new epoch.");
 }
 
 }  // namespace brigade::data

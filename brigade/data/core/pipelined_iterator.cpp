@@ -1,7 +1,6 @@
 #include "brigade/data/core/pipelined_iterator.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace brigade::data {
 

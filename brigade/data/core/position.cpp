@@ -29,10 +29,8 @@ io::StateTree make_position(std::string_view transform,
 void check_position(const io::StateTree& state, std::string_view transform) {
   const std::string& saved = state.as_string(kTransform);
   if (saved == transform) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("A position saved in the transform ", base::quoted(saved),
-                            " cannot be restored into ", base::quoted(transform),
-                            ": restore it into the dataset that it was saved from"));
+  refuse("A position saved in the transform ", base::quoted(saved), " cannot be restored into ",
+         base::quoted(transform), ": restore it into the dataset that it was saved from");
 }
 
 std::uint64_t position_number(const io::StateTree& state, std::string_view name) {
@@ -78,10 +76,9 @@ void check_pipeline_of_state(const io::StateTree& state, const PipelineDescripti
 }
 
 void check_same_shard(const Shard& saved, const Shard& current) {
-  check_argument(
-      saved == current || (saved.count == 1 && current.count == 1),
-      base::str_cat("A position saved in ", describe(saved), " cannot be restored into ",
-                    describe(current), ": use the same shards as before, or begin a new epoch"));
+  check_argument(saved == current || (saved.count == 1 && current.count == 1),
+                 "A position saved in ", describe(saved), " cannot be restored into ",
+                 describe(current), ": use the same shards as before, or begin a new epoch");
 }
 
 const io::StateTree& position_of_state(const io::StateTree& state) {
@@ -96,7 +93,7 @@ void internal::check_source_position(std::uint64_t index, std::int64_t cardinali
 }
 
 void internal::throw_data_too_short(const std::string& what) {
-  throw Error(ErrorCode::kInvalidArgument, base::str_cat(what, ": was it saved from other data?"));
+  refuse(what, ": was it saved from other data?");
 }
 
 }  // namespace brigade::data

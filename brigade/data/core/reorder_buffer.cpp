@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "brigade/base/error.h"
 #include "brigade/data/runtime/stage_counters.h"
 
 namespace brigade::data {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
-#include <memory>
 #include <optional>
 #include <vector>
 

@@ -17,9 +17,8 @@ io::StateTree save_replay_point(const ReplayPoint& point) {
 ReplayPoint load_replay_point(const io::StateTree& state) {
   const std::uint64_t snapshot = state.as_uint64("note");
   const std::uint64_t index = state.as_uint64("place");
-  check_argument(snapshot <= index,
-                 base::str_cat("A saved position is broken: its element ", index,
-                               " comes before its snapshot at element ", snapshot));
+  check_argument(snapshot <= index, "A saved position is broken: its element ", index,
+                 " comes before its snapshot at element ", snapshot);
   return {std::make_shared<const InputSnapshot>(InputSnapshot{snapshot, state.at("input")}), index};
 }
 

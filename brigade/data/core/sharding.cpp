@@ -7,9 +7,8 @@
 namespace brigade::data {
 
 void check_shard(std::int64_t count, std::int64_t index, std::string_view who) {
-  check_argument(count >= 1 && index >= 0 && index < count,
-                 base::str_cat(who, ": shard ", index, " of ", count,
-                               " does not exist; there must be 1 or more, counted from 0"));
+  check_argument(count >= 1 && index >= 0 && index < count, who, ": shard ", index, " of ", count,
+                 " does not exist; there must be 1 or more, counted from 0");
 }
 
 std::string describe(const Shard& shard) {

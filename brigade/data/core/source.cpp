@@ -1,7 +1,5 @@
 #include "brigade/data/core/source.h"
 
-#include <utility>
-
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
@@ -15,14 +13,14 @@ std::uint64_t distance(std::int64_t a, std::int64_t b) {
 
 std::int64_t size_of_range(std::int64_t start, std::int64_t stop, std::int64_t step,
                            const std::string& name) {
-  check_argument(step != 0, base::str_cat(name, ": step is 0; it must be another number"));
+  check_argument(step != 0, name, ": step is 0; it must be another number");
   const bool is_empty = step > 0 ? start >= stop : start <= stop;
   if (is_empty) return 0;
   const std::uint64_t width = step > 0 ? distance(start, stop) : distance(stop, start);
   const std::uint64_t stride = step > 0 ? distance(0, step) : distance(step, 0);
   const std::uint64_t size = (width - 1) / stride + 1;
-  check_argument(std::in_range<std::int64_t>(size),
-                 base::str_cat(name, " has more numbers than can be counted: take a larger step"));
+  check_argument(std::in_range<std::int64_t>(size), name,
+                 " has more numbers than can be counted: take a larger step");
   return static_cast<std::int64_t>(size);
 }
 
@@ -42,7 +40,7 @@ Dataset<std::int64_t> range(std::int64_t start, std::int64_t stop, std::int64_t 
 }
 
 void internal::check_source_size(std::int64_t size, const std::string& name) {
-  check_argument(size >= 0, base::str_cat(name, ": size is ", size, "; it must be 0 or more"));
+  check_argument(size >= 0, name, ": size is ", size, "; it must be 0 or more");
 }
 
 std::int64_t internal::number_at(std::int64_t start, std::int64_t step, std::int64_t index) {

@@ -16,14 +16,12 @@ constexpr const char* kCsvSource = "csv";
 
 void check_selection(const std::vector<std::size_t>& selected, std::size_t columns) {
   if (selected.empty()) return;
-  check_argument(selected.size() == columns,
-                 str_cat("csv: ", selected.size(), " columns are selected, and there are ", columns,
-                         " types; give one for each"));
+  check_argument(selected.size() == columns, "csv: ", selected.size(),
+                 " columns are selected, and there are ", columns, " types; give one for each");
   const auto is_out_of_order =
       std::adjacent_find(selected.begin(), selected.end(), std::greater_equal<std::size_t>());
-  check_argument(
-      is_out_of_order == selected.end(),
-      str_cat("csv: the selected columns are ", base::join(selected, ", "), "; they must ascend"));
+  check_argument(is_out_of_order == selected.end(), "csv: the selected columns are ",
+                 base::join(selected, ", "), "; they must ascend");
 }
 
 /// The options that determine the rows: "csv[int64, float; 1, 3]".
@@ -50,10 +48,9 @@ std::optional<CsvRecord> record_ahead(io::ByteReader& bytes, const CsvOptions& o
     CsvRecord record = scan_csv_record(text, format_of(options), end);
     const std::size_t size = record.is_whole ? record.bytes : text.size();
     if (size > options.max_row_bytes) {
-      throw Error(ErrorCode::kResourceExhausted,
-                  str_cat(path, ": the row at byte ", bytes.offset(), " has more than the ",
-                          options.max_row_bytes,
-                          " bytes allowed: is a quote not closed? If not, raise max_row_bytes"));
+      throw Error(ErrorCode::kResourceExhausted, path, ": the row at byte ", bytes.offset(),
+                  " has more than the ", options.max_row_bytes,
+                  " bytes allowed: is a quote not closed? If not, raise max_row_bytes");
     }
     if (record.is_whole) return record;
     seen = text.size();
@@ -149,7 +146,7 @@ void CsvReader::restore(const io::StateTree& state) {
 }
 
 void CsvReader::fail(std::uint64_t line, const std::string& why) const {
-  throw Error(ErrorCode::kInvalidArgument, str_cat(path_, ": the row at line ", line, " ", why));
+  refuse(path_, ": the row at line ", line, " ", why);
 }
 
 CsvRow CsvReader::row_of(const CsvRecord& record, std::uint64_t line) const {
@@ -204,9 +201,9 @@ std::vector<std::string> csv_header(const io::Path& path, const CsvOptions& opti
   io::ByteReader bytes(*files, path, {.compression = options.compression});
   const std::optional<CsvRecord> record = record_ahead(bytes, options, path);
   if (!record) {
-    throw Error(ErrorCode::kOutOfRange, str_cat(path, ": is empty; a header was expected"));
+    throw Error(ErrorCode::kOutOfRange, path, ": is empty; a header was expected");
   }
-  check_argument(record->problem.empty(), str_cat(path, ": the header ", record->problem));
+  check_argument(record->problem.empty(), path, ": the header ", record->problem);
   std::vector<std::string> names;
   for (const CsvField& field : record->fields) names.push_back(field.value());
   return names;

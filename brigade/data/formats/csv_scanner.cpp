@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -159,9 +158,8 @@ CsvRecord scan_csv_record(std::string_view text, const CsvFormat& format, CsvEnd
 std::vector<std::string> parse_csv_line(std::string_view line, const CsvFormat& format) {
   const CsvRecord record = scan_csv_record(line, format, CsvEnd::kIsFinal);
   if (!record.problem.empty() || record.bytes < line.size()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("The line \"", line.substr(0, 200), "\" ",
-                              record.problem.empty() ? "is followed by others" : record.problem));
+    refuse("The line \"", line.substr(0, 200), "\" ",
+           record.problem.empty() ? "is followed by others" : record.problem);
   }
   std::vector<std::string> values;
   for (const CsvField& field : record.fields) values.push_back(field.value());

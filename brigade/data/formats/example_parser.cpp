@@ -13,7 +13,7 @@ namespace {
 using base::str_cat;
 
 [[noreturn]] void fail(const FeatureSpec& spec, const std::string& why) {
-  throw Error(ErrorCode::kInvalidArgument, str_cat("The feature \"", spec.name, "\" ", why));
+  refuse("The feature \"", spec.name, "\" ", why);
 }
 
 FeatureKind wanted_kind(const FeatureSpec& spec) {
@@ -106,14 +106,12 @@ std::optional<std::size_t> find(const std::vector<FeatureSpec>& features, std::s
 void internal::fail_feature_access(const ParsedExample& example, std::size_t feature,
                                    std::string_view wanted) {
   if (feature >= example.features.size()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("There is no feature ", feature, " in a parsed example of ",
-                        example.features.size(), ", counted from 0"));
+    refuse("There is no feature ", feature, " in a parsed example of ", example.features.size(),
+           ", counted from 0");
   }
   const Feature& found = example.features[feature];
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat("Feature ", feature, " of a parsed example, counted from 0, has ",
-                      count_of(found), " values of kind ", kind_of(found), "; requested ", wanted));
+  refuse("Feature ", feature, " of a parsed example, counted from 0, has ", count_of(found),
+         " values of kind ", kind_of(found), "; requested ", wanted);
 }
 
 ExampleParser::ExampleParser(std::vector<FeatureSpec> features) : features_(std::move(features)) {
@@ -145,8 +143,8 @@ std::size_t ExampleParser::index_of(std::string_view name) const {
   if (const auto index = find(features_, name, features_.size())) return *index;
   std::vector<std::string_view> names;
   for (const FeatureSpec& spec : features_) names.push_back(spec.name);
-  throw Error(ErrorCode::kNotFound, str_cat("The parser reads no feature \"", name,
-                                            "\"; it reads: ", base::join(names, ", ")));
+  throw Error(ErrorCode::kNotFound, "The parser reads no feature \"", name,
+              "\"; it reads: ", base::join(names, ", "));
 }
 
 }  // namespace brigade::data

@@ -3,15 +3,14 @@
 #include <bit>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::data {
 
 namespace internal {
 
 void fail_example(std::string_view why, std::size_t byte) {
-  throw Error(ErrorCode::kDataLoss, base::str_cat("broken example: ", why, " at byte ", byte,
-                                                  ": is the record a tf.train.Example?"));
+  throw Error(ErrorCode::kDataLoss, "broken example: ", why, " at byte ", byte,
+              ": is the record a tf.train.Example?");
 }
 
 void WireReader::fail(std::string_view why) const {

@@ -17,8 +17,8 @@ constexpr const char* kFixedLengthSource = "fixed_length_records";
 
 void check_options(const FixedLengthRecordsOptions& options) {
   const auto check = [](std::int64_t bytes, std::int64_t least, std::string_view name) {
-    check_argument(bytes >= least, str_cat(kFixedLengthSource, ": ", name, " is ", bytes,
-                                           "; it must be ", least, " or more"));
+    check_argument(bytes >= least, kFixedLengthSource, ": ", name, " is ", bytes, "; it must be ",
+                   least, " or more");
   };
   check(options.record_bytes, 1, "record_bytes");
   check(options.header_bytes, 0, "header_bytes");
@@ -37,9 +37,8 @@ void check_size(const io::Path& path, const FixedLengthRecordsOptions& options) 
   const std::int64_t body =
       static_cast<std::int64_t>(info->size) - options.header_bytes - options.footer_bytes;
   if (body >= 0 && body % options.record_bytes == 0) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat(path, ": has ", info->size, " bytes, which do not consist of ",
-                      text_of_lengths(options), ": is it another kind of file?"));
+  refuse(path, ": has ", info->size, " bytes, which do not consist of ", text_of_lengths(options),
+         ": is it another kind of file?");
 }
 
 class FixedLengthRecordsIterator final : public IteratorBase<std::string> {
@@ -90,9 +89,9 @@ class FixedLengthRecordsIterator final : public IteratorBase<std::string> {
     return true;
   }
   [[noreturn]] void fail_length() {
-    throw Error(ErrorCode::kDataLoss,
-                str_cat(path_, ": its content does not consist of ", text_of_lengths(options_),
-                        ": it ends within one of them, after byte ", file_.reader.offset()));
+    throw Error(ErrorCode::kDataLoss, path_, ": its content does not consist of ",
+                text_of_lengths(options_), ": it ends within one of them, after byte ",
+                file_.reader.offset());
   }
 
   io::Path path_;

@@ -20,8 +20,8 @@ std::uint32_t big_endian_word(std::string_view bytes, std::size_t index) {
 }
 
 [[noreturn]] void throw_broken(std::string_view name, const std::string& problem) {
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat("The idx file ", name, " is broken: ", problem, "; fetch it again"));
+  throw Error(ErrorCode::kDataLoss, "The idx file ", name, " is broken: ", problem,
+              "; fetch it again");
 }
 
 void check_magic(std::string_view bytes, std::string_view name, int dimensions) {
@@ -31,10 +31,9 @@ void check_magic(std::string_view bytes, std::string_view name, int dimensions) 
                                      kWordSize));
   }
   const std::uint32_t magic = big_endian_word(bytes, 0);
-  check_argument(magic == expected,
-                 base::str_cat("The file ", name, " has the magic number ", magic, ", expected ",
-                               expected, " (an idx file of unsigned bytes in ", dimensions,
-                               " dimensions, plain or gzip)"));
+  check_argument(magic == expected, "The file ", name, " has the magic number ", magic,
+                 ", expected ", expected, " (an idx file of unsigned bytes in ", dimensions,
+                 " dimensions, plain or gzip)");
 }
 
 std::vector<std::int64_t> read_shape(std::string_view bytes, std::string_view name,
@@ -66,8 +65,8 @@ std::uint64_t size_of_values(const std::vector<std::int64_t>& shape, std::string
 }  // namespace
 
 std::size_t idx_header_bytes(int dimensions) {
-  check_argument(dimensions >= 1 && dimensions <= 4,
-                 base::str_cat("idx: ", dimensions, " dimensions; 1 to 4 are read"));
+  check_argument(dimensions >= 1 && dimensions <= 4, "idx: ", dimensions,
+                 " dimensions; 1 to 4 are read");
   return kWordSize * (1 + static_cast<std::size_t>(dimensions));
 }
 

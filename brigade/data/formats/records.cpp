@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/data/sources/files.h"
 #include "brigade/io/atomic_write.h"
 #include "brigade/io/record_reader.h"
@@ -61,9 +60,8 @@ class RecordsIterator final : public IteratorBase<std::string> {
     }
   }
   [[noreturn]] void fail_cut_short() const {
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat(path_, ": the record at byte ", file_.reader.offset(),
-                              " is truncated by the end of the file: was its writer stopped?"));
+    throw Error(ErrorCode::kDataLoss, path_, ": the record at byte ", file_.reader.offset(),
+                " is truncated by the end of the file: was its writer stopped?");
   }
 
   io::Path path_;

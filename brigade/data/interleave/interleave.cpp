@@ -18,15 +18,14 @@ std::uint64_t cycle_length_for(const InterleaveOptions& options) {
     return std::min<std::uint64_t>(threads_for(options.parallelism, "interleave"), cores);
   }
   check_argument(options.cycle_length >= 1 && options.cycle_length <= kLongestCycle,
-                 base::str_cat("interleave: cycle_length is ", options.cycle_length,
-                               "; it must be 1 to ", kLongestCycle, ", or kAutotune"));
+                 "interleave: cycle_length is ", options.cycle_length, "; it must be 1 to ",
+                 kLongestCycle, ", or kAutotune");
   return static_cast<std::uint64_t>(options.cycle_length);
 }
 
 InterleaveShape shape_of_interleave(const InterleaveOptions& options) {
-  check_argument(options.block_length >= 1,
-                 base::str_cat("interleave: block_length is ", options.block_length,
-                               "; it must be 1 or more"));
+  check_argument(options.block_length >= 1, "interleave: block_length is ", options.block_length,
+                 "; it must be 1 or more");
   return {.name = "interleave",
           .cycle_length = cycle_length_for(options),
           .block_length = static_cast<std::uint64_t>(options.block_length)};

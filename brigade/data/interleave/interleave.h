@@ -8,7 +8,6 @@
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/core/cardinality.h"

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/data/core/position.h"
 
 namespace brigade::data::internal {
@@ -23,8 +22,8 @@ io::StateTree save_replay_point(const ReplayPoint& point, Snapshots& snapshots) 
 }
 
 void check_whole(bool is_whole, const InterleaveShape& shape) {
-  check_argument(is_whole, base::str_cat("A saved position of ", shape.name,
-                                         " is broken: its slots and snapshots do not match"));
+  check_argument(is_whole, "A saved position of ", shape.name,
+                 " is broken: its slots and snapshots do not match");
 }
 
 ReplayPoint load_replay_point(const InterleaveShape& shape, const io::StateTree& state,
@@ -47,11 +46,11 @@ void check_same_cycle(const InterleaveShape& shape, const io::StateTree& state) 
   const std::uint64_t cycle = position_number(state, "cycle_length");
   const std::uint64_t block = position_number(state, "block_length");
   check_argument(cycle == shape.cycle_length && block == shape.block_length,
-                 base::str_cat("The position was saved in ", shape.name, " with cycles of ", cycle,
-                               " and blocks of ", block, ", not of ", shape.cycle_length, " and ",
-                               shape.block_length,
-                               ": keep both to resume in the same order, and set the cycle length "
-                               "where the number of cores may change"));
+                 "The position was saved in ", shape.name, " with cycles of ", cycle,
+                 " and blocks of ", block, ", not of ", shape.cycle_length, " and ",
+                 shape.block_length,
+                 ": keep both to resume in the same order, and set the cycle length where the "
+                 "number of cores may change");
 }
 
 /// No two slots hold the same element, and none one that is still to be read.

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::data {
 namespace {
@@ -97,17 +96,15 @@ std::uint64_t machine_memory() {
 
 std::size_t threads_for(std::int64_t parallelism, std::string_view transform) {
   if (parallelism == kAutotune) return std::min<std::size_t>(usable_cores(), 16);
-  check_argument(parallelism >= 1 && parallelism <= kMaxThreads,
-                 base::str_cat(transform, ": parallelism is ", parallelism, "; it must be 1 to ",
-                               kMaxThreads, ", or kAutotune"));
+  check_argument(parallelism >= 1 && parallelism <= kMaxThreads, transform, ": parallelism is ",
+                 parallelism, "; it must be 1 to ", kMaxThreads, ", or kAutotune");
   return static_cast<std::size_t>(parallelism);
 }
 
 std::size_t depth_for(std::int64_t count, std::string_view transform) {
   if (count == kAutotune) return std::clamp<std::size_t>(usable_cores(), 2, 8);
-  check_argument(count >= 1, base::str_cat(transform, ": ", count,
-                                           " elements to prefetch; it must be 1 or more, or "
-                                           "kAutotune"));
+  check_argument(count >= 1, transform, ": ", count,
+                 " elements to prefetch; it must be 1 or more, or kAutotune");
   return static_cast<std::size_t>(std::min(count, kMaxDepth));
 }
 

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/data/runtime/autotune.h"
 #include "brigade/data/runtime/tuned_stage.h"
 
 namespace brigade::data {

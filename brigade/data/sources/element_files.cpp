@@ -1,11 +1,9 @@
 #include "brigade/data/sources/element_files.h"
 
 #include <algorithm>
-#include <array>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/io/file_system.h"
 #include "brigade/io/state_json.h"
 
 namespace brigade::data::internal {
@@ -30,12 +28,12 @@ io::Compression compression_named(std::string_view name) {
   for (const auto compression : {io::Compression::kNone, io::Compression::kGzip}) {
     if (name == to_string(compression)) return compression;
   }
-  throw Error(ErrorCode::kInvalidArgument, str_cat("unknown compression ", name));
+  throw Error(ErrorCode::kInvalidArgument, "unknown compression ", name);
 }
 
 std::uint64_t checked(std::uint64_t value, std::uint64_t least, std::uint64_t most,
                       std::string_view what) {
-  check_argument(value >= least && value <= most, str_cat(what, " is ", value));
+  check_argument(value >= least && value <= most, what, " is ", value);
   return value;
 }
 
@@ -49,9 +47,8 @@ std::vector<std::uint64_t> read_offsets(const io::FileSystem& files, const io::P
     if (offsets.size() > elements + 1) break;
   }
   if (offsets.size() == elements + 1) return offsets;
-  throw Error(ErrorCode::kDataLoss,
-              str_cat(path, " has ", offsets.size(), " offsets for ", elements,
-                      " elements: it is broken; delete its folder to write it again."));
+  throw Error(ErrorCode::kDataLoss, path, " has ", offsets.size(), " offsets for ", elements,
+              " elements: it is broken; delete its folder to write it again.");
 }
 
 }  // namespace
@@ -97,8 +94,8 @@ ElementIndex parse_index(std::string_view text, const io::Path& path) {
     index.compression = compression_named(tree.as_string("compression"));
     return index;
   } catch (const Error& error) {
-    throw Error(ErrorCode::kDataLoss, str_cat(path, " is not an index of elements: ", error.what(),
-                                              "; delete its folder to write it again"));
+    throw Error(ErrorCode::kDataLoss, path, " is not an index of elements: ", error.what(),
+                "; delete its folder to write it again");
   }
 }
 
@@ -109,19 +106,18 @@ std::optional<ElementIndex> find_index(const io::FileSystem& files, const io::Pa
 }
 
 void check_index(const ElementIndex& found, const ElementIndex& expected, const io::Path& folder) {
-  const auto refuse = [&](std::string_view why) {
-    throw Error(ErrorCode::kFailedPrecondition,
-                str_cat(folder, " holds other elements: ", why, ". Delete ", folder,
-                        " to write it again, or give another path."));
+  const auto refuse = [&](const auto&... why) {
+    throw Error(ErrorCode::kFailedPrecondition, folder, " holds other elements: ", why...,
+                ". Delete ", folder, " to write it again, or give another path.");
   };
   if (found.type != expected.type) {
-    refuse(str_cat("they are of the type ", found.type, ", not ", expected.type));
+    refuse("they are of the type ", found.type, ", not ", expected.type);
   }
   if (expected.pipeline.empty()) return;
   const std::string different = difference(found.pipeline, expected.pipeline);
   if (different.empty()) return;
-  refuse(str_cat("they were written from ", describe(found.pipeline), ", and the input is ",
-                 describe(expected.pipeline), " here: ", different));
+  refuse("they were written from ", describe(found.pipeline), ", and the input is ",
+         describe(expected.pipeline), " here: ", different);
 }
 
 ElementFiles::ElementFiles(std::shared_ptr<const io::FileSystem> files, io::Path folder,

@@ -4,7 +4,6 @@
 #include "brigade/base/random.h"
 #include "brigade/base/strings.h"
 #include "brigade/data/core/error_context.h"
-#include "brigade/data/core/position.h"
 
 namespace brigade::data::internal {
 namespace {
@@ -40,9 +39,7 @@ std::uint64_t fingerprint_of(const std::vector<io::Path>& paths) {
 
 FileList::FileList(std::vector<io::Path> paths, std::string source)
     : source_(std::move(source)), paths_(std::move(paths)), fingerprint_(0) {
-  check_argument(!paths_.empty(), base::str_cat(source_,
-                                                ": the list of files is empty; there must "
-                                                "be 1 or more"));
+  check_argument(!paths_.empty(), source_, ": the list of files is empty; there must be 1 or more");
   fingerprint_ = fingerprint_of(paths_);
 }
 
@@ -67,21 +64,20 @@ io::StateTree FileList::save(std::uint64_t done, std::optional<io::StateTree> in
 std::uint64_t FileList::done_in(const io::StateTree& state) const {
   check_position(state, kFiles);
   const std::uint64_t saved = position_number(state, "files");
-  check_argument(saved == size(),
-                 base::str_cat("The position was saved in a list of ", saved, " files, and ",
-                               describe(), " has ", size(), ": give the same files."));
+  check_argument(saved == size(), "The position was saved in a list of ", saved, " files, and ",
+                 describe(), " has ", size(), ": give the same files.");
   check_argument(position_number(state, "list") == fingerprint_,
-                 base::str_cat("The position was saved in other files than ", describe(),
-                               ", or in another order of them: give the same list."));
+                 "The position was saved in other files than ", describe(),
+                 ", or in another order of them: give the same list.");
   const std::uint64_t done = position_number(state, "done");
-  check_argument(done <= size(), base::str_cat("A saved position is broken: ", done, " of ", size(),
-                                               " files are done."));
+  check_argument(done <= size(), "A saved position is broken: ", done, " of ", size(),
+                 " files are done.");
   return done;
 }
 
 void FileList::check_has(std::uint64_t file) const {
-  check_argument(file < size(), base::str_cat("A saved position is broken: it is in file ", file,
-                                              " of ", size(), ", counted from 0."));
+  check_argument(file < size(), "A saved position is broken: it is in file ", file, " of ", size(),
+                 ", counted from 0.");
 }
 
 void FileList::rethrow_in(std::uint64_t file) const {
@@ -108,8 +104,7 @@ std::shared_ptr<const io::FileSystem> file_system_or_default(
 }
 
 void check_buffer(std::size_t buffer_bytes, std::string_view source) {
-  check_argument(buffer_bytes >= 1,
-                 base::str_cat(source, ": buffer_bytes is 0; it must be 1 or more"));
+  check_argument(buffer_bytes >= 1, source, ": buffer_bytes is 0; it must be 1 or more");
 }
 
 io::StateTree save_file_position(std::string_view source, const FilePosition& position) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/data/sources/files.h"
 
 namespace brigade::data {
@@ -63,8 +62,8 @@ std::vector<io::Path> match_files(const std::vector<std::string>& patterns,
     check_argument(!pattern.empty(), "match_files: a pattern is empty");
     const std::vector<io::Path> found = paths_of(*where, pattern);
     if (found.empty()) {
-      throw Error(ErrorCode::kNotFound, base::str_cat("No file matches the pattern \"", pattern,
-                                                      "\": check the folder and the names in it"));
+      throw Error(ErrorCode::kNotFound, "No file matches the pattern \"", pattern,
+                  "\": check the folder and the names in it");
     }
     all.insert(all.end(), found.begin(), found.end());
   }

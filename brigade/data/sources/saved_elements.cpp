@@ -9,9 +9,8 @@ namespace {
 using base::str_cat;
 
 [[noreturn]] void throw_is_there(const io::Path& folder) {
-  throw Error(ErrorCode::kAlreadyExists,
-              str_cat("save: there are elements in ", folder,
-                      " already; delete the folder, or give another path"));
+  throw Error(ErrorCode::kAlreadyExists, "save: there are elements in ", folder,
+              " already; delete the folder, or give another path");
 }
 
 }  // namespace
@@ -29,9 +28,8 @@ std::shared_ptr<const ElementFiles> open_saved(std::shared_ptr<io::FileSystem> f
   check_argument(files != nullptr, "load: the file system is null");
   const auto index = find_index(*files, folder);
   if (!index) {
-    throw Error(ErrorCode::kNotFound,
-                str_cat("load: there are no elements in ", folder,
-                        "; name a folder that save, cache or snapshot wrote"));
+    throw Error(ErrorCode::kNotFound, "load: there are no elements in ", folder,
+                "; name a folder that save, cache or snapshot wrote");
   }
   check_index(*index, {.type = type, .pipeline = {}}, folder);
   return std::make_shared<const ElementFiles>(std::move(files), folder, *index);

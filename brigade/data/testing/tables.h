@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "brigade/base/error.h"
@@ -28,7 +27,7 @@ class Table {
   explicit Table(std::string_view name) : name_(name) {
     std::ifstream file(base::str_cat(BRIGADE_DATA_TABLES, "/", name, ".json"));
     json_ = nlohmann::json::parse(file, nullptr, false);
-    check_argument(json_.is_object(), base::str_cat("There is no table ", name_));
+    check_argument(json_.is_object(), "There is no table ", name_);
   }
   template <class T>
   std::vector<T> elements(const std::string& name) const {
@@ -40,8 +39,7 @@ class Table {
   /// All values recorded for the case.
   const nlohmann::json& at(const std::string& name) const {
     const auto found = json_.find(name);
-    check_argument(found != json_.end(),
-                   base::str_cat("The table ", name_, " has no case \"", name, "\""));
+    check_argument(found != json_.end(), "The table ", name_, " has no case \"", name, "\"");
     return *found;
   }
 

@@ -42,7 +42,7 @@ inline Dataset<std::vector<std::int64_t>> number_lists() {
 /// The numbers 0, 1, ... count - 1, of which those divisible by `bad` fail.
 inline Dataset<std::int64_t> numbers_with_errors(std::int64_t count, std::int64_t bad) {
   return range(count).map([bad](std::int64_t x) {
-    if (x % bad == 0) throw Error(ErrorCode::kDataLoss, base::str_cat(x, " is broken"));
+    if (x % bad == 0) throw Error(ErrorCode::kDataLoss, x, " is broken");
     return x;
   });
 }

@@ -7,7 +7,7 @@
 namespace brigade::data::internal {
 
 std::string name_of_batch(std::int64_t size, const BatchOptions& options) {
-  check_argument(size >= 1, base::str_cat("batch: size is ", size, "; it must be 1 or more"));
+  check_argument(size >= 1, "batch: size is ", size, "; it must be 1 or more");
   const bool is_dropped = options.remainder == Remainder::kDrop;
   return base::str_cat("batch(", size, is_dropped ? ", without remainder)" : ")");
 }
@@ -17,8 +17,7 @@ std::string fixed_name_of_batch(const BatchOptions& options) {
 }
 
 std::string name_of_padded_batch(std::int64_t size, std::string_view padding, Remainder remainder) {
-  check_argument(size >= 1,
-                 base::str_cat("padded_batch: size is ", size, "; it must be 1 or more"));
+  check_argument(size >= 1, "padded_batch: size is ", size, "; it must be 1 or more");
   const bool is_dropped = remainder == Remainder::kDrop;
   return base::str_cat("padded_batch(", size, padding, is_dropped ? ", without remainder)" : ")");
 }
@@ -36,7 +35,7 @@ TransformSpec spec_of_batch(std::string name, std::string fixed, std::int64_t si
 std::string name_of_rebatch(const std::vector<std::int64_t>& sizes, const BatchOptions& options) {
   check_argument(!sizes.empty(), "rebatch: the list of sizes is empty; give one size or more");
   for (const std::int64_t size : sizes) {
-    check_argument(size >= 1, base::str_cat("rebatch: size is ", size, "; it must be 1 or more"));
+    check_argument(size >= 1, "rebatch: size is ", size, "; it must be 1 or more");
   }
   const bool is_dropped = options.remainder == Remainder::kDrop;
   return base::str_cat("rebatch(", base::join(sizes, ", "),

@@ -1,7 +1,6 @@
 #include "brigade/data/transforms/bucket_by_sequence_length.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -15,11 +14,9 @@ constexpr std::string_view kName = "bucket_by_sequence_length";
 
 std::int64_t Buckets::bucket_of(std::int64_t length) const {
   if (pad == BucketPadding::kToBoundary && (boundaries.empty() || length >= boundaries.back())) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("An element of length ", length,
-                              " has no boundary that it could be padded to; lengths must be below ",
-                              boundaries.empty() ? 0 : boundaries.back(),
-                              ": add a boundary, or pad to the longest"));
+    refuse("An element of length ", length,
+           " has no boundary that it could be padded to; lengths must be below ",
+           boundaries.empty() ? 0 : boundaries.back(), ": add a boundary, or pad to the longest");
   }
   return std::upper_bound(boundaries.begin(), boundaries.end(), length) - boundaries.begin();
 }
@@ -27,7 +24,7 @@ std::int64_t Buckets::bucket_of(std::int64_t length) const {
 std::int64_t Buckets::batch_size(std::int64_t bucket) const {
   check_argument(
       std::in_range<std::size_t>(bucket) && static_cast<std::size_t>(bucket) < batch_sizes.size(),
-      base::str_cat(kName, ": there is no bucket ", bucket));
+      kName, ": there is no bucket ", bucket);
   return batch_sizes[static_cast<std::size_t>(bucket)];
 }
 
@@ -41,17 +38,13 @@ void check_buckets(const Buckets& buckets) {
   const auto falls =
       std::adjacent_find(boundaries.begin(), boundaries.end(), std::greater_equal<>());
   if (falls != boundaries.end()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat(kName, ": boundary ", falls[1], " comes after ", falls[0],
-                              "; boundaries must ascend"));
+    refuse(kName, ": boundary ", falls[1], " comes after ", falls[0], "; boundaries must ascend");
   }
-  check_argument(
-      buckets.batch_sizes.size() == boundaries.size() + 1,
-      base::str_cat(kName, ": ", buckets.batch_sizes.size(), " batch sizes for ", boundaries.size(),
-                    " boundaries; there must be one more than boundaries"));
+  check_argument(buckets.batch_sizes.size() == boundaries.size() + 1, kName, ": ",
+                 buckets.batch_sizes.size(), " batch sizes for ", boundaries.size(),
+                 " boundaries; there must be one more than boundaries");
   for (const std::int64_t size : buckets.batch_sizes) {
-    check_argument(size >= 1,
-                   base::str_cat(kName, ": a batch size is ", size, "; it must be 1 or more"));
+    check_argument(size >= 1, kName, ": a batch size is ", size, "; it must be 1 or more");
   }
 }
 
@@ -66,9 +59,8 @@ std::string name_of_buckets(const Buckets& buckets, std::string_view padding) {
 }
 
 void check_length_function(bool is_given) {
-  check_argument(is_given, base::str_cat(kName,
-                                         ": length is not set; give a function of an "
-                                         "element that returns its length"));
+  check_argument(is_given, kName,
+                 ": length is not set; give a function of an element that returns its length");
 }
 
 }  // namespace brigade::data::internal

@@ -17,10 +17,8 @@ void warn(const std::string& text) noexcept {
 }  // namespace
 
 void check_cache_input(std::int64_t cardinality, const std::string& describe) {
-  check_argument(cardinality != kInfinite,
-                 base::str_cat(describe,
-                               ": the input never ends, and a cache holds complete passes; "
-                               "put repeat after it"));
+  check_argument(cardinality != kInfinite, describe,
+                 ": the input never ends, and a cache holds complete passes; put repeat after it");
 }
 
 IteratorOptions options_of_cached(IteratorOptions options) {

@@ -1,7 +1,6 @@
 #include "brigade/data/transforms/choose_from_datasets.h"
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/data/core/cardinality.h"
 
 namespace brigade::data::internal {
@@ -12,9 +11,8 @@ std::optional<std::uint64_t> ChoiceSelector::select(const std::vector<bool>&) {
   if (*choice >= 0 && static_cast<std::uint64_t>(*choice) < inputs_) {
     return static_cast<std::uint64_t>(*choice);
   }
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("choose_from_datasets: a choice is dataset ", *choice,
-                            "; they must be 0 to ", inputs_ - 1));
+  refuse("choose_from_datasets: a choice is dataset ", *choice, "; they must be 0 to ",
+         inputs_ - 1);
 }
 
 SelectionSpec spec_of_choose(std::size_t inputs, NodePtr<std::int64_t> choices,

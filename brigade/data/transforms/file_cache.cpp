@@ -11,14 +11,13 @@ using base::str_cat;
 void check_element_files(const ElementFilesOptions& options, const io::Path& folder,
                          const std::string& step) {
   constexpr std::int64_t kMaxFiles = 256;  // each is read by a thread
-  check_argument(options.files >= 1 && options.files <= kMaxFiles,
-                 str_cat(step, ": files is ", options.files, "; it must be 1 to ", kMaxFiles));
-  check_argument(
-      options.compression == io::Compression::kNone ||
-          options.compression == io::Compression::kGzip,
-      str_cat(step, ": compression is ", options.compression, "; it must be none or gzip"));
-  check_argument(options.file_system != nullptr, str_cat(step, ": file_system is null"));
-  check_argument(!folder.empty(), str_cat(step, ": the path is empty; name a folder"));
+  check_argument(options.files >= 1 && options.files <= kMaxFiles, step, ": files is ",
+                 options.files, "; it must be 1 to ", kMaxFiles);
+  check_argument(options.compression == io::Compression::kNone ||
+                     options.compression == io::Compression::kGzip,
+                 step, ": compression is ", options.compression, "; it must be none or gzip");
+  check_argument(options.file_system != nullptr, step, ": file_system is null");
+  check_argument(!folder.empty(), step, ": the path is empty; name a folder");
 }
 
 io::Path folder_of_shard(const io::Path& folder, const Shard& shard) {
@@ -56,10 +55,10 @@ std::shared_ptr<const ElementFiles> FileCache::find(const IteratorOptions& optio
     return std::make_shared<const ElementFiles>(options_.file_system, folder, *index);
   }
   if (wants_warning()) {
-    base::log_warning(str_cat(folder, " holds elements of the seed ", index->seed,
-                              ", and this iterator has the seed ", options.seed,
-                              ": it reads its input. Delete ", folder,
-                              " to write them again, or give another path."));
+    base::log_warning(folder, " holds elements of the seed ", index->seed,
+                      ", and this iterator has the seed ", options.seed,
+                      ": it reads its input. Delete ", folder,
+                      " to write them again, or give another path.");
   }
   return nullptr;
 }

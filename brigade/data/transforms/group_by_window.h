@@ -1,7 +1,6 @@
 #pragma once
 
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -9,7 +8,6 @@
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "brigade/data/core/error_context.h"
 #include "brigade/data/core/inputs.h"
@@ -124,9 +122,9 @@ class GroupByWindowIterator final : public IteratorBase<U> {
 /// See `Dataset::group_by_window`.
 template <class T, class Key, class Reduce, class Size>
 auto make_group_by_window(NodePtr<T> input, Key key, Reduce reduce, Size size) {
-  static_assert(std::is_invocable_r_v<std::int64_t, const Key&, const T&>,
-                "The key of group_by_window must be callable as fn(const element&) and return a "
-                "number");
+  static_assert(
+      std::is_invocable_r_v<std::int64_t, const Key&, const T&>,
+      "The key of group_by_window must be callable as fn(const element&) and return a number");
   static_assert(std::is_copy_constructible_v<T>,
                 "group_by_window needs elements that can be copied: the dataset of a window may be "
                 "iterated more than once");

@@ -1,7 +1,5 @@
 #include "brigade/data/transforms/grouping.h"
 
-#include <algorithm>
-
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
@@ -21,8 +19,8 @@ GroupMembers load_group(const io::StateTree& state, const ReplayPoint& first, st
   for (std::size_t i = 0; i < state.at("places").size(); ++i) {
     const std::uint64_t index = state.as_uint64("places", i);
     check_argument(index >= first.index && index < read,
-                   base::str_cat("A saved position of groups is broken: it holds element ", index,
-                                 ", outside of ", first.index, " to ", read));
+                   "A saved position of groups is broken: it holds element ", index,
+                   ", outside of ", first.index, " to ", read);
     group.points.push_back({first.snapshot, index});
   }
   return group;
@@ -31,8 +29,8 @@ GroupMembers load_group(const io::StateTree& state, const ReplayPoint& first, st
 void check_distinct(const std::vector<HeldElement>& held) {
   for (std::size_t i = 1; i < held.size(); ++i) {
     check_argument(held[i - 1].index != held[i].index,
-                   base::str_cat("A saved position of groups is broken: it holds element ",
-                                 held[i].index, " twice"));
+                   "A saved position of groups is broken: it holds element ", held[i].index,
+                   " twice");
   }
 }
 
@@ -88,13 +86,11 @@ GroupingState load_grouping(const io::StateTree& state) {
 
 std::size_t checked_group_size(std::int64_t size, std::int64_t key) {
   if (size >= 1) return static_cast<std::size_t>(size);
-  throw Error(ErrorCode::kInvalidArgument, base::str_cat("The window size of key ", key, " is ",
-                                                         size, "; it must be 1 or more"));
+  refuse("The window size of key ", key, " is ", size, "; it must be 1 or more");
 }
 
 std::function<std::int64_t(std::int64_t)> window_size_function(std::int64_t size) {
-  check_argument(size >= 1, base::str_cat("group_by_window: the window size is ", size,
-                                          "; it must be 1 or more"));
+  check_argument(size >= 1, "group_by_window: the window size is ", size, "; it must be 1 or more");
   return [size](std::int64_t) { return size; };
 }
 

@@ -23,8 +23,7 @@ void IgnoredErrors::add_current() {
   if (++left_out_ == 1) first_ = text;
   if (options_.count) options_.count->add_one();
   if (options_.log == ErrorLog::kEach) {
-    base::log_warning(
-        base::str_cat(where_, ": an element of epoch ", epoch_, " was skipped: ", text));
+    base::log_warning(where_, ": an element of epoch ", epoch_, " was skipped: ", text);
   }
 }
 
@@ -32,9 +31,9 @@ void IgnoredErrors::end() {
   if (has_ended_) return;
   has_ended_ = true;
   if (left_out_ == 0 || options_.log == ErrorLog::kOff) return;
-  base::log_warning(base::str_cat(
-      where_, ": ", left_out_, left_out_ == 1 ? " element" : " elements", " of epoch ", epoch_,
-      left_out_ == 1 ? " was skipped: " : " were skipped, the first: ", first_));
+  base::log_warning(where_, ": ", left_out_, left_out_ == 1 ? " element" : " elements",
+                    " of epoch ", epoch_,
+                    left_out_ == 1 ? " was skipped: " : " were skipped, the first: ", first_);
 }
 
 io::StateTree IgnoredErrors::save(io::StateTree input) const {

@@ -7,18 +7,16 @@
 namespace brigade::data::internal {
 
 void check_padded_length(std::optional<std::int64_t> length) {
-  check_argument(!length || *length >= 0,
-                 base::str_cat("padding: length is ", length.value_or(0),
-                               "; it must be 0 or more, or unset for the longest of each batch"));
+  check_argument(!length || *length >= 0, "padding: length is ", length.value_or(0),
+                 "; it must be 0 or more, or unset for the longest of each batch");
 }
 
 std::size_t padded_length(std::optional<std::int64_t> length, std::size_t longest) {
   if (!length) return longest;
   const auto target = static_cast<std::size_t>(*length);
   if (longest <= target) return target;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("An element of length ", longest, " cannot be padded to length ",
-                            target, ": pad to more, or truncate it before"));
+  refuse("An element of length ", longest, " cannot be padded to length ", target,
+         ": pad to more, or truncate it before");
 }
 
 std::string describe_parts(const std::vector<std::string>& parts) {

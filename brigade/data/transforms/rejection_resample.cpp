@@ -20,15 +20,14 @@ constexpr std::uint64_t kSeenBefore = 10;
 void check_probabilities(const std::vector<double>& probabilities, std::string_view name) {
   double sum = 0;
   for (const double probability : probabilities) {
-    check_argument(std::isfinite(probability) && probability >= 0,
-                   base::str_cat("rejection_resample: ", name, " has the probability ", probability,
-                                 "; probabilities must be numbers from 0 to 1"));
+    check_argument(std::isfinite(probability) && probability >= 0, "rejection_resample: ", name,
+                   " has the probability ", probability,
+                   "; probabilities must be numbers from 0 to 1");
     sum += probability;
   }
   constexpr double kTolerance = 1e-3;  // for probabilities written with three digits
-  check_argument(std::abs(sum - 1) <= kTolerance,
-                 base::str_cat("rejection_resample: the probabilities of ", name, " add up to ",
-                               sum, "; they must add up to 1"));
+  check_argument(std::abs(sum - 1) <= kTolerance, "rejection_resample: the probabilities of ", name,
+                 " add up to ", sum, "; they must add up to 1");
 }
 
 std::string text_of_resample(const std::vector<double>& probabilities) {
@@ -52,14 +51,13 @@ ResampleTarget checked_resample(std::vector<double> target, std::vector<double> 
   check_probabilities(target, "target_dist");
   if (initial.empty()) return {.initial = {}, .target = std::move(target)};
   check_probabilities(initial, "initial_dist");
-  check_argument(
-      initial.size() == target.size(),
-      base::str_cat("rejection_resample: target_dist has ", target.size(),
-                    " classes and initial_dist ", initial.size(), "; give both for the same"));
+  check_argument(initial.size() == target.size(), "rejection_resample: target_dist has ",
+                 target.size(), " classes and initial_dist ", initial.size(),
+                 "; give both for the same");
   for (std::size_t c = 0; c < target.size(); ++c) {
     check_argument(target[c] == 0 || initial[c] > 0,
-                   base::str_cat("rejection_resample: target_dist is positive for class ", c,
-                                 ", whose initial_dist is 0"));
+                   "rejection_resample: target_dist is positive for class ", c,
+                   ", whose initial_dist is 0");
   }
   return {.initial = std::move(initial), .target = std::move(target)};
 }
@@ -89,9 +87,8 @@ Resampler::Resampler(std::uint64_t key, ResampleTarget target)
 
 bool Resampler::accepts(std::int64_t element_class, std::uint64_t index) {
   const auto classes = static_cast<std::int64_t>(target_.target.size());
-  check_argument(element_class >= 0 && element_class < classes,
-                 base::str_cat("the class is ", element_class,
-                               "; target_dist has the classes 0 to ", classes - 1));
+  check_argument(element_class >= 0 && element_class < classes, "the class is ", element_class,
+                 "; target_dist has the classes 0 to ", classes - 1);
   const auto number = static_cast<std::size_t>(element_class);
   if (estimates()) {
     ++counts_[number];
@@ -119,8 +116,8 @@ void Resampler::restore(const io::StateTree& state) {
   if (!estimates()) return;
   std::vector<std::uint64_t> counts(counts_.size());
   check_argument(state.has(kCounts) && state.as_list(kCounts).size() == counts.size(),
-                 base::str_cat("The saved position is damaged: it does not have the counts of the ",
-                               counts.size(), " classes of rejection_resample"));
+                 "The saved position is damaged: it does not have the counts of the ",
+                 counts.size(), " classes of rejection_resample");
   for (std::size_t c = 0; c < counts.size(); ++c) {
     counts[c] = state.as_uint64(kCounts, c);
     check_argument(counts[c] >= kSeenBefore,

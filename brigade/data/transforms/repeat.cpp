@@ -7,8 +7,8 @@ namespace brigade::data::internal {
 
 std::string name_of_repeat(std::int64_t count) {
   if (count == kForever) return "repeat()";
-  check_argument(count >= 0, base::str_cat("repeat: count is ", count,
-                                           "; it must be 0 or more, or kForever (-1)"));
+  check_argument(count >= 0, "repeat: count is ", count,
+                 "; it must be 0 or more, or kForever (-1)");
   return base::str_cat("repeat(", count, ")");
 }
 

@@ -42,25 +42,21 @@ void RandomSelector::restore(const io::StateTree& state) {
   check_position(state, "sample");
   check_argument(position_number(state, "key") == rng_.key(),
                  "The position was saved in a sample_from_datasets with another seed or another "
-                 "position in the pipeline: restore it into the dataset that it was saved "
-                 "from");
+                 "position in the pipeline: restore it into the dataset that it was saved from");
   rng_.set_position(position_number(state, "drawn"));
 }
 
 std::vector<double> weights_for(std::vector<double> weights, std::size_t datasets) {
   if (weights.empty()) weights.assign(datasets, 1.0);
-  check_argument(weights.size() == datasets,
-                 base::str_cat("sample_from_datasets: ", weights.size(), " weights for ", datasets,
-                               " datasets; there must be one for each, or none"));
+  check_argument(weights.size() == datasets, "sample_from_datasets: ", weights.size(),
+                 " weights for ", datasets, " datasets; there must be one for each, or none");
   for (const double weight : weights) {
-    check_argument(std::isfinite(weight) && weight >= 0,
-                   base::str_cat("sample_from_datasets: a weight is ", weight,
-                                 "; weights must be finite, and 0 or more"));
+    check_argument(std::isfinite(weight) && weight >= 0, "sample_from_datasets: a weight is ",
+                   weight, "; weights must be finite, and 0 or more");
   }
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-  check_argument(std::isfinite(sum) && sum > 0,
-                 base::str_cat("sample_from_datasets: the weights add up to ", sum,
-                               "; one must be more than 0"));
+  check_argument(std::isfinite(sum) && sum > 0, "sample_from_datasets: the weights add up to ", sum,
+                 "; one must be more than 0");
   return weights;
 }
 

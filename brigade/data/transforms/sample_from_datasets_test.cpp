@@ -140,7 +140,7 @@ TEST(SampleFromDatasets, IsShardedAsItsInputsAre) {
 
 TEST(SampleFromDatasets, DescribesItself) {
   EXPECT_EQ(sample_from_datasets<std::int64_t>({range(1), range(2)}, {0.5, 1}).describe(),
-            "sample_from_datasets[go on](0.5 of range(1), 1 of range(2))");
+            "sample_from_datasets[continue](0.5 of range(1), 1 of range(2))");
 }
 
 }  // namespace

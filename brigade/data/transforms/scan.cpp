@@ -4,16 +4,14 @@
 #include <span>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::data::internal {
 namespace {
 
 std::size_t value_of_digit(char digit) {
   const std::size_t value = std::string_view("0123456789abcdef").find(digit);
-  check_argument(
-      value != std::string_view::npos,
-      base::str_cat("A saved state of scan is broken: '", digit, "' is not a hexadecimal digit"));
+  check_argument(value != std::string_view::npos, "A saved state of scan is broken: '", digit,
+                 "' is not a hexadecimal digit");
   return value;
 }
 

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/base/strings.h"
 #include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/error_context.h"
 
@@ -49,12 +47,10 @@ void SharedPass::drop_elements_read_by_all() {
 }
 
 ReaderGroup::ReaderGroup(SharedReadersOptions options) : options_(std::move(options)) {
-  check_argument(options_.readers >= 1,
-                 base::str_cat("SharedReaders: readers is ", options_.readers,
-                               "; there must be at least one."));
-  check_argument(options_.max_ahead >= 1,
-                 base::str_cat("SharedReaders: max_ahead is ", options_.max_ahead,
-                               "; a reader must be allowed to be at least 1 element ahead."));
+  check_argument(options_.readers >= 1, "SharedReaders: readers is ", options_.readers,
+                 "; there must be at least one.");
+  check_argument(options_.max_ahead >= 1, "SharedReaders: max_ahead is ", options_.max_ahead,
+                 "; a reader must be allowed to be at least 1 element ahead.");
   readers_.resize(static_cast<std::size_t>(options_.readers));
 }
 
@@ -89,10 +85,10 @@ std::optional<SharedElement> ReaderGroup::next(
     }
     if (step == Step::kEnd) return SharedElement();
     if (step == Step::kAloneAfterWait) {
-      base::log_warning(base::str_cat(
-          "The readers of shared datasets wait for each other, because they read different ones "
-          "or in different orders: reader ",
-          reader, " continues alone, and its elements are made once more."));
+      base::log_warning(
+          "The readers of shared datasets wait for each other, because they read different ones or "
+          "in different orders: reader ",
+          reader, " continues alone, and its elements are made once more.");
     }
     if (step != Step::kRead) return std::nullopt;
     std::optional<SharedElement> element;
@@ -223,8 +219,8 @@ std::int64_t ReaderGroup::elements_read() const {
 void SharedReaders::check_reader(int reader) const {
   const int readers = group_->options().readers;
   if (reader >= 0 && reader < readers) return;
-  throw Error(ErrorCode::kOutOfRange, base::str_cat("SharedReaders: there is no reader ", reader,
-                                                    "; there are ", readers, ", from 0 on."));
+  throw Error(ErrorCode::kOutOfRange, "SharedReaders: there is no reader ", reader, "; there are ",
+              readers, ", from 0 on.");
 }
 
 }  // namespace brigade::data

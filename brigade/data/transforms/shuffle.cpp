@@ -9,9 +9,8 @@
 namespace brigade::data::internal {
 
 std::string name_of_shuffle(const ShuffleOptions& options) {
-  check_argument(options.buffer_size >= 1,
-                 base::str_cat("shuffle: buffer_size is ", options.buffer_size,
-                               "; it must be 1 or more (the dataset's size for a full shuffle)"));
+  check_argument(options.buffer_size >= 1, "shuffle: buffer_size is ", options.buffer_size,
+                 "; it must be 1 or more (the dataset's size for a full shuffle)");
   std::string name = base::str_cat("shuffle(", options.buffer_size);
   if (options.seed) name += base::str_cat(", seed ", *options.seed);
   if (!options.reshuffle_each_iteration) name += ", in each epoch alike";
@@ -50,10 +49,9 @@ ShuffleProgress load_shuffle(const io::StateTree& state, std::uint64_t key,
                              std::uint64_t buffer_size) {
   check_position(state, "shuffle");
   const std::uint64_t saved_size = position_number(state, "buffer_size");
-  check_argument(
-      saved_size == buffer_size,
-      base::str_cat("The position was saved in shuffle(", saved_size, "), not in shuffle(",
-                    buffer_size, "): keep the buffer size to resume in the same order"));
+  check_argument(saved_size == buffer_size, "The position was saved in shuffle(", saved_size,
+                 "), not in shuffle(", buffer_size,
+                 "): keep the buffer size to resume in the same order");
   check_argument(position_number(state, "key") == key,
                  "The position was saved in a shuffle with another seed or another position in the "
                  "chain of transforms: restore it into the dataset that it was saved from");
@@ -61,8 +59,8 @@ ShuffleProgress load_shuffle(const io::StateTree& state, std::uint64_t key,
   // The first test keeps the replay from drawing out of an empty buffer.
   check_argument(
       progress.drawn <= progress.filled && progress.filled - progress.drawn <= buffer_size,
-      base::str_cat("A saved shuffle position is broken: ", progress.drawn, " elements drawn of ",
-                    progress.filled, " with a buffer of ", buffer_size));
+      "A saved shuffle position is broken: ", progress.drawn, " elements drawn of ",
+      progress.filled, " with a buffer of ", buffer_size);
   return progress;
 }
 

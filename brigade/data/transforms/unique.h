@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <type_traits>
 #include <unordered_set>
 #include <utility>
 
@@ -96,9 +95,9 @@ class UniqueIterator final : public IteratorBase<T> {
 /// See `Dataset::unique`.
 template <class T>
 NodePtr<T> make_unique_elements(NodePtr<T> input) {
-  static_assert(std::copy_constructible<T> && (internal::Hashable<T> || internal::Ordered<T>),
-                "unique needs elements that can be copied and compared: with std::hash and ==, or "
-                "with <");
+  static_assert(
+      std::copy_constructible<T> && (internal::Hashable<T> || internal::Ordered<T>),
+      "unique needs elements that can be copied and compared: with std::hash and ==, or with <");
   return internal::make_transform<T>(
       std::move(input),
       // Elements that are unique within a shard may occur in several shards.

@@ -3,14 +3,12 @@
 #include <string_view>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::data::internal {
 namespace {
 
 void check_at_least_one(std::string_view what, std::int64_t value) {
-  check_argument(value >= 1,
-                 base::str_cat("window: ", what, " is ", value, "; it must be 1 or more"));
+  check_argument(value >= 1, "window: ", what, " is ", value, "; it must be 1 or more");
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/distribute/strategies/trial_board.h"
 #include "brigade/distribute/strategy_parts.h"
@@ -15,9 +14,8 @@ namespace brigade::distribute {
 namespace {
 
 IndependentOptions checked_options(IndependentOptions options) {
-  check_argument(options.max_ahead >= 1,
-                 base::str_cat("IndependentStrategy: max_ahead is ", options.max_ahead,
-                               "; it must be at least 1."));
+  check_argument(options.max_ahead >= 1, "IndependentStrategy: max_ahead is ", options.max_ahead,
+                 "; it must be at least 1.");
   check_argument(!options.timeout || options.timeout->count() > 0,
                  "IndependentStrategy: the timeout must be longer than 0.");
   if (options.stopping) options.stopping->check();

@@ -78,8 +78,7 @@ class Trial {
   /// that is not there.
   void report(std::int64_t epoch, const TrialMetrics& metrics);
   /// Whether the trial should return now, with what it has: by the rule for stopping, after the
-  /// run's time, or because the run was cancelled. A trial that is told so and returns counts as
-  /// stopped.
+  /// run's time, or because the run was cancelled. A trial that returns then counts as stopped.
   bool should_stop() const;
   /// Cancelled with the run. Give it to what waits: iterators, sessions.
   const concurrency::CancelToken& cancel() const { return cancel_; }

@@ -27,7 +27,7 @@ struct Counted {
         })) {}
 };
 
-TEST(IndependentStrategy, RunsEachTrialOnceOnADeviceOfItsOwn) {
+TEST(IndependentStrategy, RunsEachTrialOnceOnItsOwnDevice) {
   IndependentStrategy independent(on_cpus(2));
   const auto results = independent.run(5, [](Trial& trial) {
     EXPECT_EQ(trial.strategy().devices()[0].name.to_string(), trial.device());
@@ -153,7 +153,7 @@ TEST(IndependentStrategy, TheRuleStopsBadTrials) {
   EXPECT_EQ(epochs(4), 3u);
 }
 
-TEST(IndependentStrategy, ATrialThatIsNotToldToStopHasCompleted) {
+TEST(IndependentStrategy, ATrialThatIsNotStoppedHasCompleted) {
   IndependentOptions options = on_cpus(1);
   options.stopping = MedianStopping{.grace_epochs = 0, .min_trials = 1};
   IndependentStrategy independent(options);
@@ -213,7 +213,7 @@ TEST(IndependentStrategy, ATimeoutStopsTrialsAndNobodyWaitsForThoseThatNeverBegi
   EXPECT_EQ(results[3].status, TrialStatus::kCancelled);
 }
 
-TEST(IndependentStrategy, TellsOfChanges) {
+TEST(IndependentStrategy, ReportsChanges) {
   IndependentOptions options = on_cpus(2);
   std::vector<TrialStatus> seen;
   options.on_change = [&](const TrialResult& trial) {

@@ -54,10 +54,10 @@ double median_of(std::vector<double> values) {
 
 void MedianStopping::check() const {
   check_argument(!metric.empty(), "MedianStopping: metric is empty; name one that trials report.");
-  check_argument(grace_epochs >= 0, base::str_cat("MedianStopping: grace_epochs is ", grace_epochs,
-                                                  "; it must be at least 0."));
-  check_argument(min_trials >= 1, base::str_cat("MedianStopping: min_trials is ", min_trials,
-                                                "; it must be at least 1."));
+  check_argument(grace_epochs >= 0, "MedianStopping: grace_epochs is ", grace_epochs,
+                 "; it must be at least 0.");
+  check_argument(min_trials >= 1, "MedianStopping: min_trials is ", min_trials,
+                 "; it must be at least 1.");
 }
 
 std::optional<std::string> MedianStopping::reason_to_stop(
@@ -65,9 +65,8 @@ std::optional<std::string> MedianStopping::reason_to_stop(
     const std::vector<std::vector<TrialReport>>& others) const {
   check_argument(!own.empty(), "MedianStopping: the trial has no report.");
   const TrialReport& newest = own.back();
-  check_argument(newest.metrics.contains(metric),
-                 base::str_cat("MedianStopping compares the metric ", base::quoted(metric),
-                               ", but the trial reports ", names_in(newest.metrics), "."));
+  check_argument(newest.metrics.contains(metric), "MedianStopping compares the metric ",
+                 base::quoted(metric), ", but the trial reports ", names_in(newest.metrics), ".");
   if (newest.epoch <= grace_epochs) return std::nullopt;
   std::vector<double> means;
   for (const std::vector<TrialReport>& other : others)

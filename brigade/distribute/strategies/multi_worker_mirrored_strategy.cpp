@@ -11,37 +11,35 @@ namespace {
 /// What would make results depend on the layout, or on more than the number of logical replicas.
 void check_logical(const MultiWorkerMirroredOptions& options) {
   if (options.logical_replicas == 0) return;
+  check_argument(options.communication.wire == comm::WireDtype::kFull, "logical_replicas is ",
+                 options.logical_replicas,
+                 " and the wire dtype is narrower than the gradients: what is rounded would depend "
+                 "on the number of workers. Use the full wire dtype.");
   check_argument(
-      options.communication.wire == comm::WireDtype::kFull,
-      base::str_cat("logical_replicas is ", options.logical_replicas,
-                    " and the wire dtype is narrower than the gradients: what is rounded "
-                    "would depend on the number of workers. Use the full wire dtype."));
-  check_argument(options.communication.transport != comm::Transport::kNccl,
-                 base::str_cat("logical_replicas is ", options.logical_replicas,
-                               " and the transport is nccl, which adds in an order of its own: use "
-                               "another transport."));
+      options.communication.transport != comm::Transport::kNccl, "logical_replicas is ",
+      options.logical_replicas,
+      " and the transport is nccl, which adds in an order of its own: use another transport.");
 }
 
 void check_audit(const MultiWorkerMirroredOptions& options) {
-  check_argument(options.audit_every >= 0, base::str_cat("audit_every is ", options.audit_every,
-                                                         "; it must be 0 (no audits) or more."));
-  check_argument(options.audit_every == 0 || options.logical_replicas > 0,
-                 base::str_cat("audit_every is ", options.audit_every,
-                               " without logical_replicas, with which workers compute the same "
-                               "bits: set logical_replicas, or leave out audit_every."));
+  check_argument(options.audit_every >= 0, "audit_every is ", options.audit_every,
+                 "; it must be 0 (no audits) or more.");
+  check_argument(options.audit_every == 0 || options.logical_replicas > 0, "audit_every is ",
+                 options.audit_every,
+                 " without logical_replicas, with which workers compute the same bits: set "
+                 "logical_replicas, or leave out audit_every.");
 }
 
 /// Audits compare the bits of two workers.
 void check_can_audit(const MultiWorkerMirroredOptions& options, const WorkerGroup* workers,
                      bool on_cpu) {
   if (options.audit_every == 0) return;
-  check_argument(workers != nullptr,
-                 base::str_cat("audit_every is ", options.audit_every,
-                               " and there is one worker: no other can compute its gradients "
-                               "again. Use several workers, or leave out audit_every."));
-  check_argument(on_cpu, base::str_cat("audit_every is ", options.audit_every,
-                                       " and the replicas are on GPUs, which do not promise equal "
-                                       "bits: leave out audit_every."));
+  check_argument(workers != nullptr, "audit_every is ", options.audit_every,
+                 " and there is one worker: no other can compute its gradients again. Use several "
+                 "workers, or leave out audit_every.");
+  check_argument(
+      on_cpu, "audit_every is ", options.audit_every,
+      " and the replicas are on GPUs, which do not promise equal bits: leave out audit_every.");
 }
 
 StrategyParts parts_of(std::shared_ptr<cluster::Membership> membership,

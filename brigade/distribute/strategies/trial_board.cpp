@@ -3,7 +3,6 @@
 #include <c10/util/Exception.h>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::distribute {
 namespace {
@@ -34,9 +33,8 @@ FailureText describe_failure(const std::exception_ptr& error) {
 }  // namespace
 
 TrialBoard::TrialBoard(TrialBoardOptions options) : options_(std::move(options)) {
-  check_argument(options_.trials >= 1,
-                 base::str_cat("IndependentStrategy::run: the number of trials is ",
-                               options_.trials, "; it must be at least 1."));
+  check_argument(options_.trials >= 1, "IndependentStrategy::run: the number of trials is ",
+                 options_.trials, "; it must be at least 1.");
   if (options_.stopping) options_.stopping->check();
   trials_.resize(static_cast<std::size_t>(options_.trials));
   for (int trial = 0; trial < options_.trials; ++trial) at(trial).result.index = trial;
@@ -88,9 +86,9 @@ void TrialBoard::report(int trial, std::int64_t epoch, const TrialMetrics& metri
     TrialState& state = at(trial);
     auto& reports = state.result.reports;
     check_argument(reports.empty() || reports.back().epoch < epoch,
-                   base::str_cat("Trial::report: the trial has reported epoch ",
-                                 reports.empty() ? 0 : reports.back().epoch,
-                                 "; the next must be a later one, not ", epoch, "."));
+                   "Trial::report: the trial has reported epoch ",
+                   reports.empty() ? 0 : reports.back().epoch,
+                   "; the next must be a later one, not ", epoch, ".");
     reports.push_back({epoch, metrics});
     state.result.metrics = metrics;
     if (options_.stopping && state.stop_reason.empty())

@@ -42,7 +42,7 @@ class TrialBoard {
   int first_queued() const;
   /// Throws kInvalidArgument if the trial has reported that epoch or a later one, and as the rule.
   void report(int trial, std::int64_t epoch, const TrialMetrics& metrics);
-  /// Remembers the answer: a trial that is never told to stop has completed when it returns.
+  /// Remembers the answer: a trial that is never asked to stop has completed when it returns.
   bool should_stop(int trial);
   /// The trial has returned these metrics; without any, its last report counts.
   void complete(int trial, TrialMetrics metrics);

@@ -73,9 +73,7 @@ class FaultyFileSystem::Writer final : public WritableFile {
 };
 
 FaultyFileSystem::FaultyFileSystem(std::shared_ptr<FileSystem> below)
-    : below_(std::move(below)), plan_(std::make_shared<Plan>()) {
-  check_argument(below_ != nullptr, "FaultyFileSystem: needs an underlying file system");
-}
+    : ForwardingFileSystem(std::move(below)), plan_(std::make_shared<Plan>()) {}
 
 void FaultyFileSystem::inject(Fault fault) {
   plan_->inject(fault);
@@ -87,53 +85,29 @@ std::size_t FaultyFileSystem::operations() const {
   return plan_->operations();
 }
 
-std::string FaultyFileSystem::read(const Path& path) const {
-  return below_->read(path);
-}
-
-std::unique_ptr<ReadableFile> FaultyFileSystem::open(const Path& path) const {
-  return below_->open(path);
-}
-
 std::unique_ptr<WritableFile> FaultyFileSystem::create(const Path& path, CreateMode mode) {
   plan_->check("create", path);
-  return std::make_unique<Writer>(plan_, path, below_->create(path, mode));
+  return std::make_unique<Writer>(plan_, path, ForwardingFileSystem::create(path, mode));
 }
 
 void FaultyFileSystem::rename(const Path& from, const Path& to) {
   plan_->check("rename", from);
-  below_->rename(from, to);
+  ForwardingFileSystem::rename(from, to);
 }
 
 bool FaultyFileSystem::remove(const Path& path) {
   plan_->check("remove", path);
-  return below_->remove(path);
-}
-
-std::optional<FileInfo> FaultyFileSystem::info(const Path& path) const {
-  return below_->info(path);
-}
-
-std::optional<FileInfo> FaultyFileSystem::entry(const Path& path) const {
-  return below_->entry(path);
-}
-
-std::unique_ptr<HeldFolder> FaultyFileSystem::hold(const Path& directory) const {
-  return below_->hold(directory);
-}
-
-std::vector<std::string> FaultyFileSystem::list(const Path& directory) const {
-  return below_->list(directory);
+  return ForwardingFileSystem::remove(path);
 }
 
 void FaultyFileSystem::create_directories(const Path& directory) {
   plan_->check("create folder", directory);
-  below_->create_directories(directory);
+  ForwardingFileSystem::create_directories(directory);
 }
 
 void FaultyFileSystem::sync_directory(const Path& directory) {
   plan_->check("sync folder", directory);
-  below_->sync_directory(directory);
+  ForwardingFileSystem::sync_directory(directory);
 }
 
 }  // namespace brigade::io

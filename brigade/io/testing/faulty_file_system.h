@@ -2,11 +2,9 @@
 
 #include <cstddef>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/io/file_system.h"
+#include "brigade/io/testing/forwarding_file_system.h"
 
 namespace brigade::io {
 
@@ -30,7 +28,7 @@ struct Fault {
 /// first half of its bytes.
 ///
 /// Thread-safety: as that of the underlying file system; all threads share one count.
-class FaultyFileSystem final : public FileSystem {
+class FaultyFileSystem final : public ForwardingFileSystem {
  public:
   explicit FaultyFileSystem(std::shared_ptr<FileSystem> below);
 
@@ -41,22 +39,15 @@ class FaultyFileSystem final : public FileSystem {
   /// The number of changing operations attempted so far, including failed ones.
   std::size_t operations() const;
 
-  std::string read(const Path& path) const override;
-  std::unique_ptr<ReadableFile> open(const Path& path) const override;
   std::unique_ptr<WritableFile> create(const Path& path, CreateMode mode) override;
   void rename(const Path& from, const Path& to) override;
   bool remove(const Path& path) override;
-  std::optional<FileInfo> info(const Path& path) const override;
-  std::optional<FileInfo> entry(const Path& path) const override;
-  std::vector<std::string> list(const Path& directory) const override;
   void create_directories(const Path& directory) override;
-  std::unique_ptr<HeldFolder> hold(const Path& directory) const override;
   void sync_directory(const Path& directory) override;
 
  private:
   class Plan;
   class Writer;
-  std::shared_ptr<FileSystem> below_;
   std::shared_ptr<Plan> plan_;
 };
 

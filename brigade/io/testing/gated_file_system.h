@@ -4,24 +4,20 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/io/file_system.h"
+#include "brigade/io/testing/forwarding_file_system.h"
 
 namespace brigade::io {
 
 /// A file system whose syncs of files wait while its gate is closed: a slow disk, for tests.
 ///
 /// Thread-safety: all functions from any thread.
-class GatedFileSystem final : public FileSystem {
+class GatedFileSystem final : public ForwardingFileSystem {
  public:
-  /// Forwards to `below`.
-  explicit GatedFileSystem(std::shared_ptr<FileSystem> below) : below_(std::move(below)) {}
+  using ForwardingFileSystem::ForwardingFileSystem;
 
   void close_gate() { set_gate(false); }
   void open_gate() { set_gate(true); }
@@ -32,19 +28,9 @@ class GatedFileSystem final : public FileSystem {
       throw Error(ErrorCode::kDeadlineExceeded, "no file is synced");
   }
 
-  std::string read(const Path& path) const override { return below_->read(path); }
-  std::unique_ptr<ReadableFile> open(const Path& path) const override { return below_->open(path); }
   std::unique_ptr<WritableFile> create(const Path& path, CreateMode mode) override {
-    return std::make_unique<File>(below_->create(path, mode), gate_);
+    return std::make_unique<File>(ForwardingFileSystem::create(path, mode), gate_);
   }
-  void rename(const Path& from, const Path& to) override { below_->rename(from, to); }
-  bool remove(const Path& path) override { return below_->remove(path); }
-  std::optional<FileInfo> info(const Path& path) const override { return below_->info(path); }
-  std::vector<std::string> list(const Path& directory) const override {
-    return below_->list(directory);
-  }
-  void create_directories(const Path& directory) override { below_->create_directories(directory); }
-  void sync_directory(const Path& directory) override { below_->sync_directory(directory); }
 
  private:
   static constexpr std::chrono::seconds kLongest{20};
@@ -82,8 +68,7 @@ class GatedFileSystem final : public FileSystem {
     gate_->changed.notify_all();
   }
 
-  const std::shared_ptr<FileSystem> below_;
-  std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
+  const std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
 };
 
 }  // namespace brigade::io

@@ -5,12 +5,9 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::io {
 namespace {
-
-using base::str_cat;
 
 std::string normal(const Path& path) {
   std::string text = (Path("/") / path).lexically_normal().string();
@@ -32,7 +29,7 @@ bool is_below(const std::string& path, const std::string& directory) {
 }
 
 [[noreturn]] void fail(ErrorCode code, const std::string& path, std::string_view reason) {
-  throw Error(code, str_cat(path, " (in memory): ", reason));
+  throw Error(code, path, " (in memory): ", reason);
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include <ATen/ops/zeros.h>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/device/autocast_scope.h"
 #include "brigade/layers/losses.h"
@@ -37,10 +36,8 @@ at::Tensor checked_weights(const at::Tensor& given, const at::Tensor& losses) {
   const bool has_column = given.dim() == losses.dim() + 1 && given.size(-1) == 1;
   const auto weights = has_column ? given.squeeze(-1) : given;
   if (!fits(weights, losses)) {
-    refuse(base::str_cat("weights have shape ", given.sizes(), " and losses have shape ",
-                         losses.sizes(),
-                         "; expected a scalar, or the same number of dimensions, "
-                         "each of the same size or 1"));
+    refuse("weights have shape ", given.sizes(), " and losses have shape ", losses.sizes(),
+           "; expected a scalar, or the same number of dimensions, each of the same size or 1");
   }
   return weights.to(losses.options());
 }
@@ -79,7 +76,7 @@ at::Tensor reduced(const at::Tensor& losses, const at::Tensor& weighted, Reducti
     case Reduction::kSumByNonzeroWeights:
       return mean(num_present());
   }
-  refuse(base::str_cat("Reduction: unknown value ", static_cast<int>(reduction)));
+  refuse("Reduction: unknown value ", static_cast<int>(reduction));
 }
 
 at::Tensor reduced(const at::Tensor& losses, double weight, Reduction reduction) {
@@ -110,11 +107,11 @@ struct Compared {
 
 /// Both, after checking that they have the same shape.
 Compared matched(const char* loss, const at::Tensor& predictions, const at::Tensor& labels) {
-  if (!predictions.defined()) refuse(base::str_cat(loss, ": predictions are an undefined tensor"));
-  if (!labels.defined()) refuse(base::str_cat(loss, ": labels are an undefined tensor"));
+  if (!predictions.defined()) refuse(loss, ": predictions are an undefined tensor");
+  if (!labels.defined()) refuse(loss, ": labels are an undefined tensor");
   if (predictions.sizes() != labels.sizes()) {
-    refuse(base::str_cat(loss, ": predictions have shape ", predictions.sizes(),
-                         " and labels have shape ", labels.sizes(), "; expected equal shapes"));
+    refuse(loss, ": predictions have shape ", predictions.sizes(), " and labels have shape ",
+           labels.sizes(), "; expected equal shapes");
   }
   const at::Tensor wide = device::uncast(predictions);
   return {wide, labels.to(wide.scalar_type())};
@@ -122,8 +119,7 @@ Compared matched(const char* loss, const at::Tensor& predictions, const at::Tens
 
 void check_smoothing(const char* loss, double smoothing) {
   if (smoothing >= 0.0 && smoothing < 1.0) return;
-  refuse(base::str_cat(loss, ": label_smoothing is ", smoothing,
-                       "; expected a number from 0 to below 1"));
+  refuse(loss, ": label_smoothing is ", smoothing, "; expected a number from 0 to below 1");
 }
 
 at::Tensor weighted(const char* name, const at::Tensor& losses, LossOptions options) {
@@ -195,8 +191,8 @@ at::Tensor get_total_loss(const TotalLossOptions& options) {
   }
   if (losses.empty()) {
     throw Error(ErrorCode::kFailedPrecondition,
-                base::str_cat("get_total_loss: this pass has no loss in the scope '", options.scope,
-                              "'; call a loss function or add_loss first"));
+                "get_total_loss: this pass has no loss in the scope '", options.scope,
+                "'; call a loss function or add_loss first");
   }
   return sum_of(losses);
 }
@@ -205,8 +201,8 @@ at::Tensor softmax_cross_entropy(const at::Tensor& given, const at::Tensor& oneh
                                  const SmoothedLossOptions& options) {
   auto [logits, labels] = matched("softmax_cross_entropy", given, onehot_labels);
   if (logits.dim() != 2) {
-    refuse(base::str_cat("softmax_cross_entropy: logits have shape ", logits.sizes(),
-                         "; expected [examples, classes]"));
+    refuse("softmax_cross_entropy: logits have shape ", logits.sizes(),
+           "; expected [examples, classes]");
   }
   const double smoothing = options.label_smoothing;
   check_smoothing("softmax_cross_entropy", smoothing);
@@ -266,8 +262,7 @@ at::Tensor mean_squared_error(const at::Tensor& given, const at::Tensor& labels,
 at::Tensor huber_loss(const at::Tensor& given, const at::Tensor& labels,
                       const HuberLossOptions& options) {
   const double delta = options.delta;
-  if (!(delta > 0.0))
-    refuse(base::str_cat("huber_loss: delta is ", delta, "; expected more than 0"));
+  if (!(delta > 0.0)) refuse("huber_loss: delta is ", delta, "; expected more than 0");
   const auto [predictions, targets] = matched("huber_loss", given, labels);
   const auto error = (predictions - targets).abs();
   const auto quadratic = at::clamp_max(error, delta);
@@ -279,8 +274,7 @@ at::Tensor cosine_distance(const at::Tensor& given, const at::Tensor& labels, st
                            const LossOptions& options) {
   const auto [predictions, targets] = matched("cosine_distance", given, labels);
   if (axis < -predictions.dim() || axis >= predictions.dim()) {
-    refuse(base::str_cat("cosine_distance: predictions of shape ", predictions.sizes(),
-                         " have no axis ", axis));
+    refuse("cosine_distance: predictions of shape ", predictions.sizes(), " have no axis ", axis);
   }
   const auto losses = 1.0 - (predictions * targets).sum(axis, /*keepdim=*/true);
   return weighted("cosine_distance_loss", losses, options);
@@ -292,14 +286,12 @@ at::Tensor mean_pairwise_squared_error(const at::Tensor& given, const at::Tensor
   const auto [predictions, targets] = matched(kName, given, labels);
   const auto differences = predictions - targets;
   if (differences.dim() < 2) {
-    refuse(base::str_cat(kName, ": predictions have shape ", predictions.sizes(),
-                         "; expected [examples, ...]"));
+    refuse(kName, ": predictions have shape ", predictions.sizes(), "; expected [examples, ...]");
   }
   if (const auto* each = options.weights.each();
       each != nullptr && each->defined() && each->dim() != 0 && each->dim() != differences.dim()) {
-    refuse(base::str_cat(
-        kName, ": weights have shape ", each->sizes(), "; expected [", differences.size(0),
-        ", 1, ...], as many dimensions as predictions of shape ", differences.sizes()));
+    refuse(kName, ": weights have shape ", each->sizes(), "; expected [", differences.size(0),
+           ", 1, ...], as many dimensions as predictions of shape ", differences.sizes());
   }
   std::vector<std::int64_t> rest;
   for (std::int64_t i = 1; i < differences.dim(); ++i) rest.push_back(i);

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/stage_passes.h"
 #include "brigade/layers/basic_layers.h"
 #include "brigade/layers/end_points.h"
@@ -64,8 +63,8 @@ at::Tensor apply(const AveragePooling2D& layer, const at::Tensor& x, const Forwa
 template <class Pool>
 at::Tensor pooled_globally(const char* operation, const std::string& name, const at::Tensor& x,
                            const Pool& pool) {
-  check_argument(x.dim() == 4, base::str_cat("Layer ", name, ": its input has shape ", x.sizes(),
-                                             " and must be images [N, channels, height, width]."));
+  check_argument(x.dim() == 4, "Layer ", name, ": its input has shape ", x.sizes(),
+                 " and must be images [N, channels, height, width].");
   const layers::OpenOperation opened(name, operation);
   return pool(opened.place(operation, x));
 }

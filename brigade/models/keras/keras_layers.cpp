@@ -16,7 +16,6 @@
 #include <array>
 #include <functional>
 #include <numeric>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -87,7 +86,7 @@ std::int64_t product(const ExampleShape& shape) {
 }
 
 void check(bool holds, const std::string& name, const std::string& text) {
-  if (!holds) throw Error(ErrorCode::kInvalidArgument, base::str_cat("Layer ", name, ": ", text));
+  if (!holds) refuse("Layer ", name, ": ", text);
 }
 
 void check_positive(const std::string& name, std::string_view field, std::int64_t value) {

@@ -36,8 +36,8 @@ std::vector<Layer> named(std::vector<Layer> layers) {
   std::set<std::string> taken;
   for_each_layer(layers, [&](const Layer& layer) {
     const std::string& name = given_name(layer);
-    check_argument(name.empty() || taken.insert(name).second,
-                   base::str_cat("Two layers are called '", name, "': names must be unique."));
+    check_argument(name.empty() || taken.insert(name).second, "Two layers are called '", name,
+                   "': names must be unique.");
   });
   for_each_layer(layers, [&](Layer& layer) {
     if (!given_name(layer).empty()) return;
@@ -115,9 +115,8 @@ Sequential::Sequential(std::vector<Layer> layers, SequentialOptions options)
       names_(names_of(*layers_)),
       options_(std::move(options)) {
   check_argument(!layers_->empty(), "A Sequential needs at least one layer.");
-  check_argument(options_.recompute_every >= 0,
-                 base::str_cat(options_.name, ": recompute_every is ", options_.recompute_every,
-                               "; expected 0 (nothing is recomputed) or more."));
+  check_argument(options_.recompute_every >= 0, options_.name, ": recompute_every is ",
+                 options_.recompute_every, "; expected 0 (nothing is recomputed) or more.");
   std::vector<std::string> all;
   for_each_layer(*layers_, [&](const Layer& layer) { all.push_back(given_name(layer)); });
   layers::check_end_points(options_.name, options_.end_points, all);
@@ -125,15 +124,13 @@ Sequential::Sequential(std::vector<Layer> layers, SequentialOptions options)
 }
 
 at::Tensor Sequential::operator()(const at::Tensor& inputs, variables::Mode mode) const {
-  check_argument(inputs.defined() && inputs.is_floating_point(),
-                 base::str_cat(options_.name,
-                               ": the inputs must be a floating-point tensor; convert images "
-                               "of bytes first (x.to(at::kFloat) / 255)."));
+  check_argument(inputs.defined() && inputs.is_floating_point(), options_.name,
+                 ": the inputs must be a floating-point tensor; convert images of bytes first "
+                 "(x.to(at::kFloat) / 255).");
   const ExampleShape shape = example_shape(inputs);
-  check_argument(!options_.input_shape || shape == *options_.input_shape,
-                 base::str_cat(options_.name, ": the inputs are ", shape_text(shape),
-                               ", but its input_shape says ",
-                               shape_text(options_.input_shape.value_or(shape)), "."));
+  check_argument(!options_.input_shape || shape == *options_.input_shape, options_.name,
+                 ": the inputs are ", shape_text(shape), ", but its input_shape says ",
+                 shape_text(options_.input_shape.value_or(shape)), ".");
   const ForwardPass pass{
       .mode = mode, .memory_format = options_.memory_format, .end_points = options_.end_points};
   if (options_.recompute_every == 0) return apply_layers(*layers_, inputs, pass);
@@ -166,10 +163,8 @@ std::int64_t Sequential::flops(const ExampleShape& input) const {
 
 std::string Sequential::summary(const std::optional<ExampleShape>& input_shape) const {
   const auto& known = input_shape ? input_shape : options_.input_shape;
-  check_state(
-      known.has_value(),
-      base::str_cat(options_.name,
-                    ": the shapes are not known yet. Set input_shape, or train the model."));
+  check_state(known.has_value(), options_.name,
+              ": the shapes are not known yet. Set input_shape, or train the model.");
   std::vector<SummaryRow> rows = {{"Layer (type)", "Output Shape", "Param #", "FLOPs"}};
   add_rows(rows, *layers_, *known);
   const ParameterCount sum = parameter_count(*layers_, *known);

@@ -7,8 +7,8 @@
 namespace brigade::ps {
 
 /// Since when a thread has been in a call of a client, for another thread that decides how long the
-/// call may take: then a step that computes for long is told from one that waits for servers or
-/// other workers.
+/// call may take: then a step that computes for long is distinguished from one that waits for
+/// servers or other workers.
 ///
 /// Thread-safety: calls by one thread at a time; `in_call_since` from any thread.
 class CallClock {

@@ -185,7 +185,7 @@ TEST(EarlyPush, ItsSendsAreCallsOfTheClient) {
   LocalServers servers = make_early_servers(1);
   const Client chief = make_chief(servers, kAsyncJob, {.calls = clock});
   servers[0].before_calls([&](ServiceCall call) {
-    if (call != ServiceCall::kSendEarly) return;
+    if (call != testing::kSendEarly) return;
     ++sends;
     EXPECT_TRUE(clock->in_call_since().has_value()) << sends;
   });

@@ -6,7 +6,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/local/row_sums.h"
 
 namespace brigade::ps {
@@ -20,28 +19,23 @@ at::ScalarType dtype_to_push(at::ScalarType own, std::optional<at::ScalarType> p
 }  // namespace
 
 void check_pushable(const WorkerVariables& variables, std::span<const at::Tensor> gradients) {
-  check_argument(gradients.size() == variables.size(),
-                 base::str_cat("A push has ", gradients.size(), " gradients, and the job has ",
-                               variables.size(),
-                               " variables: pass one for each, undefined for "
-                               "none."));
+  check_argument(gradients.size() == variables.size(), "A push has ", gradients.size(),
+                 " gradients, and the job has ", variables.size(),
+                 " variables: pass one for each, undefined for none.");
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const at::Tensor& gradient = gradients[i];
     if (!gradient.defined()) continue;
     const std::string name = base::quoted(variables[i].name);
-    check_argument(variables[i].is_trainable,
-                   base::str_cat("A push has a gradient of ", name, ", which is not trainable."));
-    check_argument(
-        gradient.device().is_cpu() &&
-            (gradient.layout() == at::kStrided || comm::has_rows(gradient)),
-        base::str_cat(
-            "The gradient of ", name, " is on ", gradient.device().str(), " with layout ",
-            gradient.layout(),
-            ": it has to be on the CPU, and dense, or sparse along its first dimension."));
+    check_argument(variables[i].is_trainable, "A push has a gradient of ", name,
+                   ", which is not trainable.");
+    check_argument(gradient.device().is_cpu() &&
+                       (gradient.layout() == at::kStrided || comm::has_rows(gradient)),
+                   "The gradient of ", name, " is on ", gradient.device().str(), " with layout ",
+                   gradient.layout(),
+                   ": it has to be on the CPU, and dense, or sparse along its first dimension.");
     const TensorForm form = form_of(gradient);
-    check_argument(form == variables.form(i),
-                   base::str_cat("The gradient of ", name, " is ", text_of(form),
-                                 ", and the variable is ", text_of(variables.form(i)), "."));
+    check_argument(form == variables.form(i), "The gradient of ", name, " is ", text_of(form),
+                   ", and the variable is ", text_of(variables.form(i)), ".");
   }
 }
 

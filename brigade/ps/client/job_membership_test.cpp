@@ -229,7 +229,7 @@ TEST(JobMembership, AFailureThatIsOverDoesNotKeepServersFromEnding) {
     EXPECT_TRUE(servers[server].core().has_chief_finished()) << server;
 }
 
-TEST(JobMembership, AChiefTriesForLongToTellAServerThatItHasFinished) {
+TEST(JobMembership, AChiefTriesForLongToReportToAServerThatItHasFinished) {
   LocalServers servers = make_servers(2);
   const auto begin = std::chrono::steady_clock::now();
   servers[1].before_calls([begin](ServiceCall call) {

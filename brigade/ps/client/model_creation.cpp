@@ -1,11 +1,9 @@
 #include "brigade/ps/client/model_creation.h"
 
 #include <set>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/optim/rule_config.h"
 #include "brigade/ps/store/record_parts.h"
 #include "brigade/ps/store/store_keys.h"
@@ -33,9 +31,8 @@ std::optional<double> rate_in(const io::StateTree& header, std::string_view key,
 
 void check_rate(const Creation& variable, std::string_view what,
                 const std::optional<double>& value) {
-  check_argument(!value || *value >= 0,
-                 base::str_cat("Variable ", base::quoted(variable.name), " has the ", what, " ",
-                               value.value_or(0), ", which must be at least 0."));
+  check_argument(!value || *value >= 0, "Variable ", base::quoted(variable.name), " has the ", what,
+                 " ", value.value_or(0), ", which must be at least 0.");
 }
 
 }  // namespace
@@ -45,18 +42,15 @@ void check_creation(std::span<const Creation> variables, std::uint64_t max_recor
   for (const Creation& each : variables) {
     const std::string name = base::quoted(each.name);
     check_recordable({.name = each.name, .tensor = each.value});
-    check_argument(names.insert(each.name).second,
-                   base::str_cat("Variable ", name, " is created twice."));
-    check_argument(!each.is_trainable || each.value.is_floating_point(),
-                   base::str_cat("Variable ", name, " is trainable and has the dtype ",
-                                 c10::toString(each.value.scalar_type()),
-                                 ": trainable variables are of floating point."));
+    check_argument(names.insert(each.name).second, "Variable ", name, " is created twice.");
+    check_argument(!each.is_trainable || each.value.is_floating_point(), "Variable ", name,
+                   " is trainable and has the dtype ", c10::toString(each.value.scalar_type()),
+                   ": trainable variables are of floating point.");
     check_rate(each, "learning rate", each.learning_rate);
     check_rate(each, "weight decay", each.weight_decay);
-    check_argument(bytes_in_record(each) <= max_record_bytes,
-                   base::str_cat("Variable ", name, " has ", each.value.nbytes(),
-                                 " bytes, and a server takes variables of up to ", max_record_bytes,
-                                 " bytes: divide it into several variables."));
+    check_argument(bytes_in_record(each) <= max_record_bytes, "Variable ", name, " has ",
+                   each.value.nbytes(), " bytes, and a server takes variables of up to ",
+                   max_record_bytes, " bytes: divide it into several variables.");
   }
 }
 
@@ -105,9 +99,8 @@ std::optional<ServerModel> ModelCreation::add(const UpdateRecord& record) {
   const std::int64_t parts = record.header.has(key) ? record.header.as_int64(key) : 0;
   if (parts == 0) *this = {};
   if (parts != parts_)
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat("A server's log has ", parts_,
-                              " records of a model's variables, and ", parts, " were expected."));
+    throw Error(ErrorCode::kDataLoss, "A server's log has ", parts_,
+                " records of a model's variables, and ", parts, " were expected.");
   add_variables(record);
   ++parts_;
   if (!is_last) return std::nullopt;

@@ -9,7 +9,6 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/ps/client/early_push.h"
 #include "brigade/ps/client/gradient_push.h"
 #include "brigade/ps/client/job_membership.h"
@@ -54,15 +53,14 @@ void check_services(const std::vector<std::unique_ptr<ParameterService>>& servic
 
 void check_push_dtype(const ParameterClientOptions& options) {
   if (!options.push_dtype) return;
-  check_argument(*options.push_dtype == at::kBFloat16,
-                 base::str_cat("Gradients cannot be pushed as ", c10::toString(*options.push_dtype),
-                               ": push_dtype is bfloat16, or unset."));
+  check_argument(*options.push_dtype == at::kBFloat16, "Gradients cannot be pushed as ",
+                 c10::toString(*options.push_dtype), ": push_dtype is bfloat16, or unset.");
 }
 
 void check_timeouts(const ParameterClientOptions& options) {
   for (const milliseconds time : {options.server_timeout, options.attempt_timeout})
-    check_argument(time.count() > 0, base::str_cat("A parameter client's timeout is ", time.count(),
-                                                   " ms; it must be positive."));
+    check_argument(time.count() > 0, "A parameter client's timeout is ", time.count(),
+                   " ms; it must be positive.");
 }
 
 }  // namespace
@@ -184,9 +182,9 @@ void ParameterClient::Impl::use(WorkerVariables variables, const JobConfig& job)
 }
 
 void ParameterClient::Impl::check_configured() const {
-  check_state(job_.has_value(),
-              "The parameter servers' variables are not known yet: call create, or wait_ready, "
-              "first.");
+  check_state(
+      job_.has_value(),
+      "The parameter servers' variables are not known yet: call create, or wait_ready, first.");
 }
 
 bool ParameterClient::Impl::create(std::span<const Creation> variables,
@@ -227,7 +225,7 @@ void ParameterClient::Impl::wait_ready(std::span<const PlacedVariable> placement
     const std::string waits_for = now.not_ready();
     if (waits_for.empty()) break;
     if (pause == kFirstReadyPoll)
-      base::log_info(base::str_cat("Waiting until the chief has initialized the ", waits_for, "."));
+      base::log_info("Waiting until the chief has initialized the ", waits_for, ".");
     concurrency::interruptible_wait(pause, membership_.stop());
     membership_.stop().throw_if_cancelled("waiting until the chief has initialized the variables");
     pause = std::min(2 * pause, kLongestReadyPoll);
@@ -239,7 +237,7 @@ void ParameterClient::Impl::wait_ready(std::span<const PlacedVariable> placement
 void ParameterClient::Impl::set_ready() {
   check_configured();
   for_each_server([&](int server) {
-    session(server).tell([](ParameterService& service, const std::string& token, Time deadline) {
+    session(server).call([](ParameterService& service, const std::string& token, Time deadline) {
       service.set_ready(token, deadline);
     });
   });
@@ -250,7 +248,7 @@ void ParameterClient::Impl::assign(std::span<const NamedState> variables, std::i
   const std::vector<std::vector<NamedState>> parts = variables_.placed().divide(variables);
   for_each_server([&](int server) {
     const std::vector<NamedState>& part = parts[static_cast<std::size_t>(server)];
-    session(server).tell([&](ParameterService& service, const std::string& token,
+    session(server).call([&](ParameterService& service, const std::string& token,
                              Time deadline) { service.assign(token, part, step, deadline); },
                          bytes_of(part));
   });
@@ -260,7 +258,7 @@ void ParameterClient::Impl::assign(std::span<const NamedState> variables, std::i
 void ParameterClient::Impl::set_learning_rate(double rate) {
   check_configured();
   for_each_server([&](int server) {
-    session(server).tell([&](ParameterService& service, const std::string& token, Time deadline) {
+    session(server).call([&](ParameterService& service, const std::string& token, Time deadline) {
       service.set_learning_rate(token, rate, deadline);
     });
   });
@@ -307,8 +305,7 @@ std::vector<at::Tensor> ParameterClient::Impl::pull_rows(std::span<const at::Ten
 ParameterClient::Values ParameterClient::Impl::push(std::span<const at::Tensor> gradients) {
   check_configured();
   check_state(steps_->may_push(),
-              "A worker pushes the gradients of a step that it has begun: call "
-              "begin_step first.");
+              "A worker pushes the gradients of a step that it has begun: call begin_step first.");
   if (!variables_.has_forms()) pull();
   check_pushable(variables_, gradients);
   std::vector<Push> pushes = with_step(pushes_of(gradients));
@@ -325,9 +322,8 @@ void ParameterClient::Impl::begin_early(std::vector<std::size_t> variables) {
   drop_early();
   if (!job_ || !steps_->may_push() || !variables_.has_forms() || variables.empty()) return;
   for (const std::size_t i : variables)
-    check_argument(i < variables_.size() && variables_[i].is_trainable,
-                   base::str_cat("Variable ", i, " of ", variables_.size(),
-                                 " is to be pushed, and is not trainable."));
+    check_argument(i < variables_.size() && variables_[i].is_trainable, "Variable ", i, " of ",
+                   variables_.size(), " is to be pushed, and is not trainable.");
   early_.emplace(std::move(variables));
   exchange_->begin_early(
       with_step(announce_gradients(variables_, *early_, num_servers(), options_.push_dtype)),
@@ -389,11 +385,10 @@ void ParameterClient::Impl::begin_step() {
     membership_.stop().throw_if_cancelled("waiting for the next step");
     if (!is_logged && Clock::now() - begin > kLogLongWaits) {
       is_logged = true;
-      base::log_info(base::str_cat("Waiting for the next step",
-                                   reply.waiting_for.empty()
-                                       ? std::string()
-                                       : ", for " + base::listed(reply.waiting_for, ", "),
-                                   "."));
+      base::log_info("Waiting for the next step",
+                     reply.waiting_for.empty() ? std::string()
+                                               : ", for " + base::listed(reply.waiting_for, ", "),
+                     ".");
     }
   }
 }

@@ -49,7 +49,7 @@ TEST(ParameterClientStaleness, ASynchronousPushHasNoStaleness) {
   EXPECT_FALSE(chief->push(small_gradients(1)).staleness.has_value());
 }
 
-TEST(ParameterClientStaleness, AFailedPushOfItsOwnDoesNotMakeTheNextStale) {
+TEST(ParameterClientStaleness, ItsOwnFailedPushDoesNotMakeTheNextStale) {
   LocalServers servers = make_servers(1);
   const Client chief = make_chief(servers, kAsyncJob, {.server_timeout = kImpatient});
   chief->pull();

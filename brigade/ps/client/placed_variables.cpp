@@ -2,7 +2,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::ps {
 
@@ -11,11 +10,10 @@ PlacedVariables::PlacedVariables(std::span<const PlacedVariable> placement, int 
       by_server_(static_cast<std::size_t>(servers)) {
   for (std::size_t i = 0; i < variables_.size(); ++i) {
     const auto& [name, server, is_trainable] = variables_[i];
-    check_argument(indices_.emplace(name, i).second,
-                   base::str_cat("Variable ", base::quoted(name), " is placed twice."));
-    check_argument(server >= 0 && server < servers,
-                   base::str_cat("Variable ", base::quoted(name), " is placed on server ", server,
-                                 "; there are ", servers, ", numbered from 0."));
+    check_argument(indices_.emplace(name, i).second, "Variable ", base::quoted(name),
+                   " is placed twice.");
+    check_argument(server >= 0 && server < servers, "Variable ", base::quoted(name),
+                   " is placed on server ", server, "; there are ", servers, ", numbered from 0.");
     by_server_[static_cast<std::size_t>(server)].push_back(i);
   }
 }
@@ -42,23 +40,22 @@ std::vector<std::vector<Creation>> PlacedVariables::divide(
   std::vector<bool> is_created(variables_.size(), false);
   for (const Creation& each : creations) {
     const std::optional<std::size_t> index = find(each.name);
-    check_argument(index.has_value(), base::str_cat("Variable ", base::quoted(each.name),
-                                                    " is to be created and is not placed."));
-    check_argument(!is_created[*index],
-                   base::str_cat("Variable ", base::quoted(each.name), " is to be created twice."));
-    check_argument(each.is_trainable == variables_[*index].is_trainable,
-                   base::str_cat("Variable ", base::quoted(each.name),
-                                 " is trainable in its creation or in its placement, and not in "
-                                 "the other."));
+    check_argument(index.has_value(), "Variable ", base::quoted(each.name),
+                   " is to be created and is not placed.");
+    check_argument(!is_created[*index], "Variable ", base::quoted(each.name),
+                   " is to be created twice.");
+    check_argument(each.is_trainable == variables_[*index].is_trainable, "Variable ",
+                   base::quoted(each.name),
+                   " is trainable in its creation or in its placement, and not in the other.");
     check_argument(each.value.defined() && each.value.device().is_cpu(),
-                   base::str_cat("The first value of variable ", base::quoted(each.name),
-                                 " has to be a tensor on the CPU."));
+                   "The first value of variable ", base::quoted(each.name),
+                   " has to be a tensor on the CPU.");
     is_created[*index] = true;
     parts[static_cast<std::size_t>(variables_[*index].server)].push_back(each);
   }
   for (std::size_t i = 0; i < variables_.size(); ++i)
-    check_argument(is_created[i], base::str_cat("Variable ", base::quoted(variables_[i].name),
-                                                " is placed and has no first value."));
+    check_argument(is_created[i], "Variable ", base::quoted(variables_[i].name),
+                   " is placed and has no first value.");
   return parts;
 }
 
@@ -68,8 +65,8 @@ std::vector<std::vector<NamedState>> PlacedVariables::divide(
   for (const NamedState& each : states) {
     const std::optional<std::size_t> index = find(each.name);
     if (!index)
-      throw Error(ErrorCode::kNotFound, base::str_cat("Variable ", base::quoted(each.name),
-                                                      " is not one of the parameter servers'."));
+      throw Error(ErrorCode::kNotFound, "Variable ", base::quoted(each.name),
+                  " is not one of the parameter servers'.");
     parts[static_cast<std::size_t>(variables_[*index].server)].push_back(each);
   }
   return parts;

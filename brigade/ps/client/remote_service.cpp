@@ -2,13 +2,11 @@
 
 #include <ATen/ops/from_blob.h>
 
-#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "brigade/ps/pair_messages.h"
 #include "brigade/ps/service_messages.h"
-#include "brigade/rpc/message_service.h"
 
 namespace brigade::ps {
 namespace {
@@ -78,12 +76,12 @@ class RemoteService final : public PairedService {
   }
 
   Grant join(const JoinRequest& request, Time deadline) override {
-    return grant_of(
+    return message_of<Grant>(
         decode_state(call(ServiceMethod::kJoin, "", encode_state(to_state(request)), deadline)));
   }
 
   ServerStatus renew(const std::string& token, Time deadline) override {
-    return status_of(decode_state(call(ServiceMethod::kRenew, token, "", deadline)));
+    return message_of<ServerStatus>(decode_state(call(ServiceMethod::kRenew, token, "", deadline)));
   }
 
   void leave(const std::string& token, Time deadline) override {
@@ -92,7 +90,8 @@ class RemoteService final : public PairedService {
 
   ServerStatus create(const std::string& token, const CreateRequest& request,
                       Time deadline) override {
-    return status_of(transfer(ServiceMethod::kCreate, token, to_message(request), deadline).header);
+    return message_of<ServerStatus>(
+        transfer(ServiceMethod::kCreate, token, to_message(request), deadline).header);
   }
 
   void assign(const std::string& token, const std::vector<NamedState>& variables, std::int64_t step,
@@ -147,16 +146,16 @@ class RemoteService final : public PairedService {
 
   BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
                             Time deadline) override {
-    return begin_step_reply_of(decode_state(
+    return message_of<BeginStepReply>(decode_state(
         call(ServiceMethod::kBeginStep, token, encode_state(to_state(request)), deadline)));
   }
 
   RoleReply role(Time deadline) override {
-    return role_reply_of(decode_state(call(ServiceMethod::kRole, "", "", deadline)));
+    return message_of<RoleReply>(decode_state(call(ServiceMethod::kRole, "", "", deadline)));
   }
 
   coordination::PairStatus vote(const Vote& vote, Time deadline) override {
-    return pair_status_of(
+    return message_of<coordination::PairStatus>(
         decode_state(call(ServiceMethod::kVote, "", encode_state(to_state(vote)), deadline)));
   }
 

@@ -49,7 +49,7 @@ void repeat_call(
     std::string reason;
     try {
       attempt(deadline);
-      if (is_waiting) base::log_info(base::str_cat("The ", options.callee, " is back."));
+      if (is_waiting) base::log_info("The ", options.callee, " is back.");
       return;
     } catch (const Error& error) {
       if (!may_call_again(error)) throw;
@@ -60,18 +60,16 @@ void repeat_call(
     if (options.cancel.is_cancelled()) continue;
     if (pause.count() > 0 && !is_waiting) {
       is_waiting = true;
-      base::log_warning(base::str_cat("Waiting for the ", options.callee, ", for ",
-                                      seconds_text(options.end - begin), " at most: ", reason));
+      base::log_warning("Waiting for the ", options.callee, ", for ",
+                        seconds_text(options.end - begin), " at most: ", reason);
     }
     const auto left = std::chrono::ceil<milliseconds>(options.end - Clock::now());
     concurrency::interruptible_wait(std::min(pause, left), options.cancel);
     pause = longer(pause);
     if (Clock::now() >= options.end && !options.cancel.is_cancelled())
-      throw Error(
-          ErrorCode::kUnavailable,
-          base::str_cat("The ", options.callee, " has not answered ", options.caller, " for ",
-                        seconds_text(Clock::now() - begin),
-                        ". Start it again, or allow it more time. The last reason: ", reason));
+      throw Error(ErrorCode::kUnavailable, "The ", options.callee, " has not answered ",
+                  options.caller, " for ", seconds_text(Clock::now() - begin),
+                  ". Start it again, or allow it more time. The last reason: ", reason);
   }
 }
 

@@ -1,7 +1,6 @@
 #include "brigade/ps/client/replicated_service.h"
 
 #include <algorithm>
-#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "brigade/concurrency/mutex.h"
 #include "brigade/coordination/acting_choice.h"
 #include "brigade/ps/client/repeated_call.h"
+#include "brigade/ps/forwarding_service.h"
 #include "brigade/ps/server/server_threads.h"
 
 namespace brigade::ps {
@@ -48,33 +48,7 @@ class ReplicatedExchange final : public OpenExchange {
   const std::function<void(const Error&)> doubt_;
 };
 
-class ReplicatedService final : public ParameterService {
- private:
-  struct Used {
-    std::shared_ptr<PairedService> service;
-    std::uint64_t search = 0;  // which one has found it
-  };
-
-  template <class Function>
-  auto call(Time deadline, const Function& function) BRIGADE_EXCLUDES(searching_, mutex_) {
-    const Used used = acting(deadline);
-    try {
-      return function(*used.service);
-    } catch (const Error& error) {
-      doubt(used, error);
-      throw;
-    }
-  }
-
-  /// A process that is busy, or does not know the caller, acts.
-  void doubt(const Used& used, const Error& error) BRIGADE_EXCLUDES(mutex_) {
-    if (!may_call_again(error) || dynamic_cast<const NotMemberError*>(&error) != nullptr ||
-        dynamic_cast<const ServerBusyError*>(&error) != nullptr)
-      return;
-    const concurrency::MutexLock lock(mutex_);
-    if (used.search == searches_) is_sure_ = false;
-  }
-
+class ReplicatedService final : public ForwardingService<ParameterService> {
  public:
   ReplicatedService(cluster::Task task, std::vector<Connect> connect)
       : task_(std::move(task)),
@@ -83,35 +57,6 @@ class ReplicatedService final : public ParameterService {
     for (const Connect& each : connect_) services_.push_back(each());
   }
 
-  Grant join(const JoinRequest& request, Time deadline) override {
-    return call(deadline, [&](PairedService& used) { return used.join(request, deadline); });
-  }
-  ServerStatus renew(const std::string& token, Time deadline) override {
-    return call(deadline, [&](PairedService& used) { return used.renew(token, deadline); });
-  }
-  void leave(const std::string& token, Time deadline) override {
-    call(deadline, [&](PairedService& used) { used.leave(token, deadline); });
-  }
-  ServerStatus create(const std::string& token, const CreateRequest& request,
-                      Time deadline) override {
-    return call(deadline,
-                [&](PairedService& used) { return used.create(token, request, deadline); });
-  }
-  void assign(const std::string& token, const std::vector<NamedState>& variables, std::int64_t step,
-              Time deadline) override {
-    call(deadline, [&](PairedService& used) { used.assign(token, variables, step, deadline); });
-  }
-  void set_ready(const std::string& token, Time deadline) override {
-    call(deadline, [&](PairedService& used) { used.set_ready(token, deadline); });
-  }
-  void set_learning_rate(const std::string& token, double rate, Time deadline) override {
-    call(deadline, [&](PairedService& used) { used.set_learning_rate(token, rate, deadline); });
-  }
-  ExchangeReply exchange(const std::string& token, const ExchangeRequest& request,
-                         Time deadline) override {
-    return call(deadline,
-                [&](PairedService& used) { return used.exchange(token, request, deadline); });
-  }
   bool copies_pushes() const override {
     const concurrency::MutexLock lock(mutex_);
     return std::ranges::all_of(services_, [](const auto& each) { return each->copies_pushes(); });
@@ -126,15 +71,6 @@ class ReplicatedService final : public ParameterService {
     return std::make_unique<ReplicatedExchange>(
         used->service, std::move(exchange),
         [this, used = *used](const Error& error) { doubt(used, error); });
-  }
-  StoredStates states(const std::string& token, const std::vector<std::string>& names,
-                      Time deadline) override {
-    return call(deadline, [&](PairedService& used) { return used.states(token, names, deadline); });
-  }
-  BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
-                            Time deadline) override {
-    return call(deadline,
-                [&](PairedService& used) { return used.begin_step(token, request, deadline); });
   }
 
   std::string name() const override {
@@ -151,6 +87,30 @@ class ReplicatedService final : public ParameterService {
   }
 
  private:
+  struct Used {
+    std::shared_ptr<PairedService> service;
+    std::uint64_t search = 0;  // which one has found it
+  };
+
+  void forward(ServiceMethod, Time deadline, const Call& call) override {
+    const Used used = acting(deadline);
+    try {
+      call(*used.service);
+    } catch (const Error& error) {
+      doubt(used, error);
+      throw;
+    }
+  }
+
+  /// A process that is busy, or does not know the caller, acts.
+  void doubt(const Used& used, const Error& error) BRIGADE_EXCLUDES(mutex_) {
+    if (!may_call_again(error) || dynamic_cast<const NotMemberError*>(&error) != nullptr ||
+        dynamic_cast<const ServerBusyError*>(&error) != nullptr)
+      return;
+    const concurrency::MutexLock lock(mutex_);
+    if (used.search == searches_) is_sure_ = false;
+  }
+
   std::optional<Used> known() const BRIGADE_EXCLUDES(mutex_) {
     const concurrency::MutexLock lock(mutex_);
     if (is_closed_)
@@ -170,10 +130,9 @@ class ReplicatedService final : public ParameterService {
       choice = choice_.choose(ask_all(deadline));
     }
     if (choice.kind != ActingChoice::Kind::kUse)
-      throw Error(ErrorCode::kUnavailable,
-                  base::str_cat("Neither process of the parameter server (", name(),
-                                ") acts at the moment. If all processes of the job were started "
-                                "again, both have to answer first."));
+      throw Error(ErrorCode::kUnavailable, "Neither process of the parameter server (", name(),
+                  ") acts at the moment. If all processes of the job were started again, both have "
+                  "to answer first.");
     return use(choice.server);
   }
 
@@ -215,9 +174,9 @@ class ReplicatedService final : public ParameterService {
   Used use(std::size_t server) BRIGADE_REQUIRES(searching_) BRIGADE_EXCLUDES(mutex_) {
     const concurrency::MutexLock lock(mutex_);
     if (server != acting_ && searches_ > 0) {
-      base::log_warning(base::str_cat("The parameter server at ", services_[acting_]->name(),
-                                      " was replaced by that at ", services_[server]->name(),
-                                      ", which has all its updates."));
+      base::log_warning("The parameter server at ", services_[acting_]->name(),
+                        " was replaced by that at ", services_[server]->name(),
+                        ", which has all its updates.");
       services_[acting_]->close();  // calls that are still there would wait for long
       services_[acting_] = connect_[acting_]();
     }

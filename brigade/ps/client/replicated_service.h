@@ -13,7 +13,7 @@ namespace brigade::ps {
 /// A replicated parameter server as one service: calls go to the process that acts. When that does
 /// not answer, or no longer acts, the call throws kUnavailable, and the next one looks for the
 /// process that acts, and votes as `task`, who calls. Its tokens are those of one process, so after
-/// a change the caller is told NotMemberError, and joins again.
+/// a change the caller gets NotMemberError, and joins again.
 ///
 /// Calls to a process that was replaced, which may never answer, end with kUnavailable.
 ///

@@ -11,7 +11,6 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/local/row_sums.h"
 
 namespace brigade::ps {
@@ -106,12 +105,11 @@ void RowCopies::check_gradients(std::span<const at::Tensor> gradients) const {
   const concurrency::MutexLock lock(mutex_);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!is_by_rows_[i] || !gradients[i].defined() || comm::has_rows(gradients[i])) continue;
-    throw Error(
-        ErrorCode::kFailedPrecondition,
-        base::str_cat("The gradient of ", base::quoted(state_.variables()[i].name()),
-                      " is dense, and the model looks rows of it up (Embedding), so with parameter "
-                      "servers this worker has old values of the others: use the table only "
-                      "through Embedding or embedding_lookup, and keep its gradient sparse."));
+    throw Error(ErrorCode::kFailedPrecondition, "The gradient of ",
+                base::quoted(state_.variables()[i].name()),
+                " is dense, and the model looks rows of it up (Embedding), so with parameter "
+                "servers this worker has old values of the others: use the table only through "
+                "Embedding or embedding_lookup, and keep its gradient sparse.");
   }
 }
 
@@ -162,9 +160,9 @@ void RowCopies::read_by_rows(std::size_t variable) {
   for (std::size_t i = 0; i < parts_.size(); ++i)
     if (parts_[i].variable == variable) client_.pull_by_rows(i);
   if (state_.rule().row_updates() == optim::RowUpdates::kExact) return;
-  base::log_info(base::str_cat("Rows of ", base::quoted(state_.variables()[variable].name()),
-                               " are updated lazily by ", state_.rule().name(),
-                               ": those without a gradient in a step do not change in it."));
+  base::log_info("Rows of ", base::quoted(state_.variables()[variable].name()),
+                 " are updated lazily by ", state_.rule().name(),
+                 ": those without a gradient in a step do not change in it.");
 }
 
 void RowCopies::write(int replica, const VariablePart& part, const at::Tensor& indices,
@@ -172,11 +170,10 @@ void RowCopies::write(int replica, const VariablePart& part, const at::Tensor& i
   const Variable& own = state_.variables()[part.variable];
   std::vector<std::int64_t> wanted = part.shape;
   wanted.front() = indices.numel();
-  check_state(
-      rows.sizes() == wanted && rows.scalar_type() == own.dtype(),
-      base::str_cat("Rows of ", base::quoted(part.name), " are ", at::toString(rows.scalar_type()),
-                    rows.sizes(), " on the parameter servers, and ", at::toString(own.dtype()),
-                    at::IntArrayRef(wanted), " here: run the program that the job's chief runs."));
+  check_state(rows.sizes() == wanted && rows.scalar_type() == own.dtype(), "Rows of ",
+              base::quoted(part.name), " are ", at::toString(rows.scalar_type()), rows.sizes(),
+              " on the parameter servers, and ", at::toString(own.dtype()), at::IntArrayRef(wanted),
+              " here: run the program that the job's chief runs.");
   const at::AutoDispatchBelowADInplaceOrView below;  // as all values that come from the servers
   const variables::VariableStorage& storage = *own.storage();
   std::vector<at::Tensor> copies = {storage.master(replica)};

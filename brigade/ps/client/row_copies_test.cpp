@@ -137,7 +137,7 @@ TEST(RowCopies, TablesThatDoNotChangeOrAreOthersAreNotPulled) {
   EXPECT_EQ(worker.exchanges(), 0);
 }
 
-TEST(RowCopies, RowsThatDoNotExistAreRefusedAndTheNextRunGoesOn) {
+TEST(RowCopies, RowsThatDoNotExistAreRefusedAndTheNextRunSucceeds) {
   TableWorker worker;
   EXPECT_EQ(distribute::error_from([&] {
               worker.strategy().run([&] { fetch(worker.model()->table, {10}); });

@@ -33,6 +33,22 @@ std::vector<std::int64_t> versions_of(const Push& push) {
 
 }  // namespace
 
+void PushCopies::copy_gradients(Push& push, std::size_t unchanging) {
+  std::vector<at::Tensor>& copies = buffers_[next_];
+  copies.resize(push.gradients.size());
+  for (std::size_t i = unchanging; i < copies.size(); ++i) {
+    const at::Tensor& gradient = push.gradients[i].tensor;
+    at::Tensor& copy = copies[i];
+    if (copy.defined() && copy.sizes() == gradient.sizes() &&
+        copy.scalar_type() == gradient.scalar_type())
+      copy.copy_(gradient);
+    else
+      copy = gradient.detach().clone(at::MemoryFormat::Contiguous);
+    push.gradients[i].tensor = copy;
+  }
+  push.rows = copies_of(push.rows);
+}
+
 ServerSession::ServerSession(std::unique_ptr<ParameterService> service,
                              ServerSessionOptions options)
     : service_(std::move(service)), options_(std::move(options)) {}
@@ -48,7 +64,7 @@ std::int64_t ServerSession::join(std::int64_t incarnation) {
     const concurrency::MutexLock lock(mutex_);
     incarnation_ = incarnation;
   }
-  tell([](ParameterService&, const std::string&, Time) {});  // `repeat` joins
+  call([](ParameterService&, const std::string&, Time) {});  // `repeat` joins
   const concurrency::MutexLock lock(mutex_);
   return incarnation_;
 }
@@ -110,11 +126,9 @@ void ServerSession::check_has_variables(const std::string& token, Time deadline)
     if (!expects_variables_) return;
   }
   if (service_->renew(token, deadline).is_created) return;
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat("The ", name(),
-                            " came back without its variables: its folder was lost. Give it the "
-                            "folder, or empty the folders of all servers and start from a "
-                            "checkpoint."));
+  throw Error(ErrorCode::kDataLoss, "The ", name(),
+              " came back without its variables: its folder was lost. Give it the folder, or empty "
+              "the folders of all servers and start from a checkpoint.");
 }
 
 ExchangeReply ServerSession::exchange(ExchangeRequest request, std::uint64_t reply_bytes) {
@@ -141,10 +155,10 @@ void ServerSession::push_again(ParameterService& service, const std::string& tok
   if (!unacknowledged_ || unacknowledged_->token == token) return;
   ExchangeRequest request{.push = unacknowledged_->push, .pull = {}};
   request.push->acknowledge_later = false;
-  const auto refuse = [&](std::string_view reason) {
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat("The ", name(), " came back without push ", request.push->number,
-                              " of ", cluster::to_string(options_.task), ", which ", reason));
+  const auto refuse = [&](const auto&... reason) {
+    throw Error(ErrorCode::kDataLoss, "The ", name(), " came back without push ",
+                request.push->number, " of ", cluster::to_string(options_.task), ", which ",
+                reason...);
   };
   if (versions_of(*request.push) != unacknowledged_->versions)
     refuse(
@@ -154,14 +168,14 @@ void ServerSession::push_again(ParameterService& service, const std::string& tok
   try {
     check_verdict(service.exchange(token, request, deadline), *request.push);
   } catch (const PushRefusedError& error) {
-    refuse(base::str_cat("it refuses: ", error.what()));
+    refuse("it refuses: ", error.what());
   }
   unacknowledged_.reset();
 }
 
 void ServerSession::await_disk() {
   if (!unacknowledged_) return;
-  tell([this](ParameterService& service, const std::string& token, Time deadline) {
+  call([this](ParameterService& service, const std::string& token, Time deadline) {
     await_disk(service, token, deadline);
   });
 }
@@ -287,13 +301,11 @@ void ServerSession::check_verdict(const ExchangeReply& reply, const Push& push) 
     throw ReplacedError(base::str_cat("A later life of ", cluster::to_string(options_.task),
                                       " pushes to the ", name(), ": this one has to end."));
   if (reply.verdict == PushVerdict::kGap)
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat("The ", name(), " does not have the pushes of ",
-                              cluster::to_string(options_.task), " before number ", push.number,
-                              ", which it acknowledged: it lost updates."));
+    throw Error(ErrorCode::kDataLoss, "The ", name(), " does not have the pushes of ",
+                cluster::to_string(options_.task), " before number ", push.number,
+                ", which it acknowledged: it lost updates.");
   if (!reply.verdict)
-    throw Error(ErrorCode::kInternal,
-                base::str_cat("The ", name(), " did not say what became of a push."));
+    throw Error(ErrorCode::kInternal, "The ", name(), " did not say what became of a push.");
 }
 
 void ServerSession::take_answer(ExchangeReply& reply) {
@@ -360,10 +372,10 @@ void ServerSession::leave(Time deadline) noexcept {
   } catch (const std::exception& error) {
     // Then its lease runs out.
     if (unacknowledged_)
-      base::log_warning(base::str_cat("The ", name(), " did not say that it has the last push of ",
-                                      cluster::to_string(options_.task),
-                                      " on its disk; if it stops now, that may be lost: ",
-                                      base::without_stack_trace(error.what())));
+      base::log_warning("The ", name(), " did not say that it has the last push of ",
+                        cluster::to_string(options_.task),
+                        " on its disk; if it stops now, that may be lost: ",
+                        base::without_stack_trace(error.what()));
   }
 }
 

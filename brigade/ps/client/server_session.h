@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,7 +16,6 @@
 #include "brigade/cluster/task.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/concurrency/mutex.h"
-#include "brigade/ps/client/push_copies.h"
 #include "brigade/ps/client/repeated_call.h"
 #include "brigade/ps/parameter_service.h"
 
@@ -30,6 +31,23 @@ struct ServerSessionOptions {
   std::chrono::milliseconds attempt_timeout = std::chrono::seconds(30);
   /// Ends the pauses between attempts.
   concurrency::CancelToken cancel = {};
+};
+
+/// Copies of a worker's latest pushes to a server, in memory that is used again: of the next one,
+/// and of the last one, which may have to be sent again.
+///
+/// Thread-safety: one thread.
+class PushCopies {
+ public:
+  /// Replaces the gradients of `push` by copies, which are valid until the next call; the first
+  /// `unchanging` ones, which nobody changes, are left as they are.
+  void copy_gradients(Push& push, std::size_t unchanging = 0);
+  /// Keeps these copies during the next call, too. Those that were kept before are over.
+  void keep() { next_ = 1 - next_; }
+
+ private:
+  std::array<std::vector<at::Tensor>, 2> buffers_;
+  std::size_t next_ = 0;
 };
 
 /// One parameter server as its client keeps it: the membership, the number of the next push, and
@@ -59,16 +77,16 @@ class ServerSession {
   template <class Make>
   auto call(const Make& make, std::uint64_t bytes = 0) {
     using Reply = std::invoke_result_t<Make, ParameterService&, const std::string&, Time>;
-    std::optional<Reply> reply;
-    repeat([&](ParameterService& service, const std::string& token,
-               Time deadline) { reply.emplace(make(service, token, deadline)); },
-           std::chrono::steady_clock::now() + options_.server_timeout, bytes);
-    return std::move(*reply);
-  }
-  /// The same for calls without a result.
-  template <class Make>
-  void tell(const Make& make, std::uint64_t bytes = 0) {
-    repeat(make, std::chrono::steady_clock::now() + options_.server_timeout, bytes);
+    const Time end = std::chrono::steady_clock::now() + options_.server_timeout;
+    if constexpr (std::is_void_v<Reply>) {
+      repeat(make, end, bytes);
+    } else {
+      std::optional<Reply> reply;
+      repeat([&](ParameterService& service, const std::string& token,
+                 Time deadline) { reply.emplace(make(service, token, deadline)); },
+             end, bytes);
+      return std::move(*reply);
+    }
   }
 
   /// An exchange whose push, if it has one, gets the next number. A push whose outcome is not known

@@ -30,20 +30,18 @@ void ServerStatuses::check_whole() const {
   if (!is_partly_ready()) return;
   const auto empty = std::ranges::find(statuses_, false, &ServerStatus::is_created);
   const auto server = static_cast<std::size_t>(empty - statuses_.begin());
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat("The ", names_[server],
-                            " has no variables, and others have those of a job in progress: "
-                            "its folder was lost. Give it the folder, or empty the folders of "
-                            "all servers and start from a checkpoint."));
+  throw Error(
+      ErrorCode::kDataLoss, "The ", names_[server],
+      " has no variables, and others have those of a job in progress: its folder was lost. Give it "
+      "the folder, or empty the folders of all servers and start from a checkpoint.");
 }
 
 void ServerStatuses::check_job(const JobConfig& job) const {
   for (std::size_t i = 0; i < statuses_.size(); ++i) {
     check_state(!statuses_[i].is_created || statuses_[i].job == job,
-                base::str_cat("The chief has configured the ", names_[i],
-                              " for another update mode, staleness, number of replicas, or rate "
-                              "that follows staleness than this worker: start all tasks with the "
-                              "same options."));
+                "The chief has configured the ", names_[i],
+                " for another update mode, staleness, number of replicas, or rate that follows "
+                "staleness than this worker: start all tasks with the same options.");
   }
 }
 

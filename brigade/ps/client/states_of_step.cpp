@@ -43,10 +43,9 @@ ServerStates states_of_one_step(const std::function<ServerStates()>& read,
     if (have_one_step(states)) return states;
     if (std::chrono::steady_clock::now() >= end)
       throw Error(ErrorCode::kDeadlineExceeded,
-                  base::str_cat("A checkpoint needs the state of all parameter servers after one "
-                                "step, and in ",
-                                timeout.count(), " ms no reading found it; the last was of ",
-                                steps_text(states), ". Allow it more time (server_timeout)."));
+                  "A checkpoint needs the state of all parameter servers after one step, and in ",
+                  timeout.count(), " ms no reading found it; the last was of ", steps_text(states),
+                  ". Allow it more time (server_timeout).");
     concurrency::interruptible_wait(pause, cancel);
     cancel.throw_if_cancelled("reading the parameter servers' state for a checkpoint");
     pause = std::clamp(2 * pause, kFirstReadPause, kLongestReadPause);

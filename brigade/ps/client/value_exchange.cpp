@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/ps/client/server_session.h"
 
 namespace brigade::ps {
@@ -132,15 +131,14 @@ void ValueExchange::note_read(int server, std::int64_t step) {
 
 void ValueExchange::check_count(int server, std::size_t expected, std::size_t got) const {
   if (expected == got) return;
-  throw Error(ErrorCode::kInternal, base::str_cat("The ", session(server).name(), " sent ", got,
-                                                  " variables, and was asked for ", expected, "."));
+  throw Error(ErrorCode::kInternal, "The ", session(server).name(), " sent ", got,
+              " variables, and was asked for ", expected, ".");
 }
 
 std::vector<at::Tensor> ValueExchange::pull_rows(std::span<const at::Tensor> indices) {
-  check_argument(
-      indices.size() == variables_.size(),
-      base::str_cat("Rows of ", indices.size(), " variables are pulled, and the job has ",
-                    variables_.size(), " variables: pass indices for each, undefined for none."));
+  check_argument(indices.size() == variables_.size(), "Rows of ", indices.size(),
+                 " variables are pulled, and the job has ", variables_.size(),
+                 " variables: pass indices for each, undefined for none.");
   std::vector<at::Tensor> rows(indices.size());
   membership_.for_each_server([&](int server) {
     ExchangeRequest request{.decision = steps_.decision(), .pull = {}};

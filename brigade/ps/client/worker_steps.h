@@ -47,7 +47,7 @@ class WorkerSteps {
   std::optional<Token> token_;
   std::optional<coordination::StepDecision> decision_;
   // kSync: the gradients of the step in progress that all servers have. A coordinator that was
-  // restarted does not know them; one that gave this membership was told of them under it.
+  // restarted does not know them; one that gave this membership got them under it.
   std::vector<Token> contributions_;
   std::string contributed_as_;
 };

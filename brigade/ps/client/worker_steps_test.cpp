@@ -65,7 +65,7 @@ TEST(WorkerSteps, AsynchronousStepsNeedNoPermission) {
   EXPECT_TRUE(steps.may_push());
 }
 
-TEST(WorkerSteps, TellsHowManyStepsItHasFinished) {
+TEST(WorkerSteps, ReportsHowManyStepsItHasFinished) {
   Coordinator coordinator;
   WorkerSteps steps(UpdateMode::kBounded);
   EXPECT_FALSE(steps.may_push());

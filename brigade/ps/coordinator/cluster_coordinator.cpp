@@ -41,10 +41,9 @@ void check_sendable(const ScheduledFunction& function, std::size_t max_message_b
                                              .arguments = function.arguments,
                                              .per_worker = function.per_worker}};
   const std::size_t bytes = encode_message(to_message(reply)).size();
-  check_argument(bytes <= max_message_bytes,
-                 base::str_cat("The arguments of function ", base::quoted(function.function),
-                               " are a message of ", bytes, " bytes, and up to ", max_message_bytes,
-                               " are allowed (max_message_bytes)."));
+  check_argument(bytes <= max_message_bytes, "The arguments of function ",
+                 base::quoted(function.function), " are a message of ", bytes, " bytes, and up to ",
+                 max_message_bytes, " are allowed (max_message_bytes).");
 }
 
 }  // namespace
@@ -69,7 +68,7 @@ class ClusterCoordinator::Impl {
                           .workers = static_cast<int>(workers_.size()),
                           .max_message_bytes = options_.max_message_bytes,
                           .max_buffered_bytes = options_.max_buffered_bytes}) {
-    base::log_info(base::str_cat("Coordinator ", name_, " listens at ", listener_.address(), "."));
+    base::log_info("Coordinator ", name_, " listens at ", listener_.address(), ".");
     ticker_ = std::jthread([this] { watch(); });
     cancellation_ =
         options_.cancel.on_cancel([this] { core_.cancel("the coordinator was cancelled"); });
@@ -128,17 +127,17 @@ class ClusterCoordinator::Impl {
     const std::string who = base::str_cat(name_, ": ", cluster::to_string(worker));
     switch (change) {
       case TaskChange::kJoined:
-        base::log_info(base::str_cat(who, " has joined as incarnation ", incarnation, "."));
+        base::log_info(who, " has joined as incarnation ", incarnation, ".");
         return;
       case TaskChange::kReplaced:
-        base::log_info(base::str_cat(who, ", incarnation ", incarnation, ", is replaced."));
+        base::log_info(who, ", incarnation ", incarnation, ", is replaced.");
         return;
       case TaskChange::kLost:
-        base::log_warning(base::str_cat(who, " is lost: it was silent for ", options_.lease.count(),
-                                        " ms. A function that it ran is run again."));
+        base::log_warning(who, " is lost: it was silent for ", options_.lease.count(),
+                          " ms. A function that it ran is run again.");
         return;
       case TaskChange::kFinished:
-        base::log_info(base::str_cat(who, " has left."));
+        base::log_info(who, " has left.");
         return;
     }
   }
@@ -170,8 +169,8 @@ class ClusterCoordinator::Impl {
       if (core_.num_present() > 0 || core_.is_idle()) {
         report = Clock::now() + kReportIdleJob;
       } else if (Clock::now() >= report) {
-        base::log_warning(base::str_cat(
-            "Functions wait, and none of the workers is there: ", base::join(workers_, ", "), "."));
+        base::log_warning(
+            "Functions wait, and none of the workers is there: ", base::join(workers_, ", "), ".");
         report = Clock::now() + kReportIdleJob;
       }
       const Clock::time_point next = next_tick();
@@ -226,9 +225,8 @@ RemoteValue ClusterCoordinator::schedule(const std::string& function, const Func
           arguments, base::str_cat("the arguments of function ", base::quoted(function))),
       .inputs = inputs};
   for (const PerWorkerValues& each : per_worker) {
-    check_argument(each.creation_->owner == impl_.get(),
-                   base::str_cat("Function ", base::quoted(function),
-                                 " is scheduled with per-worker values of another coordinator."));
+    check_argument(each.creation_->owner == impl_.get(), "Function ", base::quoted(function),
+                   " is scheduled with per-worker values of another coordinator.");
     scheduled.per_worker.push_back(each.creation_->creation);
   }
   return impl_->schedule(std::move(scheduled));

@@ -97,10 +97,10 @@ class ClusterCoordinator {
   /// The same for functions that train nothing, or whose model the coordinator does not have.
   ClusterCoordinator(const cluster::ClusterConfig& cluster, const FunctionTable& functions,
                      ClusterCoordinatorOptions options = {});
-  /// Cancels the functions that wait or run, and tells the workers that the coordinator has ended;
+  /// Cancels the functions that wait or run, and notifies the workers of the end;
   /// waits up to 15 seconds until they have left, and for those that were lost in the last three
   /// leases, which may be started again. If an exception is in flight, workers are not
-  /// told, and wait for the coordinator to be started again; so does a worker that joins later.
+  /// notified, and wait for the coordinator to be started again; so does a worker that joins later.
   ~ClusterCoordinator();
   ClusterCoordinator(const ClusterCoordinator&) = delete;
   ClusterCoordinator& operator=(const ClusterCoordinator&) = delete;

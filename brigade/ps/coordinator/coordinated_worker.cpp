@@ -6,7 +6,6 @@
 #include <map>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
@@ -105,8 +104,7 @@ void CoordinatedWorker::Impl::join() {
 }
 
 std::optional<PhaseEnd> CoordinatedWorker::Impl::serve_phase(std::int64_t phase) {
-  check_argument(phase >= 1,
-                 base::str_cat("A phase has the number ", phase, ", and 1 is the first."));
+  check_argument(phase >= 1, "A phase has the number ", phase, ", and 1 is the first.");
   if (is_over_) return std::nullopt;
   TakeReply reply = begin_and_serve(phase);
   if (!reply.phase_end) {
@@ -131,8 +129,7 @@ TakeReply CoordinatedWorker::Impl::begin_and_serve(std::int64_t phase) {
 
 void CoordinatedWorker::Impl::begin() {
   session_.join();
-  base::log_info(
-      base::str_cat(context_.cluster.task, " runs functions of the ", session_.name(), "."));
+  base::log_info(context_.cluster.task, " runs functions of the ", session_.name(), ".");
   renewal_.emplace(
       renew_lease(), [this] { return renew_lease(); }, stop_.token());
 }
@@ -142,10 +139,9 @@ TakeReply CoordinatedWorker::Impl::serve(std::int64_t phase) {
     throw_if_stopped();
     TakeReply reply = take(phase);
     if (!phases_.empty() && session_.coordinator() != phases_)
-      throw Error(ErrorCode::kAborted,
-                  base::str_cat("The ", session_.name(), " was started again, and repeats what ",
-                                context_.cluster.task,
-                                " has done already: start this process again, too."));
+      throw Error(ErrorCode::kAborted, "The ", session_.name(),
+                  " was started again, and repeats what ", context_.cluster.task,
+                  " has done already: start this process again, too.");
     if (reply.is_done || reply.phase_end) return reply;
     if (!reply.work) continue;
     const concurrency::LinkedToken cancel(stop_.token());
@@ -159,7 +155,7 @@ TakeReply CoordinatedWorker::Impl::serve(std::int64_t phase) {
       running_.reset();
     }
     throw_if_stopped();  // then it may have ended because of that, and is run by another worker
-    if (coordinator_has_ended()) return {.is_done = true};  // nobody may be there to be told
+    if (coordinator_has_ended()) return {.is_done = true};  // nobody may be there to hear of it
     report(done);
   }
 }

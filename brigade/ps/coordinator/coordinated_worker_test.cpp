@@ -179,7 +179,7 @@ TEST_F(CoordinatedWorkerTest, AWorkerMakesItsValuesOnce) {
   EXPECT_EQ(observed.datasets, 1);
 }
 
-TEST_F(CoordinatedWorkerTest, AnErrorIsReportedAndTheWorkerGoesOn) {
+TEST_F(CoordinatedWorkerTest, AnErrorIsReportedAndTheWorkerContinues) {
   const auto worker = start(kFunctionRunner0);
   const std::vector<std::pair<std::string, ErrorCode>> cases = {
       {"refuse", ErrorCode::kOutOfRange},

@@ -1,18 +1,11 @@
 #include "brigade/ps/coordinator/coordinator_core.h"
 
 #include <algorithm>
-#include <exception>
-#include <list>
-#include <map>
-#include <set>
-#include <span>
 #include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/concurrency/mutex.h"
-#include "brigade/coordination/task_registry.h"
 #include "brigade/rpc/token.h"
 
 namespace brigade::ps {
@@ -46,134 +39,55 @@ std::string new_id() {
 
 Error failure_of(const std::string& function, const std::string& worker,
                  const FunctionError& error) {
-  return Error(error.code, base::str_cat("Function ", base::quoted(function), " failed on ", worker,
-                                         ": ", error.message));
+  return Error(error.code, "Function ", base::quoted(function), " failed on ", worker, ": ",
+               error.message);
 }
 
 }  // namespace
 
-class CoordinatorCore::Impl {
- public:
-  Impl(CoordinatorCoreOptions options, const base::Clock& clock)
-      : options_(std::move(options)),
-        clock_(clock),
-        names_(worker_names(options_.workers)),
-        id_(new_id()),
-        registry_(names_, options_.lease),
-        queue_(options_.queue) {}
-
-  RemoteValue schedule(ScheduledFunction function, Time deadline) BRIGADE_EXCLUDES(mutex_);
-  void join_functions(Time deadline) BRIGADE_EXCLUDES(mutex_);
-  bool is_idle() const BRIGADE_EXCLUDES(mutex_);
-  std::optional<std::size_t> wait_any(std::span<const RemoteValue> values, Time deadline)
-      BRIGADE_EXCLUDES(mutex_);
-  std::int64_t begin_phase() BRIGADE_EXCLUDES(mutex_);
-  void end_phase(io::StateTree outcome) BRIGADE_EXCLUDES(mutex_);
-  void drop_functions(const std::string& reason) BRIGADE_EXCLUDES(mutex_);
-  std::int64_t new_value_id() BRIGADE_EXCLUDES(mutex_);
-
-  WorkerGrant join(const WorkerJoin& request) BRIGADE_EXCLUDES(mutex_);
-  WorkerStatus renew(const std::string& token, std::int64_t running) BRIGADE_EXCLUDES(mutex_);
-  TakeReply take(const std::string& token, const TakeRequest& request, Time deadline)
-      BRIGADE_EXCLUDES(mutex_);
-  void finish(const std::string& token, const FunctionReport& report) BRIGADE_EXCLUDES(mutex_);
-  void leave(const std::string& token) BRIGADE_EXCLUDES(mutex_);
-
-  void tick() BRIGADE_EXCLUDES(mutex_);
-  std::optional<Time> next_expiry() const BRIGADE_EXCLUDES(mutex_);
-  int num_present() const BRIGADE_EXCLUDES(mutex_);
-  bool expects_workers(Time latecomers) const BRIGADE_EXCLUDES(mutex_);
-  void cancel(const std::string& reason) BRIGADE_EXCLUDES(mutex_);
-  void end() BRIGADE_EXCLUDES(mutex_);
-  void close() BRIGADE_EXCLUDES(mutex_);
-
- private:
-  /// A function that waits, for its inputs or a worker, or runs.
-  struct Open {
-    ScheduledFunction function;
-    RemoteResult result;
-  };
-  struct Change {
-    TaskChange kind;
-    Incarnation holder;
-  };
-
-  void check_not_cancelled() const BRIGADE_REQUIRES(mutex_);
-  void check_inputs(const ScheduledFunction& function) const;
-  bool has_room() const BRIGADE_REQUIRES(mutex_);
-  bool has_none() const BRIGADE_REQUIRES(mutex_);
-  void release_ready() BRIGADE_REQUIRES(mutex_);
-  void fail_at_release(const Open& function, const std::exception_ptr& error)
-      BRIGADE_REQUIRES(mutex_);
-  void abort(const Open& function, const std::string& reason) const;
-  void cancel_held(const std::string& reason) BRIGADE_REQUIRES(mutex_);
-  void throw_error() BRIGADE_REQUIRES(mutex_);
-  Incarnation authenticate(const std::string& token) BRIGADE_REQUIRES(mutex_);
-  std::optional<Incarnation> holder_of(const std::string& task) const BRIGADE_REQUIRES(mutex_);
-  void lose(const Incarnation& worker) BRIGADE_REQUIRES(mutex_);
-  void fail(FunctionQueue::Id failed, const Error& error) BRIGADE_REQUIRES(mutex_);
-  void cancel_functions(const std::vector<FunctionQueue::Id>& functions, const std::string& reason)
-      BRIGADE_REQUIRES(mutex_);
-  void cancel_all(const std::string& reason) BRIGADE_REQUIRES(mutex_);
-  void drop_all(const std::string& reason) BRIGADE_REQUIRES(mutex_);
-  bool has_open_phase() const BRIGADE_REQUIRES(mutex_);
-  void report(const std::vector<Change>& changes) const;
-
-  const CoordinatorCoreOptions options_;
-  const base::Clock& clock_;
-  const std::vector<std::string> names_;  // of the workers
-  const std::string id_;                  // of this life of the coordinator
-
-  mutable concurrency::Mutex mutex_;
-  concurrency::Condition changed_;  // any of what follows
-  TaskRegistry registry_ BRIGADE_GUARDED_BY(mutex_);
-  std::set<std::string> seen_ BRIGADE_GUARDED_BY(mutex_);           // tasks that have joined
-  std::map<std::string, Time> lost_at_ BRIGADE_GUARDED_BY(mutex_);  // and have not come again
-  FunctionQueue queue_ BRIGADE_GUARDED_BY(mutex_);
-  std::map<FunctionQueue::Id, Open> open_ BRIGADE_GUARDED_BY(mutex_);
-  std::list<Open> held_ BRIGADE_GUARDED_BY(mutex_);      // not in queue_: their inputs are pending
-  std::exception_ptr error_ BRIGADE_GUARDED_BY(mutex_);  // the first, which was not thrown yet
-  std::int64_t last_value_ BRIGADE_GUARDED_BY(mutex_) = 0;
-  std::int64_t phase_ BRIGADE_GUARDED_BY(mutex_) = 0;  // the last that was begun
-  std::map<std::int64_t, PhaseEnd> ended_phases_ BRIGADE_GUARDED_BY(mutex_);
-  std::optional<std::string> cancelled_ BRIGADE_GUARDED_BY(mutex_);  // why
-  bool is_done_ BRIGADE_GUARDED_BY(mutex_) = false;
-  bool is_closed_ BRIGADE_GUARDED_BY(mutex_) = false;
-};
-
-void CoordinatorCore::Impl::check_not_cancelled() const {
-  if (cancelled_)
-    throw Error(ErrorCode::kCancelled,
-                base::str_cat("The coordinator runs no functions, because ", *cancelled_, "."));
+CoordinatorCore::CoordinatorCore(CoordinatorCoreOptions options, const base::Clock& clock)
+    : options_(std::move(options)),
+      clock_(clock),
+      names_(worker_names(options_.workers)),
+      id_(new_id()),
+      registry_(names_, options_.lease),
+      queue_(options_.queue) {}
+CoordinatorCore::~CoordinatorCore() {
+  cancel("it was destroyed");
 }
 
-void CoordinatorCore::Impl::throw_error() {
+void CoordinatorCore::check_not_cancelled() const {
+  if (cancelled_)
+    throw Error(ErrorCode::kCancelled, "The coordinator runs no functions, because ", *cancelled_,
+                ".");
+}
+
+void CoordinatorCore::throw_error() {
   if (!error_) return;
   queue_.take_error();
   changed_.notify_all();
   std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-void CoordinatorCore::Impl::check_inputs(const ScheduledFunction& function) const {
+void CoordinatorCore::check_inputs(const ScheduledFunction& function) const {
   FunctionData named{.values = function.arguments.values};
   for (const RemoteInput& each : function.inputs) {
     add_input(named, each.name, {});
-    check_argument(
-        RemoteResult::owner_of(each.value) == this,
-        base::str_cat("Input ", base::quoted(each.name), " of function ",
-                      base::quoted(function.function), " is a value of another coordinator."));
+    check_argument(RemoteResult::owner_of(each.value) == this, "Input ", base::quoted(each.name),
+                   " of function ", base::quoted(function.function),
+                   " is a value of another coordinator.");
   }
 }
 
-bool CoordinatorCore::Impl::has_room() const {
+bool CoordinatorCore::has_room() const {
   return queue_.has_room() && queue_.queued() + held_.size() < options_.queue.capacity;
 }
 
-bool CoordinatorCore::Impl::has_none() const {
+bool CoordinatorCore::has_none() const {
   return queue_.is_idle() && held_.empty();
 }
 
-RemoteValue CoordinatorCore::Impl::schedule(ScheduledFunction function, Time deadline) {
+RemoteValue CoordinatorCore::schedule(ScheduledFunction function, Time deadline) {
   check_inputs(function);
   const concurrency::MutexLock lock(mutex_);
   while (true) {
@@ -181,11 +95,10 @@ RemoteValue CoordinatorCore::Impl::schedule(ScheduledFunction function, Time dea
     throw_error();
     if (has_room()) break;
     if (Clock::now() >= deadline)
-      throw Error(ErrorCode::kDeadlineExceeded,
-                  base::str_cat("Function ", base::quoted(function.function),
-                                " was not scheduled: ", queue_.queued() + held_.size(),
-                                " others wait for a worker, and ", registry_.holders().size(),
-                                " of ", names_.size(), " workers are there."));
+      throw Error(ErrorCode::kDeadlineExceeded, "Function ", base::quoted(function.function),
+                  " was not scheduled: ", queue_.queued() + held_.size(),
+                  " others wait for a worker, and ", registry_.holders().size(), " of ",
+                  names_.size(), " workers are there.");
     changed_.wait_until(mutex_, deadline);
   }
   for (const RemoteInput& each : function.inputs)
@@ -198,7 +111,7 @@ RemoteValue CoordinatorCore::Impl::schedule(ScheduledFunction function, Time dea
 }
 
 /// Gives the queue what its inputs allow, and it has room for.
-void CoordinatorCore::Impl::release_ready() {
+void CoordinatorCore::release_ready() {
   for (auto each = held_.begin(); each != held_.end() && queue_.has_room();) {
     const bool is_ready = std::ranges::all_of(each->function.inputs, [](const RemoteInput& input) {
       return input.value.state() == RemoteValueState::kAvailable;
@@ -222,34 +135,33 @@ void CoordinatorCore::Impl::release_ready() {
   }
 }
 
-void CoordinatorCore::Impl::fail_at_release(const Open& function, const std::exception_ptr& error) {
+void CoordinatorCore::fail_at_release(const Open& function, const std::exception_ptr& error) {
   function.result.abort(error);
   cancel_functions(queue_.cancel().cancelled, kAnotherFailed);
   cancel_held(kAnotherFailed);
   error_ = error;
 }
 
-void CoordinatorCore::Impl::join_functions(Time deadline) {
+void CoordinatorCore::join_functions(Time deadline) {
   const concurrency::MutexLock lock(mutex_);
   while (true) {
     check_not_cancelled();
     if (has_none()) return throw_error();
     if (Clock::now() >= deadline)
-      throw Error(ErrorCode::kDeadlineExceeded,
-                  base::str_cat(queue_.queued() + held_.size(), " functions still wait, and ",
-                                queue_.running(), " run; ", registry_.holders().size(), " of ",
-                                names_.size(), " workers are there."));
+      throw Error(ErrorCode::kDeadlineExceeded, queue_.queued() + held_.size(),
+                  " functions still wait, and ", queue_.running(), " run; ",
+                  registry_.holders().size(), " of ", names_.size(), " workers are there.");
     changed_.wait_until(mutex_, deadline);
   }
 }
 
-bool CoordinatorCore::Impl::is_idle() const {
+bool CoordinatorCore::is_idle() const {
   const concurrency::MutexLock lock(mutex_);
   return has_none();
 }
 
-std::optional<std::size_t> CoordinatorCore::Impl::wait_any(std::span<const RemoteValue> values,
-                                                           Time deadline) {
+std::optional<std::size_t> CoordinatorCore::wait_any(std::span<const RemoteValue> values,
+                                                     Time deadline) {
   const concurrency::MutexLock lock(mutex_);  // under which values are settled
   while (true) {
     for (std::size_t i = 0; i < values.size(); ++i)
@@ -259,11 +171,11 @@ std::optional<std::size_t> CoordinatorCore::Impl::wait_any(std::span<const Remot
   }
 }
 
-bool CoordinatorCore::Impl::has_open_phase() const {
+bool CoordinatorCore::has_open_phase() const {
   return phase_ > 0 && !ended_phases_.contains(phase_);
 }
 
-std::int64_t CoordinatorCore::Impl::begin_phase() {
+std::int64_t CoordinatorCore::begin_phase() {
   const concurrency::MutexLock lock(mutex_);
   check_not_cancelled();
   if (has_open_phase())
@@ -274,19 +186,19 @@ std::int64_t CoordinatorCore::Impl::begin_phase() {
   return ++phase_;
 }
 
-void CoordinatorCore::Impl::end_phase(io::StateTree outcome) {
+void CoordinatorCore::end_phase(io::StateTree outcome) {
   const concurrency::MutexLock lock(mutex_);
   check_state(has_open_phase(), "A coordinator ends a phase, and none is open.");
   ended_phases_[phase_] = {.outcome = std::move(outcome)};
   drop_all("its phase has ended");
 }
 
-void CoordinatorCore::Impl::drop_functions(const std::string& reason) {
+void CoordinatorCore::drop_functions(const std::string& reason) {
   const concurrency::MutexLock lock(mutex_);
   drop_all(reason);
 }
 
-void CoordinatorCore::Impl::drop_all(const std::string& reason) {
+void CoordinatorCore::drop_all(const std::string& reason) {
   cancel_functions(queue_.cancel().cancelled, reason);
   cancel_held(reason);
   queue_.take_error();
@@ -294,12 +206,12 @@ void CoordinatorCore::Impl::drop_all(const std::string& reason) {
   changed_.notify_all();
 }
 
-std::int64_t CoordinatorCore::Impl::new_value_id() {
+std::int64_t CoordinatorCore::new_value_id() {
   const concurrency::MutexLock lock(mutex_);
   return ++last_value_;
 }
 
-Incarnation CoordinatorCore::Impl::authenticate(const std::string& token) {
+Incarnation CoordinatorCore::authenticate(const std::string& token) {
   if (is_closed_) throw Error(ErrorCode::kUnavailable, "The coordinator is ending.");
   auto holder = registry_.authenticate(token, clock_.now());
   if (!holder)
@@ -309,13 +221,13 @@ Incarnation CoordinatorCore::Impl::authenticate(const std::string& token) {
   return std::move(*holder);
 }
 
-std::optional<Incarnation> CoordinatorCore::Impl::holder_of(const std::string& task) const {
+std::optional<Incarnation> CoordinatorCore::holder_of(const std::string& task) const {
   for (Incarnation& each : registry_.holders())
     if (each.task == task) return std::move(each);
   return std::nullopt;
 }
 
-WorkerGrant CoordinatorCore::Impl::join(const WorkerJoin& request) {
+WorkerGrant CoordinatorCore::join(const WorkerJoin& request, Time) {
   const std::string token = rpc::make_token();
   const std::string task = cluster::to_string(request.task);
   std::vector<Change> changes;
@@ -328,14 +240,13 @@ WorkerGrant CoordinatorCore::Impl::join(const WorkerJoin& request) {
     const std::int64_t known = request.coordinator == id_ ? request.incarnation : 0;
     joined = registry_.join(task, known, token, clock_.now());
     if (joined.verdict == TaskRegistry::JoinVerdict::kUnknownTask)
-      throw Error(
-          ErrorCode::kNotFound,
-          base::str_cat(base::quoted(task), " is none of the coordinator's workers: ",
-                        base::listed(names_, ", "), ". Give all processes the same cluster."));
+      throw Error(ErrorCode::kNotFound, base::quoted(task),
+                  " is none of the coordinator's workers: ", base::listed(names_, ", "),
+                  ". Give all processes the same cluster.");
     if (joined.verdict == TaskRegistry::JoinVerdict::kReplaced)
-      throw ReplacedError(base::str_cat("Incarnation ", request.incarnation, " of ", task,
-                                        " was replaced: a later one has joined the coordinator, "
-                                        "so this one ends."));
+      throw ReplacedError(base::str_cat(
+          "Incarnation ", request.incarnation, " of ", task,
+          " was replaced: a later one has joined the coordinator, so this one ends."));
     seen_.insert(task);
     lost_at_.erase(task);
     if (before != joined.holder) {
@@ -354,14 +265,14 @@ WorkerGrant CoordinatorCore::Impl::join(const WorkerJoin& request) {
           .lease = options_.lease};
 }
 
-WorkerStatus CoordinatorCore::Impl::renew(const std::string& token, std::int64_t running) {
+WorkerStatus CoordinatorCore::renew(const std::string& token, std::int64_t running, Time) {
   const concurrency::MutexLock lock(mutex_);
   const Incarnation worker = authenticate(token);
   return {.is_done = is_done_, .is_wanted = queue_.is_wanted(worker, running)};
 }
 
-TakeReply CoordinatorCore::Impl::take(const std::string& token, const TakeRequest& request,
-                                      Time deadline) {
+TakeReply CoordinatorCore::take(const std::string& token, const TakeRequest& request,
+                                Time deadline) {
   const Time end =
       std::min(deadline, Clock::now() + std::clamp(request.wait, milliseconds(0), kLongestTake));
   std::optional<Incarnation> worker;
@@ -394,7 +305,7 @@ TakeReply CoordinatorCore::Impl::take(const std::string& token, const TakeReques
   }
 }
 
-void CoordinatorCore::Impl::finish(const std::string& token, const FunctionReport& report) {
+void CoordinatorCore::finish(const std::string& token, const FunctionReport& report, Time) {
   const concurrency::MutexLock lock(mutex_);
   const Incarnation worker = authenticate(token);
   if (report.coordinator != id_) return;  // an earlier coordinator's
@@ -415,15 +326,15 @@ void CoordinatorCore::Impl::finish(const std::string& token, const FunctionRepor
   changed_.notify_all();
 }
 
-void CoordinatorCore::Impl::fail(FunctionQueue::Id failed, const Error& error) {
+void CoordinatorCore::fail(FunctionQueue::Id failed, const Error& error) {
   error_ = std::make_exception_ptr(error);
   const auto function = open_.find(failed);
   function->second.result.abort(error_);
   open_.erase(function);
 }
 
-void CoordinatorCore::Impl::cancel_functions(const std::vector<FunctionQueue::Id>& functions,
-                                             const std::string& reason) {
+void CoordinatorCore::cancel_functions(const std::vector<FunctionQueue::Id>& functions,
+                                       const std::string& reason) {
   for (const FunctionQueue::Id each : functions) {
     const auto found = open_.find(each);
     abort(found->second, reason);
@@ -431,34 +342,35 @@ void CoordinatorCore::Impl::cancel_functions(const std::vector<FunctionQueue::Id
   }
 }
 
-void CoordinatorCore::Impl::abort(const Open& function, const std::string& reason) const {
-  function.result.abort(std::make_exception_ptr(Error(
-      ErrorCode::kCancelled, base::str_cat("Function ", base::quoted(function.function.function),
-                                           " was cancelled, because ", reason, "."))));
+void CoordinatorCore::abort(const Open& function, const std::string& reason) const {
+  function.result.abort(std::make_exception_ptr(Error(ErrorCode::kCancelled, "Function ",
+                                                      base::quoted(function.function.function),
+                                                      " was cancelled, because ", reason, ".")));
 }
 
-void CoordinatorCore::Impl::cancel_held(const std::string& reason) {
+void CoordinatorCore::cancel_held(const std::string& reason) {
   for (const Open& each : held_) abort(each, reason);
   held_.clear();
 }
 
-void CoordinatorCore::Impl::lose(const Incarnation& worker) {
+void CoordinatorCore::lose(const Incarnation& worker) {
   const auto settlement = queue_.lose(worker);
   if (settlement.failed) {
     const std::string& function = open_.at(*settlement.failed).function.function;
     fail(*settlement.failed,
-         failure_of(function, worker.task,
-                    {.code = ErrorCode::kAborted,
-                     .message = base::str_cat("its worker was lost ", options_.queue.max_losses,
-                                              " times while it ran, so it is not run again. Look "
-                                              "at the workers' output.")}));
+         failure_of(
+             function, worker.task,
+             {.code = ErrorCode::kAborted,
+              .message = base::str_cat(
+                  "its worker was lost ", options_.queue.max_losses,
+                  " times while it ran, so it is not run again. Look at the workers' output.")}));
     cancel_functions(settlement.cancelled, kAnotherFailed);
     cancel_held(kAnotherFailed);
   }
   changed_.notify_all();
 }
 
-void CoordinatorCore::Impl::leave(const std::string& token) {
+void CoordinatorCore::leave(const std::string& token, Time) {
   std::vector<Change> changes;
   {
     const concurrency::MutexLock lock(mutex_);
@@ -470,7 +382,7 @@ void CoordinatorCore::Impl::leave(const std::string& token) {
   report(changes);
 }
 
-void CoordinatorCore::Impl::tick() {
+void CoordinatorCore::tick() {
   std::vector<Change> changes;
   {
     const concurrency::MutexLock lock(mutex_);
@@ -483,17 +395,17 @@ void CoordinatorCore::Impl::tick() {
   report(changes);
 }
 
-std::optional<CoordinatorCore::Time> CoordinatorCore::Impl::next_expiry() const {
+std::optional<CoordinatorCore::Time> CoordinatorCore::next_expiry() const {
   const concurrency::MutexLock lock(mutex_);
   return registry_.next_expiry();
 }
 
-int CoordinatorCore::Impl::num_present() const {
+int CoordinatorCore::num_present() const {
   const concurrency::MutexLock lock(mutex_);
   return static_cast<int>(registry_.holders().size());
 }
 
-bool CoordinatorCore::Impl::expects_workers(Time latecomers) const {
+bool CoordinatorCore::expects_workers(Time latecomers) const {
   const concurrency::MutexLock lock(mutex_);
   const Time now = clock_.now();
   const bool may_return = std::ranges::any_of(lost_at_, [&](const auto& each) {
@@ -503,105 +415,34 @@ bool CoordinatorCore::Impl::expects_workers(Time latecomers) const {
          (now < latecomers && seen_.size() < names_.size());
 }
 
-void CoordinatorCore::Impl::cancel_all(const std::string& reason) {
+void CoordinatorCore::cancel_all(const std::string& reason) {
   cancel_functions(queue_.cancel().cancelled, reason);
   cancel_held(reason);
   if (!cancelled_) cancelled_ = reason;
   changed_.notify_all();
 }
 
-void CoordinatorCore::Impl::cancel(const std::string& reason) {
+void CoordinatorCore::cancel(const std::string& reason) {
   const concurrency::MutexLock lock(mutex_);
   cancel_all(reason);
 }
 
-void CoordinatorCore::Impl::end() {
+void CoordinatorCore::end() {
   const concurrency::MutexLock lock(mutex_);
   cancel_all("it has ended");
   is_done_ = true;
 }
 
-void CoordinatorCore::Impl::close() {
+void CoordinatorCore::close() {
   const concurrency::MutexLock lock(mutex_);
   is_closed_ = true;
   changed_.notify_all();
 }
 
-void CoordinatorCore::Impl::report(const std::vector<Change>& changes) const {
+void CoordinatorCore::report(const std::vector<Change>& changes) const {
   if (!options_.on_change) return;
   for (const Change& each : changes)
     options_.on_change(each.kind, cluster::parse_task(each.holder.task), each.holder.number);
-}
-
-CoordinatorCore::CoordinatorCore(CoordinatorCoreOptions options, const base::Clock& clock)
-    : impl_(std::make_unique<Impl>(std::move(options), clock)) {}
-CoordinatorCore::~CoordinatorCore() {
-  impl_->cancel("it was destroyed");
-}
-
-RemoteValue CoordinatorCore::schedule(ScheduledFunction function, Time deadline) {
-  return impl_->schedule(std::move(function), deadline);
-}
-void CoordinatorCore::join_functions(Time deadline) {
-  impl_->join_functions(deadline);
-}
-bool CoordinatorCore::is_idle() const {
-  return impl_->is_idle();
-}
-std::optional<std::size_t> CoordinatorCore::wait_any(std::span<const RemoteValue> values,
-                                                     Time deadline) {
-  return impl_->wait_any(values, deadline);
-}
-std::int64_t CoordinatorCore::begin_phase() {
-  return impl_->begin_phase();
-}
-void CoordinatorCore::end_phase(io::StateTree outcome) {
-  impl_->end_phase(std::move(outcome));
-}
-void CoordinatorCore::drop_functions(const std::string& reason) {
-  impl_->drop_functions(reason);
-}
-std::int64_t CoordinatorCore::new_value_id() {
-  return impl_->new_value_id();
-}
-
-WorkerGrant CoordinatorCore::join(const WorkerJoin& request, Time) {
-  return impl_->join(request);
-}
-WorkerStatus CoordinatorCore::renew(const std::string& token, std::int64_t running, Time) {
-  return impl_->renew(token, running);
-}
-TakeReply CoordinatorCore::take(const std::string& token, const TakeRequest& request,
-                                Time deadline) {
-  return impl_->take(token, request, deadline);
-}
-void CoordinatorCore::finish(const std::string& token, const FunctionReport& report, Time) {
-  impl_->finish(token, report);
-}
-void CoordinatorCore::leave(const std::string& token, Time) {
-  impl_->leave(token);
-}
-
-void CoordinatorCore::tick() {
-  impl_->tick();
-}
-std::optional<CoordinatorCore::Time> CoordinatorCore::next_expiry() const {
-  return impl_->next_expiry();
-}
-int CoordinatorCore::num_present() const {
-  return impl_->num_present();
-}
-bool CoordinatorCore::expects_workers(Time latecomers) const {
-  return impl_->expects_workers(latecomers);
-}
-void CoordinatorCore::cancel(const std::string& reason) {
-  impl_->cancel(reason);
-}
-void CoordinatorCore::end() {
-  impl_->end();
-}
-void CoordinatorCore::close() {
-  impl_->close();
 }
 
 }  // namespace brigade::ps

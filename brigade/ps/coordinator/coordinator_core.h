@@ -3,16 +3,21 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
-#include <memory>
+#include <list>
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "brigade/base/clock.h"
 #include "brigade/cluster/task.h"
+#include "brigade/concurrency/mutex.h"
 #include "brigade/coordination/function_queue.h"
+#include "brigade/coordination/task_registry.h"
 #include "brigade/ps/coordinator/coordinator_service.h"
 #include "brigade/ps/coordinator/remote_value.h"
 #include "brigade/ps/server/server_core.h"
@@ -97,14 +102,66 @@ class CoordinatorCore final : public CoordinatorService {
 
   /// Cancels all functions, and refuses later ones with kCancelled. `reason` completes "because".
   void cancel(const std::string& reason);
-  /// As `cancel`, and tells the workers that the coordinator has ended.
+  /// As `cancel`, and notifies the workers that the coordinator has ended.
   void end();
   /// Wakes all calls of workers that wait, which then throw kUnavailable; so do later ones.
   void close();
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  using FunctionQueue = coordination::FunctionQueue;
+  using Incarnation = coordination::Incarnation;
+
+  /// A function that waits, for its inputs or a worker, or runs.
+  struct Open {
+    ScheduledFunction function;
+    RemoteResult result;
+  };
+  struct Change {
+    TaskChange kind;
+    Incarnation holder;
+  };
+
+  void check_not_cancelled() const BRIGADE_REQUIRES(mutex_);
+  void check_inputs(const ScheduledFunction& function) const;
+  bool has_room() const BRIGADE_REQUIRES(mutex_);
+  bool has_none() const BRIGADE_REQUIRES(mutex_);
+  void release_ready() BRIGADE_REQUIRES(mutex_);
+  void fail_at_release(const Open& function, const std::exception_ptr& error)
+      BRIGADE_REQUIRES(mutex_);
+  void abort(const Open& function, const std::string& reason) const;
+  void cancel_held(const std::string& reason) BRIGADE_REQUIRES(mutex_);
+  void throw_error() BRIGADE_REQUIRES(mutex_);
+  Incarnation authenticate(const std::string& token) BRIGADE_REQUIRES(mutex_);
+  std::optional<Incarnation> holder_of(const std::string& task) const BRIGADE_REQUIRES(mutex_);
+  void lose(const Incarnation& worker) BRIGADE_REQUIRES(mutex_);
+  void fail(FunctionQueue::Id failed, const Error& error) BRIGADE_REQUIRES(mutex_);
+  void cancel_functions(const std::vector<FunctionQueue::Id>& functions, const std::string& reason)
+      BRIGADE_REQUIRES(mutex_);
+  void cancel_all(const std::string& reason) BRIGADE_REQUIRES(mutex_);
+  void drop_all(const std::string& reason) BRIGADE_REQUIRES(mutex_);
+  bool has_open_phase() const BRIGADE_REQUIRES(mutex_);
+  void report(const std::vector<Change>& changes) const;
+
+  const CoordinatorCoreOptions options_;
+  const base::Clock& clock_;
+  const std::vector<std::string> names_;  // of the workers
+  const std::string id_;                  // of this life of the coordinator
+
+  mutable concurrency::Mutex mutex_;
+  concurrency::Condition changed_;  // any of what follows
+  coordination::TaskRegistry registry_ BRIGADE_GUARDED_BY(mutex_);
+  std::set<std::string> seen_ BRIGADE_GUARDED_BY(mutex_);           // tasks that have joined
+  std::map<std::string, Time> lost_at_ BRIGADE_GUARDED_BY(mutex_);  // and have not come again
+  FunctionQueue queue_ BRIGADE_GUARDED_BY(mutex_);
+  std::map<FunctionQueue::Id, Open> open_ BRIGADE_GUARDED_BY(mutex_);
+  std::list<Open> held_ BRIGADE_GUARDED_BY(mutex_);      // not in queue_: their inputs are pending
+  std::exception_ptr error_ BRIGADE_GUARDED_BY(mutex_);  // the first, which was not thrown yet
+  std::int64_t last_value_ BRIGADE_GUARDED_BY(mutex_) = 0;
+  std::int64_t phase_ BRIGADE_GUARDED_BY(mutex_) = 0;  // the last that was begun
+  std::map<std::int64_t, PhaseEnd> ended_phases_ BRIGADE_GUARDED_BY(mutex_);
+  std::optional<std::string> cancelled_ BRIGADE_GUARDED_BY(mutex_);  // why
+  bool is_done_ BRIGADE_GUARDED_BY(mutex_) = false;
+  bool is_closed_ BRIGADE_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace brigade::ps

@@ -302,7 +302,7 @@ TEST_F(CoordinatorCoreTest, ACallWhoseCallerIsGoneTakesNothingAndKeepsNoLease) {
   EXPECT_EQ(core.num_present(), 0);
 }
 
-TEST_F(CoordinatorCoreTest, TheEndIsToldToWorkersAndAbortsValues) {
+TEST_F(CoordinatorCoreTest, TheEndIsReportedToWorkersAndAbortsValues) {
   Runner runner(core, kRunner0);
   const RemoteValue running = schedule("slow"), queued = schedule("later");
   const auto work = runner.take();
@@ -560,7 +560,7 @@ TEST_F(SmallCoordinatorTest, AFullQueueMakesScheduleWait) {
   EXPECT_EQ(result_of(scheduled), RemoteValueState::kPending);
 }
 
-TEST_F(SmallCoordinatorTest, AnErrorEndsTheWaitForAPlaceInTheQueue) {
+TEST_F(SmallCoordinatorTest, AnErrorEndsTheWaitForRoomInTheQueue) {
   Runner runner(core, kRunner0);
   schedule("bad");
   const auto bad = runner.take();

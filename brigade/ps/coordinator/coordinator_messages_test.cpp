@@ -46,19 +46,19 @@ TEST(CoordinatorMessages, MembershipsAndStatusArriveAsTheyWereSent) {
   EXPECT_EQ(join.incarnation, 5);
   EXPECT_EQ(join.coordinator, "c0ffee");
 
-  const WorkerGrant grant =
-      worker_grant_of(sent_state(to_state(WorkerGrant{.token = kBinaryToken,
-                                                      .coordinator = "c0ffee",
-                                                      .incarnation = 5,
-                                                      .lease = std::chrono::milliseconds(800)})));
+  const WorkerGrant grant = message_of<WorkerGrant>(
+      sent_state(to_state(WorkerGrant{.token = kBinaryToken,
+                                      .coordinator = "c0ffee",
+                                      .incarnation = 5,
+                                      .lease = std::chrono::milliseconds(800)})));
   EXPECT_EQ(grant.token, kBinaryToken);
   EXPECT_EQ(grant.coordinator, "c0ffee");
   EXPECT_EQ(grant.incarnation, 5);
   EXPECT_EQ(grant.lease, std::chrono::milliseconds(800));
 
   for (const bool flag : {false, true}) {
-    const WorkerStatus status =
-        worker_status_of(sent_state(to_state(WorkerStatus{.is_done = flag, .is_wanted = !flag})));
+    const WorkerStatus status = message_of<WorkerStatus>(
+        sent_state(to_state(WorkerStatus{.is_done = flag, .is_wanted = !flag})));
     EXPECT_EQ(status.is_done, flag);
     EXPECT_EQ(status.is_wanted, !flag);
   }
@@ -134,8 +134,8 @@ TEST(CoordinatorMessages, WhatCannotHaveBeenWrittenIsRefused) {
   };
   const io::StateTree empty = io::StateTree::dict();
   EXPECT_TRUE(refused([&] { worker_join_of(empty); }));
-  EXPECT_TRUE(refused([&] { worker_grant_of(empty); }));
-  EXPECT_TRUE(refused([&] { worker_status_of(empty); }));
+  EXPECT_TRUE(refused([&] { message_of<WorkerGrant>(empty); }));
+  EXPECT_TRUE(refused([&] { message_of<WorkerStatus>(empty); }));
   EXPECT_TRUE(refused([&] { running_of(empty); }));
   EXPECT_TRUE(refused([&] { take_request_of({.header = empty}); }));
   EXPECT_TRUE(refused([&] { take_reply_of({.header = empty}); }));
@@ -153,7 +153,7 @@ TEST(CoordinatorMessages, WhatCannotHaveBeenWrittenIsRefused) {
   EXPECT_TRUE(refused([&] { take_request_of(take); }));
 }
 
-TEST(CoordinatorMessages, AWorkerOfAnotherVersionIsTold) {
+TEST(CoordinatorMessages, AWorkerOfAnotherVersionIsRefused) {
   io::StateTree join = to_state(WorkerJoin{});
   join["protocol"] = kCoordinatorProtocol + 1;
   EXPECT_EQ(code_of([&] { worker_join_of(join); }), ErrorCode::kFailedPrecondition);

@@ -29,8 +29,8 @@ CoordinatorSession::CoordinatorSession(std::unique_ptr<CoordinatorService> servi
                                        CoordinatorSessionOptions options)
     : service_(std::move(service)), options_(std::move(options)) {
   for (const milliseconds time : {options_.coordinator_timeout, options_.attempt_timeout})
-    check_argument(time.count() > 0, base::str_cat("A timeout of a coordinator's worker is ",
-                                                   time.count(), " ms; it must be positive."));
+    check_argument(time.count() > 0, "A timeout of a coordinator's worker is ", time.count(),
+                   " ms; it must be positive.");
 }
 
 std::string CoordinatorSession::name() const {

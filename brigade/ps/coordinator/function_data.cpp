@@ -2,9 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <string>
-#include <vector>
-
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
@@ -17,14 +14,14 @@ const at::Tensor& FunctionData::tensor(std::string_view name) const {
     if (each.name == name) return each.tensor;
     names.push_back(each.name);
   }
-  throw Error(ErrorCode::kNotFound, base::str_cat("There is no tensor ", base::quoted(name),
-                                                  " among [", base::listed(names, ", "), "]."));
+  throw Error(ErrorCode::kNotFound, "There is no tensor ", base::quoted(name), " among [",
+              base::listed(names, ", "), "].");
 }
 
 void add_input(FunctionData& arguments, const std::string& name, const FunctionData& input) {
   check_argument(!name.empty() && !arguments.values.has(name),
-                 base::str_cat("An input of a function has the name ", base::quoted(name),
-                               ", which is empty, or that of another argument."));
+                 "An input of a function has the name ", base::quoted(name),
+                 ", which is empty, or that of another argument.");
   arguments.values[name] = input.values;
   for (const checkpoint::NamedTensor& each : input.tensors)
     arguments.tensors.push_back({base::str_cat(name, "/", each.name), each.tensor});
@@ -34,9 +31,9 @@ FunctionData sendable_copy(const FunctionData& data, std::string_view what) {
   const at::NoGradGuard no_grad;
   FunctionData copy{.values = data.values, .tensors = {}};
   for (const checkpoint::NamedTensor& each : data.tensors) {
-    check_argument(each.tensor.defined() && each.tensor.layout() == at::kStrided,
-                   base::str_cat("Tensor ", base::quoted(each.name), " of ", what,
-                                 " is undefined or not dense: pass dense tensors."));
+    check_argument(each.tensor.defined() && each.tensor.layout() == at::kStrided, "Tensor ",
+                   base::quoted(each.name), " of ", what,
+                   " is undefined or not dense: pass dense tensors.");
     copy.tensors.push_back({each.name, each.tensor.detach()
                                            .to(at::TensorOptions(at::kCPU), /*non_blocking=*/false,
                                                /*copy=*/true)

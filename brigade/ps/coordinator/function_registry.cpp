@@ -14,10 +14,8 @@ const Function& function_named(const std::map<std::string, Function>& functions,
   if (found != functions.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [each, function] : functions) names.push_back(each);
-  throw Error(ErrorCode::kNotFound,
-              base::str_cat("There is no ", kind, " ", base::quoted(name), " among [",
-                            base::listed(names, ", "),
-                            "]: register it in the coordinator and in all workers."));
+  throw Error(ErrorCode::kNotFound, "There is no ", kind, " ", base::quoted(name), " among [",
+              base::listed(names, ", "), "]: register it in the coordinator and in all workers.");
 }
 
 }  // namespace
@@ -49,8 +47,8 @@ std::any FunctionTable::make_dataset(const std::string& name, void* state,
 void FunctionTable::check_new(const std::string& name) const {
   check_argument(!name.empty(), "A function is registered without a name.");
   if (functions_.contains(name) || datasets_.contains(name))
-    throw Error(ErrorCode::kAlreadyExists,
-                base::str_cat("Function ", base::quoted(name), " is registered twice."));
+    throw Error(ErrorCode::kAlreadyExists, "Function ", base::quoted(name),
+                " is registered twice.");
 }
 
 void FunctionTable::add_function(const std::string& name, Function function) {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/cluster/cluster_config.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/ps/coordinator/function_data.h"
@@ -41,13 +40,11 @@ struct FunctionCall {
   /// A value by its position. Throws kInvalidArgument if there is none, or it has another type.
   template <class T>
   T& per_worker(std::size_t position = 0) const {
-    check_argument(position < per_worker_values.size(),
-                   base::str_cat("A function asks for per-worker value ", position,
-                                 ", and was scheduled with ", per_worker_values.size(), "."));
+    check_argument(position < per_worker_values.size(), "A function asks for per-worker value ",
+                   position, ", and was scheduled with ", per_worker_values.size(), ".");
     const auto* const value = std::any_cast<std::shared_ptr<T>>(per_worker_values[position]);
-    check_argument(value != nullptr,
-                   base::str_cat("A function takes per-worker value ", position,
-                                 " as another type than its dataset function returns."));
+    check_argument(value != nullptr, "A function takes per-worker value ", position,
+                   " as another type than its dataset function returns.");
     return **value;
   }
 };

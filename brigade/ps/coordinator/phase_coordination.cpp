@@ -52,10 +52,9 @@ const RemoteFunction& function_of_phase(const ServedPhase& phase, const std::str
     if (each.name == name) return each;
     names.push_back(each.name);
   }
-  throw Error(ErrorCode::kNotFound,
-              base::str_cat("The worker has no function ", base::quoted(name), " among [",
-                            base::listed(names, ", "),
-                            "]: chief and workers have to make the same calls in the same order."));
+  throw Error(ErrorCode::kNotFound, "The worker has no function ", base::quoted(name), " among [",
+              base::listed(names, ", "),
+              "]: chief and workers have to make the same calls in the same order.");
 }
 
 FunctionData run_of_phase(const ServedPhaseReference& served, const FunctionCall& call) {
@@ -87,7 +86,7 @@ class ScheduledPhase final : public distribute::CoordinatedPhase {
     try {
       coordinator_.drop_functions();
     } catch (const std::exception& error) {
-      base::log_error(base::str_cat("A phase was not cancelled: ", error.what()));
+      base::log_error("A phase was not cancelled: ", error.what());
     }
   }
   ScheduledPhase(const ScheduledPhase&) = delete;
@@ -200,9 +199,8 @@ class WorkersPhases final : public distribute::Coordination {
     if (!end) return std::nullopt;
     ++phase_;
     if (end->error)
-      throw Error(
-          end->error->code,
-          base::str_cat("Phase ", phase_, " of the chief has failed: ", end->error->message));
+      throw Error(end->error->code, "Phase ", phase_,
+                  " of the chief has failed: ", end->error->message);
     return end->outcome;
   }
 

@@ -49,7 +49,7 @@ class ServedCoordinator final : public rpc::MessageService {
   static CoordinatorMethod method_of(int number) {
     check_argument(number >= static_cast<int>(CoordinatorMethod::kJoin) &&
                        number <= static_cast<int>(CoordinatorMethod::kFinish),
-                   base::str_cat("A coordinator has no call ", number, "."));
+                   "A coordinator has no call ", number, ".");
     return static_cast<CoordinatorMethod>(number);
   }
 
@@ -58,9 +58,8 @@ class ServedCoordinator final : public rpc::MessageService {
     const CoordinatorMethod method = method_of(call.method);
     const bool is_large =
         method == CoordinatorMethod::kTake || method == CoordinatorMethod::kFinish;
-    check_argument(call.is_large == is_large,
-                   base::str_cat("Call ", call.method, " of a coordinator is made as a ",
-                                 is_large ? "large" : "small", " call."));
+    check_argument(call.is_large == is_large, "Call ", call.method,
+                   " of a coordinator is made as a ", is_large ? "large" : "small", " call.");
     if (!is_large && method != CoordinatorMethod::kJoin) admit(call.token, call.deadline);
   }
 
@@ -101,11 +100,11 @@ class RemoteCoordinator final : public CoordinatorService {
       : address_(std::move(address)), client_(rpc::make_message_client(address_, key)) {}
 
   WorkerGrant join(const WorkerJoin& request, Time deadline) override {
-    return worker_grant_of(decode_state(
+    return message_of<WorkerGrant>(decode_state(
         call(CoordinatorMethod::kJoin, "", encode_state(to_state(request)), deadline)));
   }
   WorkerStatus renew(const std::string& token, std::int64_t running, Time deadline) override {
-    return worker_status_of(decode_state(
+    return message_of<WorkerStatus>(decode_state(
         call(CoordinatorMethod::kRenew, token, encode_state(running_state(running)), deadline)));
   }
   TakeReply take(const std::string& token, const TakeRequest& request, Time deadline) override {
@@ -148,8 +147,8 @@ class RemoteCoordinator final : public CoordinatorService {
 
 CoordinatorListener::CoordinatorListener(CoordinatorService& service,
                                          const CoordinatorListenerOptions& options) {
-  check_argument(options.workers >= 1, base::str_cat("A coordinator listens for ", options.workers,
-                                                     " workers; it needs at least 1."));
+  check_argument(options.workers >= 1, "A coordinator listens for ", options.workers,
+                 " workers; it needs at least 1.");
   served_ = std::make_unique<ServedCoordinator>(service);
   listener_ =
       rpc::listen_for_messages(*served_, {.address = options.address,

@@ -1,10 +1,8 @@
 #include "brigade/ps/coordinator/remote_value.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/concurrency/mutex.h"
 
 namespace brigade::ps {
@@ -39,9 +37,8 @@ FunctionData RemoteValue::get(std::optional<std::chrono::milliseconds> timeout) 
     } else if (Clock::now() < end) {
       slot_->settled.wait_until(slot_->mutex, end);
     } else {
-      throw Error(ErrorCode::kDeadlineExceeded,
-                  base::str_cat("A remote value is still pending after ", timeout->count(),
-                                " ms: its function waits for a worker, or runs."));
+      throw Error(ErrorCode::kDeadlineExceeded, "A remote value is still pending after ",
+                  timeout->count(), " ms: its function waits for a worker, or runs.");
     }
   }
   if (slot_->error) std::rethrow_exception(slot_->error);

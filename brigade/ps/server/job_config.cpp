@@ -6,7 +6,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::ps {
 namespace {
@@ -28,31 +27,28 @@ constexpr std::int64_t kMostReplicas = 1'000'000;
 std::string_view name_of(UpdateMode mode) {
   for (const auto& [each, name] : kModes)
     if (each == mode) return name;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The mode of updates is ", static_cast<int>(mode),
-                            ", which is none of async, bounded and sync."));
+  refuse("The mode of updates is ", static_cast<int>(mode),
+         ", which is none of async, bounded and sync.");
 }
 
 UpdateMode mode_of(const std::string& name) {
   for (const auto& [mode, each] : kModes)
     if (each == name) return mode;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The mode of updates is ", base::quoted(name),
-                            ", which is none of async, bounded and sync."));
+  refuse("The mode of updates is ", base::quoted(name),
+         ", which is none of async, bounded and sync.");
 }
 
 void check_replicas(std::int64_t count, std::string_view what) {
-  check_argument(
-      count >= 1 && count <= kMostReplicas,
-      base::str_cat("A job has ", count, " ", what, ": it must be from 1 to ", kMostReplicas, "."));
+  check_argument(count >= 1 && count <= kMostReplicas, "A job has ", count, " ", what,
+                 ": it must be from 1 to ", kMostReplicas, ".");
 }
 
 }  // namespace
 
 void check_job(const JobConfig& job, int tasks) {
   name_of(job.mode);
-  check_argument(job.staleness >= 0, base::str_cat("The staleness of a job is ", job.staleness,
-                                                   " steps: it must be 0 or more."));
+  check_argument(job.staleness >= 0, "The staleness of a job is ", job.staleness,
+                 " steps: it must be 0 or more.");
   check_argument(!job.staleness_aware || job.mode != UpdateMode::kSync,
                  "The learning rate of a synchronous job follows its staleness: its gradients are "
                  "never stale, so leave staleness_aware out, or use another mode.");
@@ -61,9 +57,9 @@ void check_job(const JobConfig& job, int tasks) {
   check_replicas(total, kTotal);
   const int quota = (aggregate + total - 1) / total;
   check_argument(job.mode != UpdateMode::kSync || std::int64_t{quota} * tasks >= aggregate,
-                 base::str_cat("A step needs the gradients of ", aggregate, " replicas of ", total,
-                               ", and ", tasks, " tasks train, with ", quota,
-                               " gradients each at most: no step would ever be complete."));
+                 "A step needs the gradients of ", aggregate, " replicas of ", total, ", and ",
+                 tasks, " tasks train, with ", quota,
+                 " gradients each at most: no step would ever be complete.");
 }
 
 io::StateTree to_state(const JobConfig& job) {

@@ -23,14 +23,12 @@ namespace {
 
 rpc::HttpServer open_metrics_port(int port) {
   check_argument(port >= 0 && port <= 65535,
-                 base::str_cat("The port of a server's metrics is from 1 to 65535, or 0 for any, "
-                               "not ",
-                               port, "."));
+                 "The port of a server's metrics is from 1 to 65535, or 0 for any, not ", port,
+                 ".");
   try {
     return rpc::HttpServer(port);
   } catch (const Error& error) {
-    throw Error(error.code(),
-                base::str_cat("The port of the metrics: ", error.what(), " 0 takes a free one."));
+    throw Error(error.code(), "The port of the metrics: ", error.what(), " 0 takes a free one.");
   }
 }
 
@@ -82,7 +80,7 @@ class MetricsPage::Loop {
     try {
       return {.content_type = rpc::kMetricsContentType, .body = text_()};
     } catch (const std::exception&) {
-      return {.status = "500 Internal Server Error", .body = "the metrics cannot be told now\n"};
+      return {.status = "500 Internal Server Error", .body = "the metrics are not available now\n"};
     }
   }
 

@@ -55,7 +55,7 @@ std::string get(const MetricsPage& page, const std::string& path = "/metrics") {
   return PageVisitor(page.port()).ask("GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n");
 }
 
-TEST(MetricsPage, TellsTheTextOfTheMoment) {
+TEST(MetricsPage, ServesTheCurrentText) {
   std::atomic<int> pushes{1};
   const MetricsPage page(0, [&] { return "pushes " + std::to_string(pushes.load()) + "\n"; });
   EXPECT_THAT(get(page), StartsWith("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"));

@@ -4,7 +4,8 @@
 #include <span>
 #include <utility>
 
-#include "brigade/ps/server/replicated_server_impl.h"
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
 #include "brigade/rpc/token.h"
 
 namespace brigade::ps {
@@ -27,8 +28,8 @@ std::string new_life() {
 
 }  // namespace
 
-ReplicatedServer::Impl::Impl(std::shared_ptr<io::FileSystem> files, ReplicatedServerOptions options,
-                             const base::Clock& clock)
+ReplicatedServer::ReplicatedServer(std::shared_ptr<io::FileSystem> files,
+                                   ReplicatedServerOptions options, const base::Clock& clock)
     : options_(std::move(options)),
       clock_(clock),
       files_(std::move(files)),
@@ -40,7 +41,7 @@ ReplicatedServer::Impl::Impl(std::shared_ptr<io::FileSystem> files, ReplicatedSe
             store_.epoch(), clock_.now()),
       thread_([this] { run(); }) {}
 
-ReplicatedServer::Impl::~Impl() {
+ReplicatedServer::~ReplicatedServer() {
   close();
   thread_.join();
   const concurrency::MutexLock lock(mutex_);
@@ -49,18 +50,25 @@ ReplicatedServer::Impl::~Impl() {
 }
 
 /// One that was voted for acts once it serves.
-PairStatus ReplicatedServer::Impl::visible_status() const {
+PairStatus ReplicatedServer::visible_status() const {
   PairStatus status = pair_.status();
   if (status.role == PairRole::kActing && serving_ == nullptr) status.role = PairRole::kLooking;
   return status;
 }
 
-RoleReply ReplicatedServer::Impl::role() const {
+ServerCore& ReplicatedServer::Running::acting() const {
+  if (core_ == nullptr)
+    throw Error(ErrorCode::kUnavailable, "This process of the parameter server ",
+                server_.options_.name, " does not act at the moment.");
+  return *core_;
+}
+
+RoleReply ReplicatedServer::role(Time) {
   const concurrency::MutexLock lock(mutex_);
   return {.status = visible_status(), .follow_token = follow_token_};
 }
 
-PairStatus ReplicatedServer::Impl::vote(const Vote& vote) {
+PairStatus ReplicatedServer::vote(const Vote& vote, Time) {
   const concurrency::MutexLock lock(mutex_);
   const PairStatus own = pair_.status();
   if (own.role == PairRole::kCandidate && vote.life == own.life &&
@@ -70,7 +78,7 @@ PairStatus ReplicatedServer::Impl::vote(const Vote& vote) {
   return visible_status();
 }
 
-bool ReplicatedServer::Impl::is_finished() const {
+bool ReplicatedServer::is_finished() const {
   const bool is_over = serve_or(false, [](ServerCore& core) { return core.is_finished(); });
   const concurrency::MutexLock lock(mutex_);
   const Time now = clock_.now();
@@ -88,7 +96,7 @@ bool ReplicatedServer::Impl::is_finished() const {
          now >= *adrift_since_ + kTermsAdrift * options_.term;
 }
 
-std::optional<std::string> ReplicatedServer::Impl::failure() const {
+std::optional<std::string> ReplicatedServer::failure() const {
   auto failure =
       serve_or(std::optional<std::string>(), [](ServerCore& core) { return core.failure(); });
   if (failure) return failure;
@@ -96,7 +104,12 @@ std::optional<std::string> ReplicatedServer::Impl::failure() const {
   return failure_;
 }
 
-void ReplicatedServer::Impl::close() {
+bool ReplicatedServer::is_paired() const {
+  const concurrency::MutexLock lock(mutex_);
+  return serving_ != nullptr && pair_.role() == PairRole::kActing && follower_.is_complete;
+}
+
+void ReplicatedServer::close() {
   feed_->interrupt();
   other_->close();
   const concurrency::MutexLock lock(mutex_);
@@ -105,87 +118,23 @@ void ReplicatedServer::Impl::close() {
   wake();
 }
 
-ReplicatedServer::ReplicatedServer(std::shared_ptr<io::FileSystem> files,
-                                   ReplicatedServerOptions options, const base::Clock& clock)
-    : impl_(std::make_unique<Impl>(std::move(files), std::move(options), clock)) {}
-ReplicatedServer::~ReplicatedServer() = default;
-
-Grant ReplicatedServer::join(const JoinRequest& request, Time deadline) {
-  return impl_->serve([&](ServerCore& core) { return core.join(request, deadline); });
-}
-ServerStatus ReplicatedServer::renew(const std::string& token, Time deadline) {
-  return impl_->serve([&](ServerCore& core) { return core.renew(token, deadline); });
-}
-void ReplicatedServer::leave(const std::string& token, Time deadline) {
-  impl_->serve([&](ServerCore& core) { core.leave(token, deadline); });
-}
-ServerStatus ReplicatedServer::create(const std::string& token, const CreateRequest& request,
-                                      Time deadline) {
-  return impl_->serve([&](ServerCore& core) { return core.create(token, request, deadline); });
-}
-void ReplicatedServer::assign(const std::string& token, const std::vector<NamedState>& variables,
-                              std::int64_t step, Time deadline) {
-  impl_->serve([&](ServerCore& core) { core.assign(token, variables, step, deadline); });
-}
-void ReplicatedServer::set_ready(const std::string& token, Time deadline) {
-  impl_->serve([&](ServerCore& core) { core.set_ready(token, deadline); });
-}
-void ReplicatedServer::set_learning_rate(const std::string& token, double rate, Time deadline) {
-  impl_->serve([&](ServerCore& core) { core.set_learning_rate(token, rate, deadline); });
-}
-ExchangeReply ReplicatedServer::exchange(const std::string& token, const ExchangeRequest& request,
-                                         Time deadline) {
-  return impl_->serve([&](ServerCore& core) { return core.exchange(token, request, deadline); });
-}
-StoredStates ReplicatedServer::states(const std::string& token,
-                                      const std::vector<std::string>& names, Time deadline) {
-  return impl_->serve([&](ServerCore& core) { return core.states(token, names, deadline); });
-}
-BeginStepReply ReplicatedServer::begin_step(const std::string& token,
-                                            const BeginStepRequest& request, Time deadline) {
-  return impl_->serve([&](ServerCore& core) { return core.begin_step(token, request, deadline); });
-}
-RoleReply ReplicatedServer::role(Time) {
-  return impl_->role();
-}
-coordination::PairStatus ReplicatedServer::vote(const Vote& vote, Time) {
-  return impl_->vote(vote);
-}
-FollowReply ReplicatedServer::follow(const std::string& token, const FollowRequest& request,
-                                     Time deadline) {
-  return impl_->follow(token, request, deadline);
-}
-void ReplicatedServer::close() {
-  impl_->close();
-}
-
 void ReplicatedServer::tick() {
-  impl_->serve_or(false, [](ServerCore& core) {
+  serve_or(false, [](ServerCore& core) {
     core.tick();
     return true;
   });
 }
 std::optional<ReplicatedServer::Time> ReplicatedServer::next_expiry() const {
-  return impl_->serve_or(std::optional<Time>(),
-                         [](ServerCore& core) { return core.next_expiry(); });
+  return serve_or(std::optional<Time>(), [](ServerCore& core) { return core.next_expiry(); });
 }
 ServerStatus ReplicatedServer::status() const {
-  return impl_->serve_or(ServerStatus(), [](ServerCore& core) { return core.status(); });
+  return serve_or(ServerStatus(), [](ServerCore& core) { return core.status(); });
 }
 ServerCounters ReplicatedServer::counters() const {
-  return impl_->serve_or(ServerCounters(), [](ServerCore& core) { return core.counters(); });
+  return serve_or(ServerCounters(), [](ServerCore& core) { return core.counters(); });
 }
 ServerMetrics ReplicatedServer::metrics() const {
-  return impl_->serve_or(ServerMetrics(), [](ServerCore& core) { return core.metrics(); });
-}
-bool ReplicatedServer::is_finished() const {
-  return impl_->is_finished();
-}
-std::optional<std::string> ReplicatedServer::failure() const {
-  return impl_->failure();
-}
-bool ReplicatedServer::is_paired() const {
-  return impl_->is_paired();
+  return serve_or(ServerMetrics(), [](ServerCore& core) { return core.metrics(); });
 }
 
 }  // namespace brigade::ps

@@ -3,8 +3,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/base/strings.h"
-#include "brigade/ps/server/replicated_server_impl.h"
+#include "brigade/ps/server/replicated_server.h"
 #include "brigade/rpc/token.h"
 
 /// What a process of a replicated server that acts does for the other one.
@@ -17,7 +16,7 @@ using coordination::PairRole;
 
 /// Returns whether this process serves its caller as a follower. Until a follower says itself that
 /// it is not complete, acknowledgments wait for it, also when it was started again: it could act.
-bool ReplicatedServer::Impl::admit_follower(const FollowRequest& request) {
+bool ReplicatedServer::admit_follower(const FollowRequest& request) {
   if (serving_ == nullptr || pair_.role() != PairRole::kActing) return false;
   const std::string& life = request.from.life;
   const bool is_late =
@@ -33,8 +32,8 @@ bool ReplicatedServer::Impl::admit_follower(const FollowRequest& request) {
   return request.from.role == PairRole::kFollowing;
 }
 
-FollowReply ReplicatedServer::Impl::follow(const std::string& token, const FollowRequest& request,
-                                           Time deadline) {
+FollowReply ReplicatedServer::follow(const std::string& token, const FollowRequest& request,
+                                     Time deadline) {
   if (!rpc::is_same_token(token, follow_token_))
     throw Error(ErrorCode::kPermissionDenied,
                 "The caller is not the other process of this parameter server.");
@@ -70,7 +69,7 @@ FollowReply ReplicatedServer::Impl::follow(const std::string& token, const Follo
 
 /// For a follower that is to be filled. Its later calls wait meanwhile. So a call that was held up
 /// cannot let this process continue without a follower that is complete by now.
-void ReplicatedServer::Impl::collect_state(const FollowRequest& request) {
+void ReplicatedServer::collect_state(const FollowRequest& request) {
   const concurrency::MutexLock one_at_a_time(collecting_);
   {
     const concurrency::MutexLock lock(mutex_);
@@ -81,9 +80,7 @@ void ReplicatedServer::Impl::collect_state(const FollowRequest& request) {
   // state. Records that follow that state are kept.
   feed_->drop();
   auto state = std::make_shared<const StateTransfer>(
-      serve([&](ServerCore& core) {
-        return core.moment([&](std::int64_t covered) { feed_->begin(covered); });
-      }),
+      Running(*this).acting().moment([&](std::int64_t covered) { feed_->begin(covered); }),
       options_.part_bytes);
   const concurrency::MutexLock lock(mutex_);
   if (pair_.role() != PairRole::kActing) return;
@@ -91,7 +88,7 @@ void ReplicatedServer::Impl::collect_state(const FollowRequest& request) {
   pair_.set_paired(feed_->is_required(), clock_.now());
 }
 
-FollowReply ReplicatedServer::Impl::send_state(FollowReply reply, int part) const {
+FollowReply ReplicatedServer::send_state(FollowReply reply, int part) const {
   std::shared_ptr<const StateTransfer> state;
   {
     const concurrency::MutexLock lock(mutex_);
@@ -104,13 +101,13 @@ FollowReply ReplicatedServer::Impl::send_state(FollowReply reply, int part) cons
   return reply;
 }
 
-FollowReply ReplicatedServer::Impl::send_records(FollowReply reply, const FollowRequest& request,
-                                                 Time deadline) {
+FollowReply ReplicatedServer::send_records(FollowReply reply, const FollowRequest& request,
+                                           Time deadline) {
   const auto is_complete = feed_->acknowledge(request.applied);
   if (!is_complete) {
-    base::log_warning(base::str_cat(
+    base::log_warning(
         "The replica of parameter server ", options_.name,
-        " lacks updates that are no longer in memory, so it receives all variables again."));
+        " lacks updates that are no longer in memory, so it receives all variables again.");
     reply.must_fill = true;
     return reply;
   }

@@ -6,7 +6,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/ps/server/replicated_server_impl.h"
+#include "brigade/ps/server/replicated_server.h"
 
 /// What the thread of a process of a replicated server does: it acts, or calls the other one.
 namespace brigade::ps {
@@ -24,18 +24,18 @@ constexpr milliseconds kLongestCall{60'000};
 }  // namespace
 
 /// The thread: its role has changed.
-void ReplicatedServer::Impl::wake() {
+void ReplicatedServer::wake() {
   is_awake_ = true;
   changed_.notify_all();
 }
 
-void ReplicatedServer::Impl::fail(const std::exception& error) {
+void ReplicatedServer::fail(const std::exception& error) {
   const concurrency::MutexLock lock(mutex_);
   if (!is_closed_) failure_ = base::without_stack_trace(error.what());
 }
 
 /// The thread.
-void ReplicatedServer::Impl::run() {
+void ReplicatedServer::run() {
   try {
     for (;;) {
       const PairStatus own = next_status();
@@ -61,7 +61,7 @@ void ReplicatedServer::Impl::run() {
   }
 }
 
-PairStatus ReplicatedServer::Impl::next_status() {
+PairStatus ReplicatedServer::next_status() {
   const concurrency::MutexLock lock(mutex_);
   const Time now = clock_.now();
   pair_.tick(now);
@@ -73,7 +73,7 @@ PairStatus ReplicatedServer::Impl::next_status() {
   return pair_.status();
 }
 
-void ReplicatedServer::Impl::note_end() {
+void ReplicatedServer::note_end() {
   const bool is_over = core_->is_finished();
   const concurrency::MutexLock lock(mutex_);
   if (!is_over) {
@@ -84,15 +84,15 @@ void ReplicatedServer::Impl::note_end() {
   }
 }
 
-void ReplicatedServer::Impl::start_acting(std::int64_t epoch) {
+void ReplicatedServer::start_acting(std::int64_t epoch) {
   if (core_) return;
   acting_epoch_ = epoch;
   store_.write_epoch(epoch);  // first: nobody is served before
   feed_->drop();
   feed_->resume();
   core_ = std::make_unique<ServerCore>(store_.release(), options_.core, clock_);
-  base::log_info(base::str_cat("Parameter server ", options_.name, " acts from now on, in epoch ",
-                               epoch, "; it has no replica yet."));
+  base::log_info("Parameter server ", options_.name, " acts from now on, in epoch ", epoch,
+                 "; it has no replica yet.");
   const concurrency::MutexLock lock(mutex_);
   follower_ = {};
   witness_.reset();  // no vote counts before the one that acted has stopped
@@ -101,7 +101,7 @@ void ReplicatedServer::Impl::start_acting(std::int64_t epoch) {
   if (own.role == PairRole::kActing && own.epoch == epoch) serving_ = core_.get();
 }
 
-void ReplicatedServer::Impl::stop_acting() {
+void ReplicatedServer::stop_acting() {
   if (!core_) return;
   feed_->interrupt();
   core_->close();
@@ -112,13 +112,13 @@ void ReplicatedServer::Impl::stop_acting() {
   }
   store_.adopt(ServerCore::release(std::move(core_)));
   feed_->drop();
-  base::log_warning(base::str_cat("Parameter server ", options_.name,
-                                  " no longer acts: it has lost its replica, or was replaced."));
+  base::log_warning("Parameter server ", options_.name,
+                    " no longer acts: it has lost its replica, or was replaced.");
 }
 
 /// Calls of the follower from before it acted may arrive late, so its silence alone shows too late
 /// that this process was replaced: the job could end meanwhile.
-void ReplicatedServer::Impl::doubt_follower() {
+void ReplicatedServer::doubt_follower() {
   {
     const concurrency::MutexLock lock(mutex_);
     if (!pair_.doubts_follower(clock_.now())) return;
@@ -133,7 +133,7 @@ void ReplicatedServer::Impl::doubt_follower() {
 }
 
 /// Who is to vote. Without anybody who still trains, no vote is needed.
-void ReplicatedServer::Impl::consider_votes() {
+void ReplicatedServer::consider_votes() {
   const ParameterStore* const store = store_.store();
   std::optional<std::string> witness;
   for (int rank = 0; store && rank < static_cast<int>(options_.core.tasks.size()) && !witness;
@@ -147,7 +147,7 @@ void ReplicatedServer::Impl::consider_votes() {
   if (store && !witness) pair_.vote(pair_.status().epoch + 1);
 }
 
-void ReplicatedServer::Impl::call_other(PairRole role) {
+void ReplicatedServer::call_other(PairRole role) {
   FollowRequest request{.number = ++calls_};
   {
     const concurrency::MutexLock lock(mutex_);
@@ -189,8 +189,8 @@ void ReplicatedServer::Impl::call_other(PairRole role) {
     pause(kPause);
 }
 
-std::optional<FollowReply> ReplicatedServer::Impl::ask_other(const FollowRequest& request,
-                                                             milliseconds allowed) {
+std::optional<FollowReply> ReplicatedServer::ask_other(const FollowRequest& request,
+                                                       milliseconds allowed) {
   const Time deadline = std::chrono::steady_clock::now() + allowed;
   try {
     if (other_token_.empty()) other_token_ = other_->role(deadline).follow_token;
@@ -201,7 +201,7 @@ std::optional<FollowReply> ReplicatedServer::Impl::ask_other(const FollowRequest
   }
 }
 
-void ReplicatedServer::Impl::receive(FollowReply reply) {
+void ReplicatedServer::receive(FollowReply reply) {
   const FollowSource source = {.life = reply.status.life, .epoch = reply.status.epoch};
   if (reply.must_fill && store_.epoch().value_or(0) >= source.epoch) {
     store_.write_epoch(0);  // from now on the one that acts may continue without it
@@ -226,9 +226,8 @@ void ReplicatedServer::Impl::receive(FollowReply reply) {
         if (pair_.role() != PairRole::kFollowing || pair_.status().epoch == source.epoch) return;
       }
       store_.write_epoch(source.epoch);
-      base::log_info(base::str_cat("The replica of parameter server ", options_.name,
-                                   " has all updates; from now on each is acknowledged when it "
-                                   "has it, too."));
+      base::log_info("The replica of parameter server ", options_.name,
+                     " has all updates; from now on each is acknowledged when it has it, too.");
       const concurrency::MutexLock lock(mutex_);
       if (pair_.role() == PairRole::kFollowing) pair_.complete(source.epoch);
       return;
@@ -236,7 +235,7 @@ void ReplicatedServer::Impl::receive(FollowReply reply) {
   }
 }
 
-void ReplicatedServer::Impl::pause(milliseconds time) {
+void ReplicatedServer::pause(milliseconds time) {
   const Time until = std::chrono::steady_clock::now() + time;
   const concurrency::MutexLock lock(mutex_);
   while (!is_awake_ && std::chrono::steady_clock::now() < until) changed_.wait_until(mutex_, until);

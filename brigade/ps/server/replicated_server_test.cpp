@@ -96,7 +96,7 @@ TEST_F(ReplicatedServerTest, ALostDiskOfTheServerLosesNothing) {
   expect_all_pushed();
 }
 
-TEST_F(ReplicatedServerTest, WithoutItsReplicaTheServerGoesOnAlone) {
+TEST_F(ReplicatedServerTest, WithoutItsReplicaTheServerContinuesAlone) {
   ASSERT_EQ(pair_.wait_paired(), 0u);
   push(1);
   pair_.stop(1);

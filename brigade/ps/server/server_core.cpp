@@ -1,12 +1,9 @@
 #include "brigade/ps/server/server_core.h"
 
-#include <utility>
-
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/ps/server/job_config.h"
-#include "brigade/ps/server/server_core_impl.h"
 
 namespace brigade::ps {
 namespace {
@@ -20,7 +17,12 @@ std::vector<std::string> task_names(const std::vector<cluster::Task>& tasks) {
 
 }  // namespace
 
-ServerCore::Impl::Impl(OpenStore store, ServerCoreOptions options, const base::Clock& clock)
+ServerCore::ServerCore(std::shared_ptr<io::FileSystem> files, const ServerCoreOptions& options,
+                       const base::Clock& clock)
+    : ServerCore(open_store(std::move(files), options.store, options.snapshot_after_bytes), options,
+                 clock) {}
+
+ServerCore::ServerCore(OpenStore store, ServerCoreOptions options, const base::Clock& clock)
     : options_(std::move(options)),
       clock_(clock),
       names_(task_names(options_.tasks)),
@@ -35,7 +37,7 @@ ServerCore::Impl::Impl(OpenStore store, ServerCoreOptions options, const base::C
   restore_registry();
 }
 
-void ServerCore::Impl::restore_registry() {
+void ServerCore::restore_registry() {
   io::StateTree incarnations = io::StateTree::dict();
   for (std::size_t rank = 0; rank < names_.size(); ++rank) {
     const std::int64_t number = store_.incarnation(static_cast<int>(rank));
@@ -47,7 +49,7 @@ void ServerCore::Impl::restore_registry() {
       registry_.restore_finished(names_[rank], clock_.now());
 }
 
-void ServerCore::Impl::throw_if_failed(const std::exception& error) {
+void ServerCore::throw_if_failed(const std::exception& error) {
   if (!store_.has_failed()) return;
   const concurrency::MutexLock lock(mutex_);
   if (!failure_) failure_ = base::without_stack_trace(error.what());
@@ -55,15 +57,14 @@ void ServerCore::Impl::throw_if_failed(const std::exception& error) {
   check_open();
 }
 
-void ServerCore::Impl::check_open() const {
+void ServerCore::check_open() const {
   if (failure_)
     throw Error(ErrorCode::kUnavailable,
-                base::str_cat("The parameter server cannot continue until it is started again: ",
-                              *failure_));
+                "The parameter server cannot continue until it is started again: ", *failure_);
   if (is_closed_) throw Error(ErrorCode::kUnavailable, "The parameter server is ending.");
 }
 
-void ServerCore::Impl::tick() {
+void ServerCore::tick() {
   std::vector<Change> changes;
   {
     const concurrency::MutexLock lock(mutex_);
@@ -78,27 +79,27 @@ void ServerCore::Impl::tick() {
   save_the_end();
 }
 
-std::optional<ServerCore::Time> ServerCore::Impl::next_expiry() const {
+std::optional<ServerCore::Time> ServerCore::next_expiry() const {
   const concurrency::MutexLock lock(mutex_);
   return registry_.next_expiry();
 }
 
-bool ServerCore::Impl::has_chief_finished() const {
+bool ServerCore::has_chief_finished() const {
   const concurrency::MutexLock lock(mutex_);
   return registry_.has_finished(names_.front());
 }
 
-bool ServerCore::Impl::is_finished() const {
+bool ServerCore::is_finished() const {
   const concurrency::MutexLock lock(mutex_);
   return registry_.is_finished(clock_.now());
 }
 
-std::optional<std::string> ServerCore::Impl::failure() const {
+std::optional<std::string> ServerCore::failure() const {
   const concurrency::MutexLock lock(mutex_);
   return failure_;
 }
 
-ServerStatus ServerCore::Impl::status() const {
+ServerStatus ServerCore::status() const {
   ServerStatus status = {.is_created = store_.is_created(),
                          .is_ready = store_.is_ready(),
                          .step = store_.step(),
@@ -111,12 +112,12 @@ ServerStatus ServerCore::Impl::status() const {
   return status;
 }
 
-ServerCounters ServerCore::Impl::counters() const {
+ServerCounters ServerCore::counters() const {
   const concurrency::MutexLock lock(mutex_);
   return counters_;
 }
 
-ServerMetrics ServerCore::Impl::metrics() const {
+ServerMetrics ServerCore::metrics() const {
   ServerMetrics metrics = {.status = status(),
                            .waiting_records = store_.waiting_records(),
                            .log_bytes = store_.log_bytes(),
@@ -129,91 +130,19 @@ ServerMetrics ServerCore::Impl::metrics() const {
   return metrics;
 }
 
-void ServerCore::Impl::close() {
+void ServerCore::close() {
   const concurrency::MutexLock lock(mutex_);
   is_closed_ = true;
   changed_.notify_all();
 }
 
-ServerCore::ServerCore(std::shared_ptr<io::FileSystem> files, const ServerCoreOptions& options,
-                       const base::Clock& clock)
-    : ServerCore(open_store(std::move(files), options.store, options.snapshot_after_bytes), options,
-                 clock) {}
-ServerCore::ServerCore(OpenStore store, ServerCoreOptions options, const base::Clock& clock)
-    : impl_(std::make_unique<Impl>(std::move(store), std::move(options), clock)) {}
-ServerCore::~ServerCore() = default;
-
 OpenStore ServerCore::release(std::unique_ptr<ServerCore> core) {
   core->close();
-  return core->impl_->release();
-}
-
-Grant ServerCore::join(const JoinRequest& request, Time deadline) {
-  return impl_->serve([&] { return impl_->join(request, deadline); });
-}
-ServerStatus ServerCore::renew(const std::string& token, Time) {
-  return impl_->serve([&] { return impl_->renew(token); });
-}
-void ServerCore::leave(const std::string& token, Time deadline) {
-  impl_->serve([&] { return impl_->leave(token, deadline); });
-}
-ServerStatus ServerCore::create(const std::string& token, const CreateRequest& request,
-                                Time deadline) {
-  return impl_->serve([&] { return impl_->create(token, request, deadline); });
-}
-void ServerCore::assign(const std::string& token, const std::vector<NamedState>& variables,
-                        std::int64_t step, Time deadline) {
-  impl_->serve([&] { return impl_->assign(token, variables, step, deadline); });
-}
-void ServerCore::set_ready(const std::string& token, Time deadline) {
-  impl_->serve([&] { return impl_->set_ready(token, deadline); });
-}
-void ServerCore::set_learning_rate(const std::string& token, double rate, Time deadline) {
-  impl_->serve([&] { return impl_->set_learning_rate(token, rate, deadline); });
-}
-ExchangeReply ServerCore::exchange(const std::string& token, const ExchangeRequest& request,
-                                   Time deadline) {
-  return impl_->serve([&] { return impl_->exchange(token, request, deadline); });
-}
-StoredStates ServerCore::states(const std::string& token, const std::vector<std::string>& names,
-                                Time) {
-  return impl_->serve([&] { return impl_->states(token, names); });
-}
-BeginStepReply ServerCore::begin_step(const std::string& token, const BeginStepRequest& request,
-                                      Time deadline) {
-  return impl_->serve([&] { return impl_->begin_step(token, request, deadline); });
+  return std::move(core->open_);
 }
 
 StoreMoment ServerCore::moment(const std::function<void(std::int64_t covered)>& begin) {
-  return impl_->serve([&] { return impl_->store().moment(begin); });
-}
-
-void ServerCore::tick() {
-  impl_->tick();
-}
-std::optional<ServerCore::Time> ServerCore::next_expiry() const {
-  return impl_->next_expiry();
-}
-bool ServerCore::has_chief_finished() const {
-  return impl_->has_chief_finished();
-}
-bool ServerCore::is_finished() const {
-  return impl_->is_finished();
-}
-std::optional<std::string> ServerCore::failure() const {
-  return impl_->failure();
-}
-ServerStatus ServerCore::status() const {
-  return impl_->status();
-}
-ServerCounters ServerCore::counters() const {
-  return impl_->counters();
-}
-ServerMetrics ServerCore::metrics() const {
-  return impl_->metrics();
-}
-void ServerCore::close() {
-  impl_->close();
+  return serve([&] { return store_.moment(begin); });
 }
 
 }  // namespace brigade::ps

@@ -2,10 +2,9 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/optim/rule_config.h"
 #include "brigade/ps/server/job_config.h"
-#include "brigade/ps/server/server_core_impl.h"
+#include "brigade/ps/server/server_core.h"
 
 /// Variables of a server: the chief creates them, all push and pull.
 namespace brigade::ps {
@@ -16,47 +15,55 @@ using coordination::StepDecision;
 
 }  // namespace
 
-ServerStatus ServerCore::Impl::create(const std::string& token, const CreateRequest& request,
-                                      Time deadline) {
-  check_chief(token, "creates variables");
-  check_job(request.job, static_cast<int>(names_.size()));
-  const optim::UpdateRulePtr rule = optim::rule_from_config(request.rule);
-  ServerStatus before = status();
-  store_.create(request.variables, rule, to_state(request.job), deadline);
-  {
-    const concurrency::MutexLock lock(mutex_);
-    job_ = request.job;
-  }
-  snapshots_.consider();
-  return before;
+ServerStatus ServerCore::create(const std::string& token, const CreateRequest& request,
+                                Time deadline) {
+  return serve([&] {
+    check_chief(token, "creates variables");
+    check_job(request.job, static_cast<int>(names_.size()));
+    const optim::UpdateRulePtr rule = optim::rule_from_config(request.rule);
+    ServerStatus before = status();
+    store_.create(request.variables, rule, to_state(request.job), deadline);
+    {
+      const concurrency::MutexLock lock(mutex_);
+      job_ = request.job;
+    }
+    snapshots_.consider();
+    return before;
+  });
 }
 
-void ServerCore::Impl::assign(const std::string& token, const std::vector<NamedState>& variables,
-                              std::int64_t step, Time deadline) {
-  check_chief(token, "assigns variables");
-  check_state(store_.is_created(), kNotCreatedYet);
-  store_.assign(variables, step, deadline);
-  snapshots_.consider();
+void ServerCore::assign(const std::string& token, const std::vector<NamedState>& variables,
+                        std::int64_t step, Time deadline) {
+  serve([&] {
+    check_chief(token, "assigns variables");
+    check_state(store_.is_created(), kNotCreatedYet);
+    store_.assign(variables, step, deadline);
+    snapshots_.consider();
+  });
 }
 
-void ServerCore::Impl::set_ready(const std::string& token, Time deadline) {
-  check_chief(token, "lets the workers begin");
-  check_state(store_.is_created(), kNotCreatedYet);
-  store_.set_ready(deadline);
+void ServerCore::set_ready(const std::string& token, Time deadline) {
+  serve([&] {
+    check_chief(token, "lets the workers begin");
+    check_state(store_.is_created(), kNotCreatedYet);
+    store_.set_ready(deadline);
+  });
 }
 
-void ServerCore::Impl::set_learning_rate(const std::string& token, double rate, Time deadline) {
-  check_chief(token, "sets the learning rate");
-  store_.set_learning_rate(rate, deadline);
+void ServerCore::set_learning_rate(const std::string& token, double rate, Time deadline) {
+  serve([&] {
+    check_chief(token, "sets the learning rate");
+    store_.set_learning_rate(rate, deadline);
+  });
 }
 
-JobConfig ServerCore::Impl::job() const {
+JobConfig ServerCore::job() const {
   const concurrency::MutexLock lock(mutex_);
   check_state(job_.has_value(), kNotCreatedYet);
   return *job_;
 }
 
-void ServerCore::Impl::check_exchange(const ExchangeRequest& request) const {
+void ServerCore::check_exchange(const ExchangeRequest& request) const {
   const bool is_sync = job().mode == UpdateMode::kSync;
   check_argument(is_sync || !request.decision,
                  "A decision of a step comes to a server whose job is not synchronous.");
@@ -64,27 +71,26 @@ void ServerCore::Impl::check_exchange(const ExchangeRequest& request) const {
   const auto& token = request.push->token;
   check_argument(!is_sync || !request.push->acknowledge_later,
                  "A push of a synchronous job is acknowledged before it is answered.");
-  check_argument(token.has_value() == is_sync,
-                 is_sync ? "In synchronous training a push names the token for which its gradients "
-                           "were computed."
-                         : "A push names a token, and the job is not synchronous.");
+  check_argument(
+      token.has_value() == is_sync,
+      is_sync
+          ? "In synchronous training a push names the token for which its gradients were computed."
+          : "A push names a token, and the job is not synchronous.");
 }
 
 /// Applies a decision that a caller has from the coordinator.
-void ServerCore::Impl::apply_known(const StepDecision& decision, Time deadline) {
+void ServerCore::apply_known(const StepDecision& decision, Time deadline) {
   if (decision.step < store_.step()) return;
-  check_state(!options_.is_coordinator,
-              base::str_cat("A caller knows a decision about step ", decision.step,
-                            ", and the server that makes decisions has made none after step ",
-                            store_.step() - 1, ": it was given another folder."));
+  check_state(!options_.is_coordinator, "A caller knows a decision about step ", decision.step,
+              ", and the server that makes decisions has made none after step ", store_.step() - 1,
+              ": it was given another folder.");
   store_.apply(decision, deadline);
   const concurrency::MutexLock lock(mutex_);
   count_decided(decision);
 }
 
 /// Takes a push; `wait_committed` for its record has to follow.
-ParameterStore::BegunPush ServerCore::Impl::take(const Caller& from, const Push& push,
-                                                 Time deadline) {
+ParameterStore::BegunPush ServerCore::take(const Caller& from, const Push& push, Time deadline) {
   const coordination::PushId id = {
       .worker = from.rank, .incarnation = from.holder.number, .number = push.number};
   ParameterStore::BegunPush begun;
@@ -102,14 +108,13 @@ ParameterStore::BegunPush ServerCore::Impl::take(const Caller& from, const Push&
   return begun;
 }
 
-void ServerCore::Impl::count(PushVerdict verdict) {
+void ServerCore::count(PushVerdict verdict) {
   const concurrency::MutexLock lock(mutex_);
   if (verdict == PushVerdict::kApply) ++counters_.pushes;
   if (verdict == PushVerdict::kDuplicate) ++counters_.duplicates;
 }
 
-void ServerCore::Impl::count_offer(const Caller& from,
-                                   const coordination::StepDecider::Token& token) {
+void ServerCore::count_offer(const Caller& from, const coordination::StepDecider::Token& token) {
   const concurrency::MutexLock lock(mutex_);
   if (token.step < store_.step())
     ++counters_.stale;
@@ -117,7 +122,7 @@ void ServerCore::Impl::count_offer(const Caller& from,
     offered_.insert({token.step, {.worker = from.rank, .index = token.index}});
 }
 
-void ServerCore::Impl::count_decided(const StepDecision& decision) {
+void ServerCore::count_decided(const StepDecision& decision) {
   std::erase_if(offered_, [&](const auto& offer) {
     const auto& [step, contribution] = offer;
     if (step > decision.step) return false;
@@ -128,7 +133,7 @@ void ServerCore::Impl::count_decided(const StepDecision& decision) {
 
 /// Notes the record of a push that is acknowledged later. Returns that of the one before. A call
 /// whose caller has gone, and has made it again and others, may come here after these.
-std::int64_t ServerCore::Impl::defer(const Caller& from, std::int64_t record) {
+std::int64_t ServerCore::defer(const Caller& from, std::int64_t record) {
   log_syncs_.request();
   const concurrency::MutexLock lock(mutex_);
   std::int64_t& last = deferred_[from.rank];
@@ -136,46 +141,48 @@ std::int64_t ServerCore::Impl::defer(const Caller& from, std::int64_t record) {
 }
 
 /// 0 for none: those of earlier lives of the server are on the disk.
-std::int64_t ServerCore::Impl::last_record_of(const Caller& from) const {
+std::int64_t ServerCore::last_record_of(const Caller& from) const {
   const concurrency::MutexLock lock(mutex_);
   const auto found = deferred_.find(from.rank);
   return found == deferred_.end() ? 0 : found->second;
 }
 
-ExchangeReply ServerCore::Impl::exchange(const std::string& token, const ExchangeRequest& request,
-                                         Time deadline) {
-  const Caller from = caller(token);
-  check_exchange(request);
-  check_state(from.is_chief() || store_.is_ready(), kNotReadyYet);
-  if (request.decision) apply_known(*request.decision, deadline);
-  ExchangeReply reply;
-  ParameterStore::BegunPush begun;
-  const auto begin = std::chrono::steady_clock::now();
-  if (request.push) {
-    begun = take(from, *request.push, deadline);
-    reply.verdict = begun.verdict;
-    reply.staleness = begun.staleness;
-  }
-  const bool is_deferred =
-      request.push && request.push->acknowledge_later && begun.verdict == PushVerdict::kApply;
-  std::int64_t awaited = is_deferred ? defer(from, begun.record) : begun.record;
-  if (request.await_disk) awaited = std::max(awaited, last_record_of(from));
-  try {
-    read_values(request, reply);  // while the disk works
-    store_.wait_committed(awaited, deadline);
-  } catch (...) {
-    store_.wait_committed(begun.record, deadline);  // the caller may change its gradients now
-    throw;
-  }
-  if (begun.verdict == PushVerdict::kApply || begun.verdict == PushVerdict::kDuplicate) {
-    if (request.push) reply.acknowledged = request.push->number - (is_deferred ? 1 : 0);
-  }
-  if (request.push) latencies_.pushes.add(std::chrono::steady_clock::now() - begin);
-  if (request.push || request.decision) snapshots_.consider();
-  return reply;
+ExchangeReply ServerCore::exchange(const std::string& token, const ExchangeRequest& request,
+                                   Time deadline) {
+  return serve([&] {
+    const Caller from = caller(token);
+    check_exchange(request);
+    check_state(from.is_chief() || store_.is_ready(), kNotReadyYet);
+    if (request.decision) apply_known(*request.decision, deadline);
+    ExchangeReply reply;
+    ParameterStore::BegunPush begun;
+    const auto begin = std::chrono::steady_clock::now();
+    if (request.push) {
+      begun = take(from, *request.push, deadline);
+      reply.verdict = begun.verdict;
+      reply.staleness = begun.staleness;
+    }
+    const bool is_deferred =
+        request.push && request.push->acknowledge_later && begun.verdict == PushVerdict::kApply;
+    std::int64_t awaited = is_deferred ? defer(from, begun.record) : begun.record;
+    if (request.await_disk) awaited = std::max(awaited, last_record_of(from));
+    try {
+      read_values(request, reply);  // while the disk works
+      store_.wait_committed(awaited, deadline);
+    } catch (...) {
+      store_.wait_committed(begun.record, deadline);  // the caller may change its gradients now
+      throw;
+    }
+    if (begun.verdict == PushVerdict::kApply || begun.verdict == PushVerdict::kDuplicate) {
+      if (request.push) reply.acknowledged = request.push->number - (is_deferred ? 1 : 0);
+    }
+    if (request.push) latencies_.pushes.add(std::chrono::steady_clock::now() - begin);
+    if (request.push || request.decision) snapshots_.consider();
+    return reply;
+  });
 }
 
-void ServerCore::Impl::read_values(const ExchangeRequest& request, ExchangeReply& reply) {
+void ServerCore::read_values(const ExchangeRequest& request, ExchangeReply& reply) {
   if (request.pull.empty() && request.pull_rows.empty()) {
     reply.step = store_.step();
     return;
@@ -191,11 +198,13 @@ void ServerCore::Impl::read_values(const ExchangeRequest& request, ExchangeReply
   ++counters_.pulls;
 }
 
-StoredStates ServerCore::Impl::states(const std::string& token,
-                                      const std::vector<std::string>& names) {
-  caller(token);
-  check_state(store_.is_created(), kNotCreatedYet);
-  return store_.states(names);
+StoredStates ServerCore::states(const std::string& token, const std::vector<std::string>& names,
+                                Time) {
+  return serve([&] {
+    caller(token);
+    check_state(store_.is_created(), kNotCreatedYet);
+    return store_.states(names);
+  });
 }
 
 }  // namespace brigade::ps

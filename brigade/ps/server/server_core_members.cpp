@@ -3,7 +3,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/ps/server/server_core_impl.h"
+#include "brigade/ps/server/server_core.h"
 #include "brigade/rpc/token.h"
 
 /// Who may call a server: its members, and what becomes of them.
@@ -15,12 +15,12 @@ using coordination::TaskRegistry;
 
 }  // namespace
 
-void ServerCore::Impl::refuse_replaced(const Incarnation& holder) {
+void ServerCore::refuse_replaced(const Incarnation& holder) {
   throw ReplacedError(base::str_cat("Incarnation ", holder.number, " of ", holder.task,
                                     " was replaced: a later one has joined, so this one ends."));
 }
 
-ServerCore::Impl::Caller ServerCore::Impl::authenticate(const std::string& token) {
+ServerCore::Caller ServerCore::authenticate(const std::string& token) {
   check_open();
   auto holder = registry_.authenticate(token, clock_.now());
   if (!holder) {
@@ -33,27 +33,27 @@ ServerCore::Impl::Caller ServerCore::Impl::authenticate(const std::string& token
   return {.holder = std::move(*holder), .rank = rank};
 }
 
-ServerCore::Impl::Caller ServerCore::Impl::caller(const std::string& token) {
+ServerCore::Caller ServerCore::caller(const std::string& token) {
   const concurrency::MutexLock lock(mutex_);
   return authenticate(token);
 }
 
-void ServerCore::Impl::check_chief(const std::string& token, const char* what) {
+void ServerCore::check_chief(const std::string& token, const char* what) {
   const concurrency::MutexLock lock(mutex_);
   const Caller from = authenticate(token);
   if (from.is_chief()) return;
   ++counters_.refused_calls;
-  throw Error(ErrorCode::kPermissionDenied, base::str_cat("Only the chief, ", names_.front(), ", ",
-                                                          what, ", not ", from.holder.task, "."));
+  throw Error(ErrorCode::kPermissionDenied, "Only the chief, ", names_.front(), ", ", what,
+              ", not ", from.holder.task, ".");
 }
 
-std::optional<Incarnation> ServerCore::Impl::holder_of(const std::string& task) const {
+std::optional<Incarnation> ServerCore::holder_of(const std::string& task) const {
   for (Incarnation& each : registry_.holders())
     if (each.task == task) return std::move(each);
   return std::nullopt;
 }
 
-void ServerCore::Impl::check_held(const Caller& from) const {
+void ServerCore::check_held(const Caller& from) const {
   const auto holder = holder_of(from.holder.task);
   if (holder == from.holder) return;
   if (holder) refuse_replaced(from.holder);
@@ -61,37 +61,35 @@ void ServerCore::Impl::check_held(const Caller& from) const {
       base::str_cat("The lease of ", from.holder.task, " has ended while it waited."));
 }
 
-std::set<int> ServerCore::Impl::present() const {
+std::set<int> ServerCore::present() const {
   std::set<int> ranks;
   for (const Incarnation& each : registry_.holders()) ranks.insert(registry_.rank(each.task));
   return ranks;
 }
 
-std::set<int> ServerCore::Impl::finished() const {
+std::set<int> ServerCore::finished() const {
   std::set<int> ranks;
   for (const std::string& name : names_)
     if (registry_.has_finished(name)) ranks.insert(registry_.rank(name));
   return ranks;
 }
 
-TaskRegistry::Joined ServerCore::Impl::admit_to_registry(const JoinRequest& request,
-                                                         const std::string& token,
-                                                         std::vector<Change>& changes) {
+TaskRegistry::Joined ServerCore::admit_to_registry(const JoinRequest& request,
+                                                   const std::string& token,
+                                                   std::vector<Change>& changes) {
   check_open();
   const std::string task = cluster::to_string(request.task);
-  check_argument(request.incarnation != 0 || options_.is_coordinator,
-                 base::str_cat(base::quoted(task),
-                               " asks for an incarnation here: the job's first parameter server "
-                               "gives it, so that it is the same at all."));
+  check_argument(request.incarnation != 0 || options_.is_coordinator, base::quoted(task),
+                 " asks for an incarnation here: the job's first parameter server gives it, so "
+                 "that it is the same at all.");
   const auto before = holder_of(task);
   TaskRegistry::Joined joined = registry_.join(task, request.incarnation, token, clock_.now());
   switch (joined.verdict) {
     case TaskRegistry::JoinVerdict::kUnknownTask:
       ++counters_.refused_calls;
-      throw Error(ErrorCode::kNotFound,
-                  base::str_cat(base::quoted(task),
-                                " is none of the tasks that train: ", base::listed(names_, ", "),
-                                ". Give all processes the same cluster."));
+      throw Error(ErrorCode::kNotFound, base::quoted(task),
+                  " is none of the tasks that train: ", base::listed(names_, ", "),
+                  ". Give all processes the same cluster.");
     case TaskRegistry::JoinVerdict::kReplaced:
       ++counters_.refused_calls;
       refuse_replaced({.task = task, .number = request.incarnation});
@@ -106,52 +104,58 @@ TaskRegistry::Joined ServerCore::Impl::admit_to_registry(const JoinRequest& requ
   return joined;
 }
 
-Grant ServerCore::Impl::join(const JoinRequest& request, Time deadline) {
-  const std::string token = rpc::make_token();
-  std::vector<Change> changes;
-  TaskRegistry::Joined joined;
-  int rank = 0;
-  {
-    const concurrency::MutexLock lock(mutex_);
-    joined = admit_to_registry(request, token, changes);
-    rank = registry_.rank(joined.holder.task);
-  }
-  // On the disk before anybody acts with it: after a restart none is given twice.
-  store_.admit(rank, joined.holder.number, deadline);
-  report(changes);
-  return {.token = token, .incarnation = joined.holder.number, .lease = options_.lease};
+Grant ServerCore::join(const JoinRequest& request, Time deadline) {
+  return serve([&]() -> Grant {
+    const std::string token = rpc::make_token();
+    std::vector<Change> changes;
+    TaskRegistry::Joined joined;
+    int rank = 0;
+    {
+      const concurrency::MutexLock lock(mutex_);
+      joined = admit_to_registry(request, token, changes);
+      rank = registry_.rank(joined.holder.task);
+    }
+    // On the disk before anybody acts with it: after a restart none is given twice.
+    store_.admit(rank, joined.holder.number, deadline);
+    report(changes);
+    return {.token = token, .incarnation = joined.holder.number, .lease = options_.lease};
+  });
 }
 
-void ServerCore::Impl::report(const std::vector<Change>& changes) const {
+void ServerCore::report(const std::vector<Change>& changes) const {
   if (!options_.on_change) return;
   for (const Change& each : changes)
     options_.on_change(each.kind, cluster::parse_task(each.holder.task), each.holder.number);
 }
 
-ServerStatus ServerCore::Impl::renew(const std::string& token) {
-  caller(token);
-  return status();
+ServerStatus ServerCore::renew(const std::string& token, Time) {
+  return serve([&] {
+    caller(token);
+    return status();
+  });
 }
 
-void ServerCore::Impl::leave(const std::string& token, Time deadline) {
-  const Caller from = caller(token);
-  // On the disk first: a server that is restarted after the chief has left still ends.
-  store_.finish(from.rank, from.holder.number, deadline);
-  std::vector<Change> changes;
-  {
-    const concurrency::MutexLock lock(mutex_);
-    check_held(from);
-    registry_.leave(token, clock_.now());
-    if (gate_) gate_->leave(from.rank);
-    changed_.notify_all();
-    changes.push_back({TaskChange::kFinished, from.holder});
-  }
-  report(changes);
-  save_the_end();
+void ServerCore::leave(const std::string& token, Time deadline) {
+  serve([&] {
+    const Caller from = caller(token);
+    // On the disk first: a server that is restarted after the chief has left still ends.
+    store_.finish(from.rank, from.holder.number, deadline);
+    std::vector<Change> changes;
+    {
+      const concurrency::MutexLock lock(mutex_);
+      check_held(from);
+      registry_.leave(token, clock_.now());
+      if (gate_) gate_->leave(from.rank);
+      changed_.notify_all();
+      changes.push_back({TaskChange::kFinished, from.holder});
+    }
+    report(changes);
+    save_the_end();
+  });
 }
 
 /// Asks for a snapshot, once, if the job is over.
-void ServerCore::Impl::save_the_end() {
+void ServerCore::save_the_end() {
   {
     const concurrency::MutexLock lock(mutex_);
     const bool is_over = registry_.is_finished(clock_.now());

@@ -1,10 +1,8 @@
 #include <algorithm>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
-#include "brigade/ps/server/server_core_impl.h"
+#include "brigade/ps/server/server_core.h"
 
 /// When a worker may begin its next step.
 namespace brigade::ps {
@@ -18,21 +16,19 @@ constexpr std::chrono::milliseconds kLongestStepWait = std::chrono::hours(1);
 }  // namespace
 
 /// A step that is decided with a gradient that this server does not have could never be applied.
-void ServerCore::Impl::check_contribution(const Caller& from,
-                                          const BeginStepRequest& request) const {
+void ServerCore::check_contribution(const Caller& from, const BeginStepRequest& request) const {
   if (!request.contribution || request.contribution->step > store_.step()) return;
   const auto& [step, index] = *request.contribution;
   // In one call: another worker's decision may end the step at any moment.
   check_argument(store_.offer_state(step, {.worker = from.rank, .index = index}) !=
                      ParameterStore::OfferState::kMissing,
-                 base::str_cat(from.holder.task, " contributes gradient ", index, " of step ", step,
-                               ", which it has not pushed here: it pushes it to all servers "
-                               "first."));
+                 from.holder.task, " contributes gradient ", index, " of step ", step,
+                 ", which it has not pushed here: it pushes it to all servers first.");
 }
 
 /// A coordinator that was restarted does not know what an earlier life of the caller contributed,
 /// and the caller does not either. That it was counted, the index of the caller's own says.
-void ServerCore::Impl::report_earlier(const Caller& from, const BeginStepRequest& request) {
+void ServerCore::report_earlier(const Caller& from, const BeginStepRequest& request) {
   if (!request.contribution || request.contribution->step != store_.step()) return;
   BeginStepRequest earlier{.finished = request.finished, .contribution = request.contribution};
   for (int index = 0; index < request.contribution->index; ++index) {
@@ -44,53 +40,54 @@ void ServerCore::Impl::report_earlier(const Caller& from, const BeginStepRequest
   }
 }
 
-StepGate& ServerCore::Impl::gate() {
+StepGate& ServerCore::gate() {
   if (!gate_) gate_.emplace(job_.value(), names_, store_.step(), store_.last_decision());
   return *gate_;
 }
 
-BeginStepReply ServerCore::Impl::begin_step(const std::string& token,
-                                            const BeginStepRequest& request, Time deadline) {
-  const Time until =
-      clock_.now() + std::clamp(request.wait, std::chrono::milliseconds(0), kLongestStepWait);
-  Caller from;
-  {
-    const concurrency::MutexLock lock(mutex_);
-    from = authenticate(token);
-    check_state(options_.is_coordinator,
-                "Steps begin at the job's first parameter server, not at this one.");
-    check_state(store_.is_ready(), kNotReadyYet);
-    check_contribution(from, request);
-    report_earlier(from, request);
-    if (gate().report(from.rank, request)) changed_.notify_all();
-  }
-  for (;;) {
-    confirm_decision(deadline);
-    const concurrency::MutexLock lock(mutex_);
-    check_open();
-    check_held(from);
-    BeginStepReply reply = gate_->reply(from.rank, present(), finished());
-    if (reply.may_begin) return reply;
-    const Time now = clock_.now(), machine_now = std::chrono::steady_clock::now();
-    if (now >= until) return reply;
-    if (machine_now >= deadline) {
-      throw Error(
-          ErrorCode::kDeadlineExceeded,
-          base::str_cat("The deadline of ", from.holder.task, " has passed while it waited for ",
-                        reply.waiting_for.empty() ? std::string("the server's disk")
-                                                  : base::listed(reply.waiting_for, ", "),
-                        " to begin its next step."));
+BeginStepReply ServerCore::begin_step(const std::string& token, const BeginStepRequest& request,
+                                      Time deadline) {
+  return serve([&] {
+    const Time until =
+        clock_.now() + std::clamp(request.wait, std::chrono::milliseconds(0), kLongestStepWait);
+    Caller from;
+    {
+      const concurrency::MutexLock lock(mutex_);
+      from = authenticate(token);
+      check_state(options_.is_coordinator,
+                  "Steps begin at the job's first parameter server, not at this one.");
+      check_state(store_.is_ready(), kNotReadyYet);
+      check_contribution(from, request);
+      report_earlier(from, request);
+      if (gate().report(from.rank, request)) changed_.notify_all();
     }
-    if (!has_to_confirm())
-      changed_.wait_until(mutex_, std::min(deadline, machine_now + (until - now)));
-  }
+    for (;;) {
+      confirm_decision(deadline);
+      const concurrency::MutexLock lock(mutex_);
+      check_open();
+      check_held(from);
+      BeginStepReply reply = gate_->reply(from.rank, present(), finished());
+      if (reply.may_begin) return reply;
+      const Time now = clock_.now(), machine_now = std::chrono::steady_clock::now();
+      if (now >= until) return reply;
+      if (machine_now >= deadline) {
+        throw Error(ErrorCode::kDeadlineExceeded, "The deadline of ", from.holder.task,
+                    " has passed while it waited for ",
+                    reply.waiting_for.empty() ? std::string("the server's disk")
+                                              : base::listed(reply.waiting_for, ", "),
+                    " to begin its next step.");
+      }
+      if (!has_to_confirm())
+        changed_.wait_until(mutex_, std::min(deadline, machine_now + (until - now)));
+    }
+  });
 }
 
-bool ServerCore::Impl::has_to_confirm() const {
+bool ServerCore::has_to_confirm() const {
   return gate_ && gate_->unconfirmed() && !is_confirming_;
 }
 
-void ServerCore::Impl::confirm_decision(Time deadline) {
+void ServerCore::confirm_decision(Time deadline) {
   StepDecision decision;
   {
     const concurrency::MutexLock lock(mutex_);
@@ -116,7 +113,7 @@ void ServerCore::Impl::confirm_decision(Time deadline) {
   snapshots_.consider();
 }
 
-void ServerCore::Impl::end_confirming() {
+void ServerCore::end_confirming() {
   const concurrency::MutexLock lock(mutex_);
   is_confirming_ = false;
   changed_.notify_all();

@@ -358,7 +358,7 @@ TEST(ServerCoreSteps, ACoordinatorThatIsRestartedWithinAStepIsGivenItsContributi
   EXPECT_THAT(job[0].pull(next), ElementsAre(-3, -3)) << "the gradients themselves were kept";
 }
 
-TEST(ServerCoreSteps, ASuccessorGoesOnWithACoordinatorThatForgotWhatItsPredecessorGave) {
+TEST(ServerCoreSteps, ASuccessorContinuesWithACoordinatorThatForgotWhatItsPredecessorGave) {
   ReadyJob job(sync_of(4, 2), 2, 2);
   EXPECT_EQ(job[0].contribute({0, 0}, 1).token, (Member::Token{0, 1}));
   job[0].succeed();

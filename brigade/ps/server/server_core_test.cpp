@@ -492,7 +492,7 @@ TEST(ServerCore, APushMayBeAcknowledgedAfterItsAnswer) {
   EXPECT_EQ(chief.push(4, 1).acknowledged, 4);
 }
 
-TEST(ServerCore, TellsHowStaleAPushWas) {
+TEST(ServerCore, ReportsHowStaleAPushWas) {
   TwoTasks job;
   Member chief = ready_chief(job);
   const auto pushed_at_step = [&](std::int64_t number, std::optional<std::int64_t> step) {

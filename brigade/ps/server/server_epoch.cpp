@@ -21,10 +21,9 @@ std::optional<std::int64_t> read_epoch(const io::FileSystem& files, const io::Pa
   const std::string text = io::read_at_most(files, path, kLongest);
   const auto epoch = base::parse_int(base::trim(text));
   if (epoch && *epoch >= 0) return epoch;
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat(path.string(), " contains ", base::quoted(text),
-                            ", and should contain a number: the folder is damaged. If the other "
-                            "process of the server has its variables, empty this folder."));
+  throw Error(ErrorCode::kDataLoss, path.string(), " contains ", base::quoted(text),
+              ", and should contain a number: the folder is damaged. If the other process of the "
+              "server has its variables, empty this folder.");
 }
 
 void write_epoch(io::FileSystem& files, const io::Path& folder, std::int64_t epoch) {
@@ -35,16 +34,16 @@ void begin_epoch_alone(io::FileSystem& files, const io::Path& folder, const io::
   const auto epoch = read_epoch(files, folder);
   if (read_epoch(files, replica).value_or(0) > epoch.value_or(0))
     throw Error(ErrorCode::kFailedPrecondition,
-                base::str_cat("The replica of this parameter server has continued without it, so ",
-                              replica.string(), " has updates that ", folder.string(),
-                              " lacks: start the server with its replica, or, to do without these "
-                              "updates, remove that folder."));
+                "The replica of this parameter server has continued without it, so ",
+                replica.string(), " has updates that ", folder.string(),
+                " lacks: start the server with its replica, or, to do without these updates, "
+                "remove that folder.");
   if (!epoch) return;
   if (*epoch == 0)
-    throw Error(ErrorCode::kFailedPrecondition,
-                base::str_cat("A replicated parameter server was filling ", folder.string(),
-                              ", and the folder of its other process has the variables: start it "
-                              "with its replica, or copy that folder over this one."));
+    throw Error(ErrorCode::kFailedPrecondition, "A replicated parameter server was filling ",
+                folder.string(),
+                ", and the folder of its other process has the variables: start it with its "
+                "replica, or copy that folder over this one.");
   write_epoch(files, folder, *epoch + 1);
 }
 

@@ -31,7 +31,7 @@ TEST(ServerEpoch, AnythingElseIsDataLoss) {
   }
 }
 
-TEST(ServerEpoch, OfAServerThatGoesOnWithoutItsReplicaIsLaterThanTheReplicas) {
+TEST(ServerEpoch, OfAServerThatContinuesWithoutItsReplicaIsLaterThanTheReplicas) {
   io::MemoryFileSystem files;
   files.create_directories("/server");
   begin_epoch_alone(files, "/server", "/replica");
@@ -45,7 +45,7 @@ TEST(ServerEpoch, OfAServerThatGoesOnWithoutItsReplicaIsLaterThanTheReplicas) {
   EXPECT_EQ(read_epoch(files, "/server"), 0);
 }
 
-TEST(ServerEpoch, AServerDoesNotGoOnWithoutAReplicaThatHasMore) {
+TEST(ServerEpoch, AServerDoesNotContinueWithoutAReplicaThatHasMore) {
   io::MemoryFileSystem files;
   files.create_directories("/server");
   files.create_directories("/replica");

@@ -18,9 +18,8 @@ io::Path make_temporary_folder() {
   std::error_code ignored;
   std::string path = (std::filesystem::temp_directory_path(ignored) / "brigade-ps-XXXXXX").string();
   if (!::mkdtemp(path.data())) {  // made with mode 0700
-    throw Error(ErrorCode::kPermissionDenied,
-                base::str_cat("No temporary folder can be made at ", path, ": ",
-                              std::strerror(errno), ". Set TMPDIR, or give the server a folder."));
+    throw Error(ErrorCode::kPermissionDenied, "No temporary folder can be made at ", path, ": ",
+                std::strerror(errno), ". Set TMPDIR, or give the server a folder.");
   }
   return path;
 }
@@ -41,10 +40,8 @@ ServerFolder::ServerFolder(const ServerFolderOptions& options) {
   const io::Path lock = path_ / "lock";
   lock_ = io::LockFile::acquire(lock, options.patience);
   if (!lock_) {
-    throw Error(
-        ErrorCode::kFailedPrecondition,
-        base::str_cat("Another parameter server uses ", path_, ": ", io::LockFile::holder(lock),
-                      ". End it first, or give this one another folder."));
+    throw Error(ErrorCode::kFailedPrecondition, "Another parameter server uses ", path_, ": ",
+                io::LockFile::holder(lock), ". End it first, or give this one another folder.");
   }
 }
 

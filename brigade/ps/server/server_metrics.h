@@ -28,7 +28,7 @@ struct ServerLatencies {
   concurrency::LatencyHistogram log_syncs;
 };
 
-/// What a server tells of its load.
+/// A server's report of its load.
 struct ServerMetrics {
   ServerStatus status = {};
   ServerCounters counters = {};

@@ -9,8 +9,7 @@
 namespace brigade::ps {
 
 ServerThreads::ServerThreads(int servers) {
-  check_argument(servers > 0,
-                 base::str_cat("A job has ", servers, " parameter servers; it needs at least 1."));
+  check_argument(servers > 0, "A job has ", servers, " parameter servers; it needs at least 1.");
   for (int server = 1; server < servers; ++server)
     threads_.push_back(std::make_unique<concurrency::ThreadPool>(
         concurrency::ThreadPoolOptions{.threads = 1, .name = base::str_cat("ps", server, "-")}));

@@ -65,7 +65,7 @@ class ServedParameters final : public rpc::MessageService {
     const ServiceMethod last = paired_ ? ServiceMethod::kFollow : ServiceMethod::kBeginStep;
     check_argument(
         number >= static_cast<int>(ServiceMethod::kJoin) && number <= static_cast<int>(last),
-        base::str_cat("A parameter server has no call ", number, "."));
+        "A parameter server has no call ", number, ".");
     return static_cast<ServiceMethod>(number);
   }
 
@@ -85,9 +85,9 @@ class ServedParameters final : public rpc::MessageService {
   /// Before anything is read of what the caller has sent.
   void check_admitted(const rpc::MessageCall& call) {
     const ServiceMethod method = method_of(call.method);
-    check_argument(call.is_large == is_large(method),
-                   base::str_cat("Call ", call.method, " of a parameter server is made as a ",
-                                 is_large(method) ? "large" : "small", " call."));
+    check_argument(call.is_large == is_large(method), "Call ", call.method,
+                   " of a parameter server is made as a ", is_large(method) ? "large" : "small",
+                   " call.");
     if (!call.is_large && needs_token(method)) admit(call.token, call.deadline);
   }
 
@@ -137,14 +137,15 @@ class ServedParameters final : public rpc::MessageService {
         return encode_message(to_message(service_.states(token, names, call.deadline)));
       }
       case ServiceMethod::kBeginStep: {
-        const BeginStepRequest request = begin_step_request_of(decode_state(call.message.bytes));
+        const BeginStepRequest request =
+            message_of<BeginStepRequest>(decode_state(call.message.bytes));
         return encode_state(to_state(waits_.run(token, request, call.deadline, call.check)));
       }
       case ServiceMethod::kRole:
         return encode_state(to_state(paired_->role(call.deadline)));
       case ServiceMethod::kVote:
-        return encode_state(
-            to_state(paired_->vote(vote_of(decode_state(call.message.bytes)), call.deadline)));
+        return encode_state(to_state(
+            paired_->vote(message_of<Vote>(decode_state(call.message.bytes)), call.deadline)));
       case ServiceMethod::kFollow: {
         const FollowRequest request = follow_request_of(take_message(call));
         return encode_message(to_message(paired_->follow(token, request, call.deadline)));
@@ -189,9 +190,8 @@ class MessageServiceListener final : public ServiceListener {
 
 void check_listener(const ServiceListenerOptions& options) {
   check_argument(options.tasks >= 1 && options.threads >= 1,
-                 base::str_cat("A parameter server listens with tasks and threads of 1 or more, "
-                               "not ",
-                               options.tasks, " and ", options.threads, "."));
+                 "A parameter server listens with tasks and threads of 1 or more, not ",
+                 options.tasks, " and ", options.threads, ".");
 }
 
 }  // namespace

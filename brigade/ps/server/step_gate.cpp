@@ -16,12 +16,10 @@ StepGate::StepGate(const JobConfig& job, std::vector<std::string> tasks, std::in
       last_(std::move(last)) {}
 
 bool StepGate::report(int worker, const BeginStepRequest& request) {
-  check_argument(request.finished >= 0,
-                 base::str_cat(tasks_.at(worker), " has finished ", request.finished, " steps."));
-  check_argument(!request.contribution || mode_ == UpdateMode::kSync,
-                 base::str_cat(tasks_.at(worker),
-                               " contributes a gradient, and the job's updates are not "
-                               "synchronous."));
+  check_argument(request.finished >= 0, tasks_.at(worker), " has finished ", request.finished,
+                 " steps.");
+  check_argument(!request.contribution || mode_ == UpdateMode::kSync, tasks_.at(worker),
+                 " contributes a gradient, and the job's updates are not synchronous.");
   const std::int64_t finished_before = clock_.finished_by_all();
   if (mode_ == UpdateMode::kBounded) report_finished(worker, request.finished);
   if (request.contribution) contribute(worker, *request.contribution);
@@ -35,10 +33,8 @@ void StepGate::report_finished(int worker, std::int64_t finished) {
     finished_.emplace(worker, finished);
     return;
   }
-  check_argument(
-      finished <= known->second + 1,
-      base::str_cat(tasks_.at(worker), " has finished ", finished, " steps and had finished ",
-                    known->second, ": it asks before each step."));
+  check_argument(finished <= known->second + 1, tasks_.at(worker), " has finished ", finished,
+                 " steps and had finished ", known->second, ": it asks before each step.");
   if (finished <= known->second) return;
   clock_.finish_step(worker);
   known->second = finished;
@@ -47,9 +43,8 @@ void StepGate::report_finished(int worker, std::int64_t finished) {
 void StepGate::contribute(int worker, const coordination::StepDecider::Token& token) {
   // The decider begins a step before workers may receive its tokens.
   const std::int64_t step = unconfirmed_ ? unconfirmed_->step : decider_.step();
-  check_argument(token.step <= step,
-                 base::str_cat(tasks_.at(worker), " contributes to step ", token.step,
-                               ", and step ", step, " is in progress."));
+  check_argument(token.step <= step, tasks_.at(worker), " contributes to step ", token.step,
+                 ", and step ", step, " is in progress.");
   decider_.contribute(worker, token);
   if (auto decision = decider_.decide()) unconfirmed_ = std::move(decision);
 }
@@ -113,10 +108,10 @@ void StepGate::check_possible(const std::set<int>& finished) const {
     else
       expected += decider_.quota() - token->index;
   }
-  check_state(gone.empty() || expected >= decider_.missing(),
-              base::str_cat("Step ", decider_.step(), " lacks ", decider_.missing(),
-                            " gradients, and these tasks have finished: ", base::join(gone, ", "),
-                            ". Let all workers end at the same step."));
+  check_state(gone.empty() || expected >= decider_.missing(), "Step ", decider_.step(), " lacks ",
+              decider_.missing(),
+              " gradients, and these tasks have finished: ", base::join(gone, ", "),
+              ". Let all workers end at the same step.");
 }
 
 std::vector<std::string> StepGate::missing_contributors(const std::set<int>& present,

@@ -124,7 +124,7 @@ TEST(StepGate, NobodyWaitsForALostWorkerAndItsSuccessorStartsWithTheSlowest) {
   EXPECT_FALSE(begins(gate, 0, 4));
 }
 
-TEST(StepGate, ARestartedGateGoesOnFromWhatWorkersSay) {
+TEST(StepGate, ARestartedGateContinuesFromWhatWorkersSay) {
   StepGate gate(bounded(0), workers(2), 0, std::nullopt);
   EXPECT_TRUE(begins(gate, 0, 17));
   EXPECT_TRUE(begins(gate, 1, 16));

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::ps {
 
@@ -17,9 +16,8 @@ std::map<std::string, std::vector<VariableGradient>> GradientOffers::gradients_o
   std::map<std::string, std::vector<VariableGradient>> gradients;
   for (const coordination::Contribution& each : decision.contributions) {
     const auto found = offers_.find({decision.step, each});
-    check_state(found != offers_.end(),
-                base::str_cat("Step ", decision.step, " was decided with gradient ", each.index,
-                              " of worker ", each.worker, ", which this server does not have."));
+    check_state(found != offers_.end(), "Step ", decision.step, " was decided with gradient ",
+                each.index, " of worker ", each.worker, ", which this server does not have.");
     for (const auto& [name, gradient] : *found->second.gradients)
       gradients[name].push_back({.values = gradient});
     if (!found->second.rows) continue;

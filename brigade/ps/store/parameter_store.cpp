@@ -1,11 +1,9 @@
 #include "brigade/ps/store/parameter_store.h"
 
 #include <utility>
-#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/io/state_json.h"
 #include "brigade/optim/rule_config.h"
@@ -131,12 +129,11 @@ void ParameterStore::create(std::span<const Creation> variables, const optim::Up
     const concurrency::MutexLock lock(order_);
     is_new = state_.rule == nullptr;
     if (!is_new && !has_same(variables, *rule, job))
-      throw Error(ErrorCode::kAlreadyExists,
-                  base::str_cat("The server has ", parameters_.size(), " variables, the rule ",
-                                io::to_json(state_.rule->config()).json, " and the job ",
-                                io::to_json(state_.job).json,
-                                ", and they differ from what is to be created: give it an empty "
-                                "folder, or start the job with the model and optimizer it had."));
+      throw Error(ErrorCode::kAlreadyExists, "The server has ", parameters_.size(),
+                  " variables, the rule ", io::to_json(state_.rule->config()).json, " and the job ",
+                  io::to_json(state_.job).json,
+                  ", and they differ from what is to be created: give it an empty folder, or start "
+                  "the job with the model and optimizer it had.");
     number = log_->appended();
   }
   if (!is_new) return wait_committed(number, deadline);
@@ -165,7 +162,7 @@ void ParameterStore::create(std::span<const Creation> variables, const optim::Up
 
 void ParameterStore::assign(std::span<const NamedState> variables, std::int64_t step,
                             Time deadline) {
-  check_argument(step >= 0, base::str_cat("The step is ", step, " and must be at least 0."));
+  check_argument(step >= 0, "The step is ", step, " and must be at least 0.");
   {
     const concurrency::MutexLock lock(order_);
     check_assignable(variables);
@@ -220,8 +217,7 @@ void ParameterStore::set_ready(Time deadline) {
 }
 
 void ParameterStore::set_learning_rate(double rate, Time deadline) {
-  check_argument(rate >= 0,
-                 base::str_cat("The learning rate is ", rate, " and must be at least 0."));
+  check_argument(rate >= 0, "The learning rate is ", rate, " and must be at least 0.");
   std::string bytes = encode_update(learning_rate_record(rate));
   std::int64_t number = 0;
   {

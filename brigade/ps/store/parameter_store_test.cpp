@@ -276,7 +276,7 @@ TEST(ParameterStore, AStoreWithoutVariablesCountsPushes) {
 }
 
 /// A restore continues as if it had never stopped.
-TEST(ParameterStore, PushesAfterAnAssignmentGoOnFromIt) {
+TEST(ParameterStore, PushesAfterAnAssignmentContinueFromIt) {
   const auto rule = optim::Adam{.learning_rate = 0.1}.rule();
   const auto trained = make_store(new_disk(), rule);
   for (int i = 1; i <= 3; ++i) trained->push({0, 0, i}, gradients(i), soon());

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::ps {
 
@@ -39,8 +38,7 @@ void RecordFeed::wait_replicated(std::int64_t number, Time deadline) {
       // The caller may change the bytes of its records then.
       for (io::BytePieces& each : records_) each.unshare();
       throw Error(ErrorCode::kDeadlineExceeded,
-                  base::str_cat("The replica of the parameter server did not have record ", number,
-                                " in time."));
+                  "The replica of the parameter server did not have record ", number, " in time.");
     }
     changed_.wait_until(mutex_, deadline);
   }
@@ -93,8 +91,8 @@ std::vector<io::BytePieces> RecordFeed::take(std::int64_t after, std::uint64_t b
     const concurrency::MutexLock lock(mutex_);
     if (!progress_.has_replica() || is_broken_ || is_interrupted_) return {};
     const std::int64_t first = progress_.appended() - static_cast<std::int64_t>(records_.size());
-    check_argument(after >= first, base::str_cat("The replica asks for records after ", after,
-                                                 ", and had those up to ", first, "."));
+    check_argument(after >= first, "The replica asks for records after ", after,
+                   ", and had those up to ", first, ".");
     const auto skipped = static_cast<std::size_t>(after - first);
     if (skipped < records_.size()) {
       std::vector<io::BytePieces> taken;

@@ -18,7 +18,7 @@ struct ReplyExtent {
 };
 
 /// Memory of a caller where the message of its reply will be: a text, and the tensors one after
-/// another. Values that are written to their places at once need not be copied again. The caller
+/// another. Values that are written directly to it need not be copied again. The caller
 /// may change it at any time, so it is never read.
 ///
 /// Thread-safety: one thread.

@@ -29,7 +29,7 @@ std::ptrdiff_t place_in(const std::string& memory, const at::Tensor& tensor) {
   return is_inside ? begin - memory.data() : -1;
 }
 
-TEST(ReplyMemory, GivesTensorsOneAfterAnotherBehindTheText) {
+TEST(ReplyMemory, GivesTensorsOneAfterAnotherAfterTheText) {
   std::string memory(4096, '\0');
   ReplyMemory reply(memory, nullptr);
   reply.begin({.tensors = 4, .dimensions = 5, .bytes = 12 + 0 + 8 + 4});

@@ -10,7 +10,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/local/row_sums.h"
 #include "brigade/ps/store/update_record.h"
@@ -38,19 +37,16 @@ void check_indices(const std::string& name, const at::Tensor& indices, at::IntAr
   const std::string variable = base::quoted(name);
   check_recordable({.name = name, .tensor = indices});
   check_argument(indices.scalar_type() == at::kLong && indices.dim() == 1,
-                 base::str_cat("The indices of rows of ", variable, " are ",
-                               c10::toString(indices.scalar_type()), " with ", indices.dim(),
-                               " dimensions, and must be int64 with one."));
-  check_argument(!sizes.empty(),
-                 base::str_cat("Variable ", variable, " is a scalar, and has no rows."));
+                 "The indices of rows of ", variable, " are ", c10::toString(indices.scalar_type()),
+                 " with ", indices.dim(), " dimensions, and must be int64 with one.");
+  check_argument(!sizes.empty(), "Variable ", variable, " is a scalar, and has no rows.");
   const at::Tensor list = indices.contiguous();
   const auto* first = list.const_data_ptr<std::int64_t>();
   const auto outside = std::find_if(first, first + list.numel(), [&](std::int64_t index) {
     return index < 0 || index >= sizes.front();
   });
-  check_argument(outside == first + list.numel(),
-                 base::str_cat("Variable ", variable, " has ", sizes.front(), " rows, and no row ",
-                               outside == first + list.numel() ? 0 : *outside, "."));
+  check_argument(outside == first + list.numel(), "Variable ", variable, " has ", sizes.front(),
+                 " rows, and no row ", outside == first + list.numel() ? 0 : *outside, ".");
 }
 
 bool ascends(const at::Tensor& indices) {
@@ -84,17 +80,16 @@ VariableGradient sum_by_tree(std::span<const VariableGradient> narrow, at::Scala
 void check_rows(const RowGradient& gradient, at::IntArrayRef sizes, at::ScalarType dtype) {
   const std::string variable = base::quoted(gradient.name);
   check_indices(gradient.name, gradient.indices, sizes);
-  check_argument(ascends(gradient.indices),
-                 base::str_cat("The indices of a gradient of rows of ", variable,
-                               " do not ascend: each row occurs once, in order."));
+  check_argument(ascends(gradient.indices), "The indices of a gradient of rows of ", variable,
+                 " do not ascend: each row occurs once, in order.");
   check_recordable({.name = gradient.name, .tensor = gradient.values});
   std::vector<std::int64_t> wanted = sizes.vec();
   wanted.front() = gradient.indices.numel();
   check_argument(
       gradient.values.sizes() == wanted && may_push(gradient.values.scalar_type(), dtype),
-      base::str_cat("A gradient of ", gradient.indices.numel(), " rows of ", variable, " is ",
-                    c10::toString(gradient.values.scalar_type()), gradient.values.sizes(),
-                    ", and must be ", c10::toString(dtype), at::IntArrayRef(wanted), "."));
+      "A gradient of ", gradient.indices.numel(), " rows of ", variable, " is ",
+      c10::toString(gradient.values.scalar_type()), gradient.values.sizes(), ", and must be ",
+      c10::toString(dtype), at::IntArrayRef(wanted), ".");
 }
 
 void check_rows(const RowQuery& query, at::IntArrayRef sizes) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <string_view>
 
 /// The names in a server's log and snapshots (docs/formats.md, "Updates").

@@ -143,11 +143,10 @@ void ParameterStore::apply(const coordination::StepDecision& decision, Time dead
   const auto& contributions = decision.contributions;
   check_argument(
       std::ranges::adjacent_find(contributions, std::greater_equal<>()) == contributions.end(),
-      base::str_cat("The gradients of step ", decision.step,
-                    " are not ordered by worker and index, each once."));
-  check_argument(decision.learning_rate.value_or(0) >= 0,
-                 base::str_cat("The learning rate of step ", decision.step, " is ",
-                               decision.learning_rate.value_or(0), " and must be at least 0."));
+      "The gradients of step ", decision.step, " are not ordered by worker and index, each once.");
+  check_argument(decision.learning_rate.value_or(0) >= 0, "The learning rate of step ",
+                 decision.step, " is ", decision.learning_rate.value_or(0),
+                 " and must be at least 0.");
   std::string bytes = encode_update(decision_record(decision));
   Updates updates;
   std::int64_t number = 0;
@@ -155,9 +154,9 @@ void ParameterStore::apply(const coordination::StepDecision& decision, Time dead
     const concurrency::MutexLock lock(order_);
     check_usable();
     check_created();
-    check_state(decision.step <= state_.step,
-                base::str_cat("Step ", decision.step, " was decided, and the server is at step ",
-                              state_.step, ": the decisions between them come first."));
+    check_state(decision.step <= state_.step, "Step ", decision.step,
+                " was decided, and the server is at step ", state_.step,
+                ": the decisions between them come first.");
     if (decision.step == state_.step) {
       auto gradients = state_.offers.gradients_of(decision);
       for (auto& [name, each] : gradients)

@@ -1,10 +1,8 @@
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/ps/store/parameter_store.h"
 #include "brigade/ps/store/store_snapshot.h"
 
@@ -118,24 +116,22 @@ ReplyExtent ParameterStore::draw_tickets(std::span<const std::string> names, Rea
   std::set<std::string_view> distinct;
   std::uint64_t bytes = 0;
   for (const std::string& name : names) {
-    check_argument(distinct.insert(name).second,
-                   base::str_cat("Variable ", base::quoted(name), " is read twice in one call."));
+    check_argument(distinct.insert(name).second, "Variable ", base::quoted(name),
+                   " is read twice in one call.");
     found.push_back(&parameter(name));
     const bool has_slots = what == Reads::kStates && found.back()->is_trainable();
     bytes += found.back()->bytes() * (1 + (has_slots ? state_.rule->slots().size() : 0));
   }
   distinct.clear();
   for (const RowQuery& query : rows) {
-    check_argument(distinct.insert(query.name).second,
-                   base::str_cat("Rows of variable ", base::quoted(query.name),
-                                 " are read twice in one call."));
+    check_argument(distinct.insert(query.name).second, "Rows of variable ",
+                   base::quoted(query.name), " are read twice in one call.");
     found.push_back(&parameter_of(query));
     bytes += found.back()->row_bytes() * static_cast<std::uint64_t>(query.indices.numel());
   }
-  check_argument(bytes <= options_.max_read_bytes,
-                 base::str_cat("These ", found.size(), " variables have ", bytes,
-                               " bytes, and one call reads at most ", options_.max_read_bytes,
-                               ": read them in several calls, or raise the server's limit."));
+  check_argument(bytes <= options_.max_read_bytes, "These ", found.size(), " variables have ",
+                 bytes, " bytes, and one call reads at most ", options_.max_read_bytes,
+                 ": read them in several calls, or raise the server's limit.");
   tickets.reserve(found.size());
   for (Parameter* each : found) tickets.draw(*each);
   ReplyExtent extent{.tensors = found.size(), .bytes = bytes};

@@ -7,7 +7,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/ps/store/rate_divisor.h"
 #include "brigade/ps/store/store_keys.h"
 
@@ -42,8 +41,7 @@ UpdateRecord record_of_push(std::string_view kind, const coordination::PushId& i
 int small_number_in(const io::StateTree& header, std::string_view key) {
   const std::int64_t number = header.as_int64(key);
   if (number < 0 || number > std::numeric_limits<int>::max())
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat("A record of a server's log has the ", key, " ", number, "."));
+    throw Error(ErrorCode::kDataLoss, "A record of a server's log has the ", key, " ", number, ".");
   return static_cast<int>(number);
 }
 
@@ -76,9 +74,8 @@ RecordedGradients recorded_gradients(const UpdateRecord& record) {
   const std::uint64_t rows =
       record.header.has(keys::kRows) ? record.header.as_uint64(keys::kRows) : 0;
   if (rows > count / 2)
-    throw Error(ErrorCode::kDataLoss, base::str_cat("A record of a server's log has ", count,
-                                                    " tensors, too few for the ", rows,
-                                                    " gradients of rows that it should have."));
+    throw Error(ErrorCode::kDataLoss, "A record of a server's log has ", count,
+                " tensors, too few for the ", rows, " gradients of rows that it should have.");
   const std::size_t dense = count - 2 * rows;
   RecordedGradients gradients;
   gradients.dense.assign(record.tensors.begin(),
@@ -172,18 +169,16 @@ void LogReplay::apply(const UpdateRecord& record) {
   } else if (kind == keys::kFinish) {
     state_.finish(small_number_in(header, keys::kWorker), header.as_int64(keys::kIncarnation));
   } else {
-    throw Error(ErrorCode::kUnimplemented,
-                base::str_cat("The server's log has a record of kind ", base::quoted(kind),
-                              ", which a newer Brigade wrote: use that version."));
+    throw Error(ErrorCode::kUnimplemented, "The server's log has a record of kind ",
+                base::quoted(kind), ", which a newer Brigade wrote: use that version.");
   }
 }
 
 Parameter& LogReplay::parameter(const std::string& name) const {
   const auto found = parameters_.find(name);
   if (found != parameters_.end()) return *found->second;
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat("The server's log changes variable ", base::quoted(name),
-                            ", and its creation is missing."));
+  throw Error(ErrorCode::kDataLoss, "The server's log changes variable ", base::quoted(name),
+              ", and its creation is missing.");
 }
 
 void LogReplay::create(const UpdateRecord& record) {

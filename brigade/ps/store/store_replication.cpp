@@ -1,5 +1,4 @@
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/ps/store/parameter_store.h"
 #include "brigade/ps/store/store_records.h"
 #include "brigade/ps/store/update_record.h"
@@ -18,9 +17,8 @@ void ParameterStore::follow(std::int64_t first, std::span<const io::SharedBytes>
   check_usable();
   const std::int64_t next = log_->appended() + 1;
   if (first != next)
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat("The replica of a parameter server received record ", first, ", and ",
-                              next, " is the next of its log."));
+    throw Error(ErrorCode::kDataLoss, "The replica of a parameter server received record ", first,
+                ", and ", next, " is the next of its log.");
   if (!following_) following_ = std::make_unique<LogReplay>(state_, parameters_);
   for (const io::SharedBytes& each : records) {
     const UpdateRecord record = decode_update(each);

@@ -42,8 +42,8 @@ class SnapshotTensors {
   const at::Tensor& at(const std::string& name) const {
     const auto found = tensors_.find(name);
     if (found != tensors_.end()) return found->second;
-    throw Error(ErrorCode::kDataLoss, base::str_cat("The server's snapshot ", path_.string(),
-                                                    " lacks ", base::quoted(name), "."));
+    throw Error(ErrorCode::kDataLoss, "The server's snapshot ", path_.string(), " lacks ",
+                base::quoted(name), ".");
   }
 
  private:

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/contents.h"

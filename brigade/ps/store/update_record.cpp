@@ -8,11 +8,9 @@
 #include <cstring>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
-#include "brigade/base/strings.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/io/state_json.h"
 
@@ -32,7 +30,7 @@ constexpr std::string_view kShape = "shape";
 constexpr std::size_t kAlignment = 64;
 
 [[noreturn]] void fail(std::string_view why) {
-  throw Error(ErrorCode::kDataLoss, base::str_cat("A record of a server's log is damaged: ", why));
+  throw Error(ErrorCode::kDataLoss, "A record of a server's log is damaged: ", why);
 }
 
 io::StateTree describe(const checkpoint::NamedTensor& each) {
@@ -102,8 +100,8 @@ std::string text_of(const UpdateRecord& record, std::size_t bytes = 0) {
   const std::size_t least = (written + kAlignment - 1) / kAlignment * kAlignment;
   const std::size_t padded = bytes == 0 ? least : bytes;
   if (padded < least)
-    throw Error(ErrorCode::kInternal, base::str_cat("The text of a message has ", least,
-                                                    " bytes, and room for ", padded, "."));
+    throw Error(ErrorCode::kInternal, "The text of a message has ", least, " bytes, and room for ",
+                padded, ".");
   const std::uint64_t length = padded - sizeof length;
   std::string encoded;
   encoded.reserve(padded);
@@ -139,13 +137,13 @@ UpdateRecord decode(std::string_view bytes, const std::shared_ptr<const void>& o
 void check_recordable(const checkpoint::NamedTensor& tensor) {
   const at::Tensor& value = tensor.tensor;
   const std::string name = base::quoted(tensor.name);
-  check_argument(value.defined(), base::str_cat("Tensor ", name, " for a server is undefined."));
-  check_argument(value.layout() == at::kStrided && value.is_cpu() &&
-                     device::file_dtype_of(value.scalar_type()).has_value(),
-                 base::str_cat("Tensor ", name,
-                               " cannot be in a server's log: it must be dense, on the CPU, and "
-                               "have one of the dtypes ",
-                               device::file_dtype_names(), "."));
+  check_argument(value.defined(), "Tensor ", name, " for a server is undefined.");
+  check_argument(
+      value.layout() == at::kStrided && value.is_cpu() &&
+          device::file_dtype_of(value.scalar_type()).has_value(),
+      "Tensor ", name,
+      " cannot be in a server's log: it must be dense, on the CPU, and have one of the dtypes ",
+      device::file_dtype_names(), ".");
 }
 
 std::string encode_update(const UpdateRecord& record) {

@@ -40,7 +40,7 @@ inline void expect_all(const ParameterClient::Values& values, double value, std:
   }
 }
 
-/// The client's program dies: nobody tells the servers.
+/// The client's program dies, and the servers do not hear of it.
 inline void abandon(Client client, const concurrency::CancelToken& cancel) {
   cancel.cancel();
   EXPECT_EQ(base::testing::code_of([&] { client->pull(); }), ErrorCode::kCancelled);

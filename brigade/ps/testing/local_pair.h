@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include "brigade/concurrency/mutex.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/ps/client/replicated_service.h"
+#include "brigade/ps/forwarding_service.h"
 #include "brigade/ps/server/replicated_server.h"
 
 /// A replicated parameter server in the test's process, with the faults of a network and of
@@ -29,7 +29,7 @@ struct LocalPairOptions {
   std::chrono::milliseconds lease = std::chrono::seconds(2);
   std::chrono::milliseconds term = std::chrono::milliseconds(400);
   std::uint64_t snapshot_after_bytes = std::uint64_t{256} << 20;
-  std::uint64_t part_bytes = 100;  ///< many parts
+  std::uint64_t part_bytes = 100;      ///< many parts
   const base::Clock* clock = nullptr;  ///< must outlive the pair. Null: the machine's
 };
 
@@ -158,71 +158,25 @@ class LocalPair {
   std::array<bool, 2> is_cut_off_ BRIGADE_GUARDED_BY(mutex_) = {false, false};
 };
 
-class LocalPair::Connection final : public PairedService {
- private:
-  template <class Function>
-  auto forward(const Function& function) {
-    if (is_closed_) throw Error(ErrorCode::kUnavailable, "In this test, the connection is closed.");
-    const auto server = pair_.reach(process_, caller_);
-    if constexpr (std::is_void_v<decltype(function(*server))>) {
-      function(*server);
-      pair_.reach(process_, caller_);  // the reply may be lost
-    } else {
-      auto result = function(*server);
-      pair_.reach(process_, caller_);
-      return result;
-    }
-  }
-
+class LocalPair::Connection final : public ForwardingService<PairedService> {
  public:
   Connection(const LocalPair& pair, std::size_t process, Caller caller)
       : pair_(pair), process_(process), caller_(caller) {}
 
-  Grant join(const JoinRequest& request, Time deadline) override {
-    return forward([&](auto& server) { return server.join(request, deadline); });
-  }
-  ServerStatus renew(const std::string& token, Time deadline) override {
-    return forward([&](auto& server) { return server.renew(token, deadline); });
-  }
-  void leave(const std::string& token, Time deadline) override {
-    forward([&](auto& server) { server.leave(token, deadline); });
-  }
-  ServerStatus create(const std::string& token, const CreateRequest& request,
-                      Time deadline) override {
-    return forward([&](auto& server) { return server.create(token, request, deadline); });
-  }
-  void assign(const std::string& token, const std::vector<NamedState>& variables, std::int64_t step,
-              Time deadline) override {
-    forward([&](auto& server) { server.assign(token, variables, step, deadline); });
-  }
-  void set_ready(const std::string& token, Time deadline) override {
-    forward([&](auto& server) { server.set_ready(token, deadline); });
-  }
-  void set_learning_rate(const std::string& token, double rate, Time deadline) override {
-    forward([&](auto& server) { server.set_learning_rate(token, rate, deadline); });
-  }
-  ExchangeReply exchange(const std::string& token, const ExchangeRequest& request,
-                         Time deadline) override {
-    return forward([&](auto& server) { return server.exchange(token, request, deadline); });
-  }
-  StoredStates states(const std::string& token, const std::vector<std::string>& names,
-                      Time deadline) override {
-    return forward([&](auto& server) { return server.states(token, names, deadline); });
-  }
-  BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
-                            Time deadline) override {
-    return forward([&](auto& server) { return server.begin_step(token, request, deadline); });
-  }
   RoleReply role(Time deadline) override {
-    return forward([&](auto& server) { return server.role(deadline); });
+    RoleReply reply;
+    call([&](PairedService& server) { reply = server.role(deadline); });
+    return reply;
   }
   coordination::PairStatus vote(const Vote& vote, Time deadline) override {
-    return forward([&](auto& server) { return server.vote(vote, deadline); });
+    coordination::PairStatus status;
+    call([&](PairedService& server) { status = server.vote(vote, deadline); });
+    return status;
   }
   FollowReply follow(const std::string& token, const FollowRequest& request,
                      Time deadline) override {
-    FollowReply reply =
-        forward([&](auto& server) { return server.follow(token, request, deadline); });
+    FollowReply reply;
+    call([&](PairedService& server) { reply = server.follow(token, request, deadline); });
     if (reply.is_finished && pair_.ends_to_lose_-- > 0)
       throw Error(ErrorCode::kUnavailable, "In this test, the answer is lost.");
     return reply;
@@ -231,6 +185,13 @@ class LocalPair::Connection final : public PairedService {
   void close() override { is_closed_ = true; }
 
  private:
+  void forward(ServiceMethod, Time, const Call& forwarded) override { call(forwarded); }
+  void call(const std::function<void(PairedService&)>& function) const {
+    if (is_closed_) throw Error(ErrorCode::kUnavailable, "In this test, the connection is closed.");
+    function(*pair_.reach(process_, caller_));
+    pair_.reach(process_, caller_);  // the reply may be lost
+  }
+
   const LocalPair& pair_;
   const std::size_t process_;
   const Caller caller_;

@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -16,26 +15,15 @@
 #include "brigade/base/strings.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/io/testing/memory_file_system.h"
+#include "brigade/ps/forwarding_service.h"
 #include "brigade/ps/server/server_core.h"
 
 /// Parameter servers in the test's process, with the faults of a network and of a machine.
 namespace brigade::ps::testing {
 
-/// The functions of `ParameterService`; kSendEarly: `begin_exchange`, and each gradient that is
-/// added then.
-enum class ServiceCall {
-  kJoin,
-  kRenew,
-  kLeave,
-  kCreate,
-  kAssign,
-  kSetReady,
-  kSetLearningRate,
-  kExchange,
-  kSendEarly,
-  kStates,
-  kBeginStep
-};
+using ServiceCall = ServiceMethod;
+/// `begin_exchange`, and each gradient that is added then.
+inline constexpr ServiceCall kSendEarly{100};
 
 struct LocalServerOptions {
   ServerCoreOptions core;
@@ -142,7 +130,7 @@ class LocalServer {
     return true;
   }
   [[noreturn]] static void fail(const std::string& reason) {
-    throw Error(ErrorCode::kUnavailable, base::str_cat("In this test, ", reason, "."));
+    throw Error(ErrorCode::kUnavailable, "In this test, ", reason, ".");
   }
 
   void call_hook(ServiceCall call) BRIGADE_EXCLUDES(mutex_) {
@@ -220,7 +208,7 @@ class LocalExchange final : public OpenExchange {
     ++server_.begun_;
   }
   void add(const at::Tensor& gradient) override {
-    server_.call_hook(ServiceCall::kSendEarly);
+    server_.call_hook(kSendEarly);
     auto& announced = request_.push->gradients.at(added_++).tensor;
     check_argument(gradient.is_contiguous() && gradient.sizes() == announced.sizes() &&
                        gradient.scalar_type() == announced.scalar_type(),
@@ -243,63 +231,17 @@ class LocalExchange final : public OpenExchange {
 };
 
 /// A connection to a `LocalServer`.
-class LocalService final : public ParameterService {
- private:
-  template <class Function>
-  auto forward(ServiceCall call, const Function& function) {
-    if (is_closed_) LocalServer::fail("the connection is closed");
-    const LocalServer::Running running(server_, call);
-    if constexpr (std::is_void_v<decltype(function(running.core()))>) {
-      function(running.core());
-      running.check_reply();
-    } else {
-      auto result = function(running.core());
-      running.check_reply();
-      return result;
-    }
-  }
-
+class LocalService final : public ForwardingService<ParameterService> {
  public:
   explicit LocalService(LocalServer& server) : server_(server) {}
 
-  Grant join(const JoinRequest& request, Time deadline) override {
-    return forward(ServiceCall::kJoin,
-                   [&](ServerCore& core) { return core.join(request, deadline); });
-  }
-  ServerStatus renew(const std::string& token, Time deadline) override {
-    return forward(ServiceCall::kRenew,
-                   [&](ServerCore& core) { return core.renew(token, deadline); });
-  }
-  void leave(const std::string& token, Time deadline) override {
-    forward(ServiceCall::kLeave, [&](ServerCore& core) { core.leave(token, deadline); });
-  }
-  ServerStatus create(const std::string& token, const CreateRequest& request,
-                      Time deadline) override {
-    return forward(ServiceCall::kCreate,
-                   [&](ServerCore& core) { return core.create(token, request, deadline); });
-  }
-  void assign(const std::string& token, const std::vector<NamedState>& variables, std::int64_t step,
-              Time deadline) override {
-    forward(ServiceCall::kAssign,
-            [&](ServerCore& core) { core.assign(token, variables, step, deadline); });
-  }
-  void set_ready(const std::string& token, Time deadline) override {
-    forward(ServiceCall::kSetReady, [&](ServerCore& core) { core.set_ready(token, deadline); });
-  }
-  void set_learning_rate(const std::string& token, double rate, Time deadline) override {
-    forward(ServiceCall::kSetLearningRate,
-            [&](ServerCore& core) { core.set_learning_rate(token, rate, deadline); });
-  }
   ExchangeReply exchange(const std::string& token, const ExchangeRequest& request,
                          Time deadline) override {
     if (!server_.copies_pushes_ || !request.push)
-      return forward(ServiceCall::kExchange,
-                     [&](ServerCore& core) { return core.exchange(token, request, deadline); });
+      return ForwardingService::exchange(token, request, deadline);
     ExchangeRequest copied = request;
     for (checkpoint::NamedTensor& each : copied.push->gradients) each.tensor = each.tensor.clone();
-    ExchangeReply reply = forward(ServiceCall::kExchange, [&](ServerCore& core) {
-      return core.exchange(token, copied, deadline);
-    });
+    ExchangeReply reply = ForwardingService::exchange(token, copied, deadline);
     reply.sent = copied.push;
     return reply;
   }
@@ -308,13 +250,8 @@ class LocalService final : public ParameterService {
                                                const ExchangeRequest& request,
                                                Time deadline) override {
     if (!server_.takes_early_) return nullptr;
-    server_.call_hook(ServiceCall::kSendEarly);
+    server_.call_hook(kSendEarly);
     return std::make_unique<LocalExchange>(server_, *this, token, request, deadline);
-  }
-  StoredStates states(const std::string& token, const std::vector<std::string>& names,
-                      Time deadline) override {
-    return forward(ServiceCall::kStates,
-                   [&](ServerCore& core) { return core.states(token, names, deadline); });
   }
   BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
                             Time deadline) override {
@@ -323,9 +260,7 @@ class LocalService final : public ParameterService {
     BeginStepRequest part = request;
     for (auto left = request.wait;; left -= part.wait) {
       part.wait = std::min(left, kWait);
-      BeginStepReply reply = forward(ServiceCall::kBeginStep, [&](ServerCore& core) {
-        return core.begin_step(token, part, deadline);
-      });
+      BeginStepReply reply = ForwardingService::begin_step(token, part, deadline);
       if (reply.may_begin || left <= kWait) return reply;
     }
   }
@@ -334,6 +269,13 @@ class LocalService final : public ParameterService {
   void close() override { is_closed_ = true; }
 
  private:
+  void forward(ServiceMethod method, Time, const Call& call) override {
+    if (is_closed_) LocalServer::fail("the connection is closed");
+    const LocalServer::Running running(server_, method);
+    call(running.core());
+    running.check_reply();
+  }
+
   LocalServer& server_;
   std::atomic<bool> is_closed_{false};
 };

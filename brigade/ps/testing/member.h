@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "brigade/optim/sgd.h"
 #include "brigade/ps/testing/local_service.h"

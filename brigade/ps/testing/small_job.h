@@ -4,7 +4,6 @@
 #include <ATen/ops/zeros.h>
 
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 

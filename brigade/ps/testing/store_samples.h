@@ -70,7 +70,7 @@ inline void expect_same_tensor(const at::Tensor& actual, const at::Tensor& expec
   ASSERT_TRUE(at::equal(actual, expected)) << what << ": " << actual << " is not " << expected;
 }
 
-/// Everything that a store tells of itself is the same, to the bit.
+/// Everything that a store says of itself is the same, to the bit.
 inline void expect_same_state(const ParameterStore& actual, const ParameterStore& expected) {
   ASSERT_EQ(actual.names(), expected.names());
   const auto states = actual.states(actual.names()).variables;

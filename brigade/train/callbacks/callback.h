@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "brigade/train/model/fit_context.h"
 

@@ -2,7 +2,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
 #include "brigade/checkpoint/contents.h"
@@ -79,16 +78,13 @@ class BackupAndRestoreCallback final : public Callback {
     const auto files = io::posix_file_system();
     const auto latest = checkpoint::find_latest_complete(files, options_.backup_dir);
     if (!latest.checkpoint && !latest.broken.empty()) {
-      throw Error(
-          ErrorCode::kDataLoss,
-          base::str_cat("BackupAndRestore: none of the backups in ", options_.backup_dir.string(),
-                        " is complete (", latest.broken.back().reason,
-                        "): move them away to start over, or use another backup_dir."));
+      throw Error(ErrorCode::kDataLoss, "BackupAndRestore: none of the backups in ",
+                  options_.backup_dir.string(), " is complete (", latest.broken.back().reason,
+                  "): move them away to start over, or use another backup_dir.");
     }
     broken_.clear();
     for (const auto& broken : latest.broken) {
-      base::log_warning(
-          base::str_cat("Skipped the broken backup ", broken.path.string(), ": ", broken.reason));
+      base::log_warning("Skipped the broken backup ", broken.path.string(), ": ", broken.reason);
       broken_.push_back(broken.path);
     }
     if (latest.checkpoint) session.resume_from = latest.checkpoint->path();
@@ -150,10 +146,9 @@ std::shared_ptr<Callback> ModelCheckpoint::callback() const {
   check_argument(!directory.empty(), "ModelCheckpoint: directory is empty.");
   check_argument(!every_batches || *every_batches > 0,
                  "ModelCheckpoint: every_batches must be at least 1.");
-  check_argument(
-      !every_batches || !save_best_only,
-      "ModelCheckpoint: metrics are complete at the end of an epoch only, so save_best_only "
-      "and every_batches cannot both be set.");
+  check_argument(!every_batches || !save_best_only,
+                 "ModelCheckpoint: metrics are complete at the end of an epoch only, so "
+                 "save_best_only and every_batches cannot both be set.");
   return std::make_shared<ModelCheckpointCallback>(*this);
 }
 

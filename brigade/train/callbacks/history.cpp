@@ -15,8 +15,8 @@ const std::vector<double>& History::at(std::string_view name) const {
   if (found != logs.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [known, values] : logs) names.push_back(known);
-  throw Error(ErrorCode::kNotFound, base::str_cat("No epoch has a metric called '", name,
-                                                  "'. Metrics: ", base::join(names, ", "), "."));
+  throw Error(ErrorCode::kNotFound, "No epoch has a metric called '", name,
+              "'. Metrics: ", base::join(names, ", "), ".");
 }
 
 }  // namespace brigade::train

@@ -6,7 +6,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::train {
 namespace {
@@ -62,8 +61,8 @@ class ReduceLROnPlateauCallback final : public Callback {
     fit.set_learning_rate(rate);
     cooldown_ = options_.cooldown;
     wait_ = 0;
-    base::log_info(base::str_cat("Epoch ", fit.epoch() + 1, ": ", monitor_.name(),
-                                 " has not improved; the learning rate is now ", rate, "."));
+    base::log_info("Epoch ", fit.epoch() + 1, ": ", monitor_.name(),
+                   " has not improved; the learning rate is now ", rate, ".");
   }
 
   const ReduceLROnPlateau options_;

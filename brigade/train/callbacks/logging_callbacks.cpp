@@ -7,12 +7,10 @@
 #include <fstream>
 #include <limits>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "brigade/base/clock.h"
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/summary/summary_writer.h"
 #include "brigade/train/session/training_state.h"
 
@@ -75,9 +73,8 @@ class CsvLoggerCallback final : public Callback {
 
   void check_written() const {
     if (file_.good()) return;
-    throw Error(ErrorCode::kUnavailable,
-                base::str_cat("CsvLogger: cannot write ", std::string(options_.path),
-                              ". Does its directory exist, and is there space on the disk?"));
+    throw Error(ErrorCode::kUnavailable, "CsvLogger: cannot write ", std::string(options_.path),
+                ". Does its directory exist, and is there space on the disk?");
   }
 
   const CsvLogger options_;

@@ -26,10 +26,8 @@ bool is_lower_better(const std::string& callback, const std::string& name, Monit
   if (mode != MonitorMode::kAuto) return mode == MonitorMode::kMin;
   if (contains_any(name, kLower)) return true;
   if (contains_any(name, kHigher)) return false;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat(callback, ": whether a higher or a lower '", name,
-                            "' is better cannot be derived from its name. Set the mode: kMin or "
-                            "kMax."));
+  refuse(callback, ": whether a higher or a lower '", name,
+         "' is better cannot be derived from its name. Set the mode: kMin or kMax.");
 }
 
 }  // namespace
@@ -46,8 +44,8 @@ std::optional<double> MetricMonitor::value(const Logs& logs) const {
   if (found != logs.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [known, value] : logs) names.push_back(known);
-  base::log_warning(base::str_cat(callback_, ": there is no metric called '", name_,
-                                  "'. Metrics: ", base::join(names, ", "), "."));
+  base::log_warning(callback_, ": there is no metric called '", name_,
+                    "'. Metrics: ", base::join(names, ", "), ".");
   return std::nullopt;
 }
 

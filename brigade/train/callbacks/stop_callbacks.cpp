@@ -80,8 +80,8 @@ class TerminateOnNaNCallback final : public Callback {
 }  // namespace
 
 std::shared_ptr<Callback> EarlyStopping::callback() const {
-  check_argument(patience >= 0, base::str_cat("EarlyStopping: patience is ", patience,
-                                              " and must not be negative."));
+  check_argument(patience >= 0, "EarlyStopping: patience is ", patience,
+                 " and must not be negative.");
   return std::make_shared<EarlyStoppingCallback>(*this);
 }
 

@@ -6,13 +6,11 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/base/strings.h"
 #include "brigade/checkpoint/manifest.h"
 #include "brigade/train/hooks/final_ops_hook.h"
 
 namespace brigade::train {
 
-using base::str_cat;
 using checkpoint::Checkpoint;
 
 namespace {
@@ -46,7 +44,7 @@ void restore(TrainingState& state, const Checkpoint& checkpoint,
 }
 
 void set_once(StepValues& values, const std::string& name, const auto& value) {
-  check_argument(!values.has(name), str_cat("Two results would have the name '", name, "'."));
+  check_argument(!values.has(name), "Two results would have the name '", name, "'.");
   values.set(name, value);
 }
 
@@ -100,8 +98,8 @@ std::optional<EvaluationReport> try_evaluate(TrainingState& state, const Checkpo
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kCancelled && options.cancel.is_cancelled()) return std::nullopt;
     if (options.environment.files->exists(checkpoint.path())) throw;
-    base::log_warning(str_cat("Skipped ", checkpoint.path().string(),
-                              ", which was removed before it could be evaluated: ", error.what()));
+    base::log_warning("Skipped ", checkpoint.path().string(),
+                      ", which was removed before it could be evaluated: ", error.what());
     return std::nullopt;
   }
 }
@@ -113,11 +111,10 @@ Checkpoint open_checkpoint(const std::shared_ptr<const io::FileSystem>& files,
   if (files->exists(path / checkpoint::kManifestName)) return Checkpoint::open(files, path);
   checkpoint::LatestComplete latest = checkpoint::find_latest_complete(files, path);
   for (const auto& broken : latest.broken) {
-    base::log_warning(
-        str_cat("Skipped the broken checkpoint ", broken.path.string(), ": ", broken.reason));
+    base::log_warning("Skipped the broken checkpoint ", broken.path.string(), ": ", broken.reason);
   }
   if (latest.checkpoint) return std::move(*latest.checkpoint);
-  throw Error(ErrorCode::kNotFound, str_cat("There is no complete checkpoint at ", path.string()));
+  throw Error(ErrorCode::kNotFound, "There is no complete checkpoint at ", path.string());
 }
 
 EvaluationReport evaluate_once(TrainingState& state, const Checkpoint& checkpoint,
@@ -172,8 +169,8 @@ std::optional<EvaluationReport> evaluation_loop(TrainingState& state, const io::
                                                 const Evaluation& evaluation,
                                                 const EvaluationLoopOptions& options) {
   const auto& most = options.max_number_of_evaluations;
-  check_argument(!most || *most > 0, str_cat("max_number_of_evaluations is ", most.value_or(0),
-                                             "; it must be above 0."));
+  check_argument(!most || *most > 0, "max_number_of_evaluations is ", most.value_or(0),
+                 "; it must be above 0.");
   CheckpointsIterator checkpoints(directory, {.min_interval = options.interval,
                                               .timeout = options.timeout,
                                               .timeout_fn = options.timeout_fn,

@@ -4,21 +4,18 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
 
 namespace brigade::train {
 
-using base::str_cat;
 using checkpoint::BrokenCheckpoint;
 using checkpoint::Checkpoint;
 
 namespace {
 
 CheckpointsIteratorOptions completed(CheckpointsIteratorOptions options, const base::Clock& clock) {
-  check_argument(options.poll.count() > 0,
-                 str_cat("Waiting for checkpoints: poll is ", std::int64_t{options.poll.count()},
-                         " ms and must be above 0."));
+  check_argument(options.poll.count() > 0, "Waiting for checkpoints: poll is ",
+                 std::int64_t{options.poll.count()}, " ms and must be above 0.");
   check_argument(options.min_interval.count() >= 0,
                  "Waiting for checkpoints: min_interval must not be negative.");
   check_argument(!options.timeout || options.timeout->count() >= 0,
@@ -99,8 +96,7 @@ void CheckpointsIterator::report(BrokenCheckpoint broken) {
   // The training has removed an old checkpoint in the meantime.
   if (!options_.environment.files->exists(broken.path)) return;
   if (!reported_.insert(broken.path).second) return;
-  base::log_warning(
-      str_cat("Skipped the broken checkpoint ", broken.path.string(), ": ", broken.reason));
+  base::log_warning("Skipped the broken checkpoint ", broken.path.string(), ": ", broken.reason);
   passed_over_.push_back(std::move(broken));
 }
 

@@ -19,7 +19,6 @@
 namespace brigade::train::internal {
 namespace {
 
-using base::str_cat;
 using checkpoint::NamedTensor;
 using distribute::PerReplica;
 using input::LabeledBatch;
@@ -34,12 +33,11 @@ distribute::InputOptions input_in_order(const distribute::Strategy& strategy) {
 at::Tensor row_of_each(const std::string& name, const at::Tensor& value, std::int64_t examples,
                        const ExtractionOptions& options) {
   check_argument(name != kFeatureLabels && name != kFeaturePaths,
-                 str_cat("extract_features: an end point cannot be called ", base::quoted(name),
-                         ", as another tensor of the file"));
-  check_argument(
-      value.dim() > 0 && value.size(0) == examples,
-      str_cat("extract_features: the end point ", base::quoted(name), " is ", value.sizes(),
-              " for ", examples, " examples; expected a row for each example"));
+                 "extract_features: an end point cannot be called ", base::quoted(name),
+                 ", as another tensor of the file");
+  check_argument(value.dim() > 0 && value.size(0) == examples, "extract_features: the end point ",
+                 base::quoted(name), " is ", value.sizes(), " for ", examples,
+                 " examples; expected a row for each example");
   return options.global_pool && value.dim() == 4 ? value.mean({2, 3}) : value;
 }
 
@@ -82,9 +80,8 @@ class FeatureFile {
 
   ExtractionReport finish() {
     check_argument(examples_ > 0, "extract_features: the dataset is empty");
-    check_argument(is_complete(),
-                   str_cat("extract_features: ", options_.paths.size(), " paths for ", examples_,
-                           " examples; expected one for each, or none"));
+    check_argument(is_complete(), "extract_features: ", options_.paths.size(), " paths for ",
+                   examples_, " examples; expected one for each, or none");
     if (!writer_) return {.examples = examples_};
     std::map<std::string, std::string> metadata = options_.metadata;
     std::vector<std::string> names;
@@ -108,8 +105,8 @@ class FeatureFile {
     examples_ += examples;
     if (options_.paths.empty() || !writer_) return;
     check_argument(examples_ <= static_cast<std::int64_t>(options_.paths.size()),
-                   str_cat("extract_features: ", options_.paths.size(),
-                           " paths for more examples; expected one for each, or none"));
+                   "extract_features: ", options_.paths.size(),
+                   " paths for more examples; expected one for each, or none");
     const std::span paths =
         std::span(options_.paths)
             .subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(examples));

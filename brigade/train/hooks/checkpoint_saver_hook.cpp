@@ -4,7 +4,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/base/strings.h"
 #include "brigade/checkpoint/contents.h"
 #include "brigade/train/session/session_context.h"
 #include "brigade/train/session/step_values.h"
@@ -83,15 +82,14 @@ void CheckpointSavingHook::save_last(SessionContext& context) {
     try {
       saver_->wait();
     } catch (const std::exception& error) {
-      base::log_warning(base::str_cat("A checkpoint was not written: ", error.what()));
+      base::log_warning("A checkpoint was not written: ", error.what());
     }
     return save(context);
   }
-  base::log_warning(
-      base::str_cat("The training ends at step ", context.global_step(),
+  base::log_warning("The training ends at step ", context.global_step(),
                     " between two micro-batches of one update; the checkpoint of step ",
                     timer_->last_step().value_or(0),
-                    " stays the newest. Call Optimizer::flush at the end of the data."));
+                    " stays the newest. Call Optimizer::flush at the end of the data.");
 }
 
 void CheckpointSavingHook::end(SessionContext& context) {

@@ -4,7 +4,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/base/strings.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/train/session/session_context.h"
 #include "brigade/train/session/training_state.h"
@@ -15,9 +14,8 @@ namespace {
 class GlobalStepWaiter final : public SessionRunHook {
  public:
   explicit GlobalStepWaiter(GlobalStepWaiterHook options) : options_(std::move(options)) {
-    check_argument(options_.wait_until_step >= 0,
-                   base::str_cat("GlobalStepWaiterHook::wait_until_step is ",
-                                 options_.wait_until_step, "; it must be 0 or more."));
+    check_argument(options_.wait_until_step >= 0, "GlobalStepWaiterHook::wait_until_step is ",
+                   options_.wait_until_step, "; it must be 0 or more.");
     check_argument(options_.poll.count() > 0, "GlobalStepWaiterHook::poll must be above 0.");
   }
 
@@ -30,14 +28,12 @@ class GlobalStepWaiter final : public SessionRunHook {
       is_reached_ = step >= options_.wait_until_step;
       if (is_reached_) return;
       if (context.clock().now() >= deadline) {
-        throw Error(ErrorCode::kDeadlineExceeded,
-                    base::str_cat("Waited ", options_.max_wait.count(), " ms for step ",
-                                  options_.wait_until_step, "; the job is at step ", step, "."));
+        throw Error(ErrorCode::kDeadlineExceeded, "Waited ", options_.max_wait.count(),
+                    " ms for step ", options_.wait_until_step, "; the job is at step ", step, ".");
       }
       if (!std::exchange(is_logged, true)) {
-        base::log_info(base::str_cat("Waiting for step ", options_.wait_until_step,
-                                     " before the first step of this worker; the current step is ",
-                                     step, "."));
+        base::log_info("Waiting for step ", options_.wait_until_step,
+                       " before the first step of this worker; the current step is ", step, ".");
       }
       context.wait(options_.poll);
     }

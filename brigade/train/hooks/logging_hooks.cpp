@@ -58,8 +58,8 @@ class StepLog final : public SessionRunHook {
   void log(std::int64_t step, const StepValues& values) {
     const auto elapsed = timer_->mark(step);
     if (options_.format) return base::log_info(options_.format(step, values));
-    base::log_info(base::str_cat(describe(options_.values, values),
-                                 elapsed ? seconds(elapsed->time.count()) : ""));
+    base::log_info(describe(options_.values, values),
+                   elapsed ? seconds(elapsed->time.count()) : "");
   }
 
   const LoggingHook options_;
@@ -98,7 +98,7 @@ class StepCounter final : public PeriodicReport {
   void report(SessionContext& context, const StepTimer::Elapsed& elapsed) override {
     if (elapsed.time.count() <= 0) return;
     const double rate = static_cast<double>(elapsed.steps) / elapsed.time.count();
-    base::log_info(base::str_cat("global_step/sec: ", rate));
+    base::log_info("global_step/sec: ", rate);
     if (context.summaries() != nullptr)
       context.summaries()->scalar("global_step/sec", rate, context.global_step());
   }

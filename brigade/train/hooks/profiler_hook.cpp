@@ -28,9 +28,9 @@ class Profiler final : public SessionRunHook {
     check_argument(options_.steps || !options_.every.is_never(),
                    "ProfilerHook: set steps or every.");
     const StepRange range = options_.steps.value_or(StepRange{});
-    check_argument(range.first >= 1 && range.last >= range.first,
-                   base::str_cat("ProfilerHook::steps is ", range.first, " to ", range.last,
-                                 "; the first must be 1 or more and not after the last."));
+    check_argument(range.first >= 1 && range.last >= range.first, "ProfilerHook::steps is ",
+                   range.first, " to ", range.last,
+                   "; the first must be 1 or more and not after the last.");
   }
 
   void begin(SessionContext& context) override {

@@ -1,18 +1,15 @@
 #include "brigade/train/hooks/step_timer.h"
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::train {
 
 StepTimer::StepTimer(Every every, const base::Clock& clock) : every_(every), clock_(clock) {
-  check_argument(
-      !every.steps || *every.steps > 0,
-      base::str_cat("Every::steps is ", every.steps.value_or(0), "; it must be above 0."));
-  check_argument(
-      !every.time || every.time->count() > 0,
-      base::str_cat("Every::time is ", every.time.value_or(std::chrono::milliseconds(0)).count(),
-                    " ms; it must be above 0."));
+  check_argument(!every.steps || *every.steps > 0, "Every::steps is ", every.steps.value_or(0),
+                 "; it must be above 0.");
+  check_argument(!every.time || every.time->count() > 0, "Every::time is ",
+                 every.time.value_or(std::chrono::milliseconds(0)).count(),
+                 " ms; it must be above 0.");
 }
 
 bool StepTimer::is_due(std::int64_t step) const {

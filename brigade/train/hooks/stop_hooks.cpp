@@ -21,8 +21,8 @@ class StepLimit final : public SessionRunHook {
     check_argument(at.num_steps.has_value() != at.last_step.has_value(),
                    "StopAtStepHook: set exactly one of num_steps and last_step.");
     const std::int64_t steps = at.num_steps.value_or(at.last_step.value_or(0));
-    check_argument(steps >= 0, base::str_cat("StopAtStepHook: the number of steps is ", steps,
-                                             "; it must be 0 or more."));
+    check_argument(steps >= 0, "StopAtStepHook: the number of steps is ", steps,
+                   "; it must be 0 or more.");
   }
 
   comm::Facts facts() const override {
@@ -34,10 +34,9 @@ class StepLimit final : public SessionRunHook {
   void begin(SessionContext& context) override {
     const distribute::Strategy& strategy = context.state().strategy();
     const bool are_independent = strategy.num_workers() > 1 && !strategy.has_worker_collectives();
-    check_argument(
-        !at_.num_steps || !are_independent,
-        "StopAtStepHook: num_steps counts from the step at which each worker begins, and "
-        "workers with parameter servers begin at different ones: set last_step.");
+    check_argument(!at_.num_steps || !are_independent,
+                   "StopAtStepHook: num_steps counts from the step at which each worker begins, "
+                   "and workers with parameter servers begin at different ones: set last_step.");
   }
 
   void after_create_session(SessionContext& context) override {
@@ -65,9 +64,8 @@ class StepLimit final : public SessionRunHook {
 class EvalsCounter final : public SessionRunHook {
  public:
   explicit EvalsCounter(const StopAfterNEvalsHook& options) : options_(options) {
-    check_argument(options.num_evals > 0,
-                   base::str_cat("StopAfterNEvalsHook: num_evals is ", options.num_evals,
-                                 " and must be at least 1."));
+    check_argument(options.num_evals > 0, "StopAfterNEvalsHook: num_evals is ", options.num_evals,
+                   " and must be at least 1.");
   }
 
   void begin(SessionContext&) override { done_ = 0; }
@@ -77,7 +75,7 @@ class EvalsCounter final : public SessionRunHook {
     const std::int64_t num_evals = options_.num_evals;
     const std::int64_t tenth = std::max<std::int64_t>(1, num_evals / 10);
     if (options_.log_progress && (done_ % tenth == 0 || done_ == num_evals))
-      base::log_info(base::str_cat("Evaluation [", done_, "/", num_evals, "]"));
+      base::log_info("Evaluation [", done_, "/", num_evals, "]");
     if (done_ >= num_evals) context.request_stop();
   }
 
@@ -89,9 +87,8 @@ class EvalsCounter final : public SessionRunHook {
 class NanCheck final : public SessionRunHook {
  public:
   explicit NanCheck(NanHook options) : options_(std::move(options)) {
-    check_argument(
-        options_.every_steps > 0,
-        base::str_cat("NanHook::every_steps is ", options_.every_steps, "; it must be above 0."));
+    check_argument(options_.every_steps > 0, "NanHook::every_steps is ", options_.every_steps,
+                   "; it must be above 0.");
   }
 
   void after_create_session(SessionContext& context) override {

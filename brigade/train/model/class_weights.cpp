@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::train::internal {
 namespace {
@@ -28,9 +27,8 @@ ClassWeights::ClassWeights(const std::map<std::int64_t, double>& weights) {
   std::vector<std::int64_t> classes;
   std::vector<double> values;
   for (const auto& [label, weight] : weights) {
-    check_argument(std::isfinite(weight) && weight >= 0,
-                   base::str_cat("class_weight of class ", label, " is ", weight,
-                                 "; weights must be finite, and 0 or more."));
+    check_argument(std::isfinite(weight) && weight >= 0, "class_weight of class ", label, " is ",
+                   weight, "; weights must be finite, and 0 or more.");
     classes.push_back(label);
     values.push_back(weight);
   }
@@ -48,14 +46,13 @@ at::Tensor ClassWeights::of(const at::Tensor& labels) const {
 }
 
 ModelBatch ClassWeights::applied_to(const ModelBatch& batch) const {
-  check_argument(
-      batch.sample_weights.tensors().empty(),
-      "class_weight is set, and the data has sample weights: multiply the sample weights "
-      "by the weights of the classes, and leave class_weight out.");
+  check_argument(batch.sample_weights.tensors().empty(),
+                 "class_weight is set, and the data has sample weights: multiply the sample "
+                 "weights by the weights of the classes, and leave class_weight out.");
   check_argument(batch.labels.tensors().size() == 1,
-                 base::str_cat("class_weight is for data with one label, and this has ",
-                               batch.labels.tensors().size(),
-                               ": give the data sample weights by output instead (ModelBatch)."));
+                 "class_weight is for data with one label, and this has ",
+                 batch.labels.tensors().size(),
+                 ": give the data sample weights by output instead (ModelBatch).");
   ModelBatch weighted = batch;
   weighted.sample_weights = unnamed(of(batch.label()));
   return weighted;

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <map>
 #include <random>
-#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"

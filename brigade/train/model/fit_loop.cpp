@@ -45,8 +45,8 @@ Logs evaluate_batches(internal::Trainer& trainer, const internal::DistributedBat
   }
   check_argument(done > 0, "There is no batch to evaluate.");
   if (steps && done < *steps) {
-    base::log_warning(base::str_cat("Evaluation ran out of data: ", done, " of ", *steps,
-                                    " batches. The metrics are over these batches."));
+    base::log_warning("Evaluation ran out of data: ", done, " of ", *steps,
+                      " batches. The metrics are over these batches.");
   }
   Logs logs = trainer.results();
   trainer.reset();
@@ -133,10 +133,10 @@ class FitLoop {
     if (steps_.has_next()) return true;
     check_argument(context_.batches_ > 0, "There is no batch to train on.");
     if (options_.steps_per_epoch) {
-      base::log_warning(base::str_cat("The data ran out in epoch ", context_.epoch_ + 1, " after ",
-                                      context_.batches_, " of ", *options_.steps_per_epoch,
-                                      " steps. The next epoch starts the dataset again; repeat() "
-                                      "the dataset for full epochs."));
+      base::log_warning(
+          "The data ran out in epoch ", context_.epoch_ + 1, " after ", context_.batches_, " of ",
+          *options_.steps_per_epoch,
+          " steps. The next epoch starts the dataset again; repeat() the dataset for full epochs.");
     }
     return false;
   }

@@ -17,7 +17,7 @@ struct FitStep {
   std::int64_t examples = 0;
 };
 
-/// Makes the steps of a fit and its validations: in this process (`LocalSteps`), or in workers that
+/// Makes the steps of a fit and its validations: in this process, or in workers that
 /// this process coordinates (`CoordinatedSteps`).
 ///
 /// Thread-safety: one thread.

@@ -17,8 +17,8 @@ using input::NamedTensors;
 
 constexpr std::int64_t kDefaultBatchSize = 32;
 constexpr const char* kIsDistributed =
-    "The data is a distributed dataset, whose batches are split already, where workers "
-    "are to divide it: pass a dataset of global batches, or tensors.";
+    "The data is a distributed dataset, whose batches are split already, where workers are to "
+    "divide it: pass a dataset of global batches, or tensors.";
 
 std::string shape_of(const at::Tensor& tensor) {
   return tensor.defined() ? base::str_cat("[", base::join(tensor.sizes().vec(), ", "), "]")
@@ -32,8 +32,7 @@ at::Tensor no_labels(const at::Tensor& features) {
 /// The indices of the examples of each batch.
 auto batches_of_rows(std::int64_t count, const LabeledData::Batching& batching) {
   const std::int64_t batch_size = batching.batch_size.value_or(kDefaultBatchSize);
-  check_argument(batch_size > 0,
-                 base::str_cat("batch_size is ", batch_size, " and must be at least 1."));
+  check_argument(batch_size > 0, "batch_size is ", batch_size, " and must be at least 1.");
   auto rows = data::range(count);
   if (batching.shuffle) rows = rows.shuffle(count);
   return rows.batch(batch_size);
@@ -90,9 +89,8 @@ LabeledData::LabeledData(at::Tensor features, at::Tensor labels)
     : data_(Tensors{features, labels}) {
   const bool fits = features.defined() && labels.defined() && features.dim() > 0 &&
                     labels.dim() > 0 && features.size(0) == labels.size(0) && features.size(0) > 0;
-  check_argument(fits,
-                 base::str_cat("Features ", shape_of(features), " and labels ", shape_of(labels),
-                               " must have the same, positive number of examples."));
+  check_argument(fits, "Features ", shape_of(features), " and labels ", shape_of(labels),
+                 " must have the same, positive number of examples.");
 }
 
 LabeledData::LabeledData(at::Tensor features, at::Tensor labels, at::Tensor sample_weight)
@@ -120,8 +118,8 @@ LabeledData::LabeledData(const data::Dataset<NamedTensors>& global_batches, Colu
 }
 
 LabeledData LabeledData::unlabeled(const at::Tensor& features) {
-  check_argument(features.defined() && features.dim() > 0 && features.size(0) > 0,
-                 base::str_cat("Features ", shape_of(features), " contain no example."));
+  check_argument(features.defined() && features.dim() > 0 && features.size(0) > 0, "Features ",
+                 shape_of(features), " contain no example.");
   return {features, no_labels(features)};
 }
 
@@ -140,17 +138,16 @@ LabeledData LabeledData::unlabeled(const data::Dataset<NamedTensors>& batches) {
 }
 
 std::pair<LabeledData, LabeledData> LabeledData::split_off_last(double fraction) const {
-  check_argument(fraction > 0.0 && fraction < 1.0,
-                 base::str_cat("validation_split is ", fraction, " and must lie between 0 and 1."));
+  check_argument(fraction > 0.0 && fraction < 1.0, "validation_split is ", fraction,
+                 " and must lie between 0 and 1.");
   check_argument(is_tensors(),
                  "validation_split is for tensors: split a dataset with take and skip.");
   const auto* tensors = std::get_if<Tensors>(&data_);
   const std::int64_t count =
       tensors ? tensors->features.size(0) : std::get<ModelBatch>(data_).examples();
   const auto first = static_cast<std::int64_t>(static_cast<double>(count) * (1.0 - fraction));
-  check_argument(first > 0 && first < count,
-                 base::str_cat("validation_split is ", fraction, ": ", count,
-                               " examples are too few to split."));
+  check_argument(first > 0 && first < count, "validation_split is ", fraction, ": ", count,
+                 " examples are too few to split.");
   const auto slice = [&](std::int64_t begin, std::int64_t size) {
     if (!tensors) return LabeledData(rows_of(std::get<ModelBatch>(data_), begin, size));
     return LabeledData(tensors->features.narrow(0, begin, size),
@@ -178,9 +175,9 @@ LabeledData::Distributed LabeledData::distributed(const distribute::Strategy& st
 }
 
 data::Dataset<LabeledBatch> LabeledData::global_batches(const Batching& batching) const {
-  check_argument(!is_general(),
-                 "The data has named tensors or sample weights, so its batches are not "
-                 "LabeledBatches.");
+  check_argument(
+      !is_general(),
+      "The data has named tensors or sample weights, so its batches are not LabeledBatches.");
   const auto* tensors = std::get_if<Tensors>(&data_);
   if (tensors != nullptr) return batches_of(tensors->features, tensors->labels, batching);
   const auto* dataset = std::get_if<data::Dataset<LabeledBatch>>(&data_);

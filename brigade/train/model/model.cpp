@@ -16,7 +16,8 @@
 #include "brigade/train/model/coordinated_fit.h"
 #include "brigade/train/model/evaluate.h"
 #include "brigade/train/model/fit_loop.h"
-#include "brigade/train/model/local_steps.h"
+#include "brigade/train/model/fit_steps.h"
+#include "brigade/train/model/model_batches.h"
 #include "brigade/train/model/trainer.h"
 #include "brigade/train/session/training_state.h"
 
@@ -36,15 +37,13 @@ const ModelBatch& first_nonempty_batch(const Batch& batch) {
 }
 
 void check_positive(const char* name, const std::optional<std::int64_t>& value) {
-  check_argument(!value || *value > 0,
-                 base::str_cat(name, " is ", value.value_or(0), " and must be at least 1."));
+  check_argument(!value || *value > 0, name, " is ", value.value_or(0), " and must be at least 1.");
 }
 
 void check(const FitOptions& options) {
-  check_argument(
-      options.initial_epoch >= 0 && options.epochs >= options.initial_epoch,
-      base::str_cat("epochs is ", options.epochs, " and initial_epoch is ", options.initial_epoch,
-                    ": epochs is the end of the range of epochs, not their number."));
+  check_argument(options.initial_epoch >= 0 && options.epochs >= options.initial_epoch,
+                 "epochs is ", options.epochs, " and initial_epoch is ", options.initial_epoch,
+                 ": epochs is the end of the range of epochs, not their number.");
   check_positive("steps_per_epoch", options.steps_per_epoch);
   check_positive("validation_steps", options.validation_steps);
   check_positive("validation_freq", options.validation_freq);
@@ -148,6 +147,47 @@ std::optional<internal::ClassWeights> class_weights_of(const FitOptions& options
   return internal::ClassWeights(options.class_weight);
 }
 
+struct LocalValidation {
+  internal::DistributedBatches data;
+  std::optional<std::int64_t> steps = std::nullopt;  // the first batches; unset: all
+};
+
+/// The steps of a fit in this process. What it is given must outlive it.
+class LocalSteps final : public internal::FitSteps {
+ public:
+  LocalSteps(internal::Trainer& trainer, internal::EpochIterator& iterator,
+             std::optional<LocalValidation> validation,
+             std::optional<internal::ClassWeights> class_weights)
+      : trainer_(trainer),
+        iterator_(iterator),
+        validation_(std::move(validation)),
+        class_weights_(std::move(class_weights)) {}
+
+  void add_to(TrainingState& state) override { state.add_iterator("fit", iterator_); }
+  std::optional<std::int64_t> pass_length() const override { return iterator_.batches(); }
+  bool has_next() override { return iterator_.has_next(); }
+  std::optional<internal::FitStep> next(const Request&) override {
+    const auto batch = iterator_.next();
+    if (!batch) return std::nullopt;
+    const internal::ClassWeights* const weights = class_weights_ ? &*class_weights_ : nullptr;
+    return internal::FitStep{.values = trainer_.train(*batch, weights),
+                             .examples = batch->examples()->global};
+  }
+  void stop_early() override {}
+  void complete_epoch() override {}
+  std::optional<Logs> validate(const std::function<bool()>&) override {
+    if (!validation_) return std::nullopt;
+    return evaluate_batches(trainer_, validation_->data, validation_->steps);
+  }
+  void start_next_pass() override { iterator_.start_next_epoch(); }
+
+ private:
+  internal::Trainer& trainer_;
+  internal::EpochIterator& iterator_;
+  const std::optional<LocalValidation> validation_;
+  const std::optional<internal::ClassWeights> class_weights_;
+};
+
 }  // namespace
 
 struct Model::Impl {
@@ -201,17 +241,14 @@ void Model::Impl::build(const input::NamedTensors& inputs) {
 }
 
 void Model::Impl::check_compiled(const char* call) const {
-  check_state(compiled.has_value(),
-              base::str_cat(call,
-                            ": the model is not compiled. Call compile({.optimizer = ..., "
-                            ".loss = ...}) first."));
+  check_state(compiled.has_value(), call,
+              ": the model is not compiled. Call compile({.optimizer = ..., .loss = ...}) first.");
 }
 
 void Model::Impl::check_loss(const char* call) const {
-  check_state(!parts->losses.empty(),
-              base::str_cat(call,
-                            ": compile was called without a loss. Set one, such as "
-                            "\"sparse_categorical_crossentropy\"."));
+  check_state(
+      !parts->losses.empty(), call,
+      ": compile was called without a loss. Set one, such as \"sparse_categorical_crossentropy\".");
 }
 
 internal::Trainer& Model::Impl::trainer_for(const Batch& batch) {
@@ -236,10 +273,9 @@ void Model::Impl::add_to(TrainingState& state) const {
 
 History Model::Impl::fit_with_workers(distribute::Coordination& coordination,
                                       const LabeledData& data, const FitOptions& options) {
-  check_argument(
-      options.steps_per_epoch.has_value(),
-      "FitOptions::steps_per_epoch is not set: where the chief coordinates, workers read "
-      "the data each at its own pace, so only a number of steps ends an epoch.");
+  check_argument(options.steps_per_epoch.has_value(),
+                 "FitOptions::steps_per_epoch is not set: where the chief coordinates, workers "
+                 "read the data each at its own pace, so only a number of steps ends an epoch.");
   std::optional<internal::DividedBatches> validation;
   if (options.validation_data) {
     validation.emplace(internal::DividedBatches{
@@ -300,8 +336,8 @@ Logs Model::Impl::evaluate_with_workers(distribute::Coordination& coordination,
     const auto outcome = coordination.serve_phase({worker.evaluation(batches)});
     trainer->reset();
     check_state(outcome.has_value(),
-                "The chief has ended without this evaluation: all tasks make the same calls of "
-                "fit and evaluate.");
+                "The chief has ended without this evaluation: all tasks make the same calls of fit "
+                "and evaluate.");
     return internal::logs_of(*outcome);
   }
   strategy.start_job();
@@ -374,13 +410,12 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
     return impl_->fit_with_workers(*coordination, data, options);
   internal::EpochIterator iterator(data.distributed_batches(
       strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle}));
-  std::optional<internal::LocalValidation> validation;
+  std::optional<LocalValidation> validation;
   if (options.validation_data)
-    validation.emplace(internal::LocalValidation{
-        .data = options.validation_data->distributed_batches(
-            strategy,
-            {.batch_size = validation_batch_size(options), .input = evaluation_input(strategy)}),
-        .steps = options.validation_steps});
+    validation.emplace(LocalValidation{.data = options.validation_data->distributed_batches(
+                                           strategy, {.batch_size = validation_batch_size(options),
+                                                      .input = evaluation_input(strategy)}),
+                                       .steps = options.validation_steps});
   internal::Trainer& trainer = impl_->trainer_for(iterator.peek());
   // A later fit, or a fit with a later initial epoch, uses the shuffles of later epochs.
   const std::int64_t first_pass = std::max(impl_->passes, options.initial_epoch);
@@ -388,7 +423,7 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
 
   TrainingState state(strategy);
   impl_->add_to(state);
-  internal::LocalSteps steps(trainer, iterator, std::move(validation), std::move(class_weights));
+  LocalSteps steps(trainer, iterator, std::move(validation), std::move(class_weights));
   History history = run_fit(trainer, state, steps, options);
   impl_->global_step = state.global_step();
   impl_->passes = first_pass + static_cast<std::int64_t>(history.epochs.size());

@@ -23,28 +23,26 @@ void check_rows(const ModelBatch& batch, std::int64_t examples, std::string_view
   for (std::size_t i = 0; i < tensors.tensors().size(); ++i) {
     const at::Tensor& each = tensors.tensors()[i];
     check_argument(
-        each.defined() && each.dim() > 0 && each.size(0) == examples,
-        str_cat("The ", described(what, tensors.names()[i]), " of a batch ",
-                each.defined() ? str_cat("has shape ", each.sizes()) : std::string("is undefined"),
-                ", and its ", described("input", batch.inputs.names().front()), " has shape ",
-                batch.inputs.tensors().front().sizes(),
-                ": both need the same number of examples."));
+        each.defined() && each.dim() > 0 && each.size(0) == examples, "The ",
+        described(what, tensors.names()[i]), " of a batch ",
+        each.defined() ? str_cat("has shape ", each.sizes()) : std::string("is undefined"),
+        ", and its ", described("input", batch.inputs.names().front()), " has shape ",
+        batch.inputs.tensors().front().sizes(), ": both need the same number of examples.");
   }
 }
 
 void check_values(const std::string& name, const at::Tensor& weights) {
-  check_argument(!weights.is_complex(), str_cat("The ", described("sample weight", name),
-                                                " is complex; weights are real numbers."));
+  check_argument(!weights.is_complex(), "The ", described("sample weight", name),
+                 " is complex; weights are real numbers.");
   if (weights.numel() == 0) return;
   // NaN is the minimum of what contains it.
   const double least = weights.min().item<double>();
   const double most = weights.max().item<double>();
   if (least >= 0 && std::isfinite(most)) return;
   const std::string bad = std::isnan(least) ? "NaN" : str_cat(least >= 0 ? most : least);
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat("The ", described("sample weight", name), " has the value ", bad,
-                      "; weights must be finite, and 0 or more. To leave an example out, give it "
-                      "the weight 0."));
+  throw Error(
+      ErrorCode::kInvalidArgument, "The ", described("sample weight", name), " has the value ", bad,
+      "; weights must be finite, and 0 or more. To leave an example out, give it the weight 0.");
 }
 
 }  // namespace
@@ -75,12 +73,11 @@ namespace internal {
 
 const at::Tensor& only_tensor(const NamedTensors& tensors, std::string_view owner,
                               std::string_view what) {
-  check_argument(
-      tensors.tensors().size() == 1,
-      str_cat(owner, " has ", tensors.tensors().size(), " ", what,
-              tensors.tensors().empty() ? std::string()
-                                        : str_cat(" (", base::listed(tensors.names(), ", "), ")"),
-              " where one is expected: use NamedTensors for several."));
+  check_argument(tensors.tensors().size() == 1, owner, " has ", tensors.tensors().size(), " ", what,
+                 tensors.tensors().empty()
+                     ? std::string()
+                     : str_cat(" (", base::listed(tensors.names(), ", "), ")"),
+                 " where one is expected: use NamedTensors for several.");
   return tensors.tensors().front();
 }
 

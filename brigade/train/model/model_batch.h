@@ -4,7 +4,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>

@@ -36,10 +36,9 @@ const at::Tensor* shared(const NamedTensors& tensors, const NamedTensors& output
 at::Tensor weighted(const at::Tensor& values, const std::optional<at::Tensor>& weights,
                     const std::string& output) {
   if (!weights) return values;
-  check_argument(values.dim() > 0,
-                 str_cat("The loss of ", described(output),
-                         " returns the mean of the batch, which sample weights come too late for: "
-                         "return one value per example, [N]."));
+  check_argument(values.dim() > 0, "The loss of ", described(output),
+                 " returns the mean of the batch, which sample weights come too late for: return "
+                 "one value per example, [N].");
   const at::Tensor each = metrics::internal::weights_like(
       *weights, values, str_cat("The sample weights of ", described(output)));
   return values * each.to(values.scalar_type());
@@ -56,14 +55,11 @@ OutputLabels::OutputLabels(std::map<std::string, std::string> names) : names_(st
 
 const at::Tensor& OutputLabels::output(const NamedTensors& outputs, const std::string& name) {
   if (name.empty() && outputs.tensors().size() == 1) return outputs.tensors()[0];
-  check_argument(!name.empty(),
-                 str_cat("The model has several outputs (", names_of(outputs),
-                         "): name the outputs of losses and metrics, .losses = {{\"main\", ...}}, "
-                         ".output_metrics = {{\"main\", {\"accuracy\"}}}."));
-  check_argument(
-      outputs.contains(name),
-      str_cat("The model returned no output ", base::quoted(name),
-              ", for which compile has a loss or metrics. Outputs: ", names_of(outputs), "."));
+  check_argument(!name.empty(), "The model has several outputs (", names_of(outputs),
+                 "): name the outputs of losses and metrics, .losses = {{\"main\", ...}}, "
+                 ".output_metrics = {{\"main\", {\"accuracy\"}}}.");
+  check_argument(outputs.contains(name), "The model returned no output ", base::quoted(name),
+                 ", for which compile has a loss or metrics. Outputs: ", names_of(outputs), ".");
   return outputs[name];
 }
 
@@ -73,11 +69,10 @@ const at::Tensor& OutputLabels::label(const ModelBatch& batch, const NamedTensor
   const std::string& name = named == names_.end() ? output : named->second;
   if (batch.labels.contains(name)) return batch.labels[name];
   const at::Tensor* const only = named == names_.end() ? shared(batch.labels, outputs) : nullptr;
-  check_argument(
-      only != nullptr,
-      str_cat("The data has no label ", name.empty() ? std::string() : base::quoted(name) + " ",
-              "for ", described(output), ". Labels: ", names_of(batch.labels),
-              ". Name the label after the output, or say which it is: CompileOptions::labels."));
+  check_argument(only != nullptr, "The data has no label ",
+                 name.empty() ? std::string() : base::quoted(name) + " ", "for ", described(output),
+                 ". Labels: ", names_of(batch.labels),
+                 ". Name the label after the output, or say which it is: CompileOptions::labels.");
   return *only;
 }
 
@@ -88,9 +83,8 @@ std::optional<at::Tensor> OutputLabels::weights(const ModelBatch& batch,
   if (weights.tensors().empty()) return std::nullopt;
   if (const at::Tensor* const only = shared(weights, outputs)) return *only;
   for (const std::string& name : weights.names())
-    check_argument(outputs.contains(name),
-                   str_cat("The sample weights ", base::quoted(name),
-                           " are of no output. Outputs: ", names_of(outputs), "."));
+    check_argument(outputs.contains(name), "The sample weights ", base::quoted(name),
+                   " are of no output. Outputs: ", names_of(outputs), ".");
   if (!weights.contains(output)) return std::nullopt;
   return weights[output];
 }
@@ -107,11 +101,10 @@ OutputLosses::OutputLosses(const CompileOptions& options) {
                       .weight = weight == options.loss_weights.end() ? 1.0 : weight->second});
   }
   for (const auto& [output, weight] : options.loss_weights) {
-    check_argument(options.losses.contains(output),
-                   str_cat("compile: loss_weights has output ", base::quoted(output),
-                           ", which losses does not have."));
-    check_argument(std::isfinite(weight), str_cat("compile: the loss weight of ", described(output),
-                                                  " is ", weight, " and must be finite."));
+    check_argument(options.losses.contains(output), "compile: loss_weights has output ",
+                   base::quoted(output), ", which losses does not have.");
+    check_argument(std::isfinite(weight), "compile: the loss weight of ", described(output), " is ",
+                   weight, " and must be finite.");
   }
 }
 

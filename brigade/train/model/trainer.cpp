@@ -56,18 +56,16 @@ void check_returned(const NamedTensors& returned, const std::vector<std::string>
                     std::int64_t examples) {
   bool fits = returned.names().size() == expected.size();
   for (const std::string& name : expected) fits = fits && returned.contains(name);
-  check_argument(
-      fits, str_cat("The train_step returned the values ", base::listed(returned.names(), ", "),
-                    "; it must return those of its logs that are no metrics of compile: ",
-                    base::listed(expected, ", "), "."));
+  check_argument(fits, "The train_step returned the values ", base::listed(returned.names(), ", "),
+                 "; it must return those of its logs that are no metrics of compile: ",
+                 base::listed(expected, ", "), ".");
   for (const std::string& name : expected) {
     const at::Tensor& value = returned[name];
-    check_argument(
-        value.defined() && (value.dim() == 0 || value.size(0) == examples),
-        str_cat("The train_step returned ", base::quoted(name), " ",
-                value.defined() ? str_cat("of shape ", value.sizes()) : std::string("undefined"),
-                " for ", examples,
-                " examples: return one value per example, or their mean as a scalar."));
+    check_argument(value.defined() && (value.dim() == 0 || value.size(0) == examples),
+                   "The train_step returned ", base::quoted(name), " ",
+                   value.defined() ? str_cat("of shape ", value.sizes()) : std::string("undefined"),
+                   " for ", examples,
+                   " examples: return one value per example, or their mean as a scalar.");
   }
 }
 
@@ -80,13 +78,12 @@ void add_metrics(std::vector<internal::NamedMetric>& metrics, const std::string&
   for (const MetricChoice& choice : choices) {
     std::string name = str_cat(prefix, choice.name());
     if (is_weighted && !is_new(name)) name = str_cat(prefix, "weighted_", choice.name());
-    check_argument(is_new(name) && name != "loss",
-                   str_cat("Two metrics would have the name '", name, "'."));
+    check_argument(is_new(name) && name != "loss", "Two metrics would have the name '", name, "'.");
     check_argument(
         !choice.metric() ||
             std::ranges::none_of(metrics,
                                  [&](const auto& each) { return each.metric == choice.metric(); }),
-        str_cat("The metric object '", choice.name(), "' is given twice: make one for each use."));
+        "The metric object '", choice.name(), "' is given twice: make one for each use.");
     auto metric =
         choice.metric()
             ? choice.metric()
@@ -102,8 +99,8 @@ void check_names(const internal::OutputLosses& losses,
                  const std::vector<internal::NamedMetric>& metrics) {
   const std::vector<std::string> names = losses.names();
   for (const internal::NamedMetric& each : metrics)
-    check_argument(!contains(names, each.name),
-                   str_cat("A metric would have the name '", each.name, "' of a loss."));
+    check_argument(!contains(names, each.name), "A metric would have the name '", each.name,
+                   "' of a loss.");
 }
 
 void check(const CustomTrainStep& step) {
@@ -111,8 +108,8 @@ void check(const CustomTrainStep& step) {
   check_argument(!step.logs().empty(), "compile: train_step has no names for the logs.");
   for (auto name = step.logs().begin(); name != step.logs().end(); ++name) {
     check_argument(!name->empty() && std::find(step.logs().begin(), name, *name) == name,
-                   str_cat("compile: the name ", base::quoted(*name),
-                           " of train_step's logs is empty or occurs twice."));
+                   "compile: the name ", base::quoted(*name),
+                   " of train_step's logs is empty or occurs twice.");
   }
 }
 

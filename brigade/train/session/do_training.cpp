@@ -2,11 +2,9 @@
 
 #include <cmath>
 #include <cstdio>
-#include <string>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/base/strings.h"
 
 namespace brigade::train {
 
@@ -15,15 +13,14 @@ namespace {
 void log_step(std::int64_t step, double loss) {
   char text[64];
   std::snprintf(text, sizeof(text), "%.4g", loss);
-  base::log_info(base::str_cat("Step ", step, " with loss ", text));
+  base::log_info("Step ", step, " with loss ", text);
 }
 
 double checked(const at::Tensor& loss, std::int64_t step) {
   const auto value = loss.item<double>();
   if (!std::isfinite(value)) {
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat("The loss of step ", step, " is ", value,
-                              ": lower the learning rate, or look for a division by zero."));
+    throw Error(ErrorCode::kDataLoss, "The loss of step ", step, " is ", value,
+                ": lower the learning rate, or look for a division by zero.");
   }
   return value;
 }
@@ -31,8 +28,8 @@ double checked(const at::Tensor& loss, std::int64_t step) {
 }  // namespace
 
 DoTrainingResult do_training(const UpdateFunction& update, const DoTrainingOptions& options) {
-  check_argument(options.log_every > 0,
-                 base::str_cat("log_every is ", options.log_every, " and must be positive."));
+  check_argument(options.log_every > 0, "log_every is ", options.log_every,
+                 " and must be positive.");
   DoTrainingResult result;
   at::Tensor loss;
   while (!options.steps || result.steps < *options.steps) {

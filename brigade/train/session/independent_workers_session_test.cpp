@@ -307,7 +307,7 @@ struct ReadingWorker : JobWorker {
 };
 
 /// Of the chief also, but from its checkpoint.
-TEST(IndependentWorkersSession, AWorkerThatIsRestartedReadsItsShareOfTheDataFromTheBeginning) {
+TEST(IndependentWorkersSession, AWorkerThatIsRestartedReadsItsShardOfTheDataFromTheBeginning) {
   using Numbers = std::vector<std::int64_t>;
   const auto files = std::make_shared<io::MemoryFileSystem>();
   SharedJob job;

@@ -1,7 +1,6 @@
 #include "brigade/train/session/session.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <ranges>
 
 #include "brigade/base/error.h"
@@ -31,9 +30,8 @@ std::shared_ptr<TrainingState> state_of(distribute::Strategy& strategy) {
 
 SessionOptions validated(SessionOptions options, const distribute::Strategy& strategy) {
   if (!strategy.is_chief()) options.role = SessionRole::kWorker;
-  check_argument(options.max_recoveries >= 0,
-                 str_cat("SessionOptions::max_recoveries is ", options.max_recoveries,
-                         "; it must be 0 or more."));
+  check_argument(options.max_recoveries >= 0, "SessionOptions::max_recoveries is ",
+                 options.max_recoveries, "; it must be 0 or more.");
   check_argument(options.ready_poll.count() > 0, "SessionOptions::ready_poll must be above 0.");
   for (const auto* hooks : {&options.hooks, &options.chief_only_hooks}) {
     for (const auto& hook : *hooks)
@@ -124,7 +122,7 @@ MonitoredTrainingSession::~MonitoredTrainingSession() {
   try {
     close();
   } catch (const std::exception& error) {
-    base::log_error(str_cat("Closing a training session failed: ", error.what()));
+    base::log_error("Closing a training session failed: ", error.what());
   }
 }
 
@@ -170,7 +168,7 @@ void MonitoredTrainingSession::start() {
 void MonitoredTrainingSession::check_ready() {
   const auto& not_ready = options_.scaffold.not_ready;
   const auto reason = not_ready ? not_ready() : std::nullopt;
-  if (reason) throw Error(ErrorCode::kFailedPrecondition, str_cat("Not ready to train: ", *reason));
+  if (reason) throw Error(ErrorCode::kFailedPrecondition, "Not ready to train: ", *reason);
 }
 
 void MonitoredTrainingSession::wait_until_ready() {
@@ -180,9 +178,8 @@ void MonitoredTrainingSession::wait_until_ready() {
   while (const auto reason = not_ready()) {
     options_.cancel.throw_if_cancelled("waiting until the training is ready");
     if (context_.clock().now() >= deadline) {
-      throw Error(ErrorCode::kDeadlineExceeded,
-                  str_cat("The training was not ready after ", options_.max_wait.count(),
-                          " ms: ", *reason));
+      throw Error(ErrorCode::kDeadlineExceeded, "The training was not ready after ",
+                  options_.max_wait.count(), " ms: ", *reason);
     }
     context_.wait(options_.ready_poll);
   }
@@ -224,8 +221,8 @@ checkpoint::Checkpoint MonitoredTrainingSession::open_checkpoint(const io::Path&
     return checkpoint;
   }
   if (auto latest = find_latest(path)) return std::move(*latest);
-  throw Error(ErrorCode::kNotFound,
-              str_cat("There is no complete checkpoint at ", path.string(), " to resume from."));
+  throw Error(ErrorCode::kNotFound, "There is no complete checkpoint at ", path.string(),
+              " to resume from.");
 }
 
 std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_latest(const io::Path& path) {
@@ -237,10 +234,9 @@ std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_latest(cons
   if (own || chosen.empty()) return own;
   if (context_.files()->exists(io::Path(chosen) / checkpoint::kManifestName))
     return checkpoint::Checkpoint::open(context_.files(), chosen);
-  throw Error(ErrorCode::kNotFound,
-              str_cat("The chief resumes from the checkpoint ", chosen,
-                      ", which this worker cannot see: put the checkpoint directory where "
-                      "all workers can read it."));
+  throw Error(ErrorCode::kNotFound, "The chief resumes from the checkpoint ", chosen,
+              ", which this worker cannot see: put the checkpoint directory where all workers can "
+              "read it.");
 }
 
 std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_own_latest(
@@ -249,17 +245,14 @@ std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_own_latest(
   if (!found.checkpoint && !found.broken.empty()) {
     // Starting over would look like success, and would in the end delete checkpoints that can still
     // be repaired.
-    throw Error(
-        ErrorCode::kDataLoss,
-        str_cat("None of the checkpoints in ", path.string(), " is complete (",
-                found.broken.back().reason,
-                "): restore complete ones, move them away, or start over with Resume::kNever "
-                "or in another directory."));
+    throw Error(ErrorCode::kDataLoss, "None of the checkpoints in ", path.string(),
+                " is complete (", found.broken.back().reason,
+                "): restore complete ones, move them away, or start over with Resume::kNever or in "
+                "another directory.");
   }
   std::vector<io::Path> paths;
   for (checkpoint::BrokenCheckpoint& broken : found.broken) {
-    base::log_warning(
-        str_cat("Skipped the broken checkpoint ", broken.path.string(), ": ", broken.reason));
+    base::log_warning("Skipped the broken checkpoint ", broken.path.string(), ": ", broken.reason);
     paths.push_back(broken.path);
     passed_over_.push_back(std::move(broken));
   }
@@ -277,8 +270,7 @@ bool MonitoredTrainingSession::restore_latest() {
 
 void MonitoredTrainingSession::restore(const checkpoint::Checkpoint& checkpoint) {
   TrainingRestoreReport report = context_.state().restore(checkpoint, options_.restore);
-  base::log_info(
-      str_cat("Training resumes from step ", report.step, " (", checkpoint.path().string(), ")"));
+  base::log_info("Training resumes from step ", report.step, " (", checkpoint.path().string(), ")");
   context_.restored_from_ = checkpoint.path();
   context_.restored_step_ = report.step;
   if (context_.recoveries_ == 0) restored_ = std::move(report);
@@ -383,8 +375,7 @@ void MonitoredTrainingSession::fail(const std::exception_ptr& error) {
     try {
       call();
     } catch (...) {
-      base::log_error(
-          str_cat("While a training ended with an error: ", text_of(std::current_exception())));
+      base::log_error("While a training ended with an error: ", text_of(std::current_exception()));
     }
   };
   for (std::size_t i = 0; i < num_begun_hooks_; ++i)

@@ -2,7 +2,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/base/strings.h"
 #include "brigade/comm/step_progress.h"
 
 namespace brigade::train {
@@ -34,17 +33,16 @@ std::string text_of(const std::exception_ptr& error) {
 bool StepRunner::prepare_retry(const std::exception_ptr& error) {
   if (!is_retryable(error) || options_.cancel.is_cancelled()) return false;
   if (retries_ >= options_.max_retries) {
-    if (retries_ > 0)
-      base::log_error(base::str_cat("Giving up after ", retries_, " retries without progress."));
+    if (retries_ > 0) base::log_error("Giving up after ", retries_, " retries without progress.");
     return false;
   }
   ++retries_;
-  base::log_warning(base::str_cat("A step failed and is retried from ", options_.from, " (",
-                                  retries_, " of ", options_.max_retries, "): ", text_of(error)));
+  base::log_warning("A step failed and is retried from ", options_.from, " (", retries_, " of ",
+                    options_.max_retries, "): ", text_of(error));
   try {
     return !options_.recover || options_.recover();
   } catch (const std::exception& again) {
-    base::log_error(base::str_cat("The recovery failed: ", again.what()));
+    base::log_error("The recovery failed: ", again.what());
     return false;
   }
 }

@@ -14,7 +14,7 @@ StepValues::StepValues(std::initializer_list<std::pair<std::string, at::Tensor>>
 }
 
 void StepValues::set(std::string_view name, const at::Tensor& value) {
-  check_argument(value.defined(), base::str_cat("The step's value '", name, "' is undefined."));
+  check_argument(value.defined(), "The step's value '", name, "' is undefined.");
   const auto found = std::find_if(values_.begin(), values_.end(),
                                   [&](const auto& each) { return each.first == name; });
   if (found != values_.end()) {
@@ -43,15 +43,14 @@ const at::Tensor& StepValues::tensor(std::string_view name) const {
   for (const auto& each : values_) {
     if (each.first == name) return each.second;
   }
-  throw Error(ErrorCode::kNotFound,
-              base::str_cat("The step returned no value '", name, "'; it returned: ",
-                            values_.empty() ? "none" : base::join(names(), ", "), "."));
+  throw Error(ErrorCode::kNotFound, "The step returned no value '", name,
+              "'; it returned: ", values_.empty() ? "none" : base::join(names(), ", "), ".");
 }
 
 double StepValues::number(std::string_view name) const {
   const at::Tensor& value = tensor(name);
-  check_argument(value.numel() == 1, base::str_cat("The step's value '", name, "' has the shape ",
-                                                   value.sizes(), " and is not a single number."));
+  check_argument(value.numel() == 1, "The step's value '", name, "' has the shape ", value.sizes(),
+                 " and is not a single number.");
   return value.item().toDouble();
 }
 

@@ -78,15 +78,14 @@ class TrainingState::Restorer {
            const TrainingRestoreOptions& options)
       : training_(training), options_(options), source_(checkpoint.path().string()) {
     state_ = checkpoint.state();
-    check_argument(state_.has("global_step") && state_.has("strategy"),
-                   str_cat(source_,
-                           " is not the checkpoint of a whole training state: restore its "
-                           "variables alone, with checkpoint::restore_variables."));
+    check_argument(state_.has("global_step") && state_.has("strategy"), source_,
+                   " is not the checkpoint of a whole training state: restore its variables alone, "
+                   "with checkpoint::restore_variables.");
     variables_ = checkpoint.tensors(checkpoint::Section::kVariables);
     for (auto& each : checkpoint.tensors(checkpoint::Section::kTensors))
       tensors_.emplace(std::move(each.name), std::move(each.tensor));
     report_.step = state_.as_int64("global_step");
-    check_argument(report_.step >= 0, str_cat(source_, " has the global step ", report_.step, "."));
+    check_argument(report_.step >= 0, source_, " has the global step ", report_.step, ".");
     strategy_step_ = state_.as_uint64("strategy", "step");
     find_optimizers();
     find_checkpointables();
@@ -129,8 +128,7 @@ class TrainingState::Restorer {
       return true;
     }
     if (missing == Missing::kRefuse) {
-      throw Error(ErrorCode::kNotFound,
-                  str_cat("Checkpoint is missing [", name, "] (", source_, ")"));
+      throw Error(ErrorCode::kNotFound, "Checkpoint is missing [", name, "] (", source_, ")");
     }
     report_.missing_in_checkpoint.push_back(name);
     return false;
@@ -218,10 +216,10 @@ class TrainingState::Restorer {
     if (now.empty() || !strategy.has("arithmetic_fingerprint")) return;
     const std::string saved = strategy.as_string("arithmetic_fingerprint");
     if (saved.empty() || saved == now) return;
-    add_difference(str_cat("saved on a processor whose arithmetic has the fingerprint ", saved,
-                           " and restored on one with ", now, " (", machine::processor_name(),
-                           "): the run resumes with the same values, but its results will not be "
-                           "bit-identical."));
+    add_difference(str_cat(
+        "saved on a processor whose arithmetic has the fingerprint ", saved,
+        " and restored on one with ", now, " (", machine::processor_name(),
+        "): the run resumes with the same values, but its results will not be bit-identical."));
   }
 
   /// Then neither the strategy nor its devices and workers matter.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <set>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -31,10 +30,9 @@ void check_name(std::string_view name) {
     return std::isalnum(c) != 0 ||
            std::string_view("._/-").find(static_cast<char>(c)) != std::string_view::npos;
   };
-  check_argument(!name.empty() && std::all_of(name.begin(), name.end(), is_allowed),
-                 str_cat("'", name,
-                         "' is not a valid name of a checkpointable: use letters, digits "
-                         "and any of . _ / -"));
+  check_argument(
+      !name.empty() && std::all_of(name.begin(), name.end(), is_allowed), "'", name,
+      "' is not a valid name of a checkpointable: use letters, digits and any of . _ / -");
 }
 
 bool has_name(const auto& items, std::string_view name) {
@@ -51,10 +49,9 @@ Checkpointable checkpointable_of(const std::string& name,
                                  const std::shared_ptr<const distribute::CreatedState>& created) {
   const auto state = [name, weak = std::weak_ptr(created)] {
     auto living = weak.lock();
-    check_state(living != nullptr,
-                str_cat("The '", name,
-                        "' that was found in the strategy does not exist any more: keep it until "
-                        "the training ends, or add what is saved to a TrainingState by name."));
+    check_state(living != nullptr, "The '", name,
+                "' that was found in the strategy does not exist any more: keep it until the "
+                "training ends, or add what is saved to a TrainingState by name.");
     return living;
   };
   Checkpointable result{
@@ -66,8 +63,8 @@ Checkpointable checkpointable_of(const std::string& name,
 }
 
 [[noreturn]] void throw_already_exists(std::string_view what) {
-  throw Error(ErrorCode::kAlreadyExists,
-              str_cat("The training state already has '", what, "': use another name."));
+  throw Error(ErrorCode::kAlreadyExists, "The training state already has '", what,
+              "': use another name.");
 }
 
 }  // namespace
@@ -126,9 +123,8 @@ void TrainingState::add_variables(std::span<const Variable> variables) {
     if (known == variables_.end()) {
       variables_.push_back(variable);
     } else if (!known->is_same(variable)) {
-      throw Error(
-          ErrorCode::kAlreadyExists,
-          str_cat("The training state already has another variable '", variable.name(), "'."));
+      throw Error(ErrorCode::kAlreadyExists, "The training state already has another variable '",
+                  variable.name(), "'.");
     }
   }
 }
@@ -141,15 +137,14 @@ void TrainingState::add_optimizer(const std::string& name, const distribute::Opt
 }
 
 void TrainingState::add_schedule(const std::string& optimizer, optim::SchedulePtr schedule) {
-  check_argument(schedule != nullptr,
-                 str_cat("The schedule of optimizer '", optimizer, "' is null."));
+  check_argument(schedule != nullptr, "The schedule of optimizer '", optimizer, "' is null.");
   for (NamedOptimizer& each : optimizers_) {
     if (each.name != optimizer) continue;
     each.schedule = std::move(schedule);
     return;
   }
-  throw Error(ErrorCode::kNotFound, str_cat("The training has no optimizer '", optimizer,
-                                            "' for the schedule: add the optimizer first."));
+  throw Error(ErrorCode::kNotFound, "The training has no optimizer '", optimizer,
+              "' for the schedule: add the optimizer first.");
 }
 
 void TrainingState::add_iterator_functions(const std::string& name,
@@ -184,9 +179,8 @@ void TrainingState::add_averages(const std::string& name,
 
 void TrainingState::add(Checkpointable checkpointable) {
   check_name(checkpointable.name);
-  check_argument(
-      checkpointable.save && checkpointable.restore,
-      str_cat("Checkpointable '", checkpointable.name, "' needs a save and a restore function."));
+  check_argument(checkpointable.save && checkpointable.restore, "Checkpointable '",
+                 checkpointable.name, "' needs a save and a restore function.");
   checkpointable.name = str_cat("part/", checkpointable.name);
   add_checked(std::move(checkpointable));
 }
@@ -207,7 +201,7 @@ std::int64_t TrainingState::global_step() const {
 }
 
 void TrainingState::set_global_step(std::int64_t step) {
-  check_argument(step >= 0, str_cat("The global step is ", step, "; it must be 0 or more."));
+  check_argument(step >= 0, "The global step is ", step, "; it must be 0 or more.");
   global_step_ = step;
   set_counter(step);
   strategy_.set_global_step(step);
@@ -228,8 +222,8 @@ void TrainingState::store() {
 }
 
 void TrainingState::count_by(const Variable& global_step) {
-  check_argument(global_step.dtype() == at::kLong && global_step.numel() == 1,
-                 str_cat("The global step '", global_step.name(), "' must be one int64."));
+  check_argument(global_step.dtype() == at::kLong && global_step.numel() == 1, "The global step '",
+                 global_step.name(), "' must be one int64.");
   add_variables(std::span(&global_step, 1));
   counter_ = global_step;
 }

@@ -62,10 +62,9 @@ class MembershipShardExchange final : public checkpoint::ShardExchange {
   }
 
   [[noreturn]] void throw_too_late(int rank) const {
-    throw Error(
-        ErrorCode::kDeadlineExceeded,
-        base::str_cat(name(rank), " did not start to write ", kWhat, " within ", timeout_.count(),
-                      " ms; is its disk very slow, or has its process stalled?"));
+    throw Error(ErrorCode::kDeadlineExceeded, name(rank), " did not start to write ", kWhat,
+                " within ", timeout_.count(),
+                " ms; is its disk very slow, or has its process stalled?");
   }
 
   std::shared_ptr<cluster::Membership> membership_;

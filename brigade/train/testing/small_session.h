@@ -3,8 +3,6 @@
 #include <ATen/ops/zeros.h>
 #include <torch/nn/module.h>
 
-#include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>

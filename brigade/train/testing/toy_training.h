@@ -9,7 +9,6 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
