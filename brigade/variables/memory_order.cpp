@@ -1,5 +1,7 @@
 #include "brigade/variables/memory_order.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
+
 namespace brigade::variables {
 
 at::MemoryFormat effective_format(at::IntArrayRef shape, at::MemoryFormat format) {
@@ -10,7 +12,10 @@ at::MemoryFormat effective_format(at::IntArrayRef shape, at::MemoryFormat format
 
 at::Tensor in_memory_order(const at::Tensor& value, at::MemoryFormat format) {
   const at::Tensor dense = value.contiguous(format);
-  return format == at::MemoryFormat::ChannelsLast ? dense.permute({0, 2, 3, 1}) : dense;
+  if (format != at::MemoryFormat::ChannelsLast) return dense;
+  // Unlike a view that autograd tracks, it does not refer to `value`: its memory has one owner.
+  const at::AutoDispatchBelowADInplaceOrView untracked;
+  return dense.permute({0, 2, 3, 1});
 }
 
 std::vector<std::int64_t> shape_in_memory(at::IntArrayRef shape, at::MemoryFormat format) {

@@ -19,7 +19,8 @@ namespace brigade::variables {
 /// both, as in kernels of 1 x 1 or of one input channel.
 at::MemoryFormat effective_format(at::IntArrayRef shape, at::MemoryFormat format);
 
-/// `value` in memory order: an alias if it has the strides of `format`, otherwise a copy.
+/// `value` in memory order: an alias if it has the strides of `format`, otherwise a copy. Autograd
+/// does not see it: pass values without a graph.
 at::Tensor in_memory_order(const at::Tensor& value, at::MemoryFormat format);
 
 /// The shape of what `in_memory_order` returns for values of this shape.

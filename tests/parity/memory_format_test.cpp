@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "brigade/base/strings.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/synthetic.h"
 #include "brigade/layers/basic_layers.h"
@@ -72,18 +73,23 @@ TEST(MemoryFormat, ChannelsLastTrainsLikeContiguous) {
   }
 }
 
-// Gradients are reduced in buckets there.
+// Gradients are reduced in buckets there, with 1 byte each during backward.
 TEST(MemoryFormat, ChannelsLastTrainsLikeContiguousOnSeveralWorkers) {
-  std::map<at::MemoryFormat, Weights> weights;
-  for (const auto format : {kContiguous, kChannelsLast}) {
-    std::mutex mutex;
-    distribute::run_workers({2, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
-      Weights own = kernels_trained_by(strategy, format);
-      const std::lock_guard lock(mutex);
-      weights[format] = std::move(own);
-    });
+  for (const std::int64_t bytes : {0, 1}) {
+    std::map<at::MemoryFormat, Weights> weights;
+    for (const auto format : {kContiguous, kChannelsLast}) {
+      std::mutex mutex;
+      distribute::run_workers({2, 1},
+                              [&](MultiWorkerMirroredStrategy& strategy) {
+                                Weights own = kernels_trained_by(strategy, format);
+                                const std::lock_guard lock(mutex);
+                                weights[format] = std::move(own);
+                              },
+                              {.bytes_per_pack = bytes});
+    }
+    expect_same(weights[kChannelsLast], weights[kContiguous], 1e-9,
+                base::str_cat("on two workers, packs of ", bytes));
   }
-  expect_same(weights[kChannelsLast], weights[kContiguous], 1e-9, "on two workers");
 }
 
 /// Counts the copies, while it exists, between tensors of a kernel's shape with different strides.
