@@ -143,7 +143,9 @@ std::map<int, Ended> run_overflowing_job(const std::shared_ptr<io::FileSystem>& 
         EXPECT_EQ(toy.adam.was_skipped(), overflows);
         if (toy.adam.is_update_step()) averages.update();
         EXPECT_EQ(values() == before, overflows);
-        if (overflows) EXPECT_EQ(toy.state.global_step(), step);
+        if (overflows) {
+          EXPECT_EQ(toy.state.global_step(), step);
+        }
         return made;
       });
     }
