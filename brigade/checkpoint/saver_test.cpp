@@ -3,14 +3,17 @@
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
 #include "brigade/base/strings.h"
 #include "brigade/base/testing/manual_clock.h"
 #include "brigade/checkpoint/checkpoint.h"
+#include "brigade/checkpoint/restore.h"
 #include "brigade/checkpoint/testing/sample.h"
 #include "brigade/io/testing/faulty_file_system.h"
 #include "brigade/io/testing/memory_file_system.h"
+#include "brigade/variables/get_variable.h"
 #include "brigade/variables/variable_store.h"
 
 namespace brigade::checkpoint {
@@ -270,6 +273,45 @@ TEST_F(SaverTest, RecordsTheTime) {
   under_test.save(1, {});
   under_test.close();
   EXPECT_EQ(newest().manifest().time.count(), 1234);
+}
+
+/// Saves variables in this order in memory to `directory`; returns its files' bytes, by name.
+std::map<std::string, std::string> saved_kernels(const std::shared_ptr<io::FileSystem>& files,
+                                                 const io::Path& directory, Writing writing,
+                                                 at::MemoryFormat format) {
+  variables::Graph graph;
+  const auto opened = graph.as_default();
+  variables::get_variable("kernel", {{4, 3, 5, 2}}, {.memory_format = format});
+  variables::get_variable("frozen", {{3, 3, 3, 3}}, {.trainable = false, .memory_format = format});
+  variables::get_partitioned_variable(
+      "parts", {{4, 3, 5, 2}},
+      {.partitioner = variables::fixed_size_partitioner(2), .memory_format = format});
+  const std::vector<variables::Variable> all = graph.store().variables();
+  EXPECT_EQ(all.front().memory_format(), format);
+  Saver saver(files, {.directory = directory, .writing = writing},
+              std::make_shared<base::ManualClock>());
+  saver.save(1, {.variables = all, .tensors = {{"slot", all.front().read() * 2}}});
+  saver.close();
+  const Checkpoint saved = Checkpoint::open(files, *latest_checkpoint(*files, directory));
+  EXPECT_TRUE(at::equal(saved.tensor("kernel"), all.front().read()));
+  // A variable in either order can be restored from it.
+  all.front().assign(at::full({4, 3, 5, 2}, 0.0F));
+  restore_variables(saved, all);
+  EXPECT_TRUE(at::equal(saved.tensor("kernel"), all.front().read()));
+  EXPECT_TRUE(all.front().component(0).is_contiguous(format));
+  std::map<std::string, std::string> bytes;
+  for (const auto& file : saved.manifest().files)
+    bytes[file.name] = files->read(saved.path() / file.name);
+  return bytes;
+}
+
+TEST(Saver, FilesDoNotDependOnTheOrderInMemory) {
+  for (const Writing writing : {Writing::kBackground, Writing::kForeground}) {
+    const auto files = std::make_shared<io::MemoryFileSystem>();
+    const auto plain = saved_kernels(files, "/plain", writing, at::MemoryFormat::Contiguous);
+    EXPECT_FALSE(plain.empty());
+    EXPECT_EQ(saved_kernels(files, "/last", writing, at::MemoryFormat::ChannelsLast), plain);
+  }
 }
 
 }  // namespace

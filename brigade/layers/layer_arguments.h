@@ -58,9 +58,10 @@ struct LayerArguments {
   std::optional<Size2d> rate = std::nullopt;
   /// In which order a convolution has its images and kernels in memory, and so its result:
   /// at::MemoryFormat::ChannelsLast is faster on GPUs in low precision, and where much is pooled on
-  /// a CPU. Most layers keep the order of their inputs, so that the first convolution decides.
-  /// Shapes, variables and checkpoints are the same in any order, and values up to rounding. Slim:
-  /// data_format (which changes shapes).
+  /// a CPU. Most layers keep the order of their inputs, so that the first convolution decides. A
+  /// kernel that the layer creates is stored in this order (`variables::VariableSpec`), so that
+  /// steps convert none; one that exists already stays as it is. Shapes and checkpoints are the
+  /// same in any order, and values up to rounding. Slim: data_format (which changes shapes).
   std::optional<at::MemoryFormat> memory_format = std::nullopt;
   /// The probability that dropout keeps an element.
   std::optional<double> keep_prob = std::nullopt;

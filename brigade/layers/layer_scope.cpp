@@ -100,6 +100,7 @@ at::Tensor get_weights(const char* name, std::vector<std::int64_t> shape, const 
                                     : variables::glorot_uniform_initializer(),
       arguments.variables_collections, arguments.trainable, device::variable_dtype(like));
   options.regularizer = arguments.weights_regularizer.value_or(nullptr);
+  options.memory_format = arguments.memory_format;
   return variables::get_value(name, shape, options, like.device());
 }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/as_strided.h>
 #include <ATen/ops/clamp.h>
 
 #include <algorithm>
@@ -54,10 +55,16 @@ double sum_of_squares_in_pieces(const at::Tensor& contiguous) {
   return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
+/// The elements as a contiguous tensor, in the order of memory: without a copy if they are dense.
+at::Tensor in_some_order(const at::Tensor& values) {
+  if (!values.is_non_overlapping_and_dense()) return values.contiguous();
+  return at::as_strided(values, {values.numel()}, {1}, values.storage_offset());
+}
+
 double squared_norm(const at::Tensor& tensor) {
   // A sparse gradient may name an element twice; only the sum matters.
   const at::Tensor values = tensor.is_sparse() ? tensor.coalesce().values() : tensor;
-  const at::Tensor dense = values.detach().contiguous();
+  const at::Tensor dense = in_some_order(values.detach());
   if (dense.is_cpu() && dense.scalar_type() == at::kFloat)
     return sum_of_squares_in_pieces<float>(dense);
   const at::Tensor doubles = dense.to(at::kDouble);

@@ -146,5 +146,17 @@ TEST(Clipping, GradientsOfRowsStayRows) {
   EXPECT_TRUE(by_norm.front().to_dense().equal(rows.to_dense() * 0.5));
 }
 
+TEST(ClipByGlobalNorm, GradientsInChannelsLastOrderStaySo) {
+  const at::Tensor gradient = at::rand({8, 3, 5, 5});
+  const at::Tensor last = gradient.contiguous(at::MemoryFormat::ChannelsLast);
+  EXPECT_NEAR(global_norm({&last, 1}), global_norm({&gradient, 1}), 1e-10);
+  const auto clipped = clip_by_global_norm({&last, 1}, 0.5);
+  EXPECT_TRUE(clipped.tensors[0].is_contiguous(at::MemoryFormat::ChannelsLast));
+  EXPECT_TRUE(clipped.tensors[0].allclose(clip_by_global_norm({&gradient, 1}, 0.5).tensors[0]));
+  const at::Tensor every_second = gradient.slice(3, 0, 5, 2);  // not dense
+  const at::Tensor copied = every_second.contiguous();
+  EXPECT_EQ(global_norm({&every_second, 1}), global_norm({&copied, 1}));
+}
+
 }  // namespace
 }  // namespace brigade::optim

@@ -1,10 +1,12 @@
 #include "brigade/optim/moving_average.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "brigade/base/error.h"
@@ -161,6 +163,29 @@ TEST(ExponentialMovingAverage, RefusesVariablesWithoutAnAverage) {
   const ExponentialMovingAverage none({}, {});
   EXPECT_THAT(message_of([&] { none.average(grower.variable); }, ErrorCode::kNotFound),
               HasSubstr("'v' is not averaged"));
+}
+
+TEST(ExponentialMovingAverage, IsTheSameInAnyOrderInMemory) {
+  const at::Tensor first = at::arange(120, at::kFloat).view({2, 3, 4, 5});
+  std::vector<Variable> variables;
+  std::vector<std::unique_ptr<ExponentialMovingAverage>> averages;
+  for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    variables.push_back(
+        variables::make_variable({.name = "v", .initial = first, .memory_format = format}));
+    averages.push_back(std::make_unique<ExponentialMovingAverage>(
+        MovingAverageOptions{.decay = 0.9}, std::span(&variables.back(), 1)));
+    variables.back().assign(first.sin());
+    averages.back()->update();
+  }
+  const std::string name = "v/ExponentialMovingAverage";
+  const at::Tensor expected = averages[0]->state().at(name);
+  EXPECT_TRUE(averages[1]->state().at(name).equal(expected));
+  averages[1]->update();
+  EXPECT_FALSE(averages[1]->state().at(name).equal(expected));
+  averages[1]->restore(averages[0]->state());
+  const AveragedWeights swapped(*averages[1]);
+  EXPECT_TRUE(variables[1].read().equal(expected));
+  EXPECT_TRUE(variables[1].component(0).is_contiguous(at::MemoryFormat::ChannelsLast));
 }
 
 }  // namespace

@@ -213,10 +213,7 @@ void OptimizerState::advance(const std::vector<bool>& has_gradient) {
 }
 
 at::Tensor OptimizerState::slot(std::size_t variable, std::size_t slot, int replica) const {
-  const Variable& v = variables_[variable];
-  return slot_buffer(storage_of_[variable], slot, replica)
-      .narrow(0, v.offset(), v.numel())
-      .view(v.shape());
+  return variables_[variable].part_of(slot_buffer(storage_of_[variable], slot, replica));
 }
 
 using base::str_cat;

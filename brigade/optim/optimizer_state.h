@@ -86,14 +86,14 @@ class OptimizerState {
   std::vector<UpdateRun> runs(const std::vector<bool>& has_gradient) const;
 
   /// Updates elements [begin, end) of replica `replica`'s part of `run` with a gradient of [end -
-  /// begin] elements. Throws kInvalidArgument, naming the variable, for a gradient with another
-  /// number of elements or another dtype than the variables', and for a part of `run` if the rule
-  /// needs whole variables. The bits of an element do not depend on how a run is divided into
-  /// parts, nor on `apply_whole`.
+  /// begin] elements, in the order of the storage. Throws kInvalidArgument, naming the variable,
+  /// for a gradient with another number of elements or another dtype than the variables', and for a
+  /// part of `run` if the rule needs whole variables. The bits of an element do not depend on how a
+  /// run is divided into parts, nor on `apply_whole`.
   void apply(int replica, const UpdateRun& run, std::int64_t begin, std::int64_t end,
              const at::Tensor& gradient);
-  /// Updates the whole variables of `run`, each with its own gradient (any shape, contiguous):
-  /// nothing is copied. Throws as `apply`.
+  /// Updates the whole variables of `run`, each with its own gradient, contiguous and in memory
+  /// order (`variables::in_memory_order`): nothing is copied. Throws as `apply`.
   void apply_whole(int replica, const UpdateRun& run, std::span<const at::Tensor> gradients);
 
   /// Counts the update of `runs`. Call it once, after every replica has applied the update.

@@ -415,5 +415,42 @@ TEST_F(PartitionedVariables, SendTheGradientToTheirPartitions) {
   EXPECT_TRUE(get_value("w", {{4}}).equal(p.value()));
 }
 
+// The same values for the same seed and name, whatever the order in memory.
+TEST_F(GetVariable, InitialValuesDoNotDependOnTheMemoryFormat) {
+  constexpr auto kLast = at::MemoryFormat::ChannelsLast;
+  const std::vector<Initializer> initializers = {
+      truncated_normal_initializer(), glorot_uniform_initializer(), orthogonal_initializer()};
+  std::vector<std::vector<at::Tensor>> values;
+  for (const auto format : {std::optional<at::MemoryFormat>(), std::optional(kLast)}) {
+    Graph graph;
+    const auto opened = graph.as_default();
+    auto& of_format = values.emplace_back();
+    for (std::size_t i = 0; i < initializers.size(); ++i) {
+      const Variable variable =
+          get_variable("v" + std::to_string(i), {{4, 3, 5, 2}},
+                       {.initializer = initializers[i], .memory_format = format});
+      EXPECT_EQ(variable.memory_format(), format.value_or(at::MemoryFormat::Contiguous));
+      EXPECT_TRUE(variable.component(0).is_contiguous(variable.memory_format()));
+      of_format.push_back(variable.read());
+    }
+    const PartitionedVariable parts = get_partitioned_variable(
+        "parts", {{4, 3, 5, 2}},
+        {.partitioner = fixed_size_partitioner(2), .memory_format = format});
+    EXPECT_EQ(parts.parts()[1].memory_format(), format.value_or(at::MemoryFormat::Contiguous));
+    of_format.push_back(parts.value().detach());
+  }
+  for (std::size_t i = 0; i < values[0].size(); ++i)
+    EXPECT_TRUE(values[1][i].equal(values[0][i])) << i;
+}
+
+TEST_F(GetVariable, AVariableThatExistsKeepsItsMemoryFormat) {
+  const auto scope = variable_scope("s", {.reuse = Reuse::kAuto});
+  const Variable made = get_variable("v", {{2, 3, 2, 2}});
+  const Variable found =
+      get_variable("v", {{2, 3, 2, 2}}, {.memory_format = at::MemoryFormat::ChannelsLast});
+  EXPECT_TRUE(are_same(found, made));
+  EXPECT_EQ(found.memory_format(), at::MemoryFormat::Contiguous);
+}
+
 }  // namespace
 }  // namespace brigade::variables

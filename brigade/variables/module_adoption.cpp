@@ -6,6 +6,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/variables/memory_order.h"
 
 namespace brigade::variables {
 
@@ -62,6 +63,7 @@ void append_builders(std::vector<VariableBuilder>& builders, const std::vector<N
 void set_parameter_spec(VariableSpec& spec, const at::Tensor& parameter) {
   spec.trainable = parameter.requires_grad();
   spec.synchronization = Synchronization::kOnWrite;
+  spec.memory_format = effective_format(parameter.sizes(), parameter.suggest_memory_format());
 }
 
 void set_buffer_spec(VariableSpec& spec, const at::Tensor& buffer) {
@@ -86,7 +88,8 @@ void make_contiguous(std::span<VariableBuilder*> builders, std::span<const c10::
     builder.offset = storage->offset(i);
     const at::Tensor initial = builder.components.front().detach().clone();
     const auto home_in = [&](const at::Tensor& buffer) {
-      return buffer.narrow(0, builder.offset, initial.numel()).view(initial.sizes());
+      return from_memory_order(buffer.narrow(0, builder.offset, initial.numel()), initial.sizes(),
+                               builder.spec.memory_format);
     };
     for (int master = 0; master < storage->masters(); ++master)
       home_in(storage->master(master)).copy_(initial);

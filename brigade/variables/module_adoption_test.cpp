@@ -161,5 +161,32 @@ TEST(ModuleAdoption, TwoModelsOfTheSameNamesNeedAPrefix) {
   EXPECT_NO_THROW(store.adopt(second, "second"));
 }
 
+struct KernelModule : torch::nn::Module {
+  explicit KernelModule(at::MemoryFormat format) {
+    kernel = register_parameter("kernel", at::rand({2, 3, 4, 5}).contiguous(format));
+    point = register_parameter("point", at::rand({2, 3, 1, 1}).contiguous(format));
+  }
+  at::Tensor kernel, point;
+};
+
+TEST(ModuleAdoption, KernelsInChannelsLastOrderKeepIt) {
+  constexpr auto kLast = at::MemoryFormat::ChannelsLast;
+  VariableStore store(std::vector<c10::Device>(2, c10::Device(c10::kCPU)),
+                      StorageSharing::kOneCopyEach);
+  // The order of replica 0 counts, as its values do.
+  const auto first = std::make_shared<KernelModule>(kLast);
+  const auto second = std::make_shared<KernelModule>(at::MemoryFormat::Contiguous);
+  const at::Tensor value = first->kernel.detach().clone(at::MemoryFormat::Contiguous);
+  const std::vector<std::shared_ptr<torch::nn::Module>> modules = {first, second};
+  const auto variables = store.adopt(modules);
+  EXPECT_EQ(variables[0].memory_format(), kLast);
+  EXPECT_EQ(variables[1].memory_format(), at::MemoryFormat::Contiguous) << "the same in memory";
+  for (const at::Tensor& kernel : {first->kernel, second->kernel}) {
+    EXPECT_TRUE(kernel.is_contiguous(kLast));
+    EXPECT_TRUE(kernel.equal(value));
+  }
+  EXPECT_TRUE(variables[0].read().equal(value));
+}
+
 }  // namespace
 }  // namespace brigade::variables

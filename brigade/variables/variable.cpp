@@ -12,6 +12,7 @@
 #include "brigade/comm/hierarchical.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/replica.h"
+#include "brigade/variables/memory_order.h"
 
 namespace brigade::variables {
 
@@ -82,12 +83,20 @@ void validate(const VariableSpec& spec) {
   check_argument(spec.synchronization != Synchronization::kOnRead || !spec.trainable,
                  str_cat("Variable '", spec.name,
                          "' is synchronized on read and therefore cannot be trainable."));
+  const bool is_shaped =
+      spec.memory_format == at::MemoryFormat::Contiguous ||
+      (spec.memory_format == at::MemoryFormat::ChannelsLast && spec.initial.dim() == 4);
+  check_argument(is_shaped, str_cat("Variable '", spec.name, "' has the memory format ",
+                                    spec.memory_format, " and shape ", spec.initial.sizes(),
+                                    "; use Contiguous, or ChannelsLast with four dimensions."));
 }
 
 Variable VariableBuilder::build() && {
   auto state = std::make_shared<Variable::State>();
   state->spec = std::move(spec);
   state->spec.initial.reset();
+  state->spec.memory_format =
+      effective_format(components.front().sizes(), state->spec.memory_format);
   if (state->spec.synchronization == Synchronization::kAuto)
     state->spec.synchronization = Synchronization::kOnWrite;
   state->aliases = std::move(aliases);
@@ -131,6 +140,9 @@ const std::optional<VariableSlice>& Variable::slice() const {
 const std::string& Variable::requested_device() const {
   return state_->spec.requested_device;
 }
+at::MemoryFormat Variable::memory_format() const {
+  return state_->spec.memory_format;
+}
 int Variable::num_components() const {
   return static_cast<int>(state_->components.size());
 }
@@ -139,6 +151,9 @@ const std::shared_ptr<VariableStorage>& Variable::storage() const {
 }
 std::int64_t Variable::offset() const {
   return state_->offset;
+}
+at::Tensor Variable::part_of(const at::Tensor& flat) const {
+  return from_memory_order(flat.narrow(0, offset(), numel()), shape(), memory_format());
 }
 
 const at::Tensor& Variable::component(int replica) const {
@@ -282,7 +297,7 @@ bool Variable::is_cached(int replica) const {
 
 at::Tensor Variable::master(int replica) const {
   if (!state_->storage) return component(replica).detach();
-  return state_->storage->master(replica).narrow(0, offset(), numel()).view(shape());
+  return part_of(state_->storage->master(replica));
 }
 
 void Variable::barrier(const at::Tensor& own) const {
@@ -311,7 +326,7 @@ void Variable::mark_updated(int replica) const {
 void Variable::move_to(std::shared_ptr<VariableStorage> storage, std::int64_t offset) const {
   const at::NoGradGuard no_grad;
   const auto home_in = [&](const at::Tensor& buffer) {
-    return buffer.narrow(0, offset, numel()).view(shape());
+    return from_memory_order(buffer.narrow(0, offset, numel()), shape(), memory_format());
   };
   for (int replica = 0; replica < storage->masters(); ++replica) {
     home_in(storage->master(replica)).copy_(component(replica).detach());

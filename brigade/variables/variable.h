@@ -60,10 +60,15 @@ struct VariableSpec {
   std::optional<VariableSlice> slice = std::nullopt;
   /// Set by a store whose placement is kTasks; see Variable::requested_device.
   std::string requested_device = {};
+  /// The order of its elements in memory: kContiguous, or ChannelsLast for kernels [out, in,
+  /// height, width] of convolutions that compute in that order, which then convert nothing. Values,
+  /// files and hashes are the same in both.
+  at::MemoryFormat memory_format = at::MemoryFormat::Contiguous;
 };
 
 /// Throws kInvalidArgument for an invalid specification: no name, no initial value, synchronization
-/// kNone, the mean of an integral variable, a trainable variable that is synchronized on read.
+/// kNone, the mean of an integral variable, a trainable variable that is synchronized on read, a
+/// memory format that the shape cannot have.
 void validate(const VariableSpec& spec);
 
 /// A named value with one component (a tensor) per replica, on that replica's device. Inside
@@ -92,6 +97,9 @@ class Variable {
   /// What the device scopes that were open when it was made chose for it, in a strategy with
   /// parameter servers: "/job:ps/task:1". Empty: nothing.
   const std::string& requested_device() const;
+  /// The order of its elements in memory, and so the strides of its components. ChannelsLast only
+  /// where that differs from kContiguous, and not with parameter servers.
+  at::MemoryFormat memory_format() const;
   int num_components() const;
   /// The number of components over all processes.
   int num_components_in_all() const;
@@ -121,6 +129,8 @@ class Variable {
   /// others.
   const std::shared_ptr<VariableStorage>& storage() const;
   std::int64_t offset() const;
+  /// Its part of `flat`, a tensor with the layout of its storage (slots), in its shape: an alias.
+  at::Tensor part_of(const at::Tensor& flat) const;
 
   /// For code that updates the storage directly (optimizers): marks replica `replica`'s component
   /// as changed, so that a backward pass through an older forward throws instead of giving wrong

@@ -38,6 +38,9 @@ struct VariableOptions {
   std::optional<std::string> caching_device = std::nullopt;
   /// How to partition it; see `get_partitioned_variable`. Default: the scope's.
   Partitioner partitioner = {};
+  /// See `VariableSpec::memory_format`. Default: contiguous. It counts when the variable is
+  /// created.
+  std::optional<at::MemoryFormat> memory_format = std::nullopt;
   Synchronization synchronization = Synchronization::kAuto;
   Aggregation aggregation = Aggregation::kNone;
 };

@@ -98,7 +98,8 @@ Variable make(Graph& graph, const GetVariableRequest& request) {
                     .initial = initial_value(graph.store(), request),
                     .trainable = is_trainable(options),
                     .synchronization = options.synchronization,
-                    .aggregation = options.aggregation};
+                    .aggregation = options.aggregation,
+                    .memory_format = options.memory_format.value_or(at::MemoryFormat::Contiguous)};
   if (request.slice && request.name.starts_with(partition_prefix(request.slice->whole)))
     spec.slice = request.slice;
   validate(spec);  // before device functions are called for the variable

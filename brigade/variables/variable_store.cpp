@@ -11,6 +11,7 @@
 #include "brigade/comm/replica.h"
 #include "brigade/comm/small_collectives.h"
 #include "brigade/device/device_scope.h"
+#include "brigade/variables/memory_order.h"
 #include "brigade/variables/module_adoption.h"
 #include "brigade/variables/peers.h"
 
@@ -43,8 +44,10 @@ bool has_own_storage(const Variable& variable) {
 comm::Facts facts_of(std::span<const Variable> variables) {
   comm::Facts facts;
   for (const Variable& variable : variables) {
+    const bool is_contiguous = variable.memory_format() == at::MemoryFormat::Contiguous;
     facts.push_back({base::str_cat("variable ", facts.size() + 1),
-                     base::str_cat(variable.name(), " ", variable.dtype(), variable.shape())});
+                     base::str_cat(variable.name(), " ", variable.dtype(), variable.shape(),
+                                   is_contiguous ? "" : " in channels-last order")});
   }
   return facts;
 }
@@ -58,10 +61,10 @@ comm::Facts facts_of(std::span<const Variable> variables) {
                             ". Every process must build the same model."));
 }
 
-/// Verifies that all processes created the same variables (names, shapes, dtypes, in the same
-/// order), and gives all of them rank 0's values. A collective of the processes, outside of
-/// replicas. Throws kFailedPrecondition in every process, naming the first variable that differs,
-/// here and on rank 0.
+/// Verifies that all processes created the same variables (names, shapes, dtypes, orders in memory,
+/// in the same order), and gives all of them rank 0's values. A collective of the processes,
+/// outside of replicas. Throws kFailedPrecondition in every process, naming the first variable that
+/// differs, here and on rank 0.
 void agree_with_peers(std::span<const Variable> variables, const Peers& peers) {
   const at::NoGradGuard no_grad;
   comm::Communicator& processes = *peers.communicator;
@@ -106,9 +109,12 @@ Variable VariableStore::create(const VariableSpec& spec) {
   const at::NoGradGuard no_grad;
   const std::vector<c10::Device> devices = devices_of(spec);
   VariableBuilder builder{.spec = spec};
+  const at::MemoryFormat format =
+      effective_format(spec.initial.sizes(), stored_format(spec.memory_format));
+  builder.spec.memory_format = format;
   for (const c10::Device device : devices) {
     at::Tensor component =
-        spec.initial.detach().to(device, spec.initial.scalar_type(), false, /*copy=*/true);
+        spec.initial.detach().to(device, spec.initial.scalar_type(), false, /*copy=*/true, format);
     component.set_requires_grad(spec.trainable && component.is_floating_point());
     builder.components.push_back(component);
   }
@@ -122,6 +128,11 @@ Variable VariableStore::create(const VariableSpec& spec) {
   }
   keep({&variable, 1});
   return variable;
+}
+
+// Parameter servers have variables in the order of their shapes, and workers copy whole ranges.
+at::MemoryFormat VariableStore::stored_format(at::MemoryFormat wanted) const {
+  return options_.placement == StorePlacement::kTasks ? at::MemoryFormat::Contiguous : wanted;
 }
 
 std::vector<c10::Device> VariableStore::devices_of(const VariableSpec& spec) const {
@@ -246,8 +257,9 @@ std::vector<Variable> VariableStore::adopt(
   const at::NoGradGuard no_grad;
   std::vector<VariableBuilder> builders = plan_adoption(replicas, prefix);
   for (const VariableBuilder& builder : builders) claim(builder.spec.name);
-  if (options_.placement == StorePlacement::kTasks) {
-    for (VariableBuilder& builder : builders)
+  for (VariableBuilder& builder : builders) {
+    builder.spec.memory_format = stored_format(builder.spec.memory_format);
+    if (options_.placement == StorePlacement::kTasks)
       builder.spec.requested_device = requested_device_of(builder);
   }
   std::vector<Variable> variables =

@@ -27,7 +27,8 @@ enum class StorePlacement {
   kDevices,       ///< the store's devices, set by its strategy; device scopes are ignored
   kDeviceScopes,  ///< the open device scopes; a store of one component only
   kTasks  ///< the store's devices; what device scopes choose is kept with the variable, for a
-          ///< strategy whose variables live on other tasks (`Variable::requested_device`)
+          ///< strategy whose variables live on other tasks (`Variable::requested_device`), which
+          ///< keep them contiguous: so does the store
 };
 
 struct VariableStoreOptions {
@@ -78,11 +79,11 @@ class VariableStore {
 
   /// Creates variables from the parameters and buffers of a module that was built once per replica,
   /// named `prefix + "." + libtorch's name` (no prefix: libtorch's name). All replicas get replica
-  /// 0's values. Parameters are moved to contiguous storage; on CPU the replicas share their
-  /// memory. Buffers stay separate: floating-point ones are on-read variables with the mean as
-  /// aggregation, others are replica 0's. Parameters tied inside the module become one variable
-  /// with aliases. Throws kInvalidArgument if the replicas' names, shapes or dtypes differ,
-  /// kAlreadyExists for a name in use.
+  /// 0's values. Parameters are moved to contiguous storage, where kernels in channels-last order
+  /// keep it; on CPU the replicas share their memory. Buffers stay separate: floating-point ones
+  /// are on-read variables with the mean as aggregation, others are replica 0's. Parameters tied
+  /// inside the module become one variable with aliases. Throws kInvalidArgument if the replicas'
+  /// names, shapes or dtypes differ, kAlreadyExists for a name in use.
   std::vector<Variable> adopt(std::span<const std::shared_ptr<torch::nn::Module>> replicas,
                               const std::string& prefix = "");
 
@@ -130,6 +131,7 @@ class VariableStore {
 
  private:
   std::vector<c10::Device> devices_of(const VariableSpec& spec) const;
+  at::MemoryFormat stored_format(at::MemoryFormat wanted) const;
   void move_to_one_storage(const std::vector<Variable>& variables) const;
   void claim(const std::string& name);
   /// With peers: verifies that all processes created the same variables, and takes rank 0's values.

@@ -1,5 +1,6 @@
 #include "brigade/variables/variable_store.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
@@ -231,6 +232,75 @@ TEST(VariableStore, ListsTheLivingVariablesThatAreNotTrained) {
   EXPECT_EQ(names(), "bc");
   gone.reset();
   EXPECT_EQ(names(), "c");
+}
+
+/// Different in each element.
+at::Tensor kernel_values(std::int64_t outputs = 2) {
+  return at::arange(outputs * 60, at::kFloat).view({outputs, 3, 4, 5});
+}
+
+VariableSpec last_named(const std::string& name, const at::Tensor& initial) {
+  return {.name = name, .initial = initial, .memory_format = at::MemoryFormat::ChannelsLast};
+}
+
+void expect_in_channels_last_order(const Variable& variable, const at::Tensor& value) {
+  EXPECT_EQ(variable.memory_format(), at::MemoryFormat::ChannelsLast);
+  EXPECT_TRUE(variable.read().equal(value));
+  EXPECT_EQ(variable.shape(), value.sizes());
+  for (int replica = 0; replica < variable.num_components(); ++replica) {
+    EXPECT_TRUE(variable.component(replica).equal(value));
+    EXPECT_TRUE(variable.component(replica).is_contiguous(at::MemoryFormat::ChannelsLast));
+    if (!variable.trainable()) continue;
+    const at::Tensor flat = variable.storage()->master(replica);
+    EXPECT_TRUE(flat.narrow(0, variable.offset(), variable.numel())
+                    .equal(value.permute({0, 2, 3, 1}).reshape(-1)));
+    EXPECT_TRUE(variable.part_of(flat).equal(value));
+    variable.check_untouched(replica);
+  }
+}
+
+TEST(VariableStore, KeepsKernelsInChannelsLastOrder) {
+  const Controller copying{.caching = Caching::kAlways};
+  for (const StorageSharing sharing :
+       {StorageSharing::kOneStorage, StorageSharing::kOneCopyEach, StorageSharing::kController}) {
+    VariableStore store(devices_of(2), sharing, copying);
+    const at::Tensor value = kernel_values();
+    const std::vector<Variable> variables = {store.create(last_named("first", value)),
+                                             store.create(last_named("next", kernel_values(3)))};
+    const Variable& first = variables.front();
+    expect_in_channels_last_order(first, value);
+    store.make_contiguous(variables);
+    ASSERT_EQ(first.storage(), variables[1].storage());
+    expect_in_channels_last_order(first, value);
+    expect_in_channels_last_order(variables[1], kernel_values(3));
+    first.assign(value * 2);
+    expect_in_channels_last_order(first, value * 2);
+    first.assign((value * 3).contiguous(at::MemoryFormat::ChannelsLast));
+    expect_in_channels_last_order(first, value * 3);
+    first.assign_add(value);
+    expect_in_channels_last_order(first, value * 4);
+    EXPECT_EQ(variables[1].storage()->buffer(0).sum().item<float>(),
+              (value.sum() * 4 + kernel_values(3).sum()).item<float>());
+  }
+}
+
+TEST(VariableStore, KeepsTheOrderOfVariablesThatAreNotTrained) {
+  VariableStore store(devices_of(2), StorageSharing::kOneStorage);
+  VariableSpec spec = last_named("fixed", kernel_values());
+  spec.trainable = false;
+  expect_in_channels_last_order(store.create(spec), kernel_values());
+  spec.name = "plain";
+  spec.initial = kernel_values().contiguous(at::MemoryFormat::ChannelsLast);
+  spec.memory_format = at::MemoryFormat::Contiguous;
+  EXPECT_TRUE(store.create(spec).component(1).is_contiguous());
+}
+
+TEST(VariableStore, VariablesOfParameterServersAreContiguous) {
+  VariableStore store({.placement = StorePlacement::kTasks});
+  const Variable variable = store.create(last_named("kernel", kernel_values()));
+  EXPECT_EQ(variable.memory_format(), at::MemoryFormat::Contiguous);
+  EXPECT_TRUE(variable.component(0).is_contiguous());
+  EXPECT_TRUE(variable.read().equal(kernel_values()));
 }
 
 }  // namespace

@@ -93,6 +93,14 @@ TEST(VariableSpec, RefusesInvalidSpecifications) {
     s.synchronization = Synchronization::kOnRead;
     s.trainable = true;
   }));
+  VariableSpec matrix = good;
+  matrix.initial = at::full({2, 3}, 1.0);
+  matrix.memory_format = at::MemoryFormat::ChannelsLast;
+  const std::string message = message_of([&] { validate(matrix); });
+  EXPECT_NE(message.find("'v' has the memory format ChannelsLast and shape [2, 3]"),
+            std::string::npos)
+      << message;
+  EXPECT_TRUE(refused([](auto& s) { s.memory_format = at::MemoryFormat::Preserve; }));
 }
 
 TEST(Variable, NamesItsRulesInMessages) {

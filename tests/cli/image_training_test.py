@@ -4,6 +4,7 @@ import pathlib
 import random
 import unittest
 
+import idx_files
 from brigade_process import TWO_REPLICAS, CommandTest, run
 from image_files import stripes, write_folder
 
@@ -94,6 +95,14 @@ class ImageTraining(CommandTest):
             for key in ("final_loss", "eval_loss"):
                 self.assertAlmostEqual(report[key], plain[key], places=3, msg=key)
 
+    def test_equal_weights_have_equal_files_in_any_order_in_memory(self):
+        files = {}
+        for order in ("contiguous", "channels_last"):
+            folder = self.folder / order
+            self.succeed("train", *NET, *self.data, "--steps", "1", "--eval", "none", "--learning-rate", "0", "--memory-format", order, "--model-dir", folder)
+            files[order] = (folder / "weights.safetensors").read_bytes()
+        self.assertEqual(files["contiguous"], files["channels_last"])
+
     def test_flags_may_be_in_a_file(self):
         config = self.folder / "config.toml"
         config.write_text('# A comment.\nmodel = "slim_net"\nimage-size = 16\naugment = "random_resized_crop,flip"\nsteps = 3\n'
@@ -138,6 +147,10 @@ class ImageTraining(CommandTest):
         self.assertIn("--classes is 3, and dataset image_folder has 2", self.refused(*self.data, "--classes", "3"))
         self.assertIn("no folder train", self.refused("--dataset", "image_folder", "--data-dir", self.folder))
         self.assertIn("28x28", self.refused(*self.data, "--model", "mnist_cnn"))
+        self.assertIn("images have shape [1, 3, 16, 16]", self.refused(*self.data, "--model", "inception_v3"))
+        idx_files.write(self.folder)
+        self.refuse("train", "--model", "inception_v3", "--dataset", "mnist", "--data-dir", self.folder,
+                    saying=["inception_v3: images have shape [1, 1, 28, 28]; expected [N, 3, height, width]"])
         self.assertIn("needs --decay-steps", self.refused(*self.data, "--schedule", "step"))
         self.assertIn("--warmup 9 leaves no step", self.refused(*self.data, "--schedule", "cosine", "--warmup", "9", "--steps", "9"))
         self.assertIn("fc3", self.refused(*self.data, "--freeze", "fc3/*"))

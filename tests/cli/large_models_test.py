@@ -16,6 +16,7 @@ STRATEGIES = {
     "one_device": (("--strategy", "one_device"), None),
     "mirrored": (("--strategy", "mirrored", *TWO_DEVICES), None),
     "central_storage": (("--strategy", "central_storage", *TWO_DEVICES), None),
+    "pipeline": (("--strategy", "pipeline", *TWO_DEVICES, "--micro-batches", "2"), None),
     "towers": (("--strategy", "towers", *TWO_DEVICES, "--controller", "cpu:0"), None),
     "multi_worker_mirrored": (("--strategy", "multi_worker_mirrored"), ("--nproc", "2")),
     "parameter_server, sync": (("--strategy", "parameter_server", "--mode", "sync"), ("--ps", "1", "--workers", "2")),

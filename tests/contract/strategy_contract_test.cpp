@@ -18,6 +18,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "brigade/checkpoint/contents.h"
+#include "brigade/checkpoint/restore.h"
+#include "brigade/checkpoint/weights_hash.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/strategies/pipeline_strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
@@ -352,6 +355,116 @@ TEST_P(StrategyContract, AccumulatedMicroBatchesEqualOneLargeBatch) {
     const auto ours = train(*strategy_, 3, accumulate);
     for (std::size_t i = 0; i < expected.size(); ++i)
       EXPECT_TRUE(ours[i].allclose(expected[i], 1e-10, 1e-14)) << i;
+  }
+}
+
+/// Kernels each of whose elements is trained for itself: values have the same bits in any order in
+/// memory. One kernel is as large in each dimension, so that its shape says nothing. A pipeline may
+/// be cut at "bias".
+struct KernelModule : torch::nn::Module {
+  explicit KernelModule(at::MemoryFormat format) {
+    const auto kernel = [&](const char* name, at::IntArrayRef shape) {
+      return register_parameter(name, values_in(shape).contiguous(format));
+    };
+    weight = kernel("weight", {4, 3, 2, 5});
+    bias = kernel("bias", {4, 3, 2, 5});
+    cube = kernel("cube", {3, 3, 3, 3});
+    unused = kernel("unused", {2, 3, 2, 2});
+  }
+  static at::Tensor values_in(at::IntArrayRef shape) {
+    return at::arange(c10::multiply_integers(shape), at::kDouble).view(shape).sin();
+  }
+  at::Tensor forward(const at::Tensor& x) const {
+    const at::Tensor first = comm::begin_layer("weight", x).mean() * weight;
+    const at::Tensor next = comm::begin_layer("bias", first) * bias;
+    const at::Tensor other = x.mean() * cube;
+    return (next - values_in(next.sizes()) * 3).square().sum() +
+           (other - values_in(other.sizes()) * 2).square().sum();
+  }
+  at::Tensor weight, bias, cube, unused;
+};
+
+/// A model of kernels in an order in memory, and its optimizer.
+struct KernelTraining {
+  KernelTraining(std::unique_ptr<Strategy> made, at::MemoryFormat format, int accumulate)
+      : strategy(std::move(made)),
+        model(strategy->create([=] { return std::make_shared<KernelModule>(format); })),
+        adam(strategy->optimizer(model, optim::Adam{.learning_rate = 0.1},
+                                 {.accumulate = accumulate})) {}
+
+  void train(const data::Dataset<at::Tensor>& batches,
+             const std::function<void(const at::Tensor& loss)>& update) const {
+    for (const auto& batch : strategy->distribute(batches))
+      strategy->run([&](ReplicaContext&, const at::Tensor& x) { update(model(x)); }, batch);
+    adam.flush();
+  }
+  checkpoint::Snapshot snapshot() const {
+    checkpoint::Contents contents{.variables = model.variables()};
+    for (const auto& [name, slot] : adam.save("adam").slots)
+      contents.tensors.push_back({name, slot});
+    return take_snapshot(1, contents, checkpoint::SnapshotMemory::kOwn);
+  }
+  void restore(const KernelTraining& other) const {
+    checkpoint::restore_variables(other.snapshot().variables, "the other", model.variables());
+    adam.restore("adam", other.adam.save("adam"));
+  }
+
+  std::unique_ptr<Strategy> strategy;
+  Replicated<KernelModule> model;
+  Optimizer adam;
+};
+
+void expect_same_files(const KernelTraining& a, const KernelTraining& b) {
+  const checkpoint::Snapshot first = a.snapshot(), second = b.snapshot();
+  EXPECT_EQ(checkpoint::weights_sha256(first.variables),
+            checkpoint::weights_sha256(second.variables));
+  EXPECT_EQ(checkpoint::weights_sha256(first.tensors), checkpoint::weights_sha256(second.tensors));
+  for (std::size_t i = 0; i < first.variables.size(); ++i) {
+    EXPECT_TRUE(second.variables[i].tensor.is_contiguous());
+    EXPECT_TRUE(first.variables[i].tensor.equal(second.variables[i].tensor))
+        << first.variables[i].name;
+  }
+}
+
+TEST_P(StrategyContract, KernelsInChannelsLastOrderTrainLikeContiguousOnes) {
+  constexpr auto kLast = at::MemoryFormat::ChannelsLast;
+  // The gradients themselves have the shapes of the variables.
+  const auto by_gradients = [](const Optimizer& adam, const at::Tensor& loss) {
+    Gradients gradients = adam.compute_gradients(loss);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      if (gradients[i].defined())
+        gradients[i] = gradients[i] * KernelModule::values_in(gradients[i].sizes());
+    }
+    adam.apply_gradients(gradients);
+  };
+  enum class Way { kMinimize, kAccumulate, kGradients };
+  for (const Way way : {Way::kMinimize, Way::kAccumulate, Way::kGradients}) {
+    const int accumulate = way == Way::kAccumulate ? 2 : 1;
+    const KernelTraining plain(GetParam().make(), at::MemoryFormat::Contiguous, accumulate);
+    const KernelTraining last(GetParam().make(), kLast, accumulate);
+    const bool stays = last.strategy->servers().count == 0;  // servers have them contiguous
+    for (const variables::Variable& variable : last.model.variables()) {
+      EXPECT_EQ(variable.memory_format(), stays ? kLast : at::MemoryFormat::Contiguous);
+      EXPECT_TRUE(variable.component(replicas_ - 1).is_contiguous(variable.memory_format()));
+    }
+    expect_same_files(plain, last);
+    const auto train = [&](const KernelTraining& each) {
+      each.train(batches().take(2), [&](const at::Tensor& loss) {
+        way == Way::kGradients ? by_gradients(each.adam, loss) : each.adam.minimize(loss);
+      });
+    };
+    const checkpoint::Snapshot before = last.snapshot();
+    train(plain);
+    train(last);
+    EXPECT_FALSE(before.variables[0].tensor.equal(last.snapshot().variables[0].tensor));
+    expect_same_files(plain, last);
+    if (way != Way::kMinimize || !stays) continue;
+    train(last);  // and then it continues from the other's state
+    last.restore(plain);
+    expect_same_files(plain, last);
+    train(plain);
+    train(last);
+    expect_same_files(plain, last);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/local/row_sums.h"
 #include "brigade/distribute/optimizer/sum_of_replicas.h"
+#include "brigade/variables/memory_order.h"
 
 namespace brigade::distribute {
 
@@ -33,7 +34,9 @@ void GradientAccumulator::reserve() {
     for (std::size_t k = 0; k < members.size(); ++k) {
       const variables::Variable& variable = state_.variables()[members[k]];
       sums_[members[k]] =
-          memory_.back().narrow(0, layout.offset(k), variable.numel()).view(variable.shape());
+          memory_.back()
+              .narrow(0, layout.offset(k), variable.numel())
+              .view(variables::shape_in_memory(variable.shape(), variable.memory_format()));
     }
   }
 }

@@ -21,7 +21,8 @@ class GradientAccumulator {
   /// For replica `replica`'s gradients of `state`'s variables. The first `add` allocates memory.
   GradientAccumulator(const optim::OptimizerState& state, int replica);
 
-  /// Adds one micro-batch: one gradient per variable, undefined if it has none. `global` is the
+  /// Adds one micro-batch: one gradient per variable, in memory order as for
+  /// `GradientSynchronizer::apply`, undefined if it has none. `global` is the
   /// number of examples of all replicas in it; if that is unset, `local` is this replica's.
   void add(std::span<const at::Tensor> gradients, std::optional<std::int64_t> global,
            std::int64_t local);

@@ -9,6 +9,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/local/reduce_kernel.h"
+#include "brigade/variables/memory_order.h"
 
 namespace brigade::distribute {
 
@@ -50,10 +51,11 @@ void GradientBuckets::allocate_buffers() {
   }
   for (std::size_t i = 0; i < variables.size(); ++i) {
     if (!locations_[i].is_sent) continue;
-    sums_[i] = buffers_[locations_[i].buffer]
-                   .values()
-                   .narrow(0, locations_[i].offset, variables[i].numel())
-                   .view(variables[i].shape());
+    sums_[i] =
+        buffers_[locations_[i].buffer]
+            .values()
+            .narrow(0, locations_[i].offset, variables[i].numel())
+            .view(variables::shape_in_memory(variables[i].shape(), variables[i].memory_format()));
   }
 }
 

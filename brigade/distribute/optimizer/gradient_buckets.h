@@ -63,7 +63,8 @@ class GradientBuckets {
             const std::vector<bool>& is_filled = {});
   /// Reduces a bucket over the processes. A collective; a step reduces all buckets in their order.
   void reduce(std::size_t bucket);
-  /// The sums in the shapes and dtypes of their variables; undefined if no process has a gradient.
+  /// The sums in memory order and in the dtypes of their variables; undefined if no process has a
+  /// gradient.
   /// They alias the buffers if the dtypes are the same. Valid until the next `fill`.
   std::vector<at::Tensor> sums() const;
 

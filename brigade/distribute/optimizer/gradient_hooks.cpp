@@ -9,6 +9,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/comm/local/row_sums.h"
+#include "brigade/variables/memory_order.h"
 
 namespace brigade::distribute {
 
@@ -18,20 +19,22 @@ constexpr int kNoPass = -1;
 
 }  // namespace
 
-at::Tensor in_parameter_layout(const at::Tensor& gradient, SparseGradients sparse) {
+at::Tensor in_parameter_layout(const at::Tensor& gradient, SparseGradients sparse,
+                               at::MemoryFormat format) {
   if (!gradient.defined()) return gradient;
   if (comm::has_rows(gradient)) {
     const at::Tensor rows = comm::to_sparse(comm::rows_of(gradient.detach()), gradient.sizes());
-    return sparse == SparseGradients::kKeepRows ? rows : rows.to_dense().contiguous();
+    if (sparse == SparseGradients::kKeepRows && format == at::MemoryFormat::Contiguous) return rows;
+    return variables::in_memory_order(rows.to_dense(), format);
   }
-  if (gradient.layout() != at::kStrided) return gradient.to_dense().contiguous();
-  return gradient.contiguous();
+  const bool is_dense = gradient.layout() == at::kStrided;
+  return variables::in_memory_order(is_dense ? gradient : gradient.to_dense(), format);
 }
 
 struct alignas(64) GradientHooks::OfReplica {
   struct Reported {
     const void* gradient = nullptr;  // its identity
-    at::Tensor values;               // dense and contiguous
+    at::Tensor values;               // dense, in memory order
   };
   int replica = 0;
   int pass = kNoPass;              // the graph task that is watched
@@ -42,12 +45,13 @@ struct alignas(64) GradientHooks::OfReplica {
 class GradientHooks::Hook final : public torch::autograd::FunctionPreHook {
  public:
   Hook(GradientReadyListener& listener, SparseGradients sparse, OfReplica& replica,
-       std::size_t index, std::size_t variable)
+       std::size_t index, const HookedParameter& parameter)
       : listener_(listener),
         sparse_(sparse),
         replica_(replica),
         index_(index),
-        variable_(variable) {}
+        variable_(parameter.variable),
+        format_(parameter.memory_format) {}
 
   torch::autograd::variable_list operator()(const torch::autograd::variable_list& grads) override {
     const bool is_watched =
@@ -56,8 +60,9 @@ class GradientHooks::Hook final : public torch::autograd::FunctionPreHook {
         sparse_ == SparseGradients::kKeepRows && comm::has_rows(grads.front());
     if (is_watched && grads.front().defined() && !stays_sparse) {
       OfReplica::Reported& reported = replica_.reported[index_];
-      reported = {.gradient = grads.front().unsafeGetTensorImpl(),
-                  .values = in_parameter_layout(grads.front())};
+      reported = {
+          .gradient = grads.front().unsafeGetTensorImpl(),
+          .values = in_parameter_layout(grads.front(), SparseGradients::kMakeDense, format_)};
       listener_.ready(replica_.replica, variable_, reported.values);
     }
     return grads;
@@ -69,6 +74,7 @@ class GradientHooks::Hook final : public torch::autograd::FunctionPreHook {
   OfReplica& replica_;
   const std::size_t index_;
   const std::size_t variable_;
+  const at::MemoryFormat format_;
 };
 
 GradientHooks::GradientHooks(GradientReadyListener& listener,
@@ -94,7 +100,7 @@ void GradientHooks::add_hook(int replica, std::size_t index, const HookedParamet
   while (node->retains_grad_hooks().contains(key)) ++key;
   node->add_retains_grad_hook(
       std::make_unique<Hook>(listener_, sparse_, *replicas_[static_cast<std::size_t>(replica)],
-                             index, parameter.variable),
+                             index, parameter),
       key);
   registered_.push_back({.node = std::move(node), .key = key});
 }

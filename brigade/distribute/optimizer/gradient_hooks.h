@@ -21,16 +21,19 @@ enum class SparseGradients {
              ///< dense
 };
 
-/// `gradient` dense and contiguous like its parameter, so that replicas can add gradients element
-/// by element; or its rows, coalesced. An undefined one stays so. The sums of rows that occur
-/// several times have the same bits either way.
+/// `gradient` dense and in the memory order of its parameter (`variables::in_memory_order`), so
+/// that replicas can add gradients element by element: a copy only if its strides are not the
+/// parameter's. Or its rows, coalesced, if the parameter is contiguous. An undefined one stays so.
+/// The sums of rows that occur several times have the same bits either way.
 at::Tensor in_parameter_layout(const at::Tensor& gradient,
-                               SparseGradients sparse = SparseGradients::kMakeDense);
+                               SparseGradients sparse = SparseGradients::kMakeDense,
+                               at::MemoryFormat format = at::MemoryFormat::Contiguous);
 
 /// A parameter whose gradient is reported, in one replica.
 struct HookedParameter {
   at::Tensor parameter;      ///< a leaf
   std::size_t variable = 0;  ///< the index passed to `GradientReadyListener::ready`
+  at::MemoryFormat memory_format = at::MemoryFormat::Contiguous;  ///< the variable's
 };
 
 /// Autograd hooks that notify a `GradientReadyListener` of each gradient as soon as it is complete,

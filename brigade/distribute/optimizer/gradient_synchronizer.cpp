@@ -10,6 +10,7 @@
 
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/distribute/replica_context.h"
+#include "brigade/variables/memory_order.h"
 
 namespace brigade::distribute {
 
@@ -41,6 +42,11 @@ void mark_updated(const optim::OptimizerState& state, const std::vector<bool>& k
   for (std::size_t i = 0; i < known.size(); ++i) {
     if (known[i] && !state.is_frozen(i)) state.variables()[i].mark_updated(replica);
   }
+}
+
+at::Tensor zeros_for(const variables::Variable& variable, int replica) {
+  return at::zeros_like(
+      variables::in_memory_order(variable.component(replica).detach(), variable.memory_format()));
 }
 
 namespace {
@@ -83,7 +89,7 @@ class ReplicaSynchronizer final : public GradientSynchronizer {
     for (std::size_t i = 0; i < sums.size(); ++i) {
       if (!known[i]) continue;
       sums[i] = gradients[i].defined() ? gradients[i].detach().clone()
-                                       : at::zeros_like(state_->variables()[i].component(replica));
+                                       : zeros_for(state_->variables()[i], replica);
       sent.push_back(sums[i]);
     }
     communicator.all_reduce(sent, comm::ReduceOp::kSum)->wait();

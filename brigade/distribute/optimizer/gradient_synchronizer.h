@@ -47,7 +47,8 @@ class GradientReadyListener {
   /// contain collectives. Throws kFailedPrecondition if an earlier pass of this step has failed.
   virtual void begin(int replica) = 0;
   /// The gradient of variable `variable` (an index into `OptimizerState::variables`) is complete.
-  /// It is contiguous, and must not change until it is applied.
+  /// It is contiguous, in the memory order of the variable, and must not change until it is
+  /// applied.
   virtual void ready(int replica, std::size_t variable, const at::Tensor& gradient) = 0;
   /// The current pass has failed: its gradients will not be applied.
   virtual void cancel(int replica) noexcept = 0;
@@ -65,11 +66,12 @@ class GradientSynchronizer {
   virtual ~GradientSynchronizer() = default;
 
   /// Updates the parameters with the sum of the replicas' gradients (kLocal), or with `gradients`
-  /// themselves, which must then be equal in every replica (kAggregated). Gradients are contiguous
-  /// or of rows (`takes_rows`), in the order of `OptimizerState::variables`.
+  /// themselves, which must then be equal in every replica (kAggregated). Gradients are contiguous,
+  /// each in the memory order of its variable (`variables::in_memory_order`), or of rows
+  /// (`takes_rows`). There is one for each of `OptimizerState::variables`, in their order.
   virtual void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) = 0;
 
-  /// Returns the sums of all replicas' gradients, in every replica.
+  /// Returns the sums of all replicas' gradients, in every replica; in memory order as well.
   virtual std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) = 0;
 
   /// Whether `apply`, `apply_outside` and `aggregate` take gradients of some rows of a variable
@@ -201,7 +203,7 @@ SynchronizerFactory with_cross_device_ops(std::shared_ptr<const comm::CrossDevic
                                           SynchronizerFactory inner);
 
 /// Updates every replica's parameters with `sums`, in the cross-replica context, on one thread.
-/// `sums` are in the order of `OptimizerState::variables`; variables without a sum do not change.
+/// `sums` are as for `GradientSynchronizer::apply`; variables without a sum do not change.
 void apply_everywhere(optim::OptimizerState& state, std::span<const at::Tensor> sums);
 
 /// For synchronizers: elements from `begin` up to `end`.
@@ -223,6 +225,9 @@ constexpr ElementRange element_shard(ElementRange range, int shard, int num_shar
   };
   return {begin_of(shard), begin_of(shard + 1)};
 }
+
+/// For synchronizers: a gradient of zeros, in memory order.
+at::Tensor zeros_for(const variables::Variable& variable, int replica);
 
 /// For synchronizers: which of these gradients exist.
 std::vector<bool> present(std::span<const at::Tensor> gradients);

@@ -38,8 +38,6 @@ class Gradients {
   at::Tensor& operator[](std::string_view name);
 
   std::span<const at::Tensor> values() const { return values_; }
-  /// The values themselves, so that nothing else refers to them.
-  std::vector<at::Tensor> take_values() && { return std::move(values_); }
   GradientState state() const { return state_; }
   /// The step (`ReplicaContext::step`) whose loss this is.
   std::uint64_t step() const { return step_; }

@@ -23,6 +23,7 @@
 #include "brigade/distribute/optimizer/subtree_sums.h"
 #include "brigade/distribute/optimizer/sum_of_replicas.h"
 #include "brigade/variables/graph.h"
+#include "brigade/variables/memory_order.h"
 
 namespace brigade::distribute {
 
@@ -33,8 +34,22 @@ constexpr const char* kScalerState = "gradient_scaler";
 
 std::vector<at::Tensor> in_parameter_layout(const Gradients& gradients, SparseGradients sparse) {
   std::vector<at::Tensor> values;
-  for (const at::Tensor& value : gradients.values())
-    values.push_back(distribute::in_parameter_layout(value, sparse));
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    values.push_back(distribute::in_parameter_layout(gradients.values()[i], sparse,
+                                                     gradients.variable(i).memory_format()));
+  }
+  return values;
+}
+
+/// Values in memory order, as programs get them: in the shapes of their variables.
+std::vector<at::Tensor> in_shapes(const optim::OptimizerState& state,
+                                  std::vector<at::Tensor> values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const variables::Variable& variable = state.variables()[i];
+    if (values[i].defined() && variable.memory_format() != at::MemoryFormat::Contiguous)
+      values[i] =
+          variables::from_memory_order(values[i], variable.shape(), variable.memory_format());
+  }
   return values;
 }
 
@@ -84,7 +99,8 @@ std::vector<at::Tensor> sums_over(const WorkerGroup& workers, const optim::Optim
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (!known[i]) continue;
     sent.push_back(parts[i]);
-    like.push_back(state.variables()[i].component(0).detach());
+    like.push_back(variables::in_memory_order(state.variables()[i].component(0).detach(),
+                                              state.variables()[i].memory_format()));
   }
   const auto received =
       comm::sum_over_replicas(workers.communicator.get(), workers.layout, sent, like);
@@ -144,6 +160,7 @@ struct Optimizer::Shared {
         global_step(options.global_step),
         scaler(options.gradient_scaler) {
     for (std::size_t i = 0; i < state.variables().size(); ++i) {
+      formats.push_back(state.variables()[i].memory_format());
       if (!state.is_frozen(i)) active.push_back(i);
     }
     for (int replica = 0; replica < state.variables().front().num_components(); ++replica) {
@@ -167,7 +184,9 @@ struct Optimizer::Shared {
     for (const auto& of_replica : inputs) {
       auto& row = parameters.emplace_back();
       for (std::size_t k = 0; k < of_replica.size(); ++k)
-        row.push_back({.parameter = of_replica[k], .variable = active[k]});
+        row.push_back({.parameter = of_replica[k],
+                       .variable = active[k],
+                       .memory_format = formats[active[k]]});
     }
     hooks = std::make_unique<GradientHooks>(listener, std::move(parameters), sparse);
   }
@@ -310,6 +329,7 @@ struct Optimizer::Shared {
   const std::optional<variables::Variable> global_step;
   const std::optional<GradientScalerOptions> scaler;
   std::vector<std::size_t> active;                     // variables that are not frozen
+  std::vector<at::MemoryFormat> formats;               // [variable]
   std::vector<torch::autograd::variable_list> inputs;  // [replica]: their components
   std::vector<std::unique_ptr<OfReplica>> replicas;    // [replica]
   std::atomic<int> declared{kUndeclared};
@@ -332,7 +352,7 @@ const std::optional<variables::Variable>& Optimizer::global_step() const {
 void Optimizer::minimize(const at::Tensor& loss, LossScale scale) const {
   const ReplicaContext& context = shared_->replica_context();
   if (shared_->accumulate == 1)
-    return apply_in(context, gradients_of(loss, scale, EagerReduction::kYes).take_values(),
+    return apply_in(context, local_gradients(context, loss, scale, EagerReduction::kYes),
                     GradientState::kLocal);
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalize::kLater);
@@ -347,19 +367,20 @@ void Optimizer::minimize(const at::Tensor& loss, LossScale scale) const {
 }
 
 Gradients Optimizer::compute_gradients(const at::Tensor& loss, LossScale scale) const {
-  return gradients_of(loss, scale, EagerReduction::kNo);
+  const ReplicaContext& context = shared_->replica_context();
+  return {state_->variables(),
+          in_shapes(*state_, local_gradients(context, loss, scale, EagerReduction::kNo)),
+          GradientState::kLocal, context.step()};
 }
 
-Gradients Optimizer::gradients_of(const at::Tensor& loss, LossScale scale,
-                                  EagerReduction eager) const {
-  const ReplicaContext& context = shared_->replica_context();
+std::vector<at::Tensor> Optimizer::local_gradients(const ReplicaContext& context,
+                                                   const at::Tensor& loss, LossScale scale,
+                                                   EagerReduction eager) const {
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalize::kNow);
   shared_->join_backward(context.local_id, objective);
   const auto examples = static_cast<double>(objective.global_examples.value_or(1));
-  return {state_->variables(),
-          backward(context, objective.loss, shared_->weighted(objective.weight(examples)), eager),
-          GradientState::kLocal, context.step()};
+  return backward(context, objective.loss, shared_->weighted(objective.weight(examples)), eager);
 }
 
 std::vector<at::Tensor> Optimizer::backward(const ReplicaContext& context, const at::Tensor& loss,
@@ -396,7 +417,9 @@ std::vector<at::Tensor> Optimizer::differentiate(int replica, const at::Tensor& 
   for (std::size_t k = 0; k < gradients.size(); ++k) {
     const at::Tensor reported = watch ? watch->reported(k, gradients[k]) : at::Tensor();
     at::Tensor& value = values[shared_->active[k]];
-    value = reported.defined() ? reported : in_parameter_layout(gradients[k], shared_->sparse);
+    value = reported.defined() ? reported
+                               : in_parameter_layout(gradients[k], shared_->sparse,
+                                                     shared_->formats[shared_->active[k]]);
     // Not in place: two variables may have got the same tensor.
     if (scale != 1.0 && value.defined()) value = value.mul(1.0 / scale);
   }
@@ -415,7 +438,8 @@ Gradients Optimizer::aggregate(const Gradients& gradients) const {
   compare(context);
   std::vector<at::Tensor> sums =
       shared_->synchronizer->aggregate(replica, in_parameter_layout(gradients, shared_->sparse));
-  return {state_->variables(), std::move(sums), GradientState::kAggregated, gradients.step()};
+  return {state_->variables(), in_shapes(*state_, std::move(sums)), GradientState::kAggregated,
+          gradients.step()};
 }
 
 void Optimizer::apply_gradients(const Gradients& gradients) const {

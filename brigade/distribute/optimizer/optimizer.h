@@ -149,7 +149,9 @@ class Optimizer {
       : state_(std::move(state)), shared_(std::move(shared)) {}
   /// Whether gradients may be reduced during backward: only if they are applied unchanged.
   enum class EagerReduction { kNo, kYes };
-  Gradients gradients_of(const at::Tensor& loss, LossScale scale, EagerReduction eager) const;
+  /// In memory order, as all gradients inside of this class.
+  std::vector<at::Tensor> local_gradients(const ReplicaContext& context, const at::Tensor& loss,
+                                          LossScale scale, EagerReduction eager) const;
   std::vector<at::Tensor> backward(const ReplicaContext& context, const at::Tensor& loss,
                                    double weight, EagerReduction eager) const;
   std::vector<at::Tensor> differentiate(int replica, const at::Tensor& loss, double weight,

@@ -1,6 +1,5 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros_like.h>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -111,8 +110,7 @@ class StageSynchronizer final : public GradientSynchronizer {
       std::vector<at::Tensor> sent;
       for (std::size_t i = 0; i < sums.size(); ++i) {
         if (trained_by_[i] != worker) continue;
-        if (worker != workers_->index())
-          of_others_[i] = at::zeros_like(state_->variables()[i].component(0));
+        if (worker != workers_->index()) of_others_[i] = zeros_for(state_->variables()[i], 0);
         sent.push_back(worker == workers_->index() ? sums[i] : of_others_[i]);
       }
       if (!sent.empty()) workers_->communicator->broadcast(sent, worker)->wait();

@@ -107,6 +107,21 @@ TEST(MultiWorkerMirroredStrategy, DifferentModelsAreRefusedNamingTheDifference) 
   EXPECT_TRUE(mentions(error, "weight Float[3]")) << error.what();
 }
 
+TEST(MultiWorkerMirroredStrategy, DifferentOrdersInMemoryAreRefused) {
+  const Error error = error_from([] {
+    run_workers({1, 1}, [](MultiWorkerMirroredStrategy& strategy) {
+      const auto scope = strategy.scope();
+      variables::make_variable({.name = "kernel",
+                                .initial = at::full({2, 3, 3, 3}, 1.0),
+                                .memory_format = strategy.worker_index() == 0
+                                                     ? at::MemoryFormat::Contiguous
+                                                     : at::MemoryFormat::ChannelsLast});
+    });
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(mentions(error, "in channels-last order")) << error.what();
+}
+
 /// An optimizer that the second of two workers makes differently, and the error that both throw.
 struct OtherOptimizer {
   std::function<optim::UpdateRulePtr(bool is_second)> rule;

@@ -119,10 +119,11 @@ inline at::Tensor get_variable_like(const at::Tensor& like, const std::string& n
 template <class Options>
 at::Tensor get_kernel(const std::vector<std::int64_t>& shape, const at::Tensor& like,
                       const Options& options) {
-  return get_variable_like(like, "kernel", shape,
-                           {.initializer = options.kernel_initializer,
-                            .regularizer = options.kernel_regularizer,
-                            .trainable = options.trainable});
+  variables::VariableOptions kernel{.initializer = options.kernel_initializer,
+                                    .regularizer = options.kernel_regularizer,
+                                    .trainable = options.trainable};
+  if constexpr (requires { options.memory_format; }) kernel.memory_format = options.memory_format;
+  return get_variable_like(like, "kernel", shape, std::move(kernel));
 }
 
 /// The bias; undefined if the layer has none.

@@ -16,13 +16,16 @@ using distribute::MirroredStrategy;
 /// Returns the first features as scores; records whether it was in evaluation mode and whether a
 /// graph was built.
 struct Scores : torch::nn::Module {
-  Scores() { weight = register_parameter("weight", at::full({}, 1.0)); }
+  explicit Scores(std::int64_t the_classes = 3) : classes(the_classes) {
+    weight = register_parameter("weight", at::full({}, 1.0));
+  }
   at::Tensor forward(const at::Tensor& features) {
     seen_training = seen_training || is_training();
-    const at::Tensor scores = features.flatten(1).narrow(1, 0, 3) * weight;
+    const at::Tensor scores = features.flatten(1).narrow(1, 0, classes) * weight;
     seen_graph = seen_graph || scores.requires_grad();
     return scores;
   }
+  const std::int64_t classes;
   at::Tensor weight;
   bool seen_training = false;
   bool seen_graph = false;
@@ -68,6 +71,21 @@ TEST(Evaluate, IsTheMeanOverTheExamples) {
   const EvaluationResult result = evaluate(strategy, model, examples.batch(4));
   EXPECT_NEAR(result.loss, loss, 1e-6);
   EXPECT_DOUBLE_EQ(result.accuracy, static_cast<double>(right) / 7);
+}
+
+TEST(Evaluate, CountsTheFiveBestScores) {
+  MirroredStrategy strategy(cpus(2));
+  const auto model = strategy.create<Scores>(9);
+  const auto examples = input::synthetic(31, {9}, 9);
+  std::int64_t among = 0;
+  for (const auto& example : examples) {
+    const at::Tensor best = std::get<1>(example.features.topk(5));
+    among += best.eq(example.label).any().item<bool>();
+  }
+  ASSERT_GT(among, 0);
+  ASSERT_LT(among, 31);
+  EXPECT_DOUBLE_EQ(evaluate(strategy, model, examples.batch(4)).top_5_accuracy,
+                   static_cast<double>(among) / 31);
 }
 
 TEST(Evaluate, OfAnEmptyDatasetIsZero) {

@@ -15,6 +15,7 @@
 #include "brigade/io/testing/faulty_file_system.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/layers/v1/tf_layers.h"
+#include "brigade/optim/moving_average.h"
 #include "brigade/optim/schedule.h"
 #include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/model/model.h"
@@ -103,6 +104,71 @@ TEST(SessionOfWorkers, RestartEndsWithTheSameBits) {
     EXPECT_EQ(rest.at(0).first_step, 8);
     EXPECT_EQ(rest.at(0).weights, unbroken.at(0).weights);
     EXPECT_EQ(rest.at(0).accuracy, unbroken.at(0).accuracy);
+  }
+}
+
+/// A job in fp16's way: the loss of one replica overflows in the runs 4 and 12, while a schedule
+/// sets the rate and weights are averaged. The hash is of the averages, too.
+std::map<int, Ended> run_overflowing_job(const std::shared_ptr<io::FileSystem>& files,
+                                         std::int64_t last_step) {
+  std::mutex mutex;
+  std::map<int, Ended> all;
+  distribute::run_workers({2, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+    ToyTraining toy(strategy, {.learning_rate = 0.05}, 8,
+                    {.gradient_scaler = distribute::GradientScalerOptions{.growth_interval = 5}});
+    toy.overflows = {4, 12};
+    optim::ExponentialMovingAverage averages({.decay = 0.9}, toy.adam.state().variables());
+    toy.state.add_averages("averages", averages);
+    toy.state.add_schedule(
+        "adam",
+        optim::StepDecay{.initial_learning_rate = 0.05, .step_size = 3, .factor = 0.5}.schedule());
+    SessionOptions options = saving_every(3);
+    options.hooks = {StopAtStepHook{.last_step = last_step}};
+    MonitoredTrainingSession session(toy.state, options, {.files = files});
+    Ended ended{.first_step = toy.state.global_step()};
+    const auto values = [&] {
+      std::vector<checkpoint::NamedTensor> found;
+      for (const auto& variable : toy.adam.state().variables())
+        found.push_back({variable.name(), variable.read()});
+      for (const auto& [name, average] : averages.state()) found.push_back({name, average});
+      for (const auto& [name, slot] : toy.adam.save("adam").slots) found.push_back({name, slot});
+      return checkpoint::weights_sha256(found);
+    };
+    while (!session.should_stop()) {
+      session.run([&] {
+        const std::int64_t step = toy.state.global_step();
+        const std::string before = values();
+        const bool overflows = toy.overflows.contains(strategy.step());
+        const auto made = toy.step();
+        EXPECT_EQ(toy.adam.was_skipped(), overflows);
+        if (toy.adam.is_update_step()) averages.update();
+        EXPECT_EQ(values() == before, overflows);
+        if (overflows) {
+          EXPECT_EQ(toy.state.global_step(), step);
+        }
+        return made;
+      });
+    }
+    session.close();
+    ended.weights = values() + toy.weights();
+    ended.last_step = toy.state.global_step();
+    EXPECT_EQ(ended.last_step - ended.first_step, toy.adam.updates());
+    const std::lock_guard lock(mutex);
+    all[strategy.worker_index()] = ended;
+  });
+  EXPECT_EQ(all.at(1).weights, all.at(0).weights);
+  return all;
+}
+
+TEST(SessionOfWorkers, AnUpdateThatOverflowsIsLeftOutByAllAndARestartRepeatsIt) {
+  const auto unbroken = run_overflowing_job(std::make_shared<io::MemoryFileSystem>(), 17);
+  EXPECT_EQ(unbroken.at(0).last_step, 17);
+  for (const std::int64_t half : {5, 8}) {  // after the first overflow, and between the two
+    const auto files = std::make_shared<io::MemoryFileSystem>();
+    EXPECT_NE(run_overflowing_job(files, half).at(0).weights, unbroken.at(0).weights);
+    const auto rest = run_overflowing_job(files, 17);
+    EXPECT_EQ(rest.at(0).first_step, half);
+    EXPECT_EQ(rest.at(0).weights, unbroken.at(0).weights);
   }
 }
 
