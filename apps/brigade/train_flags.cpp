@@ -205,7 +205,8 @@ void TrainFlags::check() const {
         "--clip-norm and --accumulate exclude each other: the gradients of the accumulated "
         "batches would be clipped one by one");
   }
-  if (has_stages(strategy) && step.ema && strategy.cluster.resolve().world_size > 1) {
+  if (has_stages(strategy) && step.ema &&
+      strategy.cluster.resolve().world_size > strategy.stages.num_replicas()) {
     throw UsageError(
         "--ema averages weights that change in this process, and a worker of a pipeline has those "
         "of its stages only; leave out --ema, or train in one process");

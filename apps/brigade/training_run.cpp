@@ -103,6 +103,7 @@ Json configuration(const TrainFlags& flags, const Prepared& prepared) {
   if (has_stages(flags.strategy)) {
     json["micro_batches"] = prepared.strategy->num_replicas_in_sync();
     json["pipeline_schedule"] = flags.strategy.stages.schedule_name();
+    json["pipeline_replicas"] = flags.strategy.stages.num_replicas();
   }
   json["controller"] = has_controller(flags.strategy)
                            ? Json(prepared.strategy->parameter_device().name.to_string())

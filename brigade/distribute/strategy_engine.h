@@ -26,6 +26,8 @@ struct Strategy::Engine {
   int num_replicas() const { return static_cast<int>(parts.devices.size()); }
   /// This worker and the number of workers, whether or not they share collectives.
   WorkerIndex worker() const;
+  /// See StrategyParts.
+  const WorkerGroup* replica_workers() const;
 
   /// Reduces the gradients of one optimizer and updates its variables.
   std::shared_ptr<GradientSynchronizer> make_synchronizer(

@@ -154,6 +154,7 @@ class Refusals(CommandTest):
         self.refuse_pipeline("--cut", "auto", saying=["needs --devices", "--cut"])
         self.refuse_pipeline("--cut", "dense2", *devices(3), saying=["3 devices", "1 layer", "--cut auto"])
         self.refuse_pipeline(*devices(5), saying=["5 devices", "has 4"])
+        self.refuse_pipeline(*devices(2), "--replicas", "2", saying=["--replicas is 2", "there is 1 worker"])
 
     def test_what_a_pipeline_has_not(self):
         self.refuse_pipeline("--devices", "cpu:0,gpu:0", saying=["CPUs", "gpu:0", "--strategy mirrored"])
@@ -167,7 +168,7 @@ class Refusals(CommandTest):
 
     def test_its_flags_are_for_no_other_strategy(self):
         for strategy in ("one_device", "mirrored", "towers", "parameter_server"):
-            for flag in (("--cut", "auto"), ("--micro-batches", "4"), ("--pipeline-schedule", "gpipe")):
+            for flag in (("--cut", "auto"), ("--micro-batches", "4"), ("--pipeline-schedule", "gpipe"), ("--replicas", "2")):
                 with self.subTest(strategy=strategy, flag=flag):
                     self.refuse_training(*MLP, "--strategy", strategy, *flag, saying=[flag[0], "--strategy pipeline"])
 

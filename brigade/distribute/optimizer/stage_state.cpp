@@ -101,6 +101,11 @@ void StageState::begin() {
   for (const Item& item : items()) known_.push_back(hash_of_values(item.value));
 }
 
+void StageState::begin_again() {
+  known_.clear();
+  begin();
+}
+
 int StageState::owner_of(const Item& item, const std::vector<int>& owners) const {
   if (item.variable >= 0) return owners[static_cast<std::size_t>(item.variable)];
   int owner = -1;
@@ -154,8 +159,7 @@ void StageState::exchange(const std::vector<int>& owners) {
     for (std::size_t k = 0; k < sent.size(); ++k) all[sent[k]].write(values[k]);
   }
   exchange_steps();
-  known_.clear();
-  begin();
+  begin_again();
 }
 
 /// The workers that do not train a variable have counted no updates of it.

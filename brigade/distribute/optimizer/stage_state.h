@@ -26,6 +26,8 @@ class StageState {
   /// What there is now is equal in all workers: changes are counted from here. Only the first call
   /// has an effect.
   void begin();
+  /// The same, with an effect in each call.
+  void begin_again();
   /// `owners`: [variable of the optimizer], the worker whose stages train it, or -1. Statistics
   /// that several workers have changed are those of the worker that owns the trained variable with
   /// which they share most of their name. A collective of the workers. Throws kFailedPrecondition,
