@@ -73,6 +73,18 @@ class Pipeline(CommandTest):
         self.assertEqual((named["stage_milliseconds"], named["predicted_step_milliseconds"]), (None, None))
         self.assertEqual(named["peak_live_micro_batches"], [4, 4])
 
+    def test_a_profile_has_a_row_for_each_stage(self):
+        self.train(*PIPELINE, *MLP, "--cut", "dense3", "--steps", "4", "--profile-steps", "3:4", "--model-dir", self.model_dir)
+        [path] = (self.model_dir / "profile").iterdir()
+        trace = json.loads(path.read_text())
+        events = trace["traceEvents"] if isinstance(trace, dict) else trace
+        names = [event["args"]["name"] for event in events if event["ph"] == "M"]
+        self.assertLessEqual({"pipeline", "stage 0", "stage 1"}, set(names))
+        passes = [event["name"] for event in events if event["ph"] == "X"]
+        for micro_batch in range(4):  # in two stages of two steps
+            for direction in ("forward", "backward"):
+                self.assertEqual(passes.count(f"{direction} {micro_batch}"), 4, direction)
+
     def test_four_micro_batches_a_stage_are_the_default(self):
         report = self.train("--strategy", "pipeline", *MLP, *devices(2), "--steps", "1")
         self.assertEqual(report["micro_batches"], 8)

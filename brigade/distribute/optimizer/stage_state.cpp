@@ -31,8 +31,12 @@ std::string hash_of_values(const at::Tensor& value) {
   return hash.hex_digest().substr(0, kHashDigits);
 }
 
-std::size_t common_prefix(const std::string& a, const std::string& b) {
-  return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+/// The length of the names of the modules in which both are: "a.b." of "a.b.mean" and "a.b.weight".
+std::size_t common_modules(const std::string& a, const std::string& b) {
+  const auto begin = a.begin();
+  const std::string common(begin, std::ranges::mismatch(a, b).in1);
+  const std::size_t last = common.find_last_of("./");
+  return last == std::string::npos ? 0 : last + 1;
 }
 
 /// One item in all workers.
@@ -108,15 +112,16 @@ void StageState::begin_again() {
 
 int StageState::owner_of(const Item& item, const std::vector<int>& owners) const {
   if (item.variable >= 0) return owners[static_cast<std::size_t>(item.variable)];
-  int owner = -1;
-  std::size_t longest = 0;
+  std::set<int> nearest;
+  std::size_t longest = 1;
   for (std::size_t i = 0; i < owners.size(); ++i) {
-    const std::size_t common = common_prefix(item.name, state_->variables()[i].name());
-    if (owners[i] < 0 || common <= longest) continue;
+    const std::size_t common = common_modules(item.name, state_->variables()[i].name());
+    if (owners[i] < 0 || common < longest) continue;
+    if (common > longest) nearest.clear();
     longest = common;
-    owner = owners[i];
+    nearest.insert(owners[i]);
   }
-  return owner;
+  return nearest.size() == 1 ? *nearest.begin() : -1;
 }
 
 void StageState::exchange(const std::vector<int>& owners) {

@@ -29,9 +29,10 @@ class StageState {
   /// The same, with an effect in each call.
   void begin_again();
   /// `owners`: [variable of the optimizer], the worker whose stages train it, or -1. Statistics
-  /// that several workers have changed are those of the worker that owns the trained variable with
-  /// which they share most of their name. A collective of the workers. Throws kFailedPrecondition,
-  /// naming the variable, if several have changed one and none owns it.
+  /// that several workers have changed are those of the worker that owns the trained variables of
+  /// the same module, or of the smallest one around it. A collective of the workers. Throws
+  /// kFailedPrecondition, naming the variable, if several have changed one to other values, and no
+  /// single worker owns it.
   void exchange(const std::vector<int>& owners);
 
  private:

@@ -6,6 +6,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
@@ -956,6 +957,39 @@ TEST(PipelineWorkers, EachUpdatesItsOwnVariablesAndFetchesTheOthers) {
         strategy.fetch_state();
         for (std::size_t i = 0; i < initial.size(); ++i)
           EXPECT_FALSE(at::equal(model.variables()[i].read(), initial[i])) << i;
+      });
+  comm::rethrow_first(thrown);
+}
+
+/// Layers of two stages change one variable.
+struct SharedStateNet : FourLayers {
+  SharedStateNet() { seen = register_buffer("seen", at::zeros({1})); }
+  at::Tensor forward(const at::Tensor& images) {
+    at::Tensor x = begin_layer("first", images.flatten(1));
+    x = begin_layer("second", first(x).tanh_());
+    seen.add_(x.detach().sum());
+    x = second(x);
+    x = begin_layer("third", x);
+    seen.add_(x.detach().sum());
+    return last(begin_layer("last", third(x)));
+  }
+  at::Tensor seen;
+};
+
+TEST(PipelineWorkers, StateThatStagesOfTwoShareIsRefusedByName) {
+  const auto thrown = run_pipeline_workers(
+      2, pipe_of_workers(2, 4, PipelineSchedule::k1F1B), [&](Strategy& strategy, int) {
+        const auto model = strategy.create<SharedStateNet>();
+        const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
+        const auto batch = *strategy.distribute(examples().batch(kBatch)).begin();
+        strategy.run(
+            [&](const input::LabeledBatch& local) {
+              sgd.minimize(mean_loss(model(local.features), local.labels));
+            },
+            batch);
+        const Error error = error_from([&] { strategy.fetch_state(); });
+        EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition) << error.what();
+        EXPECT_TRUE(mentions(error, "'seen'")) << error.what();
       });
   comm::rethrow_first(thrown);
 }
