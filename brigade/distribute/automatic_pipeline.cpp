@@ -5,6 +5,7 @@
 
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/small_collectives.h"
 #include "brigade/distribute/pipeline_stages.h"
 
 namespace brigade::distribute {
@@ -47,7 +48,7 @@ Error error_in(const std::string& text) {
 }  // namespace
 
 AutomaticPipeline::AutomaticPipeline(const AutomaticCut& cut, const StageSlotsOptions& options,
-                                     Make make, std::optional<PipelineWorkers> workers)
+                                     Make make, std::shared_ptr<const WorkerGroup> workers)
     : cut_(cut),
       options_(options),
       make_(std::move(make)),
@@ -88,7 +89,8 @@ void AutomaticPipeline::choose() {
 }
 
 void AutomaticPipeline::agree() {
-  const std::string text = workers_->of_first(text_of(chosen_, error_));
+  const std::string text =
+      comm::all_gather_texts(*workers_->communicator, text_of(chosen_, error_)).front();
   if (text.empty()) return;
   if (text.front() == kError) {
     error_ = error_in(text);

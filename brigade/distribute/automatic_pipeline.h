@@ -11,8 +11,8 @@
 #include "brigade/concurrency/execution_slots.h"
 #include "brigade/concurrency/stage_slots.h"
 #include "brigade/distribute/layer_profiler.h"
-#include "brigade/distribute/pipeline_workers.h"
 #include "brigade/distribute/strategies/pipeline_cut.h"
+#include "brigade/distribute/worker_group.h"
 
 namespace brigade::distribute {
 
@@ -31,10 +31,10 @@ class AutomaticPipeline final : public concurrency::ExecutionSlots, public comm:
  public:
   using Make = std::function<PipelinePasses(const std::vector<std::string>& cut)>;
 
-  /// `make` makes the pipeline to be, of slots with `slots_options`. `workers`: of several
-  /// processes, or unset.
+  /// `make` makes the pipeline to be, of slots with `slots_options`. `workers`: all processes;
+  /// null: there is one.
   AutomaticPipeline(const AutomaticCut& cut, const concurrency::StageSlotsOptions& slots_options,
-                    Make make, std::optional<PipelineWorkers> workers);
+                    Make make, std::shared_ptr<const WorkerGroup> workers);
 
   /// The bytes of all variables, which the last layer's are known by. Before the first step.
   void set_variable_bytes(std::function<std::int64_t()> bytes) {
@@ -64,7 +64,7 @@ class AutomaticPipeline final : public concurrency::ExecutionSlots, public comm:
   void end_backward(int replica) noexcept override;
 
  private:
-  bool is_first_worker() const { return !workers_ || workers_->all->is_chief(); }
+  bool is_first_worker() const { return !workers_ || workers_->is_chief(); }
   /// Ends the last step, and chooses if it was the last to be measured.
   void end_step();
   void choose();
@@ -76,7 +76,7 @@ class AutomaticPipeline final : public concurrency::ExecutionSlots, public comm:
   const AutomaticCut cut_;
   const concurrency::StageSlotsOptions options_;
   const Make make_;
-  const std::optional<PipelineWorkers> workers_;
+  const std::shared_ptr<const WorkerGroup> workers_;
   std::function<std::int64_t()> variable_bytes_;
   PipelinePasses passes_;                    // of this step
   std::shared_ptr<LayerProfiler> profiler_;  // null: the cut was chosen

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
+#include "brigade/cluster/membership.h"
 #include "brigade/distribute/worker_group.h"
 
 namespace brigade::distribute {
@@ -12,9 +12,9 @@ namespace brigade::distribute {
 /// pipeline run the same replicas, a contiguous block of all; those that have the same part of the
 /// stages reduce its gradients.
 ///
-/// In a step every worker makes its collectives with `replicas` before those with `pipeline`, in
-/// the barrier that begins the step as well. So one that has failed, and goes on to the next step,
-/// is awaited in the group with which it comes together first, and all hear of the failure.
+/// Whatever concerns all is said with `replicas` first, and then with `pipeline`, also by `all`
+/// (comm::make_grid_communicator). So one that has failed in a step, and goes on, is met by those
+/// who wait for it, whatever it does next.
 ///
 /// Thread-safety: as WorkerGroup.
 struct PipelineWorkers {
@@ -24,17 +24,13 @@ struct PipelineWorkers {
   /// One of each pipeline, with this worker's stages; null if there is one pipeline.
   std::shared_ptr<const WorkerGroup> replicas;
 
-  /// This worker's part of the stages, of so many.
+  /// This worker's part of the stages.
   int part() const { return pipeline ? pipeline->index() : 0; }
-  int parts() const { return pipeline ? pipeline->count() : 1; }
-  /// Waits for all workers.
-  void barrier() const;
-  /// The text that the first of all workers gives, in all. A collective.
-  std::string of_first(const std::string& text) const;
 };
 
-/// The groups of this worker, if `all` are those of so many pipelines, whose number divides theirs.
-/// A collective of all.
-PipelineWorkers make_pipeline_workers(std::shared_ptr<const WorkerGroup> all, int pipelines);
+/// The groups of this worker, of a membership of several; `options.pipelines` divides their number.
+/// Throws as `make_worker_group`.
+PipelineWorkers make_pipeline_workers(std::shared_ptr<cluster::Membership> membership,
+                                      WorkerGroupOptions options);
 
 }  // namespace brigade::distribute

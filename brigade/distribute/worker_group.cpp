@@ -165,7 +165,9 @@ std::shared_ptr<const WorkerGroup> make_worker_group(
       if (static_cast<int>(process) == self) replicas_of_device = logical.of_device;
     }
   }
-  auto communicator = comm::make_process_communicator(membership, on_host);
+  std::shared_ptr<comm::ProcessCommunicator> communicator =
+      options.communicator ? options.communicator(membership, on_host)
+                           : comm::make_process_communicator(membership, on_host);
   return std::make_shared<const WorkerGroup>(
       WorkerGroup{.membership = std::move(membership),
                   .communicator = std::move(communicator),

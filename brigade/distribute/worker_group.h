@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,6 +54,10 @@ struct WorkerGroupOptions {
   int pipelines = 0;
   /// More that must be equal in all workers.
   comm::Facts facts = {};
+  /// Makes the communicator of all workers. Unset: `comm::make_process_communicator`.
+  std::function<std::shared_ptr<comm::ProcessCommunicator>(
+      const std::shared_ptr<cluster::Membership>&, const comm::CommunicationOptions&)>
+      communicator = {};
   /// What must be equal in all workers, as must be the versions of Brigade and libtorch.
   bool on_cpu = true;
   std::uint64_t seed = 0;

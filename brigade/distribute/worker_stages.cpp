@@ -115,7 +115,7 @@ WorkerStages::WorkerStages(std::shared_ptr<StageSlots> slots, std::vector<std::s
 // in a collective, with all messages that they need: they must hear it before anybody waits for
 // messages of the next step from them.
 void WorkerStages::start() {
-  workers_.barrier();
+  workers_.all->communicator->barrier();
   step_ = static_cast<std::int64_t>(workers_.all->communicator->progress().stamp().run);
   passes_.assign(passes_.size(), Pass());
   to_end_ = static_cast<int>(passes_.size());

@@ -203,7 +203,7 @@ struct PipelineStrategy::Built {
     if (!communication.key) communication.key = options.join.key;
     communication.wire = comm::WireDtype::kFull;
     communication.bytes_per_pack = 0;
-    auto all = make_worker_group(
+    return make_pipeline_workers(
         std::move(membership),
         {.devices = static_cast<int>(devices.size()),
          .logical_replicas = micro_batches,
@@ -216,7 +216,6 @@ struct PipelineStrategy::Built {
          .seed = options.seed,
          .communication = communication,
          .join = options.join});
-    return make_pipeline_workers(std::move(all), pipelines);
   }
 
   void use_stages(const PipelineStrategyOptions& options,
@@ -242,7 +241,7 @@ struct PipelineStrategy::Built {
     PipelinePasses passes;
     if (options.cut.automatic() && stages > 1) {
       automatic = std::make_shared<AutomaticPipeline>(*options.cut.automatic(), slots_options, make,
-                                                      groups);
+                                                      groups ? groups->all : nullptr);
       passes = {.execution = automatic, .stages = automatic};
     } else {
       passes = make(cut);
