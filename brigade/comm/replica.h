@@ -17,9 +17,9 @@ struct Replica {
   int id = 0;        ///< 0 .. count-1, over all workers
   int count = 1;     ///< replicas in sync, over all workers
   int local_id = 0;  ///< among this process's replicas: the index of its component of each variable
-  int first_id = 0;  ///< the id of this process's first replica
   Communicator* communicator = nullptr;
   StagePasses* stages = nullptr;  ///< of a pipeline, whose micro-batch this is; otherwise null
+  int first_id = 0;               ///< of this process's first replica
 };
 
 inline constexpr base::AmbientSlot<const Replica> kReplicaSlot{base::AmbientIndex::kReplica};

@@ -430,10 +430,10 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples, const 
     ReplicaContext context({.id = engine.range.first + replica,
                             .count = engine.range.total,
                             .local_id = replica,
-                            .first_id = engine.range.first,
                             .communicator = audit ? &audit->communicator(replica)
                                                   : engine.communicators[replica].get(),
-                            .stages = engine.parts.stages.get()},
+                            .stages = engine.parts.stages.get(),
+                            .first_id = engine.range.first},
                            *this, engine.parts.devices[replica], step, *engine.group,
                            audit ? &audit->pass(replica) : nullptr);
     call_in(context, *engine.generators[replica], [&](variables::Graph& graph) {
