@@ -346,6 +346,8 @@ class TrainingRun {
     }
     TrainingResult result = run_until_stopped(training, progress, interrupt);
     if (is_chief) report_step_breakdown(log(), result);
+    const std::shared_ptr<const void> fetched_averages =
+        averages ? prepared.strategy->fetch_averages(*averages) : nullptr;
     if (pipeline_of(*prepared.strategy)) prepared.strategy->fetch_state();
     const auto weights = final_weights(model, averages);
     const std::string weights_sha256 = checkpoint::weights_sha256(weights);

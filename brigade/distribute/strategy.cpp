@@ -179,7 +179,19 @@ void Strategy::follow_global_step(std::int64_t step) {
 }
 void Strategy::fetch_state() const {
   check_not_running("fetch_state");
-  for (const auto& synchronizer : engine_->living_synchronizers()) synchronizer->fetch_state();
+  for (const auto& synchronizer : engine_->living_synchronizers()) {
+    synchronizer->fetch_state();
+    for (const auto& each : engine_->averages) {
+      if (const auto averages = each.lock()) synchronizer->fetch_averages(**averages);
+    }
+  }
+}
+std::shared_ptr<const void> Strategy::fetch_averages(
+    const optim::ExponentialMovingAverage& averages) {
+  auto fetched = std::make_shared<const optim::ExponentialMovingAverage* const>(&averages);
+  std::erase_if(engine_->averages, [](const auto& each) { return each.expired(); });
+  engine_->averages.emplace_back(fetched);
+  return fetched;
 }
 void Strategy::store_state() {
   check_not_running("store_state");

@@ -147,6 +147,11 @@ class Strategy {
   /// kFailedPrecondition in `run`.
   void fetch_state() const;
   void store_state();
+  /// As long as the result and the averages live, `fetch_state` also fetches the averages of
+  /// variables that another worker trains, of which this one averages old values (stages of a
+  /// pipeline).
+  [[nodiscard]] std::shared_ptr<const void> fetch_averages(
+      const optim::ExponentialMovingAverage& averages);
   /// In the chief of workers that share no collectives: stores the state, and lets the others
   /// begin. A session calls it when it is ready; otherwise the first `run` does the same. Does
   /// nothing in other workers and other strategies. Throws kFailedPrecondition in `run`.

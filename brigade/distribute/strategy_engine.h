@@ -101,6 +101,7 @@ struct Strategy::Engine {
   std::vector<std::weak_ptr<const CreatedModel>> models;
   std::vector<std::weak_ptr<GradientSynchronizer>> synchronizers;  // owned by their optimizers
   std::vector<Optimizer::Weak> optimizers;
+  std::vector<std::weak_ptr<const optim::ExponentialMovingAverage* const>> averages;
   const std::shared_ptr<CreatedStates> states = std::make_shared<CreatedStates>();
   int optimizers_made = 0;
   device::Precision precision = device::Precision::kFull;

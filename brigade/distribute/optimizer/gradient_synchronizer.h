@@ -17,6 +17,7 @@
 #include "brigade/distribute/pipeline_workers.h"
 #include "brigade/distribute/update_staleness.h"
 #include "brigade/distribute/worker_group.h"
+#include "brigade/optim/moving_average.h"
 #include "brigade/optim/optimizer_state.h"
 #include "brigade/variables/row_source.h"
 #include "brigade/variables/variable_store.h"
@@ -113,6 +114,9 @@ class GradientSynchronizer {
   /// Every session calls it at its start. Both outside of runs.
   virtual void fetch_state() {}
   virtual void store_state() {}
+  /// After `fetch_state`: the averages of variables whose true values are elsewhere. Outside of
+  /// runs.
+  virtual void fetch_averages(const optim::ExponentialMovingAverage& /*averages*/) {}
   /// Lets the other workers of the job begin, if this is the chief and its first run did not do so:
   /// what this worker has is stored, and from now on the job's state counts. Every session calls it
   /// when it is ready, for it may make no run. Does nothing in other workers. Outside of runs.

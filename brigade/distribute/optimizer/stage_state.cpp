@@ -73,7 +73,6 @@ std::vector<StageState::Item> StageState::items() const {
   for (std::size_t i = 0; i < trained.size(); ++i) {
     const Variable& variable = trained[i];
     items.push_back({.name = variable.name(),
-                     .variable = static_cast<int>(i),
                      .value = variable.component(0),
                      .write = [variable](const at::Tensor& value) { variable.assign(value); }});
   }
@@ -92,7 +91,6 @@ std::vector<StageState::Item> StageState::items() const {
     for (std::size_t slot = 0; slot < slots; ++slot) {
       const at::Tensor values = state_->slot(i, slot, 0);
       items.push_back({.name = trained[i].name(),
-                       .variable = static_cast<int>(i),
                        .value = values,
                        .write = [values](const at::Tensor& value) { values.copy_(value); }});
     }
@@ -110,12 +108,14 @@ void StageState::begin_again() {
   begin();
 }
 
-int StageState::owner_of(const Item& item, const std::vector<int>& owners) const {
-  if (item.variable >= 0) return owners[static_cast<std::size_t>(item.variable)];
+int StageState::owner_of(const std::string& name, const std::vector<int>& owners) const {
+  const std::vector<Variable>& trained = state_->variables();
+  const auto found = std::ranges::find(trained, name, &Variable::name);
+  if (found != trained.end()) return owners[static_cast<std::size_t>(found - trained.begin())];
   std::set<int> nearest;
   std::size_t longest = 1;
   for (std::size_t i = 0; i < owners.size(); ++i) {
-    const std::size_t common = common_modules(item.name, state_->variables()[i].name());
+    const std::size_t common = common_modules(name, trained[i].name());
     if (owners[i] < 0 || common < longest) continue;
     if (common > longest) nearest.clear();
     longest = common;
@@ -145,7 +145,7 @@ void StageState::exchange(const std::vector<int>& owners) {
     const ItemChanges changes = changes_of(reports, i);
     if (changes.is_equal || changes.changed_in.empty()) continue;
     const int owner =
-        changes.values.size() == 1 ? changes.changed_in.front() : owner_of(all[i], owners);
+        changes.values.size() == 1 ? changes.changed_in.front() : owner_of(all[i].name, owners);
     check_state(
         owner >= 0,
         base::str_cat("Several workers of a pipeline have changed the variable '", all[i].name,
@@ -165,6 +165,18 @@ void StageState::exchange(const std::vector<int>& owners) {
   }
   exchange_steps();
   begin_again();
+}
+
+void StageState::exchange(const optim::ExponentialMovingAverage& averages,
+                          const std::vector<int>& owners) const {
+  const at::NoGradGuard no_grad;
+  std::map<int, std::vector<at::Tensor>> sent_by;
+  for (std::size_t i = 0; i < averages.variables().size(); ++i) {
+    const int owner = owner_of(averages.variables()[i].name(), owners);
+    if (owner >= 0) sent_by[owner].push_back(averages.values()[i]);
+  }
+  for (const auto& [owner, values] : sent_by)
+    workers_->communicator->broadcast(values, owner)->wait();
 }
 
 /// The workers that do not train a variable have counted no updates of it.

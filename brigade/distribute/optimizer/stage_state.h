@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "brigade/distribute/worker_group.h"
+#include "brigade/optim/moving_average.h"
 #include "brigade/optim/optimizer_state.h"
 #include "brigade/variables/variable_store.h"
 
@@ -34,18 +35,21 @@ class StageState {
   /// kFailedPrecondition, naming the variable, if several have changed one to other values, and no
   /// single worker owns it.
   void exchange(const std::vector<int>& owners);
+  /// Averages that each worker has of its own values: those of a variable are of its owner. A
+  /// collective of the workers.
+  void exchange(const optim::ExponentialMovingAverage& averages,
+                const std::vector<int>& owners) const;
 
  private:
   /// A tensor that is exchanged as a whole.
   struct Item {
-    std::string name;   // of its variable
-    int variable = -1;  // of the optimizer, if it is trained
-    at::Tensor value;   // to read
+    std::string name;  // of its variable
+    at::Tensor value;  // to read
     std::function<void(const at::Tensor&)> write;
   };
 
   std::vector<Item> items() const;
-  int owner_of(const Item& item, const std::vector<int>& owners) const;
+  int owner_of(const std::string& name, const std::vector<int>& owners) const;
   void exchange_steps() const;
 
   const std::shared_ptr<const WorkerGroup> workers_;

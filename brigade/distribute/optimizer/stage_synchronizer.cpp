@@ -73,6 +73,9 @@ class StageSynchronizer final : public GradientSynchronizer {
   }
 
   void fetch_state() override { values_.exchange(owners_); }
+  void fetch_averages(const optim::ExponentialMovingAverage& averages) override {
+    values_.exchange(averages, owners_);
+  }
   void begin_step() override {
     if (has_all_stages()) return values_.begin_again();
     values_.begin();
