@@ -887,7 +887,7 @@ TEST(PipelineWorkers, LeaveOutAnUpdateThatOverflowsInOneStage) {
     const auto model = strategy.create<SteepNet>();
     const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.01},
                                         {.gradient_scaler = GradientScalerOptions{
-                                             .initial_scale = 0x1p120, .backoff_factor = 1e-3}});
+                                             .initial_scale = 0x1p124, .backoff_factor = 1e-3}});
     const auto batch = *strategy.distribute(examples().batch(kBatch)).begin();
     for (int step = 0; step < 4; ++step) {
       strategy.run(
