@@ -44,16 +44,16 @@ void run_grid(const GridBody& body) {
 }
 
 /// Values whose sums depend on the order of additions.
-at::Tensor values_of(int rank) {
+at::Tensor grid_values_of(int rank) {
   return at::arange(50, at::kDouble).mul(0.37 + rank).sin().mul(rank == 1 ? 1e4 : 1).to(at::kFloat);
 }
 
 TEST(GridCommunicator, CombinesTheValuesOfAllRanksInTheirOrder) {
   std::vector<at::Tensor> values;
-  for (int rank = 0; rank < kRows * kColumns; ++rank) values.push_back(values_of(rank));
+  for (int rank = 0; rank < kRows * kColumns; ++rank) values.push_back(grid_values_of(rank));
   run_grid([&](ProcessCommunicator& all, const GridGroups&) {
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMax}) {
-      const at::Tensor own = values_of(all.rank());
+      const at::Tensor own = grid_values_of(all.rank());
       all.all_reduce({&own, 1}, op)->wait();
       EXPECT_TRUE(at::equal(own, combine_by_tree(values, op)));
     }
@@ -68,9 +68,9 @@ TEST(GridCommunicator, GathersAndSendsToAll) {
     for (int rank = 0; rank < all.world_size(); ++rank)
       EXPECT_TRUE(at::equal(gathered[rank], at::full({rank + 1}, rank, at::kLong)));
     for (int root = 0; root < all.world_size(); ++root) {
-      const at::Tensor value = values_of(all.rank());
+      const at::Tensor value = grid_values_of(all.rank());
       all.broadcast({&value, 1}, root)->wait();
-      EXPECT_TRUE(at::equal(value, values_of(root))) << root;
+      EXPECT_TRUE(at::equal(value, grid_values_of(root))) << root;
     }
   });
 }
