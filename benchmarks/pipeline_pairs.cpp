@@ -1,7 +1,12 @@
 // The MNIST CNN in stages on devices of which each is a core, with the cut that the pipeline
 // chooses: in pairs of blocks of steps over MirroredStrategy on the same devices with the same
-// global batch, or how far its steps are from the predicted one. Prints one JSON line.
+// global batch, or how far its steps are from the predicted one. Or equal stages: how far the time
+// in which they wait, as measured, is from that of the schedule. Prints one JSON line.
 #include <ATen/Parallel.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <torch/nn/init.h>
+#include <torch/nn/modules/linear.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>
@@ -13,8 +18,11 @@
 #include "benchmarks/pairs.h"
 #include "benchmarks/strategy_loop.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/stage_passes.h"
 #include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/distribute/strategies/pipeline_strategy.h"
+#include "brigade/input/tensor_slices.h"
+#include "brigade/optim/sgd.h"
 
 namespace brigade::benchmarks {
 namespace {
@@ -116,11 +124,76 @@ Ratios compare_with_prediction(const Options& o, std::string& fields) {
   return ratios;
 }
 
+/// Equal layers, as many in each stage: what a stage waits for the others is the schedule's alone.
+/// They keep the scale of activations and gradients.
+struct EqualLayers : torch::nn::Module {
+  static constexpr int kLayersAStage = 24;
+  static constexpr std::int64_t kWidth = 512;
+
+  explicit EqualLayers(int stages) {
+    for (int i = 0; i < stages * kLayersAStage; ++i) {
+      auto layer = register_module(name_of(i), torch::nn::Linear(kWidth, kWidth));
+      torch::nn::init::normal_(layer->weight, 0.0, 1.0 / std::sqrt(double{kWidth}));
+      layers.push_back(std::move(layer));
+    }
+  }
+  static std::string name_of(int layer) { return base::str_cat("layer", layer); }
+  static std::vector<std::string> cut(int stages) {
+    std::vector<std::string> names;
+    for (int stage = 1; stage < stages; ++stage) names.push_back(name_of(stage * kLayersAStage));
+    return names;
+  }
+  at::Tensor forward(const at::Tensor& features) {
+    at::Tensor x = features;
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      x = layers[i](comm::begin_layer(name_of(static_cast<int>(i)), x));
+    return x;
+  }
+  std::vector<torch::nn::Linear> layers;
+};
+
+/// The absolute difference from (p - 1) / (m + p - 1), of each step.
+Ratios compare_bubbles(const Options& o, std::string& fields) {
+  Options equal = o;
+  equal.cut = EqualLayers::cut(o.devices);
+  const auto strategy = make_pipeline(equal);
+  const auto& pipeline = dynamic_cast<const distribute::PipelineStrategy&>(*strategy);
+  const auto model = strategy->create<EqualLayers>(o.devices);
+  const auto sgd = strategy->optimizer(model, optim::Sgd{.learning_rate = 1e-6});
+  const at::Tensor features = at::randn({o.batch, EqualLayers::kWidth});
+  const at::Tensor labels = at::zeros({o.batch}, at::kLong);
+  const auto batch =
+      *strategy->distribute(input::from_tensor_slices(features, labels).batch(o.batch)).begin();
+  const auto step = [&] {
+    strategy->run(
+        [&](const input::LabeledBatch& local) {
+          sgd.minimize(model(local.features).square().mean());
+        },
+        batch);
+    return pipeline.timeline().bubble();
+  };
+  const double theory = (o.devices - 1.0) / (o.micro_batches + o.devices - 1.0);
+  fields = base::str_cat(", \"theory\": ", theory);
+  Ratios ratios;
+  for (int i = 0; i < kProfileSteps; ++i) step();
+  for (int i = 0; i < o.pairs.pairs * o.pairs.steps; ++i) {
+    const double bubble = step();
+    ratios.wall.push_back(std::abs(bubble - theory));
+    ratios.cpu.push_back(bubble);
+  }
+  return ratios;
+}
+
+Ratios compare_as_asked(const Options& options, std::string& fields) {
+  if (options.comparison == "mirrored") return compare_with_mirrored(options, fields);
+  if (options.comparison == "predicted") return compare_with_prediction(options, fields);
+  return compare_bubbles(options, fields);
+}
+
 void measure(const Options& options) {
   at::set_num_threads(1);
   std::string fields;
-  const Ratios ratios = options.comparison == "mirrored" ? compare_with_mirrored(options, fields)
-                                                         : compare_with_prediction(options, fields);
+  const Ratios ratios = compare_as_asked(options, fields);
   std::cout << "{\"comparison\": \"" << options.comparison
             << "\", \"micro_batches\": " << options.micro_batches << fields
             << ", \"pairs\": " << ratios.wall.size() << ratio_fields(ratios) << "}" << std::endl;
@@ -134,8 +207,10 @@ int main(int argc, char** argv) {
   CLI::App app("Steps of a pipeline over those of MirroredStrategy, or over the predicted one");
   app.add_option("--comparison", options.comparison,
                  "mirrored: the pipeline's time over MirroredStrategy's. predicted: by what "
-                 "fraction its steps differ from the predicted one")
-      ->check(CLI::IsMember({"mirrored", "predicted"}));
+                 "fraction its steps differ from the predicted one. bubble: by how much the "
+                 "part of a step in which equal stages wait differs from the schedule's; cpu_ "
+                 "are then the measured parts")
+      ->check(CLI::IsMember({"mirrored", "predicted", "bubble"}));
   app.add_option("--schedule", options.schedule)->check(CLI::IsMember({"1f1b", "gpipe"}));
   app.add_option("--cut", options.cut, "layers (mirrored); default: the pipeline chooses")
       ->delimiter(',');

@@ -47,14 +47,23 @@ void check_writable(const io::FileSystem& files, const io::Path& directory) {
 /// Everything that the trained weights depend on must be the same, except for what changes only the
 /// last bits.
 void check_same(const io::Path& directory, const Json& was, const Json& is) {
-  static const std::set<std::string> kMayDiffer = {"strategy",       "logical_replicas",
-                                                   "micro_batches",  "pipeline_schedule",
-                                                   "devices",        "replicas",
-                                                   "workers",        "controller",
-                                                   "data_dir",       "threads_per_replica",
-                                                   "memory_format",  "mode",
-                                                   "staleness",      "staleness_aware_rate",
-                                                   "backup_workers", "variable_partitioner"};
+  static const std::set<std::string> kMayDiffer = {"strategy",
+                                                   "logical_replicas",
+                                                   "micro_batches",
+                                                   "pipeline_schedule",
+                                                   "pipeline_replicas",
+                                                   "devices",
+                                                   "replicas",
+                                                   "workers",
+                                                   "controller",
+                                                   "data_dir",
+                                                   "threads_per_replica",
+                                                   "memory_format",
+                                                   "mode",
+                                                   "staleness",
+                                                   "staleness_aware_rate",
+                                                   "backup_workers",
+                                                   "variable_partitioner"};
   for (const auto& [key, value] : is.items()) {
     if (kMayDiffer.contains(key) || !was.contains(key) || was[key] == value) continue;
     throw Error(

@@ -48,7 +48,11 @@ void StageFlags::add_to(CLI::App& app) {
   group.add("--micro-batches", micro_batches,
             "pipeline: into how many parts a batch is divided, which pass through the stages one "
             "after another; --batch-size is of one of them, and the weights depend on this number "
-            "as on --logical-replicas (default four for each stage)");
+            "as on --logical-replicas (default four for each stage of each replica)");
+  group.add("--replicas", replicas,
+            "pipeline: with several workers, how many pipelines train side by side, each with its "
+            "part of the micro-batches; the first workers have the stages of the first one "
+            "(default 1)");
   group.add("--pipeline-schedule", schedule,
             base::str_cat("pipeline: the order of the stages' passes, which decides their memory: ",
                           base::join(pipeline_schedule_names(), ", "), " (default 1f1b)"));
@@ -62,7 +66,9 @@ void StageFlags::check(const std::vector<std::string>& devices, int processes) c
   if (micro_batches) check_at_least("--micro-batches", *micro_batches, 1);
   check_cpus(devices);
   check_chunks();
-  if (processes > 1) return check_processes(devices, processes);
+  check_replicas(processes);
+  const int workers = processes / static_cast<int>(num_replicas());
+  if (workers > 1) return check_workers(devices, workers);
   if (is_automatic()) {
     if (!devices.empty()) return;
     throw UsageError(
@@ -92,30 +98,42 @@ void StageFlags::check(const std::vector<std::string>& devices, int processes) c
       "; each device but the first needs the layer with which its stage begins, or use --cut auto");
 }
 
-void StageFlags::check_processes(const std::vector<std::string>& devices, int processes) const {
-  const std::string of_workers = base::str_cat("a pipeline over ", processes, " workers ");
-  if (is_automatic()) {
-    throw UsageError(of_workers +
-                     "needs --cut with the names of layers, such as those that --cut auto chooses "
-                     "in one process");
+void StageFlags::check_replicas(int processes) const {
+  check_at_least("--replicas", num_replicas(), 1);
+  if (processes % num_replicas() != 0) {
+    throw UsageError(base::str_cat(
+        "--replicas is ", num_replicas(), ", and there ",
+        processes == 1 ? "is 1 worker" : base::str_cat("are ", processes, " workers"),
+        ": each pipeline has equally many; start a multiple of ", num_replicas(), " workers"));
   }
+  if (micro_batches && *micro_batches < num_replicas()) {
+    throw UsageError(base::str_cat("--micro-batches is ", *micro_batches, ", and --replicas ",
+                                   num_replicas(),
+                                   ": each pipeline computes at least one micro-batch"));
+  }
+}
+
+/// `workers`: of one pipeline.
+void StageFlags::check_workers(const std::vector<std::string>& devices, int workers) const {
+  const std::string of_workers = base::str_cat("a pipeline over ", workers, " workers ");
   if (schedule_name() == "interleaved")
     throw UsageError(of_workers +
                      "has the schedules 1f1b and gpipe; leave out --pipeline-schedule");
+  if (is_automatic()) return;
   const std::vector<std::string> layers = cut_layers();
   const std::size_t stages = layers.size() + 1;
-  const auto workers = static_cast<std::size_t>(processes);
+  const auto count = static_cast<std::size_t>(workers);
   if (std::set<std::string>(layers.begin(), layers.end()).size() < layers.size()) {
     throw UsageError("--cut is ", base::quoted(*cut), "; name each layer once");
   }
-  if (stages % workers != 0) {
+  if (stages % count != 0) {
     throw UsageError("--cut makes ", plural(stages, "stage"), ", and ", of_workers,
-                     "has equally many in each; name ", workers - 1,
-                     " layers, or another multiple of ", workers, " less one");
+                     "has equally many in each; name ", count - 1,
+                     " layers, or another multiple of ", count, " less one");
   }
-  if (devices.empty() || devices.size() == stages / workers) return;
+  if (devices.empty() || devices.size() == stages / count) return;
   throw UsageError("--devices names ", plural(devices.size(), "device"), ", and ", of_workers,
-                   "has ", plural(stages / workers, "stage"),
+                   "has ", plural(stages / count, "stage"),
                    " in each; name as many, or leave out --devices");
 }
 
@@ -133,10 +151,11 @@ void StageFlags::check_chunks() const {
 }
 
 void StageFlags::check_none(const std::string& strategy) const {
-  for (const auto& [flag, is_given] : {std::pair("--cut", cut.has_value()),
-                                       std::pair("--micro-batches", micro_batches.has_value()),
-                                       std::pair("--chunks", chunks.has_value()),
-                                       std::pair("--pipeline-schedule", schedule.has_value())}) {
+  for (const auto& [flag, is_given] :
+       {std::pair("--cut", cut.has_value()),
+        std::pair("--micro-batches", micro_batches.has_value()),
+        std::pair("--replicas", replicas.has_value()), std::pair("--chunks", chunks.has_value()),
+        std::pair("--pipeline-schedule", schedule.has_value())}) {
     if (!is_given) continue;
     throw UsageError("strategy ", strategy, " has no stages; leave out ", flag,
                      ", or use --strategy pipeline");
@@ -177,6 +196,7 @@ void StageFlags::apply_to(distribute::PipelineStrategyOptions& options) const {
     options.cut = cut_layers();
   }
   options.micro_batches = static_cast<int>(micro_batches.value_or(0));
+  options.replicas = static_cast<int>(num_replicas());
   for (const auto known :
        {distribute::PipelineSchedule::kGPipe, distribute::PipelineSchedule::k1F1B,
         distribute::PipelineSchedule::kInterleaved}) {
@@ -209,6 +229,8 @@ void add_stages(Json& result, const distribute::PipelineStrategy& pipeline,
       chosen ? Json(kMilliseconds * chosen->step_seconds) : Json(nullptr);
   result["peak_live_micro_batches"] = peaks;
   if (pipeline.num_workers() > 1) result["stage_bytes_sent"] = pipeline.bytes_sent();
+  if (pipeline.num_pipelines() > 1)
+    result["reduction_bytes_sent"] = pipeline.reduction_bytes_sent();
 }
 
 }  // namespace brigade::command

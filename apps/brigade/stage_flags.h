@@ -18,6 +18,7 @@ namespace brigade::command {
 struct StageFlags {
   std::optional<std::string> cut;             ///< default auto
   std::optional<std::int64_t> micro_batches;  ///< default four a stage
+  std::optional<std::int64_t> replicas;       ///< of the pipeline; default 1
   std::optional<std::string> schedule;        ///< default 1f1b
   std::optional<std::int64_t> chunks;         ///< default 2 if interleaved, else 1
 
@@ -36,13 +37,15 @@ struct StageFlags {
   bool is_automatic() const { return cut.value_or("auto") == "auto"; }
   std::vector<std::string> cut_layers() const;
   std::string schedule_name() const { return schedule.value_or("1f1b"); }
+  std::int64_t num_replicas() const { return replicas.value_or(1); }
   std::int64_t num_chunks() const {
     return chunks.value_or(schedule_name() == "interleaved" ? 2 : 1);
   }
 
  private:
   void check_chunks() const;
-  void check_processes(const std::vector<std::string>& devices, int processes) const;
+  void check_replicas(int processes) const;
+  void check_workers(const std::vector<std::string>& devices, int workers) const;
 };
 
 /// The values of `--pipeline-schedule`.

@@ -202,11 +202,6 @@ void TrainFlags::check() const {
         "--clip-norm and --accumulate exclude each other: the gradients of the accumulated batches "
         "would be clipped one by one");
   }
-  if (has_stages(strategy) && step.ema && strategy.cluster.resolve().world_size > 1) {
-    throw UsageError(
-        "--ema averages weights that change in this process, and a worker of a pipeline has those "
-        "of its stages only; leave out --ema, or train in one process");
-  }
   if (has_servers(strategy) && step.ema) {
     throw UsageError(
         "--ema needs variables that change in this process; with --strategy parameter_server they "

@@ -120,6 +120,7 @@ Json configuration(const TrainFlags& flags, const Prepared& prepared) {
   if (has_stages(flags.strategy)) {
     json["micro_batches"] = prepared.strategy->num_replicas_in_sync();
     json["pipeline_schedule"] = flags.strategy.stages.schedule_name();
+    json["pipeline_replicas"] = flags.strategy.stages.num_replicas();
   }
   json["controller"] = has_controller(flags.strategy)
                            ? Json(prepared.strategy->parameter_device().name.to_string())
@@ -361,6 +362,8 @@ class TrainingRun {
     }
     TrainingResult result = run_until_stopped(training, progress, interrupt);
     if (is_chief) report_step_breakdown(log(), result);
+    const std::shared_ptr<const void> fetched_averages =
+        averages ? prepared.strategy->fetch_averages(*averages) : nullptr;
     if (pipeline_of(*prepared.strategy)) prepared.strategy->fetch_state();
     const auto weights = final_weights(model, averages);
     const std::string weights_sha256 = checkpoint::weights_sha256(weights);

@@ -261,6 +261,8 @@ PAIRS = {
                               ["pipeline_pairs", "--comparison", "mirrored"], (30, 5), (15, 5)),
     "pipeline/predicted": Pair("the same: by what fraction its steps differ from the predicted one",
                                ["pipeline_pairs", "--comparison", "predicted"], (30, 5), (15, 5)),
+    "pipeline/bubble": Pair("two equal stages, eight micro-batches: how far the time in which they wait, measured, is from 1 / 9",
+                            ["pipeline_pairs", "--comparison", "bubble"], (10, 5), (6, 5)),
     "straggler/backup": _straggler("sync, one backup worker: one of four workers 5 x slower over none"),
     "straggler/no_backup": _straggler("the same without a backup worker", "--backup-workers", 0),
 }
@@ -449,6 +451,7 @@ BARS = [
     Bar("logical_whole_8", "the same in eight: at most 1.30", 1.30, True, pair="logical/whole_8"),
     Bar("pipeline", "two stages with the cut chosen reach 85 % of Mirrored's images/s", 0.85, pair="pipeline/mirrored", inverse=True),
     Bar("pipeline_predicted", "the predicted step: at most 15 % off", 0.15, True, pair="pipeline/predicted"),
+    Bar("pipeline_bubble", "two equal stages: their waits within 0.02 of 1 / 9", 0.02, True, pair="pipeline/bubble"),
     Bar("recompute_memory", "recomputing, 32 equal layers: activations' memory at most 0.40", 0.4, True, pair="recompute/memory"),
     Bar("recompute_step", "the same: a step's time at most 1.35", 1.35, True, pair="recompute/step"),
     Bar("accuracy_bf16", "MNIST CNN in bf16: at most 0.3 points behind full precision", 0.3, True, pair="accuracy/bf16"),

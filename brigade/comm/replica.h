@@ -19,6 +19,7 @@ struct Replica {
   int local_id = 0;  ///< among this process's replicas: the index of its component of each variable
   Communicator* communicator = nullptr;
   StagePasses* stages = nullptr;  ///< of a pipeline, whose micro-batch this is; otherwise null
+  int first_id = 0;               ///< of this process's first replica
 };
 
 inline constexpr base::AmbientSlot<const Replica> kReplicaSlot{base::AmbientIndex::kReplica};

@@ -6,31 +6,39 @@
 
 namespace brigade::comm {
 
+namespace {
+
+/// Among the replicas of this process. Not `local_id`: a model may have a view of its replica with
+/// another one.
+int number_of(const Replica& replica) {
+  return replica.id - replica.first_id;
+}
+
+}  // namespace
+
 at::Tensor begin_layer(std::string_view name, const at::Tensor& x) {
   const Replica* replica = current_replica();
   if (replica == nullptr || replica->stages == nullptr) return x;
-  // `id`: a model may have a view of its replica with another `local_id`, and the replicas of a
-  // pipeline are all in this process.
-  return replica->stages->begin_layer(replica->id, name, x);
+  return replica->stages->begin_layer(number_of(*replica), name, x);
 }
 
 at::Tensor end_layers(const at::Tensor& result) {
   const Replica* replica = current_replica();
   if (replica == nullptr || replica->stages == nullptr) return result;
-  return replica->stages->end_layers(replica->id, result);
+  return replica->stages->end_layers(number_of(*replica), result);
 }
 
 void end_layers_with_more() {
   const Replica* replica = current_replica();
   if (replica != nullptr && replica->stages != nullptr)
-    replica->stages->end_layers_with_more(replica->id);
+    replica->stages->end_layers_with_more(number_of(*replica));
 }
 
 BackwardPasses::BackwardPasses() {
   const Replica* replica = current_replica();
   if (replica == nullptr) return;
   stages_ = replica->stages;
-  replica_ = replica->id;
+  replica_ = number_of(*replica);
 }
 
 BackwardPasses::~BackwardPasses() {

@@ -11,6 +11,8 @@ namespace brigade::comm {
 /// Installed in each replica by a strategy that cuts models into stages (`Replica::stages`); absent
 /// in others.
 ///
+/// Replicas are counted from 0 in each process.
+///
 /// Thread-safety: each replica from its own thread.
 class StagePasses {
  public:

@@ -65,13 +65,40 @@ StepComparison compare_steps(const std::vector<CallStamp>& stamps) {
   return {can_abandon ? Verdict::kAbandon : Verdict::kDiverged, lowest};
 }
 
+void StepProgress::move_to(std::uint64_t step) {
+  for (const auto& other : others_) other->move_to(step);
+  stamp_.step = step;
+}
+
+void StepProgress::begin_step() {
+  for (const auto& other : others_) other->begin_step();
+  stamp_.is_inside = 1;
+}
+
+void StepProgress::count_update() {
+  for (const auto& other : others_) other->count_update();
+  ++stamp_.updates;
+}
+
+void StepProgress::add_micro_batches(int micro_batches) {
+  for (const auto& other : others_) other->add_micro_batches(micro_batches);
+  stamp_.micro_batches += micro_batches;
+}
+
+void StepProgress::set_purpose(const CallPurpose& purpose) {
+  for (const auto& other : others_) other->set_purpose(purpose);
+  stamp_.purpose = purpose;
+}
+
 void StepProgress::fail_step(std::string reason) {
+  for (const auto& other : others_) other->fail_step(reason);
   if (abandoned_) return;  // all other processes know
   failures_.push_back({stamp_.run, std::move(reason)});
   if (failures_.size() > kMostFailures) failures_.pop_front();
 }
 
 void StepProgress::end_step() {
+  for (const auto& other : others_) other->end_step();
   stamp_.is_inside = 0;
   ++stamp_.run;
   ++stamp_.step;

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "brigade/base/error.h"
@@ -106,14 +108,20 @@ StepComparison compare_steps(const std::vector<CallStamp>& stamps);
 /// A process that fails in a step does not wait for the others: its next collective, whichever it
 /// is, reports the failure and ends the step for processes that are still in it.
 ///
+/// A process with several communicators, each with other processes, has a progress for each: one of
+/// them leads the others (`lead`). What each has failed in is remembered by each, because other
+/// processes must hear of it.
+///
 /// Thread-safety: one thread at a time.
 class StepProgress {
  public:
   std::uint64_t step() const { return stamp_.step; }
+  /// From now on `other` counts the same steps and updates, and has the same purpose.
+  void lead(std::shared_ptr<StepProgress> other) { others_.push_back(std::move(other)); }
   /// Sets the number of the next step, when a training resumes.
-  void move_to(std::uint64_t step) { stamp_.step = step; }
+  void move_to(std::uint64_t step);
 
-  void begin_step() { stamp_.is_inside = 1; }
+  void begin_step();
   /// Records that the current step failed here, for `reason`.
   void fail_step(std::string reason);
   /// Ends the current step and counts it, whether it succeeded or failed.
@@ -121,12 +129,12 @@ class StepProgress {
   /// Counts a step that could not begin as one that failed.
   void skip_step(std::string reason);
 
-  void count_update() { ++stamp_.updates; }
+  void count_update();
   /// Adds to the number of micro-batches that are accumulated and not applied; may be negative.
-  void add_micro_batches(int micro_batches) { stamp_.micro_batches += micro_batches; }
+  void add_micro_batches(int micro_batches);
 
   const CallPurpose& purpose() const { return stamp_.purpose; }
-  void set_purpose(const CallPurpose& purpose) { stamp_.purpose = purpose; }
+  void set_purpose(const CallPurpose& purpose);
 
   // For the communicator between the processes:
   CallStamp stamp() const;
@@ -149,6 +157,7 @@ class StepProgress {
   CallStamp stamp_;
   std::deque<Failure> failures_;  // in order; those that the others know of are removed
   std::optional<StepAbandoned> abandoned_;
+  std::vector<std::shared_ptr<StepProgress>> others_;  // that this one leads
 };
 
 /// Sets the purpose of collectives within a scope. With a null `progress` it does nothing.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 namespace brigade::comm {
 namespace {
 
@@ -85,6 +87,31 @@ TEST(StepProgress, AnAbandonedStepThrowsUntilItEndsAndIsNoFailureOfThisProcess) 
   progress.end_step();
   EXPECT_NO_THROW(progress.throw_if_abandoned());
   EXPECT_EQ(progress.stamp().failed_run, CallStamp::kNone);
+}
+
+TEST(StepProgress, OneThatIsLedCountsAlikeAndRemembersItsOwnFailures) {
+  StepProgress all;
+  const auto some = std::make_shared<StepProgress>();
+  all.lead(some);
+  all.move_to(7);
+  all.begin_step();
+  all.count_update();
+  all.add_micro_batches(2);
+  {
+    const PurposeScope purpose(&all, {.use = CallPurpose::Use::kInput});
+    EXPECT_TRUE(some->stamp().matches(all.stamp()));
+    EXPECT_EQ(some->purpose().use, CallPurpose::Use::kInput);
+  }
+  some->abandon(StepAbandoned(7, {1}, "another one failed"));
+  all.fail_step("another one failed");
+  all.end_step();
+  EXPECT_TRUE(some->stamp().matches(all.stamp()));
+  EXPECT_EQ(all.stamp().failed_run, 0u);
+  EXPECT_EQ(some->stamp().failed_run, CallStamp::kNone);  // those that it sees know
+  all.skip_step("no input");
+  all.forget_failures_before(2);
+  EXPECT_EQ(some->stamp().failed_run, 1u);
+  EXPECT_EQ(some->step(), 9u);
 }
 
 TEST(StepProgress, EndlessFailuresTakeBoundedMemory) {

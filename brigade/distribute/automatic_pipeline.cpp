@@ -5,6 +5,8 @@
 
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/small_collectives.h"
+#include "brigade/distribute/pipeline_stages.h"
 
 namespace brigade::distribute {
 
@@ -14,35 +16,60 @@ using concurrency::StageSlots;
 using concurrency::StageSlotsOptions;
 
 /// Each micro-batch goes back as soon as it is at the end: fewest activations, and no waits.
-std::shared_ptr<StageSlots> slots_of_one_stage(StageSlotsOptions options) {
+PipelinePasses passes_of_one_stage(StageSlotsOptions options) {
   options.stages = 1;
+  options.first_stage = 0;
+  options.own_stages = 0;
   options.schedule = concurrency::PipelineSchedule::k1F1B;
-  return std::make_shared<StageSlots>(options);
+  auto slots = std::make_shared<StageSlots>(options);
+  auto stages =
+      std::make_shared<PipelineStages>(slots, std::vector<std::string>(), options.micro_batches);
+  return {.execution = std::move(slots), .stages = std::move(stages)};
+}
+
+// What the first worker tells the others: nothing, the cut's layers, or why there is no cut.
+constexpr char kCut = 'c';
+constexpr char kError = 'e';
+constexpr char kSeparator = '\n';
+
+std::string text_of(const std::optional<ChosenCut>& chosen, const std::optional<Error>& error) {
+  if (chosen) return kCut + base::join(chosen->layers, std::string(1, kSeparator));
+  if (!error) return {};
+  return kError +
+         base::str_cat(static_cast<int>(error->code()), std::string(1, kSeparator), error->what());
+}
+
+Error error_in(const std::string& text) {
+  const std::size_t end = text.find(kSeparator);
+  const auto code = base::parse_int(text.substr(1, end - 1));
+  return {static_cast<ErrorCode>(code.value_or(0)), text.substr(end + 1)};
 }
 
 }  // namespace
 
 AutomaticPipeline::AutomaticPipeline(const AutomaticCut& cut, const StageSlotsOptions& options,
-                                     std::shared_ptr<StageSlots> slots)
+                                     Make make, std::shared_ptr<const WorkerGroup> workers)
     : cut_(cut),
       options_(options),
-      final_slots_(std::move(slots)),
-      slots_(slots_of_one_stage(options)),
-      stages_(std::make_unique<PipelineStages>(slots_, std::vector<std::string>(),
-                                               options.micro_batches)),
+      make_(std::move(make)),
+      workers_(std::move(workers)),
+      passes_(passes_of_one_stage(options)),
       profiler_(std::make_shared<LayerProfiler>(
           options.micro_batches, cut.bytes_per_stage > 0 ? LayerProfiler::Memory::kMeasured
                                                          : LayerProfiler::Memory::kNotMeasured)) {}
 
 const std::optional<ChosenCut>& AutomaticPipeline::chosen() {
-  end_step();
-  return chosen_;
+  static const std::optional<ChosenCut> kNone;
+  if (!workers_) end_step();
+  return is_profiling() ? kNone : chosen_;
 }
 
 void AutomaticPipeline::end_step() {
   if (!is_profiling()) return;
   profiler_->end_step();
-  if (profiler_->steps() >= cut_.profile_steps && !error_) choose();
+  const bool is_due = profiler_->steps() >= cut_.profile_steps && !chosen_ && !error_;
+  if (is_due && is_first_worker()) choose();
+  if (!workers_ && chosen_) use_chosen();
 }
 
 /// Errors are thrown in the next step, since `start` must not throw.
@@ -59,8 +86,27 @@ void AutomaticPipeline::choose() {
     return;
   }
   base::log_info(base::str_cat("pipeline: ", to_string(*chosen_)));
-  slots_ = final_slots_;
-  stages_ = std::make_unique<PipelineStages>(slots_, chosen_->layers, options_.micro_batches);
+}
+
+void AutomaticPipeline::agree() {
+  const std::string text =
+      comm::all_gather_texts(*workers_->communicator, text_of(chosen_, error_)).front();
+  if (text.empty()) return;
+  if (text.front() == kError) {
+    error_ = error_in(text);
+    return;
+  }
+  if (!is_first_worker()) {
+    chosen_ = ChosenCut{.layers = base::split(text.substr(1), kSeparator),
+                        .stages = {},
+                        .step_seconds = 0.0,
+                        .layer_costs = {}};
+  }
+  use_chosen();
+}
+
+void AutomaticPipeline::use_chosen() {
+  passes_ = make_(chosen_->layers);
   profiler_.reset();
 }
 
@@ -75,39 +121,56 @@ std::vector<LayerCost> AutomaticPipeline::costs() const {
 
 void AutomaticPipeline::start() {
   end_step();
-  slots_->start();
+  if (workers_ && is_profiling()) agree();
+  passes_.execution->start();
   if (is_profiling()) profiler_->begin_step();
 }
 
 void AutomaticPipeline::begin(int task) {
-  slots_->begin(task);
+  passes_.execution->begin(task);
   if (is_profiling()) profiler_->resume(task);
 }
 
 void AutomaticPipeline::end(int task) {
   if (is_profiling()) profiler_->end(task);
-  slots_->end(task);
+  passes_.execution->end(task);
 }
 
 void AutomaticPipeline::acquire(int task) {
-  slots_->acquire(task);
+  passes_.execution->acquire(task);
   if (is_profiling()) profiler_->resume(task);
 }
 
 void AutomaticPipeline::release(int task) {
   if (is_profiling()) profiler_->pause(task);
-  slots_->release(task);
+  passes_.execution->release(task);
 }
 
 void AutomaticPipeline::abort(const std::string& reason) {
   if (is_profiling()) profiler_->fail();
-  slots_->abort(reason);
+  passes_.execution->abort(reason);
 }
 
 at::Tensor AutomaticPipeline::begin_layer(int replica, std::string_view name, const at::Tensor& x) {
   if (error_) throw Error(*error_);
   if (is_profiling()) profiler_->begin_layer(replica, name, x);
-  return stages_->begin_layer(replica, name, x);
+  return passes_.stages->begin_layer(replica, name, x);
+}
+
+at::Tensor AutomaticPipeline::end_layers(int replica, const at::Tensor& result) {
+  return passes_.stages->end_layers(replica, result);
+}
+
+void AutomaticPipeline::end_layers_with_more(int replica) {
+  passes_.stages->end_layers_with_more(replica);
+}
+
+std::vector<at::Tensor> AutomaticPipeline::backward_inputs(int replica) {
+  return passes_.stages->backward_inputs(replica);
+}
+
+void AutomaticPipeline::take_gradients(int replica, std::vector<at::Tensor> gradients) {
+  passes_.stages->take_gradients(replica, std::move(gradients));
 }
 
 void AutomaticPipeline::begin_backward(int replica) {
@@ -115,12 +178,12 @@ void AutomaticPipeline::begin_backward(int replica) {
     check_layers(profiler_->layers(replica), options_.stages);
     profiler_->begin_backward(replica);
   }
-  stages_->begin_backward(replica);
+  passes_.stages->begin_backward(replica);
 }
 
 void AutomaticPipeline::end_backward(int replica) noexcept {
   if (is_profiling()) profiler_->end_backward(replica);
-  stages_->end_backward(replica);
+  passes_.stages->end_backward(replica);
 }
 
 }  // namespace brigade::distribute

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,27 +11,40 @@
 #include "brigade/concurrency/execution_slots.h"
 #include "brigade/concurrency/stage_slots.h"
 #include "brigade/distribute/layer_profiler.h"
-#include "brigade/distribute/pipeline_stages.h"
 #include "brigade/distribute/strategies/pipeline_cut.h"
+#include "brigade/distribute/worker_group.h"
 
 namespace brigade::distribute {
 
+/// Who computes when, and how micro-batches pass through the stages.
+struct PipelinePasses {
+  std::shared_ptr<concurrency::ExecutionSlots> execution;
+  std::shared_ptr<comm::StagePasses> stages;
+};
+
 /// A pipeline that chooses its cut. In its first steps it has one stage, in which a `LayerProfiler`
-/// measures the layers; then it is a `PipelineStages` with the cut that `choose_cut` finds.
+/// measures the layers; then it is what is made of the cut that `choose_cut` finds. Of several
+/// workers each computes all stages in the first steps, and all have the cut of the first worker.
 ///
 /// Thread-safety: as ExecutionSlots and StagePasses; `chosen` while no task runs.
 class AutomaticPipeline final : public concurrency::ExecutionSlots, public comm::StagePasses {
  public:
-  /// `slots`: of the stages of the pipeline to be. `slots_options`: those that it was made of.
+  using Make = std::function<PipelinePasses(const std::vector<std::string>& cut)>;
+
+  /// `make` makes the pipeline to be, of slots with `slots_options`. `workers`: all processes;
+  /// null: there is one.
   AutomaticPipeline(const AutomaticCut& cut, const concurrency::StageSlotsOptions& slots_options,
-                    std::shared_ptr<concurrency::StageSlots> slots);
+                    Make make, std::shared_ptr<const WorkerGroup> workers);
 
   /// The bytes of all variables, which the last layer's are known by. Before the first step.
   void set_variable_bytes(std::function<std::int64_t()> bytes) {
     variable_bytes_ = std::move(bytes);
   }
-  /// Unset until enough steps were measured.
+  /// Unset until enough steps were measured; of several workers until the next step begins, and
+  /// with costs in the first worker only.
   const std::optional<ChosenCut>& chosen();
+  /// Whether there is one stage, which each worker computes, until the next step begins.
+  bool is_profiling() const { return profiler_ != nullptr; }
 
   void start() override;
   void begin(int task) override;
@@ -43,24 +55,31 @@ class AutomaticPipeline final : public concurrency::ExecutionSlots, public comm:
 
   /// Throws what `choose_cut` has thrown for the costs that were measured.
   at::Tensor begin_layer(int replica, std::string_view name, const at::Tensor& x) override;
+  at::Tensor end_layers(int replica, const at::Tensor& result) override;
+  void end_layers_with_more(int replica) override;
   /// Throws kInvalidArgument if the model announces fewer layers than there are stages.
   void begin_backward(int replica) override;
+  std::vector<at::Tensor> backward_inputs(int replica) override;
+  void take_gradients(int replica, std::vector<at::Tensor> gradients) override;
   void end_backward(int replica) noexcept override;
 
  private:
-  bool is_profiling() const { return profiler_ != nullptr; }
+  bool is_first_worker() const { return !workers_ || workers_->is_chief(); }
   /// Ends the last step, and chooses if it was the last to be measured.
   void end_step();
   void choose();
+  /// All workers get what the first one has chosen, if it has.
+  void agree();
+  void use_chosen();
   std::vector<LayerCost> costs() const;
 
   const AutomaticCut cut_;
   const concurrency::StageSlotsOptions options_;
-  const std::shared_ptr<concurrency::StageSlots> final_slots_;
+  const Make make_;
+  const std::shared_ptr<const WorkerGroup> workers_;
   std::function<std::int64_t()> variable_bytes_;
-  std::shared_ptr<concurrency::StageSlots> slots_;  // of this step
-  std::unique_ptr<PipelineStages> stages_;          // with them
-  std::shared_ptr<LayerProfiler> profiler_;         // null: the cut was chosen
+  PipelinePasses passes_;                    // of this step
+  std::shared_ptr<LayerProfiler> profiler_;  // null: the cut was chosen
   std::optional<ChosenCut> chosen_;
   std::optional<Error> error_;  // there is no cut
 };

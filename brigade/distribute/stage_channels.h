@@ -40,8 +40,8 @@ struct StageChannels {
   std::int64_t bytes_sent() const;
 };
 
-/// Makes this process's channels; every worker calls it. Worker w computes the stages before those
-/// of worker w + 1.
+/// Makes this process's channels; every worker of the pipeline calls it. Worker w of them computes
+/// the stages before those of worker w + 1.
 StageChannels make_stage_channels(const WorkerGroup& workers, std::chrono::milliseconds timeout);
 
 }  // namespace brigade::distribute

@@ -86,7 +86,7 @@ const WorkerGroup* Strategy::workers() const {
   return engine_->parts.workers.get();
 }
 const WorkerGroup* Strategy::replica_workers() const {
-  return workers() && !workers()->share_replicas ? workers() : nullptr;
+  return engine_->replica_workers();
 }
 int Strategy::num_workers() const {
   return engine_->worker().count;
@@ -119,19 +119,21 @@ WorkerLayout Strategy::worker_layout() const {
             .is_independent = num_workers() > 1,
             .logical_replicas = logical_replicas()};
   return {.replicas = replica_range(),
-          .num_workers = num_workers(),
-          .worker = worker_index(),
-          .workers = workers()->communicator,
+          .num_workers = replica_workers()->count(),
+          .worker = replica_workers()->index(),
+          .workers = replica_workers()->communicator,
           .progress = {workers()->communicator, &engine_->progress()},
           .logical_replicas = logical_replicas(),
           .audits_gradients = audits_gradients()};
 }
 std::vector<InputContext> Strategy::input_contexts(const InputOptions& options) const {
   check_input_options(options, BatchKind::kPerReplica, logical_replicas());
-  if (options.replication == InputReplication::kPerWorker)
-    return {{.num_input_pipelines = workers() && !replica_workers() ? 1 : num_workers(),
-             .input_pipeline_id = workers() && !replica_workers() ? 0 : worker_index(),
+  if (options.replication == InputReplication::kPerWorker) {
+    const WorkerLayout layout = worker_layout();
+    return {{.num_input_pipelines = layout.num_workers,
+             .input_pipeline_id = layout.worker,
              .num_replicas_in_sync = num_replicas_in_sync()}};
+  }
   // Workers without collectives count their own replicas only.
   const bool is_independent = !workers() && num_workers() > 1;
   const int first = is_independent ? worker_index() * num_local_replicas() : replica_range().first;
@@ -177,7 +179,19 @@ void Strategy::follow_global_step(std::int64_t step) {
 }
 void Strategy::fetch_state() const {
   check_not_running("fetch_state");
-  for (const auto& synchronizer : engine_->living_synchronizers()) synchronizer->fetch_state();
+  for (const auto& synchronizer : engine_->living_synchronizers()) {
+    synchronizer->fetch_state();
+    for (const auto& each : engine_->averages) {
+      if (const auto averages = each.lock()) synchronizer->fetch_averages(**averages);
+    }
+  }
+}
+std::shared_ptr<const void> Strategy::fetch_averages(
+    const optim::ExponentialMovingAverage& averages) {
+  auto fetched = std::make_shared<const optim::ExponentialMovingAverage* const>(&averages);
+  std::erase_if(engine_->averages, [](const auto& each) { return each.expired(); });
+  engine_->averages.emplace_back(fetched);
+  return fetched;
 }
 void Strategy::store_state() {
   check_not_running("store_state");
@@ -347,12 +361,6 @@ Optimizer Strategy::make_optimizer(std::span<const variables::Variable> variable
                              "not be trained: call set_requires_grad(true) before that, in a "
                              "factory for Strategy::create."));
   }
-  if (options.gradient_scaler && workers() && !replica_workers()) {
-    throw Error(ErrorCode::kUnimplemented,
-                base::str_cat("OptimizerOptions::gradient_scaler with ", name(),
-                              " over several workers, of which each sees its own gradients only: "
-                              "train in bf16, or in one worker."));
-  }
   check_agreement(workers(), optimizer_facts(*rule, variables, options, *this),
                   {.what = "optimizers", .advice = "make the same optimizer in every worker."});
   auto state = std::make_shared<optim::OptimizerState>(std::move(rule), variables, options.groups);
@@ -436,7 +444,8 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples, const 
                             .local_id = replica,
                             .communicator = audit ? &audit->communicator(replica)
                                                   : engine.communicators[replica].get(),
-                            .stages = engine.parts.stages.get()},
+                            .stages = engine.parts.stages.get(),
+                            .first_id = engine.range.first},
                            *this, engine.parts.devices[replica], step, *engine.group,
                            audit ? &audit->pass(replica) : nullptr);
     call_in(context, *engine.generators[replica], [&](variables::Graph& graph) {

@@ -15,6 +15,7 @@
 
 #include "brigade/base/ambient.h"
 #include "brigade/comm/communicator.h"
+#include "brigade/concurrency/stage_timeline.h"
 #include "brigade/device/device.h"
 #include "brigade/device/numerics.h"
 #include "brigade/device/precision.h"
@@ -104,8 +105,9 @@ class Strategy {
   /// The processes that train together by collectives; null if this is the only one, or if the
   /// workers share none (`StrategyParts::worker`).
   const WorkerGroup* workers() const;
-  /// The workers whose replicas are others than this one's; null if there are none: also in a
-  /// pipeline, whose workers compute stages of the same replicas.
+  /// The workers that run all replicas, each its own; null if this one runs all: also in a pipeline
+  /// over workers, which compute stages of the same replicas. Of several pipelines, those with this
+  /// worker's stages.
   const WorkerGroup* replica_workers() const;
   /// Of the job, with or without collectives.
   int num_workers() const;
@@ -145,6 +147,11 @@ class Strategy {
   /// kFailedPrecondition in `run`.
   void fetch_state() const;
   void store_state();
+  /// As long as the result and the averages live, `fetch_state` also fetches the averages of
+  /// variables that another worker trains, of which this one averages old values (stages of a
+  /// pipeline).
+  [[nodiscard]] std::shared_ptr<const void> fetch_averages(
+      const optim::ExponentialMovingAverage& averages);
   /// In the chief of workers that share no collectives: stores the state, and lets the others
   /// begin. A session calls it when it is ready; otherwise the first `run` does the same. Does
   /// nothing in other workers and other strategies. Throws kFailedPrecondition in `run`.
@@ -355,6 +362,10 @@ class Strategy {
   PerReplica<B> split_batch(const B& batch) const {
     return split_for_replicas(batch, replica_range(), torch_devices());
   }
+
+  /// Who computed what when in the last run, if devices compute stages of the model; unset for
+  /// strategies without stages. Outside of `run`.
+  virtual std::optional<concurrency::StageTimeline> stage_timeline() const { return std::nullopt; }
 
   /// What was created in this strategy and still exists, in the order of its creation: a training
   /// session saves it (`train::TrainingState::add_created`). `created_states` are those of

@@ -66,22 +66,24 @@ std::string arithmetic_of(const StrategyParts& parts) {
   return device::arithmetic_fingerprint(parts.devices.front().threads);
 }
 
-/// Whether other workers run other replicas; the workers of a pipeline run the same.
-bool has_other_replicas(const StrategyParts& parts) {
-  return parts.workers && !parts.workers->share_replicas;
+/// The workers that run other replicas; null: none.
+const WorkerGroup* replica_workers_of(const StrategyParts& parts) {
+  return parts.replica_workers.value_or(parts.workers).get();
 }
 
 ReplicaRange range_of(const StrategyParts& parts) {
   const auto local = static_cast<int>(parts.devices.size());
-  if (!has_other_replicas(parts)) return {.first = 0, .local = local, .total = local};
-  const comm::ProcessLayout& layout = parts.workers->layout;
+  const WorkerGroup* const workers = replica_workers_of(parts);
+  if (workers == nullptr) return {.first = 0, .local = local, .total = local};
+  const comm::ProcessLayout& layout = workers->layout;
   return {.first = layout.first_replica(), .local = local, .total = layout.num_replicas()};
 }
 
 std::shared_ptr<const variables::Peers> peers_of(const StrategyParts& parts) {
-  if (!has_other_replicas(parts)) return nullptr;
-  return std::make_shared<const variables::Peers>(variables::Peers{
-      .communicator = parts.workers->communicator, .layout = parts.workers->layout});
+  const WorkerGroup* const workers = replica_workers_of(parts);
+  if (workers == nullptr) return nullptr;
+  return std::make_shared<const variables::Peers>(
+      variables::Peers{.communicator = workers->communicator, .layout = workers->layout});
 }
 
 /// A placer that knows the strategy's devices, for device scopes inside replicas.
@@ -109,12 +111,12 @@ std::vector<std::unique_ptr<comm::Communicator>> make_local_communicators(
 std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
     const std::shared_ptr<comm::LocalGroup>& group, const StrategyParts& parts) {
   auto local = make_local_communicators(group, parts);
-  if (!has_other_replicas(parts)) return local;
-  const WorkerGroup& workers = *parts.workers;
+  const WorkerGroup* const workers = replica_workers_of(parts);
+  if (workers == nullptr) return local;
   auto over_host = comm::make_hierarchical_communicators(group, std::move(local),
-                                                         workers.communicator, workers.layout);
-  return comm::make_nccl_process_communicators(workers.membership, torch_devices_of(parts.devices),
-                                               std::move(over_host), workers.communication);
+                                                         workers->communicator, workers->layout);
+  return comm::make_nccl_process_communicators(workers->membership, torch_devices_of(parts.devices),
+                                               std::move(over_host), workers->communication);
 }
 
 std::unique_ptr<GradientAudit> make_audit(
@@ -161,6 +163,10 @@ Strategy::Engine::Engine(StrategyParts given)
 WorkerIndex Strategy::Engine::worker() const {
   if (!parts.workers) return parts.worker;
   return {.index = parts.workers->index(), .count = parts.workers->count()};
+}
+
+const WorkerGroup* Strategy::Engine::replica_workers() const {
+  return replica_workers_of(parts);
 }
 
 std::shared_ptr<GradientSynchronizer> Strategy::Engine::make_synchronizer(

@@ -26,6 +26,8 @@ struct Strategy::Engine {
   int num_replicas() const { return static_cast<int>(parts.devices.size()); }
   /// This worker and the number of workers, whether or not they share collectives.
   WorkerIndex worker() const;
+  /// See StrategyParts.
+  const WorkerGroup* replica_workers() const;
 
   /// Reduces the gradients of one optimizer and updates its variables.
   std::shared_ptr<GradientSynchronizer> make_synchronizer(
@@ -99,6 +101,7 @@ struct Strategy::Engine {
   std::vector<std::weak_ptr<const CreatedModel>> models;
   std::vector<std::weak_ptr<GradientSynchronizer>> synchronizers;  // owned by their optimizers
   std::vector<Optimizer::Weak> optimizers;
+  std::vector<std::weak_ptr<const optim::ExponentialMovingAverage* const>> averages;
   const std::shared_ptr<CreatedStates> states = std::make_shared<CreatedStates>();
   int optimizers_made = 0;
   device::Precision precision = device::Precision::kFull;

@@ -84,6 +84,10 @@ struct StrategyParts {
   std::optional<std::chrono::microseconds> spin = std::nullopt;
   /// The processes that train together, including this one; null: only this one.
   std::shared_ptr<const WorkerGroup> workers = nullptr;
+  /// Those of them that run all replicas, each its own, including this one: over them values are
+  /// reduced and input is divided. Unset: all of `workers`. Null: this process runs all replicas,
+  /// as do the workers of one pipeline.
+  std::optional<std::shared_ptr<const WorkerGroup>> replica_workers = std::nullopt;
   /// Which of several workers this process is, if they share no collectives. Not with `workers`.
   WorkerIndex worker = {};
   /// With servers, device scopes choose the task of a variable (`Variable::requested_device`), and

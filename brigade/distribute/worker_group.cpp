@@ -4,13 +4,13 @@
 #include <c10/core/DefaultDtype.h>
 #include <torch/version.h>
 
-#include <algorithm>
 #include <numeric>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/arithmetic_fingerprint.h"
 #include "brigade/distribute/logical_replicas.h"
+#include "brigade/input/split.h"
 #include "brigade/machine/topology.h"
 
 namespace brigade::distribute {
@@ -149,8 +149,11 @@ std::shared_ptr<const WorkerGroup> make_worker_group(
   const int self = membership->self().rank;
   comm::ProcessLayout layout{.process = self, .replicas = devices};
   std::vector<int> replicas_of_device;
-  if (options.share_replicas) {
-    std::ranges::fill(layout.replicas, options.logical_replicas);
+  if (options.pipelines > 0) {
+    const auto blocks = input::split_sizes(options.logical_replicas, options.pipelines);
+    const std::size_t in_each = devices.size() / blocks.size();
+    for (std::size_t process = 0; process < devices.size(); ++process)
+      layout.replicas[process] = static_cast<int>(blocks[process / in_each]);
   } else if (options.logical_replicas > 0) {
     const int all = layout.num_replicas();
     int first = 0;
@@ -162,14 +165,15 @@ std::shared_ptr<const WorkerGroup> make_worker_group(
       if (static_cast<int>(process) == self) replicas_of_device = logical.of_device;
     }
   }
-  auto communicator = comm::make_process_communicator(membership, on_host);
+  std::shared_ptr<comm::ProcessCommunicator> communicator =
+      options.communicator ? options.communicator(membership, on_host)
+                           : comm::make_process_communicator(membership, on_host);
   return std::make_shared<const WorkerGroup>(
       WorkerGroup{.membership = std::move(membership),
                   .communicator = std::move(communicator),
                   .layout = std::move(layout),
                   .bytes_per_pack = options.communication.bytes_per_pack,
                   .replicas_of_device = std::move(replicas_of_device),
-                  .share_replicas = options.share_replicas,
                   .arithmetic = exchanged.arithmetic[static_cast<std::size_t>(self)],
                   .communication = options.communication});
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,8 +29,6 @@ struct WorkerGroup {
   std::optional<std::int64_t> bytes_per_pack = 0;
   /// [device of this process]: how many logical replicas it computes; empty: one replica each.
   std::vector<int> replicas_of_device = {};
-  /// Every worker runs the same replicas, of which it computes a part: the stages of a pipeline.
-  bool share_replicas = false;
   /// With logical replicas on CPUs: `device::arithmetic_fingerprint`, equal in all workers.
   std::string arithmetic = {};
   /// The options that the strategy was given: the transport of tensors on GPUs, and timeouts.
@@ -49,10 +48,16 @@ struct WorkerGroupOptions {
   int threads_per_replica = 1;
   /// `MultiWorkerMirroredOptions::audit_every`.
   int audit_every = 0;
-  /// `WorkerGroup::share_replicas`; with logical replicas.
-  bool share_replicas = false;
+  /// The workers compute the stages of so many pipelines, equally many workers each, those of the
+  /// first pipeline first. All workers of one run the same logical replicas, a contiguous block of
+  /// all. 0: each worker has replicas of its own.
+  int pipelines = 0;
   /// More that must be equal in all workers.
   comm::Facts facts = {};
+  /// Makes the communicator of all workers. Unset: `comm::make_process_communicator`.
+  std::function<std::shared_ptr<comm::ProcessCommunicator>(
+      const std::shared_ptr<cluster::Membership>&, const comm::CommunicationOptions&)>
+      communicator = {};
   /// What must be equal in all workers, as must be the versions of Brigade and libtorch.
   bool on_cpu = true;
   std::uint64_t seed = 0;

@@ -101,22 +101,22 @@ class WorkerStages::RemoteGradient final : public torch::autograd::Node {
 };
 
 WorkerStages::WorkerStages(std::shared_ptr<StageSlots> slots, std::vector<std::string> cut,
-                           StageBlock own, int micro_batches, StageChannels channels,
-                           std::shared_ptr<const WorkerGroup> workers)
+                           StageBlock own, int micro_batches,
+                           std::shared_ptr<const StageChannels> channels, PipelineWorkers workers)
     : slots_(std::move(slots)),
       cut_(std::move(cut), micro_batches),
       own_(own),
-      channels_(std::make_shared<const StageChannels>(std::move(channels))),
+      channels_(std::move(channels)),
       workers_(std::move(workers)),
-      worker_(base::str_cat(workers_->membership->self())),
+      worker_(base::str_cat(workers_.all->membership->self())),
       passes_(static_cast<std::size_t>(micro_batches)) {}
 
 // A process that has failed says so in its next collective. Others may still be in the failed step,
 // in a collective, with all messages that they need: they must hear it before anybody waits for
 // messages of the next step from them.
 void WorkerStages::start() {
-  ++step_;
-  workers_->communicator->barrier();
+  workers_.all->communicator->barrier();
+  step_ = static_cast<std::int64_t>(workers_.all->communicator->progress().stamp().run);
   passes_.assign(passes_.size(), Pass());
   to_end_ = static_cast<int>(passes_.size());
   has_failed_ = false;

@@ -10,9 +10,9 @@
 #include "brigade/comm/stage_passes.h"
 #include "brigade/concurrency/execution_slots.h"
 #include "brigade/concurrency/stage_slots.h"
+#include "brigade/distribute/pipeline_workers.h"
 #include "brigade/distribute/stage_channels.h"
 #include "brigade/distribute/stage_cut.h"
-#include "brigade/distribute/worker_group.h"
 
 namespace brigade::distribute {
 
@@ -40,12 +40,13 @@ struct StageBlock {
 /// Thread-safety: as ExecutionSlots and StagePasses.
 class WorkerStages final : public concurrency::ExecutionSlots, public comm::StagePasses {
  public:
-  /// `slots`: of the own stages. `workers`: all processes of the pipeline.
+  /// `slots`: of the own stages. `channels`: of the pipeline's workers. `micro_batches`: those of
+  /// this pipeline.
   WorkerStages(std::shared_ptr<concurrency::StageSlots> slots, std::vector<std::string> cut,
-               StageBlock own, int micro_batches, StageChannels channels,
-               std::shared_ptr<const WorkerGroup> workers);
+               StageBlock own, int micro_batches, std::shared_ptr<const StageChannels> channels,
+               PipelineWorkers workers);
 
-  /// A barrier of all processes. Throws what collectives throw.
+  /// A barrier of all processes, of other pipelines as well. Throws what collectives throw.
   void start() override;
   void begin(int task) override { slots_->begin(task); }
   void end(int task) override;
@@ -62,9 +63,6 @@ class WorkerStages final : public concurrency::ExecutionSlots, public comm::Stag
   std::vector<at::Tensor> backward_inputs(int replica) override;
   void take_gradients(int replica, std::vector<at::Tensor> gradients) override;
   void end_backward(int replica) noexcept override;
-
-  /// What this process has sent: activations, gradients and results, and what describes them.
-  std::int64_t bytes_sent() const { return channels_->bytes_sent(); }
 
  private:
   /// Where a micro-batch is in the model.
@@ -90,9 +88,9 @@ class WorkerStages final : public concurrency::ExecutionSlots, public comm::Stag
   StageCut cut_;
   const StageBlock own_;
   const std::shared_ptr<const StageChannels> channels_;  // shared with the nodes of graphs
-  const std::shared_ptr<const WorkerGroup> workers_;
+  const PipelineWorkers workers_;
   const std::string worker_;  // names this process in the errors of others
-  std::int64_t step_ = 0;     // counts runs, as all processes do
+  std::int64_t step_ = 0;     // the number of runs before this one, equal in all processes
   std::vector<Pass> passes_;
   std::atomic<int> to_end_ = 0;  // tasks of this step that have not ended
   std::atomic<bool> has_failed_ = false;

@@ -62,6 +62,8 @@ class ExponentialMovingAverage {
   void restore(const std::map<std::string, at::Tensor>& state);
 
   std::span<const variables::Variable> variables() const { return variables_; }
+  /// [variable]: its state, which may be overwritten in place by that of another process.
+  std::span<const at::Tensor> values() const { return averages_; }
 
  private:
   friend class AveragedWeights;

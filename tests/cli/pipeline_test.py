@@ -73,6 +73,18 @@ class Pipeline(CommandTest):
         self.assertEqual((named["stage_milliseconds"], named["predicted_step_milliseconds"]), (None, None))
         self.assertEqual(named["peak_live_micro_batches"], [4, 4])
 
+    def test_a_profile_has_a_row_for_each_stage(self):
+        self.train(*PIPELINE, *MLP, "--cut", "dense3", "--steps", "4", "--profile-steps", "3:4", "--model-dir", self.model_dir)
+        [path] = (self.model_dir / "profile").iterdir()
+        trace = json.loads(path.read_text())
+        events = trace["traceEvents"] if isinstance(trace, dict) else trace
+        names = [event["args"]["name"] for event in events if event["ph"] == "M"]
+        self.assertLessEqual({"pipeline", "stage 0", "stage 1"}, set(names))
+        passes = [event["name"] for event in events if event["ph"] == "X"]
+        for micro_batch in range(4):  # in two stages of two steps
+            for direction in ("forward", "backward"):
+                self.assertEqual(passes.count(f"{direction} {micro_batch}"), 4, direction)
+
     def test_four_micro_batches_a_stage_are_the_default(self):
         report = self.train("--strategy", "pipeline", *MLP, *devices(2), "--steps", "1")
         self.assertEqual(report["micro_batches"], 8)
@@ -154,6 +166,7 @@ class Refusals(CommandTest):
         self.refuse_pipeline("--cut", "auto", saying=["needs --devices", "--cut"])
         self.refuse_pipeline("--cut", "dense2", *devices(3), saying=["3 devices", "1 layer", "--cut auto"])
         self.refuse_pipeline(*devices(5), saying=["5 devices", "has 4"])
+        self.refuse_pipeline(*devices(2), "--replicas", "2", saying=["--replicas is 2", "there is 1 worker"])
 
     def test_what_a_pipeline_has_not(self):
         self.refuse_pipeline("--devices", "cpu:0,gpu:0", saying=["CPUs", "gpu:0", "--strategy mirrored"])
@@ -167,7 +180,7 @@ class Refusals(CommandTest):
 
     def test_its_flags_are_for_no_other_strategy(self):
         for strategy in ("one_device", "mirrored", "towers", "parameter_server"):
-            for flag in (("--cut", "auto"), ("--micro-batches", "4"), ("--pipeline-schedule", "gpipe")):
+            for flag in (("--cut", "auto"), ("--micro-batches", "4"), ("--pipeline-schedule", "gpipe"), ("--replicas", "2")):
                 with self.subTest(strategy=strategy, flag=flag):
                     self.refuse_training(*MLP, "--strategy", strategy, *flag, saying=[flag[0], "--strategy pipeline"])
 

@@ -3,7 +3,7 @@ import json
 import signal
 import unittest
 
-from brigade_process import COMMAND, DEADLINE, MLP, CommandTest, run, started
+from brigade_process import COMMAND, DEADLINE, FRONT, MLP, CommandTest, run, started
 
 TWO_DEVICES = ("--devices", "cpu:0,cpu:1", "--allow-oversubscription")
 RATES = ("--param", "learning_rate=0.1,0.01,0.001")
@@ -39,6 +39,20 @@ class Sweep(CommandTest):
         self.assertEqual(shared, usual)
         self.assertEqual((none, examples), (None, 2 * 2 * 256))  # two groups of trials, two epochs
         self.assertEqual(table("--processes")[0], usual)
+
+    def test_independent_launched_trainings_have_the_results_of_the_table(self):
+        report = self.succeed("sweep", *MLP, *RATES, "--epochs", "2", *TWO_DEVICES, "--json")
+        lines = self.folder / "rates.txt"
+        lines.write_text("".join(f"--learning-rate {row['parameters']['learning_rate']}\n" for row in report["trials"]))
+        launched = run("launch", "--independent", "--per-rank", lines, "--prefix", "none", "--", FRONT, "train", *MLP, "--epochs", "2",
+                       "--allow-oversubscription", "--json", program=FRONT)
+        self.assertEqual(launched.returncode, 0, launched.stderr)
+        results = {result["learning_rate"]: result for result in map(json.loads, launched.stdout.splitlines())}
+        self.assertEqual(len(results), len(report["trials"]))
+        for row in report["trials"]:
+            result = results[row["parameters"]["learning_rate"]]
+            for key in ("weights_sha256", "steps", "examples", "final_loss", "eval_accuracy", "eval_loss"):
+                self.assertEqual(row[key], result[key], key)
 
     def test_several_parameters_are_a_grid(self):
         report = self.succeed("sweep", *MLP[:2], *MLP[2:6], "--param", "learning-rate=0.1,0.01", "--param", "batch_size=32,64",

@@ -96,6 +96,23 @@ class WireBytes(ClusterTest):
         self.assertGreaterEqual(counted, theory)
         self.assertLessEqual(counted, theory * (1 + SHARE) + framing)
 
+    def test_pipelines_side_by_side_send_the_gradients_of_each_stage_as_well(self):
+        size, micro_batches = 256, 4
+        run = ("--cut", "dense3", "--micro-batches", micro_batches, "--batch-size", size, "--train-examples", size * micro_batches,
+               "--replicas", 2)
+
+        def of(steps):
+            return self.bytes_of(4, steps, *run, "--transport", "tcp")
+        self.train = self.train_pipeline
+        counted = (of(LONG) - of(SHORT)) / (LONG - SHORT)
+        # What one pipeline sends, and each variable once from each pipeline to the other, half of it as sums.
+        theory = micro_batches * size * (2 * HIDDEN + 10) * 4 + 2 * ELEMENTS * 4
+        # The small calls of four pairs of workers.
+        framing = FRAMING * 2 * 4 + 3 * micro_batches * 2 * 2 * (320 + 160 + 3 * 48 + 6 * 66)
+        print(f"two pipelines: {counted:,.0f} bytes a step, {counted / theory - 1:+.3%} of the theory's {theory:,.0f}", flush=True)
+        self.assertGreaterEqual(counted, theory)
+        self.assertLessEqual(counted, theory * (1 + SHARE) + framing)
+
     def train_pipeline(self, workers, *arguments):
         ports = free_ports(workers)
         started = [self.start_process("train", "--strategy", "pipeline", *arguments,

@@ -15,21 +15,22 @@ namespace brigade::distribute {
 
 GradientBuckets::GradientBuckets(const optim::OptimizerState& state,
                                  std::shared_ptr<comm::ProcessCommunicator> workers,
-                                 const comm::ProcessLayout& layout, std::int64_t bytes_per_pack)
+                                 const comm::ProcessLayout& layout, std::int64_t bytes_per_pack,
+                                 const std::vector<bool>& is_trained)
     : state_(state),
       workers_(std::move(workers)),
       blocks_(layout.replicas),
       subtrees_(blocks_.own_parts_of(layout.process)),
       locations_(state.variables().size()),
       sums_(state.variables().size()) {
-  allocate_buffers();
+  allocate_buffers(is_trained);
   partition(bytes_per_pack);
 }
 
-void GradientBuckets::allocate_buffers() {
+void GradientBuckets::allocate_buffers(const std::vector<bool>& is_trained) {
   const auto& variables = state_.variables();
   for (std::size_t i = variables.size(); i-- > 0;) {
-    if (state_.is_frozen(i)) continue;
+    if (state_.is_frozen(i) || (!is_trained.empty() && !is_trained[i])) continue;
     const at::ScalarType dtype = comm::accumulation_dtype(variables[i].dtype());
     auto buffer = std::ranges::find(buffers_, dtype, &Buffer::dtype);
     if (buffer == buffers_.end()) {

@@ -41,9 +41,12 @@ namespace brigade::distribute {
 class GradientBuckets {
  public:
   /// A collective of the processes: it allocates buffers with `ProcessCommunicator::make_buffer`.
+  /// `is_trained`: [variable], those of which a process may have a gradient, equal in all of them;
+  /// empty: all but frozen ones.
   GradientBuckets(const optim::OptimizerState& state,
                   std::shared_ptr<comm::ProcessCommunicator> workers,
-                  const comm::ProcessLayout& layout, std::int64_t bytes_per_pack);
+                  const comm::ProcessLayout& layout, std::int64_t bytes_per_pack,
+                  const std::vector<bool>& is_trained = {});
 
   /// Partitions the buffers into buckets of at least `bytes_per_pack` bytes; 0: one per dtype. It
   /// must be equal in all processes. The bits of the sums do not depend on it.
@@ -72,7 +75,7 @@ class GradientBuckets {
   struct VariableLocation {
     std::size_t buffer = 0;
     std::int64_t offset = 0;
-    bool is_sent = false;  // frozen variables are not
+    bool is_sent = false;  // frozen variables are not, nor those that are not trained here
   };
   struct Buffer {
     at::ScalarType dtype = at::kFloat;
@@ -88,7 +91,7 @@ class GradientBuckets {
     std::vector<std::size_t> variables;  // never empty: the last one's gradient comes last
     std::vector<at::Tensor> sets = {};   // the range of each of the buffer's
   };
-  void allocate_buffers();
+  void allocate_buffers(const std::vector<bool>& is_trained);
   void add(std::span<const at::Tensor> parts, std::int64_t begin, std::int64_t end,
            const Buffer& buffer, std::int64_t at) const;
   std::vector<Bucket> partition_buffer(std::size_t number, std::int64_t bytes_per_pack) const;

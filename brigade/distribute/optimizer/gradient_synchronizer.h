@@ -14,8 +14,10 @@
 #include "brigade/comm/cross_device_ops.h"
 #include "brigade/comm/local/local_group.h"
 #include "brigade/device/placement.h"
+#include "brigade/distribute/pipeline_workers.h"
 #include "brigade/distribute/update_staleness.h"
 #include "brigade/distribute/worker_group.h"
+#include "brigade/optim/moving_average.h"
 #include "brigade/optim/optimizer_state.h"
 #include "brigade/variables/row_source.h"
 #include "brigade/variables/variable_store.h"
@@ -84,6 +86,16 @@ class GradientSynchronizer {
 
   /// The processes whose gradients are reduced; null for a single process.
   virtual const WorkerGroup* workers() const { return nullptr; }
+  /// Where updates are counted, which the other processes compare with theirs; null for a single
+  /// process.
+  virtual comm::StepProgress* progress() const {
+    return workers() ? &workers()->communicator->progress() : nullptr;
+  }
+
+  /// Whether any process that trains other variables of the same replicas says yes, if one that
+  /// says no must hear of it. A collective of the replicas, in which all of this process say the
+  /// same.
+  virtual bool is_true_for_any(int /*replica*/, bool own) { return own; }
 
   /// The listener to notify of gradients during backward; null if this synchronizer does not use
   /// it.
@@ -104,6 +116,9 @@ class GradientSynchronizer {
   /// Every session calls it at its start. Both outside of runs.
   virtual void fetch_state() {}
   virtual void store_state() {}
+  /// After `fetch_state`: the averages of variables whose true values are elsewhere. Outside of
+  /// runs.
+  virtual void fetch_averages(const optim::ExponentialMovingAverage& /*averages*/) {}
   /// Lets the other workers of the job begin, if this is the chief and its first run did not do so:
   /// what this worker has is stored, and from now on the job's state counts. Every session calls it
   /// when it is ready, for it may make no run. Does nothing in other workers. Outside of runs.
@@ -154,6 +169,8 @@ struct SynchronizerContext {
   /// How many of this process's replicas notify the `ready_listener` in a step: those that compute
   /// one after another on a device notify it once, of their sums. 0: all.
   int notifying_replicas = 0;
+  /// [variable]: those that the replicas train, in the processes of `workers`; empty: all.
+  std::vector<bool> is_trained = {};
 };
 
 /// Makes the synchronizer of an optimizer: a part of a strategy (`StrategyParts::synchronizer`).
@@ -182,12 +199,20 @@ enum class ControllerWork {
   kFirstReplica  ///< replica 0's thread: if it is a GPU, which gets its work from one stream
 };
 
-/// For the processes of a pipeline, which compute the stages of the same replicas: each process
-/// adds the gradients of its stages' variables and updates these, when all have theirs. The others'
-/// values, slots and numbers of updates are fetched from their processes (`fetch_state`), as are
-/// statistics: from the process that changed them. Variables that several processes train are
-/// refused with kUnimplemented. `aggregate` sends the sums of all variables to all processes.
-std::unique_ptr<GradientSynchronizer> make_stage_synchronizer(const SynchronizerContext& context);
+struct StageSynchronizerOptions {
+  PipelineWorkers workers;  ///< with `PipelineWorkers::pipeline`
+  /// Whether every worker computes all stages in this step, as long as they are not cut. Unset: in
+  /// no step.
+  std::function<bool()> has_all_stages = {};
+};
+
+/// For the processes of pipelines. Those of one pipeline compute the stages of the same replicas:
+/// each process adds the gradients of its stages' variables, over the processes of the other
+/// pipelines as well, and updates these, when all have theirs. The others' values, slots and
+/// numbers of updates are fetched from their processes (`fetch_state`), as are statistics: from the
+/// process that changed them. Variables that several processes of a pipeline train are refused with
+/// kUnimplemented. `aggregate` sends the sums of all variables to all processes.
+SynchronizerFactory stage_synchronizer(const StageSynchronizerOptions& options);
 
 /// For variables on a controller: all replicas' gradients are copied to its device, added there by
 /// the tree (or with `ops`, if given), and applied to the variables; then replicas that read a

@@ -269,8 +269,12 @@ struct Optimizer::Shared {
                  GradientState state) const {
     if (!scaler) return false;
     const bool own = !are_finite(values);
-    if (state == GradientState::kAggregated || context.count == 1) return own;
-    return comm::all_reduce_number(*context.communicator, own ? 1 : 0, comm::ReduceOp::kMax) != 0;
+    if (state == GradientState::kAggregated) return own;
+    const bool any = context.count == 1
+                         ? own
+                         : comm::all_reduce_number(*context.communicator, own ? 1 : 0,
+                                                   comm::ReduceOp::kMax) != 0;
+    return synchronizer->is_true_for_any(context.local_id, any);
   }
 
   void count_skipped(int replica) {
@@ -315,9 +319,7 @@ struct Optimizer::Shared {
   }
 
   /// The progress that the other processes compare with theirs; null for a single process.
-  comm::StepProgress* progress() const {
-    return synchronizer->workers() ? &synchronizer->workers()->communicator->progress() : nullptr;
-  }
+  comm::StepProgress* progress() const { return synchronizer->progress(); }
 
   const StrategyRef owner;
   const std::shared_ptr<GradientSynchronizer> synchronizer;
@@ -541,7 +543,6 @@ void Optimizer::apply_all_accumulated() const {
   if (micro_batches() == 0) return;
   const at::NoGradGuard no_grad;
   const WorkerGroup* workers = shared_->synchronizer->workers();
-  if (workers && workers->share_replicas) workers = nullptr;  // all replicas are here
   const bool is_counted = replicas.front()->accumulator.local_examples().has_value();
   if (is_counted && workers)
     unknown = comm::all_reduce_number(*workers->communicator, unknown, comm::ReduceOp::kSum);

@@ -31,8 +31,12 @@ std::string hash_of_values(const at::Tensor& value) {
   return hash.hex_digest().substr(0, kHashDigits);
 }
 
-std::size_t common_prefix(const std::string& a, const std::string& b) {
-  return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+/// The length of the names of the modules in which both are: "a.b." of "a.b.mean" and "a.b.weight".
+std::size_t common_modules(const std::string& a, const std::string& b) {
+  const auto begin = a.begin();
+  const std::string common(begin, std::ranges::mismatch(a, b).in1);
+  const std::size_t last = common.find_last_of("./");
+  return last == std::string::npos ? 0 : last + 1;
 }
 
 /// One item in all workers.
@@ -69,7 +73,6 @@ std::vector<StageState::Item> StageState::items() const {
   for (std::size_t i = 0; i < trained.size(); ++i) {
     const Variable& variable = trained[i];
     items.push_back({.name = variable.name(),
-                     .variable = static_cast<int>(i),
                      .value = variable.component(0),
                      .write = [variable](const at::Tensor& value) { variable.assign(value); }});
   }
@@ -88,7 +91,6 @@ std::vector<StageState::Item> StageState::items() const {
     for (std::size_t slot = 0; slot < slots; ++slot) {
       const at::Tensor values = state_->slot(i, slot, 0);
       items.push_back({.name = trained[i].name(),
-                       .variable = static_cast<int>(i),
                        .value = values,
                        .write = [values](const at::Tensor& value) { values.copy_(value); }});
     }
@@ -101,17 +103,25 @@ void StageState::begin() {
   for (const Item& item : items()) known_.push_back(hash_of_values(item.value));
 }
 
-int StageState::owner_of(const Item& item, const std::vector<int>& owners) const {
-  if (item.variable >= 0) return owners[static_cast<std::size_t>(item.variable)];
-  int owner = -1;
-  std::size_t longest = 0;
+void StageState::begin_again() {
+  known_.clear();
+  begin();
+}
+
+int StageState::owner_of(const std::string& name, const std::vector<int>& owners) const {
+  const std::vector<Variable>& trained = state_->variables();
+  const auto found = std::ranges::find(trained, name, &Variable::name);
+  if (found != trained.end()) return owners[static_cast<std::size_t>(found - trained.begin())];
+  std::set<int> nearest;
+  std::size_t longest = 1;
   for (std::size_t i = 0; i < owners.size(); ++i) {
-    const std::size_t common = common_prefix(item.name, state_->variables()[i].name());
-    if (owners[i] < 0 || common <= longest) continue;
+    const std::size_t common = common_modules(name, trained[i].name());
+    if (owners[i] < 0 || common < longest) continue;
+    if (common > longest) nearest.clear();
     longest = common;
-    owner = owners[i];
+    nearest.insert(owners[i]);
   }
-  return owner;
+  return nearest.size() == 1 ? *nearest.begin() : -1;
 }
 
 void StageState::exchange(const std::vector<int>& owners) {
@@ -135,7 +145,7 @@ void StageState::exchange(const std::vector<int>& owners) {
     const ItemChanges changes = changes_of(reports, i);
     if (changes.is_equal || changes.changed_in.empty()) continue;
     const int owner =
-        changes.values.size() == 1 ? changes.changed_in.front() : owner_of(all[i], owners);
+        changes.values.size() == 1 ? changes.changed_in.front() : owner_of(all[i].name, owners);
     check_state(
         owner >= 0,
         base::str_cat("Several workers of a pipeline have changed the variable '", all[i].name,
@@ -154,8 +164,19 @@ void StageState::exchange(const std::vector<int>& owners) {
     for (std::size_t k = 0; k < sent.size(); ++k) all[sent[k]].write(values[k]);
   }
   exchange_steps();
-  known_.clear();
-  begin();
+  begin_again();
+}
+
+void StageState::exchange(const optim::ExponentialMovingAverage& averages,
+                          const std::vector<int>& owners) const {
+  const at::NoGradGuard no_grad;
+  std::map<int, std::vector<at::Tensor>> sent_by;
+  for (std::size_t i = 0; i < averages.variables().size(); ++i) {
+    const int owner = owner_of(averages.variables()[i].name(), owners);
+    if (owner >= 0) sent_by[owner].push_back(averages.values()[i]);
+  }
+  for (const auto& [owner, values] : sent_by)
+    workers_->communicator->broadcast(values, owner)->wait();
 }
 
 /// The workers that do not train a variable have counted no updates of it.

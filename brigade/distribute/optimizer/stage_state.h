@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "brigade/distribute/worker_group.h"
+#include "brigade/optim/moving_average.h"
 #include "brigade/optim/optimizer_state.h"
 #include "brigade/variables/variable_store.h"
 
@@ -26,23 +27,29 @@ class StageState {
   /// What there is now is equal in all workers: changes are counted from here. Only the first call
   /// has an effect.
   void begin();
+  /// The same, with an effect in each call.
+  void begin_again();
   /// `owners`: [variable of the optimizer], the worker whose stages train it, or -1. Statistics
-  /// that several workers have changed are those of the worker that owns the trained variable with
-  /// which they share most of their name. A collective of the workers. Throws kFailedPrecondition,
-  /// naming the variable, if several have changed one and none owns it.
+  /// that several workers have changed are those of the worker that owns the trained variables of
+  /// the same module, or of the smallest one around it. A collective of the workers. Throws
+  /// kFailedPrecondition, naming the variable, if several have changed one to other values, and no
+  /// single worker owns it.
   void exchange(const std::vector<int>& owners);
+  /// Averages that each worker has of its own values: those of a variable are of its owner. A
+  /// collective of the workers.
+  void exchange(const optim::ExponentialMovingAverage& averages,
+                const std::vector<int>& owners) const;
 
  private:
   /// A tensor that is exchanged as a whole.
   struct Item {
-    std::string name;   // of its variable
-    int variable = -1;  // of the optimizer, if it is trained
-    at::Tensor value;   // to read
+    std::string name;  // of its variable
+    at::Tensor value;  // to read
     std::function<void(const at::Tensor&)> write;
   };
 
   std::vector<Item> items() const;
-  int owner_of(const Item& item, const std::vector<int>& owners) const;
+  int owner_of(const std::string& name, const std::vector<int>& owners) const;
   void exchange_steps() const;
 
   const std::shared_ptr<const WorkerGroup> workers_;

@@ -31,7 +31,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
         workers_(context.workers),
         optimizer_(context.optimizer),
         buffers_(*context.state, workers_->communicator, workers_->layout,
-                 workers_->bytes_per_pack.value_or(0)),
+                 workers_->bytes_per_pack.value_or(0), context.is_trained),
         tuner_(workers_->bytes_per_pack ? std::vector{*workers_->bytes_per_pack}
                                         : BucketSizeTuner::sizes_for(buffers_.bytes())),
         progress_(context.notifying_replicas > 0 ? context.notifying_replicas

@@ -1,6 +1,7 @@
 #include "brigade/distribute/strategies/pipeline_strategy.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "brigade/distribute/automatic_pipeline.h"
 #include "brigade/distribute/created_model.h"
 #include "brigade/distribute/pipeline_stages.h"
+#include "brigade/distribute/pipeline_workers.h"
 #include "brigade/distribute/worker_stages.h"
 
 namespace brigade::distribute {
@@ -19,16 +21,23 @@ namespace {
 
 constexpr int kMicroBatchesPerStage = 4;
 
+/// How many stages the options ask for; 0: one for each device.
+int stages_asked_for(const PipelineStrategyOptions& options, int workers) {
+  if (options.stages > 0) return options.stages;
+  if (!options.cut.automatic()) return static_cast<int>(options.cut.layers().size()) + 1;
+  return options.devices.empty() && workers > 1 ? workers : 0;
+}
+
+/// The devices of one of so many workers of a pipeline.
 std::vector<device::Device> devices_of(const PipelineStrategyOptions& options, int workers) {
   std::vector<std::string> names = options.devices;
+  const int stages = stages_asked_for(options, workers);
   check_argument(
-      !options.cut.automatic() || !names.empty(),
+      !names.empty() || stages > 0,
       "An automatic cut has a stage for each device, and PipelineStrategyOptions::devices "
       "is empty: name them, such as {\"cpu:0\", \"cpu:1\"}.");
-  const auto chunks = static_cast<std::size_t>(std::max(1, options.chunks_per_device));
-  const std::size_t in_all = chunks * static_cast<std::size_t>(workers);
-  for (std::size_t device = 0;
-       names.size() * in_all <= options.cut.layers().size() && options.devices.empty(); ++device)
+  const int in_all = std::max(1, options.chunks_per_device) * workers;
+  for (int device = 0; options.devices.empty() && device * in_all < stages; ++device)
     names.push_back(base::str_cat("cpu:", device));
   return device::resolve_devices(names, {.threads_per_cpu = options.threads_per_replica,
                                          .allow_oversubscription = options.allow_oversubscription});
@@ -71,22 +80,39 @@ void check_cut(const std::vector<std::string>& cut, std::size_t devices, int chu
                                base::join(cut, ", "), "."));
 }
 
-/// What several workers cannot do yet.
-void check_workers(const PipelineStrategyOptions& options, int workers) {
-  if (workers == 1) return;
-  const auto refuse = [&](std::string_view what, std::string_view advice) {
+/// How many workers each pipeline has.
+int workers_of_pipeline(const PipelineStrategyOptions& options, int workers) {
+  const int pipelines = options.replicas;
+  check_argument(pipelines >= 1, base::str_cat("PipelineStrategyOptions::replicas is ", pipelines,
+                                               "; it must be 1 or more."));
+  check_argument(
+      workers % pipelines == 0,
+      base::str_cat("PipelineStrategyOptions::replicas is ", pipelines, ", and there ",
+                    workers == 1 ? "is 1 worker" : base::str_cat("are ", workers, " workers"),
+                    ": so many pipelines have equally many workers each; start a multiple of ",
+                    pipelines, " workers."));
+  const int in_each = workers / pipelines;
+  if (in_each > 1 && options.schedule == PipelineSchedule::kInterleaved) {
     throw Error(ErrorCode::kUnimplemented,
-                base::str_cat(what, " is built for a pipeline in one worker, and there are ",
-                              workers, ": ", advice));
-  };
-  if (options.cut.automatic()) {
-    refuse("An automatic cut",
-           "name the layers in PipelineStrategyOptions::cut, such as those that one worker chose.");
+                base::str_cat("The schedule interleaved is built for a pipeline in one worker, and "
+                              "it has ",
+                              in_each, ": use k1F1B."));
   }
-  if (options.schedule == PipelineSchedule::kInterleaved)
-    refuse("The schedule interleaved", "use k1F1B.");
+  return in_each;
 }
 
+void check_stages(const PipelineStrategyOptions& options, int stages) {
+  check_argument(options.stages >= 0,
+                 base::str_cat("PipelineStrategyOptions::stages is ", options.stages,
+                               "; it must be 1 or more, or 0 "
+                               "for one on each device."));
+  check_argument(options.stages == 0 || options.stages == stages,
+                 base::str_cat("PipelineStrategyOptions::stages is ", options.stages,
+                               ", and the workers of a pipeline have ", stages,
+                               " in all: each has equally many, on as many devices."));
+}
+
+/// `workers`: of one pipeline.
 void check(const PipelineStrategyOptions& options, const std::vector<device::Device>& devices,
            int workers) {
   for (const device::Device& device : devices) {
@@ -106,6 +132,11 @@ void check(const PipelineStrategyOptions& options, const std::vector<device::Dev
   check_argument(options.micro_batches >= 0,
                  base::str_cat("PipelineStrategyOptions::micro_batches is ", options.micro_batches,
                                "; it must be 1 or more, or 0 for four a stage."));
+  check_argument(options.micro_batches == 0 || options.micro_batches >= options.replicas,
+                 base::str_cat("PipelineStrategyOptions::micro_batches is ", options.micro_batches,
+                               " and ::replicas is ", options.replicas,
+                               ": each pipeline computes at least one micro-batch."));
+  check_stages(options, static_cast<int>(devices.size()) * options.chunks_per_device * workers);
 }
 
 std::int64_t bytes_of(std::span<const variables::Variable> variables) {
@@ -126,17 +157,28 @@ device::Device unpinned(device::Device device) {
 struct PipelineStrategy::Built {
   explicit Built(const PipelineStrategyOptions& options,
                  std::shared_ptr<cluster::Membership> membership = nullptr)
-      : workers(membership ? static_cast<int>(membership->members().size()) : 1),
-        devices((check_workers(options, workers), devices_of(options, workers))) {
+      : workers(workers_of_pipeline(
+            options, membership ? static_cast<int>(membership->members().size()) : 1)),
+        pipelines(options.replicas),
+        devices(devices_of(options, workers)),
+        cut(options.cut.layers()) {
     check(options, devices, workers);
     const auto distinct = devices;
     for (int chunk = 1; chunk < options.chunks_per_device; ++chunk)
       devices.insert(devices.end(), distinct.begin(), distinct.end());
     const int own_stages = static_cast<int>(devices.size());
     stages = own_stages * workers;
+    const int all_micro_batches = options.micro_batches > 0
+                                      ? options.micro_batches
+                                      : kMicroBatchesPerStage * stages * pipelines;
+    std::optional<PipelineWorkers> groups;
+    if (workers * pipelines > 1)
+      groups = join_workers(options, std::move(membership), all_micro_batches);
+    const int part = groups ? groups->part() : 0;
     const int micro_batches =
-        options.micro_batches > 0 ? options.micro_batches : kMicroBatchesPerStage * stages;
-    const StageBlock own = block_of(membership.get(), own_stages);
+        groups ? groups->all->layout.replicas[static_cast<std::size_t>(groups->all->index())]
+               : all_micro_batches;
+    const StageBlock own{.first = part * own_stages, .last = (part + 1) * own_stages - 1};
     const concurrency::StageSlotsOptions slots_options{.schedule = options.schedule,
                                                        .stages = stages,
                                                        .micro_batches = micro_batches,
@@ -146,60 +188,90 @@ struct PipelineStrategy::Built {
                                                        .timeout = options.timeout};
     slots = std::make_shared<concurrency::StageSlots>(slots_options);
     parts = mirrored_parts("pipeline", {unpinned(devices.front())},
-                           logical_replicas_of(micro_batches, 1));
-    cut = options.cut.layers();
-    const auto& automatic_cut = options.cut.automatic();
-    if (workers > 1) {
-      join_workers(options, std::move(membership), own, micro_batches);
-    } else if (automatic_cut && stages > 1) {
-      automatic = std::make_shared<AutomaticPipeline>(*automatic_cut, slots_options, slots);
-      parts.execution = automatic;
-      parts.stages = automatic;
-    } else {
-      parts.execution = slots;
-      parts.stages = std::make_shared<PipelineStages>(slots, cut, micro_batches);
-    }
+                           {.count = all_micro_batches, .of_device = {micro_batches}});
+    use_stages(options, slots_options, own, groups);
+    if (groups) use_workers(*groups);
     parts.seed = options.seed;
     parts.placement = options.placement;
     parts.timeout = options.timeout;
   }
 
-  static StageBlock block_of(const cluster::Membership* membership, int own_stages) {
-    const int first = membership ? membership->self().rank * own_stages : 0;
-    return {.first = first, .last = first + own_stages - 1};
-  }
-
-  void join_workers(const PipelineStrategyOptions& options,
-                    std::shared_ptr<cluster::Membership> membership, StageBlock own,
-                    int micro_batches) {
+  PipelineWorkers join_workers(const PipelineStrategyOptions& options,
+                               std::shared_ptr<cluster::Membership> membership,
+                               int micro_batches) const {
     comm::CommunicationOptions communication = options.communication;
     if (!communication.key) communication.key = options.join.key;
-    parts.workers = make_worker_group(
-        std::move(membership), {.devices = static_cast<int>(devices.size()),
-                                .logical_replicas = micro_batches,
-                                .threads_per_replica = options.threads_per_replica,
-                                .share_replicas = true,
-                                .facts = {{"cut", base::join(cut, ",")},
-                                          {"schedule", std::string(to_string(options.schedule))},
-                                          {"stages", base::str_cat(stages)}},
-                                .seed = options.seed,
-                                .communication = communication,
-                                .join = options.join});
-    worker_stages = std::make_shared<WorkerStages>(
-        slots, cut, own, micro_batches, make_stage_channels(*parts.workers, options.timeout),
-        parts.workers);
-    parts.execution = worker_stages;
-    parts.stages = worker_stages;
-    parts.synchronizer = make_stage_synchronizer;
+    communication.wire = comm::WireDtype::kFull;
+    communication.bytes_per_pack = 0;
+    return make_pipeline_workers(
+        std::move(membership),
+        {.devices = static_cast<int>(devices.size()),
+         .logical_replicas = micro_batches,
+         .threads_per_replica = options.threads_per_replica,
+         .pipelines = pipelines,
+         .facts = {{"cut", options.cut.automatic() ? "automatic" : base::join(cut, ",")},
+                   {"schedule", std::string(to_string(options.schedule))},
+                   {"stages", base::str_cat(stages)},
+                   {"pipelines", base::str_cat(pipelines)}},
+         .seed = options.seed,
+         .communication = communication,
+         .join = options.join});
   }
 
-  int workers = 1;
+  void use_stages(const PipelineStrategyOptions& options,
+                  const concurrency::StageSlotsOptions& slots_options, StageBlock own,
+                  const std::optional<PipelineWorkers>& groups) {
+    AutomaticPipeline::Make make;
+    if (workers > 1) {
+      channels = std::make_shared<const StageChannels>(
+          make_stage_channels(*groups->pipeline, options.timeout));
+      make = [=, slots = slots, channels = channels,
+              groups = *groups](const std::vector<std::string>& layers) -> PipelinePasses {
+        const auto passes = std::make_shared<WorkerStages>(
+            slots, layers, own, slots_options.micro_batches, channels, groups);
+        return {.execution = passes, .stages = passes};
+      };
+    } else {
+      make = [=, slots = slots](const std::vector<std::string>& layers) -> PipelinePasses {
+        return {
+            .execution = slots,
+            .stages = std::make_shared<PipelineStages>(slots, layers, slots_options.micro_batches)};
+      };
+    }
+    PipelinePasses passes;
+    if (options.cut.automatic() && stages > 1) {
+      automatic = std::make_shared<AutomaticPipeline>(*options.cut.automatic(), slots_options, make,
+                                                      groups ? groups->all : nullptr);
+      passes = {.execution = automatic, .stages = automatic};
+    } else {
+      passes = make(cut);
+    }
+    parts.execution = passes.execution;
+    parts.stages = passes.stages;
+  }
+
+  void use_workers(const PipelineWorkers& groups) {
+    parts.workers = groups.all;
+    parts.replica_workers = groups.replicas;
+    if (!groups.pipeline) {
+      parts.synchronizer = make_worker_synchronizer;
+      return;
+    }
+    StageSynchronizerOptions synchronizer{.workers = groups};
+    if (automatic) {
+      synchronizer.has_all_stages = [automatic = automatic] { return automatic->is_profiling(); };
+    }
+    parts.synchronizer = stage_synchronizer(synchronizer);
+  }
+
+  int workers = 1;                      // of a pipeline
+  int pipelines = 1;                    // side by side
   std::vector<device::Device> devices;  // of the own stages
-  int stages = 1;                       // of all workers
   std::vector<std::string> cut;
+  int stages = 1;  // of a pipeline
   std::shared_ptr<concurrency::StageSlots> slots;
   std::shared_ptr<AutomaticPipeline> automatic;
-  std::shared_ptr<WorkerStages> worker_stages;
+  std::shared_ptr<const StageChannels> channels;
   StrategyParts parts;
 };
 
@@ -218,10 +290,11 @@ PipelineStrategy::PipelineStrategy(Built built)
     : Strategy(std::move(built.parts)),
       stage_devices_(std::move(built.devices)),
       num_stages_(built.stages),
+      num_pipelines_(built.pipelines),
       given_cut_(std::move(built.cut)),
       automatic_(std::move(built.automatic)),
       slots_(std::move(built.slots)),
-      worker_stages_(std::move(built.worker_stages)) {
+      channels_(std::move(built.channels)) {
   if (!automatic_) return;
   automatic_->set_variable_bytes([this] {
     std::int64_t bytes = 0;
@@ -250,7 +323,11 @@ concurrency::StageTimeline PipelineStrategy::timeline() const {
 }
 
 std::int64_t PipelineStrategy::bytes_sent() const {
-  return worker_stages_ ? worker_stages_->bytes_sent() : 0;
+  return channels_ ? channels_->bytes_sent() : 0;
+}
+
+std::int64_t PipelineStrategy::reduction_bytes_sent() const {
+  return replica_workers() ? replica_workers()->communicator->traffic().bytes_sent : 0;
 }
 
 std::vector<int> PipelineStrategy::peak_micro_batches() const {

@@ -25,23 +25,31 @@ class StageSlots;
 namespace brigade::distribute {
 
 class AutomaticPipeline;
-class WorkerStages;
+struct PipelineWorkers;
+struct StageChannels;
 using concurrency::PipelineSchedule;
 
 struct PipelineStrategyOptions {
   /// The devices of the stages, in their order: logical CPUs, in TensorFlow's or libtorch's
-  /// spelling. Empty: a CPU for each name in `cut`, and one more; an automatic cut needs them. With
-  /// several workers those of this worker's stages, as many in each worker.
+  /// spelling. Empty: a CPU for each stage. With several workers those of this worker's stages, as
+  /// many in each worker; empty then, with an automatic cut and without `stages`: one.
   std::vector<std::string> devices = {};
+  /// The number of stages of a pipeline. 0: one for each device of its workers, or one more than
+  /// `cut` names. An automatic cut in one process needs it, or `devices`.
+  int stages = 0;
+  /// With several workers, how many pipelines train side by side: of W workers, the first W /
+  /// replicas have the stages of the first one, and so on. Each computes a contiguous block of the
+  /// micro-batches.
+  int replicas = 1;
   /// Where the model is cut: the names of the layers with which the stages after the first begin,
   /// in the order of the model; as many as devices, less one. They are the names that the model
   /// announces by `begin_layer`: those of `LayerSequence`, of `models::Sequential`
   /// (`Sequential::names`), of the library's models, or your own. Empty: one stage. Or
   /// `AutomaticCut{}`: the pipeline measures the layers in its first steps, and chooses.
   PipelineCut cut = {};
-  /// Into how many micro-batches a batch is split. The stages wait (p - 1) / (m + p - 1) of a step
-  /// for one another, with p stages and m micro-batches. It is the job's number of logical
-  /// replicas. 0: four for each stage.
+  /// Into how many micro-batches a batch is split, over all pipelines. The stages wait (p - 1) / (m
+  /// + p - 1) of a step for one another, with p stages and m micro-batches a pipeline. It is the
+  /// job's number of logical replicas. 0: four for each stage of each pipeline.
   int micro_batches = 0;
   /// The order of the stages' passes. The same results, to the bit.
   PipelineSchedule schedule = PipelineSchedule::k1F1B;
@@ -59,7 +67,8 @@ struct PipelineStrategyOptions {
   /// A step fails, naming who is missing, if a micro-batch waits longer for a stage, or in a
   /// collective.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
-  /// With several workers: how they exchange tensors. (`bytes_per_pack` and `wire` have no effect.)
+  /// With several workers: how they exchange tensors, in full precision. (`bytes_per_pack` and
+  /// `wire` have no effect.)
   comm::CommunicationOptions communication = {};
   /// With several workers: how long to wait for the others at the start, when a worker counts as
   /// lost, the cluster's key.
@@ -98,8 +107,13 @@ struct PipelineStrategyOptions {
 /// stages only. The others' are brought up to date where a training is saved
 /// (`Strategy::fetch_state`). If a worker is lost, the others throw kUnavailable, naming it, and
 /// the job resumes from the last checkpoint with the same bits. Not built for several workers, and
-/// refused with kUnimplemented: an automatic cut, kInterleaved, weights that stages of two workers
-/// use, a second pass or backward pass in a step, results that are not one tensor.
+/// refused with kUnimplemented: kInterleaved, weights that stages of two workers use, a second pass
+/// or backward pass in a step, results that are not one tensor.
+///
+/// With `replicas` R the workers are R pipelines side by side, each with its part of every batch.
+/// Those with the same stages reduce their gradients by the tree of all micro-batches, so the bits
+/// depend neither on the number of stages nor on that of pipelines. Choose it where there are more
+/// workers than a model has good stages, or than a batch has micro-batches for.
 ///
 /// Stages on GPUs are not built: they are refused with kUnimplemented.
 ///
@@ -107,11 +121,12 @@ struct PipelineStrategyOptions {
 class PipelineStrategy : public Strategy {
  public:
   /// Throws as `device::resolve_devices`, kInvalidArgument for a cut that does not fit the devices,
-  /// names a layer twice, an automatic cut without devices or steps, or fewer than 0 micro-batches,
-  /// and kUnimplemented for GPUs.
+  /// names a layer twice, an automatic cut without devices or steps, several pipelines in one
+  /// process, or fewer micro-batches than 0 or than pipelines, and kUnimplemented for GPUs.
   explicit PipelineStrategy(PipelineStrategyOptions options);
   /// The stages are divided among the workers of a cluster, which is joined. Throws also what
-  /// rpc::join throws, and kFailedPrecondition, naming both workers, if they disagree.
+  /// rpc::join throws, kFailedPrecondition, naming both workers, if they disagree, and
+  /// kInvalidArgument, naming both numbers, for workers that cannot be so many pipelines.
   PipelineStrategy(const cluster::ClusterConfig& cluster, PipelineStrategyOptions options);
   /// The same for a membership that has been joined. In one of one member all stages are here.
   PipelineStrategy(std::shared_ptr<cluster::Membership> membership,
@@ -121,10 +136,13 @@ class PipelineStrategy : public Strategy {
   /// cut is not chosen yet, when there is one stage. Outside of `run`.
   std::vector<std::string> cut() const;
   /// What an automatic cut was chosen by, and the step that it predicts; unset before it is chosen,
-  /// and with a cut that was given. Outside of `run`.
+  /// and with a cut that was given. With several workers it is chosen when the step after those
+  /// that are measured begins, and only the first worker knows costs. Outside of `run`.
   const std::optional<ChosenCut>& chosen_cut() const;
-  /// Of all workers.
+  /// Of all workers of a pipeline.
   int num_stages() const { return num_stages_; }
+  /// How many train side by side.
+  int num_pipelines() const { return num_pipelines_; }
   /// [stage of this worker]. (`devices` has an entry for each micro-batch.)
   const std::vector<device::Device>& stage_devices() const { return stage_devices_; }
   /// [device]: the passes of the last step in the order in which they began; none in steps that
@@ -133,6 +151,7 @@ class PipelineStrategy : public Strategy {
   /// Who computed what when in the last step, as measured; `text()` shows it, and
   /// `train::trace_events` makes a Chrome trace of it. Outside of `run`.
   concurrency::StageTimeline timeline() const;
+  std::optional<concurrency::StageTimeline> stage_timeline() const override { return timeline(); }
   /// [device]: the most micro-batches of the last step whose activations the device kept at a time,
   /// counted, with kInterleaved once for each of its stages: with k1F1B at most the number of
   /// stages from it to the end. Outside of `run`.
@@ -140,6 +159,9 @@ class PipelineStrategy : public Strategy {
   /// With several workers: what this one has sent so far to those of the stages before and after:
   /// activations, gradients, results, and what describes them, without the transport's framing.
   std::int64_t bytes_sent() const;
+  /// With several pipelines: what this worker has sent so far to those with the same stages of the
+  /// others: the sums of gradients, and whatever else replicas reduce.
+  std::int64_t reduction_bytes_sent() const;
 
  private:
   struct Built;
@@ -147,10 +169,11 @@ class PipelineStrategy : public Strategy {
 
   const std::vector<device::Device> stage_devices_;
   const int num_stages_;
+  const int num_pipelines_;
   const std::vector<std::string> given_cut_;
   const std::shared_ptr<AutomaticPipeline> automatic_;  // null: the cut was given
   const std::shared_ptr<const concurrency::StageSlots> slots_;
-  const std::shared_ptr<const WorkerStages> worker_stages_;  // null: all stages are here
+  const std::shared_ptr<const StageChannels> channels_;  // null: all stages are here
 };
 
 }  // namespace brigade::distribute

@@ -4,7 +4,9 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
@@ -129,12 +131,11 @@ std::vector<at::Tensor> train(Strategy& strategy, Update update) {
       optim::clip_by_global_norm_(sums, 0.5);
       optimizer.apply_gradients(sums);
     }
-    return loss.detach();
+    return loss.detach().view({1});
   };
   for (int epoch = 0; epoch < 2; ++epoch) {
     for (const auto& batch : strategy.distribute(data)) {
-      const auto losses = strategy.run(step, batch);
-      results.insert(results.end(), losses.values().begin(), losses.values().end());
+      results.push_back(strategy.gather(strategy.run(step, batch), 0));
     }
     model.eval();
     for (const auto& batch : strategy.distribute(examples().batch(kBatch))) {
@@ -710,6 +711,212 @@ TEST_P(Pipelines, OfSeveralWorkersHaveTheBitsOfOneDevice) {
       3, pipe_of_workers(3, 12, GetParam(), comm::Transport::kGloo), Update::kMomentum);
 }
 
+PipelineStrategyOptions pipes_side_by_side(int replicas, int stages, int micro_batches,
+                                           PipelineSchedule schedule,
+                                           comm::Transport transport = comm::Transport::kAuto) {
+  PipelineStrategyOptions options = pipe_of_workers(stages, micro_batches, schedule, transport);
+  options.replicas = replicas;
+  return options;
+}
+
+TEST_P(Pipelines, SideBySideHaveTheBitsOfOneDevice) {
+  expect_workers_have_the_bits_of_one_device<StraightNet>(
+      4, pipes_side_by_side(2, 2, 5, GetParam()), Update::kMomentum);
+  expect_workers_have_the_bits_of_one_device<ConvNet>(4, pipes_side_by_side(2, 4, 4, GetParam()),
+                                                      Update::kAdamWithClipping);
+  // Pipelines of two micro-batches, one and one.
+  expect_workers_have_the_bits_of_one_device<ConvNet>(
+      6, pipes_side_by_side(3, 2, 4, GetParam(), comm::Transport::kGloo), Update::kMomentum);
+  // Each worker has a pipeline of its own.
+  expect_workers_have_the_bits_of_one_device<DeepNet>(2, pipes_side_by_side(2, 2, 5, GetParam()),
+                                                      Update::kMomentum);
+}
+
+TEST(PipelinesSideBySide, ReduceTheGradientsOfTheirOwnStages) {
+  const auto thrown = run_pipeline_workers(
+      4, pipes_side_by_side(2, 2, 4, PipelineSchedule::k1F1B, comm::Transport::kGloo),
+      [&](PipelineStrategy& strategy, int worker) {
+        EXPECT_EQ(strategy.num_pipelines(), 2);
+        EXPECT_EQ(strategy.num_stages(), 2);
+        EXPECT_EQ(strategy.num_replicas_in_sync(), 4);
+        EXPECT_EQ(strategy.replica_range().first, worker < 2 ? 0 : 2);
+        PipelineSteps<StraightNet> steps(strategy);
+        steps.train();
+        const std::int64_t before = strategy.reduction_bytes_sent();
+        const std::int64_t activations = strategy.bytes_sent();
+        steps.train();
+        constexpr std::int64_t kFirstStage = (64 * 12 + 12) + (12 * 10 + 10);
+        constexpr std::int64_t kLastStage = (10 * 12 + 12) + (12 * 4 + 4);
+        const std::int64_t values = 4 * (worker % 2 == 0 ? kFirstStage : kLastStage);
+        // Half of them to the other pipeline, and the sums of the other half; who has gradients.
+        const std::int64_t sent = strategy.reduction_bytes_sent() - before;
+        EXPECT_GE(sent, values);
+        EXPECT_LE(sent, values + 3 * 8 * 4 + 64);
+        const std::int64_t crossing = kBatch / 2 * 10 * 4 + (worker % 2) * kBatch / 2 * 4 * 4;
+        EXPECT_GE(strategy.bytes_sent() - activations, crossing);
+        EXPECT_LE(strategy.bytes_sent() - activations, crossing + (2 * 2 + 1) * 400);
+      });
+  comm::rethrow_first(thrown);
+}
+
+TEST(PipelinesSideBySide, AStepThatFailsInOneWorkerIsGivenUpByAllAndTheNextOneWorks) {
+  for (const bool waits : {false, true}) {
+    for (int failing = 0; failing < 4; ++failing) {
+      SCOPED_TRACE(std::to_string(failing) + (waits ? ", replicas wait for one another" : ""));
+      const auto thrown = run_pipeline_workers(
+          4, pipes_side_by_side(2, 2, 4, PipelineSchedule::k1F1B),
+          [&](Strategy& strategy, int worker) {
+            const auto model = strategy.create<StraightNet>();
+            const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
+            const auto batch = *strategy.distribute(examples().batch(kBatch)).begin();
+            const auto step = [&](bool fails) {
+              strategy.run(
+                  [&](ReplicaContext& context, const input::LabeledBatch& local) {
+                    at::Tensor x = model(local.features);
+                    if (fails && context.local_id == 1) throw std::runtime_error("broken");
+                    if (waits) x = x - context.all_reduce(comm::ReduceOp::kMean, x.mean(0));
+                    sgd.minimize(mean_loss(x, local.labels));
+                  },
+                  batch);
+            };
+            step(false);
+            const Error error = error_from([&] { step(worker == failing); });
+            EXPECT_TRUE(mentions(error, "broken")) << worker << ": " << error.what();
+            step(false);
+            strategy.fetch_state();
+          });
+      comm::rethrow_first(thrown);
+    }
+  }
+}
+
+TEST(PipelinesSideBySide, TheLossOfOneWorkerIsAnErrorThatNamesIt) {
+  const auto thrown = run_pipeline_workers(4, pipes_side_by_side(2, 2, 4, PipelineSchedule::k1F1B),
+                                           [&](PipelineStrategy& strategy, int worker) {
+                                             PipelineSteps<StraightNet> steps(strategy);
+                                             for (int step = 0; step < 3; ++step) {
+                                               if (worker == 2 && step == 1)
+                                                 throw std::runtime_error("killed");
+                                               steps.train();
+                                             }
+                                           });
+  for (const std::size_t survivor : {0U, 1U, 3U}) {
+    ASSERT_TRUE(thrown[survivor]);
+    const Error error = error_from([&] { std::rethrow_exception(thrown[survivor]); });
+    EXPECT_EQ(error.code(), ErrorCode::kUnavailable) << error.what();
+    EXPECT_TRUE(mentions(error, "task:2 (rank 2")) << error.what();
+  }
+}
+
+TEST(PipelinesSideBySide, NumbersThatDoNotFitAreRefused) {
+  const auto refusal = [](int workers, const PipelineStrategyOptions& options) {
+    const auto thrown = run_pipeline_workers(workers, options, [](Strategy&, int) {});
+    return error_from([&] { std::rethrow_exception(thrown.front()); });
+  };
+  const Error workers = refusal(4, pipes_side_by_side(3, 2, 4, PipelineSchedule::k1F1B));
+  EXPECT_EQ(workers.code(), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(mentions(workers, "replicas is 3, and there are 4 workers")) << workers.what();
+  const Error micro_batches = refusal(4, pipes_side_by_side(4, 1, 3, PipelineSchedule::k1F1B));
+  EXPECT_TRUE(mentions(micro_batches, "micro_batches is 3 and ::replicas is 4"))
+      << micro_batches.what();
+  PipelineStrategyOptions stages = pipes_side_by_side(2, 2, 4, PipelineSchedule::k1F1B);
+  stages.stages = 3;
+  stages.devices = {"cpu:0"};
+  EXPECT_TRUE(mentions(refusal(4, stages), "stages is 3"));
+  const PipelineStrategyOptions alone = pipes_side_by_side(2, 2, 4, PipelineSchedule::k1F1B);
+  EXPECT_TRUE(mentions(error_from([&] { PipelineStrategy{alone}; }), "there is 1 worker"));
+}
+
+/// What all workers return and save equals that of one device, and all have the same cut.
+void expect_an_automatic_cut(int workers, int replicas, std::vector<std::string> devices = {}) {
+  constexpr int kMicroBatches = 4;
+  PipelineStrategyOptions options =
+      pipes_side_by_side(replicas, 1, kMicroBatches, PipelineSchedule::k1F1B);
+  options.cut = AutomaticCut{.profile_steps = 3};
+  options.devices = std::move(devices);
+  OneDeviceStrategy one(one_device(kMicroBatches));
+  const auto expected = train<StraightNet>(one, Update::kAdamWithClipping);
+  std::vector<std::vector<std::string>> cuts(static_cast<std::size_t>(workers));
+  const auto thrown =
+      run_pipeline_workers(workers, options, [&](PipelineStrategy& strategy, int worker) {
+        const auto ours = train<StraightNet>(strategy, Update::kAdamWithClipping);
+        ASSERT_EQ(ours.size(), expected.size());
+        for (std::size_t i = 0; i < ours.size(); ++i)
+          EXPECT_TRUE(are_equal(ours[i], expected[i])) << "worker " << worker << ", result " << i;
+        ASSERT_TRUE(strategy.chosen_cut());
+        EXPECT_EQ(strategy.chosen_cut()->layer_costs.empty(), worker != 0);
+        EXPECT_EQ(static_cast<int>(strategy.cut().size()) + 1, strategy.num_stages());
+        cuts[static_cast<std::size_t>(worker)] = strategy.cut();
+      });
+  comm::rethrow_first(thrown);
+  for (const auto& cut : cuts) EXPECT_EQ(cut, cuts.front());
+}
+
+TEST(AutomaticCut, OfSeveralWorkersIsThatOfTheFirst) {
+  expect_an_automatic_cut(2, 1);
+  expect_an_automatic_cut(4, 2);
+  expect_an_automatic_cut(2, 1, {"cpu:0", "cpu:1"});
+  expect_an_automatic_cut(2, 2, {"cpu:0", "cpu:1"});
+}
+
+TEST(AutomaticCut, OfSeveralWorkersThatDoesNotExistIsRefusedInAll) {
+  PipelineStrategyOptions options = pipe_of_workers(1, 4, PipelineSchedule::k1F1B);
+  options.cut = AutomaticCut{.profile_steps = 1, .bytes_per_stage = 1000};
+  const auto thrown = run_pipeline_workers(2, options, [&](PipelineStrategy& strategy, int) {
+    PipelineSteps<StraightNet> steps(strategy);
+    steps.train();
+    const Error error = error_from([&] { steps.train(); });
+    EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
+    EXPECT_TRUE(mentions(error, "within 1000 bytes")) << error.what();
+  });
+  comm::rethrow_first(thrown);
+}
+
+/// Its gradients overflow in the second stage only, if they are scaled by much.
+struct SteepNet : FourLayers {
+  at::Tensor forward(const at::Tensor& images) {
+    at::Tensor x = begin_layer("first", images.flatten(1));
+    x = begin_layer("second", first(x).tanh_());
+    x = third(begin_layer("third", second(x)));
+    return last(begin_layer("last", x + 1e3));
+  }
+};
+
+TEST(PipelineWorkers, LeaveOutAnUpdateThatOverflowsInOneStage) {
+  const auto train_scaled = [](Strategy& strategy) {
+    const auto model = strategy.create<SteepNet>();
+    const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.01},
+                                        {.gradient_scaler = GradientScalerOptions{
+                                             .initial_scale = 0x1p124, .backoff_factor = 1e-3}});
+    const auto batch = *strategy.distribute(examples().batch(kBatch)).begin();
+    for (int step = 0; step < 4; ++step) {
+      strategy.run(
+          [&](const input::LabeledBatch& local) {
+            sgd.minimize(mean_loss(model(local.features), local.labels));
+          },
+          batch);
+    }
+    strategy.fetch_state();
+    std::vector<at::Tensor> values = {at::full({1}, sgd.skipped_updates(), at::kLong)};
+    for (const auto& variable : model.variables()) values.push_back(variable.read());
+    return values;
+  };
+  OneDeviceStrategy one(one_device(4));
+  const auto expected = train_scaled(one);
+  ASSERT_GT(expected.front().item<int>(), 0);
+  ASSERT_LT(expected.front().item<int>(), 4);
+  for (const int replicas : {1, 2}) {
+    const auto thrown = run_pipeline_workers(
+        2 * replicas, pipes_side_by_side(replicas, 2, 4, PipelineSchedule::k1F1B),
+        [&](Strategy& strategy, int) {
+          const auto ours = train_scaled(strategy);
+          for (std::size_t i = 0; i < ours.size(); ++i)
+            EXPECT_TRUE(at::equal(ours[i], expected[i])) << i;
+        });
+    comm::rethrow_first(thrown);
+  }
+}
+
 TEST(PipelineWorkers, SendActivationsGradientsAndResultsOnly) {
   constexpr int kMicroBatches = 4;
   const auto thrown = run_pipeline_workers(
@@ -750,6 +957,39 @@ TEST(PipelineWorkers, EachUpdatesItsOwnVariablesAndFetchesTheOthers) {
         strategy.fetch_state();
         for (std::size_t i = 0; i < initial.size(); ++i)
           EXPECT_FALSE(at::equal(model.variables()[i].read(), initial[i])) << i;
+      });
+  comm::rethrow_first(thrown);
+}
+
+/// Layers of two stages change one variable.
+struct SharedStateNet : FourLayers {
+  SharedStateNet() { seen = register_buffer("seen", at::zeros({1})); }
+  at::Tensor forward(const at::Tensor& images) {
+    at::Tensor x = begin_layer("first", images.flatten(1));
+    x = begin_layer("second", first(x).tanh_());
+    seen.add_(x.detach().sum());
+    x = second(x);
+    x = begin_layer("third", x);
+    seen.add_(x.detach().sum());
+    return last(begin_layer("last", third(x)));
+  }
+  at::Tensor seen;
+};
+
+TEST(PipelineWorkers, StateThatStagesOfTwoShareIsRefusedByName) {
+  const auto thrown = run_pipeline_workers(
+      2, pipe_of_workers(2, 4, PipelineSchedule::k1F1B), [&](Strategy& strategy, int) {
+        const auto model = strategy.create<SharedStateNet>();
+        const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
+        const auto batch = *strategy.distribute(examples().batch(kBatch)).begin();
+        strategy.run(
+            [&](const input::LabeledBatch& local) {
+              sgd.minimize(mean_loss(model(local.features), local.labels));
+            },
+            batch);
+        const Error error = error_from([&] { strategy.fetch_state(); });
+        EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition) << error.what();
+        EXPECT_TRUE(mentions(error, "'seen'")) << error.what();
       });
   comm::rethrow_first(thrown);
 }
@@ -833,10 +1073,10 @@ TEST(PipelineWorkers, WhatIsNotBuiltIsRefusedInAll) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
     EXPECT_TRUE(mentions(error, "did you mean 'third'?")) << error.what();
   }
-  PipelineStrategyOptions choosing = options;
-  choosing.devices = {"cpu:0"};
-  choosing.cut = AutomaticCut{};
-  for (const auto& error : run_pipeline_workers(2, choosing, [](Strategy&, int) {})) {
+  PipelineStrategyOptions interleaved = pipe_of_workers(4, 4, PipelineSchedule::kInterleaved);
+  interleaved.chunks_per_device = 2;
+  interleaved.devices = {};
+  for (const auto& error : run_pipeline_workers(2, interleaved, [](Strategy&, int) {})) {
     ASSERT_TRUE(error);
     EXPECT_EQ(error_from([&] { std::rethrow_exception(error); }).code(), ErrorCode::kUnimplemented);
   }

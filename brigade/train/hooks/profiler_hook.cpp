@@ -7,7 +7,6 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/distribute/strategies/pipeline_strategy.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/summary/summary_writer.h"
 #include "brigade/summary/trace.h"
@@ -95,15 +94,14 @@ class Profiler final : public SessionRunHook {
     }
   }
 
-  /// Of a pipeline; its rows come after those of the replicas.
+  /// Of a strategy with stages; their rows come after those of the replicas.
   void take_stages(const distribute::Strategy& strategy) {
-    const auto* pipeline = dynamic_cast<const distribute::PipelineStrategy*>(&strategy);
-    if (pipeline == nullptr) return;
+    const std::optional<concurrency::StageTimeline> timeline = strategy.stage_timeline();
+    if (!timeline) return;
     const std::int64_t group = strategy.num_local_replicas();
-    const concurrency::StageTimeline timeline = pipeline->timeline();
-    const auto events = trace_events(timeline, group);
+    const auto events = trace_events(*timeline, group);
     events_.insert(events_.end(), events.begin(), events.end());
-    stage_names_ = trace_names(timeline, group);
+    stage_names_ = trace_names(*timeline, group);
   }
 
   void write(SessionContext& context) {

@@ -175,6 +175,7 @@ void TrainingState::add_averages(const std::string& name,
        .save = [&averages] { return CheckpointableState{.tree = {}, .tensors = averages.state()}; },
        .restore =
            [&averages](const CheckpointableState& state) { averages.restore(state.tensors); }});
+  fetched_averages_.push_back(strategy_.fetch_averages(averages));
 }
 
 void TrainingState::add(Checkpointable checkpointable) {

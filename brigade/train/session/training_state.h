@@ -212,6 +212,7 @@ class TrainingState {
   std::vector<NamedOptimizer> optimizers_;
   std::vector<Checkpointable> checkpointables_;  // including metrics, averages and iterators
   std::vector<variables::Variable> metric_sums_;
+  std::vector<std::shared_ptr<const void>> fetched_averages_;
   std::map<std::string, double> metric_values_;
   std::optional<variables::Variable> counter_;
   std::int64_t global_step_ = 0;
