@@ -1,6 +1,7 @@
 #include "brigade/device/random_scope.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -40,7 +41,8 @@ at::mt19937 mersenne_twister(std::uint64_t seed) {
 
 at::Generator make_generator(c10::Device device) {
   if (device.is_cpu()) return at::make_generator<at::CPUGeneratorImpl>();
-  return at::detail::getCUDAHooks().getNewGenerator(device.index());
+  return at::globalContext().getAcceleratorHooksInterface(device.type()).getNewGenerator(
+      device.index());
 }
 
 void seed_generator(at::Generator& generator, std::uint64_t seed) {
@@ -182,7 +184,8 @@ void ReplicaGenerator::begin_step(std::uint64_t step) {
 
 at::Generator ReplicaGenerator::generator(c10::Device device) {
   if (device.is_cpu()) device = c10::Device(c10::kCPU);
-  if (!device.is_cpu() && !device.is_cuda()) return at::Generator();
+  const bool is_gpu = device.is_cuda() || device.is_privateuseone();
+  if (!device.is_cpu() && !is_gpu) return at::Generator();
   if (device.is_cuda() && !device.has_index()) {
     device.set_index(at::detail::getCUDAHooks().current_device());
   }

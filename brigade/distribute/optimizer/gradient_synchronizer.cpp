@@ -86,10 +86,11 @@ class ReplicaSynchronizer final : public GradientSynchronizer {
                                        : at::zeros_like(state_->variables()[i].component(replica));
       sent.push_back(sums[i]);
     }
-    communicator.all_reduce(sent, comm::ReduceOp::kSum)->wait();
+    if (has_peers()) communicator.all_reduce(sent, comm::ReduceOp::kSum)->wait();
     return sums;
   }
 
+  bool can_be_captured() const override { return !has_peers(); }
   const WorkerGroup* workers() const override { return workers_.get(); }
 
  private:
