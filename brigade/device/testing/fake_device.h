@@ -213,6 +213,7 @@ class DeferredCalls {
     const auto arguments = torch::jit::last(*stack, count);
     const Stack given(arguments.begin(), arguments.end());
     torch::jit::drop(*stack, count);
+    if (!operation.operator_name().name.starts_with("aten::index")) check_devices(given);
     for (c10::IValue& result : results_of(operation, given)) stack->push_back(std::move(result));
   }
 
@@ -227,6 +228,15 @@ class DeferredCalls {
       return *made;
     }
     return call_now(operation, given);
+  }
+
+  /// As on a GPU, the tensors of an operation are on the device, except for numbers.
+  static void check_devices(const Stack& given) {
+    mapped(given, c10::kCPU, [](const at::Tensor& tensor) {
+      TORCH_CHECK(!tensor.device().is_cpu() || tensor.dim() == 0,
+                  "Expected all tensors to be on the same device");
+      return tensor;
+    });
   }
 
   /// The results of an operation that only writes to its arguments.
