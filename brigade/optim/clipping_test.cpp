@@ -148,7 +148,7 @@ TEST(Clipping, GradientsOfRowsStayRows) {
   EXPECT_TRUE(by_norm.front().to_dense().equal(rows.to_dense() * 0.5));
 }
 
-std::vector<at::Tensor> on_card(const std::vector<at::Tensor>& tensors) {
+std::vector<at::Tensor> moved_to_card(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> there;
   for (const at::Tensor& each : tensors)
     there.push_back(each.defined() ? each.to(FakeDevice::device()) : each);
@@ -167,7 +167,7 @@ TEST(ClippingOnADevice, TheHostWaitsForNothingUntilANormIsRead) {
   FakeDevice& card = FakeDevice::get();
   std::vector<at::Tensor> tensors = three();
   tensors.push_back(at::full({2}, 7.0, at::kDouble));
-  const std::vector<at::Tensor> there = on_card(tensors);
+  const std::vector<at::Tensor> there = moved_to_card(tensors);
   const int waits = card.host_waits();
   const ClippedByGlobalNorm clipped = clip_by_global_norm(there, 5);
   const ClippedByGlobalNorm as_it_is = clip_by_global_norm(there, 50);
@@ -187,7 +187,7 @@ TEST(ClippingOnADevice, TheHostWaitsForNothingUntilANormIsRead) {
 }
 
 TEST(ClippingOnADevice, ANormThatIsNotFiniteMakesAllNan) {
-  const std::vector<at::Tensor> there = on_card({at::full({2}, 1.0), at::full({1}, kInfinity)});
+  const std::vector<at::Tensor> there = moved_to_card({at::full({2}, 1.0), at::full({1}, kInfinity)});
   const auto clipped = clip_by_global_norm(there, 5);
   EXPECT_TRUE(FakeDevice::read(clipped.tensors[0]).isnan().all().item<bool>());
   EXPECT_TRUE(FakeDevice::read(clipped.tensors[1]).isnan().all().item<bool>());

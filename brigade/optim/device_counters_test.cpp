@@ -135,7 +135,7 @@ CapturedUpdate capture(OptimizerOn& optimizer, RecordedGraph& graph) {
   OptimizerState::CaptureScope scope(optimizer.state);
   optimizer.update(0);
   graph.end();
-  return scope.update();
+  return scope.update(0);
 }
 
 void replay(OptimizerOn& optimizer, RecordedGraph& graph, const CapturedUpdate& update) {
@@ -189,7 +189,7 @@ TEST(DeviceCounters, AReplayFollowsRestoredNumbersOfUpdates) {
 TEST(DeviceCounters, AnUpdateOnTheCpuIsNotCaptured) {
   OptimizerOn on_cpu(c10::kCPU, Sgd{}.rule());
   const OptimizerState::CaptureScope scope(on_cpu.state);
-  EXPECT_THROW(scope.update(), Error);
+  EXPECT_THROW(scope.update(0), Error);
 }
 
 }  // namespace

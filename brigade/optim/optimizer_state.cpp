@@ -52,7 +52,8 @@ void OptimizerState::add_counters() {
   const variables::VariableStorage& storage = *storages_.front();
   for (int master = 0; master < storage.masters(); ++master) {
     const c10::Device device = storage.master(master).device();
-    if (!device.is_cpu()) counters_.emplace_back(device, own_rates);
+    auto& counters = counters_.emplace_back();
+    if (!device.is_cpu()) counters.emplace(device, own_rates);
   }
 }
 
@@ -220,24 +221,23 @@ void OptimizerState::apply_whole(int replica, const UpdateRun& run,
 }
 
 void OptimizerState::read_on_device(int replica, const UpdateRun& run, UpdateArguments& arguments) {
-  if (counters_.empty()) return;
-  DeviceCounters& own = counters(replica);
+  std::optional<DeviceCounters>& own = counters(replica);
+  if (!own) return;
   if (captured_) {
-    arguments.on_device = own.count_captured(run.first, run.last);
+    arguments.on_device = own->count_captured(run.first, run.last);
     return captured_->runs.push_back(run);
   }
-  own.follow(learning_rate_, steps_, run.first, run.last);
-  arguments.on_device = own.count(run.first, run.last);
+  own->follow(learning_rate_, steps_, run.first, run.last);
+  arguments.on_device = own->count(run.first, run.last);
 }
 
 void OptimizerState::follow_host(int replica) {
-  if (counters_.empty()) return;
   const at::NoGradGuard no_grad;
-  counters(replica).follow(learning_rate_, steps_, 0, steps_.size());
+  if (auto& own = counters(replica)) own->follow(learning_rate_, steps_, 0, steps_.size());
 }
 
-CapturedUpdate OptimizerState::CaptureScope::update() const {
-  check_state(!state_.counters_.empty(),
+CapturedUpdate OptimizerState::CaptureScope::update(int replica) const {
+  check_state(state_.counters(replica).has_value(),
               "the parameters are on the CPU, where updates read the host's numbers");
   return *state_.captured_;
 }
@@ -250,7 +250,7 @@ bool OptimizerState::can_replay(const CapturedUpdate& update) const {
 }
 
 void OptimizerState::count_replay(int replica, const CapturedUpdate& update) {
-  for (const UpdateRun& run : update.runs) counters(replica).note_replay(run.first, run.last);
+  for (const UpdateRun& run : update.runs) counters(replica)->note_replay(run.first, run.last);
   advance(update.has_gradient);
 }
 

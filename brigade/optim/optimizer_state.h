@@ -121,9 +121,9 @@ class OptimizerState {
     ~CaptureScope() { state_.captured_.reset(); }
     CaptureScope(const CaptureScope&) = delete;
     CaptureScope& operator=(const CaptureScope&) = delete;
-    /// What was captured. Throws kFailedPrecondition if the parameters are on the CPU, where
-    /// updates read the host's numbers.
-    CapturedUpdate update() const;
+    /// What was captured of replica `replica`. Throws kFailedPrecondition if its parameters are on
+    /// the CPU, where updates read the host's numbers.
+    CapturedUpdate update(int replica) const;
 
    private:
     OptimizerState& state_;
@@ -178,7 +178,7 @@ class OptimizerState {
   std::vector<at::Tensor> slot_views(std::size_t storage, int replica, std::int64_t begin,
                                      std::int64_t end) const;
   void read_on_device(int replica, const UpdateRun& run, UpdateArguments& arguments);
-  DeviceCounters& counters(int replica) {
+  std::optional<DeviceCounters>& counters(int replica) {
     return counters_[counters_.size() == 1 ? 0 : static_cast<std::size_t>(replica)];
   }
   Views& views(int replica, const UpdateRun& run, std::int64_t begin, std::int64_t end);
@@ -193,8 +193,8 @@ class OptimizerState {
   std::vector<std::vector<std::vector<at::Tensor>>>
       slots_;                      // [storage][slot][replica, or one for all]
   std::vector<KnownViews> views_;  // [replica]: each touched by its replica alone
-  std::vector<DeviceCounters> counters_;  // [replica, or one for all]; none on CPUs
-  std::optional<CapturedUpdate> captured_;  // while an update is captured
+  std::vector<std::optional<DeviceCounters>> counters_;  // [replica, or one for all]; not on CPUs
+  std::optional<CapturedUpdate> captured_;               // while an update is captured
 };
 
 }  // namespace brigade::optim

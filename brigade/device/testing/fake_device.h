@@ -26,6 +26,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -255,23 +256,24 @@ class DeferredCalls {
     return written;
   }
 
-  /// Nothing if the results are no tensors, or only their values tell their sizes.
+  /// New ones, whose sizes are those of the results of zeros. Nothing if the results are no tensors,
+  /// or their sizes depend on values.
   static std::optional<Stack> tensors_for_results(const c10::OperatorHandle& operation,
                                                   const Stack& given) {
-    Stack stack = mapped(given, c10::kMeta, [](const at::Tensor& tensor) {
-      if (tensor.device().is_cpu() && tensor.dim() == 0) return tensor;
-      return at::empty_strided(tensor.sizes(), tensor.strides(),
-                               at::TensorOptions(tensor.scalar_type()).device(c10::kMeta));
-    });
-    try {
-      operation.callBoxed(stack);
-    } catch (const c10::Error&) {
-      return std::nullopt;
-    }
-    for (const c10::IValue& result : stack) {
+    static const std::set<std::string> by_value = {"aten::nonzero", "aten::masked_select",
+                                                   "aten::_unique2", "aten::unique_dim"};
+    if (by_value.contains(operation.operator_name().name)) return std::nullopt;
+    const Stack results =
+        call_on_host(operation, mapped(given, c10::kCPU, [](const at::Tensor& tensor) {
+          if (tensor.device().is_cpu()) return tensor;
+          return at::empty_strided(tensor.sizes(), tensor.strides(),
+                                   at::TensorOptions(tensor.scalar_type()))
+              .zero_();
+        }));
+    for (const c10::IValue& result : results) {
       if (!result.isTensor() && !result.isTensorList()) return std::nullopt;
     }
-    return mapped(stack, FakeDevice::device(), on_device);
+    return mapped(results, FakeDevice::device(), on_device);
   }
   static at::Tensor on_device(const at::Tensor& like) {
     return at::empty_strided(

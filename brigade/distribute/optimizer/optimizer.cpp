@@ -516,7 +516,7 @@ void Optimizer::capture_in(const ReplicaContext& context, std::span<const at::Te
   shared_->synchronizer->apply(replica, values, state);
   shared_->add_to_global_step(replica);
   run_scheduled_updates();
-  const auto captured = std::make_shared<const optim::CapturedUpdate>(scope.update());
+  const auto captured = std::make_shared<const optim::CapturedUpdate>(scope.update(replica));
   context.capture()->add_host_work(
       {.is_current = [state = state_, captured] { return state->can_replay(*captured); },
        .after_replay =

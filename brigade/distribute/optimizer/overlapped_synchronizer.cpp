@@ -17,12 +17,13 @@ namespace brigade::distribute {
 
 namespace {
 
-/// Equal parts of a bucket, one for each replica to add.
+/// Nearly equal parts of a bucket, one for each replica to add; fewer of a small bucket.
 std::vector<at::Tensor> parts_of(const at::Tensor& bucket, int count) {
   std::vector<at::Tensor> parts;
   for (int part = 0; part < count; ++part) {
     const ElementRange range = element_shard({0, bucket.numel()}, part, count);
-    parts.push_back(bucket.narrow(0, range.begin, range.end - range.begin));
+    if (range.begin < range.end)
+      parts.push_back(bucket.narrow(0, range.begin, range.end - range.begin));
   }
   return parts;
 }

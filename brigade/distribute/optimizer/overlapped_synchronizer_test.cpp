@@ -48,19 +48,19 @@ struct DeepOnCard : torch::nn::Module {
   std::vector<at::Tensor> weights, biases;
 };
 
-enum class Copies { kEach, kShared };
+enum class Storing { kEach, kShared };
 
-StrategyParts overlapped(int replicas, Copies copies, std::int64_t bytes_per_bucket) {
+StrategyParts overlapped(int replicas, Storing copies, std::int64_t bytes_per_bucket) {
   StrategyParts parts = mirrored_parts("card", logical_cards(replicas));
   parts.storage = variables::make_flat_storage_factory(
-      copies == Copies::kShared ? variables::StorageSharing::kOneStorage
+      copies == Storing::kShared ? variables::StorageSharing::kOneStorage
                                 : variables::StorageSharing::kOneCopyEach);
   parts.synchronizer = overlapped_synchronizer({.bytes_per_bucket = bytes_per_bucket});
   return parts;
 }
 
 StrategyParts reduced_after_backward(int replicas) {
-  StrategyParts parts = overlapped(replicas, Copies::kEach, 0);
+  StrategyParts parts = overlapped(replicas, Storing::kEach, 0);
   parts.synchronizer = make_replica_synchronizer;
   return parts;
 }
@@ -79,7 +79,7 @@ class Delays {
 };
 
 /// The weights of all replicas after a training with Adam.
-std::vector<at::Tensor> trained(StrategyParts parts, unsigned seed = 1, int steps = 6) {
+std::vector<at::Tensor> weights_on_card(StrategyParts parts, unsigned seed = 1, int steps = 6) {
   CardStrategy strategy(std::move(parts));
   auto model = strategy.create<DeepOnCard>();
   auto adam = strategy.optimizer(model, optim::Adam{.learning_rate = 0.125});
@@ -117,19 +117,19 @@ void expect_equal_weights(const std::vector<at::Tensor>& ours,
 
 TEST(OverlappedSynchronizer, HasTheBitsOfAReductionAfterBackward) {
   for (const int replicas : {2, 3}) {
-    const auto expected = trained(reduced_after_backward(replicas));
+    const auto expected = weights_on_card(reduced_after_backward(replicas));
     for (const std::int64_t bytes : {1, 60, 1 << 20}) {
-      for (const Copies copies : {Copies::kEach, Copies::kShared})
-        expect_equal_weights(trained(overlapped(replicas, copies, bytes)), expected);
+      for (const Storing copies : {Storing::kEach, Storing::kShared})
+        expect_equal_weights(weights_on_card(overlapped(replicas, copies, bytes)), expected);
     }
   }
 }
 
 TEST(OverlappedSynchronizer, DelaysOfReplicasAndStreamsChangeNoBit) {
-  const auto expected = trained(reduced_after_backward(3));
+  const auto expected = weights_on_card(reduced_after_backward(3));
   for (unsigned seed = 2; seed < 12; ++seed) {
-    const Copies copies = seed % 2 == 0 ? Copies::kEach : Copies::kShared;
-    expect_equal_weights(trained(overlapped(3, copies, 1), seed), expected);
+    const Storing copies = seed % 2 == 0 ? Storing::kEach : Storing::kShared;
+    expect_equal_weights(weights_on_card(overlapped(3, copies, 1), seed), expected);
   }
 }
 
@@ -150,7 +150,7 @@ TEST(OverlappedSynchronizer, LogicalGpusOfOneCardHaveOneCopyAndOneUpdate) {
 }
 
 TEST(OverlappedSynchronizer, AReplicaThatFailsReleasesTheOthersAndTheNextStepWorks) {
-  for (const Copies copies : {Copies::kEach, Copies::kShared}) {
+  for (const Storing copies : {Storing::kEach, Storing::kShared}) {
     CardStrategy strategy(overlapped(3, copies, 1));
     auto model = strategy.create<DeepOnCard>();
     auto adam = strategy.optimizer(model, optim::Adam{.learning_rate = 0.125});
@@ -176,7 +176,7 @@ TEST(OverlappedSynchronizer, AReplicaThatFailsReleasesTheOthersAndTheNextStepWor
 TEST(OverlappedSynchronizer, SumsCanBeChangedBeforeTheyAreApplied) {
   std::vector<std::vector<at::Tensor>> weights;
   for (const bool overlaps : {false, true}) {
-    CardStrategy strategy(overlaps ? overlapped(2, Copies::kShared, 1) : reduced_after_backward(2));
+    CardStrategy strategy(overlaps ? overlapped(2, Storing::kShared, 1) : reduced_after_backward(2));
     auto model = strategy.create<DeepOnCard>();
     auto adam = strategy.optimizer(model, optim::Adam{.learning_rate = 0.125});
     strategy.run([&] {

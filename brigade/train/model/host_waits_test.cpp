@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "brigade/distribute/testing/card_strategy.h"
@@ -38,22 +39,16 @@ at::Tensor two_layers(const at::Tensor& x, variables::Mode) {
   return layers::v1::dense(layers::v1::dense(x, 8, {.activation = layers::relu}), 3);
 }
 
-struct FitOnCard {
-  std::vector<int> waits(std::vector<HookPtr> hooks, const CompileOptions& options) {
-    distribute::CardStrategy strategy;
-    Model model(strategy, two_layers);
-    model.compile(options);
-    const auto counter = std::make_shared<WaitsPerStep>();
-    const LabeledData data(at::rand({80, 4}), at::randint(3, {80}, at::kLong));
-    FitOptions fit{.epochs = 1,
-                   .batch_size = 8,
-                   .callbacks = {counter},
-                   .verbose = Verbose::kSilent};
-    fit.session.hooks = std::move(hooks);
-    model.fit(data, fit);
-    return counter->waits();
-  }
-};
+std::vector<int> waits_of_fit(const CompileOptions& options, std::vector<HookPtr> hooks = {}) {
+  distribute::CardStrategy strategy;
+  Model model(strategy, two_layers);
+  model.compile(options);
+  const auto counter = std::make_shared<WaitsPerStep>();
+  FitOptions fit{.batch_size = 8, .callbacks = {counter}, .verbose = Verbose::kSilent};
+  fit.session.hooks = std::move(hooks);
+  model.fit(LabeledData(at::rand({80, 4}), at::randint(3, {80}, at::kLong)), fit);
+  return counter->waits();
+}
 
 CompileOptions with_accuracy() {
   return {.optimizer = optim::Adam{.learning_rate = 1e-2},
@@ -62,11 +57,11 @@ CompileOptions with_accuracy() {
 }
 
 TEST(HostWaits, AStepOfFitNeverWaitsForTheCard) {
-  EXPECT_EQ(FitOnCard().waits({}, with_accuracy()), std::vector<int>(10, 0));
+  EXPECT_EQ(waits_of_fit(with_accuracy()), std::vector<int>(10, 0));
 }
 
 TEST(HostWaits, AHookReadsTheCardWhenItIsDue) {
-  EXPECT_EQ(FitOnCard().waits({NanHook{.every_steps = 4}}, with_accuracy()),
+  EXPECT_EQ(waits_of_fit(with_accuracy(), {NanHook{.every_steps = 4}}),
             (std::vector<int>{0, 0, 0, 1, 0, 0, 0, 1, 0, 0}));
 }
 
