@@ -6,12 +6,14 @@
 #include <ATen/core/stack.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/_fused_dropout.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/DispatchKey.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -96,19 +98,27 @@ void substitute_generator(const c10::OperatorHandle& operation, c10::DispatchKey
   operation.redispatchBoxed(below(keys), stack);
 }
 
-// On CUDA, dropout's kernel has no generator argument, but its older variant has one.
+// The kernel of dropout has no generator argument. On CUDA its older variant has one; GPUs that a
+// program adds to libtorch need not have that.
 void substitute_native_dropout(const c10::OperatorHandle& operation, c10::DispatchKeySet keys,
                                torch::jit::Stack* stack) {
   const auto arguments = torch::jit::last(*stack, 3);  // input, p, train
   const at::Tensor input = arguments[0].toTensor();
   const bool is_training = arguments[2].isNone() || arguments[2].toBool();
   ReplicaGenerator* replica = carried(kGeneratorSlot);
-  if (replica == nullptr || !is_training || !input.is_cuda()) {
+  if (replica == nullptr || !is_training || !(input.is_cuda() || input.is_privateuseone())) {
     operation.redispatchBoxed(below(keys), stack);
     return;
   }
   const double keep = 1.0 - arguments[1].toDouble();
-  auto [output, mask] = at::_fused_dropout(input, keep, replica->generator(input.device()));
+  const at::Generator generator = replica->generator(input.device());
+  at::Tensor output, mask;
+  if (input.is_cuda()) {
+    std::tie(output, mask) = at::_fused_dropout(input, keep, generator);
+  } else {
+    mask = at::empty_like(input).bernoulli_(keep, generator);
+    output = input * mask * (1.0 / keep);
+  }
   torch::jit::drop(*stack, 3);
   torch::jit::push(*stack, std::move(output), mask.to(at::kBool));
 }

@@ -221,6 +221,7 @@ class DeferredCalls {
  private:
   static Stack results_of(const c10::OperatorHandle& operation, const Stack& given) {
     if (const auto written = written_arguments(operation.schema(), given)) {
+      resize_outputs(operation, given);
       queue(operation, given, {});
       return *written;
     }
@@ -256,6 +257,32 @@ class DeferredCalls {
     return written;
   }
 
+  /// Operations resize outputs that are given to them empty, when they are called.
+  static void resize_outputs(const c10::OperatorHandle& operation, const Stack& given) {
+    const auto is_empty_output = [&](std::size_t i) {
+      const c10::Argument& argument = operation.schema().arguments()[i];
+      return argument.kwarg_only() && argument.alias_info() != nullptr && given[i].isTensor() &&
+             given[i].toTensor().numel() == 0;
+    };
+    bool is_needed = false;
+    for (std::size_t i = 0; i < given.size(); ++i) is_needed = is_needed || is_empty_output(i);
+    if (!is_needed) return;
+    Stack of_zeros = zeros_like(given);
+    call_on_host(operation, of_zeros);
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (is_empty_output(i)) given[i].toTensor().resize_(of_zeros[i].toTensor().sizes());
+    }
+  }
+
+  static Stack zeros_like(const Stack& given) {
+    return mapped(given, c10::kCPU, [](const at::Tensor& tensor) {
+      if (tensor.device().is_cpu()) return tensor;
+      return at::empty_strided(tensor.sizes(), tensor.strides(),
+                               at::TensorOptions(tensor.scalar_type()))
+          .zero_();
+    });
+  }
+
   /// New ones, whose sizes are those of the results of zeros. Nothing if the results are no tensors,
   /// or their sizes depend on values.
   static std::optional<Stack> tensors_for_results(const c10::OperatorHandle& operation,
@@ -263,13 +290,7 @@ class DeferredCalls {
     static const std::set<std::string> by_value = {"aten::nonzero", "aten::masked_select",
                                                    "aten::_unique2", "aten::unique_dim"};
     if (by_value.contains(operation.operator_name().name)) return std::nullopt;
-    const Stack results =
-        call_on_host(operation, mapped(given, c10::kCPU, [](const at::Tensor& tensor) {
-          if (tensor.device().is_cpu()) return tensor;
-          return at::empty_strided(tensor.sizes(), tensor.strides(),
-                                   at::TensorOptions(tensor.scalar_type()))
-              .zero_();
-        }));
+    const Stack results = call_on_host(operation, zeros_like(given));
     for (const c10::IValue& result : results) {
       if (!result.isTensor() && !result.isTensorList()) return std::nullopt;
     }
@@ -518,6 +539,20 @@ inline FakeDevice::FakeDevice()
                                                             dtype.value_or(at::kFloat));
                  });
   kernels_->impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
+  kernels_->impl("resize_",
+                 [this](const at::Tensor& tensor, at::IntArrayRef size,
+                        MaybeFormat) -> const at::Tensor& {
+                   at::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+                   std::size_t bytes = tensor.element_size();
+                   for (const std::int64_t each : size) bytes *= static_cast<std::size_t>(each);
+                   c10::StorageImpl& storage = *impl.unsafe_storage().unsafeGetStorageImpl();
+                   if (storage.nbytes() < bytes) {
+                     storage.set_data_ptr_noswap(memory_->allocate(bytes));
+                     storage.set_nbytes(bytes);
+                   }
+                   impl.set_sizes_contiguous(size);
+                   return tensor;
+                 });
   kernels_->impl("view", TORCH_FN(at::native::view));
   kernels_->impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
   kernels_->impl("_local_scalar_dense", [this](const at::Tensor& tensor) -> at::Scalar {
