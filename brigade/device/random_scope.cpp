@@ -43,8 +43,9 @@ at::mt19937 mersenne_twister(std::uint64_t seed) {
 
 at::Generator make_generator(c10::Device device) {
   if (device.is_cpu()) return at::make_generator<at::CPUGeneratorImpl>();
-  return at::globalContext().getAcceleratorHooksInterface(device.type()).getNewGenerator(
-      device.index());
+  return at::globalContext()
+      .getAcceleratorHooksInterface(device.type())
+      .getNewGenerator(device.index());
 }
 
 void seed_generator(at::Generator& generator, std::uint64_t seed) {

@@ -42,10 +42,11 @@ void update_device_counters(const Strategy& strategy, int replica);
 /// once more if a capture fails. Results of captured calls have no history for autograd. Calls with
 /// tensors of other shapes, such as a last small batch, run eagerly.
 ///
-/// Optimizers of the strategy may be used in it, with `minimize`, or with gradients that are clipped
-/// on the device: the device has their rates and counts their updates, so a rate that is set between
-/// two calls is that of the next one, and after a restore the step is captured anew. Those that
-/// accumulate micro-batches or have a gradient scaler decide on the host, and so run eagerly.
+/// Optimizers of the strategy may be used in it, with `minimize`, or with gradients that are
+/// clipped on the device: the device has their rates and counts their updates, so a rate that is
+/// set between two calls is that of the next one, and after a restore the step is captured anew.
+/// Those that accumulate micro-batches or have a gradient scaler decide on the host, and so run
+/// eagerly.
 ///
 /// The counterpart of tf.function.
 ///

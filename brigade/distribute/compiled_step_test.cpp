@@ -276,7 +276,8 @@ struct ReadingTraining final : CardTraining {
 
 TEST(CompiledStepOnACard, ABodyThatReadsOnTheHostRunsEagerlyAndCountsEachUpdateOnce) {
   ReadingTraining run(How::kRun), compiled(How::kCompiled);
-  for (CardTraining* each : {static_cast<CardTraining*>(&run), static_cast<CardTraining*>(&compiled)})
+  for (CardTraining* each :
+       {static_cast<CardTraining*>(&run), static_cast<CardTraining*>(&compiled)})
     for (std::size_t number = 0; number < 6; ++number) each->step(each->inputs[number]);
   EXPECT_NE(compiled.compiled.eager_reason().find("stream is capturing"), std::string::npos)
       << compiled.compiled.eager_reason();

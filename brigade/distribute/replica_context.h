@@ -78,8 +78,8 @@ class ReplicaContext : public comm::Replica {
   /// For optimizers: what audits this replica's gradients; null if they are not audited.
   AuditedPass* audit() const { return audit_; }
 
-  /// For what must do the host's part of a step that is captured (`StepCapture::add_host_work`): null
-  /// if the step is computed. Set by `CompiledStep`.
+  /// For what must do the host's part of a step that is captured (`StepCapture::add_host_work`):
+  /// null if the step is computed. Set by `CompiledStep`.
   StepCapture* capture() const { return capture_; }
   void set_capture(StepCapture* capture) { capture_ = capture; }
 
@@ -92,7 +92,8 @@ class ReplicaContext : public comm::Replica {
   StepCapture* capture_ = nullptr;
 };
 
-/// Set by `Strategy::run`, together with `comm::kReplicaSlot`. Read it by `current_replica_context`.
+/// Set by `Strategy::run`, together with `comm::kReplicaSlot`. Read it by
+/// `current_replica_context`.
 inline constexpr base::AmbientSlot<const ReplicaContext> kContextSlot{base::AmbientIndex::kContext};
 
 /// The replica context of the calling thread, or null outside of `Strategy::run` (TensorFlow:

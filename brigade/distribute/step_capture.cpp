@@ -36,7 +36,8 @@ std::optional<std::string> difference(const std::vector<at::Tensor>& given,
 
 }  // namespace
 
-StepCapture::StepCapture(int warmup, device::GraphFactory make) : warmup_(warmup), make_(std::move(make)) {
+StepCapture::StepCapture(int warmup, device::GraphFactory make)
+    : warmup_(warmup), make_(std::move(make)) {
   check_argument(warmup >= 1, base::str_cat("CompiledStepOptions::warmup is ", warmup,
                                             "; at least one call must run before a capture."));
 }

@@ -21,8 +21,8 @@ class StepCapture {
  public:
   enum class Next { kEager, kCapture, kReplay };
 
-  /// The host's part of what the step does (an optimizer counts its updates), which a capture leaves
-  /// out and each replay does.
+  /// The host's part of what the step does (an optimizer counts its updates), which a capture
+  /// leaves out and each replay does.
   struct HostWork {
     /// Whether the captured work is still what the step would do; null: always.
     std::function<bool()> is_current;
@@ -32,8 +32,8 @@ class StepCapture {
   /// The first `warmup` calls run eagerly.
   explicit StepCapture(int warmup, device::GraphFactory make = device::make_captured_graph);
 
-  /// What the next call with these tensors does. A step whose host's work is not current is captured
-  /// anew.
+  /// What the next call with these tensors does. A step whose host's work is not current is
+  /// captured anew.
   Next plan(const std::vector<at::Tensor>& given);
   /// Begins to capture on the calling thread's stream of `device`: the step must read the tensors
   /// that are returned, which have the values of `given`. False: there is nothing to capture with.
@@ -43,7 +43,8 @@ class StepCapture {
   void add_host_work(HostWork work) { host_work_.push_back(std::move(work)); }
   /// Ends the capture of a step with these results, of which nothing has been computed yet.
   void end(std::vector<at::Tensor> results);
-  /// Computes the results for `given`, and does the host's work. The results are copies, without a history for autograd.
+  /// Computes the results for `given`, and does the host's work. The results are copies, without a
+  /// history for autograd.
   std::vector<at::Tensor> replay(const std::vector<at::Tensor>& given);
   /// Ends a capture that has failed, or rules one out: all calls are eager from now on.
   void give_up(const std::string& reason) noexcept;

@@ -183,10 +183,10 @@ std::shared_ptr<GradientSynchronizer> Strategy::Engine::make_synchronizer(
   for (const auto& communicator : communicators)
     context.communicators.push_back(communicator.get());
   if (!has_other_replicas(parts) && !parts.devices.front().torch_device.is_cpu()) {
-    context.side_communicators = {
-        .group = make_group(nullptr), .make = [this](std::shared_ptr<comm::LocalGroup> side) {
-          return make_local_communicators(side, parts);
-        }};
+    context.side_communicators = {.group = make_group(nullptr),
+                                  .make = [this](std::shared_ptr<comm::LocalGroup> side) {
+                                    return make_local_communicators(side, parts);
+                                  }};
   }
   std::shared_ptr<GradientSynchronizer> synchronizer = parts.synchronizer(context);
   synchronizers.push_back(synchronizer);

@@ -90,8 +90,7 @@ UpdateRulePtr Adam::rule() const {
 UpdateRulePtr AdamW::rule() const {
   validate("AdamW", *this);
   return std::make_shared<AdamRule<AdamW, static_cast<Kernel>(at::_fused_adamw_),
-                                   static_cast<KernelOnDevice>(at::_fused_adamw_)>>("adamw",
-                                                                                    *this);
+                                   static_cast<KernelOnDevice>(at::_fused_adamw_)>>("adamw", *this);
 }
 
 }  // namespace brigade::optim

@@ -126,8 +126,7 @@ at::Tensor values_of(const at::Tensor& tensor) {
 /// [defined tensor]: its norm in float32 or, of doubles, float64. One call a dtype.
 std::vector<at::Tensor> norms_on_device(std::span<const at::Tensor> defined) {
   std::map<at::ScalarType, std::vector<std::size_t>> by_dtype;
-  for (std::size_t i = 0; i < defined.size(); ++i)
-    by_dtype[defined[i].scalar_type()].push_back(i);
+  for (std::size_t i = 0; i < defined.size(); ++i) by_dtype[defined[i].scalar_type()].push_back(i);
   std::vector<at::Tensor> norms(defined.size());
   for (const auto& [dtype, indices] : by_dtype) {
     std::vector<at::Tensor> values;

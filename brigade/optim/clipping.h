@@ -54,7 +54,8 @@ struct ClippedByGlobalNorm {
 /// Scales all tensors by the same factor, so that their norm as one long vector is at most
 /// `clip_norm` (Pascanu et al., 2013). TensorFlow: tf.clip_by_global_norm. If a norm is not finite,
 /// this throws kDataLoss naming the first such tensor, where TensorFlow makes all tensors NaN, as
-/// this does on other devices than the CPU. All tensors are on one device. Throws kInvalidArgument if `clip_norm` is not above 0.
+/// this does on other devices than the CPU. All tensors are on one device. Throws kInvalidArgument
+/// if `clip_norm` is not above 0.
 ClippedByGlobalNorm clip_by_global_norm(std::span<const at::Tensor> tensors, double clip_norm);
 
 /// The Euclidean norm of all tensors as one long vector; 0 for none. Not finite if an element is

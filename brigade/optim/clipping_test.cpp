@@ -187,7 +187,8 @@ TEST(ClippingOnADevice, TheHostWaitsForNothingUntilANormIsRead) {
 }
 
 TEST(ClippingOnADevice, ANormThatIsNotFiniteMakesAllNan) {
-  const std::vector<at::Tensor> there = moved_to_card({at::full({2}, 1.0), at::full({1}, kInfinity)});
+  const std::vector<at::Tensor> there =
+      moved_to_card({at::full({2}, 1.0), at::full({1}, kInfinity)});
   const auto clipped = clip_by_global_norm(there, 5);
   EXPECT_TRUE(FakeDevice::read(clipped.tensors[0]).isnan().all().item<bool>());
   EXPECT_TRUE(FakeDevice::read(clipped.tensors[1]).isnan().all().item<bool>());

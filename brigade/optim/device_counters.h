@@ -37,10 +37,10 @@ class DeviceCounters {
   void note_replay(std::size_t first, std::size_t last);
 
  private:
-  at::Tensor steps_;                   // float32 [variable]
-  at::Tensor rate_;                    // float32, of all variables without one of their own
-  std::vector<at::Tensor> own_rates_;  // [variable]; undefined: it has none
-  double queued_rate_ = 0.0;           // what `rate_` will be
+  at::Tensor steps_;                        // float32 [variable]
+  at::Tensor rate_;                         // float32, of all variables without one of their own
+  std::vector<at::Tensor> own_rates_;       // [variable]; undefined: it has none
+  double queued_rate_ = 0.0;                // what `rate_` will be
   std::vector<std::int64_t> queued_steps_;  // [variable]: what `steps_` will be
 };
 

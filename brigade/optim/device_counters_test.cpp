@@ -41,8 +41,8 @@ struct OptimizerOn {
               const std::vector<ParameterGroup>& groups = {})
       : device(on),
         store(std::vector<c10::Device>{on}, variables::StorageSharing::kOneCopyEach),
-        variables(store.adopt(std::vector<std::shared_ptr<torch::nn::Module>>{
-            std::make_shared<TwoOnDevice>(on)})),
+        variables(store.adopt(
+            std::vector<std::shared_ptr<torch::nn::Module>>{std::make_shared<TwoOnDevice>(on)})),
         state(rule, variables, groups) {
     for (const double value : {0.75, -0.25}) {
       auto& row = gradients.emplace_back();

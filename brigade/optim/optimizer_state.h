@@ -110,8 +110,8 @@ class OptimizerState {
   /// Counts the update of `runs`. Call it once, after every replica has applied the update.
   void advance(const std::vector<bool>& has_gradient);
 
-  /// For updates that are captured with their step: queues what gives replica `replica`'s device the
-  /// rate and the numbers of updates of the host. Before each capture and each replay.
+  /// For updates that are captured with their step: queues what gives replica `replica`'s device
+  /// the rate and the numbers of updates of the host. Before each capture and each replay.
   void follow_host(int replica);
   /// While it exists, `apply` and `advance` count nothing on the host, for a captured update is not
   /// made.

@@ -26,9 +26,9 @@ struct Hyperparameters {
   bool layer_adaptation = true;
 };
 
-/// The number of an update and its learning rate as float32 scalars on the parameters' device, which
-/// the update reads there: the host needs not know them when the update is queued, and a captured
-/// update uses those of its replay. Undefined: they are on the host.
+/// The number of an update and its learning rate as float32 scalars on the parameters' device,
+/// which the update reads there: the host needs not know them when the update is queued, and a
+/// captured update uses those of its replay. Undefined: they are on the host.
 struct DeviceScalars {
   at::Tensor step;  ///< from 1
   at::Tensor rate;
@@ -45,7 +45,6 @@ struct UpdateArguments {
   /// If defined, they count instead of `step` and of `Hyperparameters::learning_rate`.
   DeviceScalars on_device = {};
 };
-
 
 /// What a rule does if only some rows of a parameter have a gradient, and only these are updated
 /// (`apply_rows`).

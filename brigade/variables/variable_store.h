@@ -137,10 +137,9 @@ class VariableStore {
   void keep(std::span<const Variable> variables);
 
   const VariableStoreOptions options_;
-  mutable std::shared_mutex mutex_;  // guards all below
-  std::map<std::string, Variable::Weak>
-      names_;                        // a name is free again when its variable is gone
-  std::deque<NamedVariable> named_;  // in the order of creation
+  mutable std::shared_mutex mutex_;              // guards all below
+  std::map<std::string, Variable::Weak> names_;  // a name is free again when its variable is gone
+  std::deque<NamedVariable> named_;              // in the order of creation
   std::map<std::string, std::size_t, std::less<>> named_index_;
   std::map<std::string, Partition, std::less<>> partitions_;
 };

@@ -283,8 +283,8 @@ class DeferredCalls {
     });
   }
 
-  /// New ones, whose sizes are those of the results of zeros. Nothing if the results are no tensors,
-  /// or their sizes depend on values.
+  /// New ones, whose sizes are those of the results of zeros. Nothing if the results are no
+  /// tensors, or their sizes depend on values.
   static std::optional<Stack> tensors_for_results(const c10::OperatorHandle& operation,
                                                   const Stack& given) {
     static const std::set<std::string> by_value = {"aten::nonzero", "aten::masked_select",
@@ -297,9 +297,8 @@ class DeferredCalls {
     return mapped(results, FakeDevice::device(), on_device);
   }
   static at::Tensor on_device(const at::Tensor& like) {
-    return at::empty_strided(
-        like.sizes(), like.strides(),
-        at::TensorOptions(like.scalar_type()).device(FakeDevice::device()));
+    return at::empty_strided(like.sizes(), like.strides(),
+                             at::TensorOptions(like.scalar_type()).device(FakeDevice::device()));
   }
 
   static void queue(const c10::OperatorHandle& operation, const Stack& given, const Stack& made) {
@@ -539,20 +538,20 @@ inline FakeDevice::FakeDevice()
                                                             dtype.value_or(at::kFloat));
                  });
   kernels_->impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
-  kernels_->impl("resize_",
-                 [this](const at::Tensor& tensor, at::IntArrayRef size,
-                        MaybeFormat) -> const at::Tensor& {
-                   at::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-                   std::size_t bytes = tensor.element_size();
-                   for (const std::int64_t each : size) bytes *= static_cast<std::size_t>(each);
-                   c10::StorageImpl& storage = *impl.unsafe_storage().unsafeGetStorageImpl();
-                   if (storage.nbytes() < bytes) {
-                     storage.set_data_ptr_noswap(memory_->allocate(bytes));
-                     storage.set_nbytes(bytes);
-                   }
-                   impl.set_sizes_contiguous(size);
-                   return tensor;
-                 });
+  kernels_->impl(
+      "resize_",
+      [this](const at::Tensor& tensor, at::IntArrayRef size, MaybeFormat) -> const at::Tensor& {
+        at::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+        std::size_t bytes = tensor.element_size();
+        for (const std::int64_t each : size) bytes *= static_cast<std::size_t>(each);
+        c10::StorageImpl& storage = *impl.unsafe_storage().unsafeGetStorageImpl();
+        if (storage.nbytes() < bytes) {
+          storage.set_data_ptr_noswap(memory_->allocate(bytes));
+          storage.set_nbytes(bytes);
+        }
+        impl.set_sizes_contiguous(size);
+        return tensor;
+      });
   kernels_->impl("view", TORCH_FN(at::native::view));
   kernels_->impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
   kernels_->impl("_local_scalar_dense", [this](const at::Tensor& tensor) -> at::Scalar {

@@ -15,8 +15,8 @@ FlatGradients::FlatGradients(const optim::OptimizerState& state, int replica,
     buffers_.push_back(at::zeros_like(storage->master(replica)));
   const auto& variables = state.variables();
   const auto storage_of = [&](std::size_t i) {
-    return static_cast<std::size_t>(
-        std::ranges::find(state.storages(), variables[i].storage()) - state.storages().begin());
+    return static_cast<std::size_t>(std::ranges::find(state.storages(), variables[i].storage()) -
+                                    state.storages().begin());
   };
   for (std::size_t i = 0; i < variables.size(); ++i) {
     gradients_.push_back(buffers_[storage_of(i)]

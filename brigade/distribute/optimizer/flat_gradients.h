@@ -12,9 +12,9 @@
 
 namespace brigade::distribute {
 
-/// The gradients of one replica in flat buffers, on its device and with the layout of the variables'
-/// storages: so one call reduces a bucket of them, and one call updates the variables of a run. The
-/// gaps between variables, and frozen variables, are zeros.
+/// The gradients of one replica in flat buffers, on its device and with the layout of the
+/// variables' storages: so one call reduces a bucket of them, and one call updates the variables of
+/// a run. The gaps between variables, and frozen variables, are zeros.
 ///
 /// A bucket is a range of whole variables. Buckets go from the last variable to the first, which is
 /// about the order in which backward completes gradients.

@@ -173,8 +173,8 @@ struct SynchronizerContext {
 using SynchronizerFactory =
     std::function<std::unique_ptr<GradientSynchronizer>(const SynchronizerContext&)>;
 
-/// Gradients are all-reduced, and each replica updates its own parameters. Used by strategies of one
-/// replica, where nothing is sent, and by several processes on GPUs.
+/// Gradients are all-reduced, and each replica updates its own parameters. Used by strategies of
+/// one replica, where nothing is sent, and by several processes on GPUs.
 std::unique_ptr<GradientSynchronizer> make_replica_synchronizer(const SynchronizerContext& context);
 
 struct OverlapOptions {

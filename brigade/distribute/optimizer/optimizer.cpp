@@ -183,11 +183,11 @@ struct Optimizer::Shared {
                 "An optimizer was used outside of a replica: call it in a function that "
                 "Strategy::run runs.");
     owner.check(*context, "An optimizer");
-    check_state(context->capture() != nullptr ||
-                    !device::is_capturing(context->device().torch_device),
-                "An optimizer was used in a CUDA graph that the program captures itself: its host's "
-                "part, such as the count of updates, would be missing in replays. Let "
-                "Strategy::compile capture the step.");
+    check_state(
+        context->capture() != nullptr || !device::is_capturing(context->device().torch_device),
+        "An optimizer was used in a CUDA graph that the program captures itself: its host's "
+        "part, such as the count of updates, would be missing in replays. Let "
+        "Strategy::compile capture the step.");
     return *context;
   }
 

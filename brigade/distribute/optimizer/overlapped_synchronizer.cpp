@@ -39,8 +39,8 @@ std::vector<at::Tensor> parts_of(const at::Tensor& bucket, int count) {
 /// The replicas' threads never wait in the reducers' group. A replica that fails is noticed where
 /// the others meet it, in the strategy's group; whoever notices releases the reducers.
 ///
-/// Replicas that share the variables' memory, as logical GPUs of one card do, make one update, which
-/// is replica 0's: after all have queued their backward, before any queues its next forward.
+/// Replicas that share the variables' memory, as logical GPUs of one card do, make one update,
+/// which is replica 0's: after all have queued their backward, before any queues its next forward.
 class OverlappedSynchronizer final : public GradientSynchronizer, public GradientReadyListener {
  public:
   OverlappedSynchronizer(const SynchronizerContext& context, std::int64_t bytes_per_bucket)

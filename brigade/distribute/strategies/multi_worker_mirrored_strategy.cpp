@@ -75,8 +75,7 @@ StrategyParts parts_of(std::shared_ptr<cluster::Membership> membership,
   if (parts.workers) {
     parts.synchronizer = on_cpu ? make_worker_synchronizer : make_replica_synchronizer;
     if (!on_cpu)
-      parts.storage =
-          variables::make_flat_storage_factory(variables::StorageSharing::kOneCopyEach);
+      parts.storage = variables::make_flat_storage_factory(variables::StorageSharing::kOneCopyEach);
   }
   parts.audit_every = options.audit_every;
   parts.seed = options.seed;

@@ -346,12 +346,12 @@ class WorkerOnTwoKinds final : public distribute::Strategy {
 /// The statistic of each replica in a worker's checkpoint: of replica r of worker w it is 10 w + r.
 std::vector<double> saved_statistics(WorkerOnTwoKinds& strategy) {
   const auto scope = strategy.scope();
-  const Variable seen = variables::make_variable(
-      {.name = "seen",
-       .initial = at::zeros({2}),
-       .trainable = false,
-       .synchronization = variables::Synchronization::kOnRead,
-       .aggregation = variables::Aggregation::kMean});
+  const Variable seen =
+      variables::make_variable({.name = "seen",
+                                .initial = at::zeros({2}),
+                                .trainable = false,
+                                .synchronization = variables::Synchronization::kOnRead,
+                                .aggregation = variables::Aggregation::kMean});
   for (int replica = 0; replica < 2; ++replica)
     seen.component(replica).fill_(10 * strategy.worker_index() + replica);
   TrainingState state(strategy);
@@ -382,7 +382,8 @@ TEST(TrainingState, ACheckpointHasTheStatisticsOfReplicasOnDifferentDevices) {
     });
   }
   for (std::thread& worker : workers) worker.join();
-  for (const auto& of_worker : statistics) EXPECT_EQ(of_worker, (std::vector<double>{0, 1, 10, 11}));
+  for (const auto& of_worker : statistics)
+    EXPECT_EQ(of_worker, (std::vector<double>{0, 1, 10, 11}));
 }
 
 }  // namespace
