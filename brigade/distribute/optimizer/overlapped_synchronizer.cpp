@@ -28,6 +28,13 @@ std::vector<at::Tensor> parts_of(const at::Tensor& bucket, int count) {
   return parts;
 }
 
+std::vector<std::vector<at::Tensor>> parts_of_all(const FlatGradients& gradients, int count) {
+  std::vector<std::vector<at::Tensor>> parts;
+  for (std::size_t bucket = 0; bucket < gradients.num_buckets(); ++bucket)
+    parts.push_back(parts_of(gradients.bucket(bucket), count));
+  return parts;
+}
+
 /// A step works like this. During backward each replica's hooks copy its gradients to the places
 /// where they are reduced and applied. When a bucket is complete, a fence is recorded, and the
 /// replica's reducer queues the bucket's reduction on a side stream, behind the fence: all reducers
@@ -112,6 +119,7 @@ class OverlappedSynchronizer final : public GradientSynchronizer, public Gradien
           side(device::make_stream({.torch_device = device})),
           filled(gradients.num_buckets()),
           communicator(*all.reducers_communicators_[static_cast<std::size_t>(replica)]),
+          parts(parts_of_all(gradients, communicator.world_size())),
           reducer([this](std::size_t bucket) { reduce(bucket); }) {}
 
     void prepare() {
@@ -137,8 +145,7 @@ class OverlappedSynchronizer final : public GradientSynchronizer, public Gradien
       const at::NoGradGuard no_grad;
       const device::StreamScope scope(side);
       filled[bucket].wait(device);
-      const auto parts = parts_of(gradients.bucket(bucket), communicator.world_size());
-      communicator.all_reduce(parts, comm::ReduceOp::kSum)->wait();
+      communicator.all_reduce(parts[bucket], comm::ReduceOp::kSum)->wait();
     }
     /// The current stream waits for all reductions, which are queued when this returns.
     void join() {
@@ -162,6 +169,9 @@ class OverlappedSynchronizer final : public GradientSynchronizer, public Gradien
     std::vector<device::StreamFence> filled;  // [bucket], recorded by whoever completes it
     device::StreamFence reduced;
     comm::Communicator& communicator;
+    // [bucket]: kept, because a reducer that is released by a failure does not wait for those that
+    // still read what it has published.
+    const std::vector<std::vector<at::Tensor>> parts;
     BucketProgress progress{/*replicas=*/1};
     GradientReducer reducer;  // last: its thread uses the others
   };
