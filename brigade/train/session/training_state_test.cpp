@@ -346,7 +346,7 @@ class WorkerOnTwoKinds final : public distribute::Strategy {
 /// The statistic of each replica in a worker's checkpoint: of replica r of worker w it is 10 w + r.
 std::vector<double> saved_statistics(WorkerOnTwoKinds& strategy) {
   const auto scope = strategy.scope();
-  const Variable seen =
+  const variables::Variable seen =
       variables::make_variable({.name = "seen",
                                 .initial = at::zeros({2}),
                                 .trainable = false,
