@@ -3,6 +3,7 @@
 #include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
 
+#include <functional>
 #include <memory>
 
 namespace brigade::device {
@@ -22,6 +23,9 @@ class CapturedGraph {
   /// Queues the work on the calling thread's current stream.
   virtual void replay() = 0;
 };
+
+/// Makes the graph of a step on this device; null: nothing is captured there.
+using GraphFactory = std::function<std::unique_ptr<CapturedGraph>(c10::Device)>;
 
 /// Null without CUDA in the program, and on devices that are not GPUs.
 std::unique_ptr<CapturedGraph> make_captured_graph(c10::Device device);

@@ -1,16 +1,19 @@
 #include "brigade/device/random_scope.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/_fused_dropout.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/DispatchKey.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -40,7 +43,9 @@ at::mt19937 mersenne_twister(std::uint64_t seed) {
 
 at::Generator make_generator(c10::Device device) {
   if (device.is_cpu()) return at::make_generator<at::CPUGeneratorImpl>();
-  return at::detail::getCUDAHooks().getNewGenerator(device.index());
+  return at::globalContext()
+      .getAcceleratorHooksInterface(device.type())
+      .getNewGenerator(device.index());
 }
 
 void seed_generator(at::Generator& generator, std::uint64_t seed) {
@@ -94,19 +99,27 @@ void substitute_generator(const c10::OperatorHandle& operation, c10::DispatchKey
   operation.redispatchBoxed(below(keys), stack);
 }
 
-// On CUDA, dropout's kernel has no generator argument, but its older variant has one.
+// The kernel of dropout has no generator argument. On CUDA its older variant has one; GPUs that a
+// program adds to libtorch need not have that.
 void substitute_native_dropout(const c10::OperatorHandle& operation, c10::DispatchKeySet keys,
                                torch::jit::Stack* stack) {
   const auto arguments = torch::jit::last(*stack, 3);  // input, p, train
   const at::Tensor input = arguments[0].toTensor();
   const bool is_training = arguments[2].isNone() || arguments[2].toBool();
   ReplicaGenerator* replica = carried(kGeneratorSlot);
-  if (replica == nullptr || !is_training || !input.is_cuda()) {
+  if (replica == nullptr || !is_training || !(input.is_cuda() || input.is_privateuseone())) {
     operation.redispatchBoxed(below(keys), stack);
     return;
   }
   const double keep = 1.0 - arguments[1].toDouble();
-  auto [output, mask] = at::_fused_dropout(input, keep, replica->generator(input.device()));
+  const at::Generator generator = replica->generator(input.device());
+  at::Tensor output, mask;
+  if (input.is_cuda()) {
+    std::tie(output, mask) = at::_fused_dropout(input, keep, generator);
+  } else {
+    mask = at::empty_like(input).bernoulli_(keep, generator);
+    output = input * mask * (1.0 / keep);
+  }
   torch::jit::drop(*stack, 3);
   torch::jit::push(*stack, std::move(output), mask.to(at::kBool));
 }
@@ -182,7 +195,8 @@ void ReplicaGenerator::begin_step(std::uint64_t step) {
 
 at::Generator ReplicaGenerator::generator(c10::Device device) {
   if (device.is_cpu()) device = c10::Device(c10::kCPU);
-  if (!device.is_cpu() && !device.is_cuda()) return at::Generator();
+  const bool is_gpu = device.is_cuda() || device.is_privateuseone();
+  if (!device.is_cpu() && !is_gpu) return at::Generator();
   if (device.is_cuda() && !device.has_index()) {
     device.set_index(at::detail::getCUDAHooks().current_device());
   }

@@ -38,7 +38,7 @@ class ReplicaGenerator {
   void begin_step(std::uint64_t step);
 
   /// The generator for tensors on `device`, ready to draw from; an undefined one for devices other
-  /// than CPU and CUDA.
+  /// than CPU, CUDA, and GPUs that a program adds to libtorch (PrivateUse1).
   at::Generator generator(c10::Device device);
 
   /// A separate generator that continues where this one is: it draws the numbers that this one will

@@ -26,6 +26,10 @@ struct CompiledStepOptions {
 
 /// Why no step of this strategy is captured; empty: steps may be.
 std::string capture_obstacle(const Strategy& strategy);
+/// What its steps are captured with (`StrategyParts::graph`).
+const device::GraphFactory& graph_factory(const Strategy& strategy);
+/// Gives the device of a replica what its optimizers have been told since the last step.
+void update_device_counters(const Strategy& strategy, int replica);
 
 /// A step function that `Strategy::compile` has prepared. Call it with the arguments of
 /// `Strategy::run`; the results are those of `run`. On one GPU the kernels of one call are captured
@@ -35,9 +39,14 @@ std::string capture_obstacle(const Strategy& strategy);
 /// What is captured must be the same in each call. So the function must not read values of GPU
 /// tensors on the host, make collectives, or depend on anything but its tensors, variables and
 /// random numbers: what it does on the host (counting, logging) is done in eager calls only, and
-/// once more if a capture fails. Optimizers are such: they count steps and keep rates on the host,
-/// so a function that updates variables runs eagerly. Results of captured calls have no history for
-/// autograd. Calls with tensors of other shapes, such as a last small batch, run eagerly.
+/// once more if a capture fails. Results of captured calls have no history for autograd. Calls with
+/// tensors of other shapes, such as a last small batch, run eagerly.
+///
+/// Optimizers of the strategy may be used in it, with `minimize`, or with gradients that are
+/// clipped on the device: the device has their rates and counts their updates, so a rate that is
+/// set between two calls is that of the next one, and after a restore the step is captured anew.
+/// Those that accumulate micro-batches or have a gradient scaler decide on the host, and so run
+/// eagerly.
 ///
 /// The counterpart of tf.function.
 ///
@@ -46,7 +55,9 @@ template <class Function>
 class CompiledStep {
  public:
   CompiledStep(Strategy& strategy, Function function, const CompiledStepOptions& options)
-      : strategy_(strategy), function_(std::move(function)), capture_(options.warmup) {
+      : strategy_(strategy),
+        function_(std::move(function)),
+        capture_(options.warmup, graph_factory(strategy)) {
     const std::string obstacle = capture_obstacle(strategy);
     if (!obstacle.empty()) capture_.give_up(obstacle);
   }
@@ -94,6 +105,7 @@ class CompiledStep {
   Result captured(ReplicaContext& context, const Own&... own) {
     const std::vector<at::Tensor> given = tensors_of(own...);
     StepCapture::Next next = capture_.plan(given);
+    if (next != StepCapture::Next::kEager) update_device_counters(strategy_, context.local_id);
     if (next == StepCapture::Next::kCapture && !capture<Result>(context, given, own...))
       next = StepCapture::Next::kEager;
     if (next == StepCapture::Next::kEager) return invoke(context, own...);
@@ -105,6 +117,7 @@ class CompiledStep {
   /// Whether the step is captured now.
   template <class Result, class... Own>
   bool capture(ReplicaContext& context, const std::vector<at::Tensor>& given, const Own&... own) {
+    const CaptureScope scope(context, capture_);
     try {
       const c10::Device device = context.device().torch_device;
       if (!capture_.begin(device, given, random_of(context))) return false;
@@ -130,6 +143,20 @@ class CompiledStep {
       return false;
     }
   }
+
+  /// What the function calls in a replica finds the capture.
+  class CaptureScope {
+   public:
+    CaptureScope(ReplicaContext& context, StepCapture& capture) : context_(context) {
+      context.set_capture(&capture);
+    }
+    ~CaptureScope() { context_.set_capture(nullptr); }
+    CaptureScope(const CaptureScope&) = delete;
+    CaptureScope& operator=(const CaptureScope&) = delete;
+
+   private:
+    ReplicaContext& context_;
+  };
 
   template <class... Own>
   static std::vector<at::Tensor> tensors_of(const Own&... own) {

@@ -23,6 +23,7 @@ struct StepContext {
 };
 
 class AuditedPass;
+class StepCapture;
 class Strategy;
 
 /// The replica that runs a step function: its index and device, and its collectives with the other
@@ -77,12 +78,18 @@ class ReplicaContext : public comm::Replica {
   /// For optimizers: what audits this replica's gradients; null if they are not audited.
   AuditedPass* audit() const { return audit_; }
 
+  /// For what must do the host's part of a step that is captured (`StepCapture::add_host_work`):
+  /// null if the step is computed. Set by `CompiledStep`.
+  StepCapture* capture() const { return capture_; }
+  void set_capture(StepCapture* capture) { capture_ = capture; }
+
  private:
   Strategy& strategy_;
   const device::Device& device_;
   const StepContext& step_;
   comm::LocalGroup& group_;
   AuditedPass* const audit_;
+  StepCapture* capture_ = nullptr;
 };
 
 /// Set by `Strategy::run`, together with `comm::kReplicaSlot`. Read it by

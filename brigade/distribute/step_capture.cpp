@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -35,7 +36,8 @@ std::optional<std::string> difference(const std::vector<at::Tensor>& given,
 
 }  // namespace
 
-StepCapture::StepCapture(int warmup, MakeGraph make) : warmup_(warmup), make_(std::move(make)) {
+StepCapture::StepCapture(int warmup, device::GraphFactory make)
+    : warmup_(warmup), make_(std::move(make)) {
   check_argument(warmup >= 1, base::str_cat("CompiledStepOptions::warmup is ", warmup,
                                             "; at least one call must run before a capture."));
 }
@@ -53,6 +55,10 @@ StepCapture::Next StepCapture::plan(const std::vector<at::Tensor>& given) {
       return Next::kEager;
     }
   }
+  const auto is_current = [](const HostWork& work) {
+    return work.is_current == nullptr || work.is_current();
+  };
+  if (!std::ranges::all_of(host_work_, is_current)) forget();
   reason_.clear();
   return graph_ == nullptr ? Next::kCapture : Next::kReplay;
 }
@@ -65,6 +71,7 @@ bool StepCapture::begin(c10::Device device, const std::vector<at::Tensor>& given
     return false;
   }
   inputs_.clear();
+  host_work_.clear();
   for (const at::Tensor& tensor : given) inputs_.push_back(tensor.detach().clone());
   graph_->begin(random);
   is_capturing_ = true;
@@ -83,7 +90,15 @@ std::vector<at::Tensor> StepCapture::replay(const std::vector<at::Tensor>& given
   graph_->replay();
   std::vector<at::Tensor> copies;
   for (const at::Tensor& result : results_) copies.push_back(result.detach().clone());
+  for (const HostWork& work : host_work_) work.after_replay();
   return copies;
+}
+
+void StepCapture::forget() noexcept {
+  graph_.reset();
+  inputs_.clear();
+  results_.clear();
+  host_work_.clear();
 }
 
 void StepCapture::give_up(const std::string& reason) noexcept {
@@ -96,9 +111,7 @@ void StepCapture::give_up(const std::string& reason) noexcept {
   is_capturing_ = false;
   is_ruled_out_ = true;
   reason_ = reason;
-  graph_.reset();
-  inputs_.clear();
-  results_.clear();
+  forget();
 }
 
 }  // namespace brigade::distribute

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "brigade/device/captured_graph.h"
@@ -18,21 +19,32 @@ namespace brigade::distribute {
 /// Thread-safety: one thread at a time.
 class StepCapture {
  public:
-  using MakeGraph = std::function<std::unique_ptr<device::CapturedGraph>(c10::Device)>;
   enum class Next { kEager, kCapture, kReplay };
 
-  /// The first `warmup` calls run eagerly.
-  explicit StepCapture(int warmup, MakeGraph make = device::make_captured_graph);
+  /// The host's part of what the step does (an optimizer counts its updates), which a capture
+  /// leaves out and each replay does.
+  struct HostWork {
+    /// Whether the captured work is still what the step would do; null: always.
+    std::function<bool()> is_current;
+    std::function<void()> after_replay;
+  };
 
-  /// What the next call with these tensors does.
+  /// The first `warmup` calls run eagerly.
+  explicit StepCapture(int warmup, device::GraphFactory make = device::make_captured_graph);
+
+  /// What the next call with these tensors does. A step whose host's work is not current is
+  /// captured anew.
   Next plan(const std::vector<at::Tensor>& given);
   /// Begins to capture on the calling thread's stream of `device`: the step must read the tensors
   /// that are returned, which have the values of `given`. False: there is nothing to capture with.
   bool begin(c10::Device device, const std::vector<at::Tensor>& given, const at::Generator& random);
   const std::vector<at::Tensor>& inputs() const { return inputs_; }
+  /// For what the step calls while it is captured.
+  void add_host_work(HostWork work) { host_work_.push_back(std::move(work)); }
   /// Ends the capture of a step with these results, of which nothing has been computed yet.
   void end(std::vector<at::Tensor> results);
-  /// Computes the results for `given`. They are copies, without a history for autograd.
+  /// Computes the results for `given`, and does the host's work. The results are copies, without a
+  /// history for autograd.
   std::vector<at::Tensor> replay(const std::vector<at::Tensor>& given);
   /// Ends a capture that has failed, or rules one out: all calls are eager from now on.
   void give_up(const std::string& reason) noexcept;
@@ -42,8 +54,10 @@ class StepCapture {
   bool is_ruled_out() const { return is_ruled_out_; }
 
  private:
+  void forget() noexcept;
+
   const int warmup_;
-  const MakeGraph make_;
+  const device::GraphFactory make_;
   int calls_ = 0;
   bool is_ruled_out_ = false;
   bool is_capturing_ = false;
@@ -51,6 +65,7 @@ class StepCapture {
   std::unique_ptr<device::CapturedGraph> graph_;  // null before the first capture
   std::vector<at::Tensor> inputs_;
   std::vector<at::Tensor> results_;
+  std::vector<HostWork> host_work_;
 };
 
 }  // namespace brigade::distribute

@@ -233,6 +233,9 @@ void Strategy::set_numerics(device::Numerics numerics) {
   check_not_running("set_numerics");
   engine_->numerics = numerics;
 }
+const device::GraphFactory& Strategy::graph_factory() const {
+  return engine_->parts.graph;
+}
 device::Numerics Strategy::numerics() const {
   return engine_->numerics;
 }

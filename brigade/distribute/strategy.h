@@ -372,6 +372,9 @@ class Strategy {
   /// iterators over distributed datasets and of metrics.
   std::vector<std::shared_ptr<const CreatedModel>> created_models() const;
   std::vector<Optimizer> created_optimizers() const;
+
+  /// What `compile` captures steps with.
+  const device::GraphFactory& graph_factory() const;
   std::shared_ptr<CreatedStates> created_states() const;
 
   std::uint64_t seed() const;

@@ -135,9 +135,7 @@ Strategy::Engine::Engine(StrategyParts given)
       controller(parts.storage->controller()),
       slots(make_slots(parts)),
       runner(parts.runner(parts.devices, {.spin = *parts.spin, .slots = slots})),
-      group(std::make_shared<comm::LocalGroup>(
-          num_replicas(),
-          comm::LocalGroupOptions{.timeout = parts.timeout, .spin = *parts.spin, .slots = slots})),
+      group(make_group(slots)),
       meter(std::make_shared<StepMeter>(num_replicas())),
       communicators(make_communicators(group, parts)),
       range(range_of(parts)),
@@ -169,6 +167,14 @@ const WorkerGroup* Strategy::Engine::replica_workers() const {
   return replica_workers_of(parts);
 }
 
+std::shared_ptr<comm::LocalGroup> Strategy::Engine::make_group(
+    std::shared_ptr<concurrency::ExecutionSlots> in_slots) const {
+  return std::make_shared<comm::LocalGroup>(
+      num_replicas(),
+      comm::LocalGroupOptions{
+          .timeout = parts.timeout, .spin = *parts.spin, .slots = std::move(in_slots)});
+}
+
 std::shared_ptr<GradientSynchronizer> Strategy::Engine::make_synchronizer(
     std::shared_ptr<optim::OptimizerState> state) {
   SynchronizerContext context{.state = std::move(state),
@@ -182,6 +188,12 @@ std::shared_ptr<GradientSynchronizer> Strategy::Engine::make_synchronizer(
                                   std::set<int>(parts.slots.begin(), parts.slots.end()).size())};
   for (const auto& communicator : communicators)
     context.communicators.push_back(communicator.get());
+  if (!has_other_replicas(parts) && !parts.devices.front().torch_device.is_cpu()) {
+    context.side_communicators = {.group = make_group(nullptr),
+                                  .make = [this](std::shared_ptr<comm::LocalGroup> side) {
+                                    return make_local_communicators(side, parts);
+                                  }};
+  }
   std::shared_ptr<GradientSynchronizer> synchronizer = parts.synchronizer(context);
   synchronizers.push_back(synchronizer);
   return synchronizer;

@@ -32,6 +32,9 @@ struct Strategy::Engine {
   /// Reduces the gradients of one optimizer and updates its variables.
   std::shared_ptr<GradientSynchronizer> make_synchronizer(
       std::shared_ptr<optim::OptimizerState> state);
+  /// A group of the replicas.
+  std::shared_ptr<comm::LocalGroup> make_group(
+      std::shared_ptr<concurrency::ExecutionSlots> in_slots) const;
   /// Adds the gradients of replicas that have one device; null if each has its own.
   std::shared_ptr<SubtreeSums> make_subtree_sums() const;
 

@@ -23,6 +23,12 @@ void use_logical_replicas(StrategyParts& parts, const LogicalReplicas& logical) 
   parts.devices = std::move(devices);
 }
 
+bool are_on_one_card(const std::vector<device::Device>& devices) {
+  return std::ranges::all_of(devices, [&](const device::Device& each) {
+    return each.torch_device == devices.front().torch_device;
+  });
+}
+
 }  // namespace
 
 std::vector<device::Device> choose_devices(const std::vector<std::string>& names,
@@ -42,7 +48,13 @@ StrategyParts mirrored_parts(std::string name, const std::vector<device::Device>
                                "kind."));
   StrategyParts parts{.name = std::move(name), .devices = devices};
   if (logical.count > 0) use_logical_replicas(parts, logical);
-  if (cpus == 0) return parts;
+  if (cpus == 0) {
+    if (!parts.slots.empty() || parts.devices.size() == 1) return parts;
+    parts.synchronizer = overlapped_synchronizer();
+    if (are_on_one_card(parts.devices))
+      parts.storage = variables::make_flat_storage_factory(StorageSharing::kOneStorage);
+    return parts;
+  }
   parts.storage = variables::make_flat_storage_factory(StorageSharing::kOneStorage);
   parts.synchronizer =
       parts.devices.size() > 1 ? make_sharded_synchronizer : make_replica_synchronizer;

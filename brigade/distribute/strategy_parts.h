@@ -9,6 +9,7 @@
 
 #include "brigade/comm/stage_passes.h"
 #include "brigade/concurrency/execution_slots.h"
+#include "brigade/device/captured_graph.h"
 #include "brigade/device/device.h"
 #include "brigade/device/placement.h"
 #include "brigade/distribute/coordination.h"
@@ -74,6 +75,8 @@ struct StrategyParts {
   SynchronizerFactory synchronizer = make_replica_synchronizer;
   /// How replicas run.
   ReplicaRunnerFactory runner = make_thread_runner;
+  /// What `Strategy::compile` captures the steps of a single replica with. Tests pass their own.
+  device::GraphFactory graph = device::make_captured_graph;
   /// The seed of all randomness: initial weights, dropout, shuffles without an explicit seed.
   std::uint64_t seed = 0;
   /// What happens if a device scope names a device that does not exist; the placement log.
@@ -102,8 +105,8 @@ struct StrategyParts {
 std::vector<device::Device> choose_devices(const std::vector<std::string>& names,
                                            const device::DiscoveryOptions& discovery);
 
-/// The parts of a strategy that has a copy of the variables on each device, or on CPUs one for all
-/// replicas. Throws kInvalidArgument for a mix of CPUs and GPUs.
+/// The parts of a strategy that has a copy of the variables on each device; on CPUs, and on logical
+/// GPUs of one card, one for all replicas. Throws kInvalidArgument for a mix of CPUs and GPUs.
 StrategyParts mirrored_parts(std::string name, const std::vector<device::Device>& devices,
                              const LogicalReplicas& logical = {});
 

@@ -1,10 +1,10 @@
 #include "brigade/optim/adagrad.h"
 
 #include <ATen/ops/_fused_adagrad.h>
-#include <ATen/ops/full.h>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/optim/update_scalars.h"
 #include "brigade/optim/whole_vectors.h"
 
 namespace brigade::optim {
@@ -24,14 +24,16 @@ class AdagradRule final : public UpdateRule {
   RowUpdates row_updates() const override { return RowUpdates::kExact; }
 
   void apply(const UpdateArguments& a, const Hyperparameters& h) const override {
-    const at::Tensor& first = a.parameters.front();
-    const at::Tensor step =
-        at::full({}, static_cast<double>(a.step), first.options().dtype(at::kFloat));
-    update_in_whole_vectors(a, [&](const UpdateArguments& r) {
+    const at::Tensor step = step_of(a);
+    const auto update = [&](const UpdateArguments& r, const auto& rate) {
       const std::vector<at::Tensor> steps(r.parameters.size(), step);
-      at::_fused_adagrad_(r.parameters, r.gradients, r.slots[0], steps, h.learning_rate,
+      at::_fused_adagrad_(r.parameters, r.gradients, r.slots[0], steps, rate,
                           options_.learning_rate_decay, h.weight_decay, options_.epsilon,
                           /*maximize=*/false);
+    };
+    update_in_whole_vectors(a, [&](const UpdateArguments& r) {
+      if (a.on_device.rate.defined()) return update(r, a.on_device.rate);
+      update(r, h.learning_rate);
     });
   }
 

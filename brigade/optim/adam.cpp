@@ -2,10 +2,10 @@
 
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
-#include <ATen/ops/full.h>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/optim/update_scalars.h"
 #include "brigade/optim/whole_vectors.h"
 
 namespace brigade::optim {
@@ -27,8 +27,8 @@ void validate(std::string_view rule, const Options& o) {
   check_range(rule, "weight_decay", o.weight_decay, o.weight_decay >= 0, "at least 0");
 }
 
-/// Adam and AdamW differ only in the fused kernel.
-template <class Options, auto kKernel>
+/// Adam and AdamW differ only in the fused kernels, which take the rate as a number or a tensor.
+template <class Options, auto kKernel, auto kKernelOnDevice>
 class AdamRule final : public UpdateRule {
  public:
   AdamRule(std::string_view name, const Options& options) : name_(name), options_(options) {}
@@ -40,14 +40,16 @@ class AdamRule final : public UpdateRule {
   }
 
   void apply(const UpdateArguments& a, const Hyperparameters& h) const override {
-    const at::Tensor& first = a.parameters.front();
-    const at::Tensor step =
-        at::full({}, static_cast<double>(a.step), first.options().dtype(at::kFloat));
-    update_in_whole_vectors(a, [&](const UpdateArguments& r) {
+    const at::Tensor step = step_of(a);
+    const auto update = [&](auto kernel, const UpdateArguments& r, const auto& rate) {
       const std::vector<at::Tensor> steps(r.parameters.size(), step);
-      kKernel(r.parameters, r.gradients, r.slots[0], r.slots[1], {}, steps, h.learning_rate,
-              options_.beta1, options_.beta2, h.weight_decay, options_.epsilon, /*amsgrad=*/false,
-              /*maximize=*/false, {}, {});
+      kernel(r.parameters, r.gradients, r.slots[0], r.slots[1], {}, steps, rate, options_.beta1,
+             options_.beta2, h.weight_decay, options_.epsilon, /*amsgrad=*/false,
+             /*maximize=*/false, {}, {});
+    };
+    update_in_whole_vectors(a, [&](const UpdateArguments& r) {
+      if (a.on_device.rate.defined()) return update(kKernelOnDevice, r, a.on_device.rate);
+      update(kKernel, r, h.learning_rate);
     });
   }
 
@@ -72,17 +74,23 @@ using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::Tens
                         at::TensorList, at::TensorList, double, double, double, double, double,
                         bool, bool, const std::optional<at::Tensor>&,
                         const std::optional<at::Tensor>&);
+using KernelOnDevice = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList,
+                                at::TensorList, at::TensorList, const at::Tensor&, double, double,
+                                double, double, bool, bool, const std::optional<at::Tensor>&,
+                                const std::optional<at::Tensor>&);
 
 }  // namespace
 
 UpdateRulePtr Adam::rule() const {
   validate("Adam", *this);
-  return std::make_shared<AdamRule<Adam, static_cast<Kernel>(at::_fused_adam_)>>("adam", *this);
+  return std::make_shared<AdamRule<Adam, static_cast<Kernel>(at::_fused_adam_),
+                                   static_cast<KernelOnDevice>(at::_fused_adam_)>>("adam", *this);
 }
 
 UpdateRulePtr AdamW::rule() const {
   validate("AdamW", *this);
-  return std::make_shared<AdamRule<AdamW, static_cast<Kernel>(at::_fused_adamw_)>>("adamw", *this);
+  return std::make_shared<AdamRule<AdamW, static_cast<Kernel>(at::_fused_adamw_),
+                                   static_cast<KernelOnDevice>(at::_fused_adamw_)>>("adamw", *this);
 }
 
 }  // namespace brigade::optim

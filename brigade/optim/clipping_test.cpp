@@ -14,12 +14,14 @@
 #include "brigade/base/error.h"
 #include "brigade/base/testing/error_code.h"
 #include "brigade/comm/local/row_sums.h"
+#include "brigade/device/testing/fake_device.h"
 
 namespace brigade::optim {
 namespace {
 
 using base::testing::message_of;
-using testing::HasSubstr;
+using device::testing::FakeDevice;
+using ::testing::HasSubstr;
 
 const float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -156,6 +158,54 @@ TEST(ClipByGlobalNorm, GradientsInChannelsLastOrderStaySo) {
   const at::Tensor every_second = gradient.slice(3, 0, 5, 2);  // not dense
   const at::Tensor copied = every_second.contiguous();
   EXPECT_EQ(global_norm({&every_second, 1}), global_norm({&copied, 1}));
+}
+
+std::vector<at::Tensor> moved_to_card(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> there;
+  for (const at::Tensor& each : tensors)
+    there.push_back(each.defined() ? each.to(FakeDevice::device()) : each);
+  return there;
+}
+
+void expect_like_cpu(const std::vector<at::Tensor>& there, const std::vector<at::Tensor>& here) {
+  ASSERT_EQ(there.size(), here.size());
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    ASSERT_EQ(there[i].defined(), here[i].defined());
+    if (here[i].defined()) EXPECT_TRUE(FakeDevice::read(there[i]).allclose(here[i])) << i;
+  }
+}
+
+TEST(ClippingOnADevice, TheHostWaitsForNothingUntilANormIsRead) {
+  FakeDevice& card = FakeDevice::get();
+  std::vector<at::Tensor> tensors = three();
+  tensors.push_back(at::full({2}, 7.0, at::kDouble));
+  const std::vector<at::Tensor> there = moved_to_card(tensors);
+  const int waits = card.host_waits();
+  const ClippedByGlobalNorm clipped = clip_by_global_norm(there, 5);
+  const ClippedByGlobalNorm as_it_is = clip_by_global_norm(there, 50);
+  const std::vector<at::Tensor> each = clip_by_norm(there, 5.02);
+  EXPECT_EQ(card.host_waits(), waits);
+  EXPECT_NEAR(clipped.norm, clip_by_global_norm(tensors, 5).norm, 1e-6);
+  EXPECT_EQ(card.host_waits(), waits + 1);
+  expect_like_cpu(clipped.tensors, clip_by_global_norm(tensors, 5).tensors);
+  expect_like_cpu(each, clip_by_norm(tensors, 5.02));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].defined()) continue;
+    EXPECT_TRUE(FakeDevice::read(as_it_is.tensors[i]).equal(tensors[i])) << "the same bits";
+  }
+  const int before = card.host_waits();
+  EXPECT_NEAR(global_norm(there), global_norm(tensors), 1e-6);
+  EXPECT_EQ(card.host_waits(), before + 1) << "one reading of all norms";
+}
+
+TEST(ClippingOnADevice, ANormThatIsNotFiniteMakesAllNan) {
+  const std::vector<at::Tensor> there =
+      moved_to_card({at::full({2}, 1.0), at::full({1}, kInfinity)});
+  const auto clipped = clip_by_global_norm(there, 5);
+  EXPECT_TRUE(FakeDevice::read(clipped.tensors[0]).isnan().all().item<bool>());
+  EXPECT_TRUE(FakeDevice::read(clipped.tensors[1]).isnan().all().item<bool>());
+  EXPECT_TRUE(FakeDevice::read(clip_by_norm(there, 5)[0]).equal(at::full({2}, 1.0)));
+  EXPECT_EQ(clipped.norm.value(), kInfinity);
 }
 
 }  // namespace

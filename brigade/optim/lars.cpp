@@ -10,6 +10,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/optim/clipping.h"
+#include "brigade/optim/update_scalars.h"
 
 namespace brigade::optim {
 
@@ -35,7 +36,7 @@ class LarsRule final : public UpdateRule {
 
   void apply(const UpdateArguments& a, const Hyperparameters& h) const override {
     for (std::size_t i = 0; i < a.parameters.size(); ++i)
-      update(a.parameters[i], a.gradients[i], a.slots[0][i], h);
+      update(a.parameters[i], a.gradients[i], a.slots[0][i], h, a.on_device);
   }
 
   io::StateTree config() const override {
@@ -51,10 +52,15 @@ class LarsRule final : public UpdateRule {
 
  private:
   void update(const at::Tensor& parameter, const at::Tensor& gradient, const at::Tensor& velocity,
-              const Hyperparameters& h) const {
+              const Hyperparameters& h, const DeviceScalars& on_device) const {
     at::Tensor change = at::add(gradient, parameter, h.weight_decay);
     if (h.layer_adaptation) change.mul_(trust(parameter, gradient, h.weight_decay));
-    velocity.mul_(options_.momentum).add_(change, h.learning_rate);
+    velocity.mul_(options_.momentum);
+    if (on_device.rate.defined()) {
+      velocity.add_(times_rate(change, on_device));
+    } else {
+      velocity.add_(change, h.learning_rate);
+    }
     parameter.sub_(velocity);
   }
 

@@ -43,6 +43,18 @@ OptimizerState::OptimizerState(UpdateRulePtr rule, std::span<const Variable> var
   groups_ = assign_groups(variables_, groups);
   steps_.assign(variables_.size(), 0);
   views_.resize(static_cast<std::size_t>(variables_.front().num_components()));
+  add_counters();
+}
+
+void OptimizerState::add_counters() {
+  std::vector<std::optional<double>> own_rates;
+  for (const GroupedHyperparameters& group : groups_) own_rates.push_back(group.learning_rate);
+  const variables::VariableStorage& storage = *storages_.front();
+  for (int master = 0; master < storage.masters(); ++master) {
+    const c10::Device device = storage.master(master).device();
+    auto& counters = counters_.emplace_back();
+    if (!device.is_cpu()) counters.emplace(device, own_rates);
+  }
 }
 
 void OptimizerState::check_whole_variables() const {
@@ -184,6 +196,7 @@ void OptimizerState::apply(int replica, const UpdateRun& run, std::int64_t begin
   UpdateArguments& arguments = views(replica, run, begin, end).arguments;
   arguments.gradients.assign(1, gradient);
   arguments.step = run.step;
+  read_on_device(replica, run, arguments);
   rule_->apply(arguments, run.hyperparameters);
   arguments.gradients.clear();
 }
@@ -203,10 +216,49 @@ void OptimizerState::apply_whole(int replica, const UpdateRun& run,
       arguments.slots[slot].push_back(known.slots[slot].front());
     }
   }
+  read_on_device(replica, run, arguments);
   rule_->apply(arguments, run.hyperparameters);
 }
 
+void OptimizerState::read_on_device(int replica, const UpdateRun& run, UpdateArguments& arguments) {
+  std::optional<DeviceCounters>& own = counters(replica);
+  if (!own) return;
+  if (captured_) {
+    arguments.on_device = own->count_captured(run.first, run.last);
+    return captured_->runs.push_back(run);
+  }
+  own->follow(learning_rate_, steps_, run.first, run.last);
+  arguments.on_device = own->count(run.first, run.last);
+}
+
+void OptimizerState::follow_host(int replica) {
+  const at::NoGradGuard no_grad;
+  if (auto& own = counters(replica)) own->follow(learning_rate_, steps_, 0, steps_.size());
+}
+
+CapturedUpdate OptimizerState::CaptureScope::update(int replica) const {
+  check_state(state_.counters(replica).has_value(),
+              "the parameters are on the CPU, where updates read the host's numbers");
+  return *state_.captured_;
+}
+
+bool OptimizerState::can_replay(const CapturedUpdate& update) const {
+  const auto is_same = [](const UpdateRun& a, const UpdateRun& b) {
+    return a.storage == b.storage && a.begin == b.begin && a.end == b.end;
+  };
+  return std::ranges::equal(runs(update.has_gradient), update.runs, is_same);
+}
+
+void OptimizerState::count_replay(int replica, const CapturedUpdate& update) {
+  for (const UpdateRun& run : update.runs) counters(replica)->note_replay(run.first, run.last);
+  advance(update.has_gradient);
+}
+
 void OptimizerState::advance(const std::vector<bool>& has_gradient) {
+  if (captured_) {
+    captured_->has_gradient = has_gradient;
+    return;
+  }
   for (std::size_t i = 0; i < variables_.size(); ++i) {
     if (has_gradient[i] && !is_frozen(i)) ++steps_[i];
   }

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "brigade/io/state_tree.h"
+#include "brigade/optim/device_counters.h"
 #include "brigade/optim/parameter_group.h"
 #include "brigade/optim/update_rule.h"
 #include "brigade/variables/variable.h"
@@ -45,9 +47,18 @@ struct UpdateRun {
   Hyperparameters hyperparameters;
 };
 
+/// An update that was captured instead of being made. Each replay makes it.
+struct CapturedUpdate {
+  std::vector<bool> has_gradient;  ///< [variable]
+  std::vector<UpdateRun> runs;
+};
+
 /// The state of an optimizer: for every variable its slots, its step and its group. The slots are
 /// stored contiguously like the parameters, and shared between replicas if the parameters are. It
 /// does not depend on how gradients were computed.
+///
+/// Where parameters are not on the CPU, their numbers of updates and their rates are also on their
+/// device (`DeviceCounters`), and updates read them there.
 ///
 /// Thread-safety: `apply` on disjoint ranges, or for different replicas' own storage, may run at
 /// the same time. All other functions: one thread, between updates.
@@ -99,6 +110,30 @@ class OptimizerState {
   /// Counts the update of `runs`. Call it once, after every replica has applied the update.
   void advance(const std::vector<bool>& has_gradient);
 
+  /// For updates that are captured with their step: queues what gives replica `replica`'s device
+  /// the rate and the numbers of updates of the host. Before each capture and each replay.
+  void follow_host(int replica);
+  /// While it exists, `apply` and `advance` count nothing on the host, for a captured update is not
+  /// made.
+  class CaptureScope {
+   public:
+    explicit CaptureScope(OptimizerState& state) : state_(state) { state.captured_.emplace(); }
+    ~CaptureScope() { state_.captured_.reset(); }
+    CaptureScope(const CaptureScope&) = delete;
+    CaptureScope& operator=(const CaptureScope&) = delete;
+    /// What was captured of replica `replica`. Throws kFailedPrecondition if its parameters are on
+    /// the CPU, where updates read the host's numbers.
+    CapturedUpdate update(int replica) const;
+
+   private:
+    OptimizerState& state_;
+  };
+  /// Whether an update with the same gradients would be made by the same calls as the captured one:
+  /// not after variables with one number of updates got different ones.
+  bool can_replay(const CapturedUpdate& update) const;
+  /// Counts on the host that the update was replayed.
+  void count_replay(int replica, const CapturedUpdate& update);
+
   /// Variable `variable`'s slot tensor in replica `replica`, in the variable's shape, as an alias.
   at::Tensor slot(std::size_t variable, std::size_t slot, int replica) const;
 
@@ -129,6 +164,7 @@ class OptimizerState {
     std::size_t next = 0;  // where to look first
   };
   void add_storage(const variables::Variable& variable);
+  void add_counters();
   void check_whole_variables() const;
   std::string slot_name(std::string_view name, std::size_t slot, const std::string& of) const;
   std::string saved_name(const SavedOptimizer& saved, std::size_t variable) const;
@@ -141,6 +177,10 @@ class OptimizerState {
   const at::Tensor& slot_buffer(std::size_t storage, std::size_t slot, int replica) const;
   std::vector<at::Tensor> slot_views(std::size_t storage, int replica, std::int64_t begin,
                                      std::int64_t end) const;
+  void read_on_device(int replica, const UpdateRun& run, UpdateArguments& arguments);
+  std::optional<DeviceCounters>& counters(int replica) {
+    return counters_[counters_.size() == 1 ? 0 : static_cast<std::size_t>(replica)];
+  }
   Views& views(int replica, const UpdateRun& run, std::int64_t begin, std::int64_t end);
 
   const UpdateRulePtr rule_;
@@ -153,6 +193,8 @@ class OptimizerState {
   std::vector<std::vector<std::vector<at::Tensor>>>
       slots_;                      // [storage][slot][replica, or one for all]
   std::vector<KnownViews> views_;  // [replica]: each touched by its replica alone
+  std::vector<std::optional<DeviceCounters>> counters_;  // [replica, or one for all]; not on CPUs
+  std::optional<CapturedUpdate> captured_;               // while an update is captured
 };
 
 }  // namespace brigade::optim

@@ -10,6 +10,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/optim/update_scalars.h"
 
 namespace brigade::optim {
 
@@ -28,8 +29,23 @@ struct RmsPropRange {
   at::Tensor velocity;
 };
 
+/// Changes by `change`, with a rate on the device.
+void change_by(const at::Tensor& change, const RmsPropRange& r, const RmsProp& o,
+               const DeviceScalars& on_device) {
+  if (!r.velocity.defined()) {
+    r.parameter.sub_(times_rate(change, on_device));
+  } else if (o.form == RmsPropForm::kTensorFlow) {
+    r.velocity.mul_(o.momentum).add_(times_rate(change, on_device));
+    r.parameter.sub_(r.velocity);
+  } else {
+    r.velocity.mul_(o.momentum).add_(change);
+    r.parameter.sub_(times_rate(r.velocity, on_device));
+  }
+}
+
 /// On any device, in several operations.
-void update_by_operations(const RmsPropRange& r, const RmsProp& o, const Hyperparameters& h) {
+void update_by_operations(const RmsPropRange& r, const RmsProp& o, const Hyperparameters& h,
+                          const DeviceScalars& on_device) {
   const bool is_inside = o.form == RmsPropForm::kTensorFlow;
   const at::Tensor gradient =
       h.weight_decay != 0 ? at::add(r.gradient, r.parameter, h.weight_decay) : r.gradient;
@@ -41,6 +57,7 @@ void update_by_operations(const RmsPropRange& r, const RmsProp& o, const Hyperpa
   if (is_inside) divisor.add_(o.epsilon);
   divisor.sqrt_();
   if (!is_inside) divisor.add_(o.epsilon);
+  if (on_device.rate.defined()) return change_by(gradient.div(divisor), r, o, on_device);
   if (!r.velocity.defined()) {
     r.parameter.addcdiv_(gradient, divisor, -h.learning_rate);
     return;
@@ -122,10 +139,11 @@ void update_on_cpu(const RmsPropRange& range, const RmsProp& o, const Hyperparam
   });
 }
 
-void update_range(const RmsPropRange& range, const RmsProp& o, const Hyperparameters& h) {
+void update_range(const RmsPropRange& range, const RmsProp& o, const Hyperparameters& h,
+                  const DeviceScalars& on_device) {
   const at::ScalarType dtype = range.parameter.scalar_type();
-  if (!range.parameter.is_cpu() || (dtype != at::kFloat && dtype != at::kDouble))
-    return update_by_operations(range, o, h);
+  const bool has_kernel = range.parameter.is_cpu() && (dtype == at::kFloat || dtype == at::kDouble);
+  if (!has_kernel || on_device.rate.defined()) return update_by_operations(range, o, h, on_device);
   dtype == at::kFloat ? update_on_cpu<float>(range, o, h) : update_on_cpu<double>(range, o, h);
 }
 
@@ -152,7 +170,7 @@ class RmsPropRule final : public UpdateRule {
                          .velocity = {}};
       if (options_.momentum != 0) range.velocity = a.slots[1][i];
       if (options_.centered) range.mean = a.slots.back()[i];
-      update_range(range, options_, h);
+      update_range(range, options_, h, a.on_device);
     }
   }
 

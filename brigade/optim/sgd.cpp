@@ -30,10 +30,14 @@ class SgdRule final : public UpdateRule {
     // Slots begin at zero, and momentum * 0 + gradient is the gradient: the first step needs no
     // separate case.
     const std::vector<at::Tensor> none;
-    update_in_whole_vectors(a, [&](const UpdateArguments& r) {
+    const auto update = [&](const UpdateArguments& r, const auto& rate) {
       at::_fused_sgd_(r.parameters, r.gradients, slots_.empty() ? none : r.slots[0], h.weight_decay,
-                      options_.momentum, h.learning_rate, /*dampening=*/0.0, options_.nesterov,
+                      options_.momentum, rate, /*dampening=*/0.0, options_.nesterov,
                       /*maximize=*/false, /*is_first_step=*/false);
+    };
+    update_in_whole_vectors(a, [&](const UpdateArguments& r) {
+      if (a.on_device.rate.defined()) return update(r, a.on_device.rate);
+      update(r, h.learning_rate);
     });
   }
 

@@ -26,6 +26,14 @@ struct Hyperparameters {
   bool layer_adaptation = true;
 };
 
+/// The number of an update and its learning rate as float32 scalars on the parameters' device,
+/// which the update reads there: the host needs not know them when the update is queued, and a
+/// captured update uses those of its replay. Undefined: they are on the host.
+struct DeviceScalars {
+  at::Tensor step;  ///< from 1
+  at::Tensor rate;
+};
+
 /// The arguments of one call: any number of ranges of parameters with their gradients and slots,
 /// all at the same step. A range may be a whole parameter, a part of one, or span several, unless
 /// the rule needs whole variables.
@@ -34,6 +42,8 @@ struct UpdateArguments {
   std::vector<at::Tensor> gradients;  ///< as parameters: same count, shapes, dtypes and devices
   std::vector<std::vector<at::Tensor>> slots;  ///< [slot as in slots()][range]
   std::int64_t step = 1;                       ///< this update's number, from 1
+  /// If defined, they count instead of `step` and of `Hyperparameters::learning_rate`.
+  DeviceScalars on_device = {};
 };
 
 /// What a rule does if only some rows of a parameter have a gradient, and only these are updated

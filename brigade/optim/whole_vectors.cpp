@@ -58,7 +58,7 @@ void update_in_whole_vectors(const UpdateArguments& arguments,
   if (std::all_of(parameters.begin(), parameters.end(),
                   [](const at::Tensor& each) { return tail_size(each) == 0; }))
     return update(arguments);
-  UpdateArguments divided{.step = arguments.step};
+  UpdateArguments divided{.step = arguments.step, .on_device = arguments.on_device};
   divided.slots.resize(arguments.slots.size());
   append_divided(arguments.gradients, divided.gradients);
   std::vector<Tail> tails = append_divided(parameters, divided.parameters);

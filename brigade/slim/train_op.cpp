@@ -155,6 +155,11 @@ at::Tensor TrainStep::run(const distribute::ReplicaContext& context,
   return loss.detach();
 }
 
+std::int64_t TrainStep::global_step_value() const {
+  if (optimizer_.global_step()) return optimizer_.global_step_value();
+  return global_step_.read().item<std::int64_t>();
+}
+
 // Checked before the gradients are reduced, so that no replica updates anything: the error releases
 // the other replicas, which wait for this one.
 void TrainStep::check_loss(const distribute::ReplicaContext& context,

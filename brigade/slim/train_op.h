@@ -161,6 +161,9 @@ class TrainStep {
 
   distribute::Strategy& strategy() const { return *strategy_; }
   const variables::Variable& global_step() const { return global_step_; }
+  /// Its value; a device is asked only if others than this step's optimizer count it. Outside of
+  /// replicas.
+  std::int64_t global_step_value() const;
   bool count_steps() const { return options_.count_steps; }
   const std::vector<variables::Variable>& variables() const { return trained_; }
   const distribute::Optimizer& optimizer() const { return optimizer_; }
@@ -204,7 +207,7 @@ class TrainOp {
   }
 
   /// The number of updates made.
-  std::int64_t global_step() const { return step_->global_step().read().item<std::int64_t>(); }
+  std::int64_t global_step() const { return step_->global_step_value(); }
   bool count_steps() const { return step_->count_steps(); }
   const variables::Variable& global_step_variable() const { return step_->global_step(); }
   /// The trained variables, in the order of their creation.

@@ -302,7 +302,9 @@ at::Tensor Variable::master(int replica) const {
 
 void Variable::barrier(const at::Tensor& own) const {
   comm::Communicator& communicator = *comm::current_replica()->communicator;
-  if (!state_->storage || !state_->storage->is_central()) return communicator.barrier();
+  const bool shares_streams =
+      state_->storage && (state_->storage->is_central() || (is_shared() && !own.is_cpu()));
+  if (!shares_streams) return communicator.barrier();
   // On GPUs a barrier synchronizes the threads but not the streams; an exchange of tensors
   // synchronizes both.
   communicator.all_gather(own.detach().reshape(-1).narrow(0, 0, own.numel() > 0 ? 1 : 0));

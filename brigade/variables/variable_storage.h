@@ -100,8 +100,8 @@ class StorageFactory {
 
 /// How the replicas' components of a variable are stored.
 enum class StorageSharing {
-  kOneStorage,   ///< for replicas on CPU: all components are aliases of the same memory, so nothing
-                 ///< is ever copied
+  kOneStorage,   ///< for replicas on CPU, or on one card: all components are aliases of the same
+                 ///< memory, so nothing is ever copied
   kOneCopyEach,  ///< one copy per replica, for replicas on different devices
   kController    ///< one master copy on the controller's device, and a copy of it on each replica
                  ///< device with separate memory

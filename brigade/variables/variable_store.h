@@ -69,7 +69,8 @@ class VariableStore {
  public:
   /// Throws kInvalidArgument for no devices, or for more than one if device scopes place variables.
   explicit VariableStore(VariableStoreOptions options);
-  /// One entry of `devices` per replica. kOneStorage is for replicas that are all on CPU.
+  /// One entry of `devices` per replica. kOneStorage is for replicas that are all on CPU or
+  /// on one card.
   VariableStore(std::vector<c10::Device> devices, StorageSharing sharing,
                 const Controller& controller = {});
 

@@ -20,6 +20,8 @@
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/layers/losses.h"
 #include "brigade/models/mnist_cnn.h"
+#include "brigade/optim/adam.h"
+#include "brigade/optim/clipping.h"
 #include "brigade/optim/sgd.h"
 #include "tests/parity/examples.h"
 
@@ -132,17 +134,41 @@ TEST_F(OnGpu, ACapturedEvaluationHasTheResultsOfAnEagerOne) {
   }
 }
 
-TEST_F(OnGpu, AStepThatUpdatesVariablesRunsEagerlyAndSaysSo) {
+/// The weights after eight steps with Adam and dropout, whose rate changes in each.
+enum class Steps { kRun, kCompiled };
+std::vector<at::Tensor> weights_after(Steps how) {
   distribute::OneDeviceStrategy strategy({.device = "gpu:0", .seed = 5});
   const auto model = strategy.create<models::MnistCnn>();
-  const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.01});
-  auto step = strategy.compile(
-      [&](const at::Tensor& images) { sgd.minimize(model(images).square().mean()); },
-      {.warmup = 1});
-  const at::Tensor images = at::rand({8, 1, 28, 28}, at::TensorOptions(c10::Device(c10::kCUDA, 0)));
-  for (int call = 0; call < 4; ++call) step(images);
-  EXPECT_EQ(sgd.updates(), 4);
-  EXPECT_NE(step.eager_reason().find("optimizer"), std::string::npos) << step.eager_reason();
+  const auto adam = strategy.optimizer(model, optim::Adam{.learning_rate = 1e-3});
+  const auto body = [&](const at::Tensor& images) {
+    distribute::Gradients gradients =
+        adam.aggregate(adam.compute_gradients(model(images).square().mean()));
+    optim::clip_by_global_norm_(gradients, 0.1);
+    adam.apply_gradients(gradients);
+  };
+  auto compiled = strategy.compile(body, {.warmup = 2});
+  for (int step = 0; step < 8; ++step) {
+    const at::Tensor images = at::full({8, 1, 28, 28}, 0.1 * step).to(c10::Device(c10::kCUDA, 0));
+    adam.set_learning_rate(1e-3 / (1 + step));
+    if (how == Steps::kRun) {
+      strategy.run(body, images);
+    } else {
+      compiled(images);
+    }
+  }
+  if (how == Steps::kCompiled) EXPECT_EQ(compiled.eager_reason(), "");
+  EXPECT_EQ(adam.updates(), 8);
+  EXPECT_EQ(adam.state().step(0), 8);
+  std::vector<at::Tensor> weights;
+  for (const auto& variable : model.variables()) weights.push_back(variable.read().to(at::kCPU));
+  return weights;
+}
+
+TEST_F(OnGpu, ACapturedTrainingHasTheWeightsOfAnEagerOne) {
+  const auto run = weights_after(Steps::kRun);
+  const auto compiled = weights_after(Steps::kCompiled);
+  for (std::size_t i = 0; i < run.size(); ++i)
+    EXPECT_TRUE(compiled[i].allclose(run[i], 1e-5, 1e-7)) << "variable " << i;
 }
 
 TEST_F(OnGpu, BackwardRunsOnAThreadOfTheCard) {

@@ -1,9 +1,19 @@
 #pragma once
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/view_native.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
@@ -16,6 +26,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -25,8 +36,11 @@ namespace brigade::device::testing {
 /// For tests: a fake GPU that runs all work as late as allowed. Work queued on a stream runs only
 /// when a tensor is read on the host: then the earlier work of the reader's stream runs, and
 /// everything that it waits for. So a missing wait shows as a wrong value, and memory that is
-/// reused too early as another tensor's value. The device is `c10::Device(c10::kPrivateUse1, 0)`;
-/// its tensors can be made, copied and sliced, no more.
+/// reused too early as another tensor's value. The device is `c10::Device(c10::kPrivateUse1, 0)`.
+/// Its operations are the CPU's, on the same memory, when their turn comes (`DeferredCalls`).
+///
+/// It counts how often the host waits for the device, and can capture what is queued
+/// (`RecordedGraph`).
 ///
 /// Thread-safety: all functions from any thread.
 class FakeDevice {
@@ -41,6 +55,9 @@ class FakeDevice {
   /// Copies that were queued from pinned memory, and those for which the host had to wait.
   int queued_copies() const { return queued_copies_; }
   int waited_copies() const { return waited_copies_; }
+  /// How often the host has waited for the device: to read a value, or for a copy from or to memory
+  /// that is not pinned, or for a stream.
+  int host_waits() const { return host_waits_; }
   /// Runs the work queued on all streams except the current one, and what it waits for: the other
   /// extreme of what a GPU may do.
   void run_other_streams() {
@@ -52,6 +69,37 @@ class FakeDevice {
   /// The values on the host, after running everything that the current stream waits for.
   static at::Tensor read(const at::Tensor& tensor) { return tensor.to(c10::kCPU); }
 
+  /// What an operation does when its turn comes; and what makes that when the operation is queued,
+  /// or replayed: random numbers are drawn then.
+  using Act = std::function<void()>;
+  using Operations = std::vector<std::function<Act()>>;
+
+  /// For kernels: queues an operation on the current stream, or captures it.
+  void queue(std::function<Act()> make) {
+    const std::lock_guard lock(mutex_);
+    const auto capture = captures_.find(current());
+    if (capture != captures_.end()) return capture->second.push_back(std::move(make));
+    streams_[current()].operations.push_back({make(), {}});
+  }
+  /// For kernels: runs what the current stream waits for, and counts a wait of the host. Throws in
+  /// a capture, as libtorch does.
+  void wait() {
+    const std::lock_guard lock(mutex_);
+    TORCH_CHECK(!captures_.contains(current()),
+                "operation not permitted when stream is capturing: the host waits for the device");
+    ++host_waits_;
+    run_to(end_of(current()));
+  }
+  /// For graphs: from now on what is queued on the current stream is captured.
+  void begin_capture() {
+    const std::lock_guard lock(mutex_);
+    captures_[current()];
+  }
+  Operations end_capture() {
+    const std::lock_guard lock(mutex_);
+    return std::move(captures_.extract(current()).mapped());
+  }
+
  private:
   using StreamId = c10::StreamId;
   struct Mark {
@@ -59,7 +107,7 @@ class FakeDevice {
     std::size_t position = 0;  // operations before it
   };
   struct Operation {
-    std::function<void()> act;  // or none:
+    Act act;  // or none:
     Mark waits_for;
   };
   struct Stream {
@@ -69,6 +117,7 @@ class FakeDevice {
   struct Block {
     StreamId stream = 0;
     std::size_t bytes = 0;
+    bool is_captured = false;  // by a graph, which uses it in each replay
     std::set<StreamId> used_on;
     std::vector<Mark> free_after;  // the block is reusable after these, once it is free
     std::unique_ptr<std::byte[]> memory;
@@ -90,15 +139,13 @@ class FakeDevice {
     }
   }
   Mark end_of(StreamId stream) { return {stream, streams_[stream].operations.size()}; }
-  void queue(std::function<void()> act) {
-    streams_[current()].operations.push_back({std::move(act), {}});
-  }
 
   Block* take_block(std::size_t bytes) {
+    const bool is_captured = captures_.contains(current());
     const auto is_done = [&](const Mark& mark) {
       return streams_[mark.stream].done >= mark.position;
     };
-    for (auto free = free_.begin(); free != free_.end(); ++free) {
+    for (auto free = free_.begin(); !is_captured && free != free_.end(); ++free) {
       Block* block = *free;
       if (block->stream != current() || block->bytes != bytes) continue;
       if (!std::ranges::all_of(block->free_after, is_done)) continue;
@@ -109,6 +156,7 @@ class FakeDevice {
     Block* block = blocks_.back().get();
     block->stream = current();
     block->bytes = bytes;
+    block->is_captured = is_captured;
     block->memory = std::make_unique<std::byte[]>(bytes + 1);
     return block;
   }
@@ -116,6 +164,7 @@ class FakeDevice {
     FakeDevice& card = get();
     const std::lock_guard lock(card.mutex_);
     auto* block = static_cast<Block*>(context);
+    if (block->is_captured) return;
     block->free_after.clear();
     for (const StreamId stream : block->used_on) block->free_after.push_back(card.end_of(stream));
     block->used_on.clear();
@@ -137,11 +186,199 @@ class FakeDevice {
   std::vector<Block*> free_;
   std::set<const void*> pinned_;
   std::set<const void*> events_;  // that exist
+  std::map<StreamId, Operations> captures_;
   int queued_copies_ = 0;
   int waited_copies_ = 0;
+  int host_waits_ = 0;
   std::unique_ptr<Memory> memory_;
   std::unique_ptr<PinnedMemory> pinned_memory_;
   std::unique_ptr<torch::Library> kernels_;
+  std::unique_ptr<torch::Library> fallback_;
+};
+
+/// For tests: the operations of the fake device.
+class DeferredCalls {
+ public:
+  using Stack = torch::jit::Stack;
+
+  /// The same memory as a tensor of the CPU.
+  static at::Tensor host_view(const at::Tensor& tensor) {
+    if (!tensor.defined() || tensor.device().is_cpu()) return tensor;
+    return at::from_blob(tensor.mutable_data_ptr(), tensor.sizes(), tensor.strides(),
+                         at::TensorOptions(tensor.scalar_type()));
+  }
+
+  /// The kernel of every operation without one of its own.
+  static void call(const c10::OperatorHandle& operation, Stack* stack) {
+    const std::size_t count = operation.schema().arguments().size();
+    const auto arguments = torch::jit::last(*stack, count);
+    const Stack given(arguments.begin(), arguments.end());
+    torch::jit::drop(*stack, count);
+    if (!operation.operator_name().name.starts_with("aten::index")) check_devices(given);
+    for (c10::IValue& result : results_of(operation, given)) stack->push_back(std::move(result));
+  }
+
+ private:
+  static Stack results_of(const c10::OperatorHandle& operation, const Stack& given) {
+    if (const auto written = written_arguments(operation.schema(), given)) {
+      resize_outputs(operation, given);
+      queue(operation, given, {});
+      return *written;
+    }
+    if (const auto made = tensors_for_results(operation, given)) {
+      queue(operation, given, *made);
+      return *made;
+    }
+    return call_now(operation, given);
+  }
+
+  /// As on a GPU, the tensors of an operation are on the device, except for numbers.
+  static void check_devices(const Stack& given) {
+    mapped(given, c10::kCPU, [](const at::Tensor& tensor) {
+      TORCH_CHECK(!tensor.device().is_cpu() || tensor.dim() == 0,
+                  "Expected all tensors to be on the same device");
+      return tensor;
+    });
+  }
+
+  /// The results of an operation that only writes to its arguments.
+  static std::optional<Stack> written_arguments(const c10::FunctionSchema& schema,
+                                                const Stack& given) {
+    Stack written;
+    for (const c10::Argument& result : schema.returns()) {
+      if (result.alias_info() == nullptr || !result.alias_info()->isWrite()) return std::nullopt;
+      for (std::size_t i = 0; i < given.size(); ++i) {
+        const auto* alias = schema.arguments()[i].alias_info();
+        if (alias == nullptr || alias->beforeSets() != result.alias_info()->beforeSets()) continue;
+        written.push_back(given[i]);
+        break;
+      }
+    }
+    return written;
+  }
+
+  /// Operations resize outputs that are given to them empty, when they are called.
+  static void resize_outputs(const c10::OperatorHandle& operation, const Stack& given) {
+    const auto is_empty_output = [&](std::size_t i) {
+      const c10::Argument& argument = operation.schema().arguments()[i];
+      return argument.kwarg_only() && argument.alias_info() != nullptr && given[i].isTensor() &&
+             given[i].toTensor().numel() == 0;
+    };
+    bool is_needed = false;
+    for (std::size_t i = 0; i < given.size(); ++i) is_needed = is_needed || is_empty_output(i);
+    if (!is_needed) return;
+    Stack of_zeros = zeros_like(given);
+    call_on_host(operation, of_zeros);
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (is_empty_output(i)) given[i].toTensor().resize_(of_zeros[i].toTensor().sizes());
+    }
+  }
+
+  static Stack zeros_like(const Stack& given) {
+    return mapped(given, c10::kCPU, [](const at::Tensor& tensor) {
+      if (tensor.device().is_cpu()) return tensor;
+      return at::empty_strided(tensor.sizes(), tensor.strides(),
+                               at::TensorOptions(tensor.scalar_type()))
+          .zero_();
+    });
+  }
+
+  /// New ones, whose sizes are those of the results of zeros. Nothing if the results are no
+  /// tensors, or their sizes depend on values.
+  static std::optional<Stack> tensors_for_results(const c10::OperatorHandle& operation,
+                                                  const Stack& given) {
+    static const std::set<std::string> by_value = {"aten::nonzero", "aten::masked_select",
+                                                   "aten::_unique2", "aten::unique_dim"};
+    if (by_value.contains(operation.operator_name().name)) return std::nullopt;
+    const Stack results = call_on_host(operation, zeros_like(given));
+    for (const c10::IValue& result : results) {
+      if (!result.isTensor() && !result.isTensorList()) return std::nullopt;
+    }
+    return mapped(results, FakeDevice::device(), on_device);
+  }
+  static at::Tensor on_device(const at::Tensor& like) {
+    return at::empty_strided(like.sizes(), like.strides(),
+                             at::TensorOptions(like.scalar_type()).device(FakeDevice::device()));
+  }
+
+  static void queue(const c10::OperatorHandle& operation, const Stack& given, const Stack& made) {
+    const Stack arguments = mapped(given, c10::kCPU, host_view);
+    if (std::ranges::any_of(given, &c10::IValue::isGenerator))
+      return queue_drawing(operation, arguments);
+    const Stack targets = mapped(made, c10::kCPU, host_view);
+    FakeDevice::get().queue([operation, arguments, targets]() -> FakeDevice::Act {
+      return [operation, arguments, targets] {
+        const Stack results = call_on_host(operation, arguments);
+        for (std::size_t i = 0; i < targets.size(); ++i) copy(results[i], targets[i]);
+      };
+    });
+  }
+
+  /// The numbers are drawn when the operation is queued, like those of a GPU.
+  static void queue_drawing(const c10::OperatorHandle& operation, const Stack& arguments) {
+    const at::Tensor target = arguments.front().toTensor();
+    FakeDevice::get().queue([operation, arguments, target]() -> FakeDevice::Act {
+      const at::Tensor drawn = at::empty(target.sizes(), target.options());
+      Stack own = arguments;
+      own.front() = drawn;
+      call_on_host(operation, own);
+      return [target, drawn] { target.copy_(drawn); };
+    });
+  }
+
+  static Stack call_now(const c10::OperatorHandle& operation, const Stack& given) {
+    FakeDevice::get().wait();
+    const Stack results = call_on_host(operation, mapped(given, c10::kCPU, host_view));
+    return mapped(results, FakeDevice::device(), [](const at::Tensor& result) {
+      const at::Tensor there = on_device(result);
+      host_view(there).copy_(result);
+      return there;
+    });
+  }
+
+  static Stack call_on_host(const c10::OperatorHandle& operation, const Stack& arguments) {
+    const at::AutoDispatchBelowAutograd below;
+    Stack stack = arguments;
+    operation.callBoxed(stack);
+    return stack;
+  }
+
+  static void copy(const c10::IValue& from, const c10::IValue& to) {
+    if (from.isTensor()) {
+      to.toTensor().copy_(from.toTensor());
+      return;
+    }
+    const std::vector<at::Tensor> source = from.toTensorVector();
+    const std::vector<at::Tensor> target = to.toTensorVector();
+    for (std::size_t i = 0; i < source.size(); ++i) target[i].copy_(source[i]);
+  }
+
+  template <class Change>
+  static Stack mapped(const Stack& values, c10::Device device, const Change& change) {
+    const auto changed = [&](const at::Tensor& tensor) {
+      return tensor.defined() ? at::Tensor(change(tensor)) : tensor;
+    };
+    Stack result;
+    for (const c10::IValue& value : values) {
+      if (value.isTensor()) {
+        result.emplace_back(changed(value.toTensor()));
+      } else if (value.isTensorList()) {
+        c10::List<at::Tensor> list;
+        for (const at::Tensor& each : value.toTensorVector()) list.push_back(changed(each));
+        result.emplace_back(std::move(list));
+      } else if (value.isOptionalTensorList()) {
+        c10::List<std::optional<at::Tensor>> list;
+        for (const std::optional<at::Tensor>& each : value.toOptionalTensorVector())
+          list.push_back(each ? std::optional(changed(*each)) : each);
+        result.emplace_back(std::move(list));
+      } else if (value.isDevice()) {
+        result.emplace_back(device);
+      } else {
+        result.push_back(value);
+      }
+    }
+    return result;
+  }
 };
 
 class FakeDevice::Memory final : public c10::Allocator {
@@ -210,7 +447,19 @@ class FakeDevice::Guard final : public c10::impl::DeviceGuardImplInterface {
     const std::lock_guard lock(get().mutex_);
     TORCH_CHECK(get().events_.contains(event),
                 "The event was destroyed while a stream waits for it.");
+    const StreamId recorded_on = static_cast<Mark*>(event)->stream;
+    if (get().captures_.contains(recorded_on) || get().captures_.contains(waiter.id())) {
+      TORCH_CHECK(recorded_on == waiter.id(), "A capture depends on work outside of it.");
+      return;
+    }
     get().streams_[waiter.id()].operations.push_back({nullptr, *static_cast<Mark*>(event)});
+  }
+  void synchronizeStream(const c10::Stream& on) const override {
+    const std::lock_guard lock(get().mutex_);
+    TORCH_CHECK(!get().captures_.contains(on.id()),
+                "operation not permitted when stream is capturing: a wait for the stream");
+    ++get().host_waits_;
+    get().run_to(get().end_of(on.id()));
   }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
     const std::lock_guard lock(get().mutex_);
@@ -237,28 +486,31 @@ class FakeDevice::Hooks final : public at::PrivateUse1HooksInterface {
     return get().pinned_.contains(data);
   }
   c10::Allocator* getPinnedMemoryAllocator() const override { return get().pinned_memory_.get(); }
+  at::Generator getNewGenerator(c10::DeviceIndex) const override {
+    return at::make_generator<at::CPUGeneratorImpl>();
+  }
 };
 
 inline void FakeDevice::copy(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
-  TORCH_CHECK(from.is_contiguous() && to.is_contiguous() && from.dtype() == to.dtype(),
-              "The fake device copies whole tensors only.");
   const bool is_from_host = from.device().is_cpu();
-  const bool can_queue = !is_from_host || (non_blocking && from.is_pinned());
+  const bool is_to_host = to.device().is_cpu();
+  const at::Tensor& on_host = is_from_host ? from : to;
+  const bool can_queue = (!is_from_host && !is_to_host) || (non_blocking && on_host.is_pinned());
   const std::lock_guard lock(mutex_);
-  void* target = to.mutable_data_ptr();
-  const void* source = from.const_data_ptr();
-  const std::size_t bytes = from.nbytes();
-  // Like libtorch's pinned memory, which is not reused before the GPU has read it. Memory of the
-  // device itself may belong to another tensor by then.
-  const at::Tensor kept = is_from_host ? from : at::Tensor();
-  const auto act = [target, source, bytes, kept] { std::memcpy(target, source, bytes); };
-  if (to.device().is_cpu() || !can_queue) {
-    run_to(end_of(current()));
+  // Like libtorch's pinned memory, which is not reused before the GPU has read it, the host's
+  // tensor is kept. Memory of the device itself may belong to another tensor by then.
+  const at::Tensor source = DeferredCalls::host_view(from), target = DeferredCalls::host_view(to);
+  const auto act = [source, target] {
+    const at::AutoDispatchBelowAutograd below;
+    target.copy_(source);
+  };
+  if (!can_queue) {
+    wait();
     act();
     if (is_from_host) ++waited_copies_;
     return;
   }
-  queue(act);
+  queue([act] { return act; });
   if (is_from_host) ++queued_copies_;
 }
 
@@ -287,6 +539,26 @@ inline FakeDevice::FakeDevice()
                  });
   kernels_->impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
   kernels_->impl(
+      "resize_",
+      [this](const at::Tensor& tensor, at::IntArrayRef size, MaybeFormat) -> const at::Tensor& {
+        at::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+        std::size_t bytes = tensor.element_size();
+        for (const std::int64_t each : size) bytes *= static_cast<std::size_t>(each);
+        c10::StorageImpl& storage = *impl.unsafe_storage().unsafeGetStorageImpl();
+        if (storage.nbytes() < bytes) {
+          storage.set_data_ptr_noswap(memory_->allocate(bytes));
+          storage.set_nbytes(bytes);
+        }
+        impl.set_sizes_contiguous(size);
+        return tensor;
+      });
+  kernels_->impl("view", TORCH_FN(at::native::view));
+  kernels_->impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
+  kernels_->impl("_local_scalar_dense", [this](const at::Tensor& tensor) -> at::Scalar {
+    wait();
+    return at::_local_scalar_dense(DeferredCalls::host_view(tensor));
+  });
+  kernels_->impl(
       "_copy_from",
       [this](const at::Tensor& from, const at::Tensor& to, bool non_blocking) -> at::Tensor {
         if (from.numel() > 0) copy(from, to, non_blocking);
@@ -295,6 +567,9 @@ inline FakeDevice::FakeDevice()
   kernels_->impl("record_stream", [](at::Tensor& tensor, c10::Stream stream) {
     Guard().recordDataPtrOnStream(tensor.storage().data_ptr(), stream);
   });
+  fallback_ = std::make_unique<torch::Library>(torch::Library::IMPL, "_",
+                                               c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  fallback_->fallback(torch::CppFunction::makeFromBoxedFunction<&DeferredCalls::call>());
 }
 
 }  // namespace brigade::device::testing

@@ -240,6 +240,13 @@ std::size_t GradientReducer::stop() {
   return next_;
 }
 
+void GradientReducer::finish() {
+  const MutexLock lock(mutex_);
+  while (is_busy_ || (next_ < ready_.size() && !is_stopped_)) changed_.wait(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+  check_state(next_ == ready_.size(), "The reduction of gradients was stopped by a failure.");
+}
+
 std::size_t GradientReducer::reduced() const {
   const MutexLock lock(mutex_);
   return next_;

@@ -166,6 +166,9 @@ class GradientReducer {
   /// Stops before the next bucket, waits for the one that is being reduced, and returns how many
   /// are reduced: these are the first ones. Throws what `reduce` threw, at each call until `start`.
   std::size_t stop();
+  /// Waits until all buckets are reduced; all must be ready, or become so. Throws as `stop`, and if
+  /// `stop` was called.
+  void finish();
   /// How many buckets are reduced so far.
   std::size_t reduced() const;
 

@@ -330,6 +330,25 @@ TEST(GradientReducer, ReducesBucketsInTheirOrderWheneverTheyAreReady) {
   }
 }
 
+TEST(GradientReducer, FinishWaitsForAllBucketsAlsoForThoseThatBecomeReadyLater) {
+  Buckets order;
+  GradientReducer reducer([&](std::size_t bucket) { order.push_back(bucket); });
+  for (int step = 0; step < 50; ++step) {
+    order.clear();
+    reducer.start(3);
+    std::thread later([&] {
+      for (const std::size_t bucket : {1, 2, 0}) reducer.ready(bucket);
+    });
+    reducer.finish();
+    EXPECT_EQ(order, (Buckets{0, 1, 2}));
+    later.join();
+  }
+  reducer.start(2);
+  reducer.ready(0);
+  reducer.stop();
+  EXPECT_EQ(error_from([&] { reducer.finish(); }).code(), ErrorCode::kFailedPrecondition);
+}
+
 TEST(GradientReducer, StopReturnsHowManyAreReduced) {
   Buckets order;
   GradientReducer reducer([&](std::size_t bucket) { order.push_back(bucket); });

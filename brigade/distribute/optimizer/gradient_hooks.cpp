@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <exception>
+#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/comm/local/row_sums.h"
@@ -36,9 +37,15 @@ struct alignas(64) GradientHooks::OfReplica {
     const void* gradient = nullptr;  // its identity
     at::Tensor values;               // dense, in memory order
   };
+  struct Registered {
+    std::shared_ptr<torch::autograd::Node> node;
+    std::size_t key;
+  };
   int replica = 0;
+  std::vector<HookedParameter> parameters;
   int pass = kNoPass;              // the graph task that is watched
   std::vector<Reported> reported;  // [index]
+  std::vector<Registered> registered;
 };
 
 /// Autograd calls it with the complete gradient of the parameter.
@@ -81,32 +88,35 @@ GradientHooks::GradientHooks(GradientReadyListener& listener,
                              std::vector<std::vector<HookedParameter>> parameters,
                              SparseGradients sparse)
     : listener_(listener), sparse_(sparse) {
-  for (const auto& of_replica : parameters) {
+  for (auto& of_replica : parameters) {
     const auto replica = static_cast<int>(replicas_.size());
     replicas_.push_back(std::make_unique<OfReplica>());
     replicas_.back()->replica = replica;
     replicas_.back()->reported.resize(of_replica.size());
-    for (std::size_t index = 0; index < of_replica.size(); ++index)
-      add_hook(replica, index, of_replica[index]);
+    replicas_.back()->parameters = std::move(of_replica);
   }
 }
 
 // These hooks run after those that a program registers on a tensor, which may still change the
 // gradient. Autograd stores them by the number of an output, which is only a key: several
 // optimizers of one parameter use different keys.
-void GradientHooks::add_hook(int replica, std::size_t index, const HookedParameter& parameter) {
-  auto node = torch::autograd::impl::grad_accumulator(parameter.parameter);
-  std::size_t key = 1;
-  while (node->retains_grad_hooks().contains(key)) ++key;
-  node->add_retains_grad_hook(
-      std::make_unique<Hook>(listener_, sparse_, *replicas_[static_cast<std::size_t>(replica)],
-                             index, parameter),
-      key);
-  registered_.push_back({.node = std::move(node), .key = key});
+void GradientHooks::add_hooks(OfReplica& replica) const {
+  for (std::size_t index = replica.registered.size(); index < replica.parameters.size(); ++index) {
+    const HookedParameter& parameter = replica.parameters[index];
+    auto node = torch::autograd::impl::grad_accumulator(parameter.parameter);
+    std::size_t key = 1;
+    while (node->retains_grad_hooks().contains(key)) ++key;
+    node->add_retains_grad_hook(
+        std::make_unique<Hook>(listener_, sparse_, replica, index, parameter), key);
+    replica.registered.push_back({.node = std::move(node), .key = key});
+  }
 }
 
 GradientHooks::~GradientHooks() {
-  for (const Registered& hook : registered_) hook.node->pop_retains_grad_hook(hook.key);
+  for (const auto& replica : replicas_) {
+    for (const OfReplica::Registered& hook : replica->registered)
+      hook.node->pop_retains_grad_hook(hook.key);
+  }
 }
 
 // The hook of the loss runs first, and gets the pass's id before any parameter is reached. A nested
@@ -123,6 +133,7 @@ GradientHooks::Watch::Watch(GradientHooks& hooks, int replica, const at::Tensor&
           })),
       exceptions_(std::uncaught_exceptions()) {
   try {
+    hooks.add_hooks(*hooks.replicas_[static_cast<std::size_t>(replica)]);
     hooks.listener_.begin(replica);
   } catch (...) {
     loss_.remove_hook(loss_hook_);

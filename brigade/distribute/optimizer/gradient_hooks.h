@@ -37,7 +37,9 @@ struct HookedParameter {
 };
 
 /// Autograd hooks that notify a `GradientReadyListener` of each gradient as soon as it is complete,
-/// during backward. They run after all other hooks of a parameter, and do not change gradients.
+/// during backward. They run after all other hooks of a parameter, and do not change gradients. A
+/// replica's are registered by its first watch, in its thread, so that on GPUs they run on the
+/// stream of the replica: autograd's node of a parameter keeps the stream on which it was made.
 /// Gradients of rows that stay sparse are not reported.
 /// Outside a `Watch` they do nothing.
 ///
@@ -80,16 +82,11 @@ class GradientHooks {
   class Hook;
   /// The state that one replica's hooks share with its open watch. For its thread only.
   struct OfReplica;
-  struct Registered {
-    std::shared_ptr<torch::autograd::Node> node;
-    std::size_t key;
-  };
-  void add_hook(int replica, std::size_t index, const HookedParameter& parameter);
+  void add_hooks(OfReplica& replica) const;
 
   GradientReadyListener& listener_;
   const SparseGradients sparse_;
   std::vector<std::unique_ptr<OfReplica>> replicas_;
-  std::vector<Registered> registered_;
 };
 
 }  // namespace brigade::distribute

@@ -92,10 +92,11 @@ class ReplicaSynchronizer final : public GradientSynchronizer {
                                        : zeros_for(state_->variables()[i], replica);
       sent.push_back(sums[i]);
     }
-    communicator.all_reduce(sent, comm::ReduceOp::kSum)->wait();
+    if (has_peers()) communicator.all_reduce(sent, comm::ReduceOp::kSum)->wait();
     return sums;
   }
 
+  bool can_be_captured() const override { return !has_peers(); }
   const WorkerGroup* workers() const override { return workers_.get(); }
 
  private:

@@ -84,6 +84,9 @@ class GradientSynchronizer {
   /// thread, in a run; not a collective. Ignores tables that are not among its variables.
   virtual void fetch_rows(int /*replica*/, std::span<const variables::WantedRows> /*wanted*/) {}
 
+  /// Whether `apply` may be captured with a step: if it only queues work for the replica's device.
+  virtual bool can_be_captured() const { return false; }
+
   /// The processes whose gradients are reduced; null for a single process.
   virtual const WorkerGroup* workers() const { return nullptr; }
   /// Where updates are counted, which the other processes compare with theirs; null for a single
@@ -149,6 +152,16 @@ class GradientSynchronizer {
   virtual StepOutcome end_step(StepOutcome replicas) { return replicas; }
 };
 
+/// For collectives of the replicas of one process that other threads than theirs make, at the same
+/// time as their own collectives.
+struct SideCommunicators {
+  /// A group that is used by these alone.
+  std::shared_ptr<comm::LocalGroup> group = nullptr;
+  /// [replica]: the communicators over such a group; null: there are none.
+  std::function<std::vector<std::unique_ptr<comm::Communicator>>(std::shared_ptr<comm::LocalGroup>)>
+      make = nullptr;
+};
+
 /// What a strategy gives to the synchronizer of one of its optimizers.
 struct SynchronizerContext {
   std::shared_ptr<optim::OptimizerState> state;
@@ -171,15 +184,30 @@ struct SynchronizerContext {
   int notifying_replicas = 0;
   /// [variable]: those that the replicas train, in the processes of `workers`; empty: all.
   std::vector<bool> is_trained = {};
+  /// For reductions during backward, in a job of one process.
+  SideCommunicators side_communicators = {};
 };
 
 /// Makes the synchronizer of an optimizer: a part of a strategy (`StrategyParts::synchronizer`).
 using SynchronizerFactory =
     std::function<std::unique_ptr<GradientSynchronizer>(const SynchronizerContext&)>;
 
-/// Gradients are all-reduced, and each replica updates its own parameters. Used by Mirrored on
-/// GPUs, and by any strategy of one replica, where nothing is sent.
+/// Gradients are all-reduced, and each replica updates its own parameters. Used by strategies of
+/// one replica, where nothing is sent, and by several processes on GPUs.
 std::unique_ptr<GradientSynchronizer> make_replica_synchronizer(const SynchronizerContext& context);
+
+struct OverlapOptions {
+  /// Gradients are reduced in buckets of at least this size, while backward computes the next ones.
+  /// Larger ones cost fewer calls, and the last one overlaps with nothing.
+  std::int64_t bytes_per_bucket = std::int64_t{25} << 20;
+};
+/// For replicas on GPUs, each with its own stream: gradients are copied to flat buckets as soon as
+/// backward has completed them, and the buckets are reduced on side streams, in one order, while
+/// backward goes on. Then each replica updates its parameters; replicas that share the parameters'
+/// memory (logical GPUs of one card) make one update, with the same bits. Used by Mirrored on GPUs.
+/// For one replica, and where `SynchronizerContext::side_communicators` has none, it is
+/// `make_replica_synchronizer`.
+SynchronizerFactory overlapped_synchronizer(const OverlapOptions& options = {});
 
 /// For replicas of one process that share the parameters' memory: between two barriers each replica
 /// adds the gradients of its shard of the elements, by the tree, and updates that shard. Nothing

@@ -1,5 +1,6 @@
 #include "brigade/distribute/optimizer/optimizer.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -22,6 +23,7 @@
 #include "brigade/distribute/optimizer/gradient_hooks.h"
 #include "brigade/distribute/optimizer/subtree_sums.h"
 #include "brigade/distribute/optimizer/sum_of_replicas.h"
+#include "brigade/distribute/step_capture.h"
 #include "brigade/variables/graph.h"
 #include "brigade/variables/memory_order.h"
 
@@ -147,6 +149,8 @@ struct Optimizer::Shared {
     std::int64_t updates = 0;
     std::int64_t skipped = 0;
     bool was_skipped = false;
+    std::int64_t counted = 0;  // the global step, when its variable has this version:
+    std::optional<std::int64_t> counted_version = std::nullopt;
   };
 
   Shared(const optim::OptimizerState& state, std::shared_ptr<GradientSynchronizer> how,
@@ -198,9 +202,11 @@ struct Optimizer::Shared {
                 "An optimizer was used outside of a replica: call it in a function that "
                 "Strategy::run runs.");
     owner.check(*context, "An optimizer");
-    check_state(!device::is_capturing(context->device().torch_device),
-                "an optimizer counts its steps and keeps its rates on the host, so its updates are "
-                "not captured");
+    check_state(
+        context->capture() != nullptr || !device::is_capturing(context->device().torch_device),
+        "An optimizer was used in a CUDA graph that the program captures itself: its host's "
+        "part, such as the count of updates, would be missing in replays. Let "
+        "Strategy::compile capture the step.");
     return *context;
   }
 
@@ -285,19 +291,49 @@ struct Optimizer::Shared {
   }
 
   void count_update(int replica) {
+    add_to_global_step(replica);
+    note_update(replica);
+  }
+
+  /// The device's part of it.
+  void add_to_global_step(int replica) const {
+    if (!global_step) return;
+    const at::NoGradGuard no_grad;
+    const at::AutoDispatchBelowADInplaceOrView below;  // `note_update` bumps the version
+    if (const auto of_job = synchronizer->global_step()) {
+      global_step->component(replica).fill_(*of_job);
+    } else {
+      global_step->component(replica).add_(1);
+    }
+  }
+
+  /// The host's part of it, for an update that was queued.
+  void note_update(int replica) {
     OfReplica& own = of(replica);
     ++own.updates;
     own.was_skipped = false;
     if (own.scaler) own.scaler->update(GradientScaler::Outcome::kFinite);
     if (replica == 0 && progress()) progress()->count_update();
     if (!global_step) return;
-    const at::NoGradGuard no_grad;
-    if (const auto of_job = synchronizer->global_step()) {
-      global_step->component(replica).fill_(*of_job);
-    } else {
-      global_step->component(replica).add_(1);
-    }
+    const bool is_known = own.counted_version == step_version(replica);
     global_step->mark_updated(replica);
+    if (!is_known) return;
+    own.counted_version = step_version(replica);
+    own.counted = synchronizer->global_step().value_or(own.counted + 1);
+  }
+
+  /// The value of the global step, which replica 0's thread counts along as long as nobody else
+  /// changes it.
+  std::int64_t global_step_value() {
+    OfReplica& own = of(0);
+    if (own.counted_version != step_version(0)) {
+      own.counted = global_step->component(0).item<std::int64_t>();
+      own.counted_version = step_version(0);
+    }
+    return own.counted;
+  }
+  std::int64_t step_version(int replica) const {
+    return global_step->component(replica)._version();
   }
 
   void add_micro_batch(int replica, std::span<const at::Tensor> gradients,
@@ -351,11 +387,20 @@ const std::optional<variables::Variable>& Optimizer::global_step() const {
   return shared_->global_step;
 }
 
+std::int64_t Optimizer::global_step_value() const {
+  check_state(shared_->global_step && in_cross_replica_context(),
+              "Optimizer::global_step_value is called outside of Strategy::run, of an optimizer "
+              "with OptimizerOptions::global_step.");
+  return shared_->global_step_value();
+}
+
 void Optimizer::minimize(const at::Tensor& loss, LossScale scale) const {
   const ReplicaContext& context = shared_->replica_context();
   if (shared_->accumulate == 1)
     return apply_in(context, local_gradients(context, loss, scale, EagerReduction::kYes),
                     GradientState::kLocal);
+  check_state(context.capture() == nullptr,
+              "the optimizer accumulates micro-batches, so not every call updates");
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalize::kLater);
   shared_->join_backward(context.local_id, objective);
@@ -473,6 +518,7 @@ void Optimizer::apply_in(const ReplicaContext& context, std::vector<at::Tensor> 
   before_update(context);
   const device::AutocastScope full(device::Precision::kFull);
   const comm::PhaseScope update(current_step_clock(), comm::StepPhase::kUpdate);
+  if (context.capture() != nullptr) return capture_in(context, values, state);
   const bool skips = shared_->overflows(context, values, state);
   // Before the audit, for which all replicas wait: so a device does not keep all their gradients.
   if (!skips && shared_->subtree_sums && state == GradientState::kLocal)
@@ -482,6 +528,29 @@ void Optimizer::apply_in(const ReplicaContext& context, std::vector<at::Tensor> 
   shared_->synchronizer->apply(replica, values, state);
   shared_->count_update(replica);
   run_scheduled_updates();
+}
+
+// Nothing is computed now: what counts updates on the host is done after each replay.
+void Optimizer::capture_in(const ReplicaContext& context, std::span<const at::Tensor> values,
+                           GradientState state) const {
+  check_state(!shared_->scaler,
+              "the optimizer has a gradient scaler, with which the host decides about each update");
+  check_state(shared_->synchronizer->can_be_captured(),
+              "the optimizer's gradients leave the replica's device");
+  const int replica = context.local_id;
+  optim::OptimizerState::CaptureScope scope(*state_);
+  shared_->synchronizer->apply(replica, values, state);
+  shared_->add_to_global_step(replica);
+  run_scheduled_updates();
+  const auto captured = std::make_shared<const optim::CapturedUpdate>(scope.update(replica));
+  context.capture()->add_host_work(
+      {.is_current = [state = state_, captured] { return state->can_replay(*captured); },
+       .after_replay =
+           [optimizer = *this, captured, replica] {
+             optimizer.state_->count_replay(replica, *captured);
+             mark_updated(*optimizer.state_, captured->has_gradient, replica);
+             optimizer.shared_->note_update(replica);
+           }});
 }
 
 // Statistics of a pass that overflowed may be infinite, too.

@@ -131,6 +131,12 @@ class Optimizer {
   const optim::OptimizerState& state() const { return *state_; }
   /// `OptimizerOptions::global_step`.
   const std::optional<variables::Variable>& global_step() const;
+  /// Its value, which must exist. A device is asked only after others than this optimizer have
+  /// changed it. Outside `run` only.
+  std::int64_t global_step_value() const;
+
+  /// For compiled steps: `OptimizerState::follow_host`.
+  void update_device_counters(int replica) const { state_->follow_host(replica); }
 
   /// A handle that does not keep the optimizer in existence. For strategies.
   class Weak;
@@ -159,6 +165,8 @@ class Optimizer {
   void check_own(const Gradients& gradients) const;
   void apply_in(const ReplicaContext& context, std::vector<at::Tensor> values,
                 GradientState state) const;
+  void capture_in(const ReplicaContext& context, std::span<const at::Tensor> values,
+                  GradientState state) const;
   void skip_in(int replica) const;
   void apply_outside(GradientState state, std::span<const at::Tensor> values) const;
   void apply_accumulated(const ReplicaContext& context) const;

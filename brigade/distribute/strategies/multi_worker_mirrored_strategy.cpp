@@ -70,7 +70,11 @@ StrategyParts parts_of(std::shared_ptr<cluster::Membership> membership,
                                 .of_device = workers->replicas_of_device}
               : logical_replicas_of(options.logical_replicas, static_cast<int>(devices.size())));
   parts.workers = workers;
-  if (parts.workers && on_cpu) parts.synchronizer = make_worker_synchronizer;
+  if (parts.workers) {
+    parts.synchronizer = on_cpu ? make_worker_synchronizer : make_replica_synchronizer;
+    if (!on_cpu)
+      parts.storage = variables::make_flat_storage_factory(variables::StorageSharing::kOneCopyEach);
+  }
   parts.audit_every = options.audit_every;
   parts.seed = options.seed;
   parts.placement = options.placement;

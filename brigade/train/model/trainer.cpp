@@ -35,7 +35,7 @@ at::Tensor added_losses() {
 /// Adds one value per example, or their mean.
 void add_values(const metrics::Mean& mean, const at::Tensor& values, std::int64_t examples) {
   if (values.dim() == 0) {
-    mean.update_state(values, at::scalar_tensor(examples, at::kDouble));
+    mean.update_state(values, at::scalar_tensor(examples, values.options().dtype(at::kDouble)));
   } else {
     mean.update_state(values);
   }

@@ -11,6 +11,7 @@
 #include "brigade/checkpoint/contents.h"
 #include "brigade/distribute/created_state.h"
 #include "brigade/distribute/optimizer/optimizer.h"
+#include "brigade/distribute/replica_context.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/io/state_json.h"
 #include "brigade/metrics/metric.h"
@@ -198,7 +199,13 @@ void TrainingState::add_checked(Checkpointable checkpointable) {
 
 std::int64_t TrainingState::global_step() const {
   if (const auto of_job = strategy_.global_step()) return *of_job;
-  return counter_ ? counter_->local().item<std::int64_t>() : global_step_;
+  if (!counter_) return global_step_;
+  for (const NamedOptimizer& each : optimizers_) {
+    const auto& counted = each.optimizer.global_step();
+    if (counted && counted->is_same(*counter_) && distribute::in_cross_replica_context())
+      return each.optimizer.global_step_value();
+  }
+  return counter_->local().item<std::int64_t>();
 }
 
 void TrainingState::set_global_step(std::int64_t step) {

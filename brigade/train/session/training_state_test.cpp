@@ -1,19 +1,28 @@
 #include "brigade/train/session/training_state.h"
 
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "brigade/checkpoint/contents.h"
 #include "brigade/checkpoint/saver.h"
+#include "brigade/cluster/testing/in_memory_membership.h"
+#include "brigade/comm/testing/process_threads.h"
+#include "brigade/distribute/testing/card_strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/io/testing/memory_file_system.h"
 #include "brigade/optim/moving_average.h"
 #include "brigade/optim/schedule.h"
+#include "brigade/train/session/training_names.h"
 #include "brigade/train/testing/toy_training.h"
 
 namespace brigade::train {
@@ -314,6 +323,67 @@ TEST(TrainingState, NamesAreUnique) {
             ErrorCode::kInvalidArgument);
   EXPECT_EQ(error_from([&] { training.state.set_global_step(-1); }).code(),
             ErrorCode::kInvalidArgument);
+}
+
+/// A worker whose two replicas are on different kinds of devices.
+class WorkerOnTwoKinds final : public distribute::Strategy {
+ public:
+  explicit WorkerOnTwoKinds(std::shared_ptr<cluster::Membership> membership)
+      : Strategy(parts_of(std::move(membership))) {}
+
+ private:
+  static distribute::StrategyParts parts_of(std::shared_ptr<cluster::Membership> membership) {
+    distribute::StrategyParts parts{.name = "two_kinds",
+                                    .devices = distribute::logical_cards(1),
+                                    .timeout = std::chrono::seconds(60)};
+    parts.devices.push_back(distribute::plain_cpus(1).front());
+    parts.workers =
+        distribute::make_worker_group(std::move(membership), {.devices = 2, .on_cpu = false});
+    return parts;
+  }
+};
+
+/// The statistic of each replica in a worker's checkpoint: of replica r of worker w it is 10 w + r.
+std::vector<double> saved_statistics(WorkerOnTwoKinds& strategy) {
+  const auto scope = strategy.scope();
+  const variables::Variable seen =
+      variables::make_variable({.name = "seen",
+                                .initial = at::zeros({2}),
+                                .trainable = false,
+                                .synchronization = variables::Synchronization::kOnRead,
+                                .aggregation = variables::Aggregation::kMean});
+  for (int replica = 0; replica < 2; ++replica)
+    seen.component(replica).fill_(10 * strategy.worker_index() + replica);
+  TrainingState state(strategy);
+  state.add_variables(std::span(&seen, 1));
+  std::vector<double> values;
+  for (const auto& [name, tensor] : state.contents().tensors) {
+    EXPECT_EQ(name, replica_tensor_name(static_cast<int>(values.size()), "seen"));
+    values.push_back(tensor.cpu()[1].item<double>());
+  }
+  return values;
+}
+
+TEST(TrainingState, ACheckpointHasTheStatisticsOfReplicasOnDifferentDevices) {
+  device::testing::FakeDevice::get();
+  comm::let_ranks_be_threads();
+  const auto memberships = cluster::testing::make_in_memory_memberships(2);
+  std::vector<std::vector<double>> statistics(2);
+  std::vector<std::thread> workers;
+  for (std::size_t worker = 0; worker < 2; ++worker) {
+    workers.emplace_back([&, worker] {
+      try {
+        WorkerOnTwoKinds strategy(memberships[worker]);
+        statistics[worker] = saved_statistics(strategy);
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << error.what();
+        cluster::testing::lose(*memberships[worker], static_cast<int>(worker), "it failed");
+      }
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+  for (const auto& of_worker : statistics)
+    EXPECT_EQ(of_worker, (std::vector<double>{0, 1, 10, 11}));
 }
 
 }  // namespace

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "brigade/device/captured_graph.h"
+#include "brigade/device/testing/fake_device.h"
+
+namespace brigade::device::testing {
+
+/// For tests: a captured graph of the fake device. Like a CUDA graph it reads and writes the memory
+/// that was there at the capture, refuses waits of the host, and draws random numbers anew.
+class RecordedGraph final : public CapturedGraph {
+ public:
+  void begin(const at::Generator&) override { FakeDevice::get().begin_capture(); }
+  void end() override { operations_ = FakeDevice::get().end_capture(); }
+  void replay() override {
+    for (const auto& operation : operations_) FakeDevice::get().queue(operation);
+  }
+
+ private:
+  FakeDevice::Operations operations_;
+};
+
+inline std::unique_ptr<CapturedGraph> make_recorded_graph(c10::Device device) {
+  return device.is_privateuseone() ? std::make_unique<RecordedGraph>() : nullptr;
+}
+
+}  // namespace brigade::device::testing
