@@ -177,6 +177,7 @@ void Strategy::follow_global_step(std::int64_t step) {
 }
 void Strategy::fetch_state() const {
   check_not_running("fetch_state");
+  for (const auto& communicator : engine_->communicators) communicator->finish();
   for (const auto& synchronizer : engine_->living_synchronizers()) synchronizer->fetch_state();
 }
 void Strategy::store_state() {

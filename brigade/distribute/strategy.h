@@ -141,8 +141,9 @@ class Strategy {
   void follow_global_step(std::int64_t step);
   /// Copies variables and optimizers whose true state is elsewhere (on parameter servers) into this
   /// process, or, after they were restored here, back. In a worker that is not the chief
-  /// `store_state` fetches what the chief has stored. Do nothing in other strategies. Throw
-  /// kFailedPrecondition in `run`.
+  /// `store_state` fetches what the chief has stored. In other strategies `fetch_state` only waits
+  /// for collectives that GPUs still make, and throws what one has failed with: the variables are
+  /// then worthless. Throw kFailedPrecondition in `run`.
   void fetch_state() const;
   void store_state();
   /// In the chief of workers that share no collectives: stores the state, and lets the others

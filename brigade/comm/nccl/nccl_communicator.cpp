@@ -9,6 +9,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/comm/exchange/call_header.h"
 #include "brigade/comm/local/reduce_kernel.h"
+#include "brigade/device/stream.h"
 
 namespace brigade::comm {
 
@@ -36,10 +37,25 @@ class NcclCommunicator final : public Communicator {
 
   int rank() const override { return host_->rank(); }
   int world_size() const override { return host_->world_size(); }
+  void finish() override {
+    host_->finish();
+    runner_->finish(local_rank_);
+  }
 
  private:
+  /// What one rank tells the others of a call.
+  struct Offer {
+    bool takes = false;
+    std::int64_t digest = 0;
+
+    friend bool operator==(const Offer&, const Offer&) = default;
+  };
+
   std::vector<at::Tensor> execute(const CollectiveCall& call) override {
-    if (!call.traits().runs_on_nccl || !all_take(call)) return host_->run(call);
+    runner_->throw_if_failed();
+    const bool is_on_gpus = call.is_agreed ? sums_on_gpus_ : goes_to_gpus(call);
+    if (!is_on_gpus) return host_->run(call);
+    if (call.tensors.empty()) return {};  // no rank has a value
     try {
       run_on_gpus(call);
     } catch (const std::exception& error) {  // such as no memory for the sums
@@ -49,7 +65,13 @@ class NcclCommunicator final : public Communicator {
     return {};
   }
 
+  bool goes_to_gpus(const CollectiveCall& call) {
+    return call.traits().runs_on_nccl && agree(call, {}).takes;
+  }
+
   void run_on_gpus(const CollectiveCall& call) {
+    // They may be of another stream, and the host may free them before the GPU gets to the call.
+    for (const at::Tensor& tensor : call.tensors) device::use_on_current_stream(tensor);
     if (!call.traits().reduces) return runner_->run(local_rank_, call);
     const AccumulationTensors sums(call.tensors, call.op);  // NCCL rounds every step
     CollectiveCall in_sums = call;
@@ -58,19 +80,44 @@ class NcclCommunicator final : public Communicator {
     sums.copy_back();
   }
 
-  /// Whether all ranks make this call and NCCL supports it.
-  bool all_take(const CollectiveCall& call) {
-    const bool takes = !call.find_problem(world_size()) && runner_->takes(call);
-    at::Tensor own = at::empty({2}, at::kLong);
-    own.mutable_data_ptr<std::int64_t>()[0] = takes ? 1 : 0;
-    own.mutable_data_ptr<std::int64_t>()[1] = digest_of(call);
-    const std::vector<at::Tensor> all = host_->all_gather(own);
-    return takes && std::ranges::all_of(all, [&](const auto& other) { return other.equal(own); });
+  // If ranks differ, all make the call on the host, which says who does.
+  std::vector<bool> agree_on_present(const CollectiveCall& sum,
+                                     const std::vector<bool>& present) override {
+    runner_->throw_if_failed();
+    Agreement agreement = agree(sum, present);
+    sums_on_gpus_ = agreement.takes;
+    return std::move(agreement.present);
+  }
+
+  /// What all ranks make of a call.
+  struct Agreement {
+    bool takes = false;              ///< all ranks make this call and NCCL supports it
+    std::vector<bool> present = {};  ///< [value]: on at least one rank
+  };
+  Agreement agree(const CollectiveCall& call, const std::vector<bool>& present) {
+    const Offer mine{.takes = !call.find_problem(world_size()) && runner_->takes(call),
+                     .digest = digest_of(call)};
+    const auto values = static_cast<std::int64_t>(present.size());
+    const at::Tensor own = at::empty({2 + values}, at::kLong);
+    auto* number = own.mutable_data_ptr<std::int64_t>();
+    *number++ = mine.takes ? 1 : 0;
+    *number++ = mine.digest;
+    for (const bool is_present : present) *number++ = is_present ? 1 : 0;
+    Agreement agreement{.takes = mine.takes, .present = present};
+    for (const at::Tensor& other : host_->all_gather(own)) {
+      const auto* theirs = other.const_data_ptr<std::int64_t>();
+      const Offer offer{.takes = theirs[0] != 0, .digest = theirs[1]};
+      agreement.takes = agreement.takes && offer == mine;
+      for (std::int64_t i = 0; i < std::min(values, other.numel() - 2); ++i)
+        if (theirs[2 + i] != 0) agreement.present[static_cast<std::size_t>(i)] = true;
+    }
+    return agreement;
   }
 
   const std::shared_ptr<NcclRunner> runner_;
   const int local_rank_;
   const std::unique_ptr<Communicator> host_;
+  bool sums_on_gpus_ = false;  // of the call that follows `agree_on_present`
 };
 
 }  // namespace
