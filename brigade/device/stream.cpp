@@ -7,6 +7,9 @@ namespace brigade::device {
 
 namespace {
 
+// Negative: higher than that of `make_stream`.
+constexpr int kCopyPriority = -1;
+
 /// From libtorch's caching allocator, which keeps a block until the copies that read it are done.
 at::Tensor pinned_copy(const at::Tensor& tensor) {
   if (tensor.is_pinned()) return tensor;
@@ -26,7 +29,8 @@ void synchronize(const c10::Stream& stream) {
 }
 
 CopyStream::CopyStream(c10::Device device) : device_(device) {
-  if (!device_.is_cpu()) stream_ = make_stream({.torch_device = device_});
+  if (device_.is_cpu()) return;
+  stream_ = c10::impl::VirtualGuardImpl(device_.type()).getNewStream(device_, kCopyPriority);
 }
 
 at::Tensor CopyStream::copy(const at::Tensor& tensor) const {

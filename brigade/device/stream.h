@@ -37,6 +37,10 @@ class StreamScope {
 /// separate stream, through pinned memory, which a GPU reads without the host's help. On CPU
 /// nothing is copied.
 ///
+/// The stream has a high priority. libtorch takes new streams from a pool of 32 in rotation, one
+/// for each priority, so that two streams of one pool are sooner or later the same; this one is
+/// never one of `make_stream`.
+///
 /// A result of this stream is complete once an event recorded after it has completed. To use it on
 /// another stream, make that stream wait for the event, and call `use_on_current_stream`.
 ///

@@ -502,6 +502,9 @@ std::shared_ptr<CreatedStates> Strategy::created_states() const {
 std::shared_ptr<StepMeter> Strategy::step_meter() const {
   return engine_->meter;
 }
+std::shared_ptr<const CopyStreams> Strategy::copy_streams() const {
+  return engine_->copy_streams;
+}
 std::shared_ptr<EpochCounter> Strategy::epoch_counter(
     const std::shared_ptr<const void>& dataset, const data::PipelineDescription& pipeline) const {
   return engine_->epochs.of(dataset, pipeline);

@@ -331,7 +331,8 @@ class Strategy {
     if constexpr (input::Splittable<B>)
       return DistributedDataset<B>(
           dataset, torch_devices(), seed(), BatchKind::kGlobal, step_meter(), worker_layout(),
-          options, epoch_counter(dataset.node(), dataset.node()->pipeline()), created_states());
+          options, epoch_counter(dataset.node(), dataset.node()->pipeline()), created_states(),
+          copy_streams());
   }
   /// Distributes the datasets that `make(InputContext)` returns. `make` is called once in every
   /// worker, or once for every replica (`InputOptions::replication`). The datasets' elements are
@@ -348,7 +349,7 @@ class Strategy {
     auto epochs = epoch_counter(datasets.front().node(), datasets.front().node()->pipeline());
     return DistributedDataset<typename Made::Element>(
         std::move(datasets), torch_devices(), seed(), BatchKind::kPerReplica, step_meter(),
-        worker_layout(), options, std::move(epochs), created_states());
+        worker_layout(), options, std::move(epochs), created_states(), copy_streams());
   }
   /// Splits one global batch, which every worker must have, among the replicas of all workers.
   /// Returns the per-replica batches of this process, on the replicas' devices.
@@ -436,6 +437,7 @@ class Strategy {
                     const BodyOfAny& body_of_any);
   std::vector<c10::Device> torch_devices() const;
   std::shared_ptr<StepMeter> step_meter() const;
+  std::shared_ptr<const CopyStreams> copy_streams() const;
   std::shared_ptr<EpochCounter> epoch_counter(const std::shared_ptr<const void>& dataset,
                                               const data::PipelineDescription& pipeline) const;
   WorkerLayout worker_layout() const;

@@ -148,6 +148,7 @@ Strategy::Engine::Engine(StrategyParts given)
              .peers = peers_of(parts)}),
       placer(make_placer(parts)),
       graph(store, {.placer = placer}),
+      copy_streams(make_copy_streams(torch_devices)),
       creation(parts.seed, kCreationStream) {
   // Without collectives the replicas of each worker are counted from 0; their streams are not.
   const int first = parts.workers ? range.first : parts.worker.index * num_replicas();
