@@ -3,7 +3,6 @@
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <iterator>
@@ -21,10 +20,6 @@ at::Tensor joined(const std::vector<at::Tensor>& parts, std::int64_t size,
   at::Tensor all = at::empty({size}, options);
   at::cat_out(all, parts);
   return all;
-}
-
-void wait_for_current_stream(c10::Device device) {
-  device::synchronize(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
 }
 
 }  // namespace
@@ -54,7 +49,7 @@ void PackedCopies::fetch() {
     pack.parts.clear();
     devices.insert(pack.options.device());
   }
-  for (const c10::Device device : devices) wait_for_current_stream(device);
+  for (const c10::Device device : devices) device::synchronize(device::current_stream(device));
   for (Entry& entry : entries_)
     entry.flat = packs_[entry.pack].on_host.narrow(0, entry.offset, entry.original.numel());
 }

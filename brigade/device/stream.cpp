@@ -24,6 +24,10 @@ c10::Stream make_stream(const Device& device) {
   return c10::impl::VirtualGuardImpl(device.torch_device.type()).getNewStream(device.torch_device);
 }
 
+c10::Stream current_stream(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
 void synchronize(const c10::Stream& stream) {
   c10::impl::VirtualGuardImpl(stream.device_type()).synchronizeStream(stream);
 }

@@ -18,6 +18,9 @@ namespace brigade::device {
 /// on one card run in parallel; on CPU, where operations run synchronously, the only stream.
 c10::Stream make_stream(const Device& device);
 
+/// The calling thread's current stream of this device.
+c10::Stream current_stream(c10::Device device);
+
 /// Waits until all work queued on `stream` is done. Returns immediately for CPU streams.
 void synchronize(const c10::Stream& stream);
 

@@ -376,6 +376,10 @@ class Strategy {
   /// Starts or stops measuring the step breakdown, from the next step on. Initially off, at no
   /// cost; while on, each phase entered costs two reads of the clock. Outside of `run`.
   void measure_steps(StepMeasuring measuring);
+  /// Waits until the replicas' GPUs have completed what `run` has queued, as at both ends of a
+  /// measurement. Throws what a collective has failed with after it was queued. On CPUs, where
+  /// `run` returns when everything is done, it does nothing. Outside of `run`.
+  void wait_for_devices() const;
   /// The time that each replica spent in each phase, summed over the steps measured since the last
   /// `reset_step_times`, without failed steps. Outside of `run`.
   std::vector<StepTimes> step_times() const;

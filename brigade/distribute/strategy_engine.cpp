@@ -155,6 +155,7 @@ Strategy::Engine::Engine(StrategyParts given)
   for (int replica = 0; replica < num_replicas(); ++replica) {
     generators.push_back(std::make_unique<device::ReplicaGenerator>(parts.seed, first + replica));
     streams.emplace_back(parts.devices[replica]);
+    if (const auto& stream = streams.back().stream()) meter->use_stream(replica, *stream);
   }
   place_backward_threads();
 }

@@ -1,4 +1,4 @@
-"""`--precision` and `--numerics` of `brigade train`, `evaluate` and `bench`."""
+"""`--precision`, `--numerics` and `--compile` of `brigade train`, `evaluate` and `bench`."""
 import json
 import unittest
 
@@ -63,6 +63,15 @@ class Numerics(CommandTest):
         reports = [self.train(*flags) for flags in ((), ("--numerics", "reproducible"), ("--numerics", "fast"))]
         self.assertEqual([report["numerics"] for report in reports], ["reproducible", "reproducible", "fast"])
         self.assertEqual(1, len({report["weights_sha256"] for report in reports}))
+
+    def test_compile_is_refused_where_nothing_can_be_captured(self):
+        self.refuse("bench", "--model", "mlp", "--steps", "1", "--compile", saying=["--compile", "CPU", "--devices gpu:0"])
+        self.refuse("bench", "--model", "mlp", "--strategy", "central_storage", "--compile",
+                    saying=["central_storage", "--compile"])
+        self.refuse_training(*MLP, "--compile", saying=["--compile", "CPU"])
+        report = self.train("--model-dir", self.model_dir, "--steps", "2")
+        self.assertEqual((report["compile"], report["eager_reason"]), (False, None))
+        self.refuse("evaluate", *MLP, "--model-dir", self.model_dir, "--compile", saying=["--compile", "CPU"])
 
     def test_a_run_keeps_its_numerics(self):
         flags = ("--model-dir", self.model_dir)

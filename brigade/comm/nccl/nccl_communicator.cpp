@@ -2,7 +2,6 @@
 
 #include <ATen/ops/empty.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -43,14 +42,6 @@ class NcclCommunicator final : public Communicator {
   }
 
  private:
-  /// What one rank tells the others of a call.
-  struct Offer {
-    bool takes = false;
-    std::int64_t digest = 0;
-
-    friend bool operator==(const Offer&, const Offer&) = default;
-  };
-
   std::vector<at::Tensor> execute(const CollectiveCall& call) override {
     runner_->throw_if_failed();
     const bool is_on_gpus = call.is_agreed ? sums_on_gpus_ : goes_to_gpus(call);
@@ -95,22 +86,18 @@ class NcclCommunicator final : public Communicator {
     std::vector<bool> present = {};  ///< [value]: on at least one rank
   };
   Agreement agree(const CollectiveCall& call, const std::vector<bool>& present) {
-    const Offer mine{.takes = !call.find_problem(world_size()) && runner_->takes(call),
-                     .digest = digest_of(call)};
-    const auto values = static_cast<std::int64_t>(present.size());
-    const at::Tensor own = at::empty({2 + values}, at::kLong);
-    auto* number = own.mutable_data_ptr<std::int64_t>();
-    *number++ = mine.takes ? 1 : 0;
-    *number++ = mine.digest;
-    for (const bool is_present : present) *number++ = is_present ? 1 : 0;
-    Agreement agreement{.takes = mine.takes, .present = present};
-    for (const at::Tensor& other : host_->all_gather(own)) {
-      const auto* theirs = other.const_data_ptr<std::int64_t>();
-      const Offer offer{.takes = theirs[0] != 0, .digest = theirs[1]};
-      agreement.takes = agreement.takes && offer == mine;
-      for (std::int64_t i = 0; i < std::min(values, other.numel() - 2); ++i)
-        if (theirs[2 + i] != 0) agreement.present[static_cast<std::size_t>(i)] = true;
-    }
+    const std::int64_t digest = digest_of(call);
+    const bool takes = !call.find_problem(world_size()) && runner_->takes(call);
+    const at::Tensor votes = at::empty({3 + static_cast<std::int64_t>(present.size())}, at::kLong);
+    auto* const vote = votes.mutable_data_ptr<std::int64_t>();
+    vote[0] = takes ? 0 : 1;
+    vote[1] = digest;
+    vote[2] = ~digest;  // whose maximum is that of the minimum
+    for (std::size_t i = 0; i < present.size(); ++i) vote[3 + i] = present[i] ? 1 : 0;
+    host_->all_reduce({&votes, 1}, ReduceOp::kMax)->wait();
+    Agreement agreement{.takes = vote[0] == 0 && vote[1] == ~vote[2]};
+    for (std::size_t i = 0; i < present.size(); ++i)
+      agreement.present.push_back(vote[3 + i] != 0);
     return agreement;
   }
 
