@@ -47,9 +47,9 @@ std::vector<Batch> make_batches(const distribute::Strategy& strategy, std::int64
 
 /// Measures steps one after another: on CPUs the host's time, on GPUs that of the first replica's
 /// card, for which the host does not wait.
-class StepTimer {
+class StepStopwatch {
  public:
-  explicit StepTimer(const distribute::Strategy& strategy) {
+  explicit StepStopwatch(const distribute::Strategy& strategy) {
     const c10::Device device = strategy.devices().front().torch_device;
     if (!device.is_cpu()) on_card_.emplace(device::current_stream(device));
     step_done();
@@ -91,7 +91,7 @@ MeasuredSteps time_steps(const TrainingStep& step, const std::vector<Batch>& bat
   for (std::int64_t i = 0; i < warmup; ++i) run(i);
   step.strategy.wait_for_devices();
   const auto begin = std::chrono::steady_clock::now();
-  StepTimer timer(step.strategy);
+  StepStopwatch timer(step.strategy);
   for (std::int64_t i = 0; i < steps; ++i) {
     run(warmup + i);
     timer.step_done();

@@ -112,7 +112,7 @@ void NcclGroup::start(int local_rank, const CollectiveCall& call) {
   queued_.push_back({.local_rank = local_rank,
                      .number = ++started_[static_cast<std::size_t>(local_rank)],
                      .what = call.name()});
-  changed_.notify_all();
+  if (queued_.size() == 1) changed_.notify_all();  // otherwise the watcher comes by itself
 }
 
 /// The watcher ends the wait if NCCL never does.
