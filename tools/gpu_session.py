@@ -48,9 +48,9 @@ def bench(*arguments):
 
 
 GPU = ("--strategy", "one_device", "--devices", "gpu:0")
-MNIST = ("--model", "mnist_cnn", "--batch-size", "128", "--warmup", "20", "--steps", "200")
+MNIST = ("--model", "mnist_cnn", "--batch-size", "128", "--warmup-steps", "20", "--steps", "200")
 RESNET = ("--model", "resnet50", "--classes", "1000", "--precision", "bf16", "--memory-format", "channels_last",
-          "--warmup", "5", "--steps", "20")
+          "--warmup-steps", "5", "--steps", "20")
 
 
 def logical(count):
