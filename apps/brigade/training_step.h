@@ -36,8 +36,8 @@ struct TrainingStep {
   /// From now on `run` replays captured kernels, where it can (`Strategy::compile`).
   void compile() {
     const TrainingStep eager = *this;
-    compiled = std::make_shared<Compiled>(strategy.compile(Function(
-        [eager](const input::LabeledBatch& local) { return eager.train(local); })));
+    compiled = std::make_shared<Compiled>(strategy.compile(
+        Function([eager](const input::LabeledBatch& local) { return eager.train(local); })));
   }
   /// Trains on a global batch. Returns each replica's mean loss, without waiting for the devices.
   distribute::PerReplica<at::Tensor> run(

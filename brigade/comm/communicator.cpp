@@ -55,7 +55,8 @@ std::vector<at::Tensor> Communicator::sum_present(std::span<const at::Tensor> va
   const at::NoGradGuard no_grad;
   std::vector<bool> present;
   for (const at::Tensor& value : values) present.push_back(value.defined());
-  if (world_size() > 1) present = agree_on_present({.kind = Collective::kAllReduce, .tensors = like}, present);
+  if (world_size() > 1)
+    present = agree_on_present({.kind = Collective::kAllReduce, .tensors = like}, present);
   std::vector<at::Tensor> sums(values.size());
   std::vector<at::Tensor> sent;
   for (std::size_t i = 0; i < values.size(); ++i) {

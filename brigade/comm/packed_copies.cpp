@@ -64,14 +64,15 @@ void PackedCopies::send_back(std::size_t count) const {
       if (entries_[i].pack == number) size = entries_[i].offset + entries_[i].original.numel();
     }
     if (size == 0) continue;
-    const at::Tensor there = pack.on_host.narrow(0, 0, size).to(pack.options.device(),
-                                                                /*non_blocking=*/true);
+    const at::Tensor there = pack.on_host.narrow(0, 0, size)
+                                 .to(pack.options.device(),
+                                     /*non_blocking=*/true);
     for (std::size_t i = 0; i < count; ++i) {
       const Entry& entry = entries_[i];
       if (entry.pack != number) continue;
       originals.push_back(entry.original);
-      values.push_back(there.narrow(0, entry.offset, entry.original.numel())
-                           .view(entry.original.sizes()));
+      values.push_back(
+          there.narrow(0, entry.offset, entry.original.numel()).view(entry.original.sizes()));
     }
     at::_foreach_copy_(originals, values);
   }

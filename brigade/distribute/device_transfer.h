@@ -74,7 +74,7 @@ class DeviceTransfer {
   std::vector<c10::Device> devices_;  // [replica], like streams_
   InputOptions options_;
   ReplicaMapFunction<std::any> function_;
-  mutable std::mutex calling_;                // held while the function is called
+  mutable std::mutex calling_;                  // held while the function is called
   std::shared_ptr<const CopyStreams> streams_;  // null: the caller's streams are used
 };
 

@@ -114,15 +114,14 @@ TEST(DeviceTransfer, UsesTheStreamsThatItIsGivenInEveryEpoch) {
 TEST(DeviceTransfer, DevicesHaveTheirThreadsAndTheFunctionIsCalledByOneAtATime) {
   std::atomic<int> inside = 0;
   std::set<std::thread::id> threads;
-  const auto dataset =
-      dataset_for_card({.per_replica_buffer_size = 2})
-          .map_on_replica([&](at::Tensor batch, ReplicaMapContext&) {
-            EXPECT_EQ(++inside, 1);
-            threads.insert(std::this_thread::get_id());
-            std::this_thread::yield();
-            --inside;
-            return batch;
-          });
+  const auto dataset = dataset_for_card({.per_replica_buffer_size = 2})
+                           .map_on_replica([&](at::Tensor batch, ReplicaMapContext&) {
+                             EXPECT_EQ(++inside, 1);
+                             threads.insert(std::this_thread::get_id());
+                             std::this_thread::yield();
+                             --inside;
+                             return batch;
+                           });
   const auto read = read_late(dataset);
   ASSERT_EQ(read.size(), 10u);
   EXPECT_TRUE(read[9].equal(at::arange(72, 76)));

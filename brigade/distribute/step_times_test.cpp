@@ -317,7 +317,8 @@ TEST(StepMeter, OnCardsPhasesAreTheCardsTimeAndNoStepWaitsForIt) {
   const auto streams = streams_of_card(meter, 2);
   const int waits = card.host_waits();
   for (int i = 0; i < 3; ++i)
-    step_on_card(meter, streams, {{.compute = 10, .communication = 3, .update = 1}, {.compute = 6}});
+    step_on_card(meter, streams,
+                 {{.compute = 10, .communication = 3, .update = 1}, {.compute = 6}});
   EXPECT_EQ(card.host_waits(), waits);
   const std::vector<StepTimes> times = meter.times();
   EXPECT_EQ(times[0].steps, 3);

@@ -329,10 +329,10 @@ class Strategy {
         "`static constexpr auto fields = std::tuple{&Batch::pixels, &Batch::labels};`, or use "
         "tensors, lists, or tuples and pairs of these.");
     if constexpr (input::Splittable<B>)
-      return DistributedDataset<B>(
-          dataset, torch_devices(), seed(), BatchKind::kGlobal, step_meter(), worker_layout(),
-          options, epoch_counter(dataset.node(), dataset.node()->pipeline()), created_states(),
-          copy_streams());
+      return DistributedDataset<B>(dataset, torch_devices(), seed(), BatchKind::kGlobal,
+                                   step_meter(), worker_layout(), options,
+                                   epoch_counter(dataset.node(), dataset.node()->pipeline()),
+                                   created_states(), copy_streams());
   }
   /// Distributes the datasets that `make(InputContext)` returns. `make` is called once in every
   /// worker, or once for every replica (`InputOptions::replication`). The datasets' elements are

@@ -33,9 +33,8 @@ ImageNormalizer::ImageNormalizer(const image::NormalizeOptions& options)
                  "ImageNormalizer does not flip: mirror single images, in the dataset's map.");
   for (std::size_t i = 0; i < options.mean.size(); ++i) {
     const float deviation = options.deviation[i];
-    check_argument(deviation > 0,
-                   base::str_cat("ImageNormalizer: the deviation of channel ", i, " is ", deviation,
-                                 "; it must be greater than 0."));
+    check_argument(deviation > 0, base::str_cat("ImageNormalizer: the deviation of channel ", i,
+                                                " is ", deviation, "; it must be greater than 0."));
     // As image::normalize.
     factors_.mutable_data_ptr<float>()[i] = 1 / (255 * deviation);
     offsets_.mutable_data_ptr<float>()[i] = -options.mean[i] / deviation;

@@ -51,9 +51,8 @@ TEST(ImageNormalizer, CompletesTransformsThatGiveBytes) {
     EXPECT_EQ(sent.scalar_type(), at::kByte);
     EXPECT_TRUE(at::equal(ImageNormalizer(kImageNet)(sent), apply(on_host, seed)));
   }
-  const at::Tensor center =
-      apply(evaluation_transform({.resize = 32, .crop = {16, 16}, .output = ImageOutput::kBytes}),
-            1);
+  const at::Tensor center = apply(
+      evaluation_transform({.resize = 32, .crop = {16, 16}, .output = ImageOutput::kBytes}), 1);
   EXPECT_TRUE(at::equal(ImageNormalizer(kImageNet)(center),
                         apply(evaluation_transform({.resize = 32, .crop = {16, 16}}), 1)));
   EXPECT_NE(bytes.name, on_host.name) << "positions of one are not those of the other";
@@ -62,11 +61,14 @@ TEST(ImageNormalizer, CompletesTransformsThatGiveBytes) {
 TEST(ImageNormalizer, RefusesWhatIsNoImage) {
   const ImageNormalizer normalizer(kImageNet);
   EXPECT_EQ(code_of([&] { normalizer(at::ones({3, 4, 4})); }), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(code_of([&] { normalizer(at::ones({4, 4}, at::kByte)); }),
+  EXPECT_EQ(code_of([&] { normalizer(at::ones({4, 4}, at::kByte)); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([&] {
+              normalizer(at::ones({7, 4, 4}, at::kByte));
+            }),
             ErrorCode::kInvalidArgument);
-  EXPECT_EQ(code_of([&] { normalizer(at::ones({7, 4, 4}, at::kByte)); }),
-            ErrorCode::kInvalidArgument);
-  EXPECT_EQ(code_of([] { ImageNormalizer({.deviation = {1, 0, 1, 1}}); }),
+  EXPECT_EQ(code_of([] {
+              ImageNormalizer({.deviation = {1, 0, 1, 1}});
+            }),
             ErrorCode::kInvalidArgument);
   EXPECT_EQ(code_of([] { ImageNormalizer({.flip = image::Flip::kHorizontal}); }),
             ErrorCode::kInvalidArgument);

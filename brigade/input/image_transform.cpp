@@ -73,11 +73,10 @@ at::Tensor evaluation_input(const image::ImageView& image,
 ImageTransform training_transform(const TrainingTransformOptions& options) {
   check_training(options);
   const image::ResizedWindowOptions& window = options.window;
-  std::string name =
-      str_cat("training_transform(", options.size, ", area ", window.min_area, " ", window.max_area,
-              ", aspect ", window.min_aspect, " ", window.max_aspect, ", ", window.attempts, ", ",
-              options.interpolation, ", flip ", options.flip_probability, ", ",
-              normalization(options));
+  std::string name = str_cat("training_transform(", options.size, ", area ", window.min_area, " ",
+                             window.max_area, ", aspect ", window.min_aspect, " ",
+                             window.max_aspect, ", ", window.attempts, ", ", options.interpolation,
+                             ", flip ", options.flip_probability, ", ", normalization(options));
   if (options.augment) name += str_cat(", ", options.augment_name);
   return {.apply =
               [options](const image::ImageView& image, data::ElementContext& context) {
@@ -98,8 +97,7 @@ ImageTransform evaluation_transform(const EvaluationTransformOptions& options) {
   return {.apply = [checked](const image::ImageView& image,
                              data::ElementContext&) { return evaluation_input(image, checked); },
           .name = str_cat("evaluation_transform(", checked.resize, ", ", checked.crop, ", ",
-                          checked.interpolation, ", ",
-                          normalization(checked), ")")};
+                          checked.interpolation, ", ", normalization(checked), ")")};
 }
 
 }  // namespace brigade::input

@@ -158,8 +158,8 @@ TEST_F(OnGpu, TensorsAreCopiedToTheHostAndBackTogether) {
 TEST_F(OnGpu, ImagesAreNormalizedToTheBitsOfTheHost) {
   const input::ImageNormalizer normalizer(
       {.mean = image::kImageNetMean, .deviation = image::kImageNetDeviation});
-  const at::Tensor images = at::arange(4 * 3 * 16 * 16, at::kInt).remainder(256).to(at::kByte).view(
-      {4, 3, 16, 16});
+  const at::Tensor images =
+      at::arange(4 * 3 * 16 * 16, at::kInt).remainder(256).to(at::kByte).view({4, 3, 16, 16});
   EXPECT_TRUE(normalizer(images.to(kCard)).cpu().equal(normalizer(images)));
 }
 

@@ -96,8 +96,7 @@ class NcclCommunicator final : public Communicator {
     for (std::size_t i = 0; i < present.size(); ++i) vote[3 + i] = present[i] ? 1 : 0;
     host_->all_reduce({&votes, 1}, ReduceOp::kMax)->wait();
     Agreement agreement{.takes = vote[0] == 0 && vote[1] == ~vote[2]};
-    for (std::size_t i = 0; i < present.size(); ++i)
-      agreement.present.push_back(vote[3 + i] != 0);
+    for (std::size_t i = 0; i < present.size(); ++i) agreement.present.push_back(vote[3 + i] != 0);
     return agreement;
   }
 

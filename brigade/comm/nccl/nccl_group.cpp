@@ -195,9 +195,8 @@ void NcclGroup::watch_front() {
   } catch (const Error& error) {  // a member is lost, perhaps with the store, or the time is over
     reason = error;
     if (error.code() == ErrorCode::kDeadlineExceeded) {
-      reason = Error(error.code(),
-                     base::str_cat(what, " over NCCL has not ended. ", error.what(),
-                                   " NCCL_DEBUG=INFO shows what NCCL waits for."));
+      reason = Error(error.code(), base::str_cat(what, " over NCCL has not ended. ", error.what(),
+                                                 " NCCL_DEBUG=INFO shows what NCCL waits for."));
     }
   }
   if (reason) fail(*reason);

@@ -152,12 +152,11 @@ TEST(NcclGroup, FinishReportsAnErrorOfTheGpus) {
   Wire wire;
   wire.is_busy = true;
   const auto thrown =
-      run_members(wire, {milliseconds(200), seconds(60)},
-                  [](const TestMember& test_member) {
-                    test_member.queue_reduction();
-                    EXPECT_THROW(test_member.group.finish(0), Error);
-                    test_member.group.throw_if_failed();
-                  });
+      run_members(wire, {milliseconds(200), seconds(60)}, [](const TestMember& test_member) {
+        test_member.queue_reduction();
+        EXPECT_THROW(test_member.group.finish(0), Error);
+        test_member.group.throw_if_failed();
+      });
   ASSERT_TRUE(thrown[0] && thrown[1]);
   EXPECT_EQ(thrown[0]->code(), ErrorCode::kDeadlineExceeded) << thrown[0]->what();
   EXPECT_EQ(thrown[1]->code(), ErrorCode::kAborted) << thrown[1]->what();

@@ -140,8 +140,7 @@ class WireClique final : public NcclClique {
       const Waiting& next = rank.waiting.front();
       const Wire::Call& call = wire_.calls[next.number];
       if (call.came < options_.world_size) return;
-      for (std::size_t i = 0; i < next.tensors.size(); ++i)
-        next.tensors[i].copy_(call.result(i));
+      for (std::size_t i = 0; i < next.tensors.size(); ++i) next.tensors[i].copy_(call.result(i));
     }
   }
 

@@ -442,8 +442,8 @@ class StepInput::Impl {
       if (position_) return {};  // the end
       position_ = save_own();
       if (devices_.size() > 1 && !device_threads_) {
-        device_threads_ = std::make_unique<concurrency::ThreadPool>(concurrency::ThreadPoolOptions{
-            .threads = devices_.size() - 1, .name = "input copies"});
+        device_threads_ = std::make_unique<concurrency::ThreadPool>(
+            concurrency::ThreadPoolOptions{.threads = devices_.size() - 1, .name = "input copies"});
       }
       thread_ = std::make_unique<concurrency::StagingThread<OwnStep>>(
           concurrency::StagingThreadOptions{.name = "input prefetch", .depth = depth_},
@@ -654,11 +654,11 @@ class StepInput::Impl {
   std::any empty_;                               // a batch without examples, once one is known
 
   // Used by the thread while it runs:
-  std::shared_ptr<const DeviceTransfer> transfer_;     // shared with batches, for audits
-  const std::vector<std::vector<std::size_t>> devices_;  // replicas by device
+  std::shared_ptr<const DeviceTransfer> transfer_;           // shared with batches, for audits
+  const std::vector<std::vector<std::size_t>> devices_;      // replicas by device
   std::unique_ptr<concurrency::ThreadPool> device_threads_;  // for all but the first; null: none
-  std::vector<std::shared_ptr<data::Stages>> stages_;  // [iterator]
-  std::vector<PieceIterator> iterators_;               // one, or one for each replica
+  std::vector<std::shared_ptr<data::Stages>> stages_;        // [iterator]
+  std::vector<PieceIterator> iterators_;                     // one, or one for each replica
   std::uint64_t seed_;
   std::uint64_t step_ = 0;  // steps of this epoch
   io::StateTree before_;    // the iterators' position before the step being collected

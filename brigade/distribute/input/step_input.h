@@ -93,9 +93,9 @@ PerReplica<std::any> split_for_replicas(const BatchOps& ops, const std::any& bat
 ///
 /// It reads this worker's datasets, whole batches or pieces of them; splits the batches and
 /// transfers them to the devices; does so on a separate thread for the next steps, if the input
-/// asks for that, with another thread for each further device; agrees with the other workers on each step; and knows its position. The thread
-/// starts with the first `next`, and stops at the end of the data, in `restore`, in
-/// `start_next_epoch` and in the destructor.
+/// asks for that, with another thread for each further device; agrees with the other workers on
+/// each step; and knows its position. The thread starts with the first `next`, and stops at the end
+/// of the data, in `restore`, in `start_next_epoch` and in the destructor.
 ///
 /// A batch that fails makes its step fail, and counts as read. Batches of the same step that were
 /// read before it are returned with the next step; until then the position stays before them.
