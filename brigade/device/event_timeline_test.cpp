@@ -67,7 +67,7 @@ TEST(EventTimeline, ForgetsWhatIsCleared) {
 }
 
 TEST(EventTimeline, IsForGpus) {
-  EXPECT_EQ(base::testing::code_of([] { EventTimeline(make_stream(Device())); }),
+  EXPECT_EQ(base::testing::code_of([] { EventTimeline{make_stream(Device{})}; }),
             ErrorCode::kInvalidArgument);
 }
 
