@@ -160,7 +160,7 @@ struct Rank {
 class CardClique final : public NcclClique {
  public:
   explicit CardClique(const NcclCliqueOptions& options) {
-    for (const c10::Device& card : options.cards) ranks_.push_back({.card = card});
+    for (const c10::Device& card : options.cards) ranks_.emplace_back().card = card;
     try {
       join(options);
     } catch (...) {
@@ -257,7 +257,7 @@ class CardClique final : public NcclClique {
     }
   }
 
-  std::vector<Rank> ranks_;
+  std::deque<Rank> ranks_;  // which never copies its elements
   bool is_closing_ = false;
 };
 
