@@ -95,6 +95,6 @@ auto unless_interrupted(const distribute::Strategy& strategy,
 std::optional<train::EvaluationResult> evaluate_unless_interrupted(
     distribute::Strategy& strategy, const Model& model,
     const data::Dataset<input::LabeledBatch>& batches, const Interrupt& interrupt,
-    const train::EvaluateOptions& options = {});
+    const train::ClassifierEvaluationOptions& options = {});
 
 }  // namespace brigade::command

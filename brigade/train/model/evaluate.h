@@ -20,7 +20,7 @@ struct EvaluationResult {
   std::int64_t examples = 0;
 };
 
-struct EvaluateOptions {
+struct ClassifierEvaluationOptions {
   /// Whether kernels are captured once and replayed, where they can be (`Strategy::compile`).
   bool compile = false;
 };
@@ -60,7 +60,7 @@ template <class Module>
 EvaluationResult evaluate(distribute::Strategy& strategy,
                           const distribute::Replicated<Module>& model,
                           const data::Dataset<input::LabeledBatch>& dataset,
-                          const EvaluateOptions& options = {}) {
+                          const ClassifierEvaluationOptions& options = {}) {
   const at::NoGradGuard no_grad;
   const auto scope = strategy.scope();
   const metrics::Mean loss("evaluation_loss");
