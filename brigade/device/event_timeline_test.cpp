@@ -56,6 +56,7 @@ TEST(EventTimeline, CountsTheTimeForWhichAStreamWaitsForAnother) {
 }
 
 TEST(EventTimeline, ForgetsWhatIsCleared) {
+  FakeDevice::get();
   const c10::Stream stream = make_stream({.torch_device = FakeDevice::device()});
   EventTimeline timeline(stream);
   timeline.mark();

@@ -37,6 +37,7 @@ TEST(CopyStream, OnCpuTheTensorIsReturnedUnchanged) {
 }
 
 TEST(CopyStream, IsNeverAReplicasStreamHoweverManyThereAre) {
+  FakeDevice::get();
   const Device card{.torch_device = FakeDevice::device()};
   const c10::impl::VirtualGuardImpl guard(c10::kPrivateUse1);
   const c10::Stream first = make_stream(card);

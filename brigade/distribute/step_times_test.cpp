@@ -302,6 +302,7 @@ void step_on_card(StepMeter& meter, const std::vector<c10::Stream>& streams,
 }
 
 std::vector<c10::Stream> streams_of_card(StepMeter& meter, int replicas) {
+  FakeDevice::get();
   std::vector<c10::Stream> streams;
   for (int replica = 0; replica < replicas; ++replica) {
     streams.push_back(device::make_stream({.torch_device = FakeDevice::device()}));
