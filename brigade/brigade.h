@@ -86,6 +86,7 @@
 #include "brigade/input/idx.h"
 #include "brigade/input/image_check.h"
 #include "brigade/input/image_folder.h"
+#include "brigade/input/image_normalizer.h"
 #include "brigade/input/image_tensor.h"
 #include "brigade/input/image_transform.h"
 #include "brigade/input/mixup.h"

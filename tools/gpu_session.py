@@ -48,9 +48,9 @@ def bench(*arguments):
 
 
 GPU = ("--strategy", "one_device", "--devices", "gpu:0")
-MNIST = ("--model", "mnist_cnn", "--batch-size", "128", "--warmup", "20", "--steps", "200")
+MNIST = ("--model", "mnist_cnn", "--batch-size", "128", "--warmup-steps", "20", "--steps", "200")
 RESNET = ("--model", "resnet50", "--classes", "1000", "--precision", "bf16", "--memory-format", "channels_last",
-          "--warmup", "5", "--steps", "20")
+          "--warmup-steps", "5", "--steps", "20")
 
 
 def logical(count):
@@ -68,6 +68,7 @@ STEPS = (
     Step("tests on the card", ("gpu_tests", "--gtest_brief=1"), 300),
     *measured("MNIST CNN, batch 128, reproducible", *MNIST, *GPU),
     *measured("MNIST CNN, batch 128, fast", *MNIST, *GPU, "--numerics", "fast"),
+    *measured("MNIST CNN, batch 128, fast, compiled", *MNIST, *GPU, "--numerics", "fast", "--compile"),
     *measured("MNIST CNN, 2 logical GPUs x 128", *MNIST, *logical(2)),
     *measured("ResNet-50, bf16, batch 256, fast", *RESNET, *GPU, "--batch-size", "256", "--numerics", "fast"),
     *measured("ResNet-50, bf16, 2 logical GPUs x 128, fast", *RESNET, *logical(2), "--batch-size", "128", "--numerics",

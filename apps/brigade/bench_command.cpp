@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/brigade/commands.h"
 #include "apps/brigade/data_flags.h"
@@ -12,6 +13,8 @@
 #include "apps/brigade/strategy_flags.h"
 #include "apps/brigade/training_step.h"
 #include "brigade/base/strings.h"
+#include "brigade/device/event_timeline.h"
+#include "brigade/device/stream.h"
 #include "brigade/distribute/worker_group.h"
 #include "brigade/input/synthetic.h"
 #include "brigade/machine/process_memory.h"
@@ -42,17 +45,60 @@ std::vector<Batch> make_batches(const distribute::Strategy& strategy, std::int64
   return batches;
 }
 
-// Seconds of each step after the first `warmup` ones.
-std::vector<double> time_steps(const TrainingStep& step, const std::vector<Batch>& batches,
-                               std::int64_t warmup, std::int64_t steps) {
-  std::vector<double> seconds;
-  for (std::int64_t i = 0; i < warmup + steps; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    const auto losses = step.run(batches[static_cast<std::size_t>(i) % batches.size()]);
-    if (!losses[0].is_cpu()) step.mean(losses);  // a GPU's step ends when its loss is computed
-    if (i >= warmup) seconds.push_back(seconds_between(begin, std::chrono::steady_clock::now()));
+/// Measures steps one after another: on CPUs the host's time, on GPUs that of the first replica's
+/// card, for which the host does not wait.
+class StepStopwatch {
+ public:
+  explicit StepStopwatch(const distribute::Strategy& strategy) {
+    const c10::Device device = strategy.devices().front().torch_device;
+    if (!device.is_cpu()) on_card_.emplace(device::current_stream(device));
+    step_done();
   }
-  return seconds;
+
+  void step_done() {
+    if (on_card_) return on_card_->mark();
+    times_.push_back(std::chrono::steady_clock::now());
+  }
+
+  /// Of the steps that are done, when the card has done them too.
+  std::vector<double> seconds() {
+    std::vector<double> seconds;
+    for (std::size_t i = 1; i < times_.size(); ++i)
+      seconds.push_back(seconds_between(times_[i - 1], times_[i]));
+    while (on_card_) {
+      const auto time = on_card_->take();
+      if (!time) break;
+      seconds.push_back(std::chrono::duration<double>(*time).count());
+    }
+    return seconds;
+  }
+
+ private:
+  std::vector<std::chrono::steady_clock::time_point> times_;
+  std::optional<device::EventTimeline> on_card_;
+};
+
+struct MeasuredSteps {
+  std::vector<double> seconds;  // of each
+  double total = 0.0;           // with waits for the devices at both ends only
+};
+
+MeasuredSteps time_steps(const TrainingStep& step, const std::vector<Batch>& batches,
+                         std::int64_t warmup, std::int64_t steps) {
+  const auto run = [&](std::int64_t i) {
+    step.run(batches[static_cast<std::size_t>(i) % batches.size()]);
+  };
+  for (std::int64_t i = 0; i < warmup; ++i) run(i);
+  step.strategy.wait_for_devices();
+  const auto begin = std::chrono::steady_clock::now();
+  StepStopwatch timer(step.strategy);
+  for (std::int64_t i = 0; i < steps; ++i) {
+    run(warmup + i);
+    timer.step_done();
+  }
+  step.strategy.wait_for_devices();
+  const double total = seconds_between(begin, std::chrono::steady_clock::now());
+  return {.seconds = timer.seconds(), .total = total};
 }
 
 double quantile(std::vector<double> values, double fraction) {
@@ -96,9 +142,10 @@ class BenchCommand final : public Command {
     distribute::OptimizerOptions options = strategy_.optimizer_options();
     options.groups = optimizer_.groups(model.variables());
     const auto optimizer = strategy->make_optimizer(model.variables(), rule, options);
-    const TrainingStep step{*strategy, model, optimizer};
-    const auto seconds = time_steps(step, make_batches(*strategy, batch, image), warmup_, steps_);
-    report(*strategy, batch, seconds);
+    TrainingStep step{*strategy, model, optimizer};
+    if (strategy_.compile) step.compile();
+    const auto measured = time_steps(step, make_batches(*strategy, batch, image), warmup_, steps_);
+    report(step, batch, measured);
     return kDone;
   }
 
@@ -118,10 +165,8 @@ class BenchCommand final : public Command {
         {.what = "benchmarks", .advice = "start every worker with the same flags"});
   }
 
-  Json result(const distribute::Strategy& strategy, std::int64_t batch,
-              const std::vector<double>& seconds) const {
-    double total = 0.0;
-    for (const double each : seconds) total += each;
+  Json result(const TrainingStep& step, std::int64_t batch, const MeasuredSteps& measured) const {
+    const distribute::Strategy& strategy = step.strategy;
     Json json;
     json["model"] = model_.model;
     Json configuration;
@@ -133,22 +178,23 @@ class BenchCommand final : public Command {
     json["threads_per_replica"] = strategy_.threads_per_replica;
     json["precision"] = strategy_.precision;
     json["numerics"] = strategy_.numerics;
+    step.describe(json);
     json["optimizer"] = optimizer_.optimizer;
     json["global_batch_size"] = batch;
     json["steps"] = steps_;
     json["warmup_steps"] = warmup_;
-    json["images_per_second"] = static_cast<double>(batch * steps_) / total;
-    json["milliseconds_per_step_median"] = 1e3 * quantile(seconds, 0.5);
-    json["milliseconds_per_step_p90"] = 1e3 * quantile(seconds, 0.9);
+    json["images_per_second"] = static_cast<double>(batch * steps_) / measured.total;
+    json["milliseconds_per_step_median"] = 1e3 * quantile(measured.seconds, 0.5);
+    json["milliseconds_per_step_p90"] = 1e3 * quantile(measured.seconds, 0.9);
     json["peak_memory_bytes"] = machine::process_memory().peak;
     json["processor"] = machine::processor_name();
     json["tuning"] = tuning::report().describe();
     return json;
   }
 
-  void report(const distribute::Strategy& strategy, std::int64_t batch,
-              const std::vector<double>& seconds) const {
-    const Json json = result(strategy, batch, seconds);
+  void report(const TrainingStep& step, std::int64_t batch, const MeasuredSteps& measured) const {
+    const distribute::Strategy& strategy = step.strategy;
+    const Json json = result(step, batch, measured);
     output_.print(
         json,
         base::str_cat(

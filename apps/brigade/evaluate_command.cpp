@@ -178,7 +178,8 @@ class EvaluateCommand final : public Command {
         set_up([&] { return data_.load(input::Split::kTest, image).batch(batch); });
     const Interrupt interrupt;
     const auto begin = std::chrono::steady_clock::now();
-    const auto result = evaluate_unless_interrupted(*strategy, model, batches, interrupt);
+    const auto result = evaluate_unless_interrupted(*strategy, model, batches, interrupt,
+                                                    {.compile = strategy_.compile});
     if (!result) return exit_code_after(*interrupt.received());
     const double seconds = seconds_between(begin, std::chrono::steady_clock::now());
     report(*strategy, *result, seconds, weights_of(model.variables()));

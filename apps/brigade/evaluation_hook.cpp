@@ -140,9 +140,10 @@ data::Dataset<input::LabeledBatch> until_interrupted(
 
 std::optional<train::EvaluationResult> evaluate_unless_interrupted(
     distribute::Strategy& strategy, const Model& model,
-    const data::Dataset<input::LabeledBatch>& batches, const Interrupt& interrupt) {
+    const data::Dataset<input::LabeledBatch>& batches, const Interrupt& interrupt,
+    const train::ClassifierEvaluationOptions& options) {
   return unless_interrupted(strategy, batches, interrupt, [&](const auto& some) {
-    return train::evaluate(strategy, model, some);
+    return train::evaluate(strategy, model, some, options);
   });
 }
 

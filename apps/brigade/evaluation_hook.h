@@ -94,6 +94,7 @@ auto unless_interrupted(const distribute::Strategy& strategy,
 /// `train::evaluate`, stopped at the next batch after a signal: then nothing is returned.
 std::optional<train::EvaluationResult> evaluate_unless_interrupted(
     distribute::Strategy& strategy, const Model& model,
-    const data::Dataset<input::LabeledBatch>& batches, const Interrupt& interrupt);
+    const data::Dataset<input::LabeledBatch>& batches, const Interrupt& interrupt,
+    const train::ClassifierEvaluationOptions& options = {});
 
 }  // namespace brigade::command

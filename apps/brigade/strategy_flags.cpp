@@ -221,6 +221,9 @@ void StrategyFlags::add_to(CLI::App& app) {
       base::str_cat(
           "How GPUs compute: ", base::join(device::numerics_names(), ", "),
           "; reproducible ones repeat to the bit, fast ones use TF32 and the fastest kernels"));
+  group.add_switch("--compile", compile,
+                   "Capture the step's kernels once and replay them, without the host's time for "
+                   "each (one GPU: one_device, mirrored)");
   group.add("--seed", seed, "The root seed of all random numbers: weights, order, dropout, crops");
   stages.add_to(app);
   cluster.add_to(app);
@@ -260,6 +263,11 @@ void StrategyFlags::check() const {
   }
   check_choice("value of --precision", precision, device::precision_names());
   check_choice("value of --numerics", numerics, device::numerics_names());
+  if (compile && strategy != "one_device" && strategy != "mirrored") {
+    throw UsageError("strategy ", strategy,
+                     " has no steps that --compile could capture; leave it out, or use --strategy "
+                     "one_device on a GPU");
+  }
   if (seed < 0) throw UsageError("--seed is ", seed, "; it must be at least 0");
   if (!controller.empty() && !has_controller(*this)) {
     throw UsageError(
@@ -284,6 +292,17 @@ void StrategyFlags::check() const {
   cluster.check_no_collectives(strategy);
 }
 
+namespace {
+
+void check_can_capture(const distribute::Strategy& strategy) {
+  const std::string obstacle = distribute::capture_obstacle(strategy);
+  if (obstacle.empty()) return;
+  throw UsageError(base::str_cat("--compile cannot work: ", obstacle,
+                                 "; leave it out, or use one GPU (--devices gpu:0)"));
+}
+
+}  // namespace
+
 std::unique_ptr<distribute::Strategy> StrategyFlags::make(const ServerAccess& access) const {
   check();
   return set_up([&] {
@@ -291,6 +310,7 @@ std::unique_ptr<distribute::Strategy> StrategyFlags::make(const ServerAccess& ac
       auto made = strategy_makers().at(strategy)(*this, access);
       made->set_precision(device::precision_from(precision));
       made->set_numerics(device::numerics_from(numerics));
+      if (compile) check_can_capture(*made);
       return made;
     } catch (const device::OversubscriptionError& error) {  // the library's errors name no flags
       throw UsageError(error.what(), " (--allow-oversubscription)");

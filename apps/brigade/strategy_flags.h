@@ -97,6 +97,7 @@ struct StrategyFlags {
   std::int64_t seed = 0;
   std::string precision = "full";
   std::string numerics = "reproducible";
+  bool compile = false;
   ClusterFlags cluster;
   ServerFlags servers;
   StageFlags stages;

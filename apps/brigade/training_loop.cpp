@@ -41,6 +41,8 @@ class Meter {
     if (steps_ >= warmup_) warm_ += time;
   }
 
+  /// Whether the next step counted will be the last of the warm-up.
+  bool is_nearly_warm() const { return steps_ + 1 == warmup_; }
   /// Whether the last step counted was the last of the warm-up.
   bool has_just_warmed_up() const { return warmup_ > 0 && steps_ == warmup_; }
   std::int64_t steps() const { return steps_; }
@@ -202,6 +204,7 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
       if (pipeline) keep_most(peaks, pipeline->peak_micro_batches());
       if (training.averages != nullptr) training.averages->update();
       examples += taken;
+      if (meter.is_nearly_warm()) strategy.wait_for_devices();
       meter.count(taken);
       if (meter.has_just_warmed_up()) strategy.reset_step_times();
       train::StepValues values;
@@ -215,6 +218,7 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
   }
   late.reset();  // saving may take longer
   strategy.measure_steps(distribute::StepMeasuring::kOff);
+  strategy.wait_for_devices();
   TrainingResult result = meter.result();
   result.peak_micro_batches = peaks;
   result.step_times = strategy.step_times();

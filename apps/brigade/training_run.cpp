@@ -360,6 +360,7 @@ class TrainingRun {
       training.calls = prepared.access.calls;
       training.stops_after_step = is_chief || flags_.strategy.servers.mode_name() == "async";
     }
+    if (flags_.strategy.compile) training.step.compile();
     TrainingResult result = run_until_stopped(training, progress, interrupt);
     if (is_chief) report_step_breakdown(log(), result);
     const std::shared_ptr<const void> fetched_averages =
@@ -380,6 +381,7 @@ class TrainingRun {
       }
     }
     Json report = result_json(result, at_end, evaluations(evaluation), weights_sha256);
+    training.step.describe(report);
     if (has_servers(flags_.strategy)) add_worker(report, result, prepared);
     if (const auto* pipeline = pipeline_of(*prepared.strategy))
       add_stages(report, *pipeline, result.peak_micro_batches);

@@ -1,5 +1,10 @@
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "apps/brigade/report.h"
 #include "apps/brigade/step_flags.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/input/labeled_example.h"
@@ -17,22 +22,34 @@ using Model = distribute::Replicated<models::Classifier>;
 
 /// One step of training a classifier. Borrows its members.
 struct TrainingStep {
+  using Function = std::function<at::Tensor(const input::LabeledBatch&)>;
+  using Compiled = distribute::CompiledStep<Function>;
+
   distribute::Strategy& strategy;
   const Model& model;
   const distribute::Optimizer& optimizer;
   StepFlags flags = {};
   double aux_weight = 0.0;
+  /// Made by `compile`; null: the step is never captured.
+  std::shared_ptr<Compiled> compiled = nullptr;
 
+  /// From now on `run` replays captured kernels, where it can (`Strategy::compile`).
+  void compile() {
+    const TrainingStep eager = *this;
+    compiled = std::make_shared<Compiled>(strategy.compile(
+        Function([eager](const input::LabeledBatch& local) { return eager.train(local); })));
+  }
   /// Trains on a global batch. Returns each replica's mean loss, without waiting for the devices.
   distribute::PerReplica<at::Tensor> run(
       const distribute::PerReplica<input::LabeledBatch>& batch) const {
-    const auto train = [this](const input::LabeledBatch& local) {
-      const at::Tensor logits = model(local.features);
-      const at::Tensor loss = total_loss(logits, local.labels);
-      minimize(loss);
-      return loss.detach();
-    };
-    return strategy.run(train, batch);
+    if (compiled) return (*compiled)(batch);
+    return strategy.run([this](const input::LabeledBatch& local) { return train(local); }, batch);
+  }
+  /// Adds whether steps are captured, and why the last one was not.
+  void describe(Json& json) const {
+    const std::string reason = compiled ? compiled->eager_reason() : "";
+    json["compile"] = compiled != nullptr;
+    json["eager_reason"] = reason.empty() ? Json(nullptr) : Json(reason);
   }
   /// The mean loss over the global batch. Waits for the devices.
   double mean(const distribute::PerReplica<at::Tensor>& losses) const {
@@ -40,6 +57,12 @@ struct TrainingStep {
   }
 
  private:
+  at::Tensor train(const input::LabeledBatch& local) const {
+    const at::Tensor logits = model(local.features);
+    const at::Tensor loss = total_loss(logits, local.labels);
+    minimize(loss);
+    return loss.detach();
+  }
   /// With the losses of auxiliary logits, and of the variables' regularizers.
   at::Tensor total_loss(const at::Tensor& logits, const at::Tensor& labels) const {
     at::Tensor total = loss_of(logits, labels);

@@ -1,6 +1,8 @@
 #include "brigade/comm/communicator.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "brigade/base/strings.h"
 
@@ -46,6 +48,36 @@ std::optional<std::string> CollectiveCall::find_problem(int world_size) const {
 std::vector<at::Tensor> Communicator::run(const CollectiveCall& call) {
   const at::NoGradGuard no_grad;
   return execute(call);
+}
+
+std::vector<at::Tensor> Communicator::sum_present(std::span<const at::Tensor> values,
+                                                  std::span<const at::Tensor> like) {
+  const at::NoGradGuard no_grad;
+  std::vector<bool> present;
+  for (const at::Tensor& value : values) present.push_back(value.defined());
+  if (world_size() > 1)
+    present = agree_on_present({.kind = Collective::kAllReduce, .tensors = like}, present);
+  std::vector<at::Tensor> sums(values.size());
+  std::vector<at::Tensor> sent;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!present[i]) continue;
+    sums[i] = values[i].defined() ? values[i].detach().clone() : at::zeros_like(like[i]);
+    sent.push_back(sums[i]);
+  }
+  if (world_size() > 1)
+    execute({.kind = Collective::kAllReduce, .tensors = sent, .is_agreed = true});
+  return sums;
+}
+
+std::vector<bool> Communicator::agree_on_present(const CollectiveCall&,
+                                                 const std::vector<bool>& present) {
+  const at::Tensor flags = at::empty({static_cast<std::int64_t>(present.size())}, at::kInt);
+  int* flag = flags.mutable_data_ptr<int>();
+  for (std::size_t i = 0; i < present.size(); ++i) flag[i] = present[i] ? 1 : 0;
+  execute({.kind = Collective::kAllReduce, .op = ReduceOp::kMax, .tensors = {&flags, 1}});
+  std::vector<bool> anywhere(present.size());
+  for (std::size_t i = 0; i < anywhere.size(); ++i) anywhere[i] = flag[i] != 0;
+  return anywhere;
 }
 
 std::unique_ptr<Work> Communicator::start(const CollectiveCall& call) {

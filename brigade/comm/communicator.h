@@ -82,6 +82,8 @@ struct CollectiveCall {
   ReduceOp op = ReduceOp::kSum;  ///< of reductions
   int root = 0;                  ///< of those that have one
   std::span<const at::Tensor> tensors = {};
+  /// All ranks know already that they make this call with such tensors (`sum_present`).
+  bool is_agreed = false;
 
   const CollectiveTraits& traits() const { return traits_of(kind); }
   /// "all_reduce(sum)", "broadcast", ...; a literal.
@@ -103,6 +105,10 @@ struct CollectiveCall {
 /// the same bits, however the ranks are distributed over processes: `make_local_communicators`,
 /// `ProcessCommunicator`, `make_hierarchical_communicators`. NCCL chooses the order itself
 /// (`make_nccl_communicators`), so its sums may differ in the last bits.
+///
+/// On a GPU a call returns when it is queued on the calling thread's current stream, and the
+/// results are for what is queued there after it; with NCCL the host does not wait for the GPU
+/// (`finish` does).
 ///
 /// Thread-safety: one call at a time per rank; each rank from its own thread.
 class Communicator {
@@ -126,6 +132,13 @@ class Communicator {
     return start({.kind = Collective::kBroadcast, .root = root, .tensors = tensors});
   }
 
+  /// Adds up values of which ranks may have different ones, such as gradients: `values[i]` is this
+  /// rank's value i, undefined if it has none, and `like[i]` has its shape, dtype and device.
+  /// Returns the sums as new tensors; undefined where no rank has a value. Every rank passes as
+  /// many values. The ranks agree once on the host, and with NCCL on nothing else.
+  std::vector<at::Tensor> sum_present(std::span<const at::Tensor> values,
+                                      std::span<const at::Tensor> like);
+
   /// Returns every rank's tensor, in rank order, as copies on this rank's device. Shapes may
   /// differ; dtypes must be the same.
   std::vector<at::Tensor> all_gather(const at::Tensor& tensor) {
@@ -135,12 +148,22 @@ class Communicator {
   /// Returns when every rank has called it.
   void barrier() { run({.kind = Collective::kBarrier}); }
 
+  /// Waits until the device has completed this rank's calls too, for code that takes values from
+  /// there for good, such as a checkpoint. Throws what a call has failed with after it returned:
+  /// its tensors, and whatever was computed from them, are then worthless. Not a collective.
+  virtual void finish() {}
+
   /// Makes any of the calls above, for communicators that are built on others. Returns the tensors
   /// of a call that gathers.
   std::vector<at::Tensor> run(const CollectiveCall& call);
 
  private:
   std::unique_ptr<Work> start(const CollectiveCall& call);
+
+  /// Which values are present on at least one rank: [value]. `sum` is the call that the ranks make
+  /// of all values, for a communicator that compares it at the same time.
+  virtual std::vector<bool> agree_on_present(const CollectiveCall& sum,
+                                             const std::vector<bool>& present);
 
   /// Makes the call; results are complete on return, or on CUDA for later work on the current
   /// stream. Gradients are disabled. The implementation checks the call (`find_problem`) and that

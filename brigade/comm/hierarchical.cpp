@@ -33,6 +33,7 @@ class HierarchicalCommunicator final : public Communicator {
 
   int rank() const override { return layout_.first_replica() + local_->rank(); }
   int world_size() const override { return layout_.num_replicas(); }
+  void finish() override { local_->finish(); }
 
  private:
   std::vector<at::Tensor> execute(const CollectiveCall& call) override {

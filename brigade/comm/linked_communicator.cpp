@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "brigade/base/strings.h"
+#include "brigade/comm/packed_copies.h"
 #include "brigade/comm/process_link.h"
 
 namespace brigade::comm {
@@ -30,14 +31,18 @@ struct BufferLocation {
 struct FlatForm {
   std::vector<FlatTensor> tensors;
   std::vector<BufferLocation> locations;  // of the tensors of every set, one set after another
-  /// Tensors that had to be copied, and are copied back after the call.
+  /// Tensors of the host that had to be copied, and are copied back after the call.
   struct Copy {
     at::Tensor original;
     at::Tensor flat;
   };
   std::vector<Copy> copies;
+  /// Those on GPUs: first the ones of the first set.
+  PackedCopies on_gpus;
+  std::size_t on_gpus_in_first_set = 0;
 
   void copy_back() const {
+    on_gpus.send_back(on_gpus_in_first_set);
     for (const Copy& copy : copies) copy.original.copy_(copy.flat.view(copy.original.sizes()));
   }
 };
@@ -402,22 +407,34 @@ class LinkedCommunicator final : public ProcessCommunicator {
                    const ReductionBlocks& blocks) {
     FlatForm form;
     const std::size_t in_set = tensors.size() / sets;
+    const auto is_read = [&](std::size_t set) { return set == 0 || set < blocks.num_parts(rank_); };
+    for (std::size_t set = 0; set < sets && is_read(set); ++set) {
+      for (const at::Tensor& given : tensors.subspan(set * in_set, in_set)) {
+        if (given.numel() > 0 && !given.is_cpu()) form.on_gpus.add(given.detach());
+      }
+      if (set == 0) form.on_gpus_in_first_set = form.on_gpus.size();
+    }
+    form.on_gpus.fetch();
+    std::size_t next_on_gpu = 0;
     for (std::size_t set = 0; set < sets; ++set) {
-      const bool is_read = set == 0 || set < blocks.num_parts(rank_);
       std::size_t next = 0;  // among the tensors that are not empty
       for (const at::Tensor& given : tensors.subspan(set * in_set, in_set)) {
         if (given.numel() == 0) continue;
         const at::Tensor tensor = given.detach();
         const bool is_flat = tensor.is_cpu() && tensor.is_contiguous();
         form.locations.push_back(is_flat ? location_of(tensor.view(-1)) : BufferLocation{});
-        if (!is_read) continue;
-        const at::Tensor flat =
-            is_flat ? tensor.view(-1) : tensor.contiguous().to(at::kCPU, false, true).view(-1);
+        if (!is_read(set)) continue;
+        at::Tensor flat;
+        if (tensor.is_cpu()) {
+          flat = tensor.contiguous().view(-1);
+        } else {
+          flat = form.on_gpus.flat(next_on_gpu++);
+        }
         if (set > 0) {
           form.tensors[next++].more_parts.push_back(flat);
           continue;
         }
-        if (!is_flat) form.copies.push_back({tensor, flat});
+        if (tensor.is_cpu() && !is_flat) form.copies.push_back({tensor, flat});
         form.tensors.push_back({.values = flat});
       }
     }

@@ -31,12 +31,19 @@ constexpr std::string_view to_string(StepPhase phase) {
 template <class T>
 using PerPhase = std::array<T, kStepPhases.size()>;
 
+/// Is told of each phase that a StepClock enters, on the thread that enters it.
+class PhaseListener {
+ public:
+  virtual ~PhaseListener() = default;
+  virtual void entered(StepPhase phase) = 0;
+};
+
 /// Measures how long each phase of a step takes on one replica's thread. At every moment between
 /// `start` and `stop` exactly one phase is active, so the phases' times add up to the whole.
 /// Entering a phase costs one reading of the clock.
 ///
 /// It measures the replica's thread on the host: GPU work counts in the phase in which that thread
-/// waits for it.
+/// waits for it. A listener can measure the GPU.
 ///
 /// Thread-safety: the replica's thread between `start` and `stop`, the caller's outside.
 class alignas(64) StepClock {
@@ -54,6 +61,7 @@ class alignas(64) StepClock {
     stop(now);
     const StepPhase before = phase_;
     phase_ = phase;
+    if (listener_) listener_->entered(phase);
     return before;
   }
   /// Adds the time up to `now` to the current phase.
@@ -62,6 +70,9 @@ class alignas(64) StepClock {
     since_ = now;
   }
 
+  /// Null: no more. It must outlive what is entered.
+  void listen(PhaseListener* listener) { listener_ = listener; }
+
   /// The times of the current step, or of the last one.
   const PerPhase<std::chrono::nanoseconds>& times() const { return times_; }
 
@@ -69,6 +80,7 @@ class alignas(64) StepClock {
   PerPhase<std::chrono::nanoseconds> times_{};
   StepPhase phase_ = StepPhase::kCompute;
   Time since_;
+  PhaseListener* listener_ = nullptr;
 };
 
 /// Switches `clock` to `phase` within a scope, and back to the previous phase at its end. With a

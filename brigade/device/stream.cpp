@@ -7,6 +7,9 @@ namespace brigade::device {
 
 namespace {
 
+// Negative: higher than that of `make_stream`.
+constexpr int kCopyPriority = -1;
+
 /// From libtorch's caching allocator, which keeps a block until the copies that read it are done.
 at::Tensor pinned_copy(const at::Tensor& tensor) {
   if (tensor.is_pinned()) return tensor;
@@ -21,12 +24,17 @@ c10::Stream make_stream(const Device& device) {
   return c10::impl::VirtualGuardImpl(device.torch_device.type()).getNewStream(device.torch_device);
 }
 
+c10::Stream current_stream(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
 void synchronize(const c10::Stream& stream) {
   c10::impl::VirtualGuardImpl(stream.device_type()).synchronizeStream(stream);
 }
 
 CopyStream::CopyStream(c10::Device device) : device_(device) {
-  if (!device_.is_cpu()) stream_ = make_stream({.torch_device = device_});
+  if (device_.is_cpu()) return;
+  stream_ = c10::impl::VirtualGuardImpl(device_.type()).getNewStream(device_, kCopyPriority);
 }
 
 at::Tensor CopyStream::copy(const at::Tensor& tensor) const {

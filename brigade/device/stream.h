@@ -18,6 +18,9 @@ namespace brigade::device {
 /// on one card run in parallel; on CPU, where operations run synchronously, the only stream.
 c10::Stream make_stream(const Device& device);
 
+/// The calling thread's current stream of this device.
+c10::Stream current_stream(c10::Device device);
+
 /// Waits until all work queued on `stream` is done. Returns immediately for CPU streams.
 void synchronize(const c10::Stream& stream);
 
@@ -36,6 +39,10 @@ class StreamScope {
 /// Copies tensors from the host to one device in parallel with computation on the device: on a
 /// separate stream, through pinned memory, which a GPU reads without the host's help. On CPU
 /// nothing is copied.
+///
+/// The stream has a high priority. libtorch takes new streams from a pool of 32 in rotation, one
+/// for each priority, so that two streams of one pool are sooner or later the same; this one is
+/// never one of `make_stream`.
 ///
 /// A result of this stream is complete once an event recorded after it has completed. To use it on
 /// another stream, make that stream wait for the event, and call `use_on_current_stream`.

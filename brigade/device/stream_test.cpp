@@ -7,7 +7,9 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "brigade/device/testing/fake_device.h"
 
@@ -32,6 +34,21 @@ TEST(CopyStream, OnCpuTheTensorIsReturnedUnchanged) {
   EXPECT_EQ(at::ones({3}).sum().item<float>(), 3.0F);
   EXPECT_NO_THROW(use_on_current_stream(tensor));
   EXPECT_NO_THROW(use_on_current_stream(at::Tensor()));
+}
+
+TEST(CopyStream, IsNeverAReplicasStreamHoweverManyThereAre) {
+  FakeDevice::get();
+  const Device card{.torch_device = FakeDevice::device()};
+  const c10::impl::VirtualGuardImpl guard(c10::kPrivateUse1);
+  const c10::Stream first = make_stream(card);
+  std::vector<c10::Stream> replicas;
+  for (int i = 0; i < FakeDevice::kPooledStreams; ++i) replicas.push_back(make_stream(card));
+  EXPECT_EQ(std::ranges::count(replicas, first), 1) << "streams of one pool are used again";
+  for (int i = 0; i < FakeDevice::kPooledStreams; ++i) {
+    const CopyStream stream(FakeDevice::device());
+    const CopyStream::Scope scope(stream);
+    EXPECT_EQ(std::ranges::count(replicas, guard.getStream(FakeDevice::device())), 0);
+  }
 }
 
 /// Completes what the stream has queued so far.

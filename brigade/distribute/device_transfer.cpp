@@ -61,22 +61,28 @@ std::any DeviceBatch::use_on(c10::Device device, const BatchOps& ops) && {
   });
 }
 
+std::shared_ptr<const CopyStreams> make_copy_streams(std::span<const c10::Device> devices) {
+  return std::make_shared<const CopyStreams>(devices.begin(), devices.end());
+}
+
 DeviceTransfer::DeviceTransfer(const BatchOps& ops, std::vector<c10::Device> devices,
                                const InputOptions& options, ReplicaMapFunction<std::any> function,
-                               bool uses_copy_streams)
-    : ops_(ops), devices_(std::move(devices)), options_(options), function_(std::move(function)) {
+                               std::shared_ptr<const CopyStreams> streams)
+    : ops_(ops),
+      devices_(std::move(devices)),
+      options_(options),
+      function_(std::move(function)),
+      streams_(std::move(streams)) {
   // Before other threads run tensor operations: see device::ReplicaGenerator.
   if (function_) const device::ReplicaGenerator first(0, 0);
-  if (!uses_copy_streams) return;
-  for (const c10::Device device : devices_) streams_.emplace_back(device);
 }
 
 DeviceBatch DeviceTransfer::transfer(std::any batch, std::size_t local,
                                      const ReplicaBatchId& id) const {
   const c10::Device device = devices_[local];
-  if (streams_.empty() || device.is_cpu())
+  if (!streams_ || device.is_cpu())
     return {.batch = mapped(on_device(std::move(batch), device), device, id)};
-  const device::CopyStream& stream = streams_[local];
+  const device::CopyStream& stream = (*streams_)[local];
   const device::CopyStream::Scope on_stream(stream);
   std::any copied =
       ops_.each_tensor(batch, [&](const at::Tensor& tensor) { return stream.copy(tensor); });
@@ -104,6 +110,7 @@ std::any DeviceTransfer::mapped(std::any batch, c10::Device device,
   if (!function_) return batch;
   const std::int64_t examples = ops_.examples_in(batch);
   std::any result;
+  const std::lock_guard lock(calling_);
   in_replica_map_context(id, device, [&](ReplicaMapContext& context) {
     result = function_(std::move(batch), context);
     check_example_count(examples, ops_.examples_in(result));

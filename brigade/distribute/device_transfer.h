@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -32,6 +34,10 @@ void in_replica_map_context(const ReplicaBatchId& id, c10::Device device,
 /// `before`, the number that it was given.
 void check_example_count(std::int64_t before, std::int64_t after);
 
+/// The streams on which input is copied to the replicas' devices: [replica].
+using CopyStreams = std::vector<device::CopyStream>;
+std::shared_ptr<const CopyStreams> make_copy_streams(std::span<const c10::Device> devices);
+
 /// A per-replica batch on its replica's device. The copy to the device may still be running.
 struct DeviceBatch {
   std::any batch;
@@ -49,10 +55,11 @@ struct DeviceBatch {
 /// Thread-safety: const calls from several threads; the function is called by one at a time.
 class DeviceTransfer {
  public:
-  /// With `uses_copy_streams`, copies and functions are queued on separate streams, so that they
-  /// can run before the work queued on the caller's stream; otherwise on the caller's stream.
+  /// Copies and functions are queued on `streams`, so that they can run before the work queued on
+  /// the caller's stream; null: on the caller's stream.
   DeviceTransfer(const BatchOps& ops, std::vector<c10::Device> devices, const InputOptions& options,
-                 ReplicaMapFunction<std::any> function, bool uses_copy_streams);
+                 ReplicaMapFunction<std::any> function,
+                 std::shared_ptr<const CopyStreams> streams = nullptr);
 
   bool has_function() const { return static_cast<bool>(function_); }
 
@@ -67,7 +74,8 @@ class DeviceTransfer {
   std::vector<c10::Device> devices_;  // [replica], like streams_
   InputOptions options_;
   ReplicaMapFunction<std::any> function_;
-  std::vector<device::CopyStream> streams_;  // empty if the caller's streams are used
+  mutable std::mutex calling_;                  // held while the function is called
+  std::shared_ptr<const CopyStreams> streams_;  // null: the caller's streams are used
 };
 
 }  // namespace brigade::distribute

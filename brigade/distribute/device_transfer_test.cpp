@@ -3,9 +3,14 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/rand.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
+#include <set>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -77,6 +82,50 @@ TEST(DeviceTransfer, AFunctionRunsOnTheCardsCopyStream) {
   const auto read = read_late(dataset);
   ASSERT_EQ(read.size(), 10u);
   EXPECT_TRUE(read[9].equal(at::arange(72, 76))) << read[9];
+}
+
+// Iterators come and go; a strategy's copies stay on the stream that it has for them.
+TEST(DeviceTransfer, UsesTheStreamsThatItIsGivenInEveryEpoch) {
+  FakeDevice& card = FakeDevice::get();
+  const std::vector<c10::Device> devices = {FakeDevice::device()};
+  const auto streams = make_copy_streams(devices);
+  const c10::impl::VirtualGuardImpl guard(c10::kPrivateUse1);
+  const auto own = [&] {
+    const device::CopyStream::Scope scope(streams->front());
+    return guard.getStream(FakeDevice::device());
+  }();
+  std::set<c10::StreamId> used;
+  const auto dataset =
+      DistributedDataset<at::Tensor>(input::from_tensor_slices(at::arange(8)).batch(4), devices,
+                                     /*seed=*/0, BatchKind::kGlobal, nullptr, {}, InputOptions{},
+                                     std::make_shared<EpochCounter>(), nullptr, streams)
+          .map_on_replica([&](at::Tensor batch, ReplicaMapContext&) {
+            used.insert(guard.getStream(FakeDevice::device()).id());
+            return batch;
+          });
+  const int waits = card.host_waits();
+  for (int epoch = 0; epoch < 2 * FakeDevice::kPooledStreams; ++epoch) {
+    for (const auto& batch : dataset) EXPECT_EQ(batch.size(), 1u);
+  }
+  EXPECT_EQ(used, std::set<c10::StreamId>{own.id()});
+  EXPECT_EQ(card.host_waits(), waits);
+}
+
+TEST(DeviceTransfer, DevicesHaveTheirThreadsAndTheFunctionIsCalledByOneAtATime) {
+  std::atomic<int> inside = 0;
+  std::set<std::thread::id> threads;
+  const auto dataset = dataset_for_card({.per_replica_buffer_size = 2})
+                           .map_on_replica([&](at::Tensor batch, ReplicaMapContext&) {
+                             EXPECT_EQ(++inside, 1);
+                             threads.insert(std::this_thread::get_id());
+                             std::this_thread::yield();
+                             --inside;
+                             return batch;
+                           });
+  const auto read = read_late(dataset);
+  ASSERT_EQ(read.size(), 10u);
+  EXPECT_TRUE(read[9].equal(at::arange(72, 76)));
+  EXPECT_EQ(threads.size(), 2u) << "of the card and of the CPU";
 }
 
 TEST(DeviceTransfer, WithoutPrefetchingTheHostCopies) {

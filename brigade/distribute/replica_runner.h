@@ -29,6 +29,8 @@ class ReplicaStream {
 
   void fork();
   void join() const;
+  /// Unset on CPU.
+  const std::optional<c10::Stream>& stream() const { return stream_; }
 
   /// Makes the stream current in the replica's thread during its lifetime.
   class Scope {

@@ -66,7 +66,9 @@ std::string describe_step_breakdown(std::span<const StepTimes> replicas) {
 }
 
 StepMeter::StepMeter(int replicas)
-    : clocks_(static_cast<std::size_t>(replicas)), sums_(static_cast<std::size_t>(replicas)) {
+    : clocks_(static_cast<std::size_t>(replicas)),
+      sums_(static_cast<std::size_t>(replicas)),
+      devices_(static_cast<std::size_t>(replicas)) {
   check_argument(replicas >= 1, "A step has at least one replica.");
 }
 
@@ -74,9 +76,33 @@ void StepMeter::measure(StepMeasuring measuring) {
   on_.store(measuring == StepMeasuring::kOn, std::memory_order_relaxed);
 }
 
+void StepMeter::use_stream(int replica, c10::Stream stream) {
+  devices_[static_cast<std::size_t>(replica)] = std::make_unique<DeviceClock>(stream);
+}
+
+std::vector<StepTimes> StepMeter::times() {
+  std::chrono::nanoseconds longest{};
+  for (std::size_t replica = 0; replica < sums_.size(); ++replica) {
+    if (devices_[replica]) add(replica, devices_[replica]->take_all());
+    longest = std::max(longest, sums_[replica].total());
+  }
+  std::vector<StepTimes> times = sums_;
+  for (StepTimes& each : times)  // on CPUs equal already
+    each.phases[static_cast<std::size_t>(StepPhase::kWait)] += longest - each.total();
+  return times;
+}
+
+void StepMeter::add(std::size_t replica, const comm::PerPhase<std::chrono::nanoseconds>& times) {
+  for (std::size_t phase = 0; phase < times.size(); ++phase)
+    sums_[replica].phases[phase] += times[phase];
+}
+
 void StepMeter::reset() {
   input_.store(0, std::memory_order_relaxed);
   sums_.assign(sums_.size(), {});
+  for (const auto& device : devices_) {
+    if (device) device->clear();
+  }
 }
 
 void StepMeter::begin_step() {
@@ -87,6 +113,11 @@ void StepMeter::begin_step() {
   // Replica 0 is the caller, which starts the others; they wait to be woken.
   for (std::size_t replica = 0; replica < clocks_.size(); ++replica)
     clocks_[replica].start(replica == 0 ? StepPhase::kCompute : StepPhase::kWait, now);
+  for (std::size_t replica = 0; replica < devices_.size(); ++replica) {
+    if (!devices_[replica]) continue;
+    add(replica, devices_[replica]->take());  // so that few points are kept
+    devices_[replica]->begin_step(step_input_);
+  }
 }
 
 void StepMeter::finish_step() {
@@ -96,18 +127,33 @@ void StepMeter::finish_step() {
     clocks_[replica].stop(now);
     StepTimes& sum = sums_[replica];
     ++sum.steps;
-    for (std::size_t phase = 0; phase < sum.phases.size(); ++phase)
-      sum.phases[phase] += clocks_[replica].times()[phase];
+    if (devices_[replica]) {
+      devices_[replica]->keep_step();
+      continue;
+    }
+    add(replica, clocks_[replica].times());
     sum.phases[static_cast<std::size_t>(StepPhase::kInput)] += step_input_;
   }
 }
 
 StepMeter::ReplicaScope::ReplicaScope(StepMeter& meter, int replica)
-    : clock_(meter.clock(replica)), has_peers_(meter.clocks_.size() > 1) {
+    : clock_(meter.clock(replica)),
+      device_(meter.device(replica)),
+      has_peers_(meter.clocks_.size() > 1) {
   if (clock_ && replica > 0) clock_->enter(StepPhase::kCompute);
 }
 
+void StepMeter::ReplicaScope::has_input() {
+  if (!device_) return;
+  clock_->listen(device_);
+  device_->entered(StepPhase::kCompute);
+}
+
 StepMeter::ReplicaScope::~ReplicaScope() {
+  if (device_) {
+    clock_->listen(nullptr);
+    device_->end_step();
+  }
   if (clock_ && has_peers_) clock_->enter(StepPhase::kWait);
 }
 

@@ -3,11 +3,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "brigade/comm/step_clock.h"
+#include "brigade/distribute/device_clock.h"
 
 namespace brigade::distribute {
 
@@ -25,9 +27,10 @@ enum class StepMeasuring { kOff, kOn };
 /// - Communication and update are the times in collectives and in the optimizer's update.
 /// - Compute is the rest of the step function.
 ///
-/// The phases of every replica add up to the same total. They are times of the replica's thread: on
-/// a GPU, compute is the time that it takes to queue the work, and waiting for the GPU counts in
-/// the phase in which the thread waits.
+/// The phases of every replica add up to the same total. On a CPU they are times of the replica's
+/// thread, on a GPU those of the GPU itself, measured by events on the replica's stream
+/// (`DeviceClock`), for which no step waits: there wait is also what the slowest replica needed
+/// more.
 struct StepTimes {
   std::int64_t steps = 0;
   comm::PerPhase<std::chrono::nanoseconds> phases{};
@@ -58,8 +61,10 @@ class StepMeter {
 
   bool is_on() const { return on_.load(std::memory_order_relaxed); }
   void measure(StepMeasuring measuring);
-  /// Sums over the steps since the meter was made or reset: [replica].
-  const std::vector<StepTimes>& times() const { return sums_; }
+  /// Before the first step: replica `replica` computes on this stream of a GPU.
+  void use_stream(int replica, c10::Stream stream);
+  /// Sums over the steps since the meter was made or reset: [replica]. Waits for the GPUs.
+  std::vector<StepTimes> times();
   void reset();
 
   /// Its lifetime is the caller's wait for the next step's input. Null measures nothing.
@@ -93,13 +98,20 @@ class StepMeter {
     ~ReplicaScope();
     ReplicaScope(const ReplicaScope&) = delete;
     ReplicaScope& operator=(const ReplicaScope&) = delete;
+    /// The replica's stream has been made to wait for the batch; from here on it computes.
+    void has_input();
 
    private:
     comm::StepClock* const clock_;
+    DeviceClock* const device_;  // null: a CPU's, or not measured
     const bool has_peers_;
   };
 
  private:
+  DeviceClock* device(int replica) {
+    return measures_ ? devices_[static_cast<std::size_t>(replica)].get() : nullptr;
+  }
+  void add(std::size_t replica, const comm::PerPhase<std::chrono::nanoseconds>& times);
   void add_input(std::chrono::nanoseconds time) {
     input_.fetch_add(time.count(), std::memory_order_relaxed);
   }
@@ -110,6 +122,7 @@ class StepMeter {
   std::chrono::nanoseconds step_input_{0};  // of the running step
   std::vector<comm::StepClock> clocks_;     // [replica], used by the replica's thread in a step
   std::vector<StepTimes> sums_;             // [replica], used by the caller's thread
+  std::vector<std::unique_ptr<DeviceClock>> devices_;  // [replica], of GPUs; likewise
 };
 
 }  // namespace brigade::distribute

@@ -7,6 +7,8 @@
 #include <ostream>
 #include <thread>
 
+#include "brigade/device/stream.h"
+#include "brigade/device/testing/fake_device.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/input/tensor_slices.h"
@@ -264,6 +266,127 @@ TEST(StepMeter, TurningOffTakesEffectAfterTheRunningStep) {
   meter.reset();
   EXPECT_EQ(meter.times()[0].steps, 0);
   EXPECT_EQ(meter.times()[0].total(), nanoseconds(0));
+}
+
+using device::testing::FakeDevice;
+
+constexpr nanoseconds ms(int count) {
+  return milliseconds(count);
+}
+
+/// What the replicas of a fake card do in a step: [replica], in milliseconds.
+struct CardStep {
+  double compute = 0;
+  double communication = 0;
+  double update = 0;
+};
+
+void step_on_card(StepMeter& meter, const std::vector<c10::Stream>& streams,
+                  const std::vector<CardStep>& work) {
+  FakeDevice& card = FakeDevice::get();
+  meter.begin_step();
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    const auto replica = static_cast<int>(i);
+    const device::StreamScope on_stream(streams[i]);
+    StepMeter::ReplicaScope scope(meter, replica);
+    scope.has_input();
+    card.compute_for(work[i].compute);
+    {
+      const comm::PhaseScope phase(meter.clock(replica), StepPhase::kCommunication);
+      card.compute_for(work[i].communication);
+    }
+    const comm::PhaseScope phase(meter.clock(replica), StepPhase::kUpdate);
+    card.compute_for(work[i].update);
+  }
+  meter.finish_step();
+}
+
+std::vector<c10::Stream> streams_of_card(StepMeter& meter, int replicas) {
+  FakeDevice::get();
+  std::vector<c10::Stream> streams;
+  for (int replica = 0; replica < replicas; ++replica) {
+    streams.push_back(device::make_stream({.torch_device = FakeDevice::device()}));
+    meter.use_stream(replica, streams.back());
+  }
+  meter.measure(StepMeasuring::kOn);
+  return streams;
+}
+
+TEST(StepMeter, OnCardsPhasesAreTheCardsTimeAndNoStepWaitsForIt) {
+  FakeDevice& card = FakeDevice::get();
+  StepMeter meter(2);
+  const auto streams = streams_of_card(meter, 2);
+  const int waits = card.host_waits();
+  for (int i = 0; i < 3; ++i)
+    step_on_card(meter, streams,
+                 {{.compute = 10, .communication = 3, .update = 1}, {.compute = 6}});
+  EXPECT_EQ(card.host_waits(), waits);
+  const std::vector<StepTimes> times = meter.times();
+  EXPECT_EQ(times[0].steps, 3);
+  EXPECT_EQ(times[0].spent(StepPhase::kCompute), ms(30));
+  EXPECT_EQ(times[0].spent(StepPhase::kCommunication), ms(9));
+  EXPECT_EQ(times[0].spent(StepPhase::kUpdate), ms(3));
+  EXPECT_EQ(times[0].spent(StepPhase::kWait), ms(0));
+  EXPECT_EQ(times[1].spent(StepPhase::kCompute), ms(18));
+  EXPECT_EQ(times[1].spent(StepPhase::kWait), ms(24)) << "for the slower replica";
+  for (const StepTimes& each : times) EXPECT_NEAR(sum_of_shares(each), 1.0, 1e-9);
+  step_on_card(meter, streams, {{.compute = 10}, {.compute = 10}});
+  EXPECT_EQ(meter.times()[0].spent(StepPhase::kCompute), ms(40)) << "sums go on";
+}
+
+TEST(StepMeter, OnACardInputIsTheTimeForWhichItsStreamWaitsForTheBatch) {
+  FakeDevice& card = FakeDevice::get();
+  StepMeter meter(1);
+  const auto streams = streams_of_card(meter, 1);
+  const c10::Stream copies = device::make_stream({.torch_device = FakeDevice::device()});
+  meter.begin_step();
+  {
+    device::StreamFence copied;
+    {
+      const device::StreamScope on_copies(copies);
+      card.compute_for(1e6);  // later than whatever the replica's stream has done
+      copied.record(FakeDevice::device());
+    }
+    const device::StreamScope on_stream(streams[0]);
+    StepMeter::ReplicaScope scope(meter, 0);
+    copied.wait(FakeDevice::device());
+    scope.has_input();
+    card.compute_for(5);
+  }
+  meter.finish_step();
+  const StepTimes times = meter.times().front();
+  EXPECT_EQ(times.spent(StepPhase::kCompute), ms(5));
+  EXPECT_GT(times.fraction(StepPhase::kInput), 0.9);
+}
+
+TEST(StepMeter, OnACardOtherWorkBetweenStepsCountsNoMoreThanTheHostsInput) {
+  FakeDevice& card = FakeDevice::get();
+  StepMeter meter(1);
+  const auto streams = streams_of_card(meter, 1);
+  step_on_card(meter, streams, {{.compute = 5}});
+  {
+    const device::StreamScope on_stream(streams[0]);
+    card.compute_for(1e6);  // such as an evaluation
+  }
+  step_on_card(meter, streams, {{.compute = 5}});
+  EXPECT_EQ(meter.times().front().total(), ms(10));
+}
+
+TEST(StepMeter, OnACardAStepThatIsNotFinishedDoesNotCount) {
+  StepMeter meter(1);
+  const auto streams = streams_of_card(meter, 1);
+  meter.begin_step();
+  {
+    const device::StreamScope on_stream(streams[0]);
+    StepMeter::ReplicaScope scope(meter, 0);
+    scope.has_input();
+    FakeDevice::get().compute_for(70);
+  }
+  step_on_card(meter, streams, {{.compute = 5}});
+  EXPECT_EQ(meter.times().front().steps, 1);
+  EXPECT_EQ(meter.times().front().total(), ms(5));
+  meter.reset();
+  EXPECT_EQ(meter.times().front().total(), ms(0));
 }
 
 TEST(StepMeter, InputMayBeFetchedOnAnotherThread) {

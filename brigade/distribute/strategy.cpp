@@ -179,6 +179,7 @@ void Strategy::follow_global_step(std::int64_t step) {
 }
 void Strategy::fetch_state() const {
   check_not_running("fetch_state");
+  for (const auto& communicator : engine_->communicators) communicator->finish();
   for (const auto& synchronizer : engine_->living_synchronizers()) {
     synchronizer->fetch_state();
     for (const auto& each : engine_->averages) {
@@ -441,7 +442,7 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples, const 
     std::optional<at::ThreadLocalStateGuard> torch_state;
     if (replica > 0) torch_state.emplace(*callers_state);
     const base::AmbientInstall ambient(callers_ambient);
-    const StepMeter::ReplicaScope measured(*engine.meter, replica);
+    StepMeter::ReplicaScope measured(*engine.meter, replica);
     ReplicaContext context({.id = engine.range.first + replica,
                             .count = engine.range.total,
                             .local_id = replica,
@@ -453,6 +454,7 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples, const 
                            audit ? &audit->pass(replica) : nullptr);
     call_in(context, *engine.generators[replica], [&](variables::Graph& graph) {
       try {
+        measured.has_input();
         body(context);
         for (const auto& model : models) model->check_untouched(replica);
         graph.run_scheduled_updates();  // those of passes whose gradients are applied outside the
@@ -479,6 +481,15 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples, const 
   }
   failure.rethrow(*this, examples);
   engine.meter->finish_step();
+}
+
+void Strategy::wait_for_devices() const {
+  engine_->check_idle("wait_for_devices");
+  for (const auto& communicator : engine_->communicators) communicator->finish();
+  // `run` has made these streams wait for those of the replicas.
+  for (const c10::Device device : engine_->torch_devices) {
+    if (!device.is_cpu()) device::synchronize(device::current_stream(device));
+  }
 }
 
 void Strategy::measure_steps(StepMeasuring measuring) {
@@ -512,6 +523,9 @@ std::shared_ptr<CreatedStates> Strategy::created_states() const {
 
 std::shared_ptr<StepMeter> Strategy::step_meter() const {
   return engine_->meter;
+}
+std::shared_ptr<const CopyStreams> Strategy::copy_streams() const {
+  return engine_->copy_streams;
 }
 std::shared_ptr<EpochCounter> Strategy::epoch_counter(
     const std::shared_ptr<const void>& dataset, const data::PipelineDescription& pipeline) const {

@@ -143,8 +143,9 @@ class Strategy {
   void follow_global_step(std::int64_t step);
   /// Copies variables and optimizers whose true state is elsewhere (on parameter servers) into this
   /// process, or, after they were restored here, back. In a worker that is not the chief
-  /// `store_state` fetches what the chief has stored. Do nothing in other strategies. Throw
-  /// kFailedPrecondition in `run`.
+  /// `store_state` fetches what the chief has stored. In other strategies `fetch_state` only waits
+  /// for collectives that GPUs still make, and throws what one has failed with: the variables are
+  /// then worthless. Throw kFailedPrecondition in `run`.
   void fetch_state() const;
   void store_state();
   /// As long as the result and the averages live, `fetch_state` also fetches the averages of
@@ -335,9 +336,10 @@ class Strategy {
         "`static constexpr auto fields = std::tuple{&Batch::pixels, &Batch::labels};`, or use "
         "tensors, lists, or tuples and pairs of these.");
     if constexpr (input::Splittable<B>)
-      return DistributedDataset<B>(
-          dataset, torch_devices(), seed(), BatchKind::kGlobal, step_meter(), worker_layout(),
-          options, epoch_counter(dataset.node(), dataset.node()->pipeline()), created_states());
+      return DistributedDataset<B>(dataset, torch_devices(), seed(), BatchKind::kGlobal,
+                                   step_meter(), worker_layout(), options,
+                                   epoch_counter(dataset.node(), dataset.node()->pipeline()),
+                                   created_states(), copy_streams());
   }
   /// Distributes the datasets that `make(InputContext)` returns. `make` is called once in every
   /// worker, or once for every replica (`InputOptions::replication`). The datasets' elements are
@@ -354,7 +356,7 @@ class Strategy {
     auto epochs = epoch_counter(datasets.front().node(), datasets.front().node()->pipeline());
     return DistributedDataset<typename Made::Element>(
         std::move(datasets), torch_devices(), seed(), BatchKind::kPerReplica, step_meter(),
-        worker_layout(), options, std::move(epochs), created_states());
+        worker_layout(), options, std::move(epochs), created_states(), copy_streams());
   }
   /// Splits one global batch, which every worker must have, among the replicas of all workers.
   /// Returns the per-replica batches of this process, on the replicas' devices.
@@ -388,6 +390,10 @@ class Strategy {
   /// Starts or stops measuring the step breakdown, from the next step on. Initially off, at no
   /// cost; while on, each phase entered costs two reads of the clock. Outside of `run`.
   void measure_steps(StepMeasuring measuring);
+  /// Waits until the replicas' GPUs have completed what `run` has queued, as at both ends of a
+  /// measurement. Throws what a collective has failed with after it was queued. On CPUs, where
+  /// `run` returns when everything is done, it does nothing. Outside of `run`.
+  void wait_for_devices() const;
   /// The time that each replica spent in each phase, summed over the steps measured since the last
   /// `reset_step_times`, without failed steps. Outside of `run`.
   std::vector<StepTimes> step_times() const;
@@ -449,6 +455,7 @@ class Strategy {
                     const BodyOfAny& body_of_any);
   std::vector<c10::Device> torch_devices() const;
   std::shared_ptr<StepMeter> step_meter() const;
+  std::shared_ptr<const CopyStreams> copy_streams() const;
   std::shared_ptr<EpochCounter> epoch_counter(const std::shared_ptr<const void>& dataset,
                                               const data::PipelineDescription& pipeline) const;
   WorkerLayout worker_layout() const;

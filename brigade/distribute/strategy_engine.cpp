@@ -148,12 +148,14 @@ Strategy::Engine::Engine(StrategyParts given)
              .peers = peers_of(parts)}),
       placer(make_placer(parts)),
       graph(store, {.placer = placer}),
+      copy_streams(make_copy_streams(torch_devices)),
       creation(parts.seed, kCreationStream) {
   // Without collectives the replicas of each worker are counted from 0; their streams are not.
   const int first = parts.workers ? range.first : parts.worker.index * num_replicas();
   for (int replica = 0; replica < num_replicas(); ++replica) {
     generators.push_back(std::make_unique<device::ReplicaGenerator>(parts.seed, first + replica));
     streams.emplace_back(parts.devices[replica]);
+    if (const auto& stream = streams.back().stream()) meter->use_stream(replica, *stream);
   }
   place_backward_threads();
 }

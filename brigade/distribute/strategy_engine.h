@@ -98,8 +98,9 @@ struct Strategy::Engine {
   const std::shared_ptr<device::Placer> placer;
   variables::Graph graph;  // of the open scope; replicas have separate graphs
   std::vector<std::unique_ptr<device::ReplicaGenerator>>
-      generators;                      // [replica]: used by its thread in a run
-  std::vector<ReplicaStream> streams;  // [replica]
+      generators;                                         // [replica]: used by its thread in a run
+  std::vector<ReplicaStream> streams;                     // [replica]
+  const std::shared_ptr<const CopyStreams> copy_streams;  // [replica], of all input
   device::ReplicaGenerator creation;
   std::vector<std::weak_ptr<const CreatedModel>> models;
   std::vector<std::weak_ptr<GradientSynchronizer>> synchronizers;  // owned by their optimizers

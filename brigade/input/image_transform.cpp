@@ -27,8 +27,19 @@ void check_training(const TrainingTransformOptions& options) {
   image::random_resized_window(options.size, options.window, rng);  // refuses its options
 }
 
-std::string normalization(const std::array<float, 4>& mean, const std::array<float, 4>& deviation) {
-  return str_cat("mean ", base::join(mean, " "), ", deviation ", base::join(deviation, " "));
+/// Of either kind of options.
+std::string normalization(const auto& options) {
+  if (options.output == ImageOutput::kBytes) return "bytes";
+  return str_cat("mean ", base::join(options.mean, " "), ", deviation ",
+                 base::join(options.deviation, " "));
+}
+
+at::Tensor output_of(const image::ImageView& image, const auto& options, image::Flip flip) {
+  if (options.output == ImageOutput::kNormalized)
+    return input::normalize(image,
+                            {.mean = options.mean, .deviation = options.deviation, .flip = flip});
+  if (flip == image::Flip::kNone) return to_tensor(image);
+  return to_tensor(image::flip_horizontally(image).view());
 }
 
 at::Tensor training_input(const image::ImageView& image, const TrainingTransformOptions& options,
@@ -38,8 +49,7 @@ at::Tensor training_input(const image::ImageView& image, const TrainingTransform
   image::Image resized =
       image::resize_to_uint8(image.window(window), options.size, options.interpolation);
   if (options.augment) resized = options.augment(resized.view(), rng);
-  return input::normalize(resized.view(),
-                          {.mean = options.mean, .deviation = options.deviation, .flip = flip});
+  return output_of(resized.view(), options, flip);
 }
 
 /// The size whose shorter side is `shorter`, rounded down as torchvision's.
@@ -53,8 +63,7 @@ at::Tensor evaluation_input(const image::ImageView& image,
   const image::Size whole = resized_size(image.size(), options.resize);
   const image::Image resized = image::resize_to_uint8(image, whole, options.interpolation);
   const image::Window center = image::central_window(whole, options.crop);
-  return input::normalize(resized.view().window(center),
-                          {.mean = options.mean, .deviation = options.deviation});
+  return output_of(resized.view().window(center), options, image::Flip::kNone);
 }
 
 }  // namespace
@@ -62,11 +71,10 @@ at::Tensor evaluation_input(const image::ImageView& image,
 ImageTransform training_transform(const TrainingTransformOptions& options) {
   check_training(options);
   const image::ResizedWindowOptions& window = options.window;
-  std::string name =
-      str_cat("training_transform(", options.size, ", area ", window.min_area, " ", window.max_area,
-              ", aspect ", window.min_aspect, " ", window.max_aspect, ", ", window.attempts, ", ",
-              options.interpolation, ", flip ", options.flip_probability, ", ",
-              normalization(options.mean, options.deviation));
+  std::string name = str_cat("training_transform(", options.size, ", area ", window.min_area, " ",
+                             window.max_area, ", aspect ", window.min_aspect, " ",
+                             window.max_aspect, ", ", window.attempts, ", ", options.interpolation,
+                             ", flip ", options.flip_probability, ", ", normalization(options));
   if (options.augment) name += str_cat(", ", options.augment_name);
   return {.apply =
               [options](const image::ImageView& image, data::ElementContext& context) {
@@ -86,8 +94,7 @@ ImageTransform evaluation_transform(const EvaluationTransformOptions& options) {
   return {.apply = [checked](const image::ImageView& image,
                              data::ElementContext&) { return evaluation_input(image, checked); },
           .name = str_cat("evaluation_transform(", checked.resize, ", ", checked.crop, ", ",
-                          checked.interpolation, ", ",
-                          normalization(checked.mean, checked.deviation), ")")};
+                          checked.interpolation, ", ", normalization(checked), ")")};
 }
 
 }  // namespace brigade::input

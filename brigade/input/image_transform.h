@@ -23,13 +23,21 @@ namespace brigade::input {
 /// comes from `ElementContext::rng`, so that the results are the same with any number of threads
 /// and after a restore.
 struct ImageTransform {
-  /// Returns a tensor, the same shape for every image: float32 [C, height, width].
+  /// Returns a tensor, the same shape for every image: float32 or uint8 [C, height, width].
   std::function<at::Tensor(const image::ImageView& image, data::ElementContext& context)> apply{};
   /// What it does, with every option that changes values, for the pipeline's description: a
   /// position that was saved with another one is refused.
   std::string name{};
 
   explicit operator bool() const { return static_cast<bool>(apply); }
+};
+
+/// What a transform makes of an image.
+enum class ImageOutput {
+  kNormalized,  ///< float32, normalized on the host
+  /// uint8, a quarter of the bytes: normalize the batches where they are used, with
+  /// `ImageNormalizer` in `map_on_replica`. The values are the same.
+  kBytes,
 };
 
 /// A step of `training_transform` on bytes, before the conversion to float, such as
@@ -50,6 +58,8 @@ struct TrainingTransformOptions {
   std::string augment_name{};
   std::array<float, 4> mean = image::kImageNetMean;
   std::array<float, 4> deviation = image::kImageNetDeviation;
+  /// With kBytes `mean` and `deviation` are not used.
+  ImageOutput output = ImageOutput::kNormalized;
 };
 
 /// A random window of the image, resized, mirrored at random and normalized: the usual training
@@ -67,6 +77,8 @@ struct EvaluationTransformOptions {
   image::Interpolation interpolation = image::Interpolation::kBilinear;
   std::array<float, 4> mean = image::kImageNetMean;
   std::array<float, 4> deviation = image::kImageNetDeviation;
+  /// With kBytes `mean` and `deviation` are not used.
+  ImageOutput output = ImageOutput::kNormalized;
 };
 
 /// The center of the resized image, normalized: the usual evaluation input for ImageNet

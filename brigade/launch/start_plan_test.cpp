@@ -2,7 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
+#include <optional>
+#include <string>
+
+#include "brigade/base/environment.h"
 #include "brigade/base/error.h"
 #include "brigade/cluster/resolver.h"
 
@@ -26,6 +31,23 @@ TEST(StartPlan, EachRankHasItsArgumentsItsRankAndItsResources) {
   EXPECT_EQ(plan[1].environment.at("MASTER_PORT"), "2");
   EXPECT_EQ(plan[1].environment.at("CUDA_VISIBLE_DEVICES"), "7");
   EXPECT_EQ(plan[1].cores, machine::CoreSet({5}));
+}
+
+// NCCL stays on the host of a job that has one, unless the user has chosen where it listens.
+TEST(StartPlan, KeepsNcclOnOneHostUnlessTheUserChoseAnInterface) {
+  constexpr const char* kVariable = "NCCL_SOCKET_IFNAME";
+  const std::optional<std::string> before = base::environment(kVariable);
+  const auto is_set = [&](int hosts) {
+    const JobOptions options{.command = {"train"}, .hosts = {.count = hosts}};
+    return plan_start(options, {.rendezvous = "127.0.0.1:1", .master = "127.0.0.1:2"}, {{}})[0]
+        .environment.contains(kVariable);
+  };
+  ::unsetenv(kVariable);
+  EXPECT_TRUE(is_set(1));
+  EXPECT_FALSE(is_set(2));
+  ::setenv(kVariable, "eth1", /*overwrite=*/1);
+  EXPECT_FALSE(is_set(1));
+  before ? ::setenv(kVariable, before->c_str(), 1) : ::unsetenv(kVariable);
 }
 
 TEST(StartPlan, IndependentProcessesGetNoKey) {

@@ -1,8 +1,14 @@
-"""`--precision` and `--numerics` of `brigade train`, `evaluate` and `bench`."""
+"""`--precision`, `--numerics` and `--compile` of `brigade train`, `evaluate` and `bench`."""
 import json
+import pathlib
+import re
+import sys
 import unittest
 
 from brigade_process import MLP, SMALL, CommandTest, run
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import gpu_session
 
 TWO = ("--strategy", "mirrored", "--devices", "cpu:0,cpu:1", "--allow-oversubscription")
 
@@ -64,6 +70,15 @@ class Numerics(CommandTest):
         self.assertEqual([report["numerics"] for report in reports], ["reproducible", "reproducible", "fast"])
         self.assertEqual(1, len({report["weights_sha256"] for report in reports}))
 
+    def test_compile_is_refused_where_nothing_can_be_captured(self):
+        self.refuse("bench", "--model", "mlp", "--steps", "1", "--compile", saying=["--compile", "CPU", "--devices gpu:0"])
+        self.refuse("bench", "--model", "mlp", "--strategy", "central_storage", "--compile",
+                    saying=["central_storage", "--compile"])
+        self.refuse_training(*MLP, "--compile", saying=["--compile", "CPU"])
+        report = self.train("--model-dir", self.model_dir, "--steps", "2")
+        self.assertEqual((report["compile"], report["eager_reason"]), (False, None))
+        self.refuse("evaluate", *MLP, "--model-dir", self.model_dir, "--compile", saying=["--compile", "CPU"])
+
     def test_a_run_keeps_its_numerics(self):
         flags = ("--model-dir", self.model_dir)
         self.train(*flags, "--steps", "2", "--numerics", "fast")
@@ -72,6 +87,12 @@ class Numerics(CommandTest):
 
     def test_unknown_ones_are_refused(self):
         self.refuse_training(*MLP, "--numerics", "quick", saying=["--numerics", "reproducible", "fast"])
+
+    def test_a_session_on_a_gpu_gives_bench_flags_that_it_has(self):
+        known = set(re.findall(r"--[a-z][a-z-]*", run("bench", "--help").stdout))
+        for step in gpu_session.STEPS:
+            if step.measures:
+                self.assertLessEqual({word for word in step.command if word.startswith("--")}, known, step.name)
 
     def test_bench_and_devices_report_them(self):
         report = self.succeed("bench", "--model", "mlp", "--numerics", "fast", "--steps", "2", "--json")

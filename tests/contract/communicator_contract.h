@@ -98,6 +98,23 @@ TEST_P(CommunicatorContract, AllReduceAcceptsManyTensorsOfManyDtypesAndSizes) {
   });
 }
 
+TEST_P(CommunicatorContract, SumPresentAddsWhatRanksHaveAndKeepsTheirValues) {
+  run([&](Communicator& communicator) {
+    const at::Tensor own = at::full({3}, communicator.rank() + 1.0);
+    const bool is_last = communicator.rank() == world_ - 1;
+    const std::vector<at::Tensor> values = {own, is_last ? own : at::Tensor(), at::Tensor()};
+    const auto sums = communicator.sum_present(values, std::vector<at::Tensor>(3, own));
+    communicator.finish();
+    ASSERT_EQ(sums.size(), 3u);
+    EXPECT_TRUE(at::equal(sums[0], at::full({3}, sum_of_ranks() + world_, at::kFloat)));
+    EXPECT_TRUE(at::equal(sums[1], at::full({3}, world_, at::kFloat)));
+    EXPECT_FALSE(sums[2].defined());
+    EXPECT_TRUE(at::equal(own, at::full({3}, communicator.rank() + 1.0)));
+    const auto none = communicator.sum_present({}, {});
+    EXPECT_TRUE(none.empty());
+  });
+}
+
 TEST_P(CommunicatorContract, ReductionsGiveTheSameBitsOnEveryRankAndInEveryRun) {
   at::Tensor first;
   for (const int round : {0, 1}) {

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,12 +14,15 @@
 #include "brigade/checkpoint/weights_hash.h"
 #include "brigade/comm/local/local_group.h"
 #include "brigade/comm/nccl/nccl.h"
+#include "brigade/comm/packed_copies.h"
 #include "brigade/comm/testing/rank_threads.h"
 #include "brigade/device/backward_threads.h"
 #include "brigade/device/device.h"
+#include "brigade/device/event_timeline.h"
 #include "brigade/device/stream.h"
 #include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
+#include "brigade/input/image_normalizer.h"
 #include "brigade/layers/losses.h"
 #include "brigade/models/mnist_cnn.h"
 #include "brigade/optim/adam.h"
@@ -115,6 +120,73 @@ TEST_F(OnGpu, NcclReducesAndClosesWithOneRank) {
       at::full({3}, 2.0, at::TensorOptions(at::kFloat).device(c10::Device(c10::kCUDA, 0)));
   ranks.front()->all_reduce({&value, 1}, comm::ReduceOp::kSum)->wait();
   EXPECT_EQ(value[2].item<float>(), 2);
+  const auto sums = ranks.front()->sum_present({&value, 1}, {&value, 1});
+  EXPECT_NO_THROW(ranks.front()->finish());
+  EXPECT_EQ(sums[0][1].item<float>(), 2);
+}
+
+const c10::Device kCard(c10::kCUDA, 0);
+
+TEST_F(OnGpu, CopyStreamsAreNeverReplicasStreams) {
+  std::set<c10::StreamId> replicas;
+  for (int i = 0; i < 40; ++i) replicas.insert(device::make_stream({.torch_device = kCard}).id());
+  for (int i = 0; i < 40; ++i) {
+    const device::CopyStream stream(kCard);
+    const device::CopyStream::Scope scope(stream);
+    EXPECT_FALSE(replicas.contains(device::current_stream(kCard).id()));
+  }
+}
+
+TEST_F(OnGpu, TensorsAreCopiedToTheHostAndBackTogether) {
+  const std::vector<at::Tensor> tensors = {
+      at::rand({1000, 33}, at::TensorOptions(kCard)), at::rand({7}, at::TensorOptions(kCard)),
+      at::arange(9, at::TensorOptions(at::kLong).device(kCard))};
+  std::vector<at::Tensor> before;
+  comm::PackedCopies copies;
+  for (const at::Tensor& tensor : tensors) {
+    before.push_back(tensor.cpu());
+    copies.add(tensor);
+  }
+  copies.fetch();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    EXPECT_TRUE(copies.flat(i).equal(before[i].view(-1)));
+    copies.flat(i).mul_(2);
+  }
+  copies.send_back(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    EXPECT_TRUE(tensors[i].cpu().equal(before[i] * 2));
+}
+
+TEST_F(OnGpu, ImagesAreNormalizedToTheBitsOfTheHost) {
+  const input::ImageNormalizer normalizer(
+      {.mean = image::kImageNetMean, .deviation = image::kImageNetDeviation});
+  const at::Tensor images =
+      at::arange(4 * 3 * 16 * 16, at::kInt).remainder(256).to(at::kByte).view({4, 3, 16, 16});
+  EXPECT_TRUE(normalizer(images.to(kCard)).cpu().equal(normalizer(images)));
+}
+
+TEST_F(OnGpu, EventsMeasureTheCardsWork) {
+  const device::StreamScope scope(device::make_stream({.torch_device = kCard}));
+  const at::Tensor matrix = at::rand({2048, 2048}, at::TensorOptions(kCard));
+  device::EventTimeline timeline(device::current_stream(kCard));
+  timeline.mark();
+  for (int i = 0; i < 20; ++i) matrix.matmul(matrix);
+  timeline.mark();
+  timeline.wait();
+  EXPECT_GT(timeline.take().value_or(std::chrono::nanoseconds(0)), std::chrono::microseconds(100));
+}
+
+TEST_F(OnGpu, SharesOfAStepAreTheCardsAndAddUpToOne) {
+  const auto strategy = gpus(2);
+  strategy->measure_steps(distribute::StepMeasuring::kOn);
+  train(*strategy);
+  for (const distribute::StepTimes& times : strategy->step_times()) {
+    EXPECT_EQ(times.steps, 20);
+    double sum = 0;
+    for (const comm::StepPhase phase : comm::kStepPhases) sum += times.fraction(phase);
+    EXPECT_NEAR(sum, 1.0, 1e-9);
+    EXPECT_GT(times.fraction(comm::StepPhase::kCompute), 0.1);
+  }
 }
 
 TEST_F(OnGpu, ACapturedEvaluationHasTheResultsOfAnEagerOne) {

@@ -38,6 +38,15 @@ void NcclCards::run(int local_rank, const CollectiveCall& call) {
   wait(local_rank, call.name(), Until::kQueued);
 }
 
+void NcclCards::finish(int local_rank) {
+  wait(local_rank, "what was queued", Until::kDone);
+}
+
+void NcclCards::throw_if_failed() {
+  const MutexLock lock(mutex_);
+  if (failure_) throw *failure_;
+}
+
 void NcclCards::abandon(int local_rank, const std::string& reason) noexcept {
   const MutexLock lock(mutex_);
   if (!failure_) end(local_rank, reason);
@@ -66,7 +75,7 @@ void NcclCards::wait(int local_rank, std::string_view what, Until until) {
     if (now.state == NcclStatus::State::kQueued && until == Until::kQueued) return;
     if (steady_clock::now() < deadline) continue;
     fail(local_rank, ErrorCode::kDeadlineExceeded,
-         base::str_cat(what, " over NCCL was not made by all ranks within ", timeout_.count(),
+         base::str_cat(what, " over NCCL has not ended within ", timeout_.count(),
                        " ms: NCCL_DEBUG=INFO shows what NCCL waits for; raise the timeout if a "
                        "step really needs longer."));
   }

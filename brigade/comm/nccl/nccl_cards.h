@@ -33,6 +33,8 @@ class NcclCards final : public NcclRunner {
   /// Throws kUnavailable with NCCL's text if the rank fails, kAborted if another one has failed,
   /// kDeadlineExceeded.
   void run(int local_rank, const CollectiveCall& call) override;
+  void finish(int local_rank) override;
+  void throw_if_failed() override;
   void abandon(int local_rank, const std::string& reason) noexcept override;
 
  private:

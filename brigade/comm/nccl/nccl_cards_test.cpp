@@ -60,6 +60,7 @@ TEST(NcclCards, DoNotWaitForTheGpus) {
   run_threads(kCards, [&](int rank) { EXPECT_NO_THROW(reduce_on(*cards, rank)); });
   EXPECT_EQ(wire.collectives, kCards);
   wire.is_busy = false;
+  run_threads(kCards, [&](int rank) { EXPECT_NO_THROW(cards->finish(rank)); });
 }
 
 TEST(NcclCards, ARankThatFailsReleasesTheOthersWithinFiveSeconds) {
@@ -133,6 +134,7 @@ TEST(NcclCards, MakeCommunicatorsOfOneProcess) {
   run_threads(kCards, [&](int rank) {
     const at::Tensor value = at::full({3}, rank + 1.0);
     ranks[static_cast<std::size_t>(rank)]->all_reduce({&value, 1}, ReduceOp::kSum)->wait();
+    ranks[static_cast<std::size_t>(rank)]->finish();
     EXPECT_EQ(value[0].item<double>(), 3);
   });
   EXPECT_EQ(wire.collectives, kCards);

@@ -2,13 +2,13 @@
 
 #include <ATen/ops/empty.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/exchange/call_header.h"
 #include "brigade/comm/local/reduce_kernel.h"
+#include "brigade/device/stream.h"
 
 namespace brigade::comm {
 
@@ -36,10 +36,17 @@ class NcclCommunicator final : public Communicator {
 
   int rank() const override { return host_->rank(); }
   int world_size() const override { return host_->world_size(); }
+  void finish() override {
+    host_->finish();
+    runner_->finish(local_rank_);
+  }
 
  private:
   std::vector<at::Tensor> execute(const CollectiveCall& call) override {
-    if (!call.traits().runs_on_nccl || !all_take(call)) return host_->run(call);
+    runner_->throw_if_failed();
+    const bool is_on_gpus = call.is_agreed ? sums_on_gpus_ : goes_to_gpus(call);
+    if (!is_on_gpus) return host_->run(call);
+    if (call.tensors.empty()) return {};  // no rank has a value
     try {
       run_on_gpus(call);
     } catch (const std::exception& error) {  // such as no memory for the sums
@@ -49,7 +56,13 @@ class NcclCommunicator final : public Communicator {
     return {};
   }
 
+  bool goes_to_gpus(const CollectiveCall& call) {
+    return call.traits().runs_on_nccl && agree(call, {}).takes;
+  }
+
   void run_on_gpus(const CollectiveCall& call) {
+    // They may be of another stream, and the host may free them before the GPU gets to the call.
+    for (const at::Tensor& tensor : call.tensors) device::use_on_current_stream(tensor);
     if (!call.traits().reduces) return runner_->run(local_rank_, call);
     const AccumulationTensors sums(call.tensors, call.op);  // NCCL rounds every step
     CollectiveCall in_sums = call;
@@ -58,19 +71,39 @@ class NcclCommunicator final : public Communicator {
     sums.copy_back();
   }
 
-  /// Whether all ranks make this call and NCCL supports it.
-  bool all_take(const CollectiveCall& call) {
+  // If ranks differ, all make the call on the host, which says who does.
+  std::vector<bool> agree_on_present(const CollectiveCall& sum,
+                                     const std::vector<bool>& present) override {
+    runner_->throw_if_failed();
+    Agreement agreement = agree(sum, present);
+    sums_on_gpus_ = agreement.takes;
+    return std::move(agreement.present);
+  }
+
+  /// What all ranks make of a call.
+  struct Agreement {
+    bool takes = false;              ///< all ranks make this call and NCCL supports it
+    std::vector<bool> present = {};  ///< [value]: on at least one rank
+  };
+  Agreement agree(const CollectiveCall& call, const std::vector<bool>& present) {
+    const std::int64_t digest = digest_of(call);
     const bool takes = !call.find_problem(world_size()) && runner_->takes(call);
-    at::Tensor own = at::empty({2}, at::kLong);
-    own.mutable_data_ptr<std::int64_t>()[0] = takes ? 1 : 0;
-    own.mutable_data_ptr<std::int64_t>()[1] = digest_of(call);
-    const std::vector<at::Tensor> all = host_->all_gather(own);
-    return takes && std::ranges::all_of(all, [&](const auto& other) { return other.equal(own); });
+    const at::Tensor votes = at::empty({3 + static_cast<std::int64_t>(present.size())}, at::kLong);
+    auto* const vote = votes.mutable_data_ptr<std::int64_t>();
+    vote[0] = takes ? 0 : 1;
+    vote[1] = digest;
+    vote[2] = ~digest;  // whose maximum is that of the minimum
+    for (std::size_t i = 0; i < present.size(); ++i) vote[3 + i] = present[i] ? 1 : 0;
+    host_->all_reduce({&votes, 1}, ReduceOp::kMax)->wait();
+    Agreement agreement{.takes = vote[0] == 0 && vote[1] == ~vote[2]};
+    for (std::size_t i = 0; i < present.size(); ++i) agreement.present.push_back(vote[3 + i] != 0);
+    return agreement;
   }
 
   const std::shared_ptr<NcclRunner> runner_;
   const int local_rank_;
   const std::unique_ptr<Communicator> host_;
+  bool sums_on_gpus_ = false;  // of the call that follows `agree_on_present`
 };
 
 }  // namespace

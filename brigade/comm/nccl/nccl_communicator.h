@@ -3,6 +3,7 @@
 #include <c10/core/Device.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,9 +22,15 @@ class NcclRunner {
 
   /// Whether NCCL supports these tensors in this call, of a kind that `runs_on_nccl`.
   virtual bool takes(const CollectiveCall& call) const = 0;
-  /// Makes a call of rank `local_rank`. Returns when it has ended for all work that is enqueued on
-  /// the rank's stream from then on. `NcclCards` only queues it.
+  /// Makes a call of rank `local_rank`. Returns when it is queued on the calling thread's current
+  /// stream, so that it has ended for all work that is queued there from then on; the host does not
+  /// wait for the GPU.
   virtual void run(int local_rank, const CollectiveCall& call) = 0;
+  /// Waits until the GPU has completed all calls of rank `local_rank`. Throws what one has failed
+  /// with.
+  virtual void finish(int local_rank) = 0;
+  /// Throws what a call has failed with by now.
+  virtual void throw_if_failed() = 0;
   /// Rank `local_rank` has agreed to a call, and will not make it or has failed in it: ends the
   /// group and releases the other ranks, unless it has ended before.
   virtual void abandon(int local_rank, const std::string& reason) noexcept = 0;
@@ -33,7 +40,8 @@ class NcclRunner {
 /// `runs_on_nccl` all ranks first compare their calls, dtypes, shapes and strides over `host`. If
 /// all agree and NCCL supports the tensors, NCCL makes the call; otherwise `host` makes it, or
 /// reports on every rank which ranks differ. So NCCL never gets a call that it would refuse or that
-/// other ranks do not make.
+/// other ranks do not make. `sum_present` compares all of this together with what is present, in
+/// one exchange. A call that has failed on the GPU fails every later call, those of `host` too.
 std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<NcclRunner> runner,
                                                      int local_rank,
                                                      std::unique_ptr<Communicator> host);
@@ -70,10 +78,14 @@ class NcclClique {
   /// and returns. If NCCL fails, it throws kUnavailable with NCCL's text and starts nothing.
   virtual void start(int local_rank, const CollectiveCall& call) = 0;
 
-  /// Starts to close the group in good order. No collective may be running.
+  /// Starts to close the group in good order, after what is queued. Nothing is started from then
+  /// on.
   virtual void start_closing() = 0;
   /// The state of what the rank started last; at first, of joining the group.
   virtual NcclStatus status(int local_rank) = 0;
+  /// How many of the rank's collectives have ended on the GPU. They end in the order in which they
+  /// were started.
+  virtual std::uint64_t finished(int local_rank) = 0;
 
   /// Ends everything that runs, on the GPUs too, on all of this process's ranks. No other call may
   /// follow.

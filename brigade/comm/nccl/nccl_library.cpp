@@ -7,7 +7,9 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -151,13 +153,14 @@ struct Rank {
   ncclComm_t communicator = nullptr;
   /// The stream of the collective that was started last, until its end is recorded there.
   std::optional<c10::cuda::CUDAStream> stream = std::nullopt;
-  std::optional<c10::Event> end = std::nullopt;
+  std::deque<c10::Event> ends = {};  ///< of those that may not have ended
+  std::uint64_t finished = 0;        ///< those that have ended
 };
 
 class CardClique final : public NcclClique {
  public:
   explicit CardClique(const NcclCliqueOptions& options) {
-    for (const c10::Device& card : options.cards) ranks_.push_back({.card = card});
+    for (const c10::Device& card : options.cards) ranks_.emplace_back().card = card;
     try {
       join(options);
     } catch (...) {
@@ -194,7 +197,14 @@ class CardClique final : public NcclClique {
       return {NcclStatus::State::kFailed,
               base::str_cat(ncclGetErrorString(state), ": ", ncclGetLastError(rank.communicator))};
     }
-    return {has_ended_on_card(rank) ? NcclStatus::State::kDone : NcclStatus::State::kQueued};
+    look_at_card(rank);
+    return {rank.ends.empty() ? NcclStatus::State::kDone : NcclStatus::State::kQueued};
+  }
+
+  std::uint64_t finished(int local_rank) override {
+    Rank& rank = at(local_rank);
+    if (!rank.stream) look_at_card(rank);  // otherwise NCCL may still be queueing
+    return rank.finished;
   }
 
   void abort() noexcept override {
@@ -224,14 +234,17 @@ class CardClique final : public NcclClique {
     group.end("ncclCommInitRankConfig");
   }
 
-  /// NCCL has enqueued everything on the stream, which may not have run it yet.
-  static bool has_ended_on_card(Rank& rank) {
+  /// Call it when NCCL has queued everything; the stream may not have run it yet.
+  static void look_at_card(Rank& rank) {
     if (rank.stream) {
-      rank.end.emplace(c10::kCUDA);
-      rank.end->record(*rank.stream);
+      rank.ends.emplace_back(c10::kCUDA);
+      rank.ends.back().record(*rank.stream);
       rank.stream.reset();
     }
-    return !rank.end || rank.end->query();
+    while (!rank.ends.empty() && rank.ends.front().query()) {
+      rank.ends.pop_front();
+      ++rank.finished;
+    }
   }
 
   /// The communicators were finalized, so this does not wait.
@@ -244,7 +257,7 @@ class CardClique final : public NcclClique {
     }
   }
 
-  std::vector<Rank> ranks_;
+  std::deque<Rank> ranks_;  // which never copies its elements
   bool is_closing_ = false;
 };
 

@@ -4,9 +4,12 @@
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <thread>
+#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -31,7 +34,8 @@ struct Job {
 struct TestReplica {
   Communicator& ranks;
   cluster::Membership& membership;
-  StepProgress& progress;  // of its process
+  StepProgress& progress;       // of its process
+  ProcessCommunicator& across;  // likewise
 };
 
 /// Calls `body` for each replica of each process, all as threads; [replica]: what it threw.
@@ -68,7 +72,7 @@ std::vector<std::optional<Error>> run_job(const Job& job,
     for (std::size_t local = 0; local < size; ++local) {
       threads.emplace_back([&, local] {
         try {
-          body({*all[local], *memberships[process], across->progress()});
+          body({*all[local], *memberships[process], across->progress(), *across});
           group->leave(static_cast<int>(local));
         } catch (const Error& error) {
           thrown[first + local] = error;
@@ -99,6 +103,7 @@ bool mentions(const std::optional<Error>& error, std::string_view text) {
 void expect_sum(Communicator& ranks) {
   const at::Tensor value = at::full({3}, ranks.rank() + 1.0);
   ranks.all_reduce({&value, 1}, ReduceOp::kSum)->wait();
+  ranks.finish();
   const int n = ranks.world_size();
   EXPECT_EQ(value[0].item<double>(), n * (n + 1) / 2);
 }
@@ -136,6 +141,7 @@ TEST(NcclProcessCommunicators, ReduceAndBroadcastOverAllReplicas) {
                        const at::Tensor value = at::full({2}, test_replica.ranks.rank());
                        const int root = test_replica.ranks.world_size() - 1;
                        test_replica.ranks.broadcast({&value, 1}, root)->wait();
+                       test_replica.ranks.finish();
                        EXPECT_EQ(value[1].item<double>(), root);
                      });
     const int world = ProcessLayout{.process = 0, .replicas = replicas}.num_replicas();
@@ -143,6 +149,41 @@ TEST(NcclProcessCommunicators, ReduceAndBroadcastOverAllReplicas) {
     EXPECT_EQ(wire.closed, world);
     EXPECT_EQ(wire.aborts, 0);
   }
+}
+
+// Ranks have different values, and one of them is nobody's.
+TEST(NcclProcessCommunicators, AddWhatIsPresentWithOneAgreementOnTheHost) {
+  Wire wire;
+  const WireLibrary library(wire);
+  std::atomic<std::int64_t> agreements = 0;
+  run_successfully({.library = &library}, [&](const TestReplica& test_replica) {
+    const at::Tensor own = at::full({2}, test_replica.ranks.rank() + 1.0);
+    const bool is_first = test_replica.ranks.rank() == 0;
+    const std::vector<at::Tensor> values = {own, is_first ? at::Tensor() : own, at::Tensor()};
+    const std::vector<at::Tensor> like(3, own);
+    const std::int64_t before = test_replica.across.traffic().collectives;
+    const auto sums = test_replica.ranks.sum_present(values, like);
+    agreements += test_replica.across.traffic().collectives - before;
+    test_replica.ranks.finish();
+    EXPECT_EQ(sums[0][0].item<double>(), 3);
+    EXPECT_EQ(sums[1][1].item<double>(), 2);
+    EXPECT_FALSE(sums[2].defined());
+    EXPECT_EQ(own[0].item<double>(), test_replica.ranks.rank() + 1.0) << "the values are kept";
+  });
+  EXPECT_EQ(agreements, 2) << "one on each rank";
+  EXPECT_EQ(wire.collectives, 2);
+}
+
+TEST(NcclProcessCommunicators, ValuesThatDifferBetweenRanksAreRefusedOnAll) {
+  Wire wire;
+  const WireLibrary library(wire);
+  const auto thrown = run_job({.library = &library}, [](const TestReplica& test_replica) {
+    const at::Tensor own = at::ones({2 + test_replica.ranks.rank()});
+    test_replica.ranks.sum_present({&own, 1}, {&own, 1});
+  });
+  for (const auto& error : thrown)
+    EXPECT_TRUE(mentions(error, "Float[2]") && mentions(error, "Float[3]"));
+  EXPECT_EQ(wire.collectives, 0);
 }
 
 TEST(NcclProcessCommunicators, UseTheHostForTensorsThatNcclDoesNotSupport) {

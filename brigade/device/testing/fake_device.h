@@ -40,11 +40,19 @@ namespace brigade::device::testing {
 /// Its operations are the CPU's, on the same memory, when their turn comes (`DeferredCalls`).
 ///
 /// It counts how often the host waits for the device, and can capture what is queued
-/// (`RecordedGraph`).
+/// (`RecordedGraph`). New streams are taken from a pool in rotation, as libtorch takes CUDA's, with
+/// one pool for each priority. Work takes no time, except that of `compute_for`; events measure it.
 ///
 /// Thread-safety: all functions from any thread.
 class FakeDevice {
  public:
+  /// Of each pool.
+  static constexpr int kPooledStreams = 32;
+  /// What an operation does when its turn comes; and what makes that when the operation is queued,
+  /// or replayed: random numbers are drawn then.
+  using Act = std::function<void()>;
+  using Operations = std::vector<std::function<Act()>>;
+
   /// The only instance of the process; the first call registers it with libtorch.
   static FakeDevice& get() {
     static auto* card = new FakeDevice;  // libtorch keeps it to the end
@@ -55,24 +63,49 @@ class FakeDevice {
   /// Copies that were queued from pinned memory, and those for which the host had to wait.
   int queued_copies() const { return queued_copies_; }
   int waited_copies() const { return waited_copies_; }
+  /// Copies to the host, queued and waited for.
+  int copies_to_host() const { return copies_to_host_; }
   /// How often the host has waited for the device: to read a value, or for a copy from or to memory
-  /// that is not pinned, or for a stream.
+  /// that is not pinned, or for a stream or an event.
   int host_waits() const { return host_waits_; }
+  /// Queues work of so many milliseconds on the calling thread's current stream.
+  void compute_for(double milliseconds) {
+    const std::lock_guard lock(mutex_);
+    const Act act = [this, stream = current(), milliseconds] {
+      streams_[stream].time += milliseconds;
+    };
+    queue([act] { return act; });
+  }
+
+  /// A point of a stream's work, for work that several streams do together.
+  struct Mark {
+    c10::StreamId stream = 0;
+    std::size_t position = 0;  // operations before it
+  };
+  /// Queues `work` on the calling thread's current stream. Returns the point before it.
+  Mark queue_work(const std::function<void()>& work) {
+    const std::lock_guard lock(mutex_);
+    const Mark before = end_of(current());
+    queue([work] { return work; });
+    return before;
+  }
+  /// Runs the work before `mark`; for `work` of `queue_work`.
+  void run_up_to(Mark mark) {
+    const std::lock_guard lock(mutex_);
+    run_to(mark);
+  }
   /// Runs the work queued on all streams except the current one, and what it waits for: the other
   /// extreme of what a GPU may do.
   void run_other_streams() {
     const std::lock_guard lock(mutex_);
-    for (StreamId stream = 0; stream <= last_stream_; ++stream) {
+    std::vector<StreamId> all;
+    for (const auto& [stream, queued] : streams_) all.push_back(stream);
+    for (const StreamId stream : all) {
       if (stream != current()) run_to(end_of(stream));
     }
   }
   /// The values on the host, after running everything that the current stream waits for.
   static at::Tensor read(const at::Tensor& tensor) { return tensor.to(c10::kCPU); }
-
-  /// What an operation does when its turn comes; and what makes that when the operation is queued,
-  /// or replayed: random numbers are drawn then.
-  using Act = std::function<void()>;
-  using Operations = std::vector<std::function<Act()>>;
 
   /// For kernels: queues an operation on the current stream, or captures it.
   void queue(std::function<Act()> make) {
@@ -87,8 +120,7 @@ class FakeDevice {
     const std::lock_guard lock(mutex_);
     TORCH_CHECK(!captures_.contains(current()),
                 "operation not permitted when stream is capturing: the host waits for the device");
-    ++host_waits_;
-    run_to(end_of(current()));
+    wait_for(end_of(current()));
   }
   /// For graphs: from now on what is queued on the current stream is captured.
   void begin_capture() {
@@ -102,17 +134,17 @@ class FakeDevice {
 
  private:
   using StreamId = c10::StreamId;
-  struct Mark {
-    StreamId stream = 0;
-    std::size_t position = 0;  // operations before it
+  struct EventMark : Mark {
+    std::shared_ptr<double> time = nullptr;  // of its stream, when its work has run
   };
   struct Operation {
     Act act;  // or none:
-    Mark waits_for;
+    EventMark waits_for;
   };
   struct Stream {
     std::vector<Operation> operations;
     std::size_t done = 0;
+    double time = 0.0;  // of what has run, in milliseconds
   };
   struct Block {
     StreamId stream = 0;
@@ -131,24 +163,29 @@ class FakeDevice {
     while (stream.done < mark.position) {
       Operation& next = stream.operations[stream.done++];
       if (next.act) {
-        next.act();
-        next.act = nullptr;
+        const Act act = std::exchange(next.act, nullptr);
+        act();  // may queue more, which moves `next`
       } else {
-        run_to(next.waits_for);
+        const EventMark event = next.waits_for;
+        run_to(event);
+        stream.time = std::max(stream.time, *event.time);
       }
     }
   }
   Mark end_of(StreamId stream) { return {stream, streams_[stream].operations.size()}; }
+  bool is_done(const Mark& mark) { return streams_[mark.stream].done >= mark.position; }
+  void wait_for(const Mark& mark) {
+    ++host_waits_;
+    run_to(mark);
+  }
 
   Block* take_block(std::size_t bytes) {
     const bool is_captured = captures_.contains(current());
-    const auto is_done = [&](const Mark& mark) {
-      return streams_[mark.stream].done >= mark.position;
-    };
+    const auto has_run = [&](const Mark& mark) { return is_done(mark); };
     for (auto free = free_.begin(); !is_captured && free != free_.end(); ++free) {
       Block* block = *free;
       if (block->stream != current() || block->bytes != bytes) continue;
-      if (!std::ranges::all_of(block->free_after, is_done)) continue;
+      if (!std::ranges::all_of(block->free_after, has_run)) continue;
       free_.erase(free);
       return block;
     }
@@ -181,7 +218,7 @@ class FakeDevice {
   std::recursive_mutex mutex_;  // guards all below; destructors run under it may lock it again
   std::map<StreamId, Stream> streams_;
   std::map<std::thread::id, StreamId> current_;
-  StreamId last_stream_ = 0;
+  std::map<int, int> streams_made_;  // [priority]
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<Block*> free_;
   std::set<const void*> pinned_;
@@ -189,6 +226,7 @@ class FakeDevice {
   std::map<StreamId, Operations> captures_;
   int queued_copies_ = 0;
   int waited_copies_ = 0;
+  int copies_to_host_ = 0;
   int host_waits_ = 0;
   std::unique_ptr<Memory> memory_;
   std::unique_ptr<PinnedMemory> pinned_memory_;
@@ -429,9 +467,10 @@ class FakeDevice::Guard final : public c10::impl::DeviceGuardImplInterface {
     return stream(get().current());
   }
   c10::Stream getDefaultStream(c10::Device) const override { return stream(0); }
-  c10::Stream getNewStream(c10::Device, int) const override {
+  c10::Stream getNewStream(c10::Device, int priority) const override {
     const std::lock_guard lock(get().mutex_);
-    return stream(++get().last_stream_);
+    const int number = get().streams_made_[priority]++ % kPooledStreams;
+    return stream(1 + number + (priority < 0 ? kPooledStreams : 0));
   }
   c10::Stream exchangeStream(c10::Stream next) const override {
     const std::lock_guard lock(get().mutex_);
@@ -440,31 +479,48 @@ class FakeDevice::Guard final : public c10::impl::DeviceGuardImplInterface {
   void record(void** event, const c10::Stream& on, const c10::DeviceIndex,
               const c10::EventFlag) const override {
     const std::lock_guard lock(get().mutex_);
-    if (*event == nullptr) get().events_.insert(*event = new Mark);
-    *static_cast<Mark*>(*event) = get().end_of(on.id());
+    if (*event == nullptr) get().events_.insert(*event = new EventMark);
+    FakeDevice& card = get();
+    auto time = std::make_shared<double>(0.0);
+    if (!card.captures_.contains(on.id())) {
+      card.streams_[on.id()].operations.push_back(
+          {[&card, time, id = on.id()] { *time = card.streams_[id].time; }, {}});
+    }
+    *static_cast<EventMark*>(*event) = {card.end_of(on.id()), time};
   }
   void block(void* event, const c10::Stream& waiter) const override {
     const std::lock_guard lock(get().mutex_);
     TORCH_CHECK(get().events_.contains(event),
                 "The event was destroyed while a stream waits for it.");
-    const StreamId recorded_on = static_cast<Mark*>(event)->stream;
+    const StreamId recorded_on = static_cast<EventMark*>(event)->stream;
     if (get().captures_.contains(recorded_on) || get().captures_.contains(waiter.id())) {
       TORCH_CHECK(recorded_on == waiter.id(), "A capture depends on work outside of it.");
       return;
     }
-    get().streams_[waiter.id()].operations.push_back({nullptr, *static_cast<Mark*>(event)});
+    get().streams_[waiter.id()].operations.push_back({nullptr, *static_cast<EventMark*>(event)});
   }
   void synchronizeStream(const c10::Stream& on) const override {
     const std::lock_guard lock(get().mutex_);
     TORCH_CHECK(!get().captures_.contains(on.id()),
                 "operation not permitted when stream is capturing: a wait for the stream");
-    ++get().host_waits_;
-    get().run_to(get().end_of(on.id()));
+    get().wait_for(get().end_of(on.id()));
+  }
+  bool queryEvent(void* event) const override {
+    const std::lock_guard lock(get().mutex_);
+    return get().is_done(*static_cast<EventMark*>(event));
+  }
+  void synchronizeEvent(void* event) const override {
+    const std::lock_guard lock(get().mutex_);
+    get().wait_for(*static_cast<EventMark*>(event));
+  }
+  double elapsedTime(void* from, void* to, const c10::DeviceIndex) const override {
+    const std::lock_guard lock(get().mutex_);
+    return *static_cast<EventMark*>(to)->time - *static_cast<EventMark*>(from)->time;
   }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
     const std::lock_guard lock(get().mutex_);
     get().events_.erase(event);
-    delete static_cast<Mark*>(event);
+    delete static_cast<EventMark*>(event);
   }
   void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& on) const override {
     const std::lock_guard lock(get().mutex_);
@@ -504,6 +560,7 @@ inline void FakeDevice::copy(const at::Tensor& from, const at::Tensor& to, bool 
     const at::AutoDispatchBelowAutograd below;
     target.copy_(source);
   };
+  if (is_to_host) ++copies_to_host_;
   if (!can_queue) {
     wait();
     act();

@@ -111,7 +111,8 @@ class DistributedDataset {
                      std::shared_ptr<StepMeter> meter = nullptr, WorkerLayout layout = {},
                      InputOptions options = {},
                      std::shared_ptr<EpochCounter> epochs = std::make_shared<EpochCounter>(),
-                     std::shared_ptr<CreatedStates> created = nullptr)
+                     std::shared_ptr<CreatedStates> created = nullptr,
+                     std::shared_ptr<const CopyStreams> copy_streams = nullptr)
       : seed_(seed) {
     input_ = {.ops = kBatchOps<B>,
               .devices = std::move(devices),
@@ -120,7 +121,8 @@ class DistributedDataset {
               .options = options,
               .meter = std::move(meter),
               .epochs = std::move(epochs),
-              .created = std::move(created)};
+              .created = std::move(created),
+              .copy_streams = std::move(copy_streams)};
     for (const data::Dataset<B>& dataset : datasets)
       input_.datasets.push_back(std::make_shared<AnyNode<B>>(dataset.node()));
     input_ = resolved(std::move(input_));
@@ -129,15 +131,17 @@ class DistributedDataset {
                      BatchKind kind, std::shared_ptr<StepMeter> meter = nullptr,
                      WorkerLayout layout = {}, InputOptions options = {},
                      std::shared_ptr<EpochCounter> epochs = std::make_shared<EpochCounter>(),
-                     std::shared_ptr<CreatedStates> created = nullptr)
+                     std::shared_ptr<CreatedStates> created = nullptr,
+                     std::shared_ptr<const CopyStreams> copy_streams = nullptr)
       : DistributedDataset(std::vector{std::move(dataset)}, std::move(devices), seed, kind,
                            std::move(meter), std::move(layout), options, std::move(epochs),
-                           std::move(created)) {}
+                           std::move(created), std::move(copy_streams)) {}
 
   /// This dataset with `function` applied to each per-replica batch, on the replica's device. If
   /// batches are prefetched (`InputOptions::per_replica_buffer_size`), the function runs while the
   /// previous step computes, otherwise in `next`. Use it for random image augmentation on GPUs,
-  /// where it costs the host nothing. The function must keep the number of examples. If this
+  /// where it costs the host nothing, and to normalize images that are sent as bytes
+  /// (`input::ImageNormalizer`). The function must keep the number of examples. If this
   /// dataset already has a function, `function` is applied to its result. The returned dataset
   /// shares the epoch count of this one.
   DistributedDataset map_on_replica(ReplicaMapFunction<B> function) const {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <exception>
-#include <mutex>
+#include <future>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -13,10 +13,10 @@
 #include "brigade/base/strings.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/concurrency/staging_thread.h"
+#include "brigade/concurrency/thread_pool.h"
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/iterator.h"
 #include "brigade/data/runtime/autotune.h"
-#include "brigade/distribute/device_transfer.h"
 #include "brigade/distribute/input/input_coordinator.h"
 #include "brigade/distribute/replica_context.h"
 #include "brigade/machine/cgroup.h"
@@ -223,25 +223,26 @@ struct OwnStep {
   }
 };
 
-/// A transfer that the input's thread and audits use.
-///
-/// Thread-safety: any thread; functions are called by one at a time.
-class Transfer {
- public:
-  Transfer(const DistributedInput& input, bool uses_copy_streams)
-      : transfer_(input.ops, input.devices, input.options, input.function, uses_copy_streams) {}
-
-  bool has_function() const { return transfer_.has_function(); }
-  DeviceBatch transfer(std::any batch, std::size_t local, const ReplicaBatchId& id) const {
-    std::unique_lock<std::mutex> lock;
-    if (has_function()) lock = std::unique_lock(mutex_);
-    return transfer_.transfer(std::move(batch), local, id);
+/// Replicas by their device: [device][..].
+std::vector<std::vector<std::size_t>> by_device(std::span<const c10::Device> devices) {
+  std::vector<std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const auto same = std::ranges::find_if(
+        groups, [&](const auto& group) { return devices[group.front()] == devices[i]; });
+    if (same == groups.end()) {
+      groups.push_back({i});
+    } else {
+      same->push_back(i);
+    }
   }
+  return groups;
+}
 
- private:
-  const DeviceTransfer transfer_;
-  mutable std::mutex mutex_;
-};
+/// The streams of an input's transfers; null: it copies on the caller's.
+std::shared_ptr<const CopyStreams> streams_of(const DistributedInput& input, std::size_t depth) {
+  if (depth == 0) return nullptr;
+  return input.copy_streams ? input.copy_streams : make_copy_streams(input.devices);
+}
 
 }  // namespace
 
@@ -267,7 +268,9 @@ class StepInput::Impl {
                                        : InputSource::kSameForAll),
         depth_(static_cast<std::size_t>(batches_ahead(input.options, input.devices))),
         cancellation_(depth_ > 0 ? start.cancel : std::nullopt),
-        transfer_(std::make_shared<Transfer>(input, depth_ > 0)),
+        transfer_(std::make_shared<DeviceTransfer>(input.ops, input.devices, input.options,
+                                                   input.function, streams_of(input, depth_))),
+        devices_(by_device(input.devices)),
         seed_(seed_of(input, start.seed)) {
     start.seed = seed_;
     if (depth_ > 0) start.cancel = cancellation_.token();
@@ -438,6 +441,10 @@ class StepInput::Impl {
     if (!thread_) {
       if (position_) return {};  // the end
       position_ = save_own();
+      if (devices_.size() > 1 && !device_threads_) {
+        device_threads_ = std::make_unique<concurrency::ThreadPool>(
+            concurrency::ThreadPoolOptions{.threads = devices_.size() - 1, .name = "input copies"});
+      }
       thread_ = std::make_unique<concurrency::StagingThread<OwnStep>>(
           concurrency::StagingThreadOptions{.name = "input prefetch", .depth = depth_},
           [this, is_over = false]() mutable { return prefetch(is_over); });
@@ -466,17 +473,44 @@ class StepInput::Impl {
       OwnBatches batches = input_.is_split() ? read_split(step) : read_collected(step);
       const std::uint64_t number = step_;
       if (std::ranges::any_of(batches, has_batch<std::optional<std::any>>)) ++step_;
-      for (std::size_t i = 0; i < replicas(); ++i) {
-        step.examples.local.push_back(batches[i] ? input_.ops.examples_in(*batches[i]) : 0);
-        step.batches.emplace_back();
-        if (batches[i])
-          step.batches.back() = transfer_->transfer(std::move(*batches[i]), i, id_of(i, number));
-      }
+      for (const auto& batch : batches)
+        step.examples.local.push_back(batch ? input_.ops.examples_in(*batch) : 0);
+      step.batches = transferred(std::move(batches), number);
     } catch (...) {
       step.batches.clear();
       step.error = std::current_exception();
     }
     return step;
+  }
+  /// With prefetching each device has a thread, because copies into pinned memory take its time.
+  std::vector<std::optional<DeviceBatch>> transferred(OwnBatches batches, std::uint64_t step) {
+    std::vector<std::optional<DeviceBatch>> made(replicas());
+    const auto transfer = [&](const std::vector<std::size_t>& of_device) {
+      for (const std::size_t i : of_device) {
+        if (batches[i]) made[i] = transfer_->transfer(std::move(*batches[i]), i, id_of(i, step));
+      }
+    };
+    const std::size_t elsewhere = device_threads_ ? devices_.size() - 1 : 0;
+    std::vector<std::future<void>> transfers;
+    for (std::size_t i = 0; i < elsewhere; ++i) {
+      auto task = std::make_shared<std::packaged_task<void()>>(
+          [&, number = i + 1] { transfer(devices_[number]); });
+      transfers.push_back(task->get_future());
+      device_threads_->submit([task] { (*task)(); });
+    }
+    std::exception_ptr failure;
+    const auto keep_failure = [&](const auto& work) {
+      try {
+        work();
+      } catch (...) {
+        if (!failure) failure = std::current_exception();
+      }
+    };
+    for (std::size_t i = 0; i < devices_.size() - elsewhere; ++i)
+      keep_failure([&] { transfer(devices_[i]); });
+    for (std::future<void>& each : transfers) keep_failure([&] { each.get(); });
+    if (failure) std::rethrow_exception(failure);
+    return made;
   }
   /// A global batch, split among the replicas of all workers; with kOff among this worker's only.
   OwnBatches read_split(OwnStep& step) {
@@ -620,9 +654,11 @@ class StepInput::Impl {
   std::any empty_;                               // a batch without examples, once one is known
 
   // Used by the thread while it runs:
-  std::shared_ptr<const Transfer> transfer_;           // shared with batches, for audits
-  std::vector<std::shared_ptr<data::Stages>> stages_;  // [iterator]
-  std::vector<PieceIterator> iterators_;               // one, or one for each replica
+  std::shared_ptr<const DeviceTransfer> transfer_;           // shared with batches, for audits
+  const std::vector<std::vector<std::size_t>> devices_;      // replicas by device
+  std::unique_ptr<concurrency::ThreadPool> device_threads_;  // for all but the first; null: none
+  std::vector<std::shared_ptr<data::Stages>> stages_;        // [iterator]
+  std::vector<PieceIterator> iterators_;                     // one, or one for each replica
   std::uint64_t seed_;
   std::uint64_t step_ = 0;  // steps of this epoch
   io::StateTree before_;    // the iterators' position before the step being collected

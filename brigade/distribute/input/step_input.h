@@ -15,6 +15,7 @@
 #include "brigade/data/core/node.h"
 #include "brigade/data/runtime/stages.h"
 #include "brigade/distribute/created_state.h"
+#include "brigade/distribute/device_transfer.h"
 #include "brigade/distribute/input/auto_shard.h"
 #include "brigade/distribute/input/batch_ops.h"
 #include "brigade/distribute/input/epoch_counter.h"
@@ -47,6 +48,8 @@ struct DistributedInput {
   std::shared_ptr<EpochCounter> epochs{};
   /// Where the iterators' positions are registered; null: nowhere.
   std::shared_ptr<CreatedStates> created{};
+  /// On which batches are copied ahead of the steps; null: each iterator makes its own.
+  std::shared_ptr<const CopyStreams> copy_streams{};
 
   /// Whether this worker iterates over a shard of the dataset.
   bool has_shard() const {
@@ -90,9 +93,9 @@ PerReplica<std::any> split_for_replicas(const BatchOps& ops, const std::any& bat
 ///
 /// It reads this worker's datasets, whole batches or pieces of them; splits the batches and
 /// transfers them to the devices; does so on a separate thread for the next steps, if the input
-/// asks for that; agrees with the other workers on each step; and knows its position. The thread
-/// starts with the first `next`, and stops at the end of the data, in `restore`, in
-/// `start_next_epoch` and in the destructor.
+/// asks for that, with another thread for each further device; agrees with the other workers on
+/// each step; and knows its position. The thread starts with the first `next`, and stops at the end
+/// of the data, in `restore`, in `start_next_epoch` and in the destructor.
 ///
 /// A batch that fails makes its step fail, and counts as read. Batches of the same step that were
 /// read before it are returned with the next step; until then the position stays before them.

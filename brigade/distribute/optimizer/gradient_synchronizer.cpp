@@ -54,7 +54,8 @@ namespace {
 class ReplicaSynchronizer final : public GradientSynchronizer {
  public:
   explicit ReplicaSynchronizer(const SynchronizerContext& context)
-      : communicators_(context.communicators),
+      : group_(context.group),
+        communicators_(context.communicators),
         state_(context.state),
         workers_(context.workers),
         purpose_{.use = comm::CallPurpose::Use::kGradients, .optimizer = context.optimizer} {}
@@ -72,28 +73,22 @@ class ReplicaSynchronizer final : public GradientSynchronizer {
         state_->apply_whole(replica, run, summed);
     }
     mark_updated(*state_, known, replica);
-    // All replicas read the steps in `runs`; replica 0 advances them when all have read.
-    if (has_peers()) communicators_[replica]->barrier();
+    // All replicas of this process read the steps in `runs`; replica 0 advances them when all have
+    // read. Other processes have their own.
+    if (group_->world_size() > 1) group_->barrier(replica);
     if (replica == 0) state_->advance(known);
-    if (has_peers()) communicators_[replica]->barrier();
+    if (group_->world_size() > 1) group_->barrier(replica);
   }
 
   std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) override {
     const at::NoGradGuard no_grad;
     const comm::PhaseScope communication(current_step_clock(), comm::StepPhase::kCommunication);
     const comm::PurposeScope purpose(progress_of(replica), purpose_);
-    comm::Communicator& communicator = *communicators_[replica];
-    const std::vector<bool> known = present_anywhere(communicator, gradients);
-    std::vector<at::Tensor> sums(gradients.size());
-    std::vector<at::Tensor> sent;
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      if (!known[i]) continue;
-      sums[i] = gradients[i].defined() ? gradients[i].detach().clone()
-                                       : zeros_for(state_->variables()[i], replica);
-      sent.push_back(sums[i]);
-    }
-    if (has_peers()) communicator.all_reduce(sent, comm::ReduceOp::kSum)->wait();
-    return sums;
+    std::vector<at::Tensor> components;
+    for (const variables::Variable& variable : state_->variables())
+      components.push_back(variables::in_memory_order(variable.component(replica).detach(),
+                                                      variable.memory_format()));
+    return communicators_[replica]->sum_present(gradients, components);
   }
 
   bool can_be_captured() const override { return !has_peers(); }
@@ -107,6 +102,7 @@ class ReplicaSynchronizer final : public GradientSynchronizer {
   // In this process or in others.
   bool has_peers() const { return communicators_.front()->world_size() > 1; }
 
+  const std::shared_ptr<comm::LocalGroup> group_;
   const std::vector<comm::Communicator*> communicators_;  // [replica]
   const std::shared_ptr<optim::OptimizerState> state_;
   const std::shared_ptr<const WorkerGroup> workers_;  // null: a single process

@@ -20,6 +20,11 @@ struct EvaluationResult {
   std::int64_t examples = 0;
 };
 
+struct ClassifierEvaluationOptions {
+  /// Whether kernels are captured once and replayed, where they can be (`Strategy::compile`).
+  bool compile = false;
+};
+
 /// The options of the input of an evaluation, for `Strategy::distribute`. Workers without
 /// collectives cannot add up their results, so each evaluates all data.
 inline distribute::InputOptions evaluation_input(const distribute::Strategy& strategy) {
@@ -54,23 +59,29 @@ class EvaluationMode {
 template <class Module>
 EvaluationResult evaluate(distribute::Strategy& strategy,
                           const distribute::Replicated<Module>& model,
-                          const data::Dataset<input::LabeledBatch>& dataset) {
+                          const data::Dataset<input::LabeledBatch>& dataset,
+                          const ClassifierEvaluationOptions& options = {}) {
   const at::NoGradGuard no_grad;
   const auto scope = strategy.scope();
   const metrics::Mean loss("evaluation_loss");
   const metrics::SparseCategoricalAccuracy accuracy("evaluation_accuracy");
   const metrics::SparseTopKCategoricalAccuracy top_5(5, "evaluation_top_5_accuracy");
   const internal::EvaluationMode mode(model);
+  const auto evaluate_batch = [&](distribute::ReplicaContext&,
+                                  const input::LabeledBatch& replica_batch) {
+    const at::Tensor logits = model(replica_batch.features);
+    loss.update_state(layers::losses::sparse_categorical_crossentropy(
+        logits, replica_batch.labels, {.reduction = layers::losses::Reduction::kNone}));
+    accuracy.update_state(replica_batch.labels, logits);
+    top_5.update_state(replica_batch.labels, logits);
+  };
+  auto compiled = strategy.compile(evaluate_batch);
   for (const auto& batch : strategy.distribute(dataset, evaluation_input(strategy))) {
-    strategy.run(
-        [&](distribute::ReplicaContext&, const input::LabeledBatch& replica_batch) {
-          const at::Tensor logits = model(replica_batch.features);
-          loss.update_state(layers::losses::sparse_categorical_crossentropy(
-              logits, replica_batch.labels, {.reduction = layers::losses::Reduction::kNone}));
-          accuracy.update_state(replica_batch.labels, logits);
-          top_5.update_state(replica_batch.labels, logits);
-        },
-        batch);
+    if (options.compile) {
+      compiled(batch);
+    } else {
+      strategy.run(evaluate_batch, batch);
+    }
   }
   return {.loss = loss.result(),
           .accuracy = accuracy.result(),
