@@ -190,7 +190,7 @@ std::shared_ptr<GradientSynchronizer> Strategy::Engine::make_synchronizer(
                                   std::set<int>(parts.slots.begin(), parts.slots.end()).size())};
   for (const auto& communicator : communicators)
     context.communicators.push_back(communicator.get());
-  if (!has_other_replicas(parts) && !parts.devices.front().torch_device.is_cpu()) {
+  if (replica_workers() == nullptr && !parts.devices.front().torch_device.is_cpu()) {
     context.side_communicators = {.group = make_group(nullptr),
                                   .make = [this](std::shared_ptr<comm::LocalGroup> side) {
                                     return make_local_communicators(side, parts);
