@@ -18,6 +18,9 @@ namespace {
 
 using device::testing::FakeDevice;
 
+// libtorch counts the devices when its first backward begins.
+[[maybe_unused]] const FakeDevice& registered_before_backward = FakeDevice::get();
+
 /// How often the host waits for the card in each step of a fit, from the end of one to the end of
 /// the next.
 class WaitsPerStep final : public Callback {
