@@ -1,3 +1,4 @@
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linspace.h>
@@ -88,7 +89,7 @@ optim::UpdateRulePtr exact_rule() {
   return optim::Sgd{.learning_rate = 0.125, .momentum = 0.5}.rule();
 }
 
-/// The weights of all replicas after a training.
+/// The outputs after each update, and the weights in the end, of all replicas.
 std::vector<at::Tensor> weights_on_card(StrategyParts parts, unsigned seed = 1,
                                         const optim::UpdateRulePtr& rule = exact_rule()) {
   CardStrategy strategy(std::move(parts));
@@ -97,6 +98,7 @@ std::vector<at::Tensor> weights_on_card(StrategyParts parts, unsigned seed = 1,
   std::vector<Delays> delays;
   for (int replica = 0; replica < strategy.num_replicas_in_sync(); ++replica)
     delays.emplace_back(seed * 31 + static_cast<unsigned>(replica));
+  std::vector<std::vector<at::Tensor>> after_update(delays.size());
   for (int step = 0; step < 6; ++step) {
     strategy.run([&](ReplicaContext& context) {
       const auto replica = static_cast<std::size_t>(context.replica_id());
@@ -108,10 +110,15 @@ std::vector<at::Tensor> weights_on_card(StrategyParts parts, unsigned seed = 1,
       const at::Tensor loss = model->forward(x, skips).square().sum();
       delays[replica].wait();
       optimizer.minimize(loss, LossScale::kSum);
+      const at::NoGradGuard no_grad;
+      after_update[replica].push_back(model->forward(x));  // with the updated weights
       delays[replica].wait();
     });
   }
   std::vector<at::Tensor> weights;
+  for (const auto& of_replica : after_update) {
+    for (const at::Tensor& each : of_replica) weights.push_back(FakeDevice::read(each));
+  }
   for (const auto& variable : model.variables()) {
     for (int replica = 0; replica < variable.num_components(); ++replica)
       weights.push_back(FakeDevice::read(variable.component(replica).detach()));
