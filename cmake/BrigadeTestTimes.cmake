@@ -8,7 +8,7 @@ set(BRIGADE_GREEDY_TESTS
   cli_interrupt   # measures how soon a process ends
   rpc_strangers)  # storms of connections
 
-# Seconds of the longer tests (two busy cores, g++ 12; with the optional programs of docs/dependencies.md). ctest starts the longest
+# Seconds of the longer tests (two busy cores, g++ 12; with the optional programs of docs/dependencies.md; slurm's is an estimate). ctest starts the longest
 # first, so that none is left alone at the end; without this it would know them only after a first run.
 set(BRIGADE_TEST_SECONDS
   slurm 120 original_models 115 contract 104 ps 103 cluster_faults 98 cluster_parameter_server_example 98 ps_losses 96
