@@ -2,9 +2,9 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/as_strided.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/as_strided.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/linalg_vector_norm.h>
