@@ -6,7 +6,7 @@
 #include <ATen/ops/softmax.h>
 
 #include "brigade/base/error.h"
-#include "brigade/layers/affine.h"
+#include "brigade/layers/dense_product.h"
 #include "brigade/layers/layer_scope.h"
 
 namespace brigade::layers {
@@ -20,7 +20,7 @@ at::Tensor fully_connected(const at::Tensor& inputs, std::int64_t num_outputs,
   const auto input = layer.place("MatMul", inputs);
   const auto weights = get_weights("weights", {num_outputs, input.size(-1)}, input, arguments);
   const auto biases = get_biases(num_outputs, input, arguments);
-  return finished(layer, arguments, affine(input, weights, biases));
+  return finished(layer, arguments, dense_product(input, weights, biases));
 }
 
 at::Tensor bias_add(const at::Tensor& inputs, const BiasAddOptions& options) {

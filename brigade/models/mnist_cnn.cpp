@@ -9,7 +9,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/comm/stage_passes.h"
-#include "brigade/layers/affine.h"
+#include "brigade/layers/dense_product.h"
 #include "brigade/layers/end_points.h"
 #include "brigade/layers/fused_pooling.h"
 #include "brigade/layers/layer_scope.h"
@@ -77,7 +77,8 @@ at::Tensor dense(const at::Tensor& inputs, std::int64_t units, const std::string
   const layers::OpenLayer layer(name, "dense", std::nullopt);
   const at::Tensor x = layer.place("MatMul", inputs);
   const at::Tensor kernel = variables::get_value("kernel", {{units, x.size(1)}}, {}, x.device());
-  return layers::affine(x, kernel, variables::get_value("bias", {{units}}, zeros(), x.device()));
+  return layers::dense_product(x, kernel,
+                               variables::get_value("bias", {{units}}, zeros(), x.device()));
 }
 
 }  // namespace
@@ -102,7 +103,7 @@ at::Tensor MnistCnn::forward(const at::Tensor& images) {
   x = layers::conv_pool_relu(x, conv2_->weight, conv2_->bias);
   points.set("conv2", x);
   x = comm::begin_layer("dense1", x);
-  x = layers::affine(x.flatten(1), dense1_->weight, dense1_->bias);
+  x = layers::dense_product(x.flatten(1), dense1_->weight, dense1_->bias);
   at::relu_(x);  // in place: nothing else uses the product, and its backward does not need it
   points.set("dense1", x);
   if (dropout_ > 0.0) x = at::dropout(x, dropout_, is_training());

@@ -49,7 +49,7 @@ class Run(SampleTest):
         self.assertEqual("step_4", tag)
         self.assertLessEqual(set(times), set(found["graph"]))
         self.assertEqual({"/device:CPU:0", "/device:CPU:1"}, {device for device, _ in times.values()})
-        self.assertGreater(times["dense1/Addmm"][1], 0)
+        self.assertGreater(times["dense2/Addmm"][1], 0)
 
     def check_graph(self, graph):
         """Every variable once (replicas on CPUs share them); every replica's layers on its device, in the order of the pass."""
@@ -63,7 +63,11 @@ class Run(SampleTest):
             read = graph[f"{prefix}conv2/ConvPoolRelu"]
             self.assertEqual([f"{prefix}conv1/ConvPoolRelu", "conv2/weight", "conv2/bias"], read["inputs"])
             self.assertEqual(f"/device:CPU:{replica}", read["device"])
-            self.assertIn("dense1/bias", graph[f"{prefix}dense1/Addmm"]["inputs"])
+            if f"{prefix}dense1/Addmm" in graph:  # without AVX2; else with kernels for few examples
+                self.assertIn("dense1/bias", graph[f"{prefix}dense1/Addmm"]["inputs"])
+            else:
+                self.assertIn("dense1/weight", graph[f"{prefix}dense1/SmallBatchProduct"]["inputs"])
+                self.assertEqual([f"{prefix}dense1/SmallBatchProduct", "dense1/bias"], graph[f"{prefix}dense1/Add"]["inputs"])
             self.assertIn(f"{prefix}Relu", graph[f"{prefix}dense2/Addmm"]["inputs"])
 
 

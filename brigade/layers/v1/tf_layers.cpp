@@ -2,7 +2,7 @@
 
 #include <ATen/ops/dropout.h>
 
-#include "brigade/layers/affine.h"
+#include "brigade/layers/dense_product.h"
 #include "brigade/layers/layer_scope.h"
 #include "brigade/layers/normalization.h"
 
@@ -34,7 +34,7 @@ at::Tensor dense(const at::Tensor& inputs, std::int64_t units, const DenseOption
   const auto input = layer.place("MatMul", inputs);
   const auto kernel = get_kernel({units, input.size(-1)}, input, options);
   const auto bias = get_bias(units, input, options);
-  return activate(options.activation, affine(input, kernel, bias));
+  return activate(options.activation, dense_product(input, kernel, bias));
 }
 
 at::Tensor dropout(const at::Tensor& inputs, const DropoutOptions& options) {

@@ -1,4 +1,4 @@
-#include "brigade/layers/affine.h"
+#include "brigade/layers/dense_product.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -77,7 +77,8 @@ bool fits_small_batch(const at::Tensor& inputs, const at::Tensor& weight, const 
 
 }  // namespace
 
-at::Tensor affine(const at::Tensor& inputs, const at::Tensor& weight, const at::Tensor& bias) {
+at::Tensor dense_product(const at::Tensor& inputs, const at::Tensor& weight,
+                         const at::Tensor& bias) {
   if (fits_small_batch(inputs, weight, bias) && SmallBatchProducts::are_supported() &&
       !device::AutocastState::current().dtype(at::kCPU).has_value()) {
     at::Tensor outputs = SmallBatchProduct::apply(inputs, weight);

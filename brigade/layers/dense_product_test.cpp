@@ -1,4 +1,4 @@
-#include "brigade/layers/affine.h"
+#include "brigade/layers/dense_product.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/equal.h>
@@ -17,16 +17,16 @@
 namespace brigade::layers {
 namespace {
 
-struct AffineInputs {
+struct ProductInputs {
   at::Tensor inputs, weight, bias;
   std::vector<at::Tensor> all() const { return {inputs, weight, bias}; }
-  AffineInputs to(at::ScalarType type) const {
+  ProductInputs to(at::ScalarType type) const {
     const auto copy = [&](const at::Tensor& t) { return t.detach().to(type).requires_grad_(); };
     return {copy(inputs), copy(weight), copy(bias)};
   }
 };
 
-AffineInputs affine_inputs(std::int64_t examples, std::int64_t in, std::int64_t out) {
+ProductInputs product_inputs(std::int64_t examples, std::int64_t in, std::int64_t out) {
   torch::manual_seed(7);
   return {torch::randn({examples, in}).requires_grad_(), torch::randn({out, in}).requires_grad_(),
           torch::randn({out}).requires_grad_()};
@@ -37,7 +37,7 @@ double relative_difference(const at::Tensor& a, const at::Tensor& b) {
 }
 
 /// The outputs, and the gradients of inputs, weight and bias.
-std::vector<at::Tensor> outputs_and_gradients(const AffineInputs& in, const at::Tensor& outputs) {
+std::vector<at::Tensor> outputs_and_gradients(const ProductInputs& in, const at::Tensor& outputs) {
   torch::manual_seed(8);
   const at::Tensor weights = torch::randn(outputs.sizes()).to(outputs.scalar_type());
   std::vector<at::Tensor> all = torch::autograd::grad({(outputs * weights).sum()}, in.all());
@@ -55,7 +55,7 @@ bool is_of_kernel(const at::Tensor& outputs) {
   return is_ours(node) || is_ours(before);
 }
 
-class AffineOfSmallBatches : public ::testing::Test {
+class DenseProductOfSmallBatches : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!SmallBatchProducts::are_supported()) GTEST_SKIP() << "no AVX2: libtorch computes";
@@ -65,16 +65,16 @@ class AffineOfSmallBatches : public ::testing::Test {
 
 // Tiles have 6, 4 and 2 rows and 1, and 64, 32, 16 and 8 columns: numbers that leave a rest of
 // each.
-TEST_F(AffineOfSmallBatches, EqualsLibtorchInFloat64InValueAndGradients) {
+TEST_F(DenseProductOfSmallBatches, EqualsLibtorchInFloat64InValueAndGradients) {
   struct Shape {
     std::int64_t examples, in, out;
   };
   for (const Shape& shape :
        {Shape{2, 3136, 1024}, {15, 2064, 515}, {64, 1040, 1013}, {33, 272, 4099}}) {
-    const AffineInputs in = affine_inputs(shape.examples, shape.in, shape.out);
-    const at::Tensor outputs = affine(in.inputs, in.weight, in.bias);
+    const ProductInputs in = product_inputs(shape.examples, shape.in, shape.out);
+    const at::Tensor outputs = dense_product(in.inputs, in.weight, in.bias);
     ASSERT_TRUE(is_of_kernel(outputs));
-    const AffineInputs exact = in.to(at::kDouble);
+    const ProductInputs exact = in.to(at::kDouble);
     const auto ours = outputs_and_gradients(in, outputs);
     const auto theirs =
         outputs_and_gradients(exact, at::linear(exact.inputs, exact.weight, exact.bias));
@@ -84,52 +84,52 @@ TEST_F(AffineOfSmallBatches, EqualsLibtorchInFloat64InValueAndGradients) {
   }
 }
 
-TEST_F(AffineOfSmallBatches, BitsDoNotDependOnTheNumberOfThreads) {
-  const AffineInputs in = affine_inputs(17, 2064, 1000);
-  const auto one = outputs_and_gradients(in, affine(in.inputs, in.weight, in.bias));
+TEST_F(DenseProductOfSmallBatches, BitsDoNotDependOnTheNumberOfThreads) {
+  const ProductInputs in = product_inputs(17, 2064, 1000);
+  const auto one = outputs_and_gradients(in, dense_product(in.inputs, in.weight, in.bias));
   at::set_num_threads(3);
-  const auto three = outputs_and_gradients(in, affine(in.inputs, in.weight, in.bias));
+  const auto three = outputs_and_gradients(in, dense_product(in.inputs, in.weight, in.bias));
   at::set_num_threads(1);
   for (std::size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(at::equal(one[i], three[i])) << i;
 }
 
-TEST_F(AffineOfSmallBatches, WorksWithoutABiasAndForSomeGradientsOnly) {
-  AffineInputs in = affine_inputs(4, 2048, 512);
+TEST_F(DenseProductOfSmallBatches, WorksWithoutABiasAndForSomeGradientsOnly) {
+  ProductInputs in = product_inputs(4, 2048, 512);
   in.inputs.requires_grad_(false);
-  const at::Tensor outputs = affine(in.inputs, in.weight);
+  const at::Tensor outputs = dense_product(in.inputs, in.weight);
   ASSERT_TRUE(is_of_kernel(outputs));
   EXPECT_LT(relative_difference(outputs, at::linear(in.inputs, in.weight)), 1e-6);
   const at::Tensor gradient = torch::autograd::grad({outputs.sum()}, {in.weight}).front();
   EXPECT_LT(relative_difference(gradient, in.inputs.sum(0).expand_as(gradient)), 1e-6);
 }
 
-TEST_F(AffineOfSmallBatches, GradientsOfGradientsAreLibtorchs) {
-  const AffineInputs in = affine_inputs(3, 1024, 1024);
+TEST_F(DenseProductOfSmallBatches, GradientsOfGradientsAreLibtorchs) {
+  const ProductInputs in = product_inputs(3, 1024, 1024);
   const auto second = [&](const at::Tensor& outputs) {
     const at::Tensor first =
         torch::autograd::grad({outputs.square().sum()}, {in.inputs}, {}, true, true).front();
     return torch::autograd::grad({first.square().sum()}, {in.weight}).front();
   };
-  EXPECT_LT(relative_difference(second(affine(in.inputs, in.weight, in.bias)),
+  EXPECT_LT(relative_difference(second(dense_product(in.inputs, in.weight, in.bias)),
                                 second(at::linear(in.inputs, in.weight, in.bias))),
             1e-5);
 }
 
-TEST_F(AffineOfSmallBatches, LibtorchComputesWhatTheKernelsAreNotFor) {
-  const auto is_ours = [](const AffineInputs& in) {
-    return is_of_kernel(affine(in.inputs, in.weight, in.bias));
+TEST_F(DenseProductOfSmallBatches, LibtorchComputesWhatTheKernelsAreNotFor) {
+  const auto is_ours = [](const ProductInputs& in) {
+    return is_of_kernel(dense_product(in.inputs, in.weight, in.bias));
   };
-  EXPECT_TRUE(is_ours(affine_inputs(2, 1024, 1024)));
-  EXPECT_FALSE(is_ours(affine_inputs(1, 1024, 1024)));   // one example
-  EXPECT_FALSE(is_ours(affine_inputs(65, 1024, 1024)));  // many
-  EXPECT_FALSE(is_ours(affine_inputs(2, 1023, 1100)));   // no multiple of 16
-  EXPECT_FALSE(is_ours(affine_inputs(2, 64, 64)));       // small weights
-  EXPECT_FALSE(is_ours(affine_inputs(2, 1024, 1024).to(at::kDouble)));
-  AffineInputs strided = affine_inputs(2, 1024, 1024);
+  EXPECT_TRUE(is_ours(product_inputs(2, 1024, 1024)));
+  EXPECT_FALSE(is_ours(product_inputs(1, 1024, 1024)));   // one example
+  EXPECT_FALSE(is_ours(product_inputs(65, 1024, 1024)));  // many
+  EXPECT_FALSE(is_ours(product_inputs(2, 1023, 1100)));   // no multiple of 16
+  EXPECT_FALSE(is_ours(product_inputs(2, 64, 64)));       // small weights
+  EXPECT_FALSE(is_ours(product_inputs(2, 1024, 1024).to(at::kDouble)));
+  ProductInputs strided = product_inputs(2, 1024, 1024);
   strided.weight = torch::randn({1024, 1024}).t().requires_grad_();
   EXPECT_FALSE(is_ours(strided));
   const device::AutocastScope autocast(device::Precision::kBf16);
-  EXPECT_FALSE(is_ours(affine_inputs(2, 1024, 1024)));
+  EXPECT_FALSE(is_ours(product_inputs(2, 1024, 1024)));
 }
 
 }  // namespace

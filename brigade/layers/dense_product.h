@@ -13,6 +13,7 @@ namespace brigade::layers {
 /// to 64 examples and a multiple of 16 for `in`, weights of at least a million elements. All else
 /// is `at::linear`. The last digits of both differ, as they do between shapes in `at::linear`; the
 /// number of threads changes nothing. Gradients of gradients work. Thread-safety: a pure function.
-at::Tensor affine(const at::Tensor& inputs, const at::Tensor& weight, const at::Tensor& bias = {});
+at::Tensor dense_product(const at::Tensor& inputs, const at::Tensor& weight,
+                         const at::Tensor& bias = {});
 
 }  // namespace brigade::layers
