@@ -10,7 +10,7 @@ namespace brigade::layers {
 /// libtorch takes up to twice the time, since it copies the weights in each product.
 ///
 /// The kernels run for float32 on CPUs with AVX2, without autocast: `inputs` [examples, in] with 2
-/// to 64 examples and a multiple of 16 for `in`, weights of at least a million elements. All else
+/// to 32 examples and a multiple of 16 for `in`, weights of at least a million elements. All else
 /// is `at::linear`. The last digits of both differ, as they do between shapes in `at::linear`; the
 /// number of threads changes nothing. Gradients of gradients work. Thread-safety: a pure function.
 at::Tensor dense_product(const at::Tensor& inputs, const at::Tensor& weight,

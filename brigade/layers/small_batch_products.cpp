@@ -100,12 +100,17 @@ BRIGADE_INLINE float sum_of(const typename Vectors<kLanes>::Aligned& vector) {
 }
 
 template <int kLanes, int kRows, int kOutputs>
-BRIGADE_INLINE void some_outputs(const Shape& shape, const float* x, const float* w, float* y) {
+BRIGADE_INLINE void some_outputs(const Shape& shape, const float* x, const float* w, float* y,
+                                 bool has_next) {
   using Vector = typename Vectors<kLanes>::Aligned;
   Vector sums[SmallBatchProducts::kMostExamples * kOutputs];
   for (std::int64_t i = 0; i < shape.examples * kOutputs; ++i) sums[i] = Vector{};
   for (std::int64_t i = 0; i < shape.in; i += kInputBlock) {
     const std::int64_t inputs = std::min(kInputBlock, shape.in - i);
+    if (has_next) {
+      for (int o = 0; o < kOutputs; ++o)
+        prefetch<kLanes>(w + (kOutputs + o) * shape.in + i, inputs);
+    }
     for_each_tile<kRows>(shape.examples,
                          OutputTile<kLanes, kOutputs>{x + i, w + i, shape.in, inputs, sums});
   }
@@ -119,8 +124,9 @@ BRIGADE_INLINE void outputs_between(const Shape& shape, const float* x, const fl
                                     std::int64_t begin, std::int64_t end) {
   std::int64_t o = begin;
   for (; o + kOutputs <= end; o += kOutputs)
-    some_outputs<kLanes, kRows, kOutputs>(shape, x, w + o * shape.in, y + o);
-  for (; o < end; ++o) some_outputs<kLanes, kRows, 1>(shape, x, w + o * shape.in, y + o);
+    some_outputs<kLanes, kRows, kOutputs>(shape, x, w + o * shape.in, y + o,
+                                          o + 2 * kOutputs <= end);
+  for (; o < end; ++o) some_outputs<kLanes, kRows, 1>(shape, x, w + o * shape.in, y + o, false);
 }
 
 /// Adds what a block of outputs adds to the gradients of `kVectors` vectors of inputs.

@@ -19,7 +19,7 @@ class SmallBatchProducts {
   /// The number of inputs must be a multiple of this.
   static constexpr std::int64_t kInputMultiple = 16;
   /// The most examples for which the kernels are faster than a library's.
-  static constexpr std::int64_t kMostExamples = 64;
+  static constexpr std::int64_t kMostExamples = 32;
 
   /// Whether this processor has the instructions (AVX2 or AVX-512); also, whether libtorch may use
   /// them (the environment variable ATEN_CPU_CAPABILITY).

@@ -7,12 +7,13 @@
 #include "brigade/tuning/internal.h"
 
 // jemalloc reads this before its first allocation. One training step frees its memory, and the next
-// one allocates the same again: memory that decays in between is cleared by the kernel again. The
-// environment's MALLOC_CONF takes precedence.
+// one allocates the same again: memory that decays in between is cleared by the kernel again. Huge
+// pages, where the kernel gives them: weights and gradients are read as a whole in each step, and
+// small pages make that slower. The environment's MALLOC_CONF takes precedence.
 extern "C" {
 extern const char* malloc_conf;
 __attribute__((visibility("default"))) const char* malloc_conf =
-    "dirty_decay_ms:-1,muzzy_decay_ms:-1";
+    "dirty_decay_ms:-1,muzzy_decay_ms:-1,thp:always";
 }
 
 namespace brigade::tuning {
