@@ -5,6 +5,7 @@
 #include <brigade/brigade.h>
 
 #include <iostream>
+#include <utility>
 
 namespace bg = brigade;
 
@@ -34,14 +35,16 @@ int main(int argc, char** argv) {
       train_accuracy.update_state(labels, logits);
     };
 
+    double before = 0, after = 0;  // losses of the last two epochs
     for (int epoch = 1; epoch <= 2; ++epoch) {
       train_loss.reset_state();
       train_accuracy.reset_state();
       for (const auto& batch : distributed) strategy.run(train_step, batch);
-      std::cout << "Epoch " << epoch << " Loss: " << train_loss.result()
+      before = std::exchange(after, train_loss.result());
+      std::cout << "Epoch " << epoch << " Loss: " << after
                 << " Accuracy: " << train_accuracy.result() << "\n";
     }
     bg::check_state(train_accuracy.count() == static_cast<double>(examples), "Some did not count.");
-    bg::check_state(train_loss.result() < 1, "The loss did not fall.");
+    bg::check_state(after < 0.8 * before, "The loss did not fall.");
   });
 }
