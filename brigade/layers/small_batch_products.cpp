@@ -39,7 +39,6 @@ struct Vectors {
           float;
 };
 
-template <int kLanes>
 BRIGADE_INLINE void prefetch(const float* from, std::int64_t floats) {
   constexpr std::int64_t kLine = 64 / sizeof(float);
   for (std::int64_t i = 0; i < floats; i += kLine) __builtin_prefetch(from + i, 0, 2);
@@ -108,8 +107,7 @@ BRIGADE_INLINE void some_outputs(const Shape& shape, const float* x, const float
   for (std::int64_t i = 0; i < shape.in; i += kInputBlock) {
     const std::int64_t inputs = std::min(kInputBlock, shape.in - i);
     if (has_next) {
-      for (int o = 0; o < kOutputs; ++o)
-        prefetch<kLanes>(w + (kOutputs + o) * shape.in + i, inputs);
+      for (int o = 0; o < kOutputs; ++o) prefetch(w + (kOutputs + o) * shape.in + i, inputs);
     }
     for_each_tile<kRows>(shape.examples,
                          OutputTile<kLanes, kOutputs>{x + i, w + i, shape.in, inputs, sums});
@@ -173,7 +171,7 @@ BRIGADE_INLINE void input_gradient_between(const Shape& shape, const float* dy, 
     for (; i + kWide <= end; i += kWide) {
       if (o + 2 * kOutputBlock <= shape.out) {  // rows are far apart: no processor foresees them
         for (std::int64_t next = kOutputBlock; next < 2 * kOutputBlock; ++next)
-          prefetch<kLanes>(rows + next * shape.in + i, kWide);
+          prefetch(rows + next * shape.in + i, kWide);
       }
       for_each_tile<kRows>(shape.examples,
                            InputGradientTile<kLanes, kVectors>{dy + o, rows + i, dx + i, shape.in,
