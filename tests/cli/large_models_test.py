@@ -5,7 +5,7 @@ import os
 import subprocess
 import unittest
 
-from brigade_process import COMMAND, DEADLINE, CommandTest
+from brigade_process import COMMAND, DEADLINE, FRONT, CommandTest
 from image_files import write_folder
 
 RESNET = ("--model", "resnet50", "--image-size", "32")
@@ -34,7 +34,7 @@ class LargeModels(CommandTest):
     def train(self, name, *arguments):
         """Trains under the strategy called so; returns the report, of the chief if there are several processes."""
         flags, launch = STRATEGIES[name]
-        command = [COMMAND] if launch is None else [COMMAND, "launch", *launch, "--prefix", "none", "--show-ranks", "0", "--", COMMAND]
+        command = [COMMAND] if launch is None else [FRONT, "launch", *launch, "--prefix", "none", "--show-ranks", "0", "--", COMMAND]
         command += ["train", *flags, "--dataset", "image_folder", "--data-dir", self.images, "--optimizer", "sgd", "--learning-rate", "0.003",
                     "--momentum", "0.9", "--global-batch-size", "16", "--log-every", "1000", "--json", *arguments]
         result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=4 * DEADLINE)
