@@ -1,10 +1,10 @@
 #include "brigade/comm/communicator.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "brigade/base/strings.h"
+#include "brigade/comm/small_collectives.h"
 
 namespace brigade::comm {
 
@@ -71,13 +71,7 @@ std::vector<at::Tensor> Communicator::sum_present(std::span<const at::Tensor> va
 
 std::vector<bool> Communicator::agree_on_present(const CollectiveCall&,
                                                  const std::vector<bool>& present) {
-  const at::Tensor flags = at::empty({static_cast<std::int64_t>(present.size())}, at::kInt);
-  int* flag = flags.mutable_data_ptr<int>();
-  for (std::size_t i = 0; i < present.size(); ++i) flag[i] = present[i] ? 1 : 0;
-  execute({.kind = Collective::kAllReduce, .op = ReduceOp::kMax, .tensors = {&flags, 1}});
-  std::vector<bool> anywhere(present.size());
-  for (std::size_t i = 0; i < anywhere.size(); ++i) anywhere[i] = flag[i] != 0;
-  return anywhere;
+  return all_reduce_flags(*this, present);
 }
 
 std::unique_ptr<Work> Communicator::start(const CollectiveCall& call) {

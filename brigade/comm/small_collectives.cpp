@@ -17,6 +17,16 @@ std::int64_t all_reduce_number(Communicator& communicator, std::int64_t mine, Re
   return number.item<std::int64_t>();
 }
 
+std::vector<bool> all_reduce_flags(Communicator& communicator, const std::vector<bool>& mine) {
+  const at::Tensor flags = at::empty({static_cast<std::int64_t>(mine.size())}, at::kInt);
+  std::ranges::copy(mine, flags.mutable_data_ptr<int>());
+  communicator.all_reduce({&flags, 1}, ReduceOp::kMax)->wait();
+  std::vector<bool> on_any(mine.size());
+  std::ranges::transform(std::span(flags.const_data_ptr<int>(), mine.size()), on_any.begin(),
+                         [](int flag) { return flag != 0; });
+  return on_any;
+}
+
 std::vector<std::string> all_gather_texts(Communicator& communicator, const std::string& mine) {
   const at::Tensor bytes = at::empty({static_cast<std::int64_t>(mine.size())}, at::kByte);
   if (!mine.empty()) std::memcpy(bytes.mutable_data_ptr(), mine.data(), mine.size());

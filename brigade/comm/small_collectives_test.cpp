@@ -17,6 +17,14 @@ TEST(SmallCollectives, NumbersOfAllRanksAreCombined) {
   });
 }
 
+TEST(SmallCollectives, AFlagOfOneRankIsOneOfAll) {
+  run_ranks_successfully(3, [](Communicator& communicator) {
+    const std::vector<bool> mine = {communicator.rank() == 2, false, communicator.rank() != 1};
+    EXPECT_EQ(all_reduce_flags(communicator, mine), std::vector<bool>({true, false, true}));
+    EXPECT_EQ(all_reduce_flags(communicator, {}), std::vector<bool>{});
+  });
+}
+
 TEST(SmallCollectives, TextsOfAnyLengthAreGatheredByRank) {
   const std::vector<std::string> texts = {"", std::string(1, '\0'), "\xC3\xA4nderung", "worker 3"};
   run_ranks_successfully(4, [&](Communicator& communicator) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "brigade/comm/local/reduce_kernel.h"
+#include "brigade/comm/small_collectives.h"
 #include "brigade/distribute/replica_context.h"
 #include "brigade/variables/memory_order.h"
 
@@ -30,12 +31,7 @@ std::vector<bool> present_anywhere(comm::Communicator& communicator,
                                    std::span<const at::Tensor> gradients) {
   std::vector<bool> known = present(gradients);
   if (communicator.world_size() == 1) return known;
-  const at::Tensor flags = at::empty({static_cast<std::int64_t>(known.size())}, at::kInt);
-  int* flag = flags.mutable_data_ptr<int>();
-  for (std::size_t i = 0; i < known.size(); ++i) flag[i] = known[i] ? 1 : 0;
-  communicator.all_reduce({&flags, 1}, comm::ReduceOp::kMax)->wait();
-  for (std::size_t i = 0; i < known.size(); ++i) known[i] = flag[i] != 0;
-  return known;
+  return comm::all_reduce_flags(communicator, known);
 }
 
 void mark_updated(const optim::OptimizerState& state, const std::vector<bool>& known, int replica) {

@@ -116,11 +116,7 @@ class StageSynchronizer final : public GradientSynchronizer {
 
   void exchange_known(std::vector<bool> known) {
     const comm::PurposeScope purpose(progress(), purpose_);
-    if (workers_.replicas) {
-      const at::Tensor flags = flags_of(known);
-      workers_.replicas->communicator->all_reduce({&flags, 1}, comm::ReduceOp::kMax)->wait();
-      for (std::size_t i = 0; i < known.size(); ++i) known[i] = flags.const_data_ptr<int>()[i] != 0;
-    }
+    if (workers_.replicas) known = comm::all_reduce_flags(*workers_.replicas->communicator, known);
     const std::vector<at::Tensor> all =
         workers_.pipeline->communicator->all_gather(flags_of(known));
     const bool is_whole = has_all_stages();
