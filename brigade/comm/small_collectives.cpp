@@ -21,9 +21,9 @@ std::vector<bool> all_reduce_flags(Communicator& communicator, const std::vector
   const at::Tensor flags = at::empty({static_cast<std::int64_t>(mine.size())}, at::kInt);
   std::ranges::copy(mine, flags.mutable_data_ptr<int>());
   communicator.all_reduce({&flags, 1}, ReduceOp::kMax)->wait();
+  const int* const flag = flags.const_data_ptr<int>();
   std::vector<bool> on_any(mine.size());
-  std::ranges::transform(std::span(flags.const_data_ptr<int>(), mine.size()), on_any.begin(),
-                         [](int flag) { return flag != 0; });
+  for (std::size_t i = 0; i < on_any.size(); ++i) on_any[i] = flag[i] != 0;
   return on_any;
 }
 
