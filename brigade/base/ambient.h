@@ -7,15 +7,16 @@ namespace brigade::base {
 
 /// The slots of the ambient context: thread-local pointers to the innermost open scopes.
 enum class AmbientIndex : std::size_t {
-  kReplica,        ///< comm::Replica: the replica that this thread runs
-  kContext,        ///< distribute::ReplicaContext: of that replica
-  kStore,          ///< variables::VariableStore: where new variables are made
-  kStrategy,       ///< distribute::Strategy: whose scope() is open
-  kDeviceStack,    ///< the open device scopes
-  kVariableScope,  ///< the open variable scope
-  kArgumentScope,  ///< the open argument scope
-  kGenerator,      ///< device::ReplicaGenerator: what random operations draw from
-  kRowSource,      ///< variables::RowSource: where layers fetch rows from
+  kReplica,           ///< comm::Replica: the replica that this thread runs
+  kContext,           ///< distribute::ReplicaContext: of that replica
+  kStore,             ///< variables::VariableStore: where new variables are made
+  kStrategy,          ///< distribute::Strategy: whose scope() is open
+  kDeviceStack,       ///< the open device scopes
+  kVariableScope,     ///< the open variable scope
+  kArgumentScope,     ///< the open argument scope
+  kGenerator,         ///< device::ReplicaGenerator: what random operations draw from
+  kRowSource,         ///< variables::RowSource: where layers fetch rows from
+  kGradientDeferral,  ///< variables::GradientDeferral: who takes gradients that are not computed
   kCount,
 };
 

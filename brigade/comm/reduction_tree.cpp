@@ -59,11 +59,46 @@ ReductionTree::ReductionTree(int leaves, std::vector<LeafRange> parts)
   check_argument(part == parts_.size(),
                  base::str_cat("A ReductionTree of ", leaves, " leaves has ", part,
                                " of the given parts, and ", parts_.size() - part, " are beyond."));
+  measure_stack();
+}
+
+ReductionTree ReductionTree::chain(int leaves) {
+  ReductionTree tree(leaves);
+  tree.additions_.assign(tree.parts_.size(), 1);
+  tree.additions_.front() = 0;
+  tree.measure_stack();
+  return tree;
+}
+
+void ReductionTree::measure_stack() {
+  stack_size_ = 0;
   int size = 0;
   for (const int additions : additions_) {
     stack_size_ = std::max(stack_size_, ++size);
     size -= additions;
   }
+}
+
+// An addition of two sums follows the last part of the right one. The parts after that one, if any,
+// add nothing.
+std::vector<int> ReductionTree::additions_of(const std::vector<bool>& is_there) const {
+  std::vector<int> additions(parts_.size(), -1);
+  std::vector<bool> stack;
+  std::size_t last = 0;
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    stack.push_back(is_there[part]);
+    if (is_there[part]) {
+      last = part;
+      additions[part] = 0;
+    }
+    for (int i = 0; i < additions_[part]; ++i) {
+      const bool right = stack.back();
+      stack.pop_back();
+      if (right && stack.back()) ++additions[last];
+      stack.back() = stack.back() || right;
+    }
+  }
+  return additions;
 }
 
 std::pair<LeafRange, LeafRange> ReductionTree::children(LeafRange node) {

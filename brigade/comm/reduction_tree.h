@@ -36,6 +36,10 @@ class ReductionTree {
   /// order, that contain each leaf once.
   ReductionTree(int leaves, std::vector<LeafRange> parts);
 
+  /// Another tree: ((0 + 1) + 2) + 3. So are values added that come one after another, to a sum
+  /// that is kept. Every leaf is a part. Throws kInvalidArgument if `leaves` is less than 1.
+  static ReductionTree chain(int leaves);
+
   int leaves() const { return leaves_; }
   std::span<const LeafRange> parts() const { return parts_; }
 
@@ -55,6 +59,10 @@ class ReductionTree {
   /// rounded up.
   int stack_size() const { return stack_size_; }
 
+  /// What `evaluate` does if only some parts add anything: the number of additions after each of
+  /// those, -1 for the others. `is_there`: [part].
+  std::vector<int> additions_of(const std::vector<bool>& is_there) const;
+
   /// The value of the tree: `values[i]` is that of part i, and `add(left, right)` returns a sum.
   template <class Value, class Add>
   Value evaluate(std::span<const Value> values, const Add& add) const {
@@ -71,6 +79,9 @@ class ReductionTree {
   }
 
  private:
+  /// Sets `stack_size_`.
+  void measure_stack();
+
   int leaves_;
   std::vector<LeafRange> parts_;
   std::vector<int> additions_;  // [part]

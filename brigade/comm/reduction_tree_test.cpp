@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -100,6 +101,48 @@ TEST(ReductionTree, HasTheValueOfTheRule) {
 TEST(ReductionTree, IsNoChainOfAdditions) {
   const std::vector<float> values = {1e8F, 1, 3, 3};
   EXPECT_NE(value_of(ReductionTree(4), values), ((values[0] + values[1]) + values[2]) + values[3]);
+}
+
+TEST(ReductionTree, AChainAddsOneAfterAnother) {
+  EXPECT_EQ(expression(ReductionTree::chain(1)), "0");
+  EXPECT_EQ(expression(ReductionTree::chain(5)), "((((0 + 1) + 2) + 3) + 4)");
+  EXPECT_EQ(ReductionTree::chain(5).stack_size(), 2);
+}
+
+// With names for values: an empty one adds nothing.
+TEST(ReductionTree, AdditionsOfSomePartsAreThoseOfTheTree) {
+  const auto add = [](const std::string& left, const std::string& right) {
+    if (left.empty() || right.empty()) return left + right;
+    return "(" + left + " + " + right + ")";
+  };
+  for (const ReductionTree& tree :
+       {ReductionTree(1), ReductionTree(5), ReductionTree(8), ReductionTree::chain(6),
+        ReductionTree(6, {{0, 2}, {2, 3}, {3, 4}, {4, 6}})}) {
+    const std::size_t parts = tree.parts().size();
+    for (unsigned mask = 1; mask < 1U << parts; ++mask) {
+      std::vector<bool> is_there;
+      std::vector<std::string> names;
+      for (std::size_t part = 0; part < parts; ++part) {
+        is_there.push_back((mask >> part & 1U) != 0);
+        names.push_back(is_there.back() ? std::to_string(part) : "");
+      }
+      const std::vector<int> additions = tree.additions_of(is_there);
+      std::vector<std::string> stack;
+      for (std::size_t part = 0; part < parts; ++part) {
+        EXPECT_EQ(additions[part] >= 0, is_there[part]);
+        if (!is_there[part]) continue;
+        stack.push_back(names[part]);
+        for (int i = 0; i < additions[part]; ++i) {
+          const std::string right = stack.back();
+          stack.pop_back();
+          ASSERT_FALSE(stack.empty());
+          stack.back() = add(stack.back(), right);
+        }
+      }
+      ASSERT_EQ(stack.size(), 1U);
+      EXPECT_EQ(stack.front(), tree.evaluate(std::span<const std::string>(names), add));
+    }
+  }
 }
 
 TEST(ReductionTree, WholeSubtreesTileTheirBlockAndAreMaximal) {

@@ -1,11 +1,13 @@
 // Gradients that are reduced while backward is still running. The workers are threads, whose
 // collectives the test counts.
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <map>
 
+#include "brigade/distribute/testing/deferred_product.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/optim/sgd.h"
 
@@ -428,6 +430,59 @@ TEST(EagerReduction, SumsOfADeviceHaveTheSameBitsDuringBackwardAndAfterIt) {
   }
   for (std::size_t i = 0; i < results[0].size(); ++i)
     EXPECT_TRUE(results[0][i].equal(results[1][i])) << results[0][i] << results[1][i];
+}
+
+/// Two products whose weights' gradients may be taken without being computed.
+struct DeferredTower : torch::nn::Module {
+  explicit DeferredTower(std::atomic<int>& counter) : handed_over(counter) {
+    bottom = register_parameter("bottom", at::full({4, 3}, 2.0));
+    top = register_parameter("top", at::full({2, 4}, 3.0));
+  }
+  /// As `Tower`'s. If not `defers`, the gradients are those of views, and computed.
+  at::Tensor forward(const at::Tensor& x, bool defers, const std::function<void()>& midway) const {
+    const auto weight = [&](const at::Tensor& own) { return defers ? own : own.view_as(own); };
+    const at::Tensor hidden = DeferredProduct::of(x, weight(bottom), handed_over).sin();
+    hidden.register_hook([midway](const at::Tensor&) { midway(); });
+    return DeferredProduct::of(hidden, weight(top), handed_over).square().sum();
+  }
+  std::atomic<int>& handed_over;
+  at::Tensor bottom, top;
+};
+
+TEST(EagerReduction, DeferredGradientsOfADeviceAreSentDuringTheLastBackward) {
+  std::vector<at::Tensor> results;
+  for (const bool defers : {false, true}) {
+    for (const std::int64_t bytes_per_pack : {0, 1}) {
+      std::atomic<int> handed_over = 0;
+      std::atomic<int> seen = 0;
+      run_counted(
+          {4, 2}, bytes_per_pack,
+          [&](CountedStrategy& strategy) {
+            const auto model = strategy.create<DeferredTower>(std::ref(handed_over));
+            const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 1e-3});
+            for (int step = 0; step < 2; ++step) {
+              const int before = strategy.communicator().reductions();
+              std::atomic<int> backwards = 0;
+              strategy.run([&](ReplicaContext& context) {
+                const at::Tensor x =
+                    at::full({2, 3}, context.replica_id() % 2 ? 1e2 : 1e-2).add_(step);
+                const auto midway = [&] {
+                  if (++backwards == strategy.num_local_replicas() && bytes_per_pack == 1 &&
+                      strategy.communicator().reduces_more_than(before))
+                    ++seen;
+                };
+                optimizer.minimize(model.local().forward(x, defers, midway), LossScale::kSum);
+              });
+            }
+            if (strategy.is_chief())
+              results.push_back(at::cat({model->bottom.flatten(), model->top.flatten()}).detach());
+          },
+          Devices::kOneAWorker);
+      EXPECT_EQ(handed_over, defers ? 2 * 2 * 6 : 0);
+      EXPECT_EQ(seen, bytes_per_pack == 1 ? 2 * 2 : 0);
+    }
+  }
+  for (const at::Tensor& result : results) EXPECT_TRUE(result.equal(results.front()));
 }
 
 TEST(EagerReduction, AnEmptyBatchOfAnyReplicaOfADeviceCounts) {

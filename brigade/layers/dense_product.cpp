@@ -5,8 +5,12 @@
 #include <ATen/ops/linear.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <memory>
+
 #include "brigade/device/autocast_scope.h"
+#include "brigade/layers/dense_weight_gradient.h"
 #include "brigade/layers/small_batch_products.h"
+#include "brigade/variables/deferred_gradient.h"
 
 namespace brigade::layers {
 namespace {
@@ -17,8 +21,16 @@ using torch::autograd::variable_list;
 // Smaller weights stay in the caches, where copying them costs little.
 constexpr std::int64_t kLargeWeights = 1 << 20;
 
+// The most examples for which our kernel of the weights' gradient is as fast as a library's. Sums
+// of its products need not have the products in memory.
+constexpr std::int64_t kMostExamples = 64;
+
 SmallBatchProducts products_of(const at::Tensor& inputs, const at::Tensor& weight) {
   return {inputs.size(0), weight.size(1), weight.size(0)};
+}
+
+bool has_few_examples(const at::Tensor& inputs) {
+  return inputs.size(0) <= SmallBatchProducts::kMostExamples;
 }
 
 class SmallBatchProduct : public torch::autograd::Function<SmallBatchProduct> {
@@ -26,6 +38,7 @@ class SmallBatchProduct : public torch::autograd::Function<SmallBatchProduct> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& inputs,
                             const at::Tensor& weight) {
     context->save_for_backward({inputs, weight});
+    if (!has_few_examples(inputs)) return at::linear(inputs, weight);
     at::Tensor outputs = at::empty({inputs.size(0), weight.size(0)}, inputs.options());
     products_of(inputs, weight)
         .outputs(inputs.const_data_ptr<float>(), weight.const_data_ptr<float>(),
@@ -38,26 +51,30 @@ class SmallBatchProduct : public torch::autograd::Function<SmallBatchProduct> {
     const at::Tensor &inputs = saved[0], &weight = saved[1], &gradient = gradients[0];
     if (at::GradMode::is_enabled())  // for gradients of gradients
       return {gradient.mm(weight), gradient.t().mm(inputs)};
-    return {context->needs_input_grad(0) ? of_inputs(gradient.contiguous(), weight) : at::Tensor(),
-            context->needs_input_grad(1) ? of_weight(gradient, inputs) : at::Tensor()};
+    return {context->needs_input_grad(0) ? of_inputs(gradient, weight) : at::Tensor(),
+            context->needs_input_grad(1) ? of_weight(gradient, inputs, weight) : at::Tensor()};
   }
 
  private:
   static at::Tensor of_inputs(const at::Tensor& gradient, const at::Tensor& weight) {
-    at::Tensor result = at::empty({gradient.size(0), weight.size(1)}, gradient.options());
-    products_of(gradient, weight)
-        .input_gradient(gradient.const_data_ptr<float>(), weight.const_data_ptr<float>(),
+    if (!has_few_examples(gradient)) return gradient.mm(weight);
+    const at::Tensor dy = gradient.contiguous();
+    at::Tensor result = at::empty({dy.size(0), weight.size(1)}, dy.options());
+    products_of(dy, weight)
+        .input_gradient(dy.const_data_ptr<float>(), weight.const_data_ptr<float>(),
                         result.mutable_data_ptr<float>());
     return result;
   }
 
-  static at::Tensor of_weight(const at::Tensor& gradient, const at::Tensor& inputs) {
-    at::Tensor result = at::empty({gradient.size(1), inputs.size(1)}, gradient.options());
-    const at::Tensor transposed = gradient.t().contiguous();
-    products_of(inputs, result)
-        .weight_gradient(transposed.const_data_ptr<float>(), inputs.const_data_ptr<float>(),
-                         result.mutable_data_ptr<float>());
-    return result;
+  /// Undefined if it is taken without being computed.
+  static at::Tensor of_weight(const at::Tensor& gradient, const at::Tensor& inputs,
+                              const at::Tensor& weight) {
+    const auto product = std::make_shared<const DenseWeightGradient>(weight, gradient, inputs);
+    variables::GradientDeferral* const deferral =
+        variables::gradient_deferral(weight, product->bytes());
+    if (deferral == nullptr) return product->compute();
+    deferral->take(product);
+    return {};
   }
 };
 
@@ -68,7 +85,7 @@ bool is_plain(const at::Tensor& tensor) {
 
 bool fits_small_batch(const at::Tensor& inputs, const at::Tensor& weight, const at::Tensor& bias) {
   return inputs.defined() && weight.defined() && inputs.dim() == 2 && weight.dim() == 2 &&
-         inputs.size(0) >= 2 && inputs.size(0) <= SmallBatchProducts::kMostExamples &&
+         inputs.size(0) >= 2 && inputs.size(0) <= kMostExamples &&
          inputs.size(1) == weight.size(1) &&
          inputs.size(1) % SmallBatchProducts::kInputMultiple == 0 &&
          weight.numel() >= kLargeWeights && is_plain(inputs) && is_plain(weight) &&

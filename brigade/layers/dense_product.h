@@ -10,9 +10,14 @@ namespace brigade::layers {
 /// libtorch copies the weights in each product. docs/design/mnist-cnn-speed.md says what is gained.
 ///
 /// The kernels run for float32 on CPUs with AVX2, without autocast: `inputs` [examples, in] with 2
-/// to 32 examples and a multiple of 16 for `in`, weights of at least a million elements. All else
-/// is `at::linear`. The last digits of both differ, as they do between shapes in `at::linear`; the
-/// number of threads changes nothing. Gradients of gradients work. Thread-safety: a pure function.
+/// to 32 examples and a multiple of 16 for `in`, weights of at least a million elements. That of
+/// the weights' gradient runs for up to 64 examples. All else is `at::linear`. The last digits of
+/// both differ, as they do between shapes in `at::linear`; the number of threads changes nothing.
+/// Gradients of gradients work. Thread-safety: a pure function.
+///
+/// The gradient of the weights is handed over as the product that it is
+/// (`variables::gradient_deferral`) where somebody takes it so: the logical replicas of a device
+/// compute the sum of theirs in one pass.
 at::Tensor dense_product(const at::Tensor& inputs, const at::Tensor& weight,
                          const at::Tensor& bias = {});
 

@@ -1,11 +1,11 @@
 #include "brigade/layers/small_batch_products.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/Version.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
+
+#include "brigade/layers/vector_tiles.h"
 
 namespace brigade::layers {
 namespace {
@@ -14,43 +14,11 @@ struct Shape {
   std::int64_t examples, in, out;
 };
 
-enum class Instructions { kNone, kAvx2, kAvx512 };
-
-#if defined(__x86_64__) && defined(__GNUC__)
-
-Instructions instructions() {
-  static const Instructions found = [] {
-    const std::string capability = at::get_cpu_capability();
-    if (capability == "AVX512") return Instructions::kAvx512;
-    return capability == "AVX2" ? Instructions::kAvx2 : Instructions::kNone;
-  }();
-  return found;
-}
-
-// The functions below are inlined into one function for each instruction set, so none takes or
-// returns a vector: that would be another calling convention for each.
-#define BRIGADE_INLINE [[gnu::always_inline]] inline
-
-template <int kLanes>
-struct Vectors {
-  using Aligned [[gnu::vector_size(kLanes * sizeof(float))]] = float;
-  using Unaligned
-      [[gnu::vector_size(kLanes * sizeof(float)), gnu::aligned(alignof(float)), gnu::may_alias]] =
-          float;
-};
+#if BRIGADE_HAS_VECTOR_TILES
 
 BRIGADE_INLINE void prefetch(const float* from, std::int64_t floats) {
   constexpr std::int64_t kLine = 64 / sizeof(float);
   for (std::int64_t i = 0; i < floats; i += kLine) __builtin_prefetch(from + i, 0, 2);
-}
-
-/// Calls `work.run<kRows>(first)` for tiles of `kTile` of `count` rows, then of 2, then of 1.
-template <int kTile, class Work>
-BRIGADE_INLINE void for_each_tile(std::int64_t count, const Work& work) {
-  std::int64_t row = 0;
-  for (; row + kTile <= count; row += kTile) work.template run<kTile>(row);
-  for (; row + 2 <= count; row += 2) work.template run<2>(row);
-  for (; row < count; ++row) work.template run<1>(row);
 }
 
 // Inputs of a block of weights that stays in the first-level cache for all examples.
@@ -61,8 +29,8 @@ constexpr std::int64_t kOutputBlock = 16;
 /// Adds a block of inputs to the sums of `kOutputs` outputs, each a vector.
 template <int kLanes, int kOutputs>
 struct OutputTile {
-  using Vector = typename Vectors<kLanes>::Aligned;
-  using Memory = typename Vectors<kLanes>::Unaligned;
+  using Vector = typename TileVectors<kLanes>::Aligned;
+  using Memory = typename TileVectors<kLanes>::Unaligned;
   const float *x, *w;
   std::int64_t in, inputs;
   Vector* sums;  // [example][output]
@@ -90,7 +58,7 @@ struct OutputTile {
 
 /// Of the vectors' elements, in pairs.
 template <int kLanes>
-BRIGADE_INLINE float sum_of(const typename Vectors<kLanes>::Aligned& vector) {
+BRIGADE_INLINE float sum_of(const typename TileVectors<kLanes>::Aligned& vector) {
   float values[kLanes];
   for (int i = 0; i < kLanes; ++i) values[i] = vector[i];
   for (int half = kLanes / 2; half > 0; half /= 2)
@@ -101,7 +69,7 @@ BRIGADE_INLINE float sum_of(const typename Vectors<kLanes>::Aligned& vector) {
 template <int kLanes, int kRows, int kOutputs>
 BRIGADE_INLINE void some_outputs(const Shape& shape, const float* x, const float* w, float* y,
                                  bool has_next) {
-  using Vector = typename Vectors<kLanes>::Aligned;
+  using Vector = typename TileVectors<kLanes>::Aligned;
   Vector sums[SmallBatchProducts::kMostExamples * kOutputs];
   for (std::int64_t i = 0; i < shape.examples * kOutputs; ++i) sums[i] = Vector{};
   for (std::int64_t i = 0; i < shape.in; i += kInputBlock) {
@@ -130,8 +98,8 @@ BRIGADE_INLINE void outputs_between(const Shape& shape, const float* x, const fl
 /// Adds what a block of outputs adds to the gradients of `kVectors` vectors of inputs.
 template <int kLanes, int kVectors>
 struct InputGradientTile {
-  using Vector = typename Vectors<kLanes>::Aligned;
-  using Memory = typename Vectors<kLanes>::Unaligned;
+  using Vector = typename TileVectors<kLanes>::Aligned;
+  using Memory = typename TileVectors<kLanes>::Unaligned;
   const float *dy, *w;
   float* dx;
   std::int64_t in, out, outputs;
@@ -184,82 +152,17 @@ BRIGADE_INLINE void input_gradient_between(const Shape& shape, const float* dy, 
   }
 }
 
-/// The gradients of `kVectors` vectors of the weights of some outputs.
-template <int kLanes, int kVectors>
-struct WeightGradientTile {
-  using Vector = typename Vectors<kLanes>::Aligned;
-  using Memory = typename Vectors<kLanes>::Unaligned;
-  const float *transposed_dy, *x;
-  float* dw;
-  std::int64_t examples, in;
-
-  template <int kRows>
-  BRIGADE_INLINE void run(std::int64_t output) const {
-    Vector sum[kRows][kVectors] = {};
-    const float* const gradients = transposed_dy + output * examples;
-    for (std::int64_t example = 0; example < examples; ++example) {
-      Vector values[kVectors];
-      for (int v = 0; v < kVectors; ++v)
-        values[v] = *reinterpret_cast<const Memory*>(x + example * in + v * kLanes);
-      for (int r = 0; r < kRows; ++r) {
-        const Vector gradient = Vector{} + gradients[r * examples + example];
-        for (int v = 0; v < kVectors; ++v) sum[r][v] += gradient * values[v];
-      }
-    }
-    for (int r = 0; r < kRows; ++r)
-      for (int v = 0; v < kVectors; ++v) keep(dw + (output + r) * in + v * kLanes, sum[r][v]);
-  }
-
-  /// Past the caches where that is possible: a gradient is larger than they are, and whoever reads
-  /// it next does so later.
-  BRIGADE_INLINE static void keep(float* to, const Vector& sum) {
-#if defined(__clang__)
-    if (reinterpret_cast<std::uintptr_t>(to) % sizeof(Vector) == 0) {
-      __builtin_nontemporal_store(sum, reinterpret_cast<Vector*>(to));
-      return;
-    }
-#endif
-    *reinterpret_cast<Memory*>(to) = sum;
-  }
-};
-
-/// Of the outputs [begin, end).
-template <int kLanes, int kRows, int kVectors>
-BRIGADE_INLINE void weight_gradient_between(const Shape& shape, const float* transposed_dy,
-                                            const float* x, float* dw, std::int64_t begin,
-                                            std::int64_t end) {
-  constexpr std::int64_t kWide = kLanes * kVectors;
-  for (std::int64_t o = begin; o < end; o += kRows) {
-    const std::int64_t outputs = std::min<std::int64_t>(kRows, end - o);
-    const float* const gradients = transposed_dy + o * shape.examples;
-    float* const rows = dw + o * shape.in;
-    std::int64_t i = 0;
-    for (; i + kWide <= shape.in; i += kWide)
-      for_each_tile<kRows>(outputs, WeightGradientTile<kLanes, kVectors>{gradients, x + i, rows + i,
-                                                                         shape.examples, shape.in});
-    for (; i < shape.in; i += kLanes)
-      for_each_tile<kRows>(outputs, WeightGradientTile<kLanes, 1>{gradients, x + i, rows + i,
-                                                                  shape.examples, shape.in});
-  }
-  __builtin_ia32_sfence();
-}
-
 // Tiles of sums fill the registers: 32 of 64 bytes, or 16 of 32.
-#define BRIGADE_SMALL_BATCH_KERNELS(suffix, instruction_set, lanes, rows, columns)          \
-  __attribute__((target(instruction_set))) void outputs_##suffix(                           \
-      const Shape& shape, const float* x, const float* w, float* y, std::int64_t begin,     \
-      std::int64_t end) {                                                                   \
-    outputs_between<lanes, rows, columns>(shape, x, w, y, begin, end);                      \
-  }                                                                                         \
-  __attribute__((target(instruction_set))) void input_gradient_##suffix(                    \
-      const Shape& shape, const float* dy, const float* w, float* dx, std::int64_t begin,   \
-      std::int64_t end) {                                                                   \
-    input_gradient_between<lanes, rows, columns>(shape, dy, w, dx, begin, end);             \
-  }                                                                                         \
-  __attribute__((target(instruction_set))) void weight_gradient_##suffix(                   \
-      const Shape& shape, const float* transposed_dy, const float* x, float* dw,            \
-      std::int64_t begin, std::int64_t end) {                                               \
-    weight_gradient_between<lanes, rows, columns>(shape, transposed_dy, x, dw, begin, end); \
+#define BRIGADE_SMALL_BATCH_KERNELS(suffix, instruction_set, lanes, rows, columns)        \
+  __attribute__((target(instruction_set))) void outputs_##suffix(                         \
+      const Shape& shape, const float* x, const float* w, float* y, std::int64_t begin,   \
+      std::int64_t end) {                                                                 \
+    outputs_between<lanes, rows, columns>(shape, x, w, y, begin, end);                    \
+  }                                                                                       \
+  __attribute__((target(instruction_set))) void input_gradient_##suffix(                  \
+      const Shape& shape, const float* dy, const float* w, float* dx, std::int64_t begin, \
+      std::int64_t end) {                                                                 \
+    input_gradient_between<lanes, rows, columns>(shape, dy, w, dx, begin, end);           \
   }
 
 BRIGADE_SMALL_BATCH_KERNELS(avx512, "avx512f,avx2,fma", 16, 6, 4)
@@ -273,7 +176,7 @@ using Kernel = void (*)(const Shape&, const float*, const float*, float*, std::i
 void run(Kernel avx512, Kernel avx2, const Shape& shape, const float* a, const float* b, float* to,
          std::int64_t count) {
   constexpr std::int64_t kGrain = 64;
-  const Kernel kernel = instructions() == Instructions::kAvx512 ? avx512 : avx2;
+  const Kernel kernel = vector_instructions() == VectorInstructions::kAvx512 ? avx512 : avx2;
   at::parallel_for(0, (count + kGrain - 1) / kGrain, 1, [&](std::int64_t begin, std::int64_t end) {
     kernel(shape, a, b, to, begin * kGrain, std::min(end * kGrain, count));
   });
@@ -289,29 +192,18 @@ void SmallBatchProducts::input_gradient(const float* dy, const float* w, float* 
   run(input_gradient_avx512, input_gradient_avx2, {examples_, in_, out_}, dy, w, dx, in_);
 }
 
-void SmallBatchProducts::weight_gradient(const float* transposed_dy, const float* x,
-                                         float* dw) const {
-  run(weight_gradient_avx512, weight_gradient_avx2, {examples_, in_, out_}, transposed_dy, x, dw,
-      out_);
-}
-
 #else
-
-Instructions instructions() {
-  return Instructions::kNone;
-}
 
 }  // namespace
 
 // Nobody calls these: `are_supported` is false.
 void SmallBatchProducts::outputs(const float*, const float*, float*) const {}
 void SmallBatchProducts::input_gradient(const float*, const float*, float*) const {}
-void SmallBatchProducts::weight_gradient(const float*, const float*, float*) const {}
 
 #endif
 
 bool SmallBatchProducts::are_supported() {
-  return instructions() != Instructions::kNone;
+  return vector_instructions() != VectorInstructions::kNone;
 }
 
 }  // namespace brigade::layers

@@ -4,12 +4,14 @@
 
 namespace brigade::layers {
 
-/// The matrix products of a linear layer whose weights are much larger than its batch: inputs x
-/// [examples, in], weights w [out, in], outputs y [examples, out], all float32 and contiguous.
+/// Outputs and input gradients of a linear layer whose weights are much larger than its batch:
+/// inputs x [examples, in], weights w [out, in], outputs y [examples, out], all float32 and
+/// contiguous.
 ///
 /// Libraries for matrix products copy the weights into another order first. That pays when many
 /// examples use them. Of a few examples the copy is most of the work. These kernels read the
-/// weights, or write their gradient, exactly once, as they are in memory.
+/// weights exactly once, as they are in memory. The gradient of the weights has kernels of its own
+/// (`sum_of_weight_gradients`).
 ///
 /// Each output is computed by one thread in an order that depends on the shape and the instruction
 /// set alone: the number of threads does not change bits. Thread-safety: pure functions, which use
@@ -33,8 +35,6 @@ class SmallBatchProducts {
   void outputs(const float* x, const float* w, float* y) const;
   /// dx = dy w, with dy [examples, out]
   void input_gradient(const float* dy, const float* w, float* dx) const;
-  /// dw = dy^T x, given the transpose of dy, [out, examples]
-  void weight_gradient(const float* transposed_dy, const float* x, float* dw) const;
 
  private:
   const std::int64_t examples_, in_, out_;

@@ -1,5 +1,7 @@
 // The bits of a training depend on the number of logical replicas, and not on the devices and
 // workers that compute them.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <gtest/gtest.h>
@@ -8,6 +10,7 @@
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +23,7 @@
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/tensor_slices.h"
+#include "brigade/layers/dense_product.h"
 #include "brigade/layers/losses.h"
 #include "brigade/layers/sync_batch_norm.h"
 #include "brigade/optim/adam.h"
@@ -162,6 +166,80 @@ TEST_P(LogicalReplicasTraining, TwoWorkersOfTwoDevicesEqualOneOfFour) {
 // What must differ, or the tests above would prove nothing.
 TEST_P(LogicalReplicasTraining, DependsOnTheNumberOfLogicalReplicas) {
   EXPECT_NE(train_mirrored(1, 4, GetParam()), train_mirrored(1, 6, GetParam()));
+}
+
+/// A dense layer whose weights are so large that the gradients of a device's replicas are summed as
+/// products (`layers::dense_product`).
+struct WideNet : torch::nn::Module {
+  WideNet() {
+    wide = register_module("wide", torch::nn::Linear(1024, 1024));
+    dense = register_module("dense", torch::nn::Linear(1024, 4));
+  }
+  at::Tensor forward(const at::Tensor& features) {
+    const at::Tensor weight = sums_products ? wide->weight : wide->weight.view_as(wide->weight);
+    return dense->forward(layers::dense_product(features, weight, wide->bias).relu());
+  }
+  bool sums_products = true;
+  torch::nn::Linear wide{nullptr}, dense{nullptr};
+};
+
+struct WideTraining {
+  int replicas = 1;
+  bool sums_products = true;
+  int accumulate = 1;
+};
+
+/// The weights after three steps.
+template <class MakeStrategy>
+at::Tensor train_wide(const WideTraining& training, const MakeStrategy& make_strategy) {
+  auto strategy = make_strategy();
+  auto model = strategy.template create<WideNet>();
+  for (int replica = 0; replica < training.replicas; ++replica)
+    model.replica(replica).sums_products = training.sums_products;
+  const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1},
+                                            {.accumulate = training.accumulate});
+  for (int step = 0; step < 3 * training.accumulate; ++step) {
+    strategy.run([&](ReplicaContext& context) {
+      const int examples = 3 + context.replica_id();
+      const at::Tensor features = at::arange(examples * 1024, at::kFloat)
+                                      .view({examples, 1024})
+                                      .add(100 * context.replica_id() + 7 * step)
+                                      .sin();
+      const at::Tensor labels = at::arange(examples, at::kLong).remainder(4);
+      optimizer.minimize(
+          layers::losses::sparse_softmax_cross_entropy(model(features), labels).mul(examples),
+          LossScale::kSum);
+    });
+  }
+  std::vector<at::Tensor> weights;
+  for (const variables::Variable& variable : model.variables())
+    weights.push_back(variable.read().flatten());
+  return at::cat(weights);
+}
+
+MirroredStrategy mirrored_on(int devices, int logical_replicas) {
+  MirroredOptions options = cpus(devices, kSeed);
+  options.logical_replicas = logical_replicas;
+  return MirroredStrategy(options);
+}
+
+TEST(LogicalReplicasOfWideLayers, SumProductsWithTheBitsOfGradientsThatAreComputed) {
+  for (const int logical : {2, 3, 4, 6, 8}) {
+    const at::Tensor expected = train_wide({.replicas = logical, .sums_products = false},
+                                           [&] { return mirrored_on(1, logical); });
+    for (int devices = 1; devices <= std::min(logical, 4); ++devices) {
+      const at::Tensor weights =
+          train_wide({.replicas = logical}, [&] { return mirrored_on(devices, logical); });
+      EXPECT_TRUE(weights.equal(expected))
+          << logical << " logical replicas on " << devices << " devices";
+    }
+  }
+}
+
+TEST(LogicalReplicasOfWideLayers, AccumulateWithTheBitsOfGradientsThatAreComputed) {
+  const auto one_device = [] { return OneDeviceStrategy({.device = "cpu:0", .seed = kSeed}); };
+  EXPECT_TRUE(train_wide({.accumulate = 5}, one_device)
+                  .equal(train_wide({.sums_products = false, .accumulate = 5}, one_device)));
 }
 
 std::string case_name(const ::testing::TestParamInfo<Case>& instance) {

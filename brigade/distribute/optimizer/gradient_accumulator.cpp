@@ -4,7 +4,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <map>
-
+#include <utility>
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/local/row_sums.h"
 #include "brigade/distribute/optimizer/sum_of_replicas.h"
@@ -16,8 +16,8 @@ GradientAccumulator::GradientAccumulator(const optim::OptimizerState& state, int
     : state_(state),
       replica_(replica),
       rows_(state.variables().size()),
-      present_(state.variables().size(), false) {}
-
+      present_(state.variables().size(), false),
+      deferred_(state.variables().size()) {}
 void GradientAccumulator::reserve() {
   sums_.resize(state_.variables().size());
   std::map<at::ScalarType, std::vector<std::size_t>> by_dtype;
@@ -41,22 +41,19 @@ void GradientAccumulator::reserve() {
   }
 }
 
-void GradientAccumulator::add(std::span<const at::Tensor> gradients,
-                              std::optional<std::int64_t> global, std::int64_t local) {
+void GradientAccumulator::add(const ReplicaGradients& gradients, std::optional<std::int64_t> global,
+                              std::int64_t local) {
   const at::NoGradGuard no_grad;
   if (sums_.empty()) reserve();
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    if (comm::has_rows(gradients[i])) {
-      add_rows(i, gradients[i]);
-      continue;
+    const at::Tensor& value = gradients[i].value;
+    if (gradients[i].deferred) {
+      defer(i, gradients[i].deferred);
+    } else if (value.defined() && comm::has_rows(value)) {
+      add_rows(i, value);
+    } else if (value.defined()) {
+      add_value(i, value);
     }
-    if (present_[i]) {
-      sums_[i].add_(gradients[i]);
-    } else {
-      sums_[i].copy_(gradients[i]);  // overwrites the sums of an earlier group
-    }
-    present_[i] = true;
   }
   ++micro_batches_;
   if (global) {
@@ -64,6 +61,39 @@ void GradientAccumulator::add(std::span<const at::Tensor> gradients,
   } else {
     local_ = local_.value_or(0) + local;
   }
+}
+
+void GradientAccumulator::add_value(std::size_t variable, const at::Tensor& gradient) {
+  add_deferred(variable);  // which came before
+  if (present_[variable]) {
+    sums_[variable].add_(gradient);
+  } else {
+    sums_[variable].copy_(gradient);  // overwrites the sums of an earlier group
+  }
+  present_[variable] = true;
+}
+
+void GradientAccumulator::defer(std::size_t variable,
+                                const variables::DeferredGradientPtr& gradient) {
+  std::vector<variables::DeferredGradientPtr>& kept = deferred_[variable];
+  kept.push_back(gradient);
+  std::int64_t bytes = 0;
+  for (const variables::DeferredGradientPtr& each : kept) bytes += each->bytes();
+  if (bytes > static_cast<std::int64_t>(sums_[variable].nbytes())) add_deferred(variable);
+}
+
+void GradientAccumulator::add_deferred(std::size_t variable) {
+  const auto kept = std::exchange(deferred_[variable], {});
+  if (kept.empty()) return;
+  std::vector<variables::GradientPart> parts;
+  if (present_[variable]) parts.push_back({.value = sums_[variable]});
+  for (const variables::DeferredGradientPtr& each : kept) parts.push_back({.deferred = each});
+  const auto order = comm::ReductionTree::chain(static_cast<int>(parts.size()));
+  if (kept.front()->try_sum(parts, order, sums_[variable])) {
+    present_[variable] = true;
+    return;
+  }
+  for (const variables::DeferredGradientPtr& each : kept) add_value(variable, each->compute());
 }
 
 void GradientAccumulator::add_rows(std::size_t variable, const at::Tensor& gradient) {
@@ -77,6 +107,7 @@ std::vector<at::Tensor> GradientAccumulator::divided(double divisor) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> sums(state_.variables().size());
   for (std::size_t i = 0; i < sums.size(); ++i) {
+    add_deferred(i);
     if (present_[i]) {
       if (rows_[i].defined()) sums_[i].add_(rows_[i]);
       rows_[i].reset();
@@ -91,6 +122,7 @@ std::vector<at::Tensor> GradientAccumulator::divided(double divisor) {
 void GradientAccumulator::clear() {
   present_.assign(present_.size(), false);
   rows_.assign(rows_.size(), at::Tensor());
+  deferred_.assign(deferred_.size(), {});
   micro_batches_ = 0;
   global_ = 0;
   local_.reset();

@@ -19,6 +19,7 @@
 #include "brigade/device/autocast_scope.h"
 #include "brigade/device/captured_graph.h"
 #include "brigade/distribute/gradient_audit.h"
+#include "brigade/distribute/optimizer/deferred_pass.h"
 #include "brigade/distribute/optimizer/gradient_accumulator.h"
 #include "brigade/distribute/optimizer/gradient_hooks.h"
 #include "brigade/distribute/optimizer/subtree_sums.h"
@@ -72,6 +73,13 @@ void schedule_updates_of_pass() {
 }
 void run_scheduled_updates() {
   if (variables::Graph* graph = variables::current_graph()) graph->run_scheduled_updates();
+}
+
+/// `values[variable]`, for gradients of which none is deferred.
+std::vector<at::Tensor> values_of(const ReplicaGradients& gradients) {
+  std::vector<at::Tensor> values;
+  for (const variables::GradientPart& part : gradients) values.push_back(part.value);
+  return values;
 }
 
 /// `parts[variable][replica of this process]`: its gradient, undefined if it has none.
@@ -245,6 +253,28 @@ struct Optimizer::Shared {
 
   bool is_mean() const { return declared == static_cast<int>(LossScale::kMeanOverExamples); }
 
+  const torch::autograd::variable_list& inputs_of(int replica) const {
+    return inputs[static_cast<std::size_t>(replica)];
+  }
+
+  /// Those that take less memory than when they are computed. If the sums of the device are
+  /// completed in this pass (`reduces`), so is theirs.
+  DeferredPass::Policy deferral_policy(int replica, bool reduces) const {
+    DeferredPass::Policy policy{.wants = [this, replica](std::size_t index, std::int64_t bytes) {
+      const at::Tensor& variable = inputs_of(replica)[index];
+      return formats[active[index]] == at::MemoryFormat::Contiguous &&
+             bytes <= static_cast<std::int64_t>(variable.nbytes());
+    }};
+    if (reduces) {
+      policy.taken = [this, replica](std::size_t index,
+                                     const variables::DeferredGradientPtr& gradient) {
+        sums_listener->ready(replica, active[index], gradient);
+        return false;
+      };
+    }
+    return policy;
+  }
+
   /// The gradients of `loss` times `weight` by the active variables; undefined for variables on
   /// which it does not depend.
   torch::autograd::variable_list differentiate(int replica, const at::Tensor& loss, double weight,
@@ -336,8 +366,7 @@ struct Optimizer::Shared {
     return global_step->component(replica)._version();
   }
 
-  void add_micro_batch(int replica, std::span<const at::Tensor> gradients,
-                       const Objective& objective) {
+  void add_micro_batch(int replica, const ReplicaGradients& gradients, const Objective& objective) {
     of(replica).was_skipped = false;
     of(replica).accumulator.add(gradients, objective.global_examples, objective.local_examples);
     if (replica == 0 && progress()) progress()->add_micro_batches(1);
@@ -397,15 +426,15 @@ std::int64_t Optimizer::global_step_value() const {
 void Optimizer::minimize(const at::Tensor& loss, LossScale scale) const {
   const ReplicaContext& context = shared_->replica_context();
   if (shared_->accumulate == 1)
-    return apply_in(context, local_gradients(context, loss, scale, EagerReduction::kYes),
+    return apply_in(context, local_gradients(context, loss, scale, GradientUse::kApplied),
                     GradientState::kLocal);
   check_state(context.capture() == nullptr,
               "the optimizer accumulates micro-batches, so not every call updates");
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalize::kLater);
   shared_->join_backward(context.local_id, objective);
-  const auto gradients =
-      backward(context, objective.loss, shared_->weighted(objective.weight()), EagerReduction::kNo);
+  const auto gradients = backward(context, objective.loss, shared_->weighted(objective.weight()),
+                                  GradientUse::kAccumulated);
   before_update(context);
   compare(context);
   shared_->add_micro_batch(context.local_id, gradients, objective);
@@ -415,63 +444,78 @@ void Optimizer::minimize(const at::Tensor& loss, LossScale scale) const {
 
 Gradients Optimizer::compute_gradients(const at::Tensor& loss, LossScale scale) const {
   const ReplicaContext& context = shared_->replica_context();
-  return {state_->variables(),
-          in_shapes(*state_, local_gradients(context, loss, scale, EagerReduction::kNo)),
-          GradientState::kLocal, context.step()};
+  auto values = computed(local_gradients(context, loss, scale, GradientUse::kReturned));
+  return {state_->variables(), in_shapes(*state_, std::move(values)), GradientState::kLocal,
+          context.step()};
 }
 
-std::vector<at::Tensor> Optimizer::local_gradients(const ReplicaContext& context,
-                                                   const at::Tensor& loss, LossScale scale,
-                                                   EagerReduction eager) const {
+ReplicaGradients Optimizer::local_gradients(const ReplicaContext& context, const at::Tensor& loss,
+                                            LossScale scale, GradientUse use) const {
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalize::kNow);
   shared_->join_backward(context.local_id, objective);
   const auto examples = static_cast<double>(objective.global_examples.value_or(1));
-  return backward(context, objective.loss, shared_->weighted(objective.weight(examples)), eager);
+  return backward(context, objective.loss, shared_->weighted(objective.weight(examples)), use);
 }
 
-std::vector<at::Tensor> Optimizer::backward(const ReplicaContext& context, const at::Tensor& loss,
-                                            double weight, EagerReduction eager) const {
+ReplicaGradients Optimizer::backward(const ReplicaContext& context, const at::Tensor& loss,
+                                     double weight, GradientUse use) const {
   AuditedPass* const audit = context.audit();
-  if (audit && audit->delays_reduction()) eager = EagerReduction::kNo;
-  std::vector<at::Tensor> gradients = differentiate(context.local_id, loss, weight, eager);
-  if (audit) audit->record(state_->variables(), gradients);
+  if (audit && audit->delays_reduction()) use = GradientUse::kReturned;
+  ReplicaGradients gradients = differentiate(context, loss, weight, use);
+  if (audit) audit->record(state_->variables(), values_of(gradients));
   return gradients;
 }
 
-std::vector<at::Tensor> Optimizer::differentiate(int replica, const at::Tensor& loss, double weight,
-                                                 EagerReduction eager) const {
+/// Whether layers may hand over gradients that are not computed: if all that happens to them is
+/// that they are added to others. Micro-batches of a pipeline would leave all of that work to the
+/// last one.
+bool Optimizer::may_defer(const ReplicaContext& context, GradientUse use) const {
+  if (shared_->scaler || context.stages != nullptr || context.capture() != nullptr) return false;
+  if (use == GradientUse::kApplied)
+    return shared_->subtree_sums && shared_->subtree_sums->shares_device(context.local_id);
+  return use == GradientUse::kAccumulated;
+}
+
+ReplicaGradients Optimizer::differentiate(const ReplicaContext& context, const at::Tensor& loss,
+                                          double weight, GradientUse use) const {
+  const int replica = context.local_id;
   for (const variables::Variable& variable : state_->variables()) variable.check_untouched(replica);
   shared_->check_differentiable(*state_, replica);
   const device::AutocastScope full(device::Precision::kFull);
   const comm::BackwardPasses passes;
-  std::vector<at::Tensor> values(state_->variables().size());
+  ReplicaGradients parts(state_->variables().size());
   if (!loss.defined()) {
     schedule_updates_of_pass();
-    return values;
+    return parts;
   }
   check_state(loss.requires_grad(),
               "The loss has no graph: it must be computed from the model's parameters, with "
               "gradients enabled.");
   std::optional<GradientHooks::Watch> watch;
   if (shared_->subtree_sums) shared_->subtree_sums->begin(replica);
-  if (eager == EagerReduction::kYes && shared_->can_reduce_eagerly(replica, loss))
+  if (use == GradientUse::kApplied && shared_->can_reduce_eagerly(replica, loss))
     watch.emplace(*shared_->hooks, replica, loss);
+  std::optional<DeferredPass> deferred;
+  if (may_defer(context, use))
+    deferred.emplace(loss, shared_->inputs_of(replica),
+                     shared_->deferral_policy(replica, watch.has_value()));
   const auto& scaler = shared_->of(replica).scaler;
   const double scale = scaler ? scaler->scale() : 1.0;
   passes.begin();
   const auto gradients = shared_->differentiate(replica, loss, weight * scale, &passes);
   for (std::size_t k = 0; k < gradients.size(); ++k) {
+    variables::GradientPart& part = parts[shared_->active[k]];
+    if (deferred) part.deferred = deferred->gradient(k);
     const at::Tensor reported = watch ? watch->reported(k, gradients[k]) : at::Tensor();
-    at::Tensor& value = values[shared_->active[k]];
-    value = reported.defined() ? reported
-                               : in_parameter_layout(gradients[k], shared_->sparse,
-                                                     shared_->formats[shared_->active[k]]);
+    part.value = reported.defined() ? reported
+                                    : in_parameter_layout(gradients[k], shared_->sparse,
+                                                          shared_->formats[shared_->active[k]]);
     // Not in place: two variables may have got the same tensor.
-    if (scale != 1.0 && value.defined()) value = value.mul(1.0 / scale);
+    if (scale != 1.0 && part.value.defined()) part.value = part.value.mul(1.0 / scale);
   }
   schedule_updates_of_pass();
-  return values;
+  return parts;
 }
 
 Gradients Optimizer::aggregate(const Gradients& gradients) const {
@@ -503,7 +547,7 @@ void Optimizer::apply_gradients(const Gradients& gradients) const {
         base::str_cat("These gradients are of step ", gradients.step(), " and this is step ",
                       context.step(), ": apply gradients in the step that computed them."));
   }
-  apply_in(context, in_parameter_layout(gradients, shared_->sparse), gradients.state());
+  apply_in(context, to_parts(in_parameter_layout(gradients, shared_->sparse)), gradients.state());
 }
 
 void Optimizer::check_own(const Gradients& gradients) const {
@@ -512,17 +556,19 @@ void Optimizer::check_own(const Gradients& gradients) const {
                  "optimizer that computed them.");
 }
 
-void Optimizer::apply_in(const ReplicaContext& context, std::vector<at::Tensor> values,
+void Optimizer::apply_in(const ReplicaContext& context, ReplicaGradients gradients,
                          GradientState state) const {
   const int replica = context.local_id;
   before_update(context);
   const device::AutocastScope full(device::Precision::kFull);
   const comm::PhaseScope update(current_step_clock(), comm::StepPhase::kUpdate);
-  if (context.capture() != nullptr) return capture_in(context, values, state);
-  const bool skips = shared_->overflows(context, values, state);
+  if (context.capture() != nullptr) return capture_in(context, values_of(gradients), state);
+  const bool skips = shared_->scaler && shared_->overflows(context, values_of(gradients), state);
   // Before the audit, for which all replicas wait: so a device does not keep all their gradients.
-  if (!skips && shared_->subtree_sums && state == GradientState::kLocal)
-    values = shared_->subtree_sums->add(replica, std::move(values));
+  const bool adds = !skips && shared_->subtree_sums && state == GradientState::kLocal;
+  const std::vector<at::Tensor> values =
+      adds ? shared_->subtree_sums->add(replica, std::move(gradients))
+           : computed(std::move(gradients));
   compare(context);
   if (skips) return skip_in(replica);
   shared_->synchronizer->apply(replica, values, state);
@@ -594,7 +640,7 @@ void Optimizer::apply_accumulated(const ReplicaContext& context) const {
     examples += summed_over_replicas(context, *accumulator.local_examples());
   const bool divides = shared_->is_mean() && examples > 0;
   const auto values = accumulator.divided(divides ? static_cast<double>(examples) : 1.0);
-  apply_in(context, rounded(*state_, values), GradientState::kLocal);
+  apply_in(context, to_parts(rounded(*state_, values)), GradientState::kLocal);
   shared_->clear_accumulated(context.local_id);
 }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "brigade/distribute/optimizer/gradient_parts.h"
 #include "brigade/distribute/optimizer/gradient_scaler.h"
 #include "brigade/distribute/optimizer/gradients.h"
 #include "brigade/distribute/optimizer/objective.h"
@@ -153,17 +154,19 @@ class Optimizer {
   struct Shared;
   Optimizer(std::shared_ptr<optim::OptimizerState> state, std::shared_ptr<Shared> shared)
       : state_(std::move(state)), shared_(std::move(shared)) {}
-  /// Whether gradients may be reduced during backward: only if they are applied unchanged.
-  enum class EagerReduction { kNo, kYes };
-  /// In memory order, as all gradients inside of this class.
-  std::vector<at::Tensor> local_gradients(const ReplicaContext& context, const at::Tensor& loss,
-                                          LossScale scale, EagerReduction eager) const;
-  std::vector<at::Tensor> backward(const ReplicaContext& context, const at::Tensor& loss,
-                                   double weight, EagerReduction eager) const;
-  std::vector<at::Tensor> differentiate(int replica, const at::Tensor& loss, double weight,
-                                        EagerReduction eager) const;
+  /// What becomes of gradients. Those that are applied unchanged may be reduced during backward.
+  enum class GradientUse { kApplied, kAccumulated, kReturned };
+  /// In memory order, as all gradients inside of this class. Those that are returned to the program
+  /// are computed.
+  ReplicaGradients local_gradients(const ReplicaContext& context, const at::Tensor& loss,
+                                   LossScale scale, GradientUse use) const;
+  ReplicaGradients backward(const ReplicaContext& context, const at::Tensor& loss, double weight,
+                            GradientUse use) const;
+  ReplicaGradients differentiate(const ReplicaContext& context, const at::Tensor& loss,
+                                 double weight, GradientUse use) const;
+  bool may_defer(const ReplicaContext& context, GradientUse use) const;
   void check_own(const Gradients& gradients) const;
-  void apply_in(const ReplicaContext& context, std::vector<at::Tensor> values,
+  void apply_in(const ReplicaContext& context, ReplicaGradients gradients,
                 GradientState state) const;
   void capture_in(const ReplicaContext& context, std::span<const at::Tensor> values,
                   GradientState state) const;

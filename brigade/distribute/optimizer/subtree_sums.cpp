@@ -1,12 +1,11 @@
 #include "brigade/distribute/optimizer/subtree_sums.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty_like.h>
 
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <utility>
 
 #include "brigade/comm/local/reduce_kernel.h"
 
@@ -14,57 +13,14 @@ namespace brigade::distribute {
 
 namespace {
 
-bool is_alone(const at::Tensor& tensor) {
-  return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
-}
-
 bool is_added_early(const at::Tensor& gradient) {
   return gradient.layout() == at::kStrided &&
          comm::accumulation_dtype(gradient.scalar_type()) == gradient.scalar_type();
 }
 
-/// Undefined ones count as zero.
-at::Tensor add_two(at::Tensor left, at::Tensor right) {
-  if (!right.defined()) return left;
-  if (!left.defined()) return right;
-  if (is_alone(left)) return left.add_(right);
-  if (is_alone(right)) return right.add_(left);
-  return left.add(right);
-}
-
-at::Tensor add_in_pairs(std::vector<at::Tensor> parts, const comm::ReductionTree& tree) {
-  std::vector<at::Tensor> stack;
-  for (std::size_t part = 0; part < parts.size(); ++part) {
-    stack.push_back(std::move(parts[part]));
-    for (int i = 0; i < tree.additions_after(part); ++i) {
-      at::Tensor right = std::move(stack.back());
-      stack.pop_back();
-      stack.back() = add_two(std::move(stack.back()), std::move(right));
-    }
-  }
-  return std::move(stack.front());
-}
-
-/// In one pass over memory. The sum may be made in the first part that is defined, since a block
-/// of it is read before a block of the sum is written.
-at::Tensor add_at_once(std::vector<at::Tensor> parts, const comm::ReductionTree& tree) {
-  constexpr std::int64_t kGrain = 32 * 1024;
-  const at::Tensor& first = *std::ranges::find_if(parts, &at::Tensor::defined);
-  at::Tensor sum = is_alone(first) ? first : at::empty_like(first);
-  at::parallel_for(0, sum.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    comm::add_by_tree(parts, tree, begin, end, sum, begin);
-  });
-  return sum;
-}
-
-/// The sum of `parts`, in place if nobody else refers to the tensor; undefined if all are.
-at::Tensor sum_of(std::vector<at::Tensor> parts, const comm::ReductionTree& tree) {
-  const auto first = std::ranges::find_if(parts, &at::Tensor::defined);
-  if (first == parts.end()) return {};
-  if (std::ranges::count_if(parts, &at::Tensor::defined) == 1) return std::move(*first);
-  const bool at_once = first->is_cpu() &&
-                       (first->scalar_type() == at::kFloat || first->scalar_type() == at::kDouble);
-  return at_once ? add_at_once(std::move(parts), tree) : add_in_pairs(std::move(parts), tree);
+/// Those that are deferred are dense.
+bool is_added_early(const variables::GradientPart& gradient) {
+  return !gradient.value.defined() || is_added_early(gradient.value);
 }
 
 bool contains(comm::LeafRange outer, comm::LeafRange inner) {
@@ -87,6 +43,8 @@ SubtreeSums::SubtreeSums(std::shared_ptr<comm::LocalGroup> group, ReplicaRange r
     device->block.end = leaf + 1;
     device_of_.push_back(device);
   }
+  for (const auto& device : devices_)
+    device->waiting.resize(static_cast<std::size_t>(device->block.size()));
   added_.resize(slots.size());
 }
 
@@ -100,35 +58,40 @@ void SubtreeSums::begin(int replica) {
   added_[static_cast<std::size_t>(replica)].clear();
 }
 
+bool SubtreeSums::shares_device(int replica) const {
+  return device_of(replica).block.size() > 1;
+}
+
 bool SubtreeSums::is_last(int replica) const {
-  Device& device = *device_of_[static_cast<std::size_t>(replica)];
+  Device& device = device_of(replica);
   const std::lock_guard lock(device.mutex);
   return leaves_in(device) == device.block.size() - 1;
 }
 
 int SubtreeSums::leaves_in(const Device& device) {
   int leaves = 0;
-  for (const Partial& partial : device.partials) leaves += partial.node.size();
+  for (const comm::LeafRange& set : device.sets) leaves += set.size();
   return leaves;
 }
 
 // The sum is in the list of a replica that waits, and the other positions become undefined, so that
 // nobody adds to it again. A replica that waited may have been released by an error: then its part
 // of the sum is missing, and the step fails.
-at::Tensor SubtreeSums::add_one(int replica, std::size_t variable, const at::Tensor& gradient) {
+at::Tensor SubtreeSums::add_one(int replica, std::size_t variable,
+                                const variables::GradientPart& gradient) {
   if (!is_added_early(gradient)) return {};
   const at::NoGradGuard no_grad;
-  Device& device = *device_of_[static_cast<std::size_t>(replica)];
-  const comm::LeafRange own{range_.first + replica, range_.first + replica + 1};
+  Device& device = device_of(replica);
+  const int leaf = leaf_of(replica);
   const std::lock_guard lock(device.mutex);
-  if (device.block == own) return gradient;
+  if (device.block.size() == 1) return gradient.value;
   if (leaves_in(device) != device.block.size() - 1) return {};
-  std::vector<at::Tensor> gradients(variable + 1);
-  gradients[variable] = gradient;
-  std::vector<Partial> all = device.partials;
-  insert(all, {.node = own, .values = &gradients});
-  const at::Tensor sum = sums_of(all, device.block, variable, variable + 1).front();
-  (*device.partials.front().values)[variable] = sum;
+  std::vector<variables::GradientPart> parts = take(device, device.block, variable);
+  parts[static_cast<std::size_t>(leaf - device.block.begin)] = gradient;
+  const at::Tensor sum = sum_of_parts(std::move(parts), comm::ReductionTree(device.block.size()));
+  const auto first =
+      std::ranges::find_if(device.waiting, [](auto* list) { return list != nullptr; });
+  (**first)[variable].value = sum;
   std::vector<bool>& added = added_[static_cast<std::size_t>(replica)];
   if (added.size() <= variable) added.resize(variable + 1);
   added[variable] = true;
@@ -136,86 +99,130 @@ at::Tensor SubtreeSums::add_one(int replica, std::size_t variable, const at::Ten
 }
 
 void SubtreeReadyListener::ready(int replica, std::size_t variable, const at::Tensor& gradient) {
+  ready_part(replica, variable, {.value = gradient});
+}
+
+void SubtreeReadyListener::ready(int replica, std::size_t variable,
+                                 const variables::DeferredGradientPtr& gradient) {
+  ready_part(replica, variable, {.deferred = gradient});
+}
+
+void SubtreeReadyListener::ready_part(int replica, std::size_t variable,
+                                      const variables::GradientPart& gradient) {
   const at::Tensor sum = sums_.add_one(replica, variable, gradient);
   if (sum.defined()) listener_.ready(replica, variable, sum);
 }
 
 std::vector<at::Tensor> SubtreeSums::add(int replica, std::vector<at::Tensor> gradients) {
+  return add(replica, to_parts(std::move(gradients)));
+}
+
+std::vector<at::Tensor> SubtreeSums::add(int replica, ReplicaGradients gradients) {
   const at::NoGradGuard no_grad;
-  Device& device = *device_of_[static_cast<std::size_t>(replica)];
+  Device& device = device_of(replica);
   std::vector<bool>& added = added_[static_cast<std::size_t>(replica)];
   for (std::size_t i = 0; i < added.size(); ++i) {
-    if (added[i]) gradients[i].reset();
+    if (added[i]) gradients[i] = {};
   }
   added.clear();
   const bool adds = std::ranges::all_of(
-      gradients, [](const at::Tensor& each) { return !each.defined() || is_added_early(each); });
-  const int leaf = range_.first + replica;
-  if (adds) wait_with(device, {.node = {leaf, leaf + 1}, .values = &gradients});
+      gradients, [](const variables::GradientPart& each) { return is_added_early(each); });
+  const int leaf = leaf_of(replica);
   try {
+    if (adds) wait_with(device, leaf, gradients);
     group_->barrier(replica);
   } catch (...) {
-    forget(device, &gradients);
+    forget(device, leaf);
     throw;
   }
-  forget(device, &gradients);
-  return gradients;
+  forget(device, leaf);
+  return computed(std::move(gradients));  // deferred ones are left if a sibling adds nothing early
 }
 
-void SubtreeSums::insert(std::vector<Partial>& partials, const Partial& partial) {
-  const auto next = std::ranges::find_if(
-      partials, [&](const Partial& other) { return other.node.begin > partial.node.begin; });
-  partials.insert(next, partial);
-}
-
-/// The sums of the variables [first, last), which become undefined in the lists. `partials` have
-/// all leaves of `node`.
-std::vector<at::Tensor> SubtreeSums::sums_of(std::span<const Partial> partials,
-                                             comm::LeafRange node, std::size_t first,
-                                             std::size_t last) {
-  std::vector<comm::LeafRange> nodes;
-  for (const Partial& partial : partials)
-    nodes.push_back({partial.node.begin - node.begin, partial.node.end - node.begin});
-  const comm::ReductionTree tree(node.size(), std::move(nodes));
-  std::vector<at::Tensor> sums;
-  for (std::size_t variable = first; variable < last; ++variable) {
-    std::vector<at::Tensor> parts;
-    for (const Partial& partial : partials) parts.push_back(std::move((*partial.values)[variable]));
-    sums.push_back(sum_of(std::move(parts), tree));
+/// A variable's gradients in the leaves of `node`, which become undefined in the lists.
+std::vector<variables::GradientPart> SubtreeSums::take(Device& device, comm::LeafRange node,
+                                                       std::size_t variable) {
+  std::vector<variables::GradientPart> parts;
+  for (int leaf = node.begin; leaf < node.end; ++leaf) {
+    ReplicaGradients* const list = device.list(leaf);
+    parts.push_back(list != nullptr ? std::exchange((*list)[variable], {})
+                                    : variables::GradientPart());
   }
-  return sums;
+  return parts;
 }
 
-/// Adds the sums that wait, where they are those of all leaves of a node: of `node`, or of nodes
-/// below it.
+/// Of the leaves of `node`, which all wait: in the list of the first one.
+void SubtreeSums::add_variable(Device& device, comm::LeafRange node, std::size_t variable) {
+  at::Tensor sum = sum_of_parts(take(device, node, variable), comm::ReductionTree(node.size()));
+  (*device.list(node.begin))[variable].value = std::move(sum);
+}
+
+/// Whether the gradients of `node` are all deferred and take less memory than their sum.
+bool SubtreeSums::are_small(const Device& device, comm::LeafRange node, std::size_t variable) {
+  std::int64_t bytes = 0;
+  std::int64_t bytes_of_sum = 0;
+  for (int leaf = node.begin; leaf < node.end; ++leaf) {
+    const variables::GradientPart& part = (*device.list(leaf))[variable];
+    if (part.value.defined()) return false;
+    if (!part.deferred) continue;
+    bytes += part.deferred->bytes();
+    bytes_of_sum = static_cast<std::int64_t>(part.deferred->variable().nbytes());
+  }
+  return bytes <= bytes_of_sum;
+}
+
+/// Adds the gradients that wait, where they are those of all leaves of a node: of `node`, or of
+/// nodes below it.
 void SubtreeSums::add_complete(Device& device, comm::LeafRange node) {
-  const auto inside = [&](const Partial& partial) { return contains(node, partial.node); };
-  const auto first = std::ranges::find_if(device.partials, inside);
-  const auto last = std::find_if_not(first, device.partials.end(), inside);
+  const auto inside = [&](comm::LeafRange set) { return contains(node, set); };
+  const auto first = std::ranges::find_if(device.sets, inside);
+  const auto last = std::find_if_not(first, device.sets.end(), inside);
   if (last - first < 2) return;
   int leaves = 0;
-  for (auto each = first; each != last; ++each) leaves += each->node.size();
+  for (auto each = first; each != last; ++each) leaves += each->size();
   if (leaves < node.size()) {
     const auto [left, right] = comm::ReductionTree::children(node);
     add_complete(device, left);
     return add_complete(device, right);
   }
-  *first->values = sums_of({first, last}, node, 0, first->values->size());
-  first->node = node;
-  device.partials.erase(first + 1, last);
+  const std::size_t variables = device.list(node.begin)->size();
+  for (std::size_t variable = 0; variable < variables; ++variable) {
+    if (!are_small(device, node, variable)) add_variable(device, node, variable);
+  }
+  *first = node;
+  device.sets.erase(first + 1, last);
 }
 
-void SubtreeSums::wait_with(Device& device, const Partial& partial) const {
+/// When all replicas of the device wait: makes values of what is deferred.
+void SubtreeSums::add_deferred(Device& device) const {
+  const std::size_t variables = device.waiting.front()->size();
+  for (const comm::LeafRange node :
+       comm::ReductionTree::whole_subtrees(range_.total, device.block)) {
+    for (std::size_t variable = 0; variable < variables; ++variable) {
+      bool is_deferred = false;
+      for (int leaf = node.begin; leaf < node.end; ++leaf)
+        is_deferred = is_deferred || (*device.list(leaf))[variable].deferred;
+      if (is_deferred) add_variable(device, node, variable);
+    }
+  }
+}
+
+void SubtreeSums::wait_with(Device& device, int leaf, ReplicaGradients& gradients) const {
   const std::lock_guard lock(device.mutex);
-  insert(device.partials, partial);
-  if (leaves_in(device) == device.block.size()) return;  // nobody computes more gradients
+  device.list(leaf) = &gradients;
+  const auto next =
+      std::ranges::find_if(device.sets, [&](comm::LeafRange set) { return set.begin > leaf; });
+  device.sets.insert(next, {leaf, leaf + 1});
+  if (leaves_in(device) == device.block.size()) return add_deferred(device);  // no more will come
   const int levels = std::bit_width(static_cast<unsigned>(device.block.size() - 1));
-  if (std::ssize(device.partials) > levels + 1) add_complete(device, {0, range_.total});
+  if (std::ssize(device.sets) > levels + 1) add_complete(device, {0, range_.total});
 }
 
-void SubtreeSums::forget(Device& device, const std::vector<at::Tensor>* values) {
+void SubtreeSums::forget(Device& device, int leaf) {
   const std::lock_guard lock(device.mutex);
-  std::erase_if(device.partials, [&](const Partial& each) { return each.values == values; });
+  device.list(leaf) = nullptr;
+  std::erase_if(device.sets,
+                [&](comm::LeafRange set) { return set.begin <= leaf && leaf < set.end; });
 }
 
 }  // namespace brigade::distribute

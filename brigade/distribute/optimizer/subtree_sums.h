@@ -5,13 +5,14 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <vector>
 
 #include "brigade/comm/local/local_group.h"
 #include "brigade/comm/reduction_tree.h"
+#include "brigade/distribute/optimizer/gradient_parts.h"
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/distribute/worker_group.h"
+#include "brigade/variables/deferred_gradient.h"
 
 namespace brigade::distribute {
 
@@ -21,6 +22,11 @@ namespace brigade::distribute {
 /// whoever adds the rest gets the same bits. Gradients are large, and adding them is bound by
 /// memory: so it waits until there would be too many sets, and then adds all that can be added in
 /// one pass. What is left at the end is added by whoever reads it, block by block.
+///
+/// Gradients that are not computed (`variables::DeferredGradient`) wait as they are, as long as
+/// they take less memory than their sum. Their sum is computed in one pass, at the latest when the
+/// last replica of the device has its gradients. The bits are those of gradients that came
+/// computed.
 ///
 /// The replica of a device that computes last may add its gradients one by one during its backward
 /// (`is_last`, `add_one`), so that the device's sums can be sent while it runs.
@@ -40,8 +46,13 @@ class SubtreeSums {
   /// Sums are made in place in tensors that nobody else refers to, so pass gradients by moving
   /// them. An undefined gradient counts as zero. Gradients of half precision, which are added in
   /// float32 and rounded once, and gradients of rows are left to the caller: they are returned.
+  std::vector<at::Tensor> add(int replica, ReplicaGradients gradients);
+  /// The same for gradients that are all computed.
   std::vector<at::Tensor> add(int replica, std::vector<at::Tensor> gradients);
 
+  /// Whether replica `replica` shares its device, so that gradients that come deferred are added to
+  /// others. They must be contiguous when they are computed.
+  bool shares_device(int replica) const;
   /// Whether the replicas of each device are one subtree, whose sums `add_one` can complete.
   bool devices_are_subtrees() const;
   /// `replica` begins a backward pass. What `add_one` added in a pass that failed is forgotten.
@@ -53,27 +64,36 @@ class SubtreeSums {
   /// Adds one gradient of the last replica to those of the others, and returns the sum of the
   /// device's replicas; undefined if `add` must add it. `gradient` does not change, and its
   /// position in `add`'s gradients then has no effect.
-  at::Tensor add_one(int replica, std::size_t variable, const at::Tensor& gradient);
+  at::Tensor add_one(int replica, std::size_t variable, const variables::GradientPart& gradient);
 
  private:
-  /// A sum that has not been added to another yet: in the list of the replica that waits with it.
-  struct Partial {
-    comm::LeafRange node;
-    std::vector<at::Tensor>* values = nullptr;
-  };
   struct Device {
-    std::mutex mutex;               // guards the rest but `block`
-    std::vector<Partial> partials;  // of replicas that wait, in the order of the leaves
-    comm::LeafRange block;          // its replicas
+    std::mutex mutex;                        // guards the rest but `block`
+    std::vector<ReplicaGradients*> waiting;  // [leaf of the block]: of a replica in `add`; or null
+    // The nodes whose leaves wait and are added, in order. A sum is in the list of its node's first
+    // leaf, and the others are undefined; deferred gradients stay in the lists of their leaves.
+    std::vector<comm::LeafRange> sets;
+    comm::LeafRange block;  // its replicas
+
+    ReplicaGradients*& list(int leaf) {
+      return waiting[static_cast<std::size_t>(leaf - block.begin)];
+    }
+    const ReplicaGradients* list(int leaf) const {
+      return waiting[static_cast<std::size_t>(leaf - block.begin)];
+    }
   };
 
   static int leaves_in(const Device& device);
-  static void insert(std::vector<Partial>& partials, const Partial& partial);
-  static std::vector<at::Tensor> sums_of(std::span<const Partial> partials, comm::LeafRange node,
-                                         std::size_t first, std::size_t last);
+  static std::vector<variables::GradientPart> take(Device& device, comm::LeafRange node,
+                                                   std::size_t variable);
+  static void add_variable(Device& device, comm::LeafRange node, std::size_t variable);
+  static bool are_small(const Device& device, comm::LeafRange node, std::size_t variable);
   static void add_complete(Device& device, comm::LeafRange node);
-  void wait_with(Device& device, const Partial& partial) const;
-  static void forget(Device& device, const std::vector<at::Tensor>* values);
+  void add_deferred(Device& device) const;
+  void wait_with(Device& device, int leaf, ReplicaGradients& gradients) const;
+  static void forget(Device& device, int leaf);
+  int leaf_of(int replica) const { return range_.first + replica; }
+  Device& device_of(int replica) const { return *device_of_[static_cast<std::size_t>(replica)]; }
 
   const std::shared_ptr<comm::LocalGroup> group_;
   const ReplicaRange range_;
@@ -94,9 +114,13 @@ class SubtreeReadyListener final : public GradientReadyListener {
   bool is_enabled() const override { return listener_.is_enabled(); }
   void begin(int replica) override { listener_.begin(replica); }
   void ready(int replica, std::size_t variable, const at::Tensor& gradient) override;
+  /// The same for a gradient that is not computed.
+  void ready(int replica, std::size_t variable, const variables::DeferredGradientPtr& gradient);
   void cancel(int replica) noexcept override { listener_.cancel(replica); }
 
  private:
+  void ready_part(int replica, std::size_t variable, const variables::GradientPart& gradient);
+
   SubtreeSums& sums_;
   GradientReadyListener& listener_;
 };

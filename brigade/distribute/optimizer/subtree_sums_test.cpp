@@ -1,6 +1,9 @@
 #include "brigade/distribute/optimizer/subtree_sums.h"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <gtest/gtest.h>
@@ -9,11 +12,15 @@
 #include <atomic>
 #include <bit>
 #include <functional>
+#include <memory>
+#include <span>
 #include <thread>
+#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/concurrency/shared_slots.h"
+#include "brigade/distribute/testing/deferred_product.h"
 
 namespace brigade::distribute {
 namespace {
@@ -189,7 +196,7 @@ TEST(SubtreeSums, TheLastReplicaMayAddOneGradientAfterAnother) {
       replicas.sums.begin(replica);
       EXPECT_EQ(replicas.sums.is_last(replica), replica == leaves - 1);
       if (replica == leaves - 1) {
-        sum = replicas.sums.add_one(replica, 0, own[0]);
+        sum = replicas.sums.add_one(replica, 0, {.value = own[0]});
         EXPECT_TRUE(own[0].equal(early[index]));
       }
       left[index] = replicas.sums.add(replica, std::move(own));
@@ -206,6 +213,151 @@ TEST(SubtreeSums, TheLastReplicaMayAddOneGradientAfterAnother) {
         comm::combine_by_tree(left_late, comm::ReduceOp::kSum).equal(tree_sum(late, 0, leaves)))
         << leaves;
   }
+}
+
+ReplicaGradients one_deferred(const at::Tensor& value, std::atomic<int>& computed) {
+  ReplicaGradients gradients;
+  gradients.push_back(
+      {.deferred = std::make_shared<const KnownGradient>(at::empty_like(value), value, &computed)});
+  return gradients;
+}
+
+// Every third leaf has a value, and every fifth no gradient.
+TEST(SubtreeSums, DeferredGradientsAreComputedOnceAndAddedByTheTree) {
+  for (const ReplicaRange range : {ReplicaRange{.first = 0, .local = 2, .total = 2},
+                                   {.first = 0, .local = 7, .total = 7},
+                                   {.first = 0, .local = 16, .total = 16},
+                                   {.first = 0, .local = 20, .total = 20},
+                                   {.first = 1, .local = 9, .total = 10},
+                                   {.first = 3, .local = 3, .total = 6}}) {
+    std::vector<at::Tensor> values = random_leaves(range.total);
+    for (std::size_t leaf = 4; leaf < values.size(); leaf += 5) values[leaf].reset();
+    std::vector<int> slots(static_cast<std::size_t>(range.local), 1);
+    slots.front() = 0;  // alone on its device
+    Replicas replicas(slots, range);
+    std::atomic<int> computed{0};
+    std::atomic<int> deferred{0};
+    std::vector<at::Tensor> left = values;
+    replicas.run([&](int replica) {
+      const auto leaf = static_cast<std::size_t>(range.first + replica);
+      ReplicaGradients own(1);
+      if (leaf % 3 == 2) {
+        own[0].value = values[leaf].defined() ? values[leaf].clone() : at::Tensor();
+      } else if (values[leaf].defined()) {
+        own = one_deferred(values[leaf], computed);
+        ++deferred;
+      }
+      left[leaf] = replicas.sums.add(replica, std::move(own)).front();
+    });
+    EXPECT_EQ(computed, deferred.load());
+    EXPECT_TRUE(comm::combine_by_tree(left, comm::ReduceOp::kSum)
+                    .equal(comm::combine_by_tree(values, comm::ReduceOp::kSum)))
+        << range.first << ", " << range.local;
+  }
+}
+
+TEST(SubtreeSums, TheLastReplicaMayAddADeferredGradient) {
+  constexpr int kLeaves = 8;
+  const std::vector<at::Tensor> values = random_leaves(kLeaves);
+  Replicas replicas(std::vector<int>(kLeaves, 0), {.first = 0, .local = kLeaves, .total = kLeaves});
+  std::atomic<int> computed{0};
+  at::Tensor sum;
+  std::vector<at::Tensor> left(kLeaves);
+  replicas.run([&](int replica) {
+    ReplicaGradients own = one_deferred(values[static_cast<std::size_t>(replica)], computed);
+    replicas.sums.begin(replica);
+    if (replicas.sums.is_last(replica)) {
+      EXPECT_EQ(computed, 0);
+      sum = replicas.sums.add_one(replica, 0, own[0]);
+    }
+    left[static_cast<std::size_t>(replica)] = replicas.sums.add(replica, std::move(own)).front();
+  });
+  EXPECT_EQ(computed, kLeaves);
+  EXPECT_TRUE(sum.equal(tree_sum(values, 0, kLeaves)));
+  EXPECT_TRUE(comm::combine_by_tree(left, comm::ReduceOp::kSum).equal(sum));
+}
+
+/// Knows how to add: counts the passes, and gradients that exist.
+struct CountedGradient final : variables::DeferredGradient {
+  struct Counts {
+    std::atomic<int> alive{0}, most{0}, sums{0}, parts{0};
+  };
+  CountedGradient(const at::Tensor& variable, std::int64_t bytes, Counts& to)
+      : DeferredGradient(variable), bytes_(bytes), counts(to) {
+    counts.most = std::max(counts.most.load(), ++counts.alive);
+  }
+  ~CountedGradient() override { --counts.alive; }
+  std::int64_t bytes() const override { return bytes_; }
+  at::Tensor compute() const override { return at::ones(variable().sizes()); }
+  bool try_sum(std::span<const variables::GradientPart> parts, const comm::ReductionTree&,
+               const at::Tensor& sum) const override {
+    ++counts.sums;
+    float total = 0;
+    for (const variables::GradientPart& part : parts) {
+      counts.parts += part.deferred ? 1 : 0;
+      total += part.deferred          ? 1.0F
+               : part.value.defined() ? part.value.flatten()[0].item<float>()
+                                      : 0.0F;
+    }
+    sum.fill_(total);
+    return true;
+  }
+  const std::int64_t bytes_;
+  Counts& counts;
+};
+
+TEST(SubtreeSums, SmallDeferredGradientsAreAddedInOnePassAndLargeOnesNotKept) {
+  constexpr int kLeaves = 16;
+  const at::Tensor variable = at::empty({8});
+  for (const std::int64_t bytes : {1, 32}) {
+    CountedGradient::Counts counts;
+    Replicas replicas(std::vector<int>(kLeaves, 0),
+                      {.first = 0, .local = kLeaves, .total = kLeaves});
+    std::vector<at::Tensor> left(kLeaves);
+    replicas.run([&](int replica) {
+      ReplicaGradients own(1);
+      own[0].deferred = std::make_shared<const CountedGradient>(variable, bytes, counts);
+      left[static_cast<std::size_t>(replica)] = replicas.sums.add(replica, std::move(own)).front();
+    });
+    EXPECT_TRUE(comm::combine_by_tree(left, comm::ReduceOp::kSum).equal(at::full({8}, 16.0F)));
+    EXPECT_EQ(counts.alive, 0);
+    EXPECT_EQ(counts.parts, kLeaves);
+    if (bytes == 1) {
+      EXPECT_EQ(counts.sums, 1);
+    } else {
+      EXPECT_LE(counts.most, 4 + 2) << "sets of a device of 16";
+    }
+  }
+}
+
+TEST(SubtreeSums, DeferredGradientsBesideHalfPrecisionAreComputed) {
+  Replicas replicas({0, 0, 0}, {.first = 0, .local = 3, .total = 3});
+  std::atomic<int> computed{0};
+  replicas.run([&](int replica) {
+    ReplicaGradients own = one_deferred(at::ones({3}), computed);
+    own.push_back({.value = replica == 1 ? at::ones({3}, at::kBFloat16) : at::Tensor()});
+    EXPECT_TRUE(replicas.sums.add(replica, std::move(own)).front().equal(at::ones({3})));
+  });
+  EXPECT_EQ(computed, 3);
+}
+
+TEST(SubtreeSums, AFailedReplicaLeavesNoDeferredGradients) {
+  Replicas replicas({0, 0}, {.first = 0, .local = 2, .total = 2});
+  CountedGradient::Counts counts;
+  const at::Tensor variable = at::empty({3});
+  replicas.run([&](int replica) {
+    ReplicaGradients own(1);
+    own[0].deferred = std::make_shared<const CountedGradient>(variable, 1, counts);
+    if (replica == 1) return replicas.group->abort(1, "out of memory");
+    EXPECT_THROW(replicas.sums.add(0, std::move(own)), Error);
+  });
+  EXPECT_EQ(counts.alive, 0);
+  replicas.group->reset();
+  std::vector<at::Tensor> left(2);
+  replicas.run([&](int replica) {
+    left[static_cast<std::size_t>(replica)] = replicas.sums.add(replica, {at::ones({3})}).front();
+  });
+  EXPECT_TRUE(comm::combine_by_tree(left, comm::ReduceOp::kSum).equal(at::ones({3}) * 2));
 }
 
 TEST(SubtreeSums, ADeviceOfSeveralSubtreesCompletesNoSum) {

@@ -54,16 +54,16 @@ TEST(RowGradients, MicroBatchesOfRowsAreAddedAsRows) {
   const auto model = strategy.create<EmbeddingTable>();
   const auto sgd = strategy.optimizer(model, optim::Sgd{});
   GradientAccumulator accumulator(sgd.state(), 0);
-  accumulator.add(std::vector{rows_gradient({1}, 2)}, 1, 0);
-  accumulator.add(std::vector{rows_gradient({0, 1}, 4)}, 1, 0);
+  accumulator.add(to_parts(std::vector{rows_gradient({1}, 2)}), 1, 0);
+  accumulator.add(to_parts(std::vector{rows_gradient({0, 1}, 4)}), 1, 0);
   const at::Tensor half = accumulator.divided(2).front();
   ASSERT_TRUE(comm::has_rows(half));
   EXPECT_TRUE(
       at::equal(half.to_dense().select(1, 0), at::tensor({2.0, 3.0, 0.0, 0.0}, at::kFloat)));
   accumulator.clear();
   EXPECT_FALSE(accumulator.divided(1).front().defined());
-  accumulator.add(std::vector{rows_gradient({3}, 1)}, 1, 0);
-  accumulator.add(std::vector{at::ones({4, 2})}, 1, 0);
+  accumulator.add(to_parts(std::vector{rows_gradient({3}, 1)}), 1, 0);
+  accumulator.add(to_parts(std::vector{at::ones({4, 2})}), 1, 0);
   EXPECT_TRUE(at::equal(accumulator.divided(1).front().select(1, 0),
                         at::tensor({1.0, 1.0, 1.0, 2.0}, at::kFloat)));
 }

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "brigade/base/ambient.h"
+#include "brigade/variables/deferred_gradient.h"
+
+namespace torch::autograd {
+struct Node;
+}
+
+namespace brigade::distribute {
+
+/// A backward pass from which gradients are taken without being computed, while this exists. Of a
+/// variable that has one use in the graph of the loss, and no hooks: of others autograd adds
+/// gradients, or shows them to the program. Passes that run inside this one (recomputed
+/// activations) compute all of theirs. Costs nothing if no layer asks.
+///
+/// Thread-safety: the thread that runs the pass.
+class DeferredPass final : public variables::GradientDeferral {
+ public:
+  struct Policy {
+    /// Whether the gradient of variable `index` is wanted so, if that keeps `bytes` in memory.
+    std::function<bool(std::size_t index, std::int64_t bytes)> wants;
+    /// Called during the pass when one was taken. True: whoever was called has it, and `gradient`
+    /// has not. May be empty.
+    std::function<bool(std::size_t index, const variables::DeferredGradientPtr& gradient)> taken =
+        {};
+  };
+
+  /// The pass from `loss` by `variables`, which outlive this. It takes no graph of gradients.
+  DeferredPass(const at::Tensor& loss, std::span<const at::Tensor> variables, Policy policy);
+  ~DeferredPass() override;
+  DeferredPass(const DeferredPass&) = delete;
+  DeferredPass& operator=(const DeferredPass&) = delete;
+
+  bool takes(const at::Tensor& variable, std::int64_t bytes) override;
+  void take(variables::DeferredGradientPtr gradient) override;
+
+  /// The gradient by variable `index`, if it was taken; then autograd has none. Null otherwise.
+  const variables::DeferredGradientPtr& gradient(std::size_t index) const { return kept_[index]; }
+
+ private:
+  /// Of a variable in the graph.
+  struct Uses {
+    std::size_t index = 0;
+    int count = 0;
+    const torch::autograd::Node* user = nullptr;  // the last that was found
+    bool is_taken = false;
+  };
+  void find_uses();
+
+  const at::Tensor loss_;
+  const std::span<const at::Tensor> variables_;
+  const Policy policy_;
+  std::vector<variables::DeferredGradientPtr> kept_;  // [variable]
+  std::unordered_map<const at::TensorImpl*, Uses> uses_;
+  bool has_uses_ = false;
+  int pass_;  // autograd's number of it
+  const unsigned hook_;
+  const base::AmbientScope<variables::GradientDeferral> scope_;
+};
+
+}  // namespace brigade::distribute

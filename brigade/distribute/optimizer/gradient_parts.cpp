@@ -1,0 +1,108 @@
+#include "brigade/distribute/optimizer/gradient_parts.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "brigade/comm/local/reduce_kernel.h"
+
+namespace brigade::distribute {
+
+namespace {
+
+bool is_alone(const at::Tensor& tensor) {
+  return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
+}
+
+/// Undefined ones count as zero.
+at::Tensor add_two(at::Tensor left, at::Tensor right) {
+  if (!right.defined()) return left;
+  if (!left.defined()) return right;
+  if (is_alone(left)) return left.add_(right);
+  if (is_alone(right)) return right.add_(left);
+  return left.add(right);
+}
+
+at::Tensor add_in_pairs(std::vector<at::Tensor> parts, const comm::ReductionTree& tree) {
+  std::vector<at::Tensor> stack;
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    stack.push_back(std::move(parts[part]));
+    for (int i = 0; i < tree.additions_after(part); ++i) {
+      at::Tensor right = std::move(stack.back());
+      stack.pop_back();
+      stack.back() = add_two(std::move(stack.back()), std::move(right));
+    }
+  }
+  return std::move(stack.front());
+}
+
+/// In one pass over memory. The sum may be made in the first part that is defined, since a block
+/// of it is read before a block of the sum is written.
+at::Tensor add_at_once(std::vector<at::Tensor> parts, const comm::ReductionTree& tree) {
+  constexpr std::int64_t kGrain = 32 * 1024;
+  const at::Tensor& first = *std::ranges::find_if(parts, &at::Tensor::defined);
+  at::Tensor sum = is_alone(first) ? first : at::empty_like(first);
+  at::parallel_for(0, sum.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    comm::add_by_tree(parts, tree, begin, end, sum, begin);
+  });
+  return sum;
+}
+
+/// At least two of them are defined.
+at::Tensor sum_of_values(std::vector<at::Tensor> parts, const comm::ReductionTree& tree) {
+  const auto first = std::ranges::find_if(parts, &at::Tensor::defined);
+  const bool at_once = first->is_cpu() &&
+                       (first->scalar_type() == at::kFloat || first->scalar_type() == at::kDouble);
+  return at_once ? add_at_once(std::move(parts), tree) : add_in_pairs(std::move(parts), tree);
+}
+
+at::Tensor value_of(variables::GradientPart part) {
+  return part.deferred ? part.deferred->compute().contiguous() : std::move(part.value);
+}
+
+/// Undefined if the layer that made `deferred` does not know how.
+at::Tensor sum_without_products(const variables::DeferredGradient& deferred,
+                                std::span<const variables::GradientPart> parts,
+                                const comm::ReductionTree& tree) {
+  const auto own = std::ranges::find_if(parts, [](const variables::GradientPart& part) {
+    return part.value.defined() && is_alone(part.value);
+  });
+  const at::Tensor sum =
+      own != parts.end() ? own->value
+                         : at::empty(deferred.variable().sizes(), deferred.variable().options());
+  return deferred.try_sum(parts, tree, sum) ? sum : at::Tensor();
+}
+
+}  // namespace
+
+ReplicaGradients to_parts(std::vector<at::Tensor> values) {
+  ReplicaGradients parts;
+  for (at::Tensor& value : values) parts.push_back({.value = std::move(value)});
+  return parts;
+}
+
+std::vector<at::Tensor> computed(ReplicaGradients gradients) {
+  std::vector<at::Tensor> values;
+  for (variables::GradientPart& part : gradients) values.push_back(value_of(std::move(part)));
+  return values;
+}
+
+at::Tensor sum_of_parts(std::vector<variables::GradientPart> parts,
+                        const comm::ReductionTree& tree) {
+  const auto is_there = &variables::GradientPart::is_defined;
+  const auto first = std::ranges::find_if(parts, is_there);
+  if (first == parts.end()) return {};
+  if (std::ranges::count_if(parts, is_there) == 1) return value_of(std::move(*first));
+  const auto deferred = std::ranges::find_if(
+      parts, [](const variables::GradientPart& part) { return part.deferred != nullptr; });
+  if (deferred != parts.end()) {
+    const at::Tensor sum = sum_without_products(*deferred->deferred, parts, tree);
+    if (sum.defined()) return sum;
+  }
+  return sum_of_values(computed(std::move(parts)), tree);
+}
+
+}  // namespace brigade::distribute
