@@ -35,7 +35,8 @@ struct Options {
   std::vector<std::string> cut = {};  // empty: chosen
   int devices = 2;
   int micro_batches = 8;
-  std::int64_t batch = 256;
+  std::int64_t batch = 1024;
+  std::string weight_gradients = "idle";
   PairOptions pairs = {.pairs = 30, .steps = 5};
 };
 
@@ -53,6 +54,9 @@ std::unique_ptr<distribute::Strategy> make_pipeline(const Options& o) {
   options.micro_batches = o.micro_batches;
   options.schedule = o.schedule == "gpipe" ? distribute::PipelineSchedule::kGPipe
                                            : distribute::PipelineSchedule::k1F1B;
+  options.weight_gradients = o.weight_gradients == "idle"
+                                 ? distribute::WeightGradients::kWhenIdle
+                                 : distribute::WeightGradients::kInBackward;
   return std::make_unique<distribute::PipelineStrategy>(options);
 }
 
@@ -84,7 +88,8 @@ std::string fields_of(const distribute::PipelineStrategy& pipeline) {
   std::vector<std::string> layers;
   for (const distribute::LayerCost& each : chosen->layer_costs)
     layers.push_back(base::str_cat("\"", each.name, "\": [", 1e3 * each.forward_seconds, ", ",
-                                   1e3 * each.backward_seconds, "]"));
+                                   1e3 * each.backward_seconds, ", ",
+                                   1e3 * each.weight_gradient_seconds, "]"));
   return base::str_cat(text, ", \"layer_milliseconds\": {", base::join(layers, ", "),
                        "}, \"stage_milliseconds\": [", base::join(milliseconds, ", "),
                        "], \"predicted_milliseconds\": ", 1e3 * chosen->step_seconds);
@@ -156,6 +161,7 @@ struct EqualLayers : torch::nn::Module {
 Ratios compare_bubbles(const Options& o, std::string& fields) {
   Options equal = o;
   equal.cut = EqualLayers::cut(o.devices);
+  equal.weight_gradients = "backward";  // as the schedule's theory has it
   const auto strategy = make_pipeline(equal);
   const auto& pipeline = dynamic_cast<const distribute::PipelineStrategy&>(*strategy);
   const auto model = strategy->create<EqualLayers>(o.devices);
@@ -212,6 +218,9 @@ int main(int argc, char** argv) {
                  "are then the measured parts")
       ->check(CLI::IsMember({"mirrored", "predicted", "bubble"}));
   app.add_option("--schedule", options.schedule)->check(CLI::IsMember({"1f1b", "gpipe"}));
+  app.add_option("--weight-gradients", options.weight_gradients,
+                 "when they are computed; backward with --comparison bubble")
+      ->check(CLI::IsMember({"idle", "backward"}));
   app.add_option("--cut", options.cut, "layers (mirrored); default: the pipeline chooses")
       ->delimiter(',');
   app.add_option("--devices", options.devices)->check(CLI::PositiveNumber);

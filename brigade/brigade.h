@@ -329,6 +329,7 @@ using distribute::TrialMetrics;
 using distribute::TrialReport;
 using distribute::TrialResult;
 using distribute::TrialStatus;
+using distribute::WeightGradients;
 using image::adjust_brightness;
 using image::adjust_contrast;
 using image::adjust_hue;

@@ -57,4 +57,28 @@ void BackwardPasses::take_gradients(std::vector<at::Tensor> gradients) const {
   if (stages_) stages_->take_gradients(replica_, std::move(gradients));
 }
 
+bool BackwardPasses::may_defer() const {
+  return stages_ && stages_->may_defer(replica_);
+}
+
+void BackwardPasses::defer(std::function<void()> work) const {
+  stages_->defer(replica_, std::move(work));
+}
+
+void BackwardPasses::complete_deferred() const {
+  if (stages_) stages_->complete_deferred(replica_);
+}
+
+bool is_in_pipeline() {
+  const Replica* replica = current_replica();
+  return replica != nullptr && replica->stages != nullptr;
+}
+
+void share_work(int count, const std::function<void(int)>& work) {
+  const Replica* replica = current_replica();
+  if (replica != nullptr && replica->stages != nullptr)
+    return replica->stages->share(number_of(*replica), count, work);
+  for (int i = 0; i < count; ++i) work(i);
+}
+
 }  // namespace brigade::comm

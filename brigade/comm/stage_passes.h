@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -33,7 +34,21 @@ class StagePasses {
   virtual std::vector<at::Tensor> backward_inputs(int /*replica*/) { return {}; }
   /// The gradients by `backward_inputs`, undefined where there is none.
   virtual void take_gradients(int /*replica*/, std::vector<at::Tensor> /*gradients*/) {}
-  /// The replica's passes are done, and others need not wait for them.
+  /// Whether the backward pass may leave work for later now, such as the gradient of a weight,
+  /// which no other pass waits for.
+  virtual bool may_defer(int /*replica*/) { return false; }
+  /// Leaves work of the backward pass to any stage that has nothing to compute; only after
+  /// `may_defer`. Called from another thread.
+  virtual void defer(int /*replica*/, std::function<void()> work) { work(); }
+  /// The backward pass is done, and what it has left is needed: waits for it. Throws its error.
+  virtual void complete_deferred(int /*replica*/) {}
+  /// Calls `work(i)` for each i from 0 up to `count`, and returns when all are done. Stages that
+  /// have nothing to compute help.
+  virtual void share(int /*replica*/, int count, const std::function<void(int)>& work) {
+    for (int i = 0; i < count; ++i) work(i);
+  }
+  /// The replica's passes are done, and others need not wait for them. What it has left for later
+  /// and nobody has begun is dropped.
   virtual void end_backward(int replica) noexcept = 0;
 };
 
@@ -72,10 +87,21 @@ class BackwardPasses {
   /// See StagePasses; nothing where there is none.
   std::vector<at::Tensor> inputs() const;
   void take_gradients(std::vector<at::Tensor> gradients) const;
+  /// See StagePasses; outside of pipelines nothing is deferred.
+  bool may_defer() const;
+  void defer(std::function<void()> work) const;
+  void complete_deferred() const;
 
  private:
   StagePasses* stages_ = nullptr;
   int replica_ = 0;
 };
+
+/// Whether the calling thread is a micro-batch of a pipeline.
+bool is_in_pipeline();
+
+/// Calls `work(i)` for each i from 0 up to `count`: one after another, or, in a pipeline, together
+/// with stages that have nothing to compute. The calls must not depend on one another.
+void share_work(int count, const std::function<void(int)>& work);
 
 }  // namespace brigade::comm

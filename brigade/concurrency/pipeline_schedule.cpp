@@ -1,6 +1,8 @@
 #include "brigade/concurrency/pipeline_schedule.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 
 #include "brigade/base/error.h"
 
@@ -94,6 +96,133 @@ int peak_of(const std::vector<StagePass>& order) {
   return peak;
 }
 
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// A step on virtual time: what begins first is computed first, so nothing that is computed later
+/// could have made it begin earlier.
+class Simulation {
+ public:
+  Simulation(const StageOrders& orders, const std::vector<PassCosts>& costs, int micro_batches,
+             int deferred_micro_batches)
+      : orders_(orders),
+        costs_(costs),
+        most_kept_(deferred_micro_batches),
+        ends_(costs.size(), static_cast<std::size_t>(micro_batches)),
+        next_(orders.size(), 0),
+        free_at_(orders.size(), 0.0),
+        kept_until_(costs.size(), std::vector<double>(static_cast<std::size_t>(micro_batches))) {}
+
+  SimulatedStep run() {
+    while (compute_next()) {
+    }
+    for (std::size_t device = 0; device < orders_.size(); ++device) {
+      check_argument(next_[device] == orders_[device].size(),
+                     "The orders of the stages wait for one another without end.");
+    }
+    SimulatedStep step;
+    step.duration = *std::ranges::max_element(free_at_);
+    if (step.duration > 0.0)
+      step.bubble = 1.0 - busy_ / (step.duration * static_cast<double>(orders_.size()));
+    for (const auto& order : orders_) step.peak_micro_batches.push_back(peak_of(order));
+    return step;
+  }
+
+ private:
+  /// The gradient of a weight that was left for later.
+  struct Deferred {
+    double ready = 0.0;
+    double cost = 0.0;
+    std::size_t stage = 0, micro_batch = 0;
+  };
+
+  const StagePass& next_of(std::size_t device) const { return orders_[device][next_[device]]; }
+  std::size_t stage_of(std::size_t device, const StagePass& pass) const {
+    return static_cast<std::size_t>(pass.chunk) * orders_.size() + device;
+  }
+
+  double begin_of_pass(std::size_t device) const {
+    if (next_[device] == orders_[device].size()) return kNever;
+    const StagePass& pass = next_of(device);
+    const double input = ends_.input_of(stage_of(device, pass), pass);
+    return input == kNotYet ? kNever : std::max(free_at_[device], input);
+  }
+  double begin_of_deferred(std::size_t device) const {
+    return deferred_.empty() ? kNever : std::max(free_at_[device], oldest()->ready);
+  }
+  std::vector<Deferred>::const_iterator oldest() const {
+    return std::ranges::min_element(deferred_, {}, &Deferred::ready);
+  }
+
+  /// False if nothing can be computed.
+  bool compute_next() {
+    double first = kNever;
+    std::size_t chosen = 0;
+    for (std::size_t device = 0; device < orders_.size(); ++device) {
+      const double begin = std::min(begin_of_pass(device), begin_of_deferred(device));
+      if (begin < first) chosen = device;
+      first = std::min(first, begin);
+    }
+    if (first == kNever) return false;
+    if (begin_of_pass(chosen) == first) {
+      compute_pass(chosen, first);
+    } else {
+      compute_deferred(chosen, first);
+    }
+    return true;
+  }
+
+  void compute_pass(std::size_t device, double begin) {
+    const StagePass& pass = next_of(device);
+    const std::size_t stage = stage_of(device, pass);
+    const PassCosts& costs = costs_[stage];
+    const bool is_forward = pass.direction == PassDirection::kForward;
+    double cost = is_forward ? costs.forward : costs.backward;
+    const bool defers = !is_forward && !costs.weight_gradients.empty() && may_defer(stage, begin);
+    if (defers) cost -= std::reduce(costs.weight_gradients.begin(), costs.weight_gradients.end());
+    occupy(device, begin, std::max(0.0, cost));
+    ends_.of(stage, pass) = free_at_[device];
+    ++next_[device];
+    if (!defers) return;
+    const auto micro_batch = static_cast<std::size_t>(pass.micro_batch);
+    for (const double each : costs.weight_gradients) {
+      deferred_.push_back(
+          {.ready = free_at_[device], .cost = each, .stage = stage, .micro_batch = micro_batch});
+    }
+    kept_until_[stage][micro_batch] = kNever;
+  }
+
+  bool may_defer(std::size_t stage, double now) const {
+    return std::ranges::count_if(kept_until_[stage], [&](double until) { return until > now; }) <
+           most_kept_;
+  }
+
+  void compute_deferred(std::size_t device, double begin) {
+    const auto chosen = oldest();
+    const Deferred work = *chosen;
+    deferred_.erase(chosen);
+    occupy(device, begin, work.cost);
+    const bool is_last = std::ranges::none_of(deferred_, [&](const Deferred& other) {
+      return other.stage == work.stage && other.micro_batch == work.micro_batch;
+    });
+    if (is_last) kept_until_[work.stage][work.micro_batch] = free_at_[device];
+  }
+
+  void occupy(std::size_t device, double begin, double cost) {
+    free_at_[device] = begin + cost;
+    busy_ += cost;
+  }
+
+  const StageOrders& orders_;
+  const std::vector<PassCosts>& costs_;
+  const int most_kept_;
+  Ends ends_;
+  std::vector<std::size_t> next_;  // [device]
+  std::vector<double> free_at_;    // [device]
+  std::vector<Deferred> deferred_;
+  std::vector<std::vector<double>> kept_until_;  // [stage][micro-batch]: its activations
+  double busy_ = 0.0;
+};
+
 }  // namespace
 
 std::string_view to_string(PipelineSchedule schedule) {
@@ -121,47 +250,20 @@ StageOrders stage_orders(PipelineSchedule schedule, int devices, int micro_batch
   return orders;
 }
 
-SimulatedStep simulate(const StageOrders& orders, const std::vector<PassCosts>& costs) {
-  std::size_t micro_batches = 0, left = 0, chunks = 1;
+SimulatedStep simulate(const StageOrders& orders, const std::vector<PassCosts>& costs,
+                       int deferred_micro_batches) {
+  std::size_t chunks = 1;
+  int micro_batches = 0;
   for (const auto& order : orders) {
-    left += order.size();
     for (const StagePass& pass : order) {
-      micro_batches = std::max(micro_batches, static_cast<std::size_t>(pass.micro_batch) + 1);
+      micro_batches = std::max(micro_batches, pass.micro_batch + 1);
       chunks = std::max(chunks, static_cast<std::size_t>(pass.chunk) + 1);
     }
   }
   check_argument(!orders.empty() && orders.size() * chunks == costs.size(), "There are costs of ",
                  costs.size(), " stages, and orders of ", orders.size() * chunks,
                  ": give one for each stage.");
-  Ends ends(costs.size(), micro_batches);
-  std::vector<std::size_t> next(orders.size(), 0);
-  std::vector<double> free_at(orders.size(), 0.0);
-  SimulatedStep step;
-  double busy = 0.0;
-  while (left > 0) {
-    const std::size_t before = left;
-    for (std::size_t device = 0; device < orders.size(); ++device) {
-      while (next[device] < orders[device].size()) {
-        const StagePass& pass = orders[device][next[device]];
-        const std::size_t stage = static_cast<std::size_t>(pass.chunk) * orders.size() + device;
-        const double input = ends.input_of(stage, pass);
-        if (input == kNotYet) break;
-        const double cost = pass.direction == PassDirection::kForward ? costs[stage].forward
-                                                                      : costs[stage].backward;
-        free_at[device] = std::max(free_at[device], input) + cost;
-        ends.of(stage, pass) = free_at[device];
-        busy += cost;
-        ++next[device];
-        --left;
-      }
-    }
-    check_argument(left < before, "The orders of the stages wait for one another without end.");
-  }
-  step.duration = *std::max_element(free_at.begin(), free_at.end());
-  if (step.duration > 0.0)
-    step.bubble = 1.0 - busy / (step.duration * static_cast<double>(orders.size()));
-  for (const auto& order : orders) step.peak_micro_batches.push_back(peak_of(order));
-  return step;
+  return Simulation(orders, costs, micro_batches, deferred_micro_batches).run();
 }
 
 }  // namespace brigade::concurrency

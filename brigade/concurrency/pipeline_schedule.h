@@ -51,7 +51,10 @@ StageOrders stage_orders(PipelineSchedule schedule, int devices, int micro_batch
 /// How long a pass takes in `simulate`, in any unit.
 struct PassCosts {
   double forward = 1.0;
-  double backward = 1.0;
+  double backward = 1.0;  ///< with the gradients of weights
+  /// The parts of `backward` that other passes do not wait for: the gradients of weights. A pass
+  /// may leave them to a device that would wait.
+  std::vector<double> weight_gradients = {};
 };
 
 /// A step on virtual time.
@@ -65,8 +68,12 @@ struct SimulatedStep {
 };
 
 /// Computes what a step with these orders would take if a pass began as soon as its stage and its
-/// input were there, and nothing else took time. `costs`: [stage]. Throws kInvalidArgument if there
-/// are not as many for each device, and if the orders wait for one another without end.
-SimulatedStep simulate(const StageOrders& orders, const std::vector<PassCosts>& costs);
+/// input were there, and nothing else took time. `costs`: [stage]. A stage leaves the gradients of
+/// weights of at most `deferred_micro_batches` at a time for later; a device that has no pass to
+/// compute begins one of any stage, and all compute those that are left at the end (as StageSlots;
+/// Qi et al. 2023, "Zero Bubble Pipeline Parallelism"). Throws kInvalidArgument if there are not as
+/// many costs for each device, and if the orders wait for one another without end.
+SimulatedStep simulate(const StageOrders& orders, const std::vector<PassCosts>& costs,
+                       int deferred_micro_batches = 0);
 
 }  // namespace brigade::concurrency

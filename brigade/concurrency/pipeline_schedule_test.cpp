@@ -141,6 +141,45 @@ TEST(PipelineSchedule, ASlowStageDecidesTheStep) {
       1 + 4 * 3 + 4 * 3 + 1);
 }
 
+/// Half of a backward pass is the gradient of a weight.
+PassCosts costs_with_weight(double scale) {
+  return {.forward = scale, .backward = 2 * scale, .weight_gradients = {scale}};
+}
+
+TEST(PipelineSchedule, GradientsOfWeightsFillTheWaitsOfAFasterStage) {
+  const auto orders = stage_orders(PipelineSchedule::k1F1B, 2, 8);
+  const std::vector<PassCosts> costs = {costs_with_weight(3), costs_with_weight(1)};
+  EXPECT_DOUBLE_EQ(simulate(orders, costs).duration, 8 * 9);  // the slower stage decides
+  const SimulatedStep step = simulate(orders, costs, 2);
+  // The work of both is 8 * 12; the second device begins after 3.
+  EXPECT_GE(step.duration, (8 * 12 + 3) / 2.0);
+  EXPECT_LE(step.duration, (8 * 12 + 3) / 2.0 + 3);
+}
+
+TEST(PipelineSchedule, WhatIsLeftAtTheEndIsComputedByAllDevices) {
+  const StageOrders orders = stage_orders(PipelineSchedule::kGPipe, 2, 1);
+  const std::vector<PassCosts> costs = {{.forward = 1, .backward = 1},
+                                        {.forward = 1, .backward = 9, .weight_gradients = {4, 4}}};
+  // F0 F1 B1 (1 of 9), then B0 beside both gradients: one on each device.
+  EXPECT_DOUBLE_EQ(simulate(orders, costs, 1).duration, 1 + 1 + 1 + 1 + 4);
+  EXPECT_DOUBLE_EQ(simulate(orders, costs).duration, 1 + 1 + 9 + 1);
+}
+
+TEST(PipelineSchedule, AStageDefersNoMoreThanItMayKeep) {
+  // One device has nothing to wait for: all is as without, whatever is deferred.
+  const auto alone = stage_orders(PipelineSchedule::k1F1B, 1, 4);
+  EXPECT_DOUBLE_EQ(simulate(alone, {costs_with_weight(1)}, 2).duration, 4 * 3);
+  // The first stage has all gradients of weights, which the second would compute in its waits.
+  const auto orders = stage_orders(PipelineSchedule::k1F1B, 2, 16);
+  const std::vector<PassCosts> costs = {{.forward = 1, .backward = 5, .weight_gradients = {4}},
+                                        {.forward = 1, .backward = 1}};
+  const double none = simulate(orders, costs).duration, one = simulate(orders, costs, 1).duration,
+               many = simulate(orders, costs, 16).duration;
+  EXPECT_LT(one, none);
+  EXPECT_LE(many, one);
+  EXPECT_GE(many, 16 * 8 / 2.0);
+}
+
 TEST(PipelineSchedule, RefusesWhatCannotBe) {
   EXPECT_THROW(stage_orders(PipelineSchedule::kGPipe, 0, 1), Error);
   EXPECT_THROW(stage_orders(PipelineSchedule::kGPipe, 1, 0), Error);

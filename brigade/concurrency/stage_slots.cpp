@@ -1,6 +1,7 @@
 #include "brigade/concurrency/stage_slots.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -44,7 +45,9 @@ StageOrders orders_of(const StageSlotsOptions& options) {
 StageSlots::StageSlots(const StageSlotsOptions& options)
     : options_(options),
       orders_(orders_of(options)),
-      granted_(static_cast<std::size_t>(options.micro_batches)) {
+      granted_(static_cast<std::size_t>(options.micro_batches)),
+      deferred_(options.micro_batches, options.stages),
+      servers_(orders_.size()) {
   start();
 }
 
@@ -59,6 +62,7 @@ void StageSlots::start() {
   task.is_live.assign(stages, false);
   tasks_.assign(granted_.size(), task);
   devices_.assign(orders_.size(), Device());
+  deferred_.remove_all();
   keeps_schedule_ = true;
   is_aborted_ = false;
   reason_.clear();
@@ -120,7 +124,7 @@ void StageSlots::enter(int task, PassDirection direction, int stage) {
   }
   if (!is_aborted_) return;
   own.wait = Wait::kNone;
-  throw Error(ErrorCode::kAborted, "The pipeline's step was given up: ", reason_);
+  throw_aborted();
 }
 
 void StageSlots::pause(int task) {
@@ -131,6 +135,147 @@ void StageSlots::pause(int task) {
 void StageSlots::finish(int task) {
   const MutexLock lock(mutex_);
   drop_passes(task);
+}
+
+bool StageSlots::may_defer(int task) const {
+  const MutexLock lock(mutex_);
+  const Task& own = tasks_[static_cast<std::size_t>(task)];
+  const bool is_in_backward =
+      own.holds && !own.is_finished && own.direction == PassDirection::kBackward;
+  if (!is_in_backward || !keeps_schedule_ || is_aborted_ || !is_served()) return false;
+  return deferred_.keeps(task, own.stage) || deferred_.kept(own.stage) < options_.deferred_tasks;
+}
+
+void StageSlots::defer(int task, std::function<void()> work) {
+  const MutexLock lock(mutex_);
+  deferred_.push({.kind = StageWork::kWeightGradient,
+                  .task = task,
+                  .stage = tasks_[static_cast<std::size_t>(task)].stage,
+                  .compute = std::move(work)});
+  grant_all();
+}
+
+void StageSlots::complete(int task) {
+  const MutexLock lock(mutex_);
+  throw_error(task);
+  if (deferred_.is_done(task)) return;
+  Task& own = tasks_[static_cast<std::size_t>(task)];
+  Condition& granted = granted_[static_cast<std::size_t>(task)];
+  drop_passes(task);
+  leave(task);
+  const auto deadline = std::chrono::steady_clock::now() + options_.timeout;
+  while (!deferred_.is_done(task) && !is_aborted_) {
+    const bool is_late = !granted.wait_until(mutex_, deadline);
+    if (!is_late || deferred_.is_done(task) || is_aborted_) continue;
+    throw Error(ErrorCode::kDeadlineExceeded, "After ", options_.timeout.count(),
+                " ms micro-batch ", task,
+                " of the pipeline still waits for gradients of weights that it has left for "
+                "stages that are idle.");
+  }
+  throw_error(task);
+  if (is_aborted_) throw_aborted();
+  ask(task, own.direction, options_.first_stage + task % devices());
+  while (!own.holds && !is_aborted_) granted.wait(mutex_);
+}
+
+void StageSlots::drop_deferred(int task) {
+  std::vector<DeferredWork> dropped;  // destroyed without the lock
+  const MutexLock lock(mutex_);
+  dropped = deferred_.remove(task);
+  while (!deferred_.is_done(task)) granted_[static_cast<std::size_t>(task)].wait(mutex_);
+  deferred_.take_error(task);
+}
+
+void StageSlots::share(int task, int count, const std::function<void(int)>& work) {
+  if (!may_share(task, count)) {
+    for (int i = 0; i < count; ++i) work(i);
+    return;
+  }
+  begin_sharing(task, count, work);
+  share_own(task);
+  end_sharing(task);
+}
+
+bool StageSlots::may_share(int task, int count) const {
+  const MutexLock lock(mutex_);
+  return count > 1 && is_served() && !is_aborted_ && tasks_[static_cast<std::size_t>(task)].holds;
+}
+
+void StageSlots::begin_sharing(int task, int count, const std::function<void(int)>& work) {
+  const MutexLock lock(mutex_);
+  Device& device =
+      devices_[static_cast<std::size_t>(device_of(tasks_[static_cast<std::size_t>(task)].stage))];
+  end_span(device);
+  begin_span(device, StageWork::kSum, task);
+  for (int i = 0; i < count; ++i) {
+    deferred_.push({.kind = StageWork::kSum,
+                    .task = task,
+                    .stage = DeferredWork::kNoStage,
+                    .compute = [&work, i] { work(i); }});
+  }
+  grant_all();
+}
+
+void StageSlots::share_own(int task) {
+  for (;;) {
+    std::optional<DeferredWork> work;
+    {
+      const MutexLock lock(mutex_);
+      work = deferred_.pop_of(task);
+    }
+    if (!work) return;
+    std::exception_ptr error;
+    try {
+      work->compute();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    const MutexLock lock(mutex_);
+    note_done(*work, error);
+    if (error) deferred_.remove(task);
+  }
+}
+
+void StageSlots::end_sharing(int task) {
+  const MutexLock lock(mutex_);
+  Task& own = tasks_[static_cast<std::size_t>(task)];
+  while (!deferred_.is_done(task)) granted_[static_cast<std::size_t>(task)].wait(mutex_);
+  Device& device = devices_[static_cast<std::size_t>(device_of(own.stage))];
+  end_span(device);
+  begin_span(device, own.is_finished ? StageWork::kOther : work_of(own.direction), task);
+  throw_error(task);
+}
+
+void StageSlots::serve(int number) {
+  while (std::optional<DeferredWork> work = next_work(number)) {
+    std::exception_ptr error;
+    try {
+      work->compute();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    end_work(number, std::move(*work), error);
+  }
+}
+
+std::optional<DeferredWork> StageSlots::next_work(int number) {
+  const MutexLock lock(mutex_);
+  Server& server = servers_[static_cast<std::size_t>(number)];
+  server.is_here = true;
+  all_served_.notify_all();
+  while (!server.work && !is_closed_) server.has_work.wait(mutex_);
+  return std::exchange(server.work, std::nullopt);
+}
+
+void StageSlots::wait_until_served() {
+  const MutexLock lock(mutex_);
+  while (!is_served()) all_served_.wait(mutex_);
+}
+
+void StageSlots::close() {
+  const MutexLock lock(mutex_);
+  is_closed_ = true;
+  for (Server& server : servers_) server.has_work.notify_all();
 }
 
 int StageSlots::stage_of(int task) const {
@@ -189,22 +334,20 @@ void StageSlots::grant(int number) {
     if (!*to_come) continue;
     const bool is_here =
         task.wait == Wait::kForPass && task.stage == stage && task.direction == pass.direction;
-    if (!is_here) return;
+    if (!is_here) break;
     ++device.next;
     device.begun.push_back(pass);
     *to_come = false;
     return give(pass.micro_batch);
   }
+  give_work(number);
 }
 
 void StageSlots::give(int task) {
   Task& own = tasks_[static_cast<std::size_t>(task)];
   Device& device = devices_[static_cast<std::size_t>(device_of(own.stage))];
   device.is_taken = true;
-  device.current = {.work = own.is_finished ? StageWork::kOther : work_of(own.direction),
-                    .micro_batch = task,
-                    .begin = std::chrono::steady_clock::now(),
-                    .end = {}};
+  begin_span(device, own.is_finished ? StageWork::kOther : work_of(own.direction), task);
   own.wait = Wait::kNone;
   own.holds = true;
   if (own.direction == PassDirection::kForward && !own.is_finished)
@@ -220,9 +363,58 @@ void StageSlots::leave(int task) {
   if (own.direction == PassDirection::kBackward) forget_activations(task, own.stage);
   Device& device = devices_[static_cast<std::size_t>(device_of(own.stage))];
   device.is_taken = false;
+  end_span(device);
+  grant(device_of(own.stage));
+}
+
+void StageSlots::begin_span(Device& device, StageWork work, int task) {
+  device.current = {
+      .work = work, .micro_batch = task, .begin = std::chrono::steady_clock::now(), .end = {}};
+}
+
+void StageSlots::end_span(Device& device) {
   device.current.end = std::chrono::steady_clock::now();
   device.spans.push_back(device.current);
-  grant(device_of(own.stage));
+}
+
+void StageSlots::give_work(int number) {
+  Device& device = devices_[static_cast<std::size_t>(number)];
+  if (deferred_.empty() || !is_served() || is_aborted_) return;
+  Server& server = servers_[static_cast<std::size_t>(number)];
+  server.work = deferred_.pop();
+  device.is_taken = true;
+  begin_span(device, server.work->kind, server.work->task);
+  server.has_work.notify_all();
+}
+
+void StageSlots::end_work(int number, DeferredWork work, const std::exception_ptr& error) {
+  work.compute = nullptr;  // what it holds is released before its task goes on
+  const MutexLock lock(mutex_);
+  Device& device = devices_[static_cast<std::size_t>(number)];
+  device.is_taken = false;
+  end_span(device);
+  note_done(work, error);
+  grant(number);
+}
+
+void StageSlots::note_done(const DeferredWork& work, const std::exception_ptr& error) {
+  deferred_.done(work, error);
+  const Task& task = tasks_[static_cast<std::size_t>(work.task)];
+  const bool has_left = task.is_finished || !task.holds || task.stage != work.stage;
+  if (work.stage != DeferredWork::kNoStage && has_left) forget_activations(work.task, work.stage);
+  if (deferred_.is_done(work.task)) granted_[static_cast<std::size_t>(work.task)].notify_all();
+}
+
+bool StageSlots::is_served() const {
+  return !is_closed_ && std::ranges::all_of(servers_, &Server::is_here);
+}
+
+void StageSlots::throw_error(int task) {
+  if (const std::exception_ptr error = deferred_.take_error(task)) std::rethrow_exception(error);
+}
+
+void StageSlots::throw_aborted() const {
+  throw Error(ErrorCode::kAborted, "The pipeline's step was given up: ", reason_);
 }
 
 void StageSlots::keep_activations(int task, int number) {
@@ -235,7 +427,8 @@ void StageSlots::keep_activations(int task, int number) {
 
 void StageSlots::forget_activations(int task, int stage) {
   Task& own = tasks_[static_cast<std::size_t>(task)];
-  if (!own.is_live[static_cast<std::size_t>(stage)]) return;
+  const bool is_kept = deferred_.keeps(task, stage);
+  if (!own.is_live[static_cast<std::size_t>(stage)] || is_kept) return;
   own.is_live[static_cast<std::size_t>(stage)] = false;
   --devices_[static_cast<std::size_t>(device_of(stage))].live;
 }

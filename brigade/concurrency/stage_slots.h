@@ -2,9 +2,13 @@
 
 #include <chrono>
 #include <cstddef>
+#include <exception>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "brigade/concurrency/deferred_work.h"
 #include "brigade/concurrency/execution_slots.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/concurrency/pipeline_schedule.h"
@@ -23,6 +27,9 @@ struct StageSlotsOptions {
   /// of them from `first_stage` on, one on each device. 0: all. Not with several chunks.
   int first_stage = 0;
   int own_stages = 0;
+  /// Of how many tasks a stage may keep activations for work that their backward passes have
+  /// deferred: more of it is done in the pass. 0: nothing is deferred.
+  int deferred_tasks = 0;
   /// A task that waits longer for a stage throws kDeadlineExceeded.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
 };
@@ -45,8 +52,14 @@ struct StageSlotsOptions {
 /// task's: from there on a stage computes whatever waits for it, the task with the lowest number
 /// first. Nothing else changes, but stages may keep the activations of all micro-batches.
 ///
+/// A backward pass may leave work that no other pass waits for, the gradients of weights, to
+/// devices that would wait (`defer`), and a task may let them help with what it does now
+/// (`share`). A device begins such work when it has no pass to compute, and computes it to its end
+/// before the next pass. Each device has a thread for it, which is in `serve`; without these
+/// threads nothing is deferred or shared.
+///
 /// Thread-safety: see ExecutionSlots. The thread of a task may change: backward passes on GPUs run
-/// on autograd's threads.
+/// on autograd's threads. One mutex guards everything; work is computed without it.
 class StageSlots final : public ExecutionSlots {
  public:
   /// Throws kInvalidArgument as `stage_orders` does.
@@ -72,13 +85,39 @@ class StageSlots final : public ExecutionSlots {
   /// The passes of the task are over: the schedule does not wait for the others.
   void finish(int task);
 
+  /// Whether the task's backward pass may `defer` work now: devices can help, the schedule is kept,
+  /// and its stage does not keep activations of too many other tasks.
+  bool may_defer(int task) const;
+  /// Leaves work of the backward pass in which the task is for any device that is idle. Its stage
+  /// counts as keeping the task's activations until it is done. `work` is called once, from another
+  /// thread, unless the task ends before.
+  void defer(int task, std::function<void()> work);
+  /// The passes of the task are over, and it needs what it has deferred: leaves its stage, waits
+  /// until that is done, and takes a slot as `acquire` does. Throws what the work has thrown, and
+  /// as `enter`.
+  void complete(int task);
+  /// Removes what the task has deferred and nobody computes, and waits for the rest.
+  void drop_deferred(int task);
+  /// Calls `work(i)` for each i from 0 up to `count`, on this thread and on devices that are idle,
+  /// and returns when all are done. Throws the first error; then some may have been left out.
+  void share(int task, int count, const std::function<void(int)>& work);
+
+  /// Computes what is deferred or shared whenever `device` is idle, until `close`. From one thread
+  /// a device.
+  void serve(int device);
+  /// Waits until all devices are served.
+  void wait_until_served();
+  /// No device is served any more: `serve` returns. While no task runs.
+  void close();
+
   /// The stage on which the task is, or was last.
   int stage_of(int task) const;
   const StageOrders& orders() const { return orders_; }
   /// [device]: the passes of the schedule since `start`, in the order in which they began.
   StageOrders passes() const;
-  /// [device]: the most micro-batches since `start` whose forward pass had begun and whose backward
-  /// pass had not ended: those whose activations the device kept, counted once for each chunk.
+  /// [device]: the most micro-batches since `start` whose forward pass had begun, and whose
+  /// backward pass had not ended or had deferred work that was not done: those whose activations
+  /// the device kept, counted once for each chunk.
   std::vector<int> peak_micro_batches() const;
   /// Who had which device when since `start`: what is computed now is not in it. Costs two readings
   /// of the clock a pass.
@@ -107,6 +146,12 @@ class StageSlots final : public ExecutionSlots {
     StageSpan current;  // if it is taken
     std::vector<StageSpan> spans;
   };
+  /// The thread that computes for an idle device.
+  struct Server {
+    bool is_here = false;
+    std::optional<DeferredWork> work;  // that it is to begin
+    Condition has_work;
+  };
 
   int devices() const { return static_cast<int>(orders_.size()); }
   int device_of(int stage) const { return (stage - options_.first_stage) % devices(); }
@@ -124,6 +169,22 @@ class StageSlots final : public ExecutionSlots {
   void keep_activations(int task, int stage) BRIGADE_REQUIRES(mutex_);
   void forget_activations(int task, int stage) BRIGADE_REQUIRES(mutex_);
   void ask(int task, PassDirection direction, int stage) BRIGADE_REQUIRES(mutex_);
+  void begin_span(Device& device, StageWork work, int task) BRIGADE_REQUIRES(mutex_);
+  void end_span(Device& device) BRIGADE_REQUIRES(mutex_);
+  /// Gives deferred work to the device, which is free and has no pass to compute now.
+  void give_work(int device) BRIGADE_REQUIRES(mutex_);
+  void note_done(const DeferredWork& work, const std::exception_ptr& error)
+      BRIGADE_REQUIRES(mutex_);
+  /// Waits for work for the device; nothing after `close`.
+  std::optional<DeferredWork> next_work(int device);
+  void end_work(int device, DeferredWork work, const std::exception_ptr& error);
+  bool is_served() const BRIGADE_REQUIRES(mutex_);
+  bool may_share(int task, int count) const;
+  void begin_sharing(int task, int count, const std::function<void(int)>& work);
+  void share_own(int task);
+  void end_sharing(int task);
+  void throw_error(int task) BRIGADE_REQUIRES(mutex_);
+  [[noreturn]] void throw_aborted() const BRIGADE_REQUIRES(mutex_);
   std::string description(int task) const BRIGADE_REQUIRES(mutex_);
 
   const StageSlotsOptions options_;
@@ -132,6 +193,10 @@ class StageSlots final : public ExecutionSlots {
   std::vector<Condition> granted_;  // [task]
   std::vector<Task> tasks_ BRIGADE_GUARDED_BY(mutex_);
   std::vector<Device> devices_ BRIGADE_GUARDED_BY(mutex_);
+  DeferredQueue deferred_ BRIGADE_GUARDED_BY(mutex_);
+  std::vector<Server> servers_ BRIGADE_GUARDED_BY(mutex_);  // [device]
+  Condition all_served_;
+  bool is_closed_ BRIGADE_GUARDED_BY(mutex_) = false;
   bool keeps_schedule_ BRIGADE_GUARDED_BY(mutex_) = true;
   bool is_aborted_ BRIGADE_GUARDED_BY(mutex_) = false;
   std::string reason_ BRIGADE_GUARDED_BY(mutex_);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -46,6 +47,30 @@ void pass(
   slots.finish(task);
 }
 
+/// A thread for each device, which computes what is deferred.
+class Servers {
+ public:
+  Servers(StageSlots& slots, int devices) : slots_(slots) {
+    for (int device = 0; device < devices; ++device)
+      threads_.emplace_back([&slots, device] { slots.serve(device); });
+    slots.wait_until_served();
+  }
+  ~Servers() {
+    slots_.close();
+    for (std::thread& thread : threads_) thread.join();
+  }
+  Servers(const Servers&) = delete;
+  Servers& operator=(const Servers&) = delete;
+
+ private:
+  StageSlots& slots_;
+  std::vector<std::thread> threads_;
+};
+
+int spans_of(const std::vector<StageSpan>& spans, StageWork work) {
+  return static_cast<int>(std::ranges::count(spans, work, &StageSpan::work));
+}
+
 class Schedules : public ::testing::TestWithParam<PipelineSchedule> {};
 
 TEST_P(Schedules, EachStageMakesItsPassesInTheirOrderAndOneAtATime) {
@@ -73,6 +98,108 @@ TEST_P(Schedules, EachStageMakesItsPassesInTheirOrderAndOneAtATime) {
                 std::vector<int>(static_cast<std::size_t>(stages), 5 * 2 * micro_batches));
     }
   }
+}
+
+TEST_P(Schedules, WhatPassesDeferIsDoneWhenTheirTaskNeedsIt) {
+  constexpr int kStages = 3, kTasks = 6, kKept = 2;
+  StageSlots slots({.schedule = GetParam(),
+                    .stages = kStages,
+                    .micro_batches = kTasks,
+                    .deferred_tasks = kKept,
+                    .timeout = std::chrono::seconds(60)});
+  const Servers servers(slots, kStages);
+  for (int step = 0; step < 20; ++step) {
+    std::vector<std::atomic<int>> deferred(kTasks), done(kTasks);
+    run_tasks(slots, kTasks, [&](int task) {
+      const auto i = static_cast<std::size_t>(task);
+      bool is_backward = false;
+      pass(slots, task, kStages, [&](int stage) {
+        is_backward |= stage == kStages - 1;
+        for (int piece = 0; is_backward && piece < 2 && slots.may_defer(task); ++piece) {
+          ++deferred[i];
+          slots.defer(task, [&, i] { ++done[i]; });
+        }
+      });
+      slots.complete(task);
+      EXPECT_EQ(done[i], deferred[i]);
+    });
+    EXPECT_EQ(slots.passes(), stage_orders(GetParam(), kStages, kTasks));
+    int spans = 0, all = 0;
+    for (const auto& of_stage : slots.timeline().stages)
+      spans += spans_of(of_stage, StageWork::kWeightGradient);
+    for (const auto& each : deferred) all += each;
+    EXPECT_EQ(spans, all);
+    EXPECT_GT(all, 0);
+    for (int stage = 0; stage < kStages; ++stage) {
+      const int own = GetParam() == PipelineSchedule::kGPipe ? kTasks : kStages - stage;
+      EXPECT_LE(slots.peak_micro_batches()[static_cast<std::size_t>(stage)],
+                std::min(own + kKept, kTasks));
+    }
+  }
+}
+
+TEST_P(Schedules, AnIdleDeviceComputesWhatAnotherStageHasDeferred) {
+  StageSlots slots({.schedule = GetParam(),
+                    .stages = 2,
+                    .micro_batches = 2,
+                    .deferred_tasks = 2,
+                    .timeout = std::chrono::seconds(60)});
+  const Servers servers(slots, 2);
+  std::atomic<bool> is_done = false;
+  run_tasks(slots, 2, [&](int task) {
+    slots.enter(task, kForward, 1);
+    slots.enter(task, kBackward, 1);
+    slots.enter(task, kBackward, 0);
+    // The device of this stage is taken until the work is done: the other one must do it.
+    if (task == 1) {
+      ASSERT_TRUE(slots.may_defer(task));
+      slots.defer(task, [&] {
+        is_done = true;
+        is_done.notify_all();
+      });
+      is_done.wait(false);
+    }
+    slots.complete(task);
+  });
+  const StageTimeline timeline = slots.timeline();
+  EXPECT_EQ(spans_of(timeline.stages[0], StageWork::kWeightGradient), 0);
+  EXPECT_EQ(spans_of(timeline.stages[1], StageWork::kWeightGradient), 1);
+}
+
+TEST_P(Schedules, ATaskGetsTheErrorOfWhatItDeferredAndNothingStaysBehind) {
+  StageSlots slots({.schedule = GetParam(),
+                    .stages = 2,
+                    .micro_batches = 4,
+                    .deferred_tasks = 4,
+                    .timeout = std::chrono::seconds(60)});
+  const Servers servers(slots, 2);
+  for (int round = 0; round < 20; ++round) {
+    const auto held = std::make_shared<int>(0);
+    std::atomic<int> given_up = 0, broken = 0;
+    run_tasks(slots, 4, [&](int task) {
+      try {
+        slots.enter(task, kForward, 1);
+        slots.enter(task, kBackward, 1);
+        for (int piece = 0; piece < 3 && slots.may_defer(task); ++piece) {
+          slots.defer(task, [held, task, piece] {
+            if (task == 1 && piece == 1) throw Error(ErrorCode::kDataLoss, "broken");
+          });
+        }
+        slots.enter(task, kBackward, 0);
+        slots.complete(task);
+      } catch (const Error& error) {
+        ++given_up;
+        if (error.code() == ErrorCode::kDataLoss) ++broken;
+        slots.abort(error.what());
+      }
+      slots.drop_deferred(task);
+    });
+    EXPECT_EQ(broken, 1);
+    EXPECT_GE(given_up, 1);
+    EXPECT_EQ(held.use_count(), 1);
+  }
+  run_tasks(slots, 4, [&](int task) { pass(slots, task, 2); });
+  EXPECT_EQ(slots.passes(), stage_orders(GetParam(), 2, 4));
 }
 
 TEST_P(Schedules, OfSomeStagesAreThoseOfTheWhole) {
@@ -224,6 +351,96 @@ TEST(StageSlots, ADeviceWithSeveralStagesComputesOneAtATime) {
       }
     }
   }
+}
+
+TEST_P(Schedules, AStageKeepsNoMoreDeferredWorkThanItMay) {
+  StageSlots slots({.schedule = GetParam(),
+                    .stages = 2,
+                    .micro_batches = 2,
+                    .deferred_tasks = 1,
+                    .timeout = std::chrono::seconds(60)});
+  const Servers servers(slots, 2);
+  std::atomic<bool> last_is_coming = false, may_end = false;
+  run_tasks(slots, 2, [&](int task) {
+    slots.enter(task, kForward, 1);
+    EXPECT_FALSE(slots.may_defer(task));  // in a forward pass
+    slots.enter(task, kBackward, 1);
+    if (task == 1) {
+      last_is_coming = true;
+      last_is_coming.notify_all();
+    }
+    slots.enter(task, kBackward, 0);
+    if (task == 0) {
+      last_is_coming.wait(false);
+      EXPECT_TRUE(slots.may_defer(0));
+      slots.defer(0, [&] { may_end.wait(false); });
+      EXPECT_TRUE(slots.may_defer(0));  // more of the same pass
+    } else {
+      EXPECT_FALSE(slots.may_defer(1));
+      may_end = true;
+      may_end.notify_all();
+    }
+    slots.complete(task);
+  });
+  EXPECT_EQ(slots.peak_micro_batches()[0], 2);
+}
+
+TEST(StageSlots, ATaskThatFailsWaitsForWhatIsBeingComputed) {
+  StageSlots slots({.stages = 2, .micro_batches = 1, .deferred_tasks = 1});
+  const Servers servers(slots, 2);
+  std::atomic<bool> has_begun = false, may_end = false;
+  std::atomic<int> done = 0;
+  run_tasks(slots, 1, [&](int task) {
+    slots.enter(task, kForward, 1);
+    slots.enter(task, kBackward, 1);
+    slots.enter(task, kBackward, 0);
+    slots.defer(task, [&] {
+      has_begun = true;
+      has_begun.notify_all();
+      may_end.wait(false);
+      while (done < 100'000) ++done;
+    });
+    has_begun.wait(false);
+    slots.abort("broken");
+    may_end = true;
+    may_end.notify_all();
+    slots.drop_deferred(task);
+    EXPECT_EQ(done, 100'000);
+  });
+}
+
+TEST(StageSlots, WithoutThreadsNothingIsDeferred) {
+  StageSlots slots({.stages = 1, .micro_batches = 1, .deferred_tasks = 1});
+  run_tasks(slots, 1, [&](int task) {
+    slots.enter(task, kBackward, 0);
+    EXPECT_FALSE(slots.may_defer(task));
+    slots.complete(task);
+  });
+}
+
+TEST(StageSlots, DevicesThatAreIdleShareTheWorkOfATask) {
+  StageSlots slots({.stages = 2, .micro_batches = 1});
+  std::vector<int> calls(64, 0);
+  const auto count = [&](int i) { ++calls[static_cast<std::size_t>(i)]; };
+  run_tasks(slots, 1, [&](int task) { slots.share(task, 64, count); });  // alone: nobody serves
+  const Servers servers(slots, 2);
+  std::atomic<int> here = 0;
+  run_tasks(slots, 1, [&](int task) {
+    slots.share(task, 64, count);
+    // Each of two pieces waits for the other: the second device must compute one.
+    slots.share(task, 2, [&](int) {
+      ++here;
+      here.notify_all();
+      for (int now = here; now < 2; now = here) here.wait(now);
+    });
+    EXPECT_THROW(slots.share(task, 8, [](int) { throw Error(ErrorCode::kDataLoss, "broken"); }),
+                 Error);
+    slots.share(task, 2, [](int) {});
+  });
+  EXPECT_EQ(calls, std::vector<int>(64, 2));
+  const StageTimeline timeline = slots.timeline();
+  EXPECT_GE(spans_of(timeline.stages[0], StageWork::kSum), 4);
+  EXPECT_GE(spans_of(timeline.stages[1], StageWork::kSum), 1);
 }
 
 TEST(StageSlots, DevicesHaveEquallyManyStages) {

@@ -18,16 +18,16 @@ using Time = std::chrono::steady_clock::time_point;
 constexpr int kDigits = 10;
 constexpr int kLetters = 26;
 
-bool is_pass(const StageSpan& span) {
+bool is_counted(const StageSpan& span) {
   return span.work != StageWork::kOther;
 }
 
-/// The first begin and the last end of a pass.
+/// The first begin and the last end of work that counts.
 std::optional<std::pair<Time, Time>> extent_of(const StageTimeline& timeline) {
   std::optional<std::pair<Time, Time>> extent;
   for (const auto& spans : timeline.stages) {
     for (const StageSpan& span : spans) {
-      if (!is_pass(span)) continue;
+      if (!is_counted(span)) continue;
       if (!extent) extent = {span.begin, span.end};
       extent->first = std::min(extent->first, span.begin);
       extent->second = std::max(extent->second, span.end);
@@ -37,8 +37,19 @@ std::optional<std::pair<Time, Time>> extent_of(const StageTimeline& timeline) {
 }
 
 char symbol_of(const StageSpan& span) {
-  if (span.work == StageWork::kForward) return static_cast<char>('0' + span.micro_batch % kDigits);
-  return static_cast<char>('a' + span.micro_batch % kLetters);
+  switch (span.work) {
+    case StageWork::kForward:
+      return static_cast<char>('0' + span.micro_batch % kDigits);
+    case StageWork::kBackward:
+      return static_cast<char>('a' + span.micro_batch % kLetters);
+    case StageWork::kWeightGradient:
+      return static_cast<char>('A' + span.micro_batch % kLetters);
+    case StageWork::kSum:
+      return '+';
+    case StageWork::kOther:
+      break;
+  }
+  return '.';
 }
 
 std::string two_digits(double value) {
@@ -50,8 +61,19 @@ std::string two_digits(double value) {
 }  // namespace
 
 std::string_view to_string(StageWork work) {
-  if (work == StageWork::kOther) return "other";
-  return work == StageWork::kForward ? "forward" : "backward";
+  switch (work) {
+    case StageWork::kForward:
+      return "forward";
+    case StageWork::kBackward:
+      return "backward";
+    case StageWork::kWeightGradient:
+      return "weight gradient";
+    case StageWork::kSum:
+      return "sum";
+    case StageWork::kOther:
+      return "other";
+  }
+  return "unknown";
 }
 
 std::chrono::nanoseconds StageTimeline::duration() const {
@@ -65,7 +87,7 @@ std::vector<double> StageTimeline::bubbles() const {
   for (const auto& spans : stages) {
     std::chrono::nanoseconds busy{0};
     for (const StageSpan& span : spans) {
-      if (is_pass(span)) busy += span.end - span.begin;
+      if (is_counted(span)) busy += span.end - span.begin;
     }
     bubbles.push_back(whole > 0.0 ? 1.0 - static_cast<double>(busy.count()) / whole : 0.0);
   }
@@ -92,7 +114,7 @@ std::string StageTimeline::text(int columns) const {
     for (int column = 0; extent && column < columns; ++column) {
       const Time middle = extent->first + duration() * (2 * column + 1) / (2 * columns);
       for (const StageSpan& span : stages[stage]) {
-        if (is_pass(span) && span.begin <= middle && middle < span.end)
+        if (is_counted(span) && span.begin <= middle && middle < span.end)
           row[static_cast<std::size_t>(column)] = symbol_of(span);
       }
     }
@@ -102,8 +124,10 @@ std::string StageTimeline::text(int columns) const {
         base::str_cat("stage ", number, "  ", row, "  bubble ", two_digits(of_stages[stage]), "\n");
   }
   const double milliseconds = std::chrono::duration<double, std::milli>(duration()).count();
-  text += base::str_cat(two_digits(milliseconds), " ms, bubble ", two_digits(bubble()),
-                        "; digits: forward, letters: backward, dots: waiting\n");
+  text +=
+      base::str_cat(two_digits(milliseconds), " ms, bubble ", two_digits(bubble()),
+                    "; digits: forward, letters: backward, capitals: weight gradients, +: sums, "
+                    "dots: waiting\n");
   return text;
 }
 

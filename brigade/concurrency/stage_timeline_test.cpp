@@ -43,6 +43,19 @@ TEST(StageTimeline, UpdatesAreNoPasses) {
   EXPECT_DOUBLE_EQ(timeline.bubble(), 1.0 / 3.0);
 }
 
+TEST(StageTimeline, WorkThatPassesHaveLeftIsNoWaiting) {
+  StageTimeline timeline = two_by_two();
+  timeline.stages[0].push_back({StageWork::kWeightGradient, 1, at_ms(20), at_ms(30)});
+  timeline.stages[1].push_back({StageWork::kSum, 1, at_ms(50), at_ms(80)});
+  EXPECT_EQ(timeline.duration(), std::chrono::milliseconds(80));
+  EXPECT_DOUBLE_EQ(timeline.bubbles()[0], 30.0 / 80.0);
+  EXPECT_DOUBLE_EQ(timeline.bubbles()[1], 10.0 / 80.0);
+  const std::string text = timeline.text(16);
+  EXPECT_NE(text.find("stage 0  0011BBaa..bb....  bubble 0.38"), std::string::npos) << text;
+  EXPECT_NE(text.find("stage 1  ..00aa11bb++++++  bubble 0.12"), std::string::npos) << text;
+  EXPECT_EQ(to_string(StageWork::kWeightGradient), "weight gradient");
+}
+
 TEST(StageTimeline, WithoutPassesThereIsNothing) {
   const StageTimeline timeline{{{}, {}}};
   EXPECT_EQ(timeline.duration().count(), 0);
@@ -52,10 +65,12 @@ TEST(StageTimeline, WithoutPassesThereIsNothing) {
 }
 
 TEST(StageTimeline, AsTextItHasALineForEachStage) {
-  EXPECT_EQ(two_by_two().text(12),
-            "stage 0  0011..aa..bb  bubble 0.33\n"
-            "stage 1  ..00aa11bb..  bubble 0.33\n"
-            "60.00 ms, bubble 0.33; digits: forward, letters: backward, dots: waiting\n");
+  EXPECT_EQ(
+      two_by_two().text(12),
+      "stage 0  0011..aa..bb  bubble 0.33\n"
+      "stage 1  ..00aa11bb..  bubble 0.33\n"
+      "60.00 ms, bubble 0.33; digits: forward, letters: backward, capitals: weight gradients, "
+      "+: sums, dots: waiting\n");
   EXPECT_THROW(two_by_two().text(0), Error);
 }
 

@@ -80,6 +80,7 @@ void AutomaticPipeline::choose() {
                           .micro_batches = options_.micro_batches,
                           .schedule = options_.schedule,
                           .seconds_besides = profiler_->seconds_besides(),
+                          .deferred_micro_batches = options_.deferred_tasks,
                           .bytes_per_stage = cut_.bytes_per_stage});
   } catch (const Error& error) {
     error_ = error;
@@ -171,6 +172,23 @@ std::vector<at::Tensor> AutomaticPipeline::backward_inputs(int replica) {
 
 void AutomaticPipeline::take_gradients(int replica, std::vector<at::Tensor> gradients) {
   passes_.stages->take_gradients(replica, std::move(gradients));
+}
+
+bool AutomaticPipeline::may_defer(int replica) {
+  return is_profiling() ? options_.deferred_tasks > 0 : passes_.stages->may_defer(replica);
+}
+
+void AutomaticPipeline::defer(int replica, std::function<void()> work) {
+  if (is_profiling()) return profiler_->weight_gradient(replica, work);
+  passes_.stages->defer(replica, std::move(work));
+}
+
+void AutomaticPipeline::complete_deferred(int replica) {
+  passes_.stages->complete_deferred(replica);
+}
+
+void AutomaticPipeline::share(int replica, int count, const std::function<void(int)>& work) {
+  passes_.stages->share(replica, count, work);
 }
 
 void AutomaticPipeline::begin_backward(int replica) {

@@ -61,6 +61,11 @@ class AutomaticPipeline final : public concurrency::ExecutionSlots, public comm:
   void begin_backward(int replica) override;
   std::vector<at::Tensor> backward_inputs(int replica) override;
   void take_gradients(int replica, std::vector<at::Tensor> gradients) override;
+  /// While there is one stage, work is done when it is deferred, and measured.
+  bool may_defer(int replica) override;
+  void defer(int replica, std::function<void()> work) override;
+  void complete_deferred(int replica) override;
+  void share(int replica, int count, const std::function<void(int)>& work) override;
   void end_backward(int replica) noexcept override;
 
  private:

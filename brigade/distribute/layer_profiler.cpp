@@ -73,6 +73,7 @@ struct alignas(64) LayerProfiler::Pass {
   std::size_t layer = 0;
   std::vector<std::string> names;
   std::vector<double> forward, backward;             // [layer]
+  std::vector<double> weight_gradients;              // [layer]: part of backward
   std::vector<std::int64_t> activations, variables;  // [layer]: bytes
   std::shared_ptr<LiveTensorBytes> live;
   std::int64_t live_before = 0;  // this layer
@@ -88,7 +89,7 @@ struct alignas(64) LayerProfiler::Pass {
 
 struct LayerProfiler::Samples {
   std::string name;
-  std::vector<double> forward, backward;
+  std::vector<double> forward, backward, weight_gradients;
   std::int64_t activations = 0, variables = 0;
 };
 
@@ -178,6 +179,15 @@ void LayerProfiler::begin_backward(int task) {
   pass.is_in_backward = true;
 }
 
+void LayerProfiler::weight_gradient(int task, const std::function<void()>& work) {
+  Pass& pass = *passes_[static_cast<std::size_t>(task)];
+  pass.charge();
+  work();
+  const Clock::time_point begin = pass.mark;
+  pass.charge();
+  pass.weight_gradients[pass.layer] += std::chrono::duration<double>(pass.mark - begin).count();
+}
+
 void LayerProfiler::end_backward(int task) {
   Pass& pass = *passes_[static_cast<std::size_t>(task)];
   if (!pass.is_in_backward) return;
@@ -197,6 +207,7 @@ std::vector<LayerCost> LayerProfiler::costs() const {
     costs.push_back({.name = each.name,
                      .forward_seconds = median(each.forward),
                      .backward_seconds = median(each.backward),
+                     .weight_gradient_seconds = median(each.weight_gradients),
                      .activation_bytes = each.activations,
                      .variable_bytes = each.variables});
   }
@@ -225,6 +236,7 @@ std::size_t LayerProfiler::Pass::index_of(std::string_view name) {
   names.emplace_back(name);
   forward.push_back(std::exchange(before, 0.0));
   backward.push_back(0.0);
+  weight_gradients.push_back(0.0);
   activations.push_back(0);
   variables.push_back(0);
   return names.size() - 1;
@@ -252,6 +264,7 @@ void LayerProfiler::keep(const Pass& pass) {
     Samples& samples = samples_of(pass.names[layer]);
     samples.forward.push_back(pass.forward[layer]);
     samples.backward.push_back(pass.backward[layer]);
+    samples.weight_gradients.push_back(pass.weight_gradients[layer]);
     samples.activations = std::max(samples.activations, pass.activations[layer]);
     samples.variables = std::max(samples.variables, pass.variables[layer]);
   }

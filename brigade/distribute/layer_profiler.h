@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -43,6 +44,8 @@ class LayerProfiler final : public std::enable_shared_from_this<LayerProfiler> {
   void end(int task);
   void begin_layer(int task, std::string_view name, const at::Tensor& x);
   void begin_backward(int task);
+  /// Calls `work`, which the backward pass of the current layer could leave for later.
+  void weight_gradient(int task, const std::function<void()>& work);
   void end_backward(int task);
 
   /// The layers that the task has announced in this step.

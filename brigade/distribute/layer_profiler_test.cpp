@@ -86,6 +86,27 @@ void expect_ticks(double seconds, std::int64_t ticks) {
   EXPECT_LT(seconds, kTick * (static_cast<double>(ticks) + 0.9));
 }
 
+TEST(LayerProfiler, WhatCouldBeLeftForLaterIsPartOfTheLayersBackwardPass) {
+  const auto profiler = std::make_shared<LayerProfiler>(1);
+  const SlowNet net({{"a", 0, 1}, {"b", 0, 1}});
+  profiler->begin_step();
+  profiler->resume(0);
+  const at::Tensor loss = net.forward(*profiler, 0, at::ones({SlowNet::kSize}).requires_grad_());
+  profiler->begin_backward(0);
+  profiler->weight_gradient(0, [] { sleep_ticks(2); });  // of the last layer
+  profiler->weight_gradient(0, [] { sleep_ticks(1); });
+  loss.backward();
+  profiler->end_backward(0);
+  profiler->pause(0);
+  profiler->end(0);
+  profiler->end_step();
+  const std::vector<LayerCost> costs = profiler->costs();
+  ASSERT_EQ(costs.size(), 2U);
+  EXPECT_EQ(costs[0].weight_gradient_seconds, 0.0);
+  EXPECT_GE(costs[1].weight_gradient_seconds, 3 * 0.9 * kTick);
+  EXPECT_GE(costs[1].backward_seconds, costs[1].weight_gradient_seconds + 0.9 * kTick);
+}
+
 TEST(LayerProfiler, MeasuresEachLayerInBothDirections) {
   const auto profiler = std::make_shared<LayerProfiler>(3);
   const SlowNet net({{"a", 1, 2}, {"b", 3, 0}, {"c", 0, 4}});

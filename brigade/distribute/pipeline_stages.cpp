@@ -74,8 +74,26 @@ void PipelineStages::begin_backward(int replica) {
   enter_stage(*slots_, replica, PassDirection::kBackward, cut_.last_stage());
 }
 
+bool PipelineStages::may_defer(int replica) {
+  return slots_->may_defer(replica);
+}
+
+void PipelineStages::defer(int replica, std::function<void()> work) {
+  slots_->defer(replica, std::move(work));
+}
+
+void PipelineStages::complete_deferred(int replica) {
+  const comm::PhaseScope waiting(current_step_clock(), comm::StepPhase::kWait);
+  slots_->complete(replica);
+}
+
+void PipelineStages::share(int replica, int count, const std::function<void(int)>& work) {
+  slots_->share(replica, count, work);
+}
+
 void PipelineStages::end_backward(int replica) noexcept {
   cut_.end_backward(replica);
+  slots_->drop_deferred(replica);
   slots_->finish(replica);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,6 +37,10 @@ class PipelineStages final : public comm::StagePasses {
   at::Tensor begin_layer(int replica, std::string_view name, const at::Tensor& x) override;
   /// Throws as StageCut::check_is_complete.
   void begin_backward(int replica) override;
+  bool may_defer(int replica) override;
+  void defer(int replica, std::function<void()> work) override;
+  void complete_deferred(int replica) override;
+  void share(int replica, int count, const std::function<void(int)>& work) override;
   void end_backward(int replica) noexcept override;
 
  private:

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "brigade/device/autocast_scope.h"
+#include "brigade/layers/deferrable_linear.h"
 #include "brigade/layers/dense_weight_gradient.h"
 #include "brigade/layers/small_batch_products.h"
 #include "brigade/variables/deferred_gradient.h"
@@ -101,7 +102,7 @@ at::Tensor dense_product(const at::Tensor& inputs, const at::Tensor& weight,
     at::Tensor outputs = SmallBatchProduct::apply(inputs, weight);
     return bias.defined() ? outputs.add_(bias) : outputs;
   }
-  return at::linear(inputs, weight, bias);
+  return deferrable_linear(inputs, weight, bias);
 }
 
 }  // namespace brigade::layers

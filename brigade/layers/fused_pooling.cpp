@@ -19,6 +19,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/autocast_scope.h"
+#include "brigade/layers/deferred_convolution.h"
 
 namespace brigade::layers {
 namespace {
@@ -236,6 +237,45 @@ void add_to(at::Tensor& sum, const at::Tensor& part) {
   }
 }
 
+/// What a backward pass has of a convolution with pooling.
+struct ConvBackward {
+  at::Tensor images, weight;
+  at::Tensor choices;   // of the pools
+  at::Tensor gradient;  // of the outputs, contiguous
+
+  ConvolutionGradients compute(std::array<bool, 3> wanted) const {
+    ConvolutionGradients sums;
+    if (wanted[0]) sums.images = at::empty_like(images);
+    for_each_piece(images, weight, [&](std::int64_t first, std::int64_t count) {
+      auto large =
+          at::empty({count, weight.size(0), images.size(2), images.size(3)}, gradient.options());
+      spread_gradient(gradient.narrow(0, first, count), choices.narrow(0, first, count), large);
+      const auto [of_images, of_weight, of_bias] =
+          of_piece(large, images.narrow(0, first, count), wanted);
+      if (wanted[0]) sums.images.narrow(0, first, count).copy_(of_images);
+      add_to(sums.weight, of_weight);
+      add_to(sums.bias, of_bias);
+    });
+    return sums;
+  }
+
+  std::int64_t bytes() const {
+    return static_cast<std::int64_t>(images.nbytes() + choices.nbytes() + gradient.nbytes());
+  }
+
+ private:
+  std::tuple<at::Tensor, at::Tensor, at::Tensor> of_piece(const at::Tensor& large,
+                                                          const at::Tensor& piece,
+                                                          std::array<bool, 3> wanted) const {
+    const std::array<std::int64_t, 1> bias_sizes = {weight.size(0)};
+    const std::array<std::int64_t, 2> paddings = {padding(weight), padding(weight)};
+    return at::convolution_backward(large, piece, weight, at::IntArrayRef(bias_sizes),
+                                    /*stride=*/{1, 1}, paddings, /*dilation=*/{1, 1},
+                                    /*transposed=*/false, /*output_padding=*/{0, 0}, /*groups=*/1,
+                                    wanted);
+  }
+};
+
 class ConvPoolRelu : public torch::autograd::Function<ConvPoolRelu> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& images,
@@ -249,7 +289,7 @@ class ConvPoolRelu : public torch::autograd::Function<ConvPoolRelu> {
       auto out_piece = out.narrow(0, first, count), choices_piece = choices.narrow(0, first, count);
       pool_relu(large, out_piece, choices_piece);
     });
-    context->save_for_backward({images, weight});
+    context->save_for_backward({images, weight, bias});
     context->saved_data["choices"] = std::move(choices);
     return out;
   }
@@ -261,35 +301,22 @@ class ConvPoolRelu : public torch::autograd::Function<ConvPoolRelu> {
                   "at::conv2d, at::max_pool2d and at::relu");
     }
     const auto saved = context->get_saved_variables();
-    const auto &images = saved[0], &weight = saved[1];
-    const auto choices = context->saved_data["choices"].toTensor();
-    const auto gradient = gradients[0].contiguous();
-    const std::array<bool, 3> wanted = {context->needs_input_grad(0), context->needs_input_grad(1),
-                                        context->needs_input_grad(2)};
-    at::Tensor of_images = wanted[0] ? at::empty_like(images) : at::Tensor(), of_weight, of_bias;
-    for_each_piece(images, weight, [&](std::int64_t first, std::int64_t count) {
-      auto large =
-          at::empty({count, weight.size(0), images.size(2), images.size(3)}, gradient.options());
-      spread_gradient(gradient.narrow(0, first, count), choices.narrow(0, first, count), large);
-      const auto [images_piece, weight_piece, bias_piece] =
-          convolution_backward(large, images.narrow(0, first, count), weight, wanted);
-      if (wanted[0]) of_images.narrow(0, first, count).copy_(images_piece);
-      add_to(of_weight, weight_piece);
-      add_to(of_bias, bias_piece);
-    });
-    return {of_images, of_weight, of_bias};
-  }
-
- private:
-  static std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
-      const at::Tensor& gradient, const at::Tensor& images, const at::Tensor& weight,
-      std::array<bool, 3> wanted) {
-    const std::array<std::int64_t, 1> bias_sizes = {weight.size(0)};
-    const std::array<std::int64_t, 2> paddings = {padding(weight), padding(weight)};
-    return at::convolution_backward(gradient, images, weight, at::IntArrayRef(bias_sizes),
-                                    /*stride=*/{1, 1}, paddings, /*dilation=*/{1, 1},
-                                    /*transposed=*/false, /*output_padding=*/{0, 0}, /*groups=*/1,
-                                    wanted);
+    const ConvBackward backward{.images = saved[0],
+                                .weight = saved[1],
+                                .choices = context->saved_data["choices"].toTensor(),
+                                .gradient = gradients[0].contiguous()};
+    std::array<bool, 3> wanted = {context->needs_input_grad(0), context->needs_input_grad(1),
+                                  context->needs_input_grad(2)};
+    const auto owned = [&backward] {
+      ConvBackward own = backward;
+      own.images = own.images.clone();
+      return ConvolutionBackward([own](std::array<bool, 3> mask) { return own.compute(mask); });
+    };
+    if (hand_over_gradients(saved[1], saved[2], wanted, backward.bytes(), owned))
+      wanted = {wanted[0], false, false};
+    ConvolutionGradients computed;
+    if (wanted != std::array<bool, 3>{}) computed = backward.compute(wanted);
+    return {computed.images, computed.weight, computed.bias};
   }
 };
 

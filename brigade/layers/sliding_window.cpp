@@ -2,7 +2,6 @@
 
 #include <ATen/ops/avg_pool2d.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/conv2d.h>
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/ones.h>
 
@@ -11,6 +10,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/layers/deferred_convolution.h"
 
 namespace brigade::layers {
 namespace {
@@ -114,11 +114,11 @@ at::Tensor convolve(const at::Tensor& images, const at::Tensor& weights, const a
   const auto stride = pair(window.stride), rate = pair(window.rate);
   if (margins.is_symmetric()) {
     const std::array<std::int64_t, 2> padding = {margins.top, margins.left};
-    return at::conv2d(planes(images), weights, biases, stride, padding, rate, groups);
+    return deferrable_conv2d(planes(images), weights, biases, stride, padding, rate, groups);
   }
   const std::array<std::int64_t, 2> no_padding = {0, 0};
-  return at::conv2d(padded(planes(images), margins, 0.0), weights, biases, stride, no_padding, rate,
-                    groups);
+  return deferrable_conv2d(padded(planes(images), margins, 0.0), weights, biases, stride,
+                           no_padding, rate, groups);
 }
 
 at::Tensor max_pool(const at::Tensor& images, const SlidingWindow& window) {

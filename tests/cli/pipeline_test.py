@@ -60,7 +60,8 @@ class Pipeline(CommandTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         report = json.loads(result.stdout)
         self.assertEqual(report["pipeline_schedule"], "1f1b")
-        self.assertEqual(report["peak_live_micro_batches"], [2, 1])
+        for peak, of_1f1b in zip(report["peak_live_micro_batches"], (2, 1), strict=True):
+            self.assertIn(peak, range(of_1f1b, of_1f1b + 3))  # two more for gradients of weights that are left for later
         costs = report["stage_milliseconds"]
         self.assertEqual(len(costs), 2)
         slowest = max(stage["forward"] + stage["backward"] for stage in costs)
@@ -68,7 +69,7 @@ class Pipeline(CommandTest):
         self.assertGreater(report["predicted_step_milliseconds"], 4 * slowest)
         self.assertLess(report["predicted_step_milliseconds"], 12 * sum(sum(stage.values()) for stage in costs))
         self.assertRegex(result.stderr, rf"pipeline: cut before {report['cut'][0]}: stages of [0-9.]+ ms and [0-9.]+ ms a "
-                                        r"micro-batch; predicted step [0-9.]+ ms")
+                                        r"micro-batch \([0-9.]+ ms and [0-9.]+ ms for whichever is idle\); predicted step [0-9.]+ ms")
         named = self.train(*PIPELINE, *CNN, "--cut", "conv2", "--steps", "1", "--pipeline-schedule", "gpipe")
         self.assertEqual((named["stage_milliseconds"], named["predicted_step_milliseconds"]), (None, None))
         self.assertEqual(named["peak_live_micro_batches"], [4, 4])

@@ -291,6 +291,37 @@ struct Optimizer::Shared {
     return gradients;
   }
 
+  at::Tensor in_layout(const at::Tensor& gradient, std::size_t variable) const {
+    return in_parameter_layout(gradient, sparse, formats[variable]);
+  }
+
+  struct ByProduct {
+    std::size_t variable;
+    variables::DeferredGradientPtr gradient;
+  };
+
+  /// In a pipeline gradients of weights are left to stages that are idle, which write them to
+  /// `parts`. For less than that it is not worth waking a thread.
+  DeferredPass::Policy to_idle_stages(const comm::BackwardPasses& passes, ReplicaGradients& parts,
+                                      std::vector<ByProduct>& by_products) const {
+    constexpr std::int64_t kBytes = 16 << 10;
+    const auto wants = [&passes](std::size_t, std::int64_t bytes) {
+      return bytes >= kBytes && passes.may_defer();
+    };
+    const auto taken = [&, this](std::size_t k, const variables::DeferredGradientPtr& gradient) {
+      const std::size_t variable = active[k];
+      if (gradient->is_by_product()) {
+        by_products.push_back({variable, gradient});
+        return true;
+      }
+      passes.defer([this, &value = parts[variable].value, gradient, variable] {
+        value = in_layout(gradient->compute(), variable);
+      });
+      return true;
+    };
+    return {.wants = wants, .taken = taken};
+  }
+
   /// For an empty per-replica batch: runs backward if it contains collectives, in which the other
   /// replicas wait. The gradients are dropped, since those of a loss of 0 / 0 are NaN.
   void join_backward(int replica, const Objective& objective) const {
@@ -483,8 +514,8 @@ ReplicaGradients Optimizer::differentiate(const ReplicaContext& context, const a
   for (const variables::Variable& variable : state_->variables()) variable.check_untouched(replica);
   shared_->check_differentiable(*state_, replica);
   const device::AutocastScope full(device::Precision::kFull);
-  const comm::BackwardPasses passes;
   ReplicaGradients parts(state_->variables().size());
+  const comm::BackwardPasses passes;  // waits, before `parts` go, for what writes to them
   if (!loss.defined()) {
     schedule_updates_of_pass();
     return parts;
@@ -497,20 +528,25 @@ ReplicaGradients Optimizer::differentiate(const ReplicaContext& context, const a
   if (use == GradientUse::kApplied && shared_->can_reduce_eagerly(replica, loss))
     watch.emplace(*shared_->hooks, replica, loss);
   std::optional<DeferredPass> deferred;
-  if (may_defer(context, use))
+  std::vector<Shared::ByProduct> by_products;
+  const bool has_idle_stages = context.stages != nullptr && !watch;
+  if (may_defer(context, use) || has_idle_stages)
     deferred.emplace(loss, shared_->inputs_of(replica),
-                     shared_->deferral_policy(replica, watch.has_value()));
+                     has_idle_stages ? shared_->to_idle_stages(passes, parts, by_products)
+                                     : shared_->deferral_policy(replica, watch.has_value()));
   const auto& scaler = shared_->of(replica).scaler;
   const double scale = scaler ? scaler->scale() : 1.0;
   passes.begin();
   const auto gradients = shared_->differentiate(replica, loss, weight * scale, &passes);
+  passes.complete_deferred();
+  for (const Shared::ByProduct& each : by_products)
+    parts[each.variable].value = shared_->in_layout(each.gradient->compute(), each.variable);
   for (std::size_t k = 0; k < gradients.size(); ++k) {
     variables::GradientPart& part = parts[shared_->active[k]];
-    if (deferred) part.deferred = deferred->gradient(k);
+    if (deferred && !has_idle_stages) part.deferred = deferred->gradient(k);
     const at::Tensor reported = watch ? watch->reported(k, gradients[k]) : at::Tensor();
-    part.value = reported.defined() ? reported
-                                    : in_parameter_layout(gradients[k], shared_->sparse,
-                                                          shared_->formats[shared_->active[k]]);
+    if (reported.defined()) part.value = reported;
+    if (!part.value.defined()) part.value = shared_->in_layout(gradients[k], shared_->active[k]);
     // Not in place: two variables may have got the same tensor.
     if (scale != 1.0 && part.value.defined()) part.value = part.value.mul(1.0 / scale);
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "brigade/comm/local/reduce_kernel.h"
+#include "brigade/comm/stage_passes.h"
 
 namespace brigade::distribute {
 
@@ -185,10 +186,10 @@ void SubtreeSums::add_complete(Device& device, comm::LeafRange node) {
     add_complete(device, left);
     return add_complete(device, right);
   }
-  const std::size_t variables = device.list(node.begin)->size();
-  for (std::size_t variable = 0; variable < variables; ++variable) {
+  comm::share_work(static_cast<int>(device.list(node.begin)->size()), [&](int i) {
+    const auto variable = static_cast<std::size_t>(i);
     if (!are_small(device, node, variable)) add_variable(device, node, variable);
-  }
+  });
   *first = node;
   device.sets.erase(first + 1, last);
 }

@@ -54,6 +54,8 @@ struct LayerCost {
   std::string name;
   double forward_seconds = 0.0;
   double backward_seconds = 0.0;
+  /// The part of `backward_seconds` that can be left for later: gradients of weights.
+  double weight_gradient_seconds = 0.0;
   /// What the forward pass leaves for the backward pass, and the layer's result. 0 if memory was
   /// not measured.
   std::int64_t activation_bytes = 0;
@@ -65,6 +67,7 @@ struct StageCost {
   std::string first_layer;
   double forward_seconds = 0.0;
   double backward_seconds = 0.0;
+  double weight_gradient_seconds = 0.0;  ///< part of `backward_seconds`
   /// As `AutomaticCut::bytes_per_stage` counts; 0 if memory was not measured.
   std::int64_t bytes = 0;
 
@@ -80,6 +83,8 @@ struct CutProblem {
   /// What a step of one device takes besides the passes: sums of gradients, the update. The stages
   /// share it.
   double seconds_besides = 0.0;
+  /// Of how many micro-batches a stage may leave the gradients of weights for later; 0: of none.
+  int deferred_micro_batches = 0;
   std::int64_t bytes_per_stage = 0;  ///< as AutomaticCut
 };
 
@@ -96,12 +101,15 @@ struct ChosenCut {
 /// so many stages.
 void check_layers(const std::vector<std::string>& layers, int stages);
 
-/// The cut whose slowest stage is as fast as possible, of those within the limit of bytes. Throws
-/// as `check_layers`, and kResourceExhausted, naming the least that is possible, if no cut is
-/// within the limit.
+/// The cut whose slowest stage is as fast as possible, of those within the limit of bytes. If
+/// stages may leave gradients of weights to others, either with or without counting these,
+/// whichever step is predicted to be shorter. Throws as `check_layers`, and kResourceExhausted,
+/// naming the least that is possible, if no cut is within the limit.
 ChosenCut choose_cut(const CutProblem& problem);
 
-/// "cut before conv2: stages of 12.1 ms and 11.8 ms a micro-batch; predicted step 140 ms".
+/// "cut before conv2: stages of 12.1 ms and 11.8 ms a micro-batch; predicted step 140 ms", and if
+/// stages may leave gradients of weights to others "stages of 12.1 ms and 11.8 ms a micro-batch
+/// (3.1 ms and 4.0 ms for whichever is idle)".
 std::string to_string(const ChosenCut& cut);
 
 }  // namespace brigade::distribute

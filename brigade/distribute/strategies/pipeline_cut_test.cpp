@@ -66,6 +66,56 @@ TEST(ChooseCut, SaysWhatItChose) {
             "predicted step 8.0 ms");
 }
 
+/// The costs of the MNIST CNN's layers, about: the second one has 60 % of all.
+std::vector<LayerCost> layers_with_weights() {
+  std::vector<LayerCost> layers = layers_of({{2, 2}, {10, 20}, {3, 6}, {0.2, 0.4}});
+  layers[0].weight_gradient_seconds = 0.002;
+  layers[1].weight_gradient_seconds = 0.010;
+  layers[2].weight_gradient_seconds = 0.003;
+  return layers;
+}
+
+TEST(ChooseCut, ThePredictedStepKnowsWhatIdleStagesCompute) {
+  const CutProblem in_backward{.layers = layers_with_weights(), .stages = 2, .micro_batches = 8};
+  const ChosenCut before = choose_cut(in_backward);
+  CutProblem when_idle = in_backward;
+  when_idle.deferred_micro_batches = 2;
+  const ChosenCut chosen = choose_cut(when_idle);
+  EXPECT_EQ(chosen.layers, Names{"c"});
+  EXPECT_DOUBLE_EQ(chosen.stages[0].weight_gradient_seconds, 0.012);
+  EXPECT_EQ(before.stages[0].weight_gradient_seconds, 0.0);
+  // All work is 8 * 43.6 ms; the first stage alone can compute 22 of its 34 ms.
+  EXPECT_NEAR(before.step_seconds, 8 * 0.034, 1e-12);
+  EXPECT_LT(chosen.step_seconds, 0.8 * before.step_seconds);
+  EXPECT_GT(chosen.step_seconds, 8 * 0.0436 / 2);
+  EXPECT_TRUE(to_string(chosen).find("stages of 34.0 ms and 9.6 ms a micro-batch (12.0 ms and 3.0 "
+                                     "ms for whichever is idle); predicted step") !=
+              std::string::npos)
+      << to_string(chosen);
+}
+
+TEST(ChooseCut, IsByWhatAStageAloneCanComputeIfThatIsFaster) {
+  // The first layer is nearly all gradient of its weight, which the other device can compute.
+  std::vector<LayerCost> layers = layers_of({{1, 13}, {10, 10}, {3, 3}});
+  layers[0].weight_gradient_seconds = 0.012;
+  CutProblem problem{.layers = layers, .stages = 2, .micro_batches = 16};
+  EXPECT_EQ(choose_cut(problem).layers, Names{"b"});
+  problem.deferred_micro_batches = 2;
+  const ChosenCut chosen = choose_cut(problem);
+  EXPECT_EQ(chosen.layers, Names{"c"});
+  EXPECT_GE(chosen.step_seconds, 16 * 0.022);
+  EXPECT_LT(chosen.step_seconds, 16 * 0.026);
+}
+
+TEST(ChooseCut, DeferredGradientsKeepActivationsWithinTheBytes) {
+  CutProblem problem{.layers = layers_with_weights(), .stages = 2, .micro_batches = 8};
+  for (LayerCost& layer : problem.layers) layer.activation_bytes = 100;
+  problem.bytes_per_stage = 100'000;
+  const std::int64_t before = choose_cut(problem).stages[0].bytes;
+  problem.deferred_micro_batches = 2;
+  EXPECT_EQ(choose_cut(problem).stages[0].bytes, 2 * before);  // of four micro-batches, not two
+}
+
 TEST(ChooseCut, MoreStagesThanLayersAreRefused) {
   const Error error = error_from([] {
     choose_cut({.layers = layers_of({{1, 1}, {1, 1}}), .stages = 3, .micro_batches = 4});

@@ -11,6 +11,7 @@
 #include "brigade/concurrency/stage_slots.h"
 #include "brigade/distribute/automatic_pipeline.h"
 #include "brigade/distribute/created_model.h"
+#include "brigade/distribute/idle_stages.h"
 #include "brigade/distribute/pipeline_stages.h"
 #include "brigade/distribute/pipeline_workers.h"
 #include "brigade/distribute/worker_stages.h"
@@ -20,6 +21,8 @@ namespace brigade::distribute {
 namespace {
 
 constexpr int kMicroBatchesPerStage = 4;
+// One that waits for a device while another is computed: more would seldom find an idle device.
+constexpr int kDeferredMicroBatches = 2;
 
 /// How many stages the options ask for; 0: one for each device.
 int stages_asked_for(const PipelineStrategyOptions& options, int workers) {
@@ -185,8 +188,13 @@ struct PipelineStrategy::Built {
                                                        .chunks = options.chunks_per_device,
                                                        .first_stage = own.first,
                                                        .own_stages = workers > 1 ? own_stages : 0,
+                                                       .deferred_tasks = deferred(options),
                                                        .timeout = options.timeout};
     slots = std::make_shared<concurrency::StageSlots>(slots_options);
+    if (workers == 1 && distinct.size() > 1) {
+      idle = std::make_shared<const IdleStages>(slots, static_cast<int>(distinct.size()),
+                                                options.threads_per_replica);
+    }
     parts = mirrored_parts("pipeline", {unpinned(devices.front())},
                            {.count = all_micro_batches, .of_device = {micro_batches}});
     use_stages(options, slots_options, own, groups);
@@ -194,6 +202,13 @@ struct PipelineStrategy::Built {
     parts.seed = options.seed;
     parts.placement = options.placement;
     parts.timeout = options.timeout;
+  }
+
+  /// Stages of several workers have memory of their own; a stage alone has nobody to leave work to.
+  int deferred(const PipelineStrategyOptions& options) const {
+    const bool defers = options.weight_gradients == WeightGradients::kWhenIdle && workers == 1 &&
+                        devices.size() > 1;
+    return defers ? kDeferredMicroBatches : 0;
   }
 
   PipelineWorkers join_workers(const PipelineStrategyOptions& options,
@@ -272,6 +287,7 @@ struct PipelineStrategy::Built {
   std::shared_ptr<concurrency::StageSlots> slots;
   std::shared_ptr<AutomaticPipeline> automatic;
   std::shared_ptr<const StageChannels> channels;
+  std::shared_ptr<const IdleStages> idle;
   StrategyParts parts;
 };
 
@@ -294,7 +310,8 @@ PipelineStrategy::PipelineStrategy(Built built)
       given_cut_(std::move(built.cut)),
       automatic_(std::move(built.automatic)),
       slots_(std::move(built.slots)),
-      channels_(std::move(built.channels)) {
+      channels_(std::move(built.channels)),
+      idle_(std::move(built.idle)) {
   if (!automatic_) return;
   automatic_->set_variable_bytes([this] {
     std::int64_t bytes = 0;

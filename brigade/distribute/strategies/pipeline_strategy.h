@@ -25,9 +25,25 @@ class StageSlots;
 namespace brigade::distribute {
 
 class AutomaticPipeline;
+class IdleStages;
 struct PipelineWorkers;
 struct StageChannels;
 using concurrency::PipelineSchedule;
+
+/// When a pipeline computes the gradients of weights. Results do not depend on it.
+enum class WeightGradients {
+  /// In the backward pass of their stage, as autograd does.
+  kInBackward,
+  /// The backward pass of a layer computes the gradient of its input, for which the stage before
+  /// waits, and leaves that of its weight to whichever stage has no pass to compute then; what is
+  /// left when the last pass has ended is computed by all. So a stage waits less, and slow stages
+  /// are helped by fast ones. A stage keeps the activations of at most two micro-batches more for
+  /// it. For convolutions and dense products of `brigade/layers`, of which the library's models are
+  /// made; layers of torch::nn, weights that are used twice or have hooks, and pipelines over
+  /// several workers compute all in backward.
+  /// Qi et al. 2023, "Zero Bubble Pipeline Parallelism" (where each stage computes its own).
+  kWhenIdle
+};
 
 struct PipelineStrategyOptions {
   /// The devices of the stages, in their order: logical CPUs, in TensorFlow's or libtorch's
@@ -53,6 +69,8 @@ struct PipelineStrategyOptions {
   int micro_batches = 0;
   /// The order of the stages' passes. The same results, to the bit.
   PipelineSchedule schedule = PipelineSchedule::k1F1B;
+  /// When gradients of weights are computed. The same results, to the bit.
+  WeightGradients weight_gradients = WeightGradients::kWhenIdle;
   /// With kInterleaved, how many stages each device has, at least 2: stage s is on device
   /// s % devices, and `cut` names a layer for each stage but the first. With other schedules 1.
   int chunks_per_device = 1;
@@ -145,8 +163,8 @@ class PipelineStrategy : public Strategy {
   int num_pipelines() const { return num_pipelines_; }
   /// [stage of this worker]. (`devices` has an entry for each micro-batch.)
   const std::vector<device::Device>& stage_devices() const { return stage_devices_; }
-  /// [device]: the passes of the last step in the order in which they began; none in steps that
-  /// measure the layers for an automatic cut. Outside of `run`.
+  /// [device]: the passes of the last step in the order in which they began, without what they have
+  /// left for later; none in steps that measure the layers for an automatic cut. Outside of `run`.
   concurrency::StageOrders passes() const;
   /// Who computed what when in the last step, as measured; `text()` shows it, and
   /// `train::trace_events` makes a Chrome trace of it. Outside of `run`.
@@ -154,7 +172,7 @@ class PipelineStrategy : public Strategy {
   std::optional<concurrency::StageTimeline> stage_timeline() const override { return timeline(); }
   /// [device]: the most micro-batches of the last step whose activations the device kept at a time,
   /// counted, with kInterleaved once for each of its stages: with k1F1B at most the number of
-  /// stages from it to the end. Outside of `run`.
+  /// stages from it to the end, and two more with `WeightGradients::kWhenIdle`. Outside of `run`.
   std::vector<int> peak_micro_batches() const;
   /// With several workers: what this one has sent so far to those of the stages before and after:
   /// activations, gradients, results, and what describes them, without the transport's framing.
@@ -174,6 +192,7 @@ class PipelineStrategy : public Strategy {
   const std::shared_ptr<AutomaticPipeline> automatic_;  // null: the cut was given
   const std::shared_ptr<const concurrency::StageSlots> slots_;
   const std::shared_ptr<const StageChannels> channels_;  // null: all stages are here
+  const std::shared_ptr<const IdleStages> idle_;         // null: nothing is left to them
 };
 
 }  // namespace brigade::distribute
