@@ -256,7 +256,10 @@ struct Optimizer::Shared {
         {loss}, by, {at::full(loss.sizes(), weight, loss.options().requires_grad(false))},
         std::nullopt, /*create_graph=*/false, /*allow_unused=*/true);
     const auto first_input = gradients.begin() + static_cast<std::ptrdiff_t>(variables);
-    if (passes) passes->take_gradients({first_input, gradients.end()});
+    if (passes) {
+      passes->divide_gradients({by.data(), variables}, {gradients.data(), variables});
+      passes->take_gradients({first_input, gradients.end()});
+    }
     gradients.resize(variables);
     return gradients;
   }
@@ -459,7 +462,7 @@ std::vector<at::Tensor> Optimizer::differentiate(int replica, const at::Tensor& 
     watch.emplace(*shared_->hooks, replica, loss);
   const auto& scaler = shared_->of(replica).scaler;
   const double scale = scaler ? scaler->scale() : 1.0;
-  passes.begin();
+  passes.begin(loss);
   const auto gradients = shared_->differentiate(replica, loss, weight * scale, &passes);
   for (std::size_t k = 0; k < gradients.size(); ++k) {
     const at::Tensor reported = watch ? watch->reported(k, gradients[k]) : at::Tensor();
