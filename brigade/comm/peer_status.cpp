@@ -69,8 +69,10 @@ void PeerStatus::give_up(const Error& reason) noexcept {
   has_given_up_ = true;
   const int rank = membership_->self().rank;
   try {
+    // Whatever fails after a loss fails because of it.
+    const ErrorCode code = membership_->lost() ? ErrorCode::kUnavailable : reason.code();
     membership_->set(key("reason", rank),
-                     base::str_cat(static_cast<int>(reason.code()), " ", reason.what()));
+                     base::str_cat(static_cast<int>(code), " ", reason.what()));
     membership_->add(key("given_up", rank), 1);
     membership_->add(name_ + "/stopped", 1);
   } catch (const std::exception&) {

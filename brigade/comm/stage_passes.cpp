@@ -22,6 +22,17 @@ at::Tensor begin_layer(std::string_view name, const at::Tensor& x) {
   return replica->stages->begin_layer(number_of(*replica), name, x);
 }
 
+bool has_stages() {
+  const Replica* replica = current_replica();
+  return replica != nullptr && replica->stages != nullptr;
+}
+
+at::Tensor place_layer(std::string_view name, const std::string& device, const at::Tensor& x) {
+  const Replica* replica = current_replica();
+  if (replica == nullptr || replica->stages == nullptr) return x;
+  return replica->stages->place_layer(number_of(*replica), name, device, x);
+}
+
 at::Tensor end_layers(const at::Tensor& result) {
   const Replica* replica = current_replica();
   if (replica == nullptr || replica->stages == nullptr) return result;
@@ -45,12 +56,19 @@ BackwardPasses::~BackwardPasses() {
   if (stages_) stages_->end_backward(replica_);
 }
 
-void BackwardPasses::begin() const {
-  if (stages_) stages_->begin_backward(replica_);
+void BackwardPasses::begin(const at::Tensor& loss) const {
+  if (!stages_) return;
+  stages_->check_loss(replica_, loss);
+  stages_->begin_backward(replica_);
 }
 
 std::vector<at::Tensor> BackwardPasses::inputs() const {
   return stages_ ? stages_->backward_inputs(replica_) : std::vector<at::Tensor>();
+}
+
+void BackwardPasses::divide_gradients(std::span<const at::Tensor> variables,
+                                      std::span<at::Tensor> gradients) const {
+  if (stages_) stages_->divide_gradients(replica_, variables, gradients);
 }
 
 void BackwardPasses::take_gradients(std::vector<at::Tensor> gradients) const {

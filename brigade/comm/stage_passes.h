@@ -3,6 +3,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,16 +24,28 @@ class StagePasses {
   /// A layer with this name begins with the input `x`. If a stage begins with it, waits until it is
   /// this micro-batch's part there. Returns the input with which to continue.
   virtual at::Tensor begin_layer(int replica, std::string_view name, const at::Tensor& x) = 0;
+  /// A layer begins that open device scopes place on this device: a name, perhaps partial. If
+  /// another stage is on that device, the micro-batch moves there as in `begin_layer`. Returns the
+  /// input with which to continue.
+  virtual at::Tensor place_layer(int /*replica*/, std::string_view /*name*/,
+                                 const std::string& /*device*/, const at::Tensor& x) {
+    return x;
+  }
   /// The model's layers are done, with this result. Returns the result with which to go on.
   virtual at::Tensor end_layers(int /*replica*/, const at::Tensor& result) { return result; }
   /// The model's layers are done, with a result that is not one tensor. Throws kUnimplemented if
   /// that cannot be.
   virtual void end_layers_with_more(int /*replica*/) {}
+  /// The backward pass of this loss is about to begin. Throws kUnimplemented if it cannot be.
+  virtual void check_loss(int /*replica*/, const at::Tensor& /*loss*/) {}
   /// The forward pass of a replica is done, and its backward pass begins.
   virtual void begin_backward(int replica) = 0;
   /// The tensors by which the backward pass also computes the gradient of the loss: what came from
   /// an earlier stage in another process.
   virtual std::vector<at::Tensor> backward_inputs(int /*replica*/) { return {}; }
+  /// The gradients by `variables`, of which those that other processes train become undefined.
+  virtual void divide_gradients(int /*replica*/, std::span<const at::Tensor> /*variables*/,
+                                std::span<at::Tensor> /*gradients*/) {}
   /// The gradients by `backward_inputs`, undefined where there is none.
   virtual void take_gradients(int /*replica*/, std::vector<at::Tensor> /*gradients*/) {}
   /// Whether the backward pass may leave work for later now, such as the gradient of a weight,
@@ -66,6 +80,13 @@ class StagePasses {
 /// connection past the cut (residual units) are cut before or after it.
 at::Tensor begin_layer(std::string_view name, const at::Tensor& x);
 
+/// Whether the calling thread runs a micro-batch of a pipeline, whose stages share their memory: so
+/// device scopes choose stages, and move no tensors.
+bool has_stages();
+/// The same for a layer that the open device scopes place on `device`; called by layers that device
+/// scopes place (`variables::place_layer`).
+at::Tensor place_layer(std::string_view name, const std::string& device, const at::Tensor& x);
+
 /// Says that the layers of a model are done: called by the handle of a model (`Replicated`) with
 /// what its forward pass returned. Where the last stage is in another process, the result is that
 /// of the last stage.
@@ -82,10 +103,13 @@ class BackwardPasses {
   BackwardPasses(const BackwardPasses&) = delete;
   BackwardPasses& operator=(const BackwardPasses&) = delete;
 
-  /// The forward pass is done: waits for this micro-batch's backward pass on the last stage.
-  void begin() const;
+  /// The forward pass is done, with this loss: waits for this micro-batch's backward pass on the
+  /// last stage.
+  void begin(const at::Tensor& loss) const;
   /// See StagePasses; nothing where there is none.
   std::vector<at::Tensor> inputs() const;
+  void divide_gradients(std::span<const at::Tensor> variables,
+                        std::span<at::Tensor> gradients) const;
   void take_gradients(std::vector<at::Tensor> gradients) const;
   /// See StagePasses; outside of pipelines nothing is deferred.
   bool may_defer() const;

@@ -23,8 +23,8 @@ PipelinePasses passes_of_one_stage(StageSlotsOptions options) {
   options.schedule = concurrency::PipelineSchedule::k1F1B;
   auto slots = std::make_shared<StageSlots>(options);
   auto stages =
-      std::make_shared<PipelineStages>(slots, std::vector<std::string>(), options.micro_batches);
-  return {.execution = std::move(slots), .stages = std::move(stages)};
+      std::make_shared<PipelineStages>(std::move(slots), StageStarts(), options.micro_batches);
+  return {.execution = stages, .stages = stages};
 }
 
 // What the first worker tells the others: nothing, the cut's layers, or why there is no cut.
@@ -158,6 +158,11 @@ at::Tensor AutomaticPipeline::begin_layer(int replica, std::string_view name, co
   return passes_.stages->begin_layer(replica, name, x);
 }
 
+at::Tensor AutomaticPipeline::place_layer(int replica, std::string_view name,
+                                          const std::string& device, const at::Tensor& x) {
+  return passes_.stages->place_layer(replica, name, device, x);
+}
+
 at::Tensor AutomaticPipeline::end_layers(int replica, const at::Tensor& result) {
   return passes_.stages->end_layers(replica, result);
 }
@@ -168,6 +173,15 @@ void AutomaticPipeline::end_layers_with_more(int replica) {
 
 std::vector<at::Tensor> AutomaticPipeline::backward_inputs(int replica) {
   return passes_.stages->backward_inputs(replica);
+}
+
+void AutomaticPipeline::check_loss(int replica, const at::Tensor& loss) {
+  passes_.stages->check_loss(replica, loss);
+}
+
+void AutomaticPipeline::divide_gradients(int replica, std::span<const at::Tensor> variables,
+                                         std::span<at::Tensor> gradients) {
+  passes_.stages->divide_gradients(replica, variables, gradients);
 }
 
 void AutomaticPipeline::take_gradients(int replica, std::vector<at::Tensor> gradients) {

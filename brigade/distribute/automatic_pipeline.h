@@ -55,11 +55,17 @@ class AutomaticPipeline final : public concurrency::ExecutionSlots, public comm:
 
   /// Throws what `choose_cut` has thrown for the costs that were measured.
   at::Tensor begin_layer(int replica, std::string_view name, const at::Tensor& x) override;
+  /// Throws kInvalidArgument for a layer that device scopes place.
+  at::Tensor place_layer(int replica, std::string_view name, const std::string& device,
+                         const at::Tensor& x) override;
   at::Tensor end_layers(int replica, const at::Tensor& result) override;
   void end_layers_with_more(int replica) override;
+  void check_loss(int replica, const at::Tensor& loss) override;
   /// Throws kInvalidArgument if the model announces fewer layers than there are stages.
   void begin_backward(int replica) override;
   std::vector<at::Tensor> backward_inputs(int replica) override;
+  void divide_gradients(int replica, std::span<const at::Tensor> variables,
+                        std::span<at::Tensor> gradients) override;
   void take_gradients(int replica, std::vector<at::Tensor> gradients) override;
   /// While there is one stage, work is done when it is deferred, and measured.
   bool may_defer(int replica) override;

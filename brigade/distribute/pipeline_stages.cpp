@@ -57,15 +57,34 @@ at::Tensor move_to_stage(const std::shared_ptr<StageSlots>& slots, int replica, 
   return moved;
 }
 
-PipelineStages::PipelineStages(std::shared_ptr<StageSlots> slots, std::vector<std::string> cut,
+PipelineStages::PipelineStages(std::shared_ptr<StageSlots> slots, StageStarts starts,
                                int micro_batches)
-    : slots_(std::move(slots)), cut_(std::move(cut), micro_batches) {}
+    : slots_(std::move(slots)), cut_(std::move(starts), micro_batches) {}
+
+void PipelineStages::start() {
+  cut_.begin_step();
+  slots_->start();
+}
 
 at::Tensor PipelineStages::begin_layer(int replica, std::string_view name, const at::Tensor& x) {
   const auto stage = cut_.begin_layer(replica, name);
-  if (!stage) return x;
-  const at::Tensor moved = move_to_stage(slots_, replica, *stage, x);
-  if (*stage == cut_.last_stage() && !at::GradMode::is_enabled()) slots_->finish(replica);
+  return stage ? move(replica, *stage, x) : x;
+}
+
+at::Tensor PipelineStages::place_layer(int replica, std::string_view name,
+                                       const std::string& device, const at::Tensor& x) {
+  const auto stage = cut_.place_layer(replica, name, device);
+  return stage ? move(replica, *stage, x) : x;
+}
+
+at::Tensor PipelineStages::end_layers(int replica, const at::Tensor& result) {
+  cut_.end_layers(replica);
+  return result;
+}
+
+at::Tensor PipelineStages::move(int replica, int stage, const at::Tensor& x) {
+  const at::Tensor moved = move_to_stage(slots_, replica, stage, x);
+  if (stage == cut_.last_stage() && !at::GradMode::is_enabled()) slots_->finish(replica);
   return moved;
 }
 

@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "brigade/comm/stage_passes.h"
+#include "brigade/concurrency/execution_slots.h"
 #include "brigade/concurrency/stage_slots.h"
 #include "brigade/distribute/stage_cut.h"
 
@@ -25,16 +25,26 @@ at::Tensor move_to_stage(const std::shared_ptr<concurrency::StageSlots>& slots, 
 /// layer begins that begins a stage (`comm::begin_layer`), and backward, by a node of the autograd
 /// graph at the same place.
 ///
-/// Thread-safety: see comm::StagePasses.
-class PipelineStages final : public comm::StagePasses {
+/// Thread-safety: as ExecutionSlots and StagePasses.
+class PipelineStages final : public concurrency::ExecutionSlots, public comm::StagePasses {
  public:
-  /// `cut`: [stage - 1], the names of the layers with which the stages after the first begin. As
-  /// many as `slots` has stages, less one.
-  PipelineStages(std::shared_ptr<concurrency::StageSlots> slots, std::vector<std::string> cut,
+  /// `starts`: as many as `slots` has stages, less one.
+  PipelineStages(std::shared_ptr<concurrency::StageSlots> slots, StageStarts starts,
                  int micro_batches);
+
+  void start() override;
+  void begin(int task) override { slots_->begin(task); }
+  void end(int task) override { slots_->end(task); }
+  void acquire(int task) override { slots_->acquire(task); }
+  void release(int task) override { slots_->release(task); }
+  void abort(const std::string& reason) override { slots_->abort(reason); }
 
   /// Throws as StageCut::begin_layer.
   at::Tensor begin_layer(int replica, std::string_view name, const at::Tensor& x) override;
+  /// Throws as StageCut::place_layer.
+  at::Tensor place_layer(int replica, std::string_view name, const std::string& device,
+                         const at::Tensor& x) override;
+  at::Tensor end_layers(int replica, const at::Tensor& result) override;
   /// Throws as StageCut::check_is_complete.
   void begin_backward(int replica) override;
   bool may_defer(int replica) override;
@@ -44,6 +54,8 @@ class PipelineStages final : public comm::StagePasses {
   void end_backward(int replica) noexcept override;
 
  private:
+  at::Tensor move(int replica, int stage, const at::Tensor& x);
+
   const std::shared_ptr<concurrency::StageSlots> slots_;
   StageCut cut_;
 };

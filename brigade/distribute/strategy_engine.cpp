@@ -1,6 +1,7 @@
 #include "brigade/distribute/strategy_engine.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "brigade/base/error.h"
@@ -89,6 +90,7 @@ std::shared_ptr<const variables::Peers> peers_of(const StrategyParts& parts) {
 /// A placer that knows the strategy's devices, for device scopes inside replicas.
 std::shared_ptr<device::Placer> make_placer(const StrategyParts& parts) {
   std::vector<device::Device> devices = parts.devices;
+  std::ranges::copy(parts.named_devices, std::back_inserter(devices));
   if (const auto controller = parts.storage->controller()) devices.push_back(*controller);
   return std::make_shared<device::Placer>(parts.placement, std::move(devices),
                                           device::NameWithoutDevice::kNoChoice);

@@ -79,6 +79,8 @@ struct StrategyParts {
   device::GraphFactory graph = device::make_captured_graph;
   /// The seed of all randomness: initial weights, dropout, shuffles without an explicit seed.
   std::uint64_t seed = 0;
+  /// Devices that device scopes may name besides those of the replicas: of a pipeline's stages.
+  std::vector<device::Device> named_devices = {};
   /// What happens if a device scope names a device that does not exist; the placement log.
   device::PlacementOptions placement = {};
   /// A collective fails, naming the replica, if a replica does not join it within this time.

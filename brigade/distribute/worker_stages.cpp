@@ -7,6 +7,8 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -30,24 +32,19 @@ at::Tensor without_examples(const at::Tensor& x) {
   return (x.dim() == 0 ? detached : detached.narrow(0, 0, 0)).clone();
 }
 
-/// What accompanies a tensor: whether its sender wants the gradient by it, and the state of the
-/// micro-batch's random numbers, if some were drawn.
-at::Tensor companion_of(const at::Tensor& x) {
-  const at::Tensor flag = at::full({1}, x.requires_grad() ? 1 : 0, at::kByte);
-  const device::ReplicaGenerator* generator = device::kGeneratorSlot.get();
-  const at::Tensor state = generator ? generator->state() : at::Tensor();
-  return state.defined() ? at::cat({flag, state}) : flag;
-}
-
-bool wants_gradient(const at::Tensor& companion) {
-  return companion[0].item<int>() != 0;
-}
-
-void continue_random_numbers(const at::Tensor& companion) {
+void continue_random_numbers(const at::Tensor& state) {
   device::ReplicaGenerator* generator = device::kGeneratorSlot.get();
   if (generator == nullptr) return;
-  const std::int64_t bytes = companion.numel() - 1;
-  generator->set_state(bytes > 0 ? companion.narrow(0, 1, bytes).clone() : at::Tensor());
+  generator->set_state(state.numel() > 0 ? state.clone() : at::Tensor());
+}
+
+/// The components of these variables in a micro-batch.
+std::vector<at::Tensor> components_of(const std::vector<std::size_t>& numbers,
+                                      const StageVariables& variables, int replica) {
+  std::vector<at::Tensor> components;
+  for (const std::size_t number : numbers)
+    components.push_back(variables.variable(number).component(replica));
+  return components;
 }
 
 /// Whether both are batches of the same examples, whatever their number.
@@ -73,39 +70,58 @@ class ReceivedActivation final : public torch::autograd::Node {
 }  // namespace
 
 /// Where a micro-batch comes back from the next process: waits for the gradient by what was sent
-/// there, and for the pass on the last own stage. On CPUs it runs on the micro-batch's thread.
+/// there, and for the pass on the last own stage. On CPUs it runs on the micro-batch's thread. Its
+/// outputs are that gradient, and those of tied weights that the processes after have computed:
+/// they are the first parts of these weights' gradients, as in the backward pass of one process.
 class WorkerStages::RemoteGradient final : public torch::autograd::Node {
  public:
   RemoteGradient(std::shared_ptr<StageSlots> slots, std::shared_ptr<const StageChannels> channels,
+                 std::shared_ptr<const StageVariables> variables, std::vector<std::size_t> tied,
                  comm::MessageKey key, int stage)
-      : slots_(std::move(slots)), channels_(std::move(channels)), key_(key), stage_(stage) {}
+      : slots_(std::move(slots)),
+        channels_(std::move(channels)),
+        variables_(std::move(variables)),
+        tied_(std::move(tied)),
+        key_(key),
+        stage_(stage) {}
 
   std::string name() const override { return "RemoteGradient"; }
 
  protected:
   torch::autograd::variable_list apply(torch::autograd::variable_list&& /*of_result*/) override {
-    std::vector<at::Tensor> gradient;
+    std::vector<at::Tensor> message;
     {
       const comm::PhaseScope waiting(current_step_clock(), comm::StepPhase::kWait);
-      gradient = channels_->receive(*channels_->gradients_in, key_);
+      message = channels_->receive(*channels_->gradients_in, key_);
     }
     enter_stage(*slots_, key_.number, PassDirection::kBackward, stage_);
-    return {gradient.empty() ? at::Tensor() : std::move(gradient.front())};
+    torch::autograd::variable_list gradients(1 + tied_.size());
+    if (!tied_.empty()) {
+      check_state(!message.empty(), "The gradients of tied weights did not come.");
+      const auto of_tied = unpack_gradients(message.back(), tied_, *variables_);
+      std::ranges::copy(of_tied, gradients.begin() + 1);
+      message.pop_back();
+    }
+    if (!message.empty()) gradients.front() = std::move(message.front());
+    return gradients;
   }
 
  private:
   const std::shared_ptr<StageSlots> slots_;
   const std::shared_ptr<const StageChannels> channels_;
+  const std::shared_ptr<const StageVariables> variables_;
+  const std::vector<std::size_t> tied_;  // that the next process sends gradients of
   const comm::MessageKey key_;
   const int stage_;
 };
 
-WorkerStages::WorkerStages(std::shared_ptr<StageSlots> slots, std::vector<std::string> cut,
-                           StageBlock own, int micro_batches,
+WorkerStages::WorkerStages(std::shared_ptr<StageSlots> slots, StageStarts starts, StageBlock own,
+                           std::shared_ptr<StageVariables> variables, int micro_batches,
                            std::shared_ptr<const StageChannels> channels, PipelineWorkers workers)
     : slots_(std::move(slots)),
-      cut_(std::move(cut), micro_batches),
+      cut_(std::move(starts), micro_batches),
       own_(own),
+      variables_(std::move(variables)),
       channels_(std::move(channels)),
       workers_(std::move(workers)),
       worker_(base::str_cat(workers_.all->membership->self())),
@@ -117,7 +133,13 @@ WorkerStages::WorkerStages(std::shared_ptr<StageSlots> slots, std::vector<std::s
 void WorkerStages::start() {
   workers_.all->communicator->barrier();
   step_ = static_cast<std::int64_t>(workers_.all->communicator->progress().stamp().run);
-  passes_.assign(passes_.size(), Pass());
+  variables_->begin_step();
+  cut_.begin_step();
+  Pass pass;
+  pass.used = variables_->none();
+  pass.before = {.used = pass.used, .tied = pass.used};
+  pass.in_all = pass.before;
+  passes_.assign(passes_.size(), pass);
   to_end_ = static_cast<int>(passes_.size());
   has_failed_ = false;
   channels_->begin_step(step_);
@@ -126,12 +148,15 @@ void WorkerStages::start() {
 
 void WorkerStages::end(int task) {
   slots_->end(task);
-  if (--to_end_ == 0 && !has_failed_) channels_->end_step(step_, std::nullopt);
+  if (--to_end_ > 0) return;
+  variables_->end_step();
+  if (!has_failed_) channels_->end_step(step_, std::nullopt);
 }
 
 void WorkerStages::abort(const std::string& reason) {
   slots_->abort(reason);
   if (has_failed_.exchange(true)) return;
+  if (workers_.all->membership->lost()) *channels_->has_lost_member = true;
   channels_->abort(base::str_cat("The pipeline's step was given up: ", reason));
   channels_->end_step(step_,
                       base::str_cat("The pipeline's step failed in ", worker_, ": ", reason));
@@ -139,20 +164,43 @@ void WorkerStages::abort(const std::string& reason) {
 
 at::Tensor WorkerStages::begin_layer(int replica, std::string_view name, const at::Tensor& x) {
   if (cut_.is_in_backward(replica)) return x;
+  return continue_model(replica, name, cut_.begin_layer(replica, name), x);
+}
+
+at::Tensor WorkerStages::place_layer(int replica, std::string_view name, const std::string& device,
+                                     const at::Tensor& x) {
+  if (cut_.is_in_backward(replica) || !cut_.is_of_model()) {
+    cut_.place_layer(replica, name, device);
+    return x;
+  }
+  return continue_model(replica, name, cut_.place_layer(replica, name, device), x);
+}
+
+at::Tensor WorkerStages::continue_model(int replica, std::string_view layer,
+                                        std::optional<int> stage, const at::Tensor& given) {
   Pass& pass = pass_of(replica);
-  const auto stage = cut_.begin_layer(replica, name);
-  if (pass.where == Where::kNotBegun) return begin_model(pass, x);
+  at::Tensor x = given;
+  if (pass.where == Where::kNotBegun) x = begin_model(pass, given);
   if (pass.where == Where::kEnded) {
     throw Error(ErrorCode::kUnimplemented,
                 base::str_cat("The model passes through its stages a second time in a step, at ",
-                              "layer ", base::quoted(name),
+                              "layer ", base::quoted(layer),
                               ": pipelines over several workers make one pass a step. Use one "
                               "worker."));
   }
-  if (!stage || *stage < own_.first || *stage > own_.last + 1) return x;
-  if (*stage == own_.first) return receive_activation(replica, name, x);
-  if (*stage == own_.last + 1) return send_activation(replica, x);
-  return move_to_stage(slots_, replica, *stage, x);
+  if (!stage) return pass.crossed.defined() && x.is_same(pass.crossed) ? pass.in_its_place : x;
+  if (*stage < own_.first || *stage > own_.last + 1) return x;
+  at::Tensor moved;
+  if (*stage == own_.first) {
+    moved = receive_activation(replica, layer, x);
+  } else if (*stage == own_.last + 1) {
+    moved = send_activation(replica, x);
+  } else {
+    moved = move_to_stage(slots_, replica, *stage, x);
+  }
+  pass.crossed = x;
+  pass.in_its_place = moved;
+  return moved;
 }
 
 at::Tensor WorkerStages::begin_model(Pass& pass, const at::Tensor& x) const {
@@ -164,23 +212,67 @@ at::Tensor WorkerStages::begin_model(Pass& pass, const at::Tensor& x) const {
   return without_examples(x);
 }
 
-at::Tensor WorkerStages::receive(int replica, comm::TensorChannel& channel, bool& wants) {
+/// What accompanies a tensor: whether its sender wants the gradient by it, then which variables the
+/// stages have used, and the state of the micro-batch's random numbers, if some were drawn.
+at::Tensor WorkerStages::companion_of(const at::Tensor& x, const VariableUse& use) const {
+  std::vector<at::Tensor> parts = {at::full({1}, x.requires_grad() ? 1 : 0, at::kByte)};
+  if (x.requires_grad()) parts.push_back(to_bytes(use));
+  const device::ReplicaGenerator* generator = device::kGeneratorSlot.get();
+  const at::Tensor state = generator ? generator->state() : at::Tensor();
+  if (state.defined()) parts.push_back(state);
+  return parts.size() == 1 ? parts.front() : at::cat(parts);
+}
+
+at::Tensor WorkerStages::receive(int replica, comm::TensorChannel& channel, bool& wants,
+                                 VariableUse& use) {
   slots_->pause(replica);
   std::vector<at::Tensor> message;
   {
     const comm::PhaseScope waiting(current_step_clock(), comm::StepPhase::kWait);
     message = channels_->receive(channel, key_of(replica));
   }
-  wants = at::GradMode::is_enabled() && wants_gradient(message.at(1));
-  continue_random_numbers(message.at(1));
+  const at::Tensor& companion = message.at(1);
+  const bool has_use = companion[0].item<int>() != 0;
+  const std::int64_t use_bytes = has_use ? bytes_of_use(variables_->count()) : 0;
+  check_state(companion.numel() >= 1 + use_bytes,
+              "Another worker of the pipeline trains fewer variables: make the same model, and the "
+              "same optimizers, in every worker.");
+  if (has_use) use = use_from_bytes(companion.narrow(0, 1, use_bytes), variables_->count());
+  continue_random_numbers(companion.slice(0, 1 + use_bytes));
+  wants = at::GradMode::is_enabled() && has_use;
   return message.front();
+}
+
+/// The variables that the own stages use, which end with this tensor.
+VariableSet WorkerStages::use_behind(const Pass& pass, const at::Tensor& end) const {
+  if (!at::GradMode::is_enabled()) return variables_->none();
+  const BackwardLeaves leaves = leaves_behind(end, *variables_, pass.received);
+  // Inside of recompute a graph begins with leaves of its own.
+  if (pass.received.defined() && !leaves.has_received && leaves.has_others) {
+    throw Error(
+        ErrorCode::kUnimplemented,
+        base::str_cat("In ", worker_, " the pipeline's stages end with a tensor that has no ",
+                      "gradient by what came from the stage before: a stage of another ",
+                      "worker must not begin within layers::recompute. Let recompute ",
+                      "begin after the stage does, and end before the next one begins."));
+  }
+  return leaves.variables;
+}
+
+/// The variables of which the process that has received `before` sends gradients back.
+std::vector<std::size_t> WorkerStages::tied_before(const VariableUse& before,
+                                                   const VariableUse& in_all) const {
+  std::vector<std::size_t> numbers;
+  for (std::size_t i = 0; i < in_all.tied.size(); ++i)
+    if (in_all.tied[i] && before.used[i]) numbers.push_back(i);
+  return numbers;
 }
 
 at::Tensor WorkerStages::receive_activation(int replica, std::string_view layer,
                                             const at::Tensor& like) {
   Pass& pass = pass_of(replica);
   bool wants = false;
-  at::Tensor x = receive(replica, *channels_->activations_in, wants);
+  at::Tensor x = receive(replica, *channels_->activations_in, wants, pass.before);
   if (!are_alike(x, like)) {
     throw Error(
         ErrorCode::kInvalidArgument,
@@ -204,7 +296,9 @@ at::Tensor WorkerStages::receive_activation(int replica, std::string_view layer,
 
 at::Tensor WorkerStages::send_activation(int replica, const at::Tensor& x) {
   Pass& pass = pass_of(replica);
-  channels_->activations_out->send(key_of(replica), {x, companion_of(x)});
+  pass.used = use_behind(pass, x);
+  channels_->activations_out->send(key_of(replica),
+                                   {x, companion_of(x, pass.before.with(pass.used))});
   if (at::GradMode::is_enabled()) {
     pass.sent = x;
     slots_->pause(replica);
@@ -221,20 +315,33 @@ at::Tensor WorkerStages::end_layers(int replica, const at::Tensor& result) {
   cut_.check_is_complete(replica);
   Pass& pass = pass_of(replica);
   pass.where = Where::kEnded;
-  if (own_.last < cut_.last_stage()) return receive_result(replica);
+  pass.crossed.reset();
+  pass.in_its_place.reset();
+  if (own_.last < cut_.last_stage()) {
+    pass.result = receive_result(replica);
+    return pass.result;
+  }
+  pass.used = use_behind(pass, result);
+  pass.in_all = pass.before.with(pass.used);
+  pass.result = result;
   // A copy: the program may change the result in place.
-  channels_->results->send(key_of(replica), {result.detach().clone(), companion_of(result)});
+  channels_->results->send(key_of(replica),
+                           {result.detach().clone(), companion_of(result, pass.in_all)});
   return result;
 }
 
 at::Tensor WorkerStages::receive_result(int replica) {
   Pass& pass = pass_of(replica);
   bool wants = false;
-  at::Tensor result = receive(replica, *channels_->results, wants);
+  at::Tensor result = receive(replica, *channels_->results, wants, pass.in_all);
   if (!wants) return result;
   if (!pass.sent.requires_grad()) return result.requires_grad_();  // nothing of it is trained here
-  const auto node = std::make_shared<RemoteGradient>(slots_, channels_, key_of(replica), own_.last);
-  node->set_next_edges(torch::autograd::collect_next_edges(pass.sent));
+  std::vector<std::size_t> tied = tied_before(pass.before.with(pass.used), pass.in_all);
+  std::vector<at::Tensor> by = {pass.sent};
+  std::ranges::move(components_of(tied, *variables_, replica), std::back_inserter(by));
+  const auto node = std::make_shared<RemoteGradient>(slots_, channels_, variables_, std::move(tied),
+                                                     key_of(replica), own_.last);
+  node->set_next_edges(torch::autograd::collect_next_edges(by));
   torch::autograd::set_history(result, node);
   pass.sent.reset();
   return result;
@@ -244,6 +351,24 @@ void WorkerStages::end_layers_with_more(int /*replica*/) {
   throw Error(ErrorCode::kUnimplemented,
               "The model returns more than one tensor: in a pipeline over several workers its "
               "result is one tensor, which the last stage sends to all. Use one worker.");
+}
+
+// The penalty's part of the gradient would come before those of the processes after, and be added
+// once more.
+void WorkerStages::check_loss(int replica, const at::Tensor& loss) {
+  Pass& pass = pass_of(replica);
+  const VariableSet penalized =
+      leaves_behind(loss, *variables_, at::Tensor(), pass.result).variables;
+  pass.result.reset();
+  for (std::size_t i = 0; i < penalized.size(); ++i) {
+    if (!penalized[i] || !pass.in_all.tied[i]) continue;
+    throw Error(
+        ErrorCode::kUnimplemented,
+        base::str_cat("The loss has a penalty of the variable '", variables_->variable(i).name(),
+                      "', which stages of several workers use: such penalties are not "
+                      "built. Use the optimizer's weight decay, or cut the pipeline so "
+                      "that one worker has all layers that use it."));
+  }
 }
 
 void WorkerStages::begin_backward(int replica) {
@@ -269,10 +394,33 @@ std::vector<at::Tensor> WorkerStages::backward_inputs(int replica) {
                                  : std::vector<at::Tensor>();
 }
 
+void WorkerStages::divide_gradients(int replica, std::span<const at::Tensor> variables,
+                                    std::span<at::Tensor> gradients) {
+  Pass& pass = pass_of(replica);
+  const std::vector<std::size_t> tied = tied_before(pass.before, pass.in_all);
+  pass.tied.assign(tied.size(), at::Tensor());
+  for (std::size_t k = 0; k < gradients.size(); ++k) {
+    if (!gradients[k].defined()) continue;
+    const auto number = variables_->find(variables[k]);
+    if (!number) continue;
+    const auto found = std::ranges::find(tied, *number);
+    const bool is_of_earlier = found != tied.end();
+    if (is_of_earlier) pass.tied[static_cast<std::size_t>(found - tied.begin())] = gradients[k];
+    const bool is_of_others = !pass.used[*number] && pass.in_all.used[*number];
+    if (!is_of_earlier && !is_of_others) continue;
+    gradients[k].reset();
+    variables_->give_away(replica, *number);
+  }
+}
+
 void WorkerStages::take_gradients(int replica, std::vector<at::Tensor> gradients) {
   if (gradients.empty()) return;
+  Pass& pass = pass_of(replica);
   if (!gradients.front().defined()) gradients.clear();
-  pass_of(replica).received.reset();
+  pass.received.reset();
+  const std::vector<std::size_t> tied = tied_before(pass.before, pass.in_all);
+  if (!tied.empty()) gradients.push_back(pack_gradients(tied, pass.tied, *variables_));
+  pass.tied.clear();
   channels_->gradients_out->send(key_of(replica), std::move(gradients));
 }
 

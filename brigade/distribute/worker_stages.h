@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "brigade/distribute/pipeline_workers.h"
 #include "brigade/distribute/stage_channels.h"
 #include "brigade/distribute/stage_cut.h"
+#include "brigade/distribute/stage_variables.h"
 
 namespace brigade::distribute {
 
@@ -35,16 +38,20 @@ struct StageBlock {
 /// Backward, the gradient by what was received is sent to the process before, and a node of the
 /// autograd graph waits for that of what was sent.
 ///
-/// With activations and results goes where the micro-batch's stream of random numbers is.
+/// With activations and results goes where the micro-batch's stream of random numbers is, and which
+/// variables the stages have used. A variable that several workers use gets its gradient from the
+/// last of them on: with the gradient by an activation, a worker sends those of the variables that
+/// an earlier one uses as well, whose own parts are then added, as in the backward pass of one
+/// process.
 ///
 /// Thread-safety: as ExecutionSlots and StagePasses.
 class WorkerStages final : public concurrency::ExecutionSlots, public comm::StagePasses {
  public:
   /// `slots`: of the own stages. `channels`: of the pipeline's workers. `micro_batches`: those of
   /// this pipeline.
-  WorkerStages(std::shared_ptr<concurrency::StageSlots> slots, std::vector<std::string> cut,
-               StageBlock own, int micro_batches, std::shared_ptr<const StageChannels> channels,
-               PipelineWorkers workers);
+  WorkerStages(std::shared_ptr<concurrency::StageSlots> slots, StageStarts starts, StageBlock own,
+               std::shared_ptr<StageVariables> variables, int micro_batches,
+               std::shared_ptr<const StageChannels> channels, PipelineWorkers workers);
 
   /// A barrier of all processes, of other pipelines as well. Throws what collectives throw.
   void start() override;
@@ -55,12 +62,20 @@ class WorkerStages final : public concurrency::ExecutionSlots, public comm::Stag
   void abort(const std::string& reason) override;
 
   /// Throws as StageCut::begin_layer, kInvalidArgument if the process before sent something else
-  /// than the model has here, and kUnimplemented for a second pass through the model in a step.
+  /// than the model has here, and kUnimplemented for a second pass through the model in a step, and
+  /// for a stage that begins or ends within `layers::recompute`.
   at::Tensor begin_layer(int replica, std::string_view name, const at::Tensor& x) override;
+  /// Throws as StageCut::place_layer, and as `begin_layer`.
+  at::Tensor place_layer(int replica, std::string_view name, const std::string& device,
+                         const at::Tensor& x) override;
   at::Tensor end_layers(int replica, const at::Tensor& result) override;
   void end_layers_with_more(int replica) override;
+  /// Throws kUnimplemented for a penalty of a weight that several workers use.
+  void check_loss(int replica, const at::Tensor& loss) override;
   void begin_backward(int replica) override;
   std::vector<at::Tensor> backward_inputs(int replica) override;
+  void divide_gradients(int replica, std::span<const at::Tensor> variables,
+                        std::span<at::Tensor> gradients) override;
   void take_gradients(int replica, std::vector<at::Tensor> gradients) override;
   void end_backward(int replica) noexcept override;
 
@@ -73,20 +88,35 @@ class WorkerStages final : public concurrency::ExecutionSlots, public comm::Stag
     bool has_backward = false;  // it went backward in this step
     at::Tensor received;        // from the process before, if it wants the gradient
     at::Tensor sent;            // to the next process, with its graph
+    at::Tensor result;          // of the model, until its gradient is asked for
+    // What crossed the last boundary, and what goes on in its place: other layers that begin with
+    // the former get the latter.
+    at::Tensor crossed, in_its_place;
+    VariableUse before;            // of the processes before
+    VariableSet used;              // by the own stages
+    VariableUse in_all;            // of all processes, when the model has ended
+    std::vector<at::Tensor> tied;  // [as `tied_before`]: gradients for the process before
   };
   class RemoteGradient;
 
   comm::MessageKey key_of(int replica) const { return {.step = step_, .number = replica}; }
   Pass& pass_of(int replica) { return passes_[static_cast<std::size_t>(replica)]; }
+  at::Tensor continue_model(int replica, std::string_view layer, std::optional<int> stage,
+                            const at::Tensor& x);
   at::Tensor begin_model(Pass& pass, const at::Tensor& x) const;
   at::Tensor receive_activation(int replica, std::string_view layer, const at::Tensor& like);
   at::Tensor send_activation(int replica, const at::Tensor& x);
   at::Tensor receive_result(int replica);
-  at::Tensor receive(int replica, comm::TensorChannel& channel, bool& wants_gradient);
+  at::Tensor receive(int replica, comm::TensorChannel& channel, bool& wants_gradient,
+                     VariableUse& use);
+  at::Tensor companion_of(const at::Tensor& x, const VariableUse& use) const;
+  VariableSet use_behind(const Pass& pass, const at::Tensor& end) const;
+  std::vector<std::size_t> tied_before(const VariableUse& before, const VariableUse& in_all) const;
 
   const std::shared_ptr<concurrency::StageSlots> slots_;
   StageCut cut_;
   const StageBlock own_;
+  const std::shared_ptr<StageVariables> variables_;
   const std::shared_ptr<const StageChannels> channels_;  // shared with the nodes of graphs
   const PipelineWorkers workers_;
   const std::string worker_;  // names this process in the errors of others

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "brigade/base/ambient.h"
+#include "brigade/comm/replica.h"
 #include "brigade/device/autocast_scope.h"
 #include "brigade/device/device_scope.h"
 #include "brigade/device/random_scope.h"
@@ -35,6 +36,7 @@ class ForwardState {
   void check_replica_runs() const;
 
   base::Ambient ambient_;
+  std::optional<comm::Replica> replica_;  // a model may have a view of its own, which is gone then
   device::CapturedDeviceScopes device_scopes_;
   CapturedArgScope arguments_;
   std::optional<variables::GraphSnapshot> graph_;
@@ -52,6 +54,7 @@ class ForwardState::Installed {
 
  private:
   const base::AmbientInstall ambient_;
+  const base::AmbientScope<const comm::Replica> replica_;
   const base::AmbientScope<variables::RowSource> rows_;
   const base::AmbientScope<const device::DeviceScope> no_device_scope_;
   std::optional<device::DeviceScope> device_scopes_;

@@ -3,6 +3,7 @@
 #include <ATen/ops/cat.h>
 
 #include "brigade/base/strings.h"
+#include "brigade/comm/stage_passes.h"
 #include "brigade/variables/get_variable.h"
 #include "brigade/variables/variable_request.h"
 
@@ -24,11 +25,23 @@ at::Tensor value_of(Graph& graph, const Variable& variable, std::optional<c10::D
   return device ? graph.values().get(value, *device) : value;
 }
 
+at::Tensor place_in_stage(const std::string& layer_name, const at::Tensor& input) {
+  const std::string device =
+      device::requested_device({.name = layer_name, .kind = device::PlacedKind::kLayer});
+  Graph* graph = current_graph();
+  if (graph != nullptr && graph->logs_placement()) {
+    graph->placer().record(device::PlacedKind::kLayer, layer_name,
+                           device.empty() ? device_text(input.device()) : device);
+  }
+  return device.empty() ? input : comm::place_layer(layer_name, device, input);
+}
+
 }  // namespace
 
 std::optional<c10::Device> layer_device(const std::string& layer_name) {
   Graph* graph = current_graph();
-  if (graph == nullptr || !device::device_scope_is_open()) return std::nullopt;
+  if (graph == nullptr || !device::device_scope_is_open() || comm::has_stages())
+    return std::nullopt;
   const auto device =
       graph->placer().place({.name = layer_name, .kind = device::PlacedKind::kLayer});
   if (!device) return std::nullopt;
@@ -36,6 +49,7 @@ std::optional<c10::Device> layer_device(const std::string& layer_name) {
 }
 
 at::Tensor place_layer(const std::string& layer_name, const at::Tensor& input) {
+  if (comm::has_stages()) return place_in_stage(layer_name, input);
   const std::optional<c10::Device> device = layer_device(layer_name);
   if (device && *device != input.device()) return input.to(*device);
   const Graph* graph = current_graph();

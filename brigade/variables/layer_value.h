@@ -16,13 +16,14 @@
 namespace brigade::variables {
 
 /// The device that the open device scopes choose for the layer with this full name (from
-/// `Graph::unique_name`); null if no scope chooses one. Throws kNotFound as
+/// `Graph::unique_name`); null if no scope chooses one, and in pipelines. Throws kNotFound as
 /// `device::Placer::place`.
 std::optional<c10::Device> layer_device(const std::string& layer_name);
 
 /// `input` on the device that the open device scopes choose for the layer, or unchanged;
-/// differentiable. Writes a line of the placement log. The cost is negligible if no scope is open
-/// and nothing is logged. Layers call it first, and compute on the device of the result.
+/// differentiable; in a pipeline, `input` in the stage of that device. Writes a line of the
+/// placement log. The cost is negligible if no scope is open and nothing is logged. Layers call it
+/// first, and compute on the device of the result.
 at::Tensor place_layer(const std::string& layer_name, const at::Tensor& input);
 
 /// The value that a layer computes with: the value of `get_variable` (or of its partitions,

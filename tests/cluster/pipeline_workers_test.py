@@ -35,6 +35,7 @@ class PipelineWorkers(ClusterTest):
         for name, cut, micro_batches, run in (
                 ("clipped mlp", "dense3", 5, (*MLP, "--global-batch-size", "44", "--steps", "12", "--clip-norm", "0.5",
                                               "--optimizer", "adam")),
+                ("fp16", "dense3", 4, (*MLP, "--global-batch-size", "44", "--steps", "6", "--precision", "fp16")),
                 ("cnn with dropout", "conv2", 4, (*CNN, "--global-batch-size", "28", "--ema", "0.9")),
                 ("batch norm", "block2/unit_1", 4, (*RESNET, "--global-batch-size", "28", "--optimizer", "sgd",
                                                     "--momentum", "0.9", "--ema", "0.9"))):

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "brigade/comm/stage_passes.h"
+#include "brigade/device/device_scope.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/strategies/pipeline_strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
@@ -173,14 +174,27 @@ at::Tensor piped_classifier(const at::Tensor& x, variables::Mode) {
   return layers::v1::dense(comm::begin_layer("dense2", net), 3);
 }
 
+/// The same layers, each in a device scope.
+at::Tensor placed_classifier(const at::Tensor& x, variables::Mode) {
+  at::Tensor net;
+  {
+    const auto device = device::with_device("cpu:0");
+    net = layers::v1::dense(x, 8, {.activation = layers::relu});
+  }
+  const auto device = device::with_device("cpu:1");
+  return layers::v1::dense(net, 3);
+}
+
+using ClassifierOfLayers = at::Tensor (*)(const at::Tensor& x, variables::Mode);
+
 struct FitResult {
   History history;
   std::vector<at::Tensor> values;
 };
 
-FitResult fit(const StrategyMaker& make) {
+FitResult fit(const StrategyMaker& make, ClassifierOfLayers classifier = piped_classifier) {
   const auto strategy = make();
-  Model model(*strategy, piped_classifier);
+  Model model(*strategy, classifier);
   model.compile({.optimizer = optim::Adam{.learning_rate = 0.01},
                  .loss = Loss("sparse_categorical_crossentropy", {.from_logits = true}),
                  .metrics = {"accuracy"}});
@@ -194,16 +208,24 @@ FitResult fit(const StrategyMaker& make) {
   return result;
 }
 
+void expect_same_fit(const FitResult& ours, const FitResult& expected) {
+  expect_equal(ours.values, expected.values);
+  ASSERT_EQ(ours.history.logs.size(), expected.history.logs.size());
+  for (const auto& [metric, values] : expected.history.logs)
+    EXPECT_EQ(ours.history.at(metric), values) << metric;
+}
+
 TEST(PipelineFit, HasTheHistoryOfOneDevice) {
   const FitResult expected = fit(on_one_device);
   for (const auto& [name, make] : pipelines()) {
     SCOPED_TRACE(name);
-    const FitResult ours = fit(make);
-    expect_equal(ours.values, expected.values);
-    ASSERT_EQ(ours.history.logs.size(), expected.history.logs.size());
-    for (const auto& [metric, values] : expected.history.logs)
-      EXPECT_EQ(ours.history.at(metric), values) << metric;
+    expect_same_fit(fit(make), expected);
   }
+}
+
+TEST(PipelineFit, OfLayersInDeviceScopesHasTheHistoryOfOneDevice) {
+  const auto in_scopes = [] { return in_stages(PipelineCut()); };
+  expect_same_fit(fit(in_scopes, placed_classifier), fit(on_one_device, placed_classifier));
 }
 
 }  // namespace

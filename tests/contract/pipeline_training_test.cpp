@@ -14,17 +14,26 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/restore.h"
 #include "brigade/checkpoint/saver.h"
 #include "brigade/comm/announced_layers.h"
+#include "brigade/device/device_scope.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/strategies/pipeline_strategy.h"
 #include "brigade/io/testing/memory_file_system.h"
+#include "brigade/layers/basic_layers.h"
+#include "brigade/layers/conv2d.h"
 #include "brigade/layers/layer_sequence.h"
 #include "brigade/layers/losses.h"
+#include "brigade/layers/normalization.h"
+#include "brigade/layers/pooling.h"
+#include "brigade/layers/recompute.h"
+#include "brigade/models/function_classifier.h"
 #include "brigade/models/keras/sequential.h"
 #include "brigade/models/mlp.h"
 #include "brigade/models/mnist_cnn.h"
@@ -115,12 +124,19 @@ OneDeviceStrategy one_device() {
       .device = "cpu:0", .logical_replicas = kMicroBatches, .seed = kPipelineSeed});
 }
 
-PipelineStrategy pipeline(std::vector<std::string> cut) {
-  return PipelineStrategy(PipelineStrategyOptions{.cut = std::move(cut),
-                                                  .micro_batches = kMicroBatches,
-                                                  .allow_oversubscription = true,
-                                                  .seed = kPipelineSeed,
-                                                  .timeout = std::chrono::seconds(60)});
+/// Without a cut, the model says where so many stages begin.
+PipelineStrategyOptions stages_of_model(int stages) {
+  return {.stages = stages,
+          .micro_batches = kMicroBatches,
+          .allow_oversubscription = true,
+          .seed = kPipelineSeed,
+          .timeout = std::chrono::seconds(60)};
+}
+
+PipelineStrategyOptions cut_at(std::vector<std::string> layers) {
+  PipelineStrategyOptions options = stages_of_model(0);
+  options.cut = std::move(layers);
+  return options;
 }
 
 const std::vector<std::int64_t> kMnistImage = {1, 28, 28};
@@ -128,7 +144,7 @@ const std::vector<std::int64_t> kMnistImage = {1, 28, 28};
 /// `make(strategy)` creates the model.
 template <class Make>
 void expect_bits_and_checkpoints_of_one_device(
-    const std::vector<std::string>& cut, const Make& make,
+    const PipelineStrategyOptions& options, const Make& make,
     const std::vector<std::int64_t>& shape = kMnistImage) {
   OneDeviceStrategy unbroken_one = one_device();
   PipedTraining unbroken(unbroken_one, make(unbroken_one), shape);
@@ -153,7 +169,7 @@ void expect_bits_and_checkpoints_of_one_device(
     PipedTraining first(one, make(one), shape);
     first.steps(2);
     first.save(of_one);
-    PipelineStrategy pipe = pipeline(cut);
+    PipelineStrategy pipe(options);
     PipedTraining piped(pipe, make(pipe), shape);
     piped.steps(2);
     piped.save(of_pipeline);
@@ -162,7 +178,7 @@ void expect_bits_and_checkpoints_of_one_device(
     piped.steps(2);
     check(piped, "");
   }
-  PipelineStrategy pipe = pipeline(cut);
+  PipelineStrategy pipe(options);
   PipedTraining piped(pipe, make(pipe), shape);
   piped.restore(of_one);
   piped.steps(2);
@@ -172,6 +188,13 @@ void expect_bits_and_checkpoints_of_one_device(
   second.restore(of_pipeline);
   second.steps(2);
   check(second, "one device that continues a pipeline's training");
+}
+
+template <class Make>
+void expect_bits_and_checkpoints_of_one_device(
+    std::vector<std::string> cut, const Make& make,
+    const std::vector<std::int64_t>& shape = kMnistImage) {
+  expect_bits_and_checkpoints_of_one_device(cut_at(std::move(cut)), make, shape);
 }
 
 TEST(PipelineTraining, AnMlp) {
@@ -196,6 +219,36 @@ TEST(PipelineTraining, ASequenceOfModules) {
       net->push_back("last", torch::nn::Linear(9, 10));
       return net;
     });
+  });
+}
+
+/// One module a stage; on one device a sequence of the same modules.
+TEST(PipelineTraining, AModuleForEachStage) {
+  const auto front = [] {
+    auto net = std::make_shared<layers::LayerSequence>();
+    net->push_back(torch::nn::Flatten());
+    net->push_back("dense", torch::nn::Linear(784, 9));
+    return net;
+  };
+  const auto middle = [] {
+    auto net = std::make_shared<layers::LayerSequence>();
+    net->push_back(torch::nn::Tanh());
+    net->push_back(torch::nn::Dropout(0.2));
+    return net;
+  };
+  const auto back = [] { return std::make_shared<torch::nn::LinearImpl>(9, 10); };
+  expect_bits_and_checkpoints_of_one_device(stages_of_model(3), [&](auto& strategy) {
+    if constexpr (std::is_same_v<decltype(strategy), PipelineStrategy&>) {
+      return strategy.stages(front, middle, back);
+    } else {
+      return strategy.create([=] {
+        auto net = std::make_shared<layers::LayerSequence>();
+        net->push_back(front());
+        net->push_back(middle());
+        net->push_back(back());
+        return net;
+      });
+    }
   });
 }
 
@@ -236,6 +289,60 @@ TEST(PipelineTraining, ResNet20InTwoThreeAndFourStages) {
 
 TEST(PipelineTraining, ASlimFunction) {
   expect_bits_and_checkpoints_of_one_device({"fc1"}, maker_of("slim_net", kMnistImage));
+}
+
+/// As in programs with a device scope for each part of the model.
+at::Tensor function_in_scopes(const at::Tensor& images, variables::Mode mode) {
+  at::Tensor net = images;
+  {
+    const auto device = device::with_device("cpu:0");
+    net = layers::conv2d(net, 3, 5);
+    net = layers::max_pool2d(net, 2);
+  }
+  {
+    const auto device = device::with_device("/device:CPU:1");
+    net = layers::batch_norm(net, {.mode = mode});
+    net = layers::flatten(net);
+    net = layers::dropout(net, {.keep_prob = 0.7, .mode = mode});
+  }
+  const auto device = device::with_device("cpu:2");
+  return layers::fully_connected(net, 10, {.activation = nullptr});
+}
+
+TEST(PipelineTraining, ASlimFunctionInDeviceScopes) {
+  expect_bits_and_checkpoints_of_one_device(stages_of_model(3), [](Strategy& strategy) {
+    return strategy.create(function_in_scopes, at::zeros({1, 1, 28, 28}));
+  });
+  expect_bits_and_checkpoints_of_one_device(stages_of_model(3), [](Strategy& strategy) {
+    return strategy.create([] {
+      return std::make_shared<models::FunctionClassifier>("in_scopes", function_in_scopes,
+                                                          at::zeros({0, 1, 28, 28}));
+    });
+  });
+}
+
+/// Its blocks are computed again in backward.
+at::Tensor function_that_recomputes(const at::Tensor& images, variables::Mode mode) {
+  const auto block = [&](const char* name) {
+    return [=](const at::Tensor& x) {
+      const auto scope = variables::variable_scope(name);
+      const at::Tensor net = layers::batch_norm(layers::conv2d(x, 3, 3), {.mode = mode});
+      return layers::dropout(net, {.keep_prob = 0.7, .mode = mode});
+    };
+  };
+  at::Tensor net = layers::recompute(block("first"), comm::begin_layer("first", images));
+  net = layers::recompute(block("second"), comm::begin_layer("second", net));
+  net = layers::flatten(comm::begin_layer("logits", net));
+  return layers::fully_connected(net, 10, {.activation = nullptr});
+}
+
+TEST(PipelineTraining, AModuleOfAFunctionWithRecomputedActivations) {
+  expect_bits_and_checkpoints_of_one_device({"second", "logits"}, [](Strategy& strategy) {
+    return strategy.create([] {
+      return std::make_shared<models::FunctionClassifier>("recomputes", function_that_recomputes,
+                                                          at::zeros({0, 1, 28, 28}));
+    });
+  });
 }
 
 /// `make_model` makes modules of functions: each replica has variables of its own store.

@@ -117,15 +117,20 @@ void SharedBarrier::throw_if_released(int rank, std::string_view what) const {
 }
 
 void SharedBarrier::throw_failure(std::string_view what) const {
+  cluster::throw_if_lost(*membership_, what);  // notified of it or not
   const auto code = static_cast<ErrorCode>(failure_.code);
   const std::string text =
       base::str_cat(membership_->members()[failure_.rank], " gave up: ", failure_.text.data());
   if (code != ErrorCode::kUnavailable) throw Error(ErrorCode::kAborted, text);
   // A member is lost. This process learns by itself which one: a rank whose own connection broke
   // takes another member for lost, perhaps this one.
+  throw_if_member_is_lost(what);
+  throw Error(code, text);
+}
+
+void SharedBarrier::throw_if_member_is_lost(std::string_view what) const {
   wait_for_loss();
   cluster::throw_if_lost(*membership_, what);
-  throw Error(code, text);
 }
 
 void SharedBarrier::wait_for_loss() const {
@@ -148,7 +153,8 @@ void SharedBarrier::give_up(const Error& reason) noexcept {
   std::uint32_t none = BarrierFailure::kNone;
   if (!failure_.state.compare_exchange_strong(none, BarrierFailure::kWriting)) return;
   failure_.rank = rank_;
-  failure_.code = static_cast<std::int32_t>(reason.code());
+  const ErrorCode code = membership_->lost() ? ErrorCode::kUnavailable : reason.code();
+  failure_.code = static_cast<std::int32_t>(code);
   std::strncpy(failure_.text.data(), reason.what(), failure_.text.size() - 1);
   failure_.state.store(BarrierFailure::kWritten, std::memory_order_release);
   wake_all();

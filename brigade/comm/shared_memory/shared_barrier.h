@@ -60,7 +60,12 @@ class SharedBarrier {
   /// that gave up; kFailedPrecondition if one has left. `what` names the call, for messages.
   void arrive_and_wait(std::string_view what);
 
-  /// Makes all other ranks' calls fail with this reason, those that wait and later ones.
+  /// Waits for a moment, in which a loss that another rank has seen is known here, too. Throws
+  /// kUnavailable, naming the member, if one is lost.
+  void throw_if_member_is_lost(std::string_view what) const;
+
+  /// Makes all other ranks' calls fail with this reason, those that wait and later ones. Whatever
+  /// it is, they name the member if one is lost.
   void give_up(const Error& reason) noexcept;
 
  private:

@@ -359,15 +359,22 @@ class SharedMemoryLink final : public ProcessLink {
   std::uint64_t chunks_staged_ = 0;
 };
 
-/// The error of `attempt`; empty: none.
+/// The error of `attempt`, with its code, as a text for other ranks; empty: none.
 template <class Attempt>
 std::string failure_of(const Attempt& attempt) {
   try {
     attempt();
     return {};
   } catch (const Error& error) {
-    return error.what();
+    return base::str_cat(static_cast<int>(error.code()), " ", error.what());
   }
+}
+
+Error error_of(int rank, const std::string& failure) {
+  const std::size_t space = failure.find(' ');
+  const auto code = base::parse_int(std::string_view(failure).substr(0, space));
+  return Error(static_cast<ErrorCode>(code.value_or(0)),
+               base::str_cat("make_buffer: rank ", rank, ": ", failure.substr(space + 1)));
 }
 
 /// A buffer has one part per rank, each on separate pages. Rank 0 creates the segment, and closes
@@ -391,7 +398,10 @@ LinkBuffer SharedMemoryLink::make_buffer(std::int64_t bytes) {
   const std::vector<std::string> failures = exchange_texts(failure);
   for (int rank = 0; rank < world_size(); ++rank) {
     if (failures[rank].empty()) continue;
-    throw Error(ErrorCode::kResourceExhausted, "make_buffer: rank ", rank, ": ", failures[rank]);
+    const Error error = error_of(rank, failures[rank]);
+    // A segment that cannot be opened is that of a process that has ended.
+    if (error.code() == ErrorCode::kUnavailable) barrier_.throw_if_member_is_lost("make_buffer");
+    throw error;
   }
   segment->close_descriptor();
   LinkBuffer buffer{.memory = segment, .own = segment->data() + part * rank()};

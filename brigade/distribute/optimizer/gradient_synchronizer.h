@@ -24,6 +24,8 @@
 
 namespace brigade::distribute {
 
+class StageVariables;
+
 /// Whether gradients are one replica's own, or already the sum over all replicas.
 enum class GradientState { kLocal, kAggregated };
 
@@ -232,14 +234,18 @@ struct StageSynchronizerOptions {
   /// Whether every worker computes all stages in this step, as long as they are not cut. Unset: in
   /// no step.
   std::function<bool()> has_all_stages = {};
+  /// Whose gradients this worker's micro-batches have left to others. Not null.
+  std::shared_ptr<StageVariables> variables = {};
 };
 
 /// For the processes of pipelines. Those of one pipeline compute the stages of the same replicas:
 /// each process adds the gradients of its stages' variables, over the processes of the other
 /// pipelines as well, and updates these, when all have theirs. The others' values, slots and
 /// numbers of updates are fetched from their processes (`fetch_state`), as are statistics: from the
-/// process that changed them. Variables that several processes of a pipeline train are refused with
-/// kUnimplemented. `aggregate` sends the sums of all variables to all processes.
+/// process that changed them. Variables that several processes of a pipeline use are trained by one
+/// of them (`StageVariables`), which sends the others their values after each update; those that
+/// several train are refused with kUnimplemented. `aggregate` sends the sums of all variables to
+/// all processes.
 SynchronizerFactory stage_synchronizer(const StageSynchronizerOptions& options);
 
 /// For variables on a controller: all replicas' gradients are copied to its device, added there by

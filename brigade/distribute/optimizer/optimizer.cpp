@@ -286,7 +286,10 @@ struct Optimizer::Shared {
         {loss}, by, {at::full(loss.sizes(), weight, loss.options().requires_grad(false))},
         std::nullopt, /*create_graph=*/false, /*allow_unused=*/true);
     const auto first_input = gradients.begin() + static_cast<std::ptrdiff_t>(variables);
-    if (passes) passes->take_gradients({first_input, gradients.end()});
+    if (passes) {
+      passes->divide_gradients({by.data(), variables}, {gradients.data(), variables});
+      passes->take_gradients({first_input, gradients.end()});
+    }
     gradients.resize(variables);
     return gradients;
   }
@@ -536,7 +539,7 @@ ReplicaGradients Optimizer::differentiate(const ReplicaContext& context, const a
                                      : shared_->deferral_policy(replica, watch.has_value()));
   const auto& scaler = shared_->of(replica).scaler;
   const double scale = scaler ? scaler->scale() : 1.0;
-  passes.begin();
+  passes.begin(loss);
   const auto gradients = shared_->differentiate(replica, loss, weight * scale, &passes);
   passes.complete_deferred();
   for (const Shared::ByProduct& each : by_products)

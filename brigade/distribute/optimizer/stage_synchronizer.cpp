@@ -1,6 +1,10 @@
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
+#include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -10,6 +14,7 @@
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/distribute/optimizer/stage_state.h"
 #include "brigade/distribute/replica_context.h"
+#include "brigade/distribute/stage_variables.h"
 
 namespace brigade::distribute {
 
@@ -17,10 +22,23 @@ namespace {
 
 constexpr int kNobody = -1;
 
-at::Tensor flags_of(const std::vector<bool>& known) {
+// What a worker says about a variable: whether it has a gradient, and whether it has given away
+// some. Numbers that can be added over pipelines.
+constexpr int kHasGradient = 1;
+constexpr int kGivenAway = 1 << 16;
+
+bool has_gradient(int flag) {
+  return flag % kGivenAway != 0;
+}
+bool is_given_away(int flag) {
+  return flag >= kGivenAway;
+}
+
+at::Tensor flags_of(const std::vector<bool>& known, const std::vector<bool>& given_away) {
   const at::Tensor flags = at::empty({static_cast<std::int64_t>(known.size())}, at::kInt);
   int* const flag = flags.mutable_data_ptr<int>();
-  for (std::size_t i = 0; i < known.size(); ++i) flag[i] = known[i] ? 1 : 0;
+  for (std::size_t i = 0; i < known.size(); ++i)
+    flag[i] = (known[i] ? kHasGradient : 0) + (given_away[i] ? kGivenAway : 0);
   return flags;
 }
 
@@ -33,6 +51,7 @@ class StageSynchronizer final : public GradientSynchronizer {
         group_(context.group),
         workers_(options.workers),
         has_all_stages_(options.has_all_stages),
+        stage_variables_(options.variables),
         state_(context.state),
         purpose_{.use = comm::CallPurpose::Use::kGradients, .optimizer = context.optimizer},
         values_(workers_.pipeline, context.state, context.store),
@@ -44,6 +63,27 @@ class StageSynchronizer final : public GradientSynchronizer {
     if (state == GradientState::kAggregated) return here_->apply(replica, gradients, state);
     agree(replica, gradients);
     (over_pipelines_ ? *over_pipelines_ : *here_).apply(replica, gradients, state);
+    if (!shared_.empty()) send_shared_values(replica);
+  }
+
+  /// Each process has the sums of its own stages (`Optimizer::flush`), or all have all.
+  bool apply_outside(std::span<const at::Tensor> sums) override {
+    const at::NoGradGuard no_grad;
+    apply_everywhere(*state_, sums);
+    const std::vector<at::Tensor> all = gather_flags(present(sums));
+    trained_by_.assign(sums.size(), kNobody);
+    std::vector<bool> is_shared(sums.size(), false);
+    for (int worker = static_cast<int>(all.size()) - 1; worker >= 0; --worker) {
+      const int* const theirs = all[static_cast<std::size_t>(worker)].const_data_ptr<int>();
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        if (is_given_away(theirs[i])) is_shared[i] = true;
+        if (has_gradient(theirs[i])) trained_by_[i] = worker;
+      }
+    }
+    keep_shared(is_shared);
+    exchange_shared_values();
+    for (int replica = 0; replica < group_->world_size(); ++replica) mark_shared(replica);
+    return true;
   }
 
   std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) override {
@@ -110,30 +150,89 @@ class StageSynchronizer final : public GradientSynchronizer {
       for (int rank = 0; rank < group_->world_size(); ++rank)
         merge_present(known, group_->published(rank));
     });
-    if (replica == 0) exchange_known(std::move(known));
+    if (replica == 0) exchange_known(known);
     barrier(replica);
   }
 
-  void exchange_known(std::vector<bool> known) {
+  /// [worker of the pipeline]: the flags of its variables.
+  std::vector<at::Tensor> gather_flags(const std::vector<bool>& known) {
     const comm::PurposeScope purpose(progress(), purpose_);
-    if (workers_.replicas) known = comm::all_reduce_flags(*workers_.replicas->communicator, known);
-    const std::vector<at::Tensor> all =
-        workers_.pipeline->communicator->all_gather(flags_of(known));
+    const at::Tensor flags = flags_of(known, given_away());
+    if (workers_.replicas)
+      workers_.replicas->communicator->all_reduce({&flags, 1}, comm::ReduceOp::kSum)->wait();
+    return workers_.pipeline->communicator->all_gather(flags);
+  }
+
+  void exchange_known(const std::vector<bool>& known) {
+    const std::vector<at::Tensor> all = gather_flags(known);
     const bool is_whole = has_all_stages();
     trained_by_.assign(known.size(), kNobody);
+    std::vector<bool> is_shared(known.size(), false);
     for (std::size_t worker = 0; worker < all.size(); ++worker) {
       if (is_whole && static_cast<int>(worker) != part()) continue;
       const int* const theirs = all[worker].const_data_ptr<int>();
       for (std::size_t i = 0; i < known.size(); ++i) {
-        if (theirs[i] == 0) continue;
+        if (is_given_away(theirs[i])) is_shared[i] = true;
+        if (!has_gradient(theirs[i])) continue;
         check_has_one(i, static_cast<int>(worker));
         trained_by_[i] = static_cast<int>(worker);
       }
     }
+    keep_shared(is_shared);
     for (std::size_t i = 0; i < known.size(); ++i) {
       if (trained_by_[i] != kNobody && !is_whole) owners_[i] = trained_by_[i];
     }
     if (workers_.replicas) prepare_reduction();
+  }
+
+  /// [variable]: whether a micro-batch of this process has left its gradient to another one.
+  std::vector<bool> given_away() const {
+    const std::set<std::string> names = stage_variables_->take_given_away();
+    std::vector<bool> given_away;
+    for (const variables::Variable& variable : state_->variables())
+      given_away.push_back(names.contains(variable.name()));
+    return given_away;
+  }
+
+  void keep_shared(const std::vector<bool>& is_shared) {
+    shared_.clear();
+    for (std::size_t i = 0; i < is_shared.size(); ++i)
+      if (is_shared[i] && trained_by_[i] != kNobody) shared_.push_back(i);
+  }
+
+  /// Who trains a shared variable sends its new value to all others of the pipeline.
+  void send_shared_values(int replica) {
+    const at::NoGradGuard no_grad;
+    const comm::PhaseScope communication(current_step_clock(), comm::StepPhase::kCommunication);
+    barrier(replica);  // all have updated
+    if (replica == 0) exchange_shared_values();
+    barrier(replica);
+    mark_shared(replica);
+  }
+
+  void mark_shared(int replica) const {
+    for (const std::size_t i : shared_)
+      if (trained_by_[i] != part()) state_->variables()[i].mark_updated(replica);
+  }
+
+  void exchange_shared_values() {
+    const comm::PurposeScope purpose(progress(), purpose_);
+    std::map<int, std::vector<std::size_t>> sent_by;
+    for (const std::size_t i : shared_) sent_by[trained_by_[i]].push_back(i);
+    for (const auto& [owner, sent] : sent_by) {
+      std::vector<at::Tensor> values;
+      for (const std::size_t i : sent) {
+        const at::Tensor& value = state_->variables()[i].component(0);
+        values.push_back(owner == part() ? value.detach().contiguous()
+                                         : at::empty(value.sizes(), value.options()));
+      }
+      workers_.pipeline->communicator->broadcast(values, owner)->wait();
+      if (owner == part()) continue;
+      // Versions are bumped by hand, see mark_updated.
+      const at::AutoDispatchBelowADInplaceOrView below;
+      for (std::size_t k = 0; k < sent.size(); ++k)
+        state_->variables()[sent[k]].component(0).copy_(values[k]);
+    }
   }
 
   /// What is sent to the other pipelines has room for the variables of the own stages alone, which
@@ -158,10 +257,8 @@ class StageSynchronizer final : public GradientSynchronizer {
                 base::str_cat("The variable '", state_->variables()[variable].name(),
                               "' has gradients in worker ", trained_by_[variable],
                               " and in worker ", worker,
-                              " of a pipeline: tied weights, and penalties of weights, whose "
-                              "stages are in several workers are not built. Cut the pipeline so "
-                              "that one worker has all layers that use it; for a penalty, use the "
-                              "optimizer's weight decay."));
+                              " of a pipeline: the loss uses it, and no layer of the model does. "
+                              "Use it in a layer of the model, so that one worker trains it."));
   }
 
   /// Sends each sum from the process that has it to all others of the pipeline. Called by replica
@@ -189,11 +286,13 @@ class StageSynchronizer final : public GradientSynchronizer {
   const std::shared_ptr<comm::LocalGroup> group_;
   const PipelineWorkers workers_;
   const std::function<bool()> has_all_stages_;
+  const std::shared_ptr<StageVariables> stage_variables_;
   const std::shared_ptr<optim::OptimizerState> state_;
   const comm::CallPurpose purpose_;
   StageState values_;
   std::vector<int> owners_;            // [variable]: the worker that trains it, as far as known
   std::vector<int> trained_by_;        // in this step; replica 0 writes it
+  std::vector<std::size_t> shared_;    // that several workers need; the same
   std::vector<at::Tensor> of_others_;  // sums of this step; replica 0 writes them before a barrier
   bool is_true_ = false;               // the same
   const std::vector<std::unique_ptr<comm::Communicator>> local_communicators_;  // for `here_`

@@ -32,7 +32,7 @@ struct AutomaticCut {
 ///   {.devices = {"cpu:0", "cpu:1"}, .cut = bg::AutomaticCut{.profile_steps = 5}}
 class PipelineCut {
  public:
-  /// No cut: one stage.
+  /// No cut: one stage, or the model says where its stages begin.
   PipelineCut() = default;
   // Implicit: written as the value of an option.
   PipelineCut(std::initializer_list<std::string> layers) : layers_(layers) {}   // NOLINT

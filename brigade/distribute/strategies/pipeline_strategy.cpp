@@ -1,6 +1,8 @@
 #include "brigade/distribute/strategies/pipeline_strategy.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <span>
@@ -8,6 +10,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/small_collectives.h"
 #include "brigade/concurrency/stage_slots.h"
 #include "brigade/distribute/automatic_pipeline.h"
 #include "brigade/distribute/created_model.h"
@@ -27,8 +30,10 @@ constexpr int kDeferredMicroBatches = 2;
 /// How many stages the options ask for; 0: one for each device.
 int stages_asked_for(const PipelineStrategyOptions& options, int workers) {
   if (options.stages > 0) return options.stages;
-  if (!options.cut.automatic()) return static_cast<int>(options.cut.layers().size()) + 1;
-  return options.devices.empty() && workers > 1 ? workers : 0;
+  const bool is_named = !options.cut.layers().empty();
+  if (is_named) return static_cast<int>(options.cut.layers().size()) + 1;
+  if (options.devices.empty() && workers > 1) return workers;
+  return options.cut.automatic() ? 0 : 1;
 }
 
 /// The devices of one of so many workers of a pipeline.
@@ -68,7 +73,9 @@ void check_chunks(const PipelineStrategyOptions& options) {
               "several: name the layers in PipelineStrategyOptions::cut, or use k1F1B.");
 }
 
+/// An empty one leaves the cut to the model.
 void check_cut(const std::vector<std::string>& cut, std::size_t devices, int chunks) {
+  if (cut.empty()) return;
   check_argument(
       cut.size() + 1 == devices * static_cast<std::size_t>(chunks),
       base::str_cat(
@@ -199,6 +206,7 @@ struct PipelineStrategy::Built {
                            {.count = all_micro_batches, .of_device = {micro_batches}});
     use_stages(options, slots_options, own, groups);
     if (groups) use_workers(*groups);
+    parts.named_devices = devices;
     parts.seed = options.seed;
     parts.placement = options.placement;
     parts.timeout = options.timeout;
@@ -236,33 +244,55 @@ struct PipelineStrategy::Built {
   void use_stages(const PipelineStrategyOptions& options,
                   const concurrency::StageSlotsOptions& slots_options, StageBlock own,
                   const std::optional<PipelineWorkers>& groups) {
-    AutomaticPipeline::Make make;
+    using Make = std::function<PipelinePasses(const StageStarts&)>;
+    Make make;
     if (workers > 1) {
+      variables = std::make_shared<StageVariables>(slots_options.micro_batches);
       channels = std::make_shared<const StageChannels>(
           make_stage_channels(*groups->pipeline, options.timeout));
-      make = [=, slots = slots, channels = channels,
-              groups = *groups](const std::vector<std::string>& layers) -> PipelinePasses {
+      make = [=, slots = slots, channels = channels, variables = variables,
+              groups = *groups](const StageStarts& starts) -> PipelinePasses {
         const auto passes = std::make_shared<WorkerStages>(
-            slots, layers, own, slots_options.micro_batches, channels, groups);
+            slots, starts, own, variables, slots_options.micro_batches, channels, groups);
         return {.execution = passes, .stages = passes};
       };
     } else {
-      make = [=, slots = slots](const std::vector<std::string>& layers) -> PipelinePasses {
-        return {
-            .execution = slots,
-            .stages = std::make_shared<PipelineStages>(slots, layers, slots_options.micro_batches)};
+      make = [=, slots = slots](const StageStarts& starts) -> PipelinePasses {
+        const auto passes =
+            std::make_shared<PipelineStages>(slots, starts, slots_options.micro_batches);
+        return {.execution = passes, .stages = passes};
       };
     }
     PipelinePasses passes;
     if (options.cut.automatic() && stages > 1) {
-      automatic = std::make_shared<AutomaticPipeline>(*options.cut.automatic(), slots_options, make,
-                                                      groups ? groups->all : nullptr);
+      automatic = std::make_shared<AutomaticPipeline>(
+          *options.cut.automatic(), slots_options,
+          [make](const std::vector<std::string>& layers) { return make({.layers = layers}); },
+          groups ? groups->all : nullptr);
       passes = {.execution = automatic, .stages = automatic};
+    } else if (!cut.empty()) {
+      passes = make({.layers = cut});
     } else {
-      passes = make(cut);
+      passes = make(StageStarts::of_model(stage_devices_of_pipeline(groups)));
     }
     parts.execution = passes.execution;
     parts.stages = passes.stages;
+  }
+
+  /// A collective of the workers, which know their own devices.
+  StageDevices stage_devices_of_pipeline(const std::optional<PipelineWorkers>& groups) const {
+    std::vector<std::string> names;
+    for (const device::Device& device : devices) names.push_back(device.name.to_string());
+    if (workers == 1) return StageDevices(names);
+    const std::vector<std::string> of_all =
+        comm::all_gather_texts(*groups->pipeline->communicator, base::join(names, ","));
+    names.clear();
+    for (const std::string& of_worker : of_all)
+      for (const std::string& name : base::split(of_worker, ',')) names.push_back(name);
+    std::vector<cluster::Task> tasks;
+    for (const cluster::Member& member : groups->all->membership->members())
+      tasks.push_back(member.task);
+    return StageDevices(names, tasks, pipelines);
   }
 
   void use_workers(const PipelineWorkers& groups) {
@@ -272,7 +302,7 @@ struct PipelineStrategy::Built {
       parts.synchronizer = make_worker_synchronizer;
       return;
     }
-    StageSynchronizerOptions synchronizer{.workers = groups};
+    StageSynchronizerOptions synchronizer{.workers = groups, .variables = variables};
     if (automatic) {
       synchronizer.has_all_stages = [automatic = automatic] { return automatic->is_profiling(); };
     }
@@ -288,6 +318,7 @@ struct PipelineStrategy::Built {
   std::shared_ptr<AutomaticPipeline> automatic;
   std::shared_ptr<const StageChannels> channels;
   std::shared_ptr<const IdleStages> idle;
+  std::shared_ptr<StageVariables> variables;  // null: all stages are here
   StrategyParts parts;
 };
 
@@ -312,12 +343,37 @@ PipelineStrategy::PipelineStrategy(Built built)
       slots_(std::move(built.slots)),
       channels_(std::move(built.channels)),
       idle_(std::move(built.idle)) {
+  if (built.variables) {
+    built.variables->set_source([this] {
+      std::vector<variables::Variable> trained;
+      for (const Optimizer& optimizer : created_optimizers())
+        std::ranges::copy(optimizer.state().variables(), std::back_inserter(trained));
+      return trained;
+    });
+  }
   if (!automatic_) return;
   automatic_->set_variable_bytes([this] {
     std::int64_t bytes = 0;
     for (const auto& model : created_models()) bytes += bytes_of(model->variables());
     return bytes;
   });
+}
+
+void PipelineStrategy::check_modules(std::size_t modules) const {
+  const bool is_cut = automatic_ || !given_cut_.empty();
+  check_argument(!is_cut,
+                 base::str_cat("PipelineStrategy::stages makes a model with a module for each "
+                               "stage, and PipelineStrategyOptions::cut ",
+                               automatic_ ? "is automatic"
+                                          : base::str_cat("names ", base::join(given_cut_, ", ")),
+                               ": leave the cut empty."));
+  check_argument(
+      modules == static_cast<std::size_t>(num_stages_),
+      base::str_cat("PipelineStrategy::stages was given ", modules,
+                    modules == 1 ? " module" : " modules", ", and the pipeline has ", num_stages_,
+                    num_stages_ == 1 ? " stage" : " stages",
+                    ": give one for each stage, or set PipelineStrategyOptions::stages, or "
+                    "::devices, to their number."));
 }
 
 std::vector<std::string> PipelineStrategy::cut() const {

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "brigade/cluster/cluster_config.h"
@@ -14,6 +17,7 @@
 #include "brigade/concurrency/stage_timeline.h"
 #include "brigade/device/device.h"
 #include "brigade/device/placement.h"
+#include "brigade/distribute/stage_sequence.h"
 #include "brigade/distribute/strategies/pipeline_cut.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/rpc/rendezvous.h"
@@ -60,8 +64,10 @@ struct PipelineStrategyOptions {
   /// Where the model is cut: the names of the layers with which the stages after the first begin,
   /// in the order of the model; as many as devices, less one. They are the names that the model
   /// announces by `begin_layer`: those of `LayerSequence`, of `models::Sequential`
-  /// (`Sequential::names`), of the library's models, or your own. Empty: one stage. Or
-  /// `AutomaticCut{}`: the pipeline measures the layers in its first steps, and chooses.
+  /// (`Sequential::names`), of the library's models, or your own. Empty: one stage, or the model
+  /// says where its stages begin: it was made by `PipelineStrategy::stages`, or device scopes are
+  /// open around its layers. Or `AutomaticCut{}`: the pipeline measures the layers in its first
+  /// steps, and chooses.
   PipelineCut cut = {};
   /// Into how many micro-batches a batch is split, over all pipelines. The stages wait (p - 1) / (m
   /// + p - 1) of a step for one another, with p stages and m micro-batches a pipeline. It is the
@@ -114,7 +120,14 @@ struct PipelineStrategyOptions {
 ///
 /// The model announces its layers (`comm::begin_layer`). The first step throws kInvalidArgument,
 /// naming the nearest layer, if the model has no layer of the cut, and with an automatic cut if it
-/// has fewer layers than there are stages. Statistics that micro-batches exchange within a step
+/// has fewer layers than there are stages. Without a cut, models made by `stages` have a module for
+/// each stage, and in functions of layers (Slim) device scopes choose the stages: layers in
+/// `with_device("cpu:1")` are computed by the stage on that device, those outside of scopes by the
+/// stage of the layer before. With several workers a scope names the task:
+/// "/job:worker/task:1". The first step throws kInvalidArgument, naming the layer and the stages'
+/// devices, for a device on which no stage is, and for scopes that are not in the order of the
+/// stages; so does a scope in a pipeline with a cut.
+/// Statistics that micro-batches exchange within a step
 /// (synchronized batch norm) work, at the cost of the schedule: stages then keep the activations of
 /// all micro-batches (`concurrency::StageSlots`).
 ///
@@ -125,8 +138,13 @@ struct PipelineStrategyOptions {
 /// stages only. The others' are brought up to date where a training is saved
 /// (`Strategy::fetch_state`). If a worker is lost, the others throw kUnavailable, naming it, and
 /// the job resumes from the last checkpoint with the same bits. Not built for several workers, and
-/// refused with kUnimplemented: kInterleaved, weights that stages of two workers use, a second pass
-/// or backward pass in a step, results that are not one tensor.
+/// refused with kUnimplemented: kInterleaved, a second pass or backward pass in a step, results
+/// that are not one tensor, a stage that begins within `layers::recompute`, penalties of weights
+/// that stages of two workers use.
+///
+/// A weight that stages of two workers use is trained by the first of them, which sends it to the
+/// others after each update, as do all workers with variables that the loss penalizes: the bits are
+/// those of one process.
 ///
 /// With `replicas` R the workers are R pipelines side by side, each with its part of every batch.
 /// Those with the same stages reduce their gradients by the tree of all micro-batches, so the bits
@@ -150,7 +168,36 @@ class PipelineStrategy : public Strategy {
   PipelineStrategy(std::shared_ptr<cluster::Membership> membership,
                    PipelineStrategyOptions options);
 
-  /// The names of the layers with which the stages after the first begin; empty while an automatic
+  /// Creates a model that has a module for each stage: each call of `makers[s]` returns a
+  /// std::shared_ptr to a new module, stage s, which takes the result of the one before. All but
+  /// the last take and return one tensor. No cut may be given.
+  ///
+  ///   auto model = pipe.stages([] { return std::make_shared<Front>(); },
+  ///                            [] { return std::make_shared<Back>(); });
+  ///
+  /// The variables of stage s are called "s.weight" and so on, as those of a torch::nn::Sequential,
+  /// or a layers::LayerSequence, of the same modules: with these other strategies continue its
+  /// checkpoints, and it theirs. Throws kInvalidArgument, naming both numbers, for more or fewer
+  /// modules than stages, and for a pipeline with a cut; and as `create`.
+  template <ModelMaker... Makers>
+  auto stages(Makers... makers) {
+    return stages(CreateOptions(), std::move(makers)...);
+  }
+  template <ModelMaker... Makers>
+  auto stages(const CreateOptions& options, Makers... makers) {
+    static_assert((ModulePointer<std::invoke_result_t<Makers&>> && ...),
+                  "PipelineStrategy::stages takes functions, one a stage, each of which returns a "
+                  "std::shared_ptr to a new module.");
+    check_modules(sizeof...(Makers));
+    using Sequence = StageSequence<typename std::invoke_result_t<Makers&>::element_type...>;
+    // In braces: the modules are made from the first to the last.
+    return create(options, [... makers = std::move(makers)]() mutable {
+      return std::shared_ptr<Sequence>(new Sequence{makers()...});
+    });
+  }
+
+  /// The names of the layers with which the stages after the first begin; empty if the model says
+  /// where they begin, while an automatic
   /// cut is not chosen yet, when there is one stage. Outside of `run`.
   std::vector<std::string> cut() const;
   /// What an automatic cut was chosen by, and the step that it predicts; unset before it is chosen,
@@ -184,6 +231,7 @@ class PipelineStrategy : public Strategy {
  private:
   struct Built;
   explicit PipelineStrategy(Built built);
+  void check_modules(std::size_t modules) const;
 
   const std::vector<device::Device> stage_devices_;
   const int num_stages_;
