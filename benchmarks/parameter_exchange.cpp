@@ -1,19 +1,23 @@
 // Pushing 13 MB of gradients to a parameter server and pulling as much, over loopback TCP or in
-// shared memory, beside Gloo's collectives over TCP, copies of as many bytes, or the same exchange
-// without a key and with its log elsewhere, alternating within one process. Prints one JSON line.
-// The server keeps its log, as always: --directory says on which disk.
+// shared memory, beside Gloo's collectives over TCP, copies of the same tensors, or the same
+// exchange without a key and with its log elsewhere, alternating within one process. Prints one
+// JSON line. The server keeps its log, as always: --directory says on which disk.
 #include <ATen/Parallel.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,6 +25,7 @@
 #include "benchmarks/pairs.h"
 #include "benchmarks/scratch_folder.h"
 #include "brigade/base/clock.h"
+#include "brigade/base/shared_segment.h"
 #include "brigade/comm/testing/process_threads.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/ps/client/parameter_client.h"
@@ -65,6 +70,10 @@ std::int64_t number_of_elements() {
   return count;
 }
 
+std::size_t number_of_bytes() {
+  return static_cast<std::size_t>(number_of_elements()) * sizeof(float);
+}
+
 /// A parameter server and its only client, in this process; they share nothing but the connection.
 class Exchange {
  public:
@@ -80,8 +89,10 @@ class Exchange {
     servers.push_back(ps::connect(listener_->address(), key, {.shared_memory = shared_memory}));
     client_ = std::make_unique<ps::ParameterClient>(kWorker, std::move(servers));
     create();
+    run(kFirstSteps);
   }
   ~Exchange() {
+    values_.clear();
     client_.reset();
     core_.close();
   }
@@ -89,10 +100,23 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
 
   void run(int steps) {
-    for (int i = 0; i < steps; ++i) client_->push(gradients_);
+    for (int i = 0; i < steps; ++i) {
+      values_.clear();
+      values_ = client_->push(gradients_).values;
+    }
   }
+  /// Waits until the server's log has all pushes.
+  void await_log() const {
+    while (core_.metrics().waiting_records > 0) std::this_thread::yield();
+  }
+  std::span<const at::Tensor> gradients() const { return gradients_; }
+  /// Those that came last.
+  std::span<const ps::Parameter::Reading> values() const { return values_; }
 
  private:
+  // With its first snapshot, after 256 MiB, the server begins to use the files of its log again, as
+  // in any training but its first steps.
+  static constexpr int kFirstSteps = 50;
   inline static const cluster::Task kWorker = {.job = "worker", .index = 0};
 
   void create() {
@@ -112,6 +136,7 @@ class Exchange {
   std::unique_ptr<ps::ServiceListener> listener_;
   std::unique_ptr<ps::ParameterClient> client_;
   std::vector<at::Tensor> gradients_;
+  std::vector<ps::Parameter::Reading> values_;
 };
 
 /// The same bytes in one tensor, by Gloo: an all-reduce, in which each of two ranks sends and
@@ -160,8 +185,45 @@ class Collective {
   at::Tensor count_ = at::zeros({1}, at::kLong);
 };
 
-/// The same bytes there and back.
-class Copies {
+/// What no push and pull can do without: copies of the gradients into memory that a server shares,
+/// and of the values into memory that the worker shares. Each time an exchange has passed over the
+/// same tensors before, so that they are in a cache, or not, as for the exchange after it.
+class NeededCopies {
+ public:
+  explicit NeededCopies(Exchange& exchange) : exchange_(exchange) {}
+
+  /// Of the copies alone.
+  Cost cost(int steps) {
+    Cost sum;
+    for (int i = 0; i < steps; ++i) {
+      exchange_.run(1);
+      exchange_.await_log();
+      const Cost copies = cost_of_block(*this, 1);
+      sum.wall_seconds += copies.wall_seconds;
+      sum.cpu_seconds += copies.cpu_seconds;
+    }
+    return sum;
+  }
+  void run(int) {
+    std::byte* end = pushed_.data();
+    for (const at::Tensor& gradient : exchange_.gradients()) end = copy(gradient, end);
+    end = pulled_.data();
+    for (const ps::Parameter::Reading& each : exchange_.values()) end = copy(each.value, end);
+  }
+
+ private:
+  static std::byte* copy(const at::Tensor& from, std::byte* to) {
+    std::memcpy(to, from.const_data_ptr(), from.nbytes());
+    return to + from.nbytes();
+  }
+
+  Exchange& exchange_;
+  const base::SharedSegment pushed_ = base::SharedSegment::make(number_of_bytes());
+  const base::SharedSegment pulled_ = base::SharedSegment::make(number_of_bytes());
+};
+
+/// Copies of as many bytes there and back, which stay in the cache if that is large enough.
+class CachedCopies {
  public:
   void run(int steps) {
     for (int i = 0; i < steps; ++i) {
@@ -188,6 +250,14 @@ struct TimedLoop {
 
 using Loop = std::function<void(int steps)>;
 
+void print(const Ratios& ratios, const std::vector<double>& exchanges,
+           const std::vector<double>& bases) {
+  std::cout << "{\"pairs\": " << ratios.wall.size() << ratio_fields(ratios)
+            << ", \"bytes\": " << number_of_bytes()
+            << ", \"subject_milliseconds\": " << estimate(exchanges).median
+            << ", \"base_milliseconds\": " << estimate(bases).median << "}" << std::endl;
+}
+
 void compare_with(const std::function<Loop()>& make_base, const Options& options) {
   std::vector<double> exchanges, bases;
   const Ratios ratios = compare(
@@ -200,10 +270,31 @@ void compare_with(const std::function<Loop()>& make_base, const Options& options
         return std::make_unique<TimedLoop>(TimedLoop{make_base(), bases});
       },
       options.pairs);
-  std::cout << "{\"pairs\": " << options.pairs.pairs << ratio_fields(ratios)
-            << ", \"bytes\": " << number_of_elements() * static_cast<std::int64_t>(sizeof(float))
-            << ", \"subject_milliseconds\": " << estimate(exchanges).median
-            << ", \"base_milliseconds\": " << estimate(bases).median << "}" << std::endl;
+  print(ratios, exchanges, bases);
+}
+
+void compare_with_needed_copies(const Options& options) {
+  constexpr int kPairsABuild = 5;  // as `compare`
+  const int steps = options.pairs.steps;
+  Ratios ratios;
+  std::vector<double> exchanges, bases;
+  const auto noted = [steps](const Cost& cost, std::vector<double>& milliseconds) {
+    milliseconds.push_back(1e3 * cost.wall_seconds / steps);
+    return cost;
+  };
+  for (int done = 0; done < options.pairs.pairs; done += kPairsABuild) {
+    Exchange exchange(options);
+    NeededCopies copies(exchange);
+    for (int pair = done; pair < std::min(done + kPairsABuild, options.pairs.pairs); ++pair) {
+      const auto cost_of_exchanges = [&] {
+        exchange.run(1);  // its log is written meanwhile, as that of each is
+        return noted(cost_of_block(exchange, steps), exchanges);
+      };
+      const auto cost_of_copies = [&] { return noted(copies.cost(steps), bases); };
+      ratios.add(cost_of_pair(pair, cost_of_exchanges, cost_of_copies));
+    }
+  }
+  print(ratios, exchanges, bases);
 }
 
 void compare_with_gloo(const Options& options) {
@@ -220,8 +311,9 @@ void compare_with_gloo(const Options& options) {
 
 void measure(const Options& options) {
   at::set_num_threads(1);
-  if (options.beside == "copies") {
-    Copies copies;
+  if (options.beside == "copies") return compare_with_needed_copies(options);
+  if (options.beside == "cached_copies") {
+    CachedCopies copies;
     return compare_with([&] { return Loop([&](int steps) { copies.run(steps); }); }, options);
   }
   if (options.beside != "exchange") return compare_with_gloo(options);
@@ -242,7 +334,7 @@ int main(int argc, char** argv) {
   brigade::benchmarks::Options options;
   CLI::App app("Push and pull of 13 MB with a parameter server, beside Gloo or copies in memory");
   app.add_option("--beside", options.beside)
-      ->check(CLI::IsMember({"all_reduce", "broadcasts", "copies", "exchange"}));
+      ->check(CLI::IsMember({"all_reduce", "broadcasts", "copies", "cached_copies", "exchange"}));
   app.add_option("--directory", options.directory, "where a folder for the server's log is made")
       ->check(CLI::ExistingDirectory);
   app.add_option("--transport", options.transport)->check(CLI::IsMember({"tcp", "shared_memory"}));

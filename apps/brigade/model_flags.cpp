@@ -63,6 +63,10 @@ optim::UpdateRulePtr with_rates(Rule rule, const OptimizerFlags& flags) {
   if constexpr (requires { rule.momentum; }) {
     if (flags.momentum) rule.momentum = *flags.momentum;
   }
+  if constexpr (requires { rule.beta1; }) {
+    if (flags.beta1) rule.beta1 = *flags.beta1;
+    if (flags.beta2) rule.beta2 = *flags.beta2;
+  }
   if constexpr (requires { rule.epsilon; }) {
     if (flags.epsilon) rule.epsilon = *flags.epsilon;
   }
@@ -248,6 +252,9 @@ void OptimizerFlags::add_to(CLI::App& app) {
             "Default: adam, adamw and rmsprop 0.001, lars 1, others 0.01");
   group.add("--momentum", momentum, "lars, rmsprop and sgd; default 0, lars 0.9");
   group.add("--weight-decay", weight_decay, "Default: adamw 0.01, lars 0.0001, others 0");
+  group.add("--beta1", beta1, "adam and adamw: the momentum; default 0.9");
+  group.add("--beta2", beta2,
+            "adam and adamw: the fraction of the mean of squares that a step keeps; default 0.999");
   group.add("--epsilon", epsilon,
             "All but sgd; default: adam and adamw 1e-8, adagrad and rmsprop 1e-10, lars 0");
   group.add("--rmsprop-decay", rmsprop_decay,
@@ -266,6 +273,8 @@ void OptimizerFlags::add_to(CLI::App& app) {
 optim::UpdateRulePtr OptimizerFlags::rule() const {
   check_choice("optimizer", optimizer, optimizer_choices());
   check_flag_is_for("--momentum", momentum.has_value(), optimizer, {"lars", "rmsprop", "sgd"});
+  check_flag_is_for("--beta1", beta1.has_value(), optimizer, {"adam", "adamw"});
+  check_flag_is_for("--beta2", beta2.has_value(), optimizer, {"adam", "adamw"});
   check_flag_is_for("--epsilon", epsilon.has_value(), optimizer,
                     {"adagrad", "adam", "adamw", "lars", "rmsprop"});
   check_flag_is_for("--rmsprop-decay", rmsprop_decay.has_value(), optimizer, {"rmsprop"});

@@ -62,6 +62,8 @@ struct OptimizerFlags {
   std::optional<double> momentum;
   std::optional<double> weight_decay;
   std::optional<std::string> no_decay;
+  std::optional<double> beta1;
+  std::optional<double> beta2;
   std::optional<double> epsilon;
   std::optional<double> rmsprop_decay;
   bool rmsprop_centered = false;

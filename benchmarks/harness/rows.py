@@ -236,12 +236,14 @@ PAIRS = {
     "autotune/reads": _autotune("a map that waits 1 ms", "reads"),
     "exchange/all_reduce": _exchange("push and pull of 13 MB over Gloo's all-reduce, both TCP", "all_reduce"),
     "exchange/broadcasts": _exchange("the same over Gloo's broadcasts there and back", "broadcasts"),
-    "exchange/copies": _exchange("the same, still TCP, over copies of the bytes there and back", "copies"),
+    "exchange/copies": _exchange("the same, still TCP, over copies of the tensors there and back", "copies"),
     "exchange/all_reduce_memory": _exchange("over the all-reduce, the server's log in memory", "all_reduce", writes=MEMORY),
     "exchange/broadcasts_memory": _exchange("over the broadcasts, the server's log in memory", "broadcasts", writes=MEMORY),
     "exchange/key": _exchange("the same with a key (TLS), Gloo without", "broadcasts", "--key", writes=MEMORY),
-    "exchange/shared_memory": _exchange("push and pull in shared memory over copies of the bytes there and back", "copies", "--transport",
+    "exchange/shared_memory": _exchange("push and pull in shared memory over copies of the tensors there and back", "copies", "--transport",
                                         "shared_memory", writes=MEMORY),
+    "exchange/shared_memory_cached": _exchange("the same over copies that stay in the cache", "cached_copies", "--transport", "shared_memory",
+                                               writes=MEMORY),
     "exchange/shared_memory_tcp": _exchange("the same over TCP's push and pull", "exchange", "--transport", "shared_memory", writes=MEMORY,
                                             base_writes=MEMORY),
     "exchange/tls": _exchange("push and pull with a key (TLS) over without", "exchange", "--key", writes=MEMORY, base_writes=MEMORY),
@@ -359,6 +361,8 @@ RESNET18_TRAINING = ["--model", "resnet18", "--dataset", "image_folder", "--imag
 
 # To the end of a decay: what delayed gradients cost while the rate is high is noise that the decay takes out.
 DECAYED_TRAINING = ["--model", "mlp", *ACCURACY_TRAINING[2:], "--schedule", "cosine"]
+# With what makes up for delayed gradients, for both: they are clipped, and Adam has less momentum, since delay acts like more of it.
+DECAYED_CNN_TRAINING = [*ACCURACY_TRAINING, "--schedule", "cosine", "--warmup", 100, "--clip-norm", 1, "--beta1", 0.5, "--beta2", 0.99]
 
 ACCURACY_LOSSES = {
     "accuracy/async": AccuracyLoss("async, four workers, behind one replica", ACCURACY_TRAINING, ["--strategy", "parameter_server", "--mode", "async"],
@@ -366,6 +370,9 @@ ACCURACY_LOSSES = {
     "accuracy/async_decay": AccuracyLoss("async, four workers, an MLP to the end of a decay, behind one replica", DECAYED_TRAINING,
                                          ["--strategy", "parameter_server", "--mode", "async"], "one replica", ["--strategy", "one_device"],
                                          launch=["--ps", 1, "--workers", 4], full=(15, (1, 2, 3, 4)), quick=(15, (1, 2))),
+    "accuracy/async_cnn_decay": AccuracyLoss("the same, MNIST CNN, clipped and with less momentum", DECAYED_CNN_TRAINING,
+                                             ["--strategy", "parameter_server", "--mode", "async"], "one replica", ["--strategy", "one_device"],
+                                             launch=["--ps", 1, "--workers", 4], full=(10, (1, 2, 3)), quick=(4, (1, 2))),
     "accuracy/bf16": AccuracyLoss("MNIST CNN in bf16 behind full precision", [*ACCURACY_TRAINING, "--schedule", "cosine"], ["--precision", "bf16"],
                                   "full precision", ["--precision", "full"], full=(2, (1, 2, 3)), quick=(1, (1, 2, 3))),
     "accuracy/pytorch": AccuracyLoss("ResNet-18 from scratch behind PyTorch, Fashion-MNIST as a folder of images", RESNET18_TRAINING, [], "PyTorch",
@@ -435,6 +442,7 @@ BARS = [
     Bar("exchange_broadcasts", "1.3 x Gloo's broadcasts there and back", 1.3, True, pair="exchange/broadcasts"),
     Bar("exchange_broadcasts_memory", "the same, the server's log in memory", 1.3, True, pair="exchange/broadcasts_memory"),
     Bar("exchange_shared_memory", "push and pull in shared memory: 3 x the copies", 3.0, True, pair="exchange/shared_memory"),
+    Bar("exchange_shared_memory_cached", "the same over copies that stay in the cache", None, True, pair="exchange/shared_memory_cached"),
     Bar("exchange_shared_memory_tcp", "the same over TCP's push and pull", None, True, pair="exchange/shared_memory_tcp"),
     Bar("exchange_tls", "push and pull: with a key (TLS) over without", None, True, pair="exchange/tls"),
     Bar("exchange_log", "push and pull: the log on the disk over in memory", None, True, pair="exchange/log"),
@@ -443,6 +451,8 @@ BARS = [
     Bar("straggler", "sync: a worker 5 x slower costs at most 10 %", 1.1, True, pair="straggler/backup"),
     Bar("straggler_no_backup", "the same without a backup worker", None, True, pair="straggler/no_backup"),
     Bar("accuracy_async", "async, four workers: at most 0.5 points behind one", 0.5, True, pair="accuracy/async"),
+    Bar("accuracy_async_decay", "the same, an MLP to the end of a decay", 0.5, True, pair="accuracy/async_decay"),
+    Bar("accuracy_async_cnn_decay", "the same, the CNN to the end of a decay, less momentum", 0.5, True, pair="accuracy/async_cnn_decay"),
     Bar("logical_devices", "two devices: logical replicas cost at most 1 %", 1.01, True, pair="logical/devices"),
     Bar("logical_devices_mlp", "the same, MLP: at most 3 %", 1.03, True, pair="logical/devices_mlp"),
     Bar("logical_accumulation", "four logical replicas over accumulation: at most 1.03", 1.03, True, pair="logical/accumulation"),

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What Adam loses if its gradients are some updates old, without any parameter server: a serial training of an MLP on
 Fashion-MNIST in NumPy, in which each update uses the gradients that were computed `--delay` updates before. Asynchronous training
-with W workers has a delay of W - 1. Prints the accuracy on the test images for each seed. Not part of ./dev bench."""
+with W workers has a delay of W - 1. Prints the accuracy on the test images for each seed. With --clip-norm, --beta1 and --beta2 it
+shows what makes up for the delay. Not part of ./dev bench."""
 import argparse
 import gzip
 import math
@@ -42,6 +43,17 @@ def gradients(parameters, inputs, labels):
     return found
 
 
+def clipped(found, most):
+    norm = math.sqrt(sum(float((each * each).sum()) for each in found))
+    return found if norm <= most else [each * (most / norm) for each in found]
+
+
+def rate(options, updates, total):
+    if updates <= options.warmup:
+        return 1e-3 * updates / options.warmup
+    return 1e-3 * (0.5 + 0.5 * math.cos(math.pi * (updates - options.warmup) / (total - options.warmup)) if options.cosine else 1)
+
+
 def accuracy(options, seed):
     draw = np.random.RandomState(seed)
     inputs, labels = dataset(options.data_dir, "train")
@@ -56,15 +68,15 @@ def accuracy(options, seed):
         order = draw.permutation(len(labels))
         for begin in range(0, len(labels), BATCH):
             batch = order[begin:begin + BATCH]
-            waiting.append(gradients(parameters, inputs[batch], labels[batch]))
+            waiting.append(clipped(gradients(parameters, inputs[batch], labels[batch]), options.clip_norm))
             if len(waiting) <= options.delay:
                 continue
             updates += 1
-            rate = 1e-3 * (0.5 + 0.5 * math.cos(math.pi * updates / total) if options.cosine else 1)
             for each, mean, square, gradient in zip(parameters, first, second, waiting.pop(0)):
-                mean += 0.1 * (gradient - mean)
-                square += 0.001 * (gradient * gradient - square)
-                each -= rate * (mean / (1 - 0.9 ** updates)) / (np.sqrt(square / (1 - 0.999 ** updates)) + 1e-8)
+                mean += (1 - options.beta1) * (gradient - mean)
+                square += (1 - options.beta2) * (gradient * gradient - square)
+                corrected = square / (1 - options.beta2 ** updates)
+                each -= rate(options, updates, total) * (mean / (1 - options.beta1 ** updates)) / (np.sqrt(corrected) + 1e-8)
     inputs, labels = dataset(options.data_dir, "t10k")
     return 100 * (activations(parameters, inputs)[-1].argmax(1) == labels).mean()
 
@@ -75,8 +87,12 @@ def main():
     parser.add_argument("--delay", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--cosine", action="store_true", help="a cosine decay to 0")
+    parser.add_argument("--warmup", type=int, default=0, help="first updates, in which the rate grows from 0")
+    parser.add_argument("--clip-norm", type=float, default=math.inf)
+    parser.add_argument("--beta1", type=float, default=0.9)
+    parser.add_argument("--beta2", type=float, default=0.999)
     options = parser.parse_args()
-    print("delay", options.delay, [round(accuracy(options, seed), 2) for seed in (1, 2, 3)])
+    print("delay", options.delay, [round(float(accuracy(options, seed)), 2) for seed in (1, 2, 3)])
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ struct SegmentHandle {
 /// open `/proc/<pid>/fd/<fd>` of its creator can map it, and it is freed with the last process that
 /// maps it, however that process ends. A nonce at its end proves that it is the intended segment.
 /// Its size is sealed, and it is ordinary memory: whatever another process does with it, those that
-/// read it are not stopped.
+/// read it are not stopped. Long ones have huge pages, where the system gives them.
 ///
 /// Thread-safety: a movable value; callers synchronize their accesses to the memory.
 class SharedSegment {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
 
 #include "brigade/base/error.h"
 
@@ -23,6 +24,18 @@ TEST(SharedSegment, IsTheSameMemoryInAllProcessesThatOpenIt) {
   made.data()[9'999] = std::byte{7};
   EXPECT_EQ(opened.data()[9'999], std::byte{7});
   EXPECT_EQ(opened.handle().descriptor, -1);
+}
+
+TEST(SharedSegment, BeginsWhereAHugePageMayIfItIsLong) {
+  constexpr std::size_t kBytes = 5'000'000;
+  const SharedSegment made = SharedSegment::make(kBytes);
+  EXPECT_TRUE(std::all_of(made.data(), made.data() + kBytes,
+                          [](std::byte byte) { return byte == std::byte{0}; }));
+  made.data()[kBytes - 1] = std::byte{7};
+  const SharedSegment opened = SharedSegment::open(made.handle(), kBytes);
+  EXPECT_EQ(opened.data()[kBytes - 1], std::byte{7});
+  for (const SharedSegment* each : {&made, &opened})
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(each->data()) % (std::size_t{2} << 20), 0u);
 }
 
 TEST(SharedSegment, StaysMappedAndCannotBeOpenedOnceItsDescriptorIsClosed) {

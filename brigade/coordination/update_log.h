@@ -76,9 +76,9 @@ class UpdateLog {
   void write_pending() BRIGADE_EXCLUDES(mutex_);
 
   /// Returns once the record is on the disk, with all before it. Throws kDeadlineExceeded at
-  /// `deadline` if another thread's sync takes longer (a sync that this thread makes itself cannot
-  /// be interrupted), the file system's error in the thread whose sync failed, and kDataLoss in all
-  /// others.
+  /// `deadline` if another thread's sync takes longer, the file system's error in the thread whose
+  /// sync failed, and kDataLoss in all others. A sync that this thread makes itself cannot be
+  /// interrupted, nor can another thread's write of the record: it uses the record's bytes.
   void wait_committed(std::int64_t number, Time deadline) BRIGADE_EXCLUDES(mutex_);
 
   /// Whether a sync has failed: the log takes no more records.

@@ -75,13 +75,25 @@ std::uint32_t over_a_lane(std::uint32_t sum) {
          kLaneTables[2][sum >> 16 & 0xff] ^ kLaneTables[3][sum >> 24];
 }
 
+/// The processor's own prefetching does not keep up with lanes that end after half a page.
+void prefetch_next_lanes(const std::byte* bytes) {
+  for (std::size_t lane = 3; lane < 6; ++lane) {  // beyond the end of the bytes it does nothing
+    const auto address = reinterpret_cast<std::uintptr_t>(bytes) + lane * kLane;
+    _mm_prefetch(reinterpret_cast<const char*>(address), _MM_HINT_T0);
+  }
+}
+
 [[gnu::target("sse4.2")]] std::uint32_t extend_by_three_lanes(std::uint32_t sum,
                                                               const std::byte* bytes) {
+  constexpr std::size_t kCacheLine = 64;
   std::uint64_t first = sum, second = 0, third = 0;
-  for (const std::byte* end = bytes + kLane; bytes < end; bytes += 8) {
-    first = _mm_crc32_u64(first, load8(bytes));
-    second = _mm_crc32_u64(second, load8(bytes + kLane));
-    third = _mm_crc32_u64(third, load8(bytes + 2 * kLane));
+  for (std::size_t line = 0; line < kLane; line += kCacheLine) {
+    prefetch_next_lanes(bytes + line);
+    for (std::size_t i = line; i < line + kCacheLine; i += 8) {
+      first = _mm_crc32_u64(first, load8(bytes + i));
+      second = _mm_crc32_u64(second, load8(bytes + kLane + i));
+      third = _mm_crc32_u64(third, load8(bytes + 2 * kLane + i));
+    }
   }
   const std::uint32_t joined =
       over_a_lane(static_cast<std::uint32_t>(first)) ^ static_cast<std::uint32_t>(second);

@@ -115,6 +115,8 @@ class Numbers(CommandTest):
         self.refuse_training("--momentum", "0.9", saying=["--momentum is for lars, rmsprop, sgd"])
         self.refuse_training("--rmsprop-decay", "0.9", saying=["--rmsprop-decay is for rmsprop; adam does not take it"])
         self.refuse_training("--optimizer", "sgd", "--epsilon", "1", saying=["--epsilon is for adagrad, adam"])
+        self.refuse_training("--optimizer", "sgd", "--beta1", "0.5", saying=["--beta1 is for adam, adamw"])
+        self.refuse_training("--beta2", "1", saying=["beta2 is 1"])
         self.refuse_training("--optimizer", "rmsprop", "--trust-coefficient", "1", saying=["--trust-coefficient is for lars"])
         self.refuse_training("--optimizer", "rmsprop", "--epsilon", "0", saying=["epsilon is 0"])
         self.refuse_training("--dropout", "1", saying=["--dropout is 1", "[0, 1)"])

@@ -50,6 +50,9 @@ class Train(CommandTest):
         self.assertEqual((inception["optimizer"], inception["momentum"]), ("rmsprop", 0.9))
         centered = trained("rmsprop", "--learning-rate", "0.05", "--momentum", "0.9", "--epsilon", "1", "--rmsprop-centered")
         self.assertNotEqual(centered["weights_sha256"], inception["weights_sha256"])
+        adam = trained("adam")
+        for flag, value in (("--beta1", "0.5"), ("--beta2", "0.99")):
+            self.assertNotEqual(trained("adam", flag, value)["weights_sha256"], adam["weights_sha256"])
         lars = trained("lars")
         self.assertEqual((lars["learning_rate"], lars["momentum"], lars["weight_decay"]), (1, 0.9, 1e-4))
         self.assertNotEqual(trained("lars", "--trust-coefficient", "0.01")["weights_sha256"], lars["weights_sha256"])

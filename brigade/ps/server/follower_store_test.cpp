@@ -51,8 +51,7 @@ class FollowerStoreTest : public ::testing::Test {
       reply.must_fill = true;
     } else {
       reply.is_complete = feed_->acknowledge(asked.applied).value();
-      for (const io::BytePieces& each :
-           feed_->take(asked.applied, 1 << 20, RecordFeed::Time(), [] {}))
+      for (const io::BytePieces& each : feed_->take(asked.applied, 1 << 20, RecordFeed::Time()))
         reply.records.push_back(io::shared_bytes(each.joined()));
     }
     return follower_->take(source, std::move(reply));

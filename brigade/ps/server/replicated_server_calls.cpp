@@ -121,8 +121,7 @@ FollowReply ReplicatedServer::send_records(FollowReply reply, const FollowReques
   const Time until = reply.is_finished
                          ? Time()
                          : std::min(deadline, std::chrono::steady_clock::now() + request.wait);
-  for (const io::BytePieces& each :
-       feed_->take(request.applied, options_.part_bytes, until, [] {})) {
+  for (const io::BytePieces& each : feed_->take(request.applied, options_.part_bytes, until)) {
     if (each.pieces().size() == 1)
       reply.records.push_back(each.pieces().front());
     else

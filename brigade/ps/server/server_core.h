@@ -55,9 +55,9 @@ struct ServerCoreOptions {
 /// incarnation 0, and the others with what it got there. It also decides the steps of synchronous
 /// training, so it takes no decision from its callers that it has not made.
 ///
-/// Thread-safety: all functions from any thread. It starts one thread, which writes
-/// snapshots. `begin_step` blocks its thread, by `clock`, and by the machine's clock until
-/// its deadline.
+/// Thread-safety: all functions from any thread. It starts two threads: one writes snapshots, the
+/// other one brings to the disk what is acknowledged later. `begin_step` blocks its thread, by
+/// `clock`, and by the machine's clock until its deadline.
 class ServerCore final : public ParameterService {
  public:
   /// Opens the store, as `ParameterStore`. `clock` decides about leases and must outlive this.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -99,9 +100,9 @@ ParameterStore::BegunPush ServerCore::take(const Caller& from, const Push& push,
         store_.offer(id, push.token->step, push.token->index, push.gradients, push.rows, deadline);
     if (begun.verdict == PushVerdict::kApply) count_offer(from, *push.token);
   } else {
-    begun = store_.begin_push(
-        id, push.gradients, push.read_at, push.rows,
-        push.acknowledge_later ? ParameterStore::LogWrite::kLater : ParameterStore::LogWrite::kNow);
+    std::function<void()> write_log;
+    if (push.acknowledge_later) write_log = [this] { log_syncs_.request(); };
+    begun = store_.begin_push(id, push.gradients, push.read_at, push.rows, write_log);
   }
   if (begun.verdict == PushVerdict::kFenced) refuse_replaced(from.holder);
   count(begun.verdict);
@@ -134,7 +135,6 @@ void ServerCore::count_decided(const StepDecision& decision) {
 /// Notes the record of a push that is acknowledged later. Returns that of the one before. A call
 /// whose caller has gone, and has made it again and others, may come here after these.
 std::int64_t ServerCore::defer(const Caller& from, std::int64_t record) {
-  log_syncs_.request();
   const concurrency::MutexLock lock(mutex_);
   std::int64_t& last = deferred_[from.rank];
   return std::exchange(last, std::max(last, record));

@@ -152,11 +152,6 @@ class ParameterStore {
                                  std::span<const checkpoint::NamedTensor> gradients,
                                  std::span<const RowGradient> rows, Time deadline);
 
-  /// Who writes a push into the file of the log.
-  enum class LogWrite {
-    kNow,   ///< the call itself, so that the disk works while the update is made
-    kLater  ///< whoever waits for it first
-  };
   struct BegunPush {
     coordination::PushVerdict verdict = coordination::PushVerdict::kApply;
     std::int64_t record = 0;  ///< for `wait_committed`
@@ -169,10 +164,13 @@ class ParameterStore {
   /// `read_at`: the step of the values that the gradients were computed with. In a job that is
   /// `JobConfig::staleness_aware` the learning rate is divided by the staleness. Also throws
   /// kInvalidArgument if it is negative.
+  /// `write_log` is called when the push is in the log and its update remains to be made, so that
+  /// the disk works meanwhile: it may ask another thread to write the log. Empty: this call does.
   BegunPush begin_push(const coordination::PushId& id,
                        std::span<const checkpoint::NamedTensor> gradients,
                        std::optional<std::int64_t> read_at = std::nullopt,
-                       std::span<const RowGradient> rows = {}, LogWrite write = LogWrite::kNow);
+                       std::span<const RowGradient> rows = {},
+                       const std::function<void()>& write_log = {});
   /// Waits until all changes so far are on the disk; a replica may not have them yet. Throws as
   /// `coordination::UpdateLog::wait_committed`.
   void sync_log(Time deadline) { log_->wait_committed(log_->appended(), deadline); }

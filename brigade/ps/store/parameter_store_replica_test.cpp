@@ -51,7 +51,7 @@ struct StoreAndReplica {
   /// Sends the records that the replica lacks.
   void send() {
     std::vector<io::SharedBytes> records;
-    for (const io::BytePieces& each : feed->take(replica->last_record(), kFeedBytes, soon(), [] {}))
+    for (const io::BytePieces& each : feed->take(replica->last_record(), kFeedBytes, soon()))
       records.push_back(io::shared_bytes(each.joined()));
     replica->follow(replica->last_record() + 1, records);
     replica->wait_committed(replica->last_record(), soon());

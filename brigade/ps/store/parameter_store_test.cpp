@@ -210,6 +210,23 @@ TEST(ParameterStore, APushThatHasBegunIsReadBeforeTheDiskHasIt) {
   EXPECT_EQ(store->begin_push({0, 0, 5}, pushed).verdict, PushVerdict::kGap);
 }
 
+TEST(ParameterStore, AnotherThreadMayWriteTheLogWhileAPushIsApplied) {
+  const auto store = make_store(new_disk(), optim::Sgd{.learning_rate = 1}.rule());
+  const Gradients pushed = {{"bias", at::ones({3}, at::kDouble)}};
+  int calls = 0;
+  const auto begun = store->begin_push({0, 0, 1}, pushed, std::nullopt, {}, [&] {
+    ++calls;
+    EXPECT_EQ(store->step(), 1) << "the push is in the log";
+    EXPECT_EQ(store->waiting_records(), 1);
+  });
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(store->waiting_records(), 1) << "the call has not written it";
+  EXPECT_TRUE(at::equal(value_of(*store, "bias"), at::full({3}, -1, at::kDouble)));
+  store->sync_log(soon());
+  EXPECT_EQ(store->waiting_records(), 0);
+  store->wait_committed(begun.record, soon());
+}
+
 /// The state counts it, so a snapshot without its update would lose it: its worker pushes it again.
 TEST(ParameterStore, ASnapshotHasTheUpdateOfAPushWhoseWriteFailed) {
   const auto files = std::make_shared<io::FaultyFileSystem>(new_disk());

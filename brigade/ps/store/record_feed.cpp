@@ -1,7 +1,5 @@
 #include "brigade/ps/store/record_feed.h"
 
-#include <algorithm>
-
 #include "brigade/base/error.h"
 
 namespace brigade::ps {
@@ -83,12 +81,9 @@ bool RecordFeed::is_required() const {
   return progress_.is_required();
 }
 
-std::vector<io::BytePieces> RecordFeed::take(std::int64_t after, std::uint64_t bytes, Time until,
-                                             const std::function<void()>& check) {
-  constexpr std::chrono::milliseconds kCheck{100};
+std::vector<io::BytePieces> RecordFeed::take(std::int64_t after, std::uint64_t bytes, Time until) {
+  const concurrency::MutexLock lock(mutex_);
   for (;;) {
-    check();
-    const concurrency::MutexLock lock(mutex_);
     if (!progress_.has_replica() || is_broken_ || is_interrupted_) return {};
     const std::int64_t first = progress_.appended() - static_cast<std::int64_t>(records_.size());
     check_argument(after >= first, "The replica asks for records after ", after,
@@ -104,9 +99,8 @@ std::vector<io::BytePieces> RecordFeed::take(std::int64_t after, std::uint64_t b
       }
       return taken;
     }
-    const auto now = std::chrono::steady_clock::now();
-    if (now >= until) return {};
-    changed_.wait_until(mutex_, std::min<Time>(until, now + kCheck));
+    if (std::chrono::steady_clock::now() >= until) return {};
+    changed_.wait_until(mutex_, until);
   }
 }
 

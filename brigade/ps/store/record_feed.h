@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -43,9 +42,9 @@ class RecordFeed {
   bool is_required() const BRIGADE_EXCLUDES(mutex_);
 
   /// The records after `after`: at least one, and more up to `bytes`. None, if none has come by
-  /// `until`, or if the replica has to begin anew. Calls `check` about every 100 ms; it may throw.
-  std::vector<io::BytePieces> take(std::int64_t after, std::uint64_t bytes, Time until,
-                                   const std::function<void()>& check) BRIGADE_EXCLUDES(mutex_);
+  /// `until`, if the replica has to begin anew, or after `interrupt`.
+  std::vector<io::BytePieces> take(std::int64_t after, std::uint64_t bytes, Time until)
+      BRIGADE_EXCLUDES(mutex_);
 
   /// Those that wait for the replica throw kUnavailable, until `resume`.
   void interrupt() BRIGADE_EXCLUDES(mutex_);

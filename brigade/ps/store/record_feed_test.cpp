@@ -21,11 +21,10 @@ constexpr std::uint64_t kFeedLimit = 1 << 20;
 RecordFeed::Time feed_deadline() {
   return std::chrono::steady_clock::now() + kLong;
 }
-void unchecked() {}
 std::vector<std::string> fed_after(RecordFeed& feed, std::int64_t after,
                                    std::uint64_t bytes = kFeedLimit) {
   std::vector<std::string> texts;
-  for (const io::BytePieces& each : feed.take(after, bytes, RecordFeed::Time(), unchecked))
+  for (const io::BytePieces& each : feed.take(after, bytes, RecordFeed::Time()))
     texts.push_back(each.joined());
   return texts;
 }
@@ -102,18 +101,26 @@ TEST(RecordFeed, AReplicaThatIsTooSlowBeginsAnew) {
   EXPECT_EQ(feed.acknowledge(100), true);
 }
 
-TEST(RecordFeed, WaitsForARecordAndChecksMeanwhile) {
+TEST(RecordFeed, WaitsForARecord) {
   RecordFeed feed(kFeedLimit);
   feed.begin(0);
-  auto waiting = std::async(std::launch::async,
-                            [&] { return feed.take(0, kFeedLimit, feed_deadline(), unchecked); });
+  auto waiting =
+      std::async(std::launch::async, [&] { return feed.take(0, kFeedLimit, feed_deadline()); });
   EXPECT_EQ(waiting.wait_for(kShort), std::future_status::timeout);
   feed.append(1, "one");
   ASSERT_EQ(waiting.wait_for(kLong), std::future_status::ready);
   EXPECT_EQ(waiting.get().size(), 1u);
-  const auto gone = [] { throw Error(ErrorCode::kCancelled, "gone"); };
-  EXPECT_EQ(code_of([&] { feed.take(1, kFeedLimit, feed_deadline(), gone); }),
-            ErrorCode::kCancelled);
+}
+
+TEST(RecordFeed, AWaitForARecordIsInterruptedWhenTheServerNoLongerActs) {
+  RecordFeed feed(kFeedLimit);
+  feed.begin(0);
+  auto waiting =
+      std::async(std::launch::async, [&] { return feed.take(0, kFeedLimit, feed_deadline()); });
+  EXPECT_EQ(waiting.wait_for(kShort), std::future_status::timeout);
+  feed.interrupt();
+  ASSERT_EQ(waiting.wait_for(kLong), std::future_status::ready);
+  EXPECT_TRUE(waiting.get().empty());
 }
 
 }  // namespace

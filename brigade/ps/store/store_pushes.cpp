@@ -47,7 +47,8 @@ PushVerdict ParameterStore::push(const coordination::PushId& id,
 
 ParameterStore::BegunPush ParameterStore::begin_push(
     const coordination::PushId& id, std::span<const checkpoint::NamedTensor> gradients,
-    std::optional<std::int64_t> read_at, std::span<const RowGradient> rows, LogWrite write) {
+    std::optional<std::int64_t> read_at, std::span<const RowGradient> rows,
+    const std::function<void()>& write_log) {
   for (const checkpoint::NamedTensor& each : gradients) check_recordable(each);
   for (const auto& [name, indices, values] : rows) {
     check_recordable({name, indices});
@@ -89,7 +90,7 @@ ParameterStore::BegunPush ParameterStore::begin_push(
     }
   }
   try {
-    if (write == LogWrite::kNow) log_->write_pending();
+    write_log ? write_log() : log_->write_pending();
   } catch (...) {
     run(updates);  // a snapshot has the state, which counts the push
     throw;
