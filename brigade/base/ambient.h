@@ -16,6 +16,7 @@ enum class AmbientIndex : std::size_t {
   kArgumentScope,  ///< the open argument scope
   kGenerator,      ///< device::ReplicaGenerator: what random operations draw from
   kRowSource,      ///< variables::RowSource: where layers fetch rows from
+  kBatchMemory,    ///< data::BatchMemory: where batches are stacked
   kCount,
 };
 
