@@ -218,8 +218,7 @@ TEST(TrainOp, OnACardTheLossIsReadOnlyWhenTheCheckIsDue) {
   EXPECT_EQ(waits, (std::vector<int>{0, 0, 0, 1, 0, 0, 0}));
   const Error error = distribute::error_from(step);
   EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
-  EXPECT_NE(std::string(error.what()).find("the total loss of global step 6 is inf"),
-            std::string::npos)
+  EXPECT_NE(std::string(error.what()).find("the total loss of global step 6 is"), std::string::npos)
       << error.what();
   train_op.check_numerics();  // it is said once
 }
