@@ -87,6 +87,7 @@
 #include "brigade/input/image_check.h"
 #include "brigade/input/image_folder.h"
 #include "brigade/input/image_normalizer.h"
+#include "brigade/input/image_output.h"
 #include "brigade/input/image_tensor.h"
 #include "brigade/input/image_transform.h"
 #include "brigade/input/mixup.h"
@@ -319,6 +320,7 @@ using distribute::PipelineStrategy;
 using distribute::PipelineStrategyOptions;
 using distribute::ReplicaContext;
 using distribute::ReplicaMapContext;
+using distribute::ReplicaMapOptions;
 using distribute::Replicated;
 using distribute::Strategy;
 using distribute::TowerInput;

@@ -41,6 +41,7 @@ class Step:
     seconds: int  # after which it is killed
     hides_card: bool = False
     measures: bool = False  # prints one JSON object, with images_per_second
+    under: tuple = ()  # a program of the machine that runs the command, with its arguments
 
 
 def bench(*arguments):
@@ -57,6 +58,12 @@ def logical(count):
     return ("--strategy", "mirrored", "--devices", ",".join(f"gpu:{i}" for i in range(count)), "--logical-gpus", str(count))
 
 
+def memory_checked(*arguments):
+    """Five steps under compute-sanitizer, which CUDA's toolkit has and torch has not."""
+    return Step(f"memcheck: {' '.join(arguments[:2])}", bench("--model", "mnist_cnn", "--batch-size", "32", "--warmup-steps", "0", "--steps", "5", *arguments), 90,
+                under=("compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "9"))
+
+
 def measured(name, *arguments):
     return [Step(f"{name} [{block}]", bench(*arguments), 60, measures=True) for block in range(1, BLOCKS + 1)]
 
@@ -66,10 +73,14 @@ STEPS = (
     Step("device tests without the card", ("device_tests", "--gtest_brief=1"), 120, hides_card=True),
     Step("comm tests without the card", ("comm_tests", "--gtest_brief=1"), 180, hides_card=True),
     Step("tests on the card", ("gpu_tests", "--gtest_brief=1"), 300),
+    memory_checked(*GPU),
+    memory_checked(*logical(2)),
+    memory_checked("--strategy", "central_storage", "--devices", "gpu:0,gpu:1", "--logical-gpus", "2", "--controller", "gpu:0"),
     *measured("MNIST CNN, batch 128, reproducible", *MNIST, *GPU),
     *measured("MNIST CNN, batch 128, fast", *MNIST, *GPU, "--numerics", "fast"),
     *measured("MNIST CNN, batch 128, fast, compiled", *MNIST, *GPU, "--numerics", "fast", "--compile"),
     *measured("MNIST CNN, 2 logical GPUs x 128", *MNIST, *logical(2)),
+    *measured("MNIST CNN, 2 logical GPUs x 128, fast, compiled", *MNIST, *logical(2), "--numerics", "fast", "--compile"),
     *measured("ResNet-50, bf16, batch 256, fast", *RESNET, *GPU, "--batch-size", "256", "--numerics", "fast"),
     *measured("ResNet-50, bf16, 2 logical GPUs x 128, fast", *RESNET, *logical(2), "--batch-size", "128", "--numerics",
               "fast"),
@@ -130,8 +141,8 @@ def environment(folder, torch, step):
 def run_step(step, folder, torch, seconds):
     """What came of it, as data. It never throws for a step that fails."""
     start = time.monotonic()
-    command = [str(folder / "bin" / step.command[0]), *step.command[1:]]
-    result = {"command": " ".join(step.command)}
+    command = [*step.under, str(folder / "bin" / step.command[0]), *step.command[1:]]
+    result = {"command": " ".join((*step.under, *step.command))}
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                    env=environment(folder, torch, step), start_new_session=True)

@@ -62,13 +62,16 @@ auto with_flag(const Read& read) {
   }
 }
 
-data::Dataset<input::LabeledExample> load_files(const DataFlags& flags, input::Split split) {
+data::Dataset<input::LabeledExample> load_files(const DataFlags& flags, input::Split split,
+                                                input::ImageOutput output) {
   return with_flag([&] {
-    if (flags.dataset == "cifar10") return input::cifar10(flags.data_dir, split);
-    if (flags.dataset == "cifar100") return input::cifar100(flags.data_dir, split);
-    if (flags.dataset == "mnist") return input::mnist(flags.data_dir, split);
+    if (flags.dataset == "cifar10") return input::cifar10(flags.data_dir, split, output);
+    if (flags.dataset == "cifar100") {
+      return input::cifar100(flags.data_dir, split, input::Cifar100Labels::kFine, output);
+    }
+    if (flags.dataset == "mnist") return input::mnist(flags.data_dir, split, output);
     return input::fashion_mnist(
-        flags.data_dir.empty() ? input::kFashionMnistDirectory : flags.data_dir, split);
+        flags.data_dir.empty() ? input::kFashionMnistDirectory : flags.data_dir, split, output);
   });
 }
 
@@ -92,14 +95,33 @@ std::vector<std::string> class_names(const DataFlags& flags) {
   });
 }
 
+input::ImageTransform made(const input::EvaluationTransformOptions& options) {
+  return input::evaluation_transform(options);
+}
+input::ImageTransform made(const input::TrainingTransformOptions& options) {
+  return input::training_transform(options);
+}
+
+/// The transform with these options. Its name does not depend on where images are normalized, which
+/// may be another device after a restart.
+template <class Options>
+input::ImageTransform transform_of(const ImageInput& input, Options options) {
+  const std::string name = made(options).name;
+  options.output = input.output;
+  input::ImageTransform transform = made(options);
+  transform.name = name;
+  return transform;
+}
+
 input::ImageFolderOptions folder_options(const DataFlags& flags, const ImageInput& input) {
   return {.class_names = class_names(flags),
           .color_mode = input.shape[0] == 1 ? input::ColorMode::kGrayscale : input::ColorMode::kRgb,
           .shuffle = false,
-          .transform = input::evaluation_transform({.resize = input.resize,
-                                                    .crop = {input.shape[1], input.shape[2]},
-                                                    .mean = input.mean,
-                                                    .deviation = input.deviation})};
+          .transform = transform_of(
+              input, input::EvaluationTransformOptions{.resize = input.resize,
+                                                       .crop = {input.shape[1], input.shape[2]},
+                                                       .mean = input.mean,
+                                                       .deviation = input.deviation})};
 }
 
 input::ImageFolder<input::LabeledExample> read_folder(const DataFlags& flags, input::Split split,
@@ -145,8 +167,17 @@ void DataFlags::add_to(CLI::App& app) {
             "Number of classes (default: of the data). Must be that of the folders");
 }
 
+void DataFlags::add_normalize_to(CLI::App& app) {
+  FlagGroup group(app, "Data");
+  group.add(
+      "--normalize", normalize,
+      "Where the bytes of images become floats: host, device (the host sends bytes), or auto, "
+      "which is device on GPUs where augmentation allows it. The values are the same");
+}
+
 void DataFlags::check() const {
   check_choice("dataset", dataset, kDatasets);
+  check_choice("place to normalize", normalize, {"auto", "host", "device"});
   if (train_examples) check_at_least("--train-examples", *train_examples, 1);
   if (classes) check_at_least("--classes", *classes, 1);
   if (image_size) check_at_least("--image-size", *image_size, 1);
@@ -203,7 +234,7 @@ LoadedExamples DataFlags::load_with_paths(input::Split split, const ImageInput& 
   if (dataset == "synthetic")
     return {synthetic_split(train_examples.value_or(kSyntheticTrain), split, input)};
   if (!has_files()) {
-    const auto examples = load_files(*this, split);
+    const auto examples = load_files(*this, split, input.output);
     return {split == input::Split::kTrain ? first_of(examples, train_examples) : examples};
   }
   const auto folder = read_folder(*this, split, folder_options(*this, input));
@@ -300,7 +331,7 @@ data::Dataset<input::LabeledExample> PipelineFlags::load_folder(const DataFlags&
         return image::trivial_augment(image, {}, rng);
       };
     }
-    options.transform = input::training_transform(transform);
+    options.transform = transform_of(input, transform);
   }
   return read_folder(data, input::Split::kTrain, options).dataset;
 }
@@ -337,6 +368,17 @@ data::Dataset<input::LabeledExample> PipelineFlags::load(const DataFlags& data,
         {.parallelism = map_parallelism(), .name = "random_erasing"});
   }
   return examples;
+}
+
+std::optional<std::string> PipelineFlags::need_of_floats(const DataFlags& data) const {
+  if (mixup || cutmix) return "the host mixes images as floats; leave out --mixup and --cutmix";
+  // Its zeros are the mean after the normalization of files, and black before it.
+  for (const char* name : {"random_crop", "random_erasing"}) {
+    if (data.has_files() && augments_by(name))
+      return base::str_cat("--augment ", name,
+                           " fills in normalized values; leave out one of both");
+  }
+  return std::nullopt;
 }
 
 data::Dataset<input::LabeledBatch> PipelineFlags::mix(data::Dataset<input::LabeledBatch> batches,

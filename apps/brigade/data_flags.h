@@ -9,6 +9,7 @@
 #include "apps/brigade/report.h"
 #include "brigade/data/dataset.h"
 #include "brigade/image/normalize.h"
+#include "brigade/input/image_output.h"
 #include "brigade/input/labeled_example.h"
 #include "brigade/input/mnist.h"
 
@@ -27,6 +28,8 @@ struct ImageInput {
   /// Of datasets of files: see `image::NormalizeOptions`.
   std::array<float, 4> mean = image::kImageNetMean;
   std::array<float, 4> deviation = image::kImageNetDeviation;
+  /// kBytes: the replicas make floats of them on their devices (device_normalization.h).
+  input::ImageOutput output = input::ImageOutput::kNormalized;
 };
 
 /// Examples, and, of a folder of images, the file of each, relative to --data-dir.
@@ -43,8 +46,13 @@ struct DataFlags {
   std::optional<std::int64_t> image_size;
   std::optional<std::int64_t> resize;
   std::optional<std::int64_t> classes;
+  /// Where bytes become floats: auto, host or device. The values are the same, so it is not part of
+  /// a run's description.
+  std::string normalize = "auto";
 
   void add_to(CLI::App& app);
+  /// Adds --normalize, for commands that know both ways.
+  void add_normalize_to(CLI::App& app);
   /// Throws UsageError for flags that cannot work. Reads no file.
   void check() const;
   bool has_files() const { return dataset == "image_folder"; }
@@ -74,6 +82,8 @@ struct PipelineFlags {
   std::int64_t map_parallelism() const;
   /// The training split, shuffled and augmented, one epoch.
   data::Dataset<input::LabeledExample> load(const DataFlags& data, const ImageInput& input) const;
+  /// Why the host must make floats of the images; unset: it need not.
+  std::optional<std::string> need_of_floats(const DataFlags& data) const;
   /// Batches whose examples are mixed, if the flags say so: then labels are distributions over the
   /// classes.
   data::Dataset<input::LabeledBatch> mix(data::Dataset<input::LabeledBatch> batches,

@@ -7,6 +7,7 @@
 
 #include "apps/brigade/commands.h"
 #include "apps/brigade/data_flags.h"
+#include "apps/brigade/device_normalization.h"
 #include "apps/brigade/evaluation_hook.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/initial_weights.h"
@@ -134,6 +135,7 @@ class EvaluateCommand final : public Command {
     output_.add_to(parser_);
     model_.add_to(parser_);
     data_.add_to(parser_);
+    data_.add_normalize_to(parser_);
     strategy_.add_to(parser_);
     batch_.add_to(parser_);
     add_hash_mismatch(parser_, allow_changed_weights_);
@@ -170,7 +172,8 @@ class EvaluateCommand final : public Command {
   int evaluate(const std::function<void(const Model&)>& assign) const {
     strategy_.check_not_only_training("evaluate");
     const auto strategy = strategy_.make();
-    const ImageInput image = set_up([&] { return data_.image_input(model_.model); });
+    ImageInput image = set_up([&] { return data_.image_input(model_.model); });
+    image.output = image_output(data_, *strategy);
     const Model model = model_.create(*strategy, image);
     set_up([&] { assign(model); });
     const std::int64_t batch = batch_.global_size(strategy->num_replicas_in_sync());
@@ -178,8 +181,9 @@ class EvaluateCommand final : public Command {
         set_up([&] { return data_.load(input::Split::kTest, image).batch(batch); });
     const Interrupt interrupt;
     const auto begin = std::chrono::steady_clock::now();
-    const auto result = evaluate_unless_interrupted(*strategy, model, batches, interrupt,
-                                                    {.compile = strategy_.compile});
+    const auto result = evaluate_unless_interrupted(
+        *strategy, model, batches, interrupt,
+        {.compile = strategy_.compile, .map_on_replica = make_normalizer(data_, image)});
     if (!result) return exit_code_after(*interrupt.received());
     const double seconds = seconds_between(begin, std::chrono::steady_clock::now());
     report(*strategy, *result, seconds, weights_of(model.variables()));

@@ -78,8 +78,9 @@ std::optional<train::EvaluationResult> EvaluationHook::evaluate(std::int64_t ste
   const OutsideTraining aside(options_.strategy);
   std::optional<optim::AveragedWeights> averaged;
   if (options_.averages != nullptr) averaged.emplace(*options_.averages);
-  const auto result = evaluate_unless_interrupted(options_.strategy, options_.model,
-                                                  options_.batches, options_.interrupt);
+  const auto result =
+      evaluate_unless_interrupted(options_.strategy, options_.model, options_.batches,
+                                  options_.interrupt, {.map_on_replica = options_.normalizer});
   time_ += std::chrono::steady_clock::now() - begin;
   if (result) write(step, *result);
   return result;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "apps/brigade/device_normalization.h"
 #include "apps/brigade/interrupt.h"
 #include "apps/brigade/training_step.h"
 #include "brigade/base/clock.h"
@@ -32,6 +33,8 @@ class EvaluationHook final : public train::SessionRunHook {
     const Model& model;
     data::Dataset<input::LabeledBatch> batches;
     const Interrupt& interrupt;
+    /// Applied to the batches on the replicas' devices; null: nothing.
+    ReplicaNormalizer normalizer = nullptr;
     train::Every every = {};
     /// The values of the weights; null: those that are trained.
     optim::ExponentialMovingAverage* averages = nullptr;

@@ -164,6 +164,7 @@ void TrainFlags::add_to(CLI::App& app) {
       ->option_text("FILE");
   model.add_to(app);
   data.add_to(app);
+  data.add_normalize_to(app);
   pipeline.add_to(app);
   strategy.add_to(app);
   optimizer.add_to(app);

@@ -251,12 +251,15 @@ Prepared prepare(const TrainFlags& flags,
                                        pipeline->num_stages());
   }
   prepared.global_batch = flags.batch.global_size(prepared.strategy->num_replicas_in_sync());
+  if (prepared.strategy->has_worker_collectives())
+    prepared.data_sha256 = sha256_of_first(flags.data.load(input::Split::kTrain, prepared.image));
+  // Of examples that are given somebody else has made floats.
+  if (!given) prepared.image.output = image_output(flags.data, flags.pipeline, *prepared.strategy);
+  prepared.normalizer = make_normalizer(flags.data, prepared.image);
   if (flags.watch.evaluates_at_end() || !flags.watch.evaluations().is_never()) {
     prepared.test =
         flags.data.load(input::Split::kTest, prepared.image).batch(prepared.global_batch);
   }
-  if (prepared.strategy->has_worker_collectives())
-    prepared.data_sha256 = sha256_of_first(flags.data.load(input::Split::kTrain, prepared.image));
   const auto examples = given ? *given : flags.pipeline.load(flags.data, prepared.image);
   prepared.examples_in_pass = examples.cardinality();
   prepared.steps = last_step(flags, prepared, examples.cardinality());

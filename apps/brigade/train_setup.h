@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "apps/brigade/device_normalization.h"
 #include "apps/brigade/report.h"
 #include "apps/brigade/run_directory.h"
 #include "apps/brigade/train_flags.h"
@@ -31,6 +32,8 @@ struct Prepared {
   /// Whether this is the chief of a job that is in progress on the parameter servers: it continues.
   bool is_in_progress = false;
   std::int64_t global_batch = 0;
+  /// Of the batches, on the replicas' devices; null: none is needed.
+  ReplicaNormalizer normalizer;
   std::optional<Batches> train;
   std::optional<Batches> test;
   /// The last step, if steps end the training: those of `--steps`, or of all epochs together if

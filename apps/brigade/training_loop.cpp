@@ -149,7 +149,10 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
       StartWatchOptions{.token = training.cancel.value_or(concurrency::CancelToken())});
   const auto cancel =
       strategy.has_worker_collectives() ? concurrency::CancelToken() : start->token();
-  auto batches = strategy.distribute(training.batches, training.input).iterator(cancel);
+  auto distributed = strategy.distribute(training.batches, training.input);
+  if (training.normalizer)
+    distributed = distributed.map_on_replica(training.normalizer, {.draws = false});
+  auto batches = distributed.iterator(cancel);
   std::int64_t examples = 0;  // including earlier processes, as the global step
   Losses losses;
   train::TrainingState state(strategy);

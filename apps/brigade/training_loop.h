@@ -33,6 +33,8 @@ struct Training {
   TrainingStep step;
   /// Global batches; the training ends with them, or at step `steps`.
   data::Dataset<input::LabeledBatch> batches;
+  /// Applied to them on the replicas' devices; null: nothing.
+  ReplicaNormalizer normalizer = nullptr;
   std::optional<std::int64_t> steps;
   distribute::InputOptions input = {};
   /// The name under which its slots are saved.

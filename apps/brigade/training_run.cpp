@@ -348,6 +348,7 @@ class TrainingRun {
         .step = {*prepared.strategy, model, optimizer, flags_.step,
                  flags_.model.weight_of_auxiliary_loss()},
         .batches = *prepared.train,
+        .normalizer = prepared.normalizer,
         .steps = prepared.steps,
         .input = {.auto_shard = distribute::parse_auto_shard_policy(flags_.auto_shard)},
         .optimizer = std::string(prepared.rule->name()),
@@ -474,6 +475,7 @@ class TrainingRun {
         .model = model,
         .batches = *prepared.test,
         .interrupt = interrupt,
+        .normalizer = prepared.normalizer,
         .every = flags_.watch.evaluations(),
         .averages = averages ? &*averages : nullptr,
         .directory = model_dir.empty() ? io::Path() : evaluations_in(model_dir)});

@@ -17,6 +17,7 @@ enum class AmbientIndex : std::size_t {
   kGenerator,         ///< device::ReplicaGenerator: what random operations draw from
   kRowSource,         ///< variables::RowSource: where layers fetch rows from
   kGradientDeferral,  ///< variables::GradientDeferral: who takes gradients that are not computed
+  kBatchMemory,       ///< data::BatchMemory: where batches are stacked
   kCount,
 };
 

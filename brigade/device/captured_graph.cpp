@@ -13,9 +13,11 @@ class CudaGraph final : public CapturedGraph {
   explicit CudaGraph(c10::Device device) : device_(device) {}
 
   // Other threads may use other streams meanwhile, and autograd's thread of the card this one.
-  void begin(const at::Generator& random) override {
+  void begin(std::span<const at::Generator> random) override {
     const c10::cuda::CUDAGuard guard(device_);
-    if (random.defined()) graph_.register_generator_state(random);
+    for (const at::Generator& each : random) {
+      if (each.defined()) graph_.register_generator_state(each);
+    }
     graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
   }
   void end() override {

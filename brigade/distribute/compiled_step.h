@@ -1,18 +1,20 @@
 #pragma once
 
 #include <cstddef>
-#include <exception>
+#include <cstdint>
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "brigade/base/strings.h"
 #include "brigade/device/random_scope.h"
+#include "brigade/distribute/per_replica.h"
+#include "brigade/distribute/replica_capture.h"
 #include "brigade/distribute/replica_context.h"
-#include "brigade/distribute/step_capture.h"
 #include "brigade/input/split.h"
 #include "brigade/input/to_device.h"
 
@@ -28,19 +30,21 @@ struct CompiledStepOptions {
 std::string capture_obstacle(const Strategy& strategy);
 /// What its steps are captured with (`StrategyParts::graph`).
 const device::GraphFactory& graph_factory(const Strategy& strategy);
+int local_replicas(const Strategy& strategy);
 /// Gives the device of a replica what its optimizers have been told since the last step.
 void update_device_counters(const Strategy& strategy, int replica);
 
 /// A step function that `Strategy::compile` has prepared. Call it with the arguments of
-/// `Strategy::run`; the results are those of `run`. On one GPU the kernels of one call are captured
-/// and later calls replay them, without the host's time for each. Everywhere else, and for whatever
-/// cannot be captured, a call is `run`, and `eager_reason` says why.
+/// `Strategy::run`; the results are those of `run`. On one GPU, with one or several logical GPUs,
+/// the kernels of one call are captured and later calls replay them, without the host's time for
+/// each: those of all replicas and of their reductions and their update as one graph. Everywhere
+/// else, and for whatever cannot be captured, a call is `run`, and `eager_reason` says why.
 ///
 /// What is captured must be the same in each call. So the function must not read values of GPU
-/// tensors on the host, make collectives, or depend on anything but its tensors, variables and
-/// random numbers: what it does on the host (counting, logging) is done in eager calls only, and
-/// once more if a capture fails. Results of captured calls have no history for autograd. Calls with
-/// tensors of other shapes, such as a last small batch, run eagerly.
+/// tensors on the host, or depend on anything but its tensors, variables and random numbers: what
+/// it does on the host (counting, logging) is done in eager calls only, and once more if a capture
+/// fails. Results of captured calls have no history for autograd. Calls with tensors of other
+/// shapes, such as a last small batch, run eagerly.
 ///
 /// Optimizers of the strategy may be used in it, with `minimize`, or with gradients that are
 /// clipped on the device: the device has their rates and counts their updates, so a rate that is
@@ -57,24 +61,43 @@ class CompiledStep {
   CompiledStep(Strategy& strategy, Function function, const CompiledStepOptions& options)
       : strategy_(strategy),
         function_(std::move(function)),
-        capture_(options.warmup, graph_factory(strategy)) {
+        capture_(std::make_unique<ReplicaCapture>(local_replicas(strategy), options.warmup,
+                                                  graph_factory(strategy))) {
     const std::string obstacle = capture_obstacle(strategy);
-    if (!obstacle.empty()) capture_.give_up(obstacle);
+    if (!obstacle.empty()) capture_->give_up(obstacle);
   }
 
   /// As `strategy.run(function, arguments...)`.
   template <class S = Strategy, class... Arguments>
   auto operator()(const Arguments&... arguments) {
-    const auto call = [this](ReplicaContext& context, const auto&... own) {
-      return this->call_in(context, own...);
+    using Result =
+        std::decay_t<decltype(invoke(std::declval<ReplicaContext&>(),
+                                     std::declval<const internal::Component<Arguments>&>()...))>;
+    constexpr bool has_tensors = (input::Splittable<internal::Component<Arguments>> && ...) &&
+                                 (std::is_void_v<Result> || std::is_same_v<Result, at::Tensor>);
+    S& strategy = strategy_;  // of a dependent type, because Strategy includes this header
+    if constexpr (has_tensors) {
+      if (plan(strategy, arguments...) != ReplicaCapture::Next::kEager) {
+        const std::uint64_t step = strategy.step();
+        try {
+          return run_captured<Result>(strategy, arguments...);
+        } catch (...) {
+          if (!capture_->has_failed()) throw;
+        }
+        strategy.set_step(step);  // nothing of it has been computed
+      }
+    } else if (!capture_->is_ruled_out()) {
+      capture_->give_up("its arguments are not batches, or its result is not a tensor");
+    }
+    const auto eager = [this](ReplicaContext& context, const auto&... own) {
+      return this->invoke(context, own...);
     };
-    // A member of a dependent type, because Strategy includes this header.
-    return static_cast<S&>(strategy_).run(call, arguments...);
+    return strategy.run(eager, arguments...);
   }
 
   /// Why the last call ran eagerly: "the replicas are on CPUs, ..."; empty if it was captured or
   /// replayed, and before the first call that may be.
-  const std::string& eager_reason() const { return capture_.eager_reason(); }
+  const std::string& eager_reason() const { return capture_->eager_reason(); }
 
  private:
   template <class... Own>
@@ -86,77 +109,51 @@ class CompiledStep {
     }
   }
 
-  template <class... Own>
-  auto call_in(ReplicaContext& context, const Own&... own) {
-    using Result = std::decay_t<decltype(invoke(context, own...))>;
-    constexpr bool has_tensors = (input::Splittable<Own> && ...) &&
-                                 (std::is_void_v<Result> || std::is_same_v<Result, at::Tensor>);
-    if constexpr (!has_tensors) {
-      if (!capture_.is_ruled_out())
-        capture_.give_up("its arguments are not batches, or its result is not a tensor");
-      return invoke(context, own...);
-    } else {
-      if (capture_.is_ruled_out()) return invoke(context, own...);
-      return captured<Result>(context, own...);
-    }
+  template <class S, class... Arguments>
+  ReplicaCapture::Next plan(const S& strategy, const Arguments&... arguments) {
+    if (capture_->is_ruled_out()) return ReplicaCapture::Next::kEager;
+    const int replicas = strategy.num_local_replicas();
+    // Otherwise `run` says what is wrong.
+    if (!(internal::has_replicas(arguments, replicas) && ...)) return ReplicaCapture::Next::kEager;
+    std::vector<std::vector<at::Tensor>> given;
+    for (int replica = 0; replica < replicas; ++replica)
+      given.push_back(tensors_of(internal::component(arguments, replica)...));
+    return capture_->plan(given);
   }
 
+  template <class Result, class S, class... Arguments>
+  auto run_captured(S& strategy, const Arguments&... arguments) {
+    const auto captured = [this](ReplicaContext& context, const auto&... own) {
+      capture_->run(context, random_of(context), [&](std::span<const at::Tensor> inputs) {
+        return this->template results_with<Result>(context, inputs, own...);
+      });
+    };
+    strategy.run(captured, arguments...);
+    std::vector<at::Tensor> results = capture_->take_results();
+    if constexpr (!std::is_void_v<Result>)
+      return PerReplica<at::Tensor>(std::move(results), internal::first_examples(arguments...));
+  }
+
+  /// The results of the function with `inputs` in the places of the arguments' tensors.
   template <class Result, class... Own>
-  Result captured(ReplicaContext& context, const Own&... own) {
-    const std::vector<at::Tensor> given = tensors_of(own...);
-    StepCapture::Next next = capture_.plan(given);
-    if (next != StepCapture::Next::kEager) update_device_counters(strategy_, context.local_id);
-    if (next == StepCapture::Next::kCapture && !capture<Result>(context, given, own...))
-      next = StepCapture::Next::kEager;
-    if (next == StepCapture::Next::kEager) return invoke(context, own...);
-    random_of(context);  // seeded for this step
-    std::vector<at::Tensor> results = capture_.replay(given);
-    if constexpr (!std::is_void_v<Result>) return std::move(results.front());
+  std::vector<at::Tensor> results_with(ReplicaContext& context, std::span<const at::Tensor> inputs,
+                                       const Own&... own) {
+    std::size_t next = 0;
+    [[maybe_unused]] const auto input = [&](const at::Tensor&) { return inputs[next++]; };
+    // In the order of tensors_of: braces evaluate from left to right.
+    const std::tuple<Own...> replaced{input::each_tensor(own, input)...};
+    std::vector<at::Tensor> results;
+    std::apply(
+        [&](const Own&... each) {
+          if constexpr (std::is_void_v<Result>) {
+            invoke(context, each...);
+          } else {
+            results.push_back(invoke(context, each...));
+          }
+        },
+        replaced);
+    return results;
   }
-
-  /// Whether the step is captured now.
-  template <class Result, class... Own>
-  bool capture(ReplicaContext& context, const std::vector<at::Tensor>& given, const Own&... own) {
-    const CaptureScope scope(context, capture_);
-    try {
-      const c10::Device device = context.device().torch_device;
-      if (!capture_.begin(device, given, random_of(context))) return false;
-      std::size_t next = 0;
-      const auto captured_input = [&](const at::Tensor&) { return capture_.inputs()[next++]; };
-      // In the order of tensors_of: braces evaluate from left to right.
-      const std::tuple<Own...> inputs{input::each_tensor(own, captured_input)...};
-      std::vector<at::Tensor> results;
-      std::apply(
-          [&](const Own&... each) {
-            if constexpr (std::is_void_v<Result>) {
-              invoke(context, each...);
-            } else {
-              results.push_back(invoke(context, each...));
-            }
-          },
-          inputs);
-      capture_.end(std::move(results));
-      return true;
-    } catch (const std::exception& error) {
-      capture_.give_up(
-          base::str_cat("it cannot be captured: ", base::without_stack_trace(error.what())));
-      return false;
-    }
-  }
-
-  /// What the function calls in a replica finds the capture.
-  class CaptureScope {
-   public:
-    CaptureScope(ReplicaContext& context, StepCapture& capture) : context_(context) {
-      context.set_capture(&capture);
-    }
-    ~CaptureScope() { context_.set_capture(nullptr); }
-    CaptureScope(const CaptureScope&) = delete;
-    CaptureScope& operator=(const CaptureScope&) = delete;
-
-   private:
-    ReplicaContext& context_;
-  };
 
   template <class... Own>
   static std::vector<at::Tensor> tensors_of(const Own&... own) {
@@ -176,7 +173,7 @@ class CompiledStep {
 
   Strategy& strategy_;
   Function function_;
-  StepCapture capture_;
+  std::unique_ptr<ReplicaCapture> capture_;  // movable
 };
 
 }  // namespace brigade::distribute

@@ -73,6 +73,76 @@ TEST(DeviceTransfer, BatchesAreCopiedWhileTheCardComputesAndLiveUntilItHasReadTh
   }
 }
 
+TEST(DeviceTransfer, BatchesAreStackedInPinnedMemoryAndCopiedFromThere) {
+  FakeDevice& card = FakeDevice::get();
+  std::atomic<int> stacked = 0;
+  const auto batches =
+      input::from_tensor_slices(at::arange(80)).batch(8).map([&](at::Tensor batch) {
+        stacked += batch.is_pinned() ? 1 : 0;
+        return batch;
+      });
+  const DistributedDataset<at::Tensor> dataset(batches, {FakeDevice::device()}, /*seed=*/0,
+                                               BatchKind::kGlobal);
+  const int allocations = card.pinned_allocations();
+  const int waits = card.host_waits();
+  for (const auto& batch : dataset) EXPECT_EQ(batch[0].device(), FakeDevice::device());
+  EXPECT_EQ(stacked, 10);
+  EXPECT_EQ(card.pinned_allocations(), allocations + 10) << "nothing was copied on the host";
+  EXPECT_EQ(card.host_waits(), waits);
+}
+
+// Batches of a size of their own, whose memory nobody else has.
+TEST(DeviceTransfer, PinnedMemoryIsReusedOnceItsCopiesHaveRunAndNotBefore) {
+  FakeDevice& card = FakeDevice::get();
+  const DistributedDataset<at::Tensor> dataset(
+      input::from_tensor_slices(at::arange(40 * 19)).batch(19), {FakeDevice::device()}, /*seed=*/0,
+      BatchKind::kGlobal);
+  const auto blocks_of_epoch = [&](Copies copies) {
+    const int before = card.pinned_blocks();
+    std::vector<at::Tensor> seen;
+    for (const auto& batch : dataset) {
+      seen.push_back(batch[0].clone());
+      if (copies == Copies::kEarly) FakeDevice::read(seen.back());
+    }
+    std::int64_t begin = 0;
+    for (const at::Tensor& each : seen) {
+      EXPECT_TRUE(FakeDevice::read(each).equal(at::arange(begin, begin + 19))) << begin;
+      begin += 19;
+    }
+    return card.pinned_blocks() - before;
+  };
+  const int early = blocks_of_epoch(Copies::kEarly);
+  EXPECT_GE(early, 1);
+  EXPECT_LE(early, 8) << "memory of copies that have run is used again";
+  EXPECT_GE(blocks_of_epoch(Copies::kLate), 40 - 8) << "memory of copies that have not run is kept";
+}
+
+TEST(DeviceTransfer, AllTransformsThatStackUseTheMemoryOfTheIteration) {
+  FakeDevice::get();
+  const data::IteratorOptions pinned{.batch_memory = data::BatchMemory::kPinned};
+  const auto rows = input::from_tensor_slices(at::arange(12).view({6, 2}));
+  const auto first = [](const auto& dataset, const data::IteratorOptions& options) {
+    auto iterator = dataset.iterator(options);
+    return *iterator.next();
+  };
+  for (const auto& dataset : {rows.batch(4), rows.padded_batch(4), rows.batch(2).rebatch(4),
+                              rows.map([](at::Tensor row) {
+                                    return row.expand({2, 2}).t();
+                                  })
+                                  .batch(4)
+                                  .map([](const at::Tensor& batch) { return batch; })}) {
+    const at::Tensor stacked = first(dataset, pinned);
+    EXPECT_TRUE(stacked.is_pinned()) << dataset.describe();
+    const at::Tensor ordinary = first(dataset, {});
+    EXPECT_FALSE(ordinary.is_pinned()) << dataset.describe();
+    EXPECT_TRUE(stacked.equal(ordinary)) << dataset.describe();
+  }
+  const auto labeled =
+      input::from_tensor_slices(at::arange(12).view({6, 2}), at::arange(6), "rows").batch(4);
+  EXPECT_TRUE(first(labeled, pinned).labels.is_pinned());
+  EXPECT_FALSE(first(rows.batch(4).cache(), pinned).is_pinned()) << "a cache stays in memory";
+}
+
 TEST(DeviceTransfer, AFunctionRunsOnTheCardsCopyStream) {
   const auto dataset =
       dataset_for_card({}).map_on_replica([](const at::Tensor& batch, ReplicaMapContext& context) {
@@ -128,15 +198,31 @@ TEST(DeviceTransfer, DevicesHaveTheirThreadsAndTheFunctionIsCalledByOneAtATime) 
   EXPECT_EQ(threads.size(), 2u) << "of the card and of the CPU";
 }
 
-TEST(DeviceTransfer, WithoutPrefetchingTheHostCopies) {
+TEST(DeviceTransfer, WithoutPrefetchingCopiesAreQueuedOnTheCallersStream) {
   const int queued = FakeDevice::get().queued_copies();
+  const int waited = FakeDevice::get().waited_copies();
   const auto read = read_late(dataset_for_card({.per_replica_buffer_size = 0}));
   ASSERT_EQ(read.size(), 10u);
   EXPECT_TRUE(read[9].equal(at::arange(72, 76)));
-  EXPECT_EQ(FakeDevice::get().queued_copies(), queued);
+  EXPECT_EQ(FakeDevice::get().queued_copies(), queued + 10);
+  EXPECT_EQ(FakeDevice::get().waited_copies(), waited);
 }
 
 const c10::Device kCpu(c10::kCPU);
+
+TEST(DeviceTransfer, AFunctionThatDrawsNothingLeavesPositionsAsTheyAre) {
+  const DistributedDataset<at::Tensor> plain(input::from_tensor_slices(at::arange(12)).batch(4),
+                                             {kCpu}, /*seed=*/0, BatchKind::kGlobal);
+  const auto doubled = [](const at::Tensor& batch, ReplicaMapContext&) { return batch * 2; };
+  auto iterator = plain.map_on_replica(doubled, {.draws = false}).iterator();
+  iterator.next();
+  auto without = plain.iterator();
+  without.restore(iterator.save());
+  EXPECT_TRUE(without.next().value()[0].equal(at::arange(4, 8)));
+  auto drawing = plain.map_on_replica(doubled).iterator();
+  EXPECT_EQ(error_from([&] { drawing.restore(iterator.save()); }).code(),
+            ErrorCode::kInvalidArgument);
+}
 
 /// Random numbers drawn for one batch: from the context, and by a tensor operation.
 struct Drawn {

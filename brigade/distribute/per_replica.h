@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -68,5 +70,45 @@ template <class T>
 struct IsPerReplica : std::false_type {};
 template <class T>
 struct IsPerReplica<PerReplica<T>> : std::true_type {};
+
+namespace internal {
+
+/// What one replica gets of an argument of `Strategy::run`.
+template <class T>
+const T& component(const T& value, int) {
+  return value;
+}
+template <class T>
+const T& component(const PerReplica<T>& value, int replica) {
+  return value[static_cast<std::size_t>(replica)];
+}
+/// Whether there is a value for each of so many replicas.
+template <class T>
+bool has_replicas(const T&, int) {
+  return true;
+}
+template <class T>
+bool has_replicas(const PerReplica<T>& value, int replicas) {
+  return value.size() == static_cast<std::size_t>(replicas);
+}
+template <class T>
+using Component = std::remove_cvref_t<decltype(component(std::declval<const T&>(), 0))>;
+
+/// The example counts of the first argument that has any.
+template <class T>
+std::optional<ExampleCounts> examples_of(const T& value) {
+  if constexpr (IsPerReplica<T>::value) return value.examples();
+  return std::nullopt;
+}
+inline std::optional<ExampleCounts> first_examples() {
+  return std::nullopt;
+}
+template <class First, class... Rest>
+std::optional<ExampleCounts> first_examples(const First& first, const Rest&... rest) {
+  if (auto found = examples_of(first)) return found;
+  return first_examples(rest...);
+}
+
+}  // namespace internal
 
 }  // namespace brigade::distribute

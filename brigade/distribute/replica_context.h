@@ -75,6 +75,10 @@ class ReplicaContext : public comm::Replica {
   /// Strategy::measure_steps).
   comm::StepClock* clock() const { return group_.clock(local_id); }
 
+  /// This replica makes no more collectives in this step: those of the others throw, now or later,
+  /// with this reason.
+  void release_others(const std::string& reason) const { group_.abort(local_id, reason); }
+
   /// For optimizers: what audits this replica's gradients; null if they are not audited.
   AuditedPass* audit() const { return audit_; }
 

@@ -64,7 +64,7 @@ StepCapture::Next StepCapture::plan(const std::vector<at::Tensor>& given) {
 }
 
 bool StepCapture::begin(c10::Device device, const std::vector<at::Tensor>& given,
-                        const at::Generator& random) {
+                        std::span<const at::Generator> random) {
   graph_ = make_(device);
   if (graph_ == nullptr) {
     give_up(base::str_cat("this program captures nothing on ", device.str()));

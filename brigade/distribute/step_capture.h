@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,7 +38,8 @@ class StepCapture {
   Next plan(const std::vector<at::Tensor>& given);
   /// Begins to capture on the calling thread's stream of `device`: the step must read the tensors
   /// that are returned, which have the values of `given`. False: there is nothing to capture with.
-  bool begin(c10::Device device, const std::vector<at::Tensor>& given, const at::Generator& random);
+  bool begin(c10::Device device, const std::vector<at::Tensor>& given,
+             std::span<const at::Generator> random);
   const std::vector<at::Tensor>& inputs() const { return inputs_; }
   /// For what the step calls while it is captured.
   void add_host_work(HostWork work) { host_work_.push_back(std::move(work)); }

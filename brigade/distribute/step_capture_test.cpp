@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <span>
 #include <stdexcept>
 
 #include "brigade/base/error.h"
@@ -22,7 +23,7 @@ struct GraphLog {
 class FakeGraph final : public device::CapturedGraph {
  public:
   explicit FakeGraph(GraphLog& log) : log_(log) {}
-  void begin(const at::Generator&) override { ++log_.begun; }
+  void begin(std::span<const at::Generator>) override { ++log_.begun; }
   void end() override { ++log_.ended; }
   void replay() override {
     ++log_.replays;

@@ -265,9 +265,9 @@ class Strategy {
   auto run(Function&& function, const Arguments&... arguments);
 
   /// A step that is called as `compiled(arguments...)`, with the results of `run(function,
-  /// arguments...)`; on one GPU its kernels are captured once as a CUDA graph and replayed
-  /// afterwards. See CompiledStep: what may not happen inside, and how it says why it runs eagerly.
-  /// TensorFlow: tf.function.
+  /// arguments...)`; on one GPU the kernels of all replicas are captured once as a CUDA graph and
+  /// replayed afterwards. See CompiledStep: what may not happen inside, and how it says why it runs
+  /// eagerly. TensorFlow: tf.function.
   template <class Function>
   CompiledStep<std::decay_t<Function>> compile(Function&& function,
                                                const CompiledStepOptions& options = {}) {
@@ -489,17 +489,6 @@ Optimizer optimizer(const Model& model, const Rule& rule, const OptimizerOptions
 
 namespace internal {
 
-template <class T>
-const T& component(const T& value, int) {
-  return value;
-}
-template <class T>
-const T& component(const PerReplica<T>& value, int replica) {
-  return value[static_cast<std::size_t>(replica)];
-}
-template <class T>
-using Component = std::remove_cvref_t<decltype(component(std::declval<const T&>(), 0))>;
-
 /// The argument of any replica of all workers.
 template <class T>
 const T& component_of_any(const T& value, int) {
@@ -513,21 +502,6 @@ template <class T>
 bool is_known_of_any(const T& value) {
   if constexpr (IsPerReplica<T>::value) return static_cast<bool>(value.of_any());
   return true;
-}
-
-/// The example counts of the first argument that has any.
-template <class T>
-std::optional<ExampleCounts> examples_of(const T& value) {
-  if constexpr (IsPerReplica<T>::value) return value.examples();
-  return std::nullopt;
-}
-inline std::optional<ExampleCounts> first_examples() {
-  return std::nullopt;
-}
-template <class First, class... Rest>
-std::optional<ExampleCounts> first_examples(const First& first, const Rest&... rest) {
-  if (auto found = examples_of(first)) return found;
-  return first_examples(rest...);
 }
 
 }  // namespace internal

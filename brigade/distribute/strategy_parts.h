@@ -75,7 +75,7 @@ struct StrategyParts {
   SynchronizerFactory synchronizer = make_replica_synchronizer;
   /// How replicas run.
   ReplicaRunnerFactory runner = make_thread_runner;
-  /// What `Strategy::compile` captures the steps of a single replica with. Tests pass their own.
+  /// What `Strategy::compile` captures the steps of one GPU with. Tests pass their own.
   device::GraphFactory graph = device::make_captured_graph;
   /// The seed of all randomness: initial weights, dropout, shuffles without an explicit seed.
   std::uint64_t seed = 0;

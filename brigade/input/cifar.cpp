@@ -137,23 +137,29 @@ CifarRecords read_records(const std::shared_ptr<const io::FileSystem>& files,
   return records;
 }
 
-LabeledExample example_of(const CifarRecords& records, std::int64_t index) {
+LabeledExample example_of(const CifarRecords& records, std::int64_t index, ImageOutput output) {
   const auto number = static_cast<std::size_t>(index);
   at::AutoDispatchBelowADInplaceOrView no_autograd;
-  at::Tensor features = at::empty({3, kCifarSide, kCifarSide}, at::kFloat);
-  auto* to = features.mutable_data_ptr<float>();
+  const bool is_float = output == ImageOutput::kNormalized;
+  at::Tensor features = at::empty({3, kCifarSide, kCifarSide}, is_float ? at::kFloat : at::kByte);
   const std::uint8_t* from = records.pixels.data() + number * kPixelBytes;
-  for (std::size_t i = 0; i < kPixelBytes; ++i) to[i] = static_cast<float>(from[i]) / 255.0F;
+  if (is_float) {
+    auto* to = features.mutable_data_ptr<float>();
+    for (std::size_t i = 0; i < kPixelBytes; ++i) to[i] = static_cast<float>(from[i]) / 255.0F;
+  } else {
+    std::copy_n(from, kPixelBytes, features.mutable_data_ptr<std::uint8_t>());
+  }
   return {std::move(features), records.labels[number]};
 }
 
 data::Dataset<LabeledExample> load_cifar(const std::shared_ptr<const io::FileSystem>& files,
-                                         const io::Path& directory, Split split,
+                                         const io::Path& directory, Split split, ImageOutput output,
                                          const CifarKind& kind) {
   const auto records = std::make_shared<const CifarRecords>(
       read_records(files, find_files(*files, directory, kind, split), kind));
   return data::from_indexed<LabeledExample>(
-      records->size(), [records](std::int64_t index) { return example_of(*records, index); },
+      records->size(),
+      [records, output](std::int64_t index) { return example_of(*records, index, output); },
       base::str_cat(kind.name, "(", to_string(split), ")"));
 }
 
@@ -165,22 +171,22 @@ std::shared_ptr<const io::FileSystem> borrowed(const io::FileSystem& files) {
 }  // namespace
 
 data::Dataset<LabeledExample> cifar10(const io::FileSystem& files, const io::Path& directory,
-                                      Split split) {
-  return load_cifar(borrowed(files), directory, split, cifar10_kind());
+                                      Split split, ImageOutput output) {
+  return load_cifar(borrowed(files), directory, split, output, cifar10_kind());
 }
 
 data::Dataset<LabeledExample> cifar100(const io::FileSystem& files, const io::Path& directory,
-                                       Split split, Cifar100Labels labels) {
-  return load_cifar(borrowed(files), directory, split, cifar100_kind(labels));
+                                       Split split, Cifar100Labels labels, ImageOutput output) {
+  return load_cifar(borrowed(files), directory, split, output, cifar100_kind(labels));
 }
 
-data::Dataset<LabeledExample> cifar10(const io::Path& directory, Split split) {
-  return cifar10(*io::posix_file_system(), directory, split);
+data::Dataset<LabeledExample> cifar10(const io::Path& directory, Split split, ImageOutput output) {
+  return cifar10(*io::posix_file_system(), directory, split, output);
 }
 
 data::Dataset<LabeledExample> cifar100(const io::Path& directory, Split split,
-                                       Cifar100Labels labels) {
-  return cifar100(*io::posix_file_system(), directory, split, labels);
+                                       Cifar100Labels labels, ImageOutput output) {
+  return cifar100(*io::posix_file_system(), directory, split, labels, output);
 }
 
 }  // namespace brigade::input

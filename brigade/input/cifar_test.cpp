@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "brigade/data/testing/dataset_contract.h"
+#include "brigade/input/image_normalizer.h"
 #include "brigade/io/atomic_write.h"
 #include "brigade/io/testing/memory_file_system.h"
 
@@ -65,6 +66,17 @@ TEST(Cifar, GivesFloatPlanesInTheOrderOfTheFiles) {
     }
   }
   EXPECT_EQ(labels, (std::vector<std::int64_t>{1, 2, 3, 4, 5}));
+}
+
+TEST(Cifar, BytesThatAreNormalizedLaterHaveTheSameValues) {
+  io::MemoryFileSystem files;
+  write_cifar10(files);
+  auto expected = cifar10(files, "/data", Split::kTrain).batch(5).iterator();
+  const auto bytes = cifar10(files, "/data", Split::kTrain, ImageOutput::kBytes);
+  auto sent = bytes.batch(5).iterator();
+  const auto batch = sent.next();
+  EXPECT_EQ(batch->features.scalar_type(), at::kByte);
+  EXPECT_TRUE(ImageNormalizer::unit_range()(batch->features).equal(expected.next()->features));
 }
 
 TEST(Cifar, ReadsTheFolderOfTheArchiveAndTheTestSplit) {

@@ -47,6 +47,7 @@ at::Tensor ImageNormalizer::operator()(const at::Tensor& images) const {
                                "and got ",
                                images.scalar_type(), images.sizes(), "."));
   at::Tensor normalized = images.to(at::kFloat);
+  if (!factors_.defined()) return normalized.div_(255);
   normalized.mul_(channels(factors_, images)).add_(channels(offsets_, images));
   return normalized;
 }

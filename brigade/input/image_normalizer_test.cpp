@@ -1,5 +1,6 @@
 #include "brigade/input/image_normalizer.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
@@ -56,6 +57,13 @@ TEST(ImageNormalizer, CompletesTransformsThatGiveBytes) {
   EXPECT_TRUE(at::equal(ImageNormalizer(kImageNet)(center),
                         apply(evaluation_transform({.resize = 32, .crop = {16, 16}}), 1)));
   EXPECT_NE(bytes.name, on_host.name) << "positions of one are not those of the other";
+}
+
+TEST(ImageNormalizer, UnitRangeHasTheBitsOfADivisionForEachByte) {
+  const at::Tensor bytes = at::arange(256, at::kByte).view({1, 1, 16, 16});
+  const at::Tensor floats = ImageNormalizer::unit_range()(bytes).view(-1);
+  for (int byte = 0; byte < 256; ++byte)
+    EXPECT_EQ(floats[byte].item<float>(), static_cast<float>(byte) / 255.0F) << byte;
 }
 
 TEST(ImageNormalizer, RefusesWhatIsNoImage) {

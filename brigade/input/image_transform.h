@@ -12,6 +12,7 @@
 #include "brigade/image/image.h"
 #include "brigade/image/normalize.h"
 #include "brigade/image/resize.h"
+#include "brigade/input/image_output.h"
 
 namespace brigade::input {
 
@@ -30,14 +31,6 @@ struct ImageTransform {
   std::string name{};
 
   explicit operator bool() const { return static_cast<bool>(apply); }
-};
-
-/// What a transform makes of an image.
-enum class ImageOutput {
-  kNormalized,  ///< float32, normalized on the host
-  /// uint8, a quarter of the bytes: normalize the batches where they are used, with
-  /// `ImageNormalizer` in `map_on_replica`. The values are the same.
-  kBytes,
 };
 
 /// A step of `training_transform` on bytes, before the conversion to float, such as

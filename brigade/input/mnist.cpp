@@ -58,7 +58,7 @@ void check_contents(const at::Tensor& images, const io::Path& image_path, const 
 }
 
 data::Dataset<LabeledExample> load(const io::FileSystem& files, const io::Path& directory,
-                                   Split split, const Kind& kind) {
+                                   Split split, ImageOutput output, const Kind& kind) {
   const std::string prefix = split == Split::kTrain ? "train" : "t10k";
   const io::Path image_path = find_file(files, directory, prefix + "-images-idx3-ubyte", kind);
   const io::Path label_path = find_file(files, directory, prefix + "-labels-idx1-ubyte", kind);
@@ -66,7 +66,8 @@ data::Dataset<LabeledExample> load(const io::FileSystem& files, const io::Path& 
   const at::Tensor labels = idx_labels(files, label_path);
   check_contents(images, image_path, labels, label_path);
   at::AutoDispatchBelowADInplaceOrView no_autograd;
-  at::Tensor features = images.unsqueeze(1).to(at::kFloat).div_(255);
+  at::Tensor features = images.unsqueeze(1);
+  if (output == ImageOutput::kNormalized) features = features.to(at::kFloat).div_(255);
   return from_tensor_slices(std::move(features), labels,
                             base::str_cat(kind.name, "(", to_string(split), ")"));
 }
@@ -78,21 +79,22 @@ std::string_view to_string(Split split) {
 }
 
 data::Dataset<LabeledExample> fashion_mnist(const io::FileSystem& files, const io::Path& directory,
-                                            Split split) {
-  return load(files, directory, split, kFashion);
+                                            Split split, ImageOutput output) {
+  return load(files, directory, split, output, kFashion);
 }
 
 data::Dataset<LabeledExample> mnist(const io::FileSystem& files, const io::Path& directory,
-                                    Split split) {
-  return load(files, directory, split, kDigits);
+                                    Split split, ImageOutput output) {
+  return load(files, directory, split, output, kDigits);
 }
 
-data::Dataset<LabeledExample> fashion_mnist(const io::Path& directory, Split split) {
-  return fashion_mnist(*io::posix_file_system(), directory, split);
+data::Dataset<LabeledExample> fashion_mnist(const io::Path& directory, Split split,
+                                            ImageOutput output) {
+  return fashion_mnist(*io::posix_file_system(), directory, split, output);
 }
 
-data::Dataset<LabeledExample> mnist(const io::Path& directory, Split split) {
-  return mnist(*io::posix_file_system(), directory, split);
+data::Dataset<LabeledExample> mnist(const io::Path& directory, Split split, ImageOutput output) {
+  return mnist(*io::posix_file_system(), directory, split, output);
 }
 
 }  // namespace brigade::input

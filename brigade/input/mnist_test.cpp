@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "brigade/data/testing/dataset_contract.h"
+#include "brigade/input/image_normalizer.h"
 #include "brigade/io/atomic_write.h"
 #include "brigade/io/testing/memory_file_system.h"
 
@@ -50,6 +51,19 @@ TEST(Mnist, GivesFloatsBetweenZeroAndOne) {
   EXPECT_EQ(first->features.max().item<float>(), 1.0F);
   EXPECT_EQ(first->label, 3);
   EXPECT_EQ(iterator.next()->label, 9);
+}
+
+TEST(Mnist, BytesThatAreNormalizedLaterHaveTheSameValues) {
+  io::MemoryFileSystem files;
+  write_data(files, 2, "\x03\x09");
+  const auto floats = mnist(files, "/data", Split::kTrain);
+  const auto bytes = mnist(files, "/data", Split::kTrain, ImageOutput::kBytes);
+  EXPECT_EQ(bytes.describe(), floats.describe()) << "a position of one is one of the other";
+  auto expected = floats.batch(2).iterator();
+  auto sent = bytes.batch(2).iterator();
+  const auto batch = sent.next();
+  EXPECT_EQ(batch->features.scalar_type(), at::kByte);
+  EXPECT_TRUE(ImageNormalizer::unit_range()(batch->features).equal(expected.next()->features));
 }
 
 TEST(Mnist, TheTestSplitHasSeparateFiles) {

@@ -10,6 +10,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/data/core/batch_memory.h"
 
 namespace brigade::input {
 namespace {
@@ -42,7 +43,18 @@ bool can_copy_bytes(const std::vector<at::Tensor>& rows) {
   return true;
 }
 
+bool is_pinned_by(const at::TensorOptions& options) {
+  return options.pinned_memory_opt().value_or(false);
+}
+
 }  // namespace
+
+at::TensorOptions batch_options(const at::Tensor& part) {
+  const at::TensorOptions options = part.options().requires_grad(false);
+  const bool is_for_gpu = data::batch_memory() == data::BatchMemory::kPinned &&
+                          part.device().is_cpu() && part.layout() == at::kStrided;
+  return is_for_gpu ? options.pinned_memory(true) : options;
+}
 
 at::Tensor row_of(const at::Tensor& rows, std::int64_t index) {
   at::AutoDispatchBelowADInplaceOrView no_autograd;
@@ -62,10 +74,13 @@ at::Tensor stack_rows(const std::vector<at::Tensor>& rows) {
   check_argument(!rows.empty(), "A batch of no elements has no shape");
   check_alike(rows);
   at::AutoDispatchBelowADInplaceOrView no_autograd;
-  if (!can_copy_bytes(rows)) return at::stack(rows);
+  const at::TensorOptions options = batch_options(rows[0]);
+  const bool copies_bytes = can_copy_bytes(rows);
+  if (!copies_bytes && !is_pinned_by(options)) return at::stack(rows);
   std::vector<std::int64_t> shape{static_cast<std::int64_t>(rows.size())};
   shape.insert(shape.end(), rows[0].sizes().begin(), rows[0].sizes().end());
-  at::Tensor batch = at::empty(shape, rows[0].options().requires_grad(false));
+  at::Tensor batch = at::empty(shape, options);
+  if (!copies_bytes) return at::stack_out(batch, rows);
   const std::size_t bytes = rows[0].nbytes();
   auto* target = static_cast<std::byte*>(batch.data_ptr());
   for (const at::Tensor& row : rows) {
@@ -86,7 +101,13 @@ at::Tensor join_rows(const std::vector<at::Tensor>& parts) {
         describe(parts[0]), ", part ", i, " is ", describe(parts[i]));
   }
   at::AutoDispatchBelowADInplaceOrView no_autograd;
-  return at::cat(parts);
+  const at::TensorOptions options = batch_options(parts[0]);
+  if (!is_pinned_by(options)) return at::cat(parts);
+  std::vector<std::int64_t> shape = parts[0].sizes().vec();
+  shape[0] = 0;
+  for (const at::Tensor& part : parts) shape[0] += part.size(0);
+  at::Tensor batch = at::empty(shape, options);
+  return at::cat_out(batch, parts);
 }
 
 std::int64_t row_count(const at::Tensor& rows) {

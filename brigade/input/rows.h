@@ -7,6 +7,11 @@
 
 namespace brigade::input {
 
+/// The options of a new tensor that joins tensors with these options to a batch: in pinned memory
+/// if batches are stacked there (`data::BatchMemoryScope`). libtorch recycles pinned memory, a
+/// block once the copies to GPUs that read it are done.
+at::TensorOptions batch_options(const at::Tensor& part);
+
 /// Row `index` of `[N, ...]` as a view, without autograd, which takes a fraction of a microsecond.
 /// `index` must be in range.
 at::Tensor row_of(const at::Tensor& rows, std::int64_t index);

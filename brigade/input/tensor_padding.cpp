@@ -115,8 +115,7 @@ at::Tensor Padding<at::Tensor>::stack(std::vector<at::Tensor>&& elements,
   at::AutoDispatchBelowADInplaceOrView no_autograd;
   Shape batch_shape{static_cast<std::int64_t>(elements.size())};
   batch_shape.insert(batch_shape.end(), shape.begin(), shape.end());
-  at::Tensor batch =
-      at::full(batch_shape, options.value, elements[0].options().requires_grad(false));
+  at::Tensor batch = at::full(batch_shape, options.value, input::batch_options(elements[0]));
   for (std::size_t i = 0; i < elements.size(); ++i) {
     copy_into_corner(batch.select(0, static_cast<std::int64_t>(i)), elements[i]);
   }

@@ -6,6 +6,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/data/core/batch_memory.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/input/rows.h"
 #include "brigade/input/to_device.h"
@@ -92,7 +93,9 @@ TensorList Unbatch<TensorList>::concatenate(std::vector<TensorList>&& parts) {
 }
 
 at::Tensor internal::empty_numbers(std::size_t count, at::ScalarType type) {
-  return at::empty({static_cast<std::int64_t>(count)}, type);
+  const bool is_pinned = batch_memory() == BatchMemory::kPinned;
+  return at::empty({static_cast<std::int64_t>(count)},
+                   at::TensorOptions(type).pinned_memory(is_pinned));
 }
 
 void internal::check_numbers(const at::Tensor& numbers, at::ScalarType type) {

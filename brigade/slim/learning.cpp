@@ -107,6 +107,7 @@ class Training {
     }
     session.close();
     if (!loss_) return std::nullopt;
+    train_op_.check_numerics();
     return loss_->item<double>();
   }
 
@@ -118,6 +119,7 @@ class Training {
     loss_ = result.loss;
     const std::int64_t step = train_op_.global_step();
     if (is_logged(step)) {
+      train_op_.check_numerics();
       const auto value = loss_->item<double>();
       log_step(step, value, std::chrono::duration<double>(clock_.now() - begin).count());
     }

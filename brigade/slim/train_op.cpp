@@ -54,6 +54,8 @@ void check(const TrainOpOptions& options, const std::vector<Variable>& trained) 
   check_argument(options.clip_gradient_norm >= 0.0 && std::isfinite(options.clip_gradient_norm),
                  "clip_gradient_norm is ", options.clip_gradient_norm,
                  " and must be 0 (no limit) or a positive number.");
+  check_argument(options.check_numerics_every >= 1, "check_numerics_every is ",
+                 options.check_numerics_every, " and must be at least 1.");
   check_argument(std::isfinite(options.gradient_weight), "gradient_weight is ",
                  options.gradient_weight, " and must be a finite number.");
   for (const auto& [name, factor] : options.gradient_multipliers) {
@@ -131,7 +133,8 @@ TrainStep::TrainStep(distribute::Strategy& strategy, optim::UpdateRulePtr rule,
       trained_(find_trained_variables(strategy, options_.variables_to_train)),
       optimizer_((check(options_, trained_),
                   strategy.make_optimizer(trained_, std::move(rule),
-                                          optimizer_options(options_, global_step_)))) {
+                                          optimizer_options(options_, global_step_)))),
+      loss_check_(std::make_unique<LossCheck>(options_.check_numerics_every)) {
   distribute::check_agreement(
       strategy.workers(), facts_of(options_),
       {.what = "train ops", .advice = "create the same train op in every worker."});
@@ -161,18 +164,18 @@ std::int64_t TrainStep::global_step_value() const {
 }
 
 // Checked before the gradients are reduced, so that no replica updates anything: the error releases
-// the other replicas, which wait for this one.
+// the other replicas, which wait for this one. On GPUs, where that would wait for each loss,
+// `finish` looks at the losses.
 void TrainStep::check_loss(const distribute::ReplicaContext& context,
                            const at::Tensor& loss) const {
   check_argument(loss.defined() && loss.dim() == 0,
                  "The total loss must be a scalar: the sum of the losses' means, as returned by "
                  "losses::get_total_loss.");
-  if (!options_.check_numerics || context.local_examples() == 0) return;
+  const bool is_read = options_.check_numerics && loss.device().is_cpu();
+  if (!is_read || context.local_examples() == 0) return;
   const auto value = loss.item<double>();
   if (std::isfinite(value)) return;
-  throw Error(ErrorCode::kDataLoss, "LossTensor is inf or nan: the total loss of global step ",
-              global_step_.local().item<std::int64_t>(), " is ", value,
-              "; nothing was updated. Lower the learning rate, or look for a division by zero.");
+  check_finite(value, global_step_.local().item<std::int64_t>(), "nothing was updated");
 }
 
 distribute::Gradients TrainStep::transform_gradients(const distribute::Gradients& local) const {
@@ -194,9 +197,13 @@ distribute::Gradients TrainStep::transform_gradients(const distribute::Gradients
 at::Tensor TrainStep::finish(const distribute::PerReplica<at::Tensor>& losses) const {
   const at::NoGradGuard no_grad;
   for (const Variable& statistic : statistics_) statistic.assign(statistic.component(0).clone());
-  if (options_.loss_scale == LossScale::kMeanOverExamples)
-    return strategy_->reduce_mean_over_examples(losses);
-  return strategy_->reduce(comm::ReduceOp::kSum, losses);
+  const at::Tensor loss = options_.loss_scale == LossScale::kMeanOverExamples
+                              ? strategy_->reduce_mean_over_examples(losses)
+                              : strategy_->reduce(comm::ReduceOp::kSum, losses);
+  if (options_.check_numerics && !loss.device().is_cpu())
+    loss_check_->add(loss,
+                     options_.count_steps ? global_step_value() - 1 : optimizer_.updates() - 1);
+  return loss;
 }
 
 }  // namespace brigade::slim

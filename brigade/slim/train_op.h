@@ -26,6 +26,7 @@
 #include "brigade/layers/arg_scope.h"
 #include "brigade/optim/parameter_group.h"
 #include "brigade/optim/update_rule.h"
+#include "brigade/slim/loss_check.h"
 #include "brigade/variables/variable.h"
 
 namespace brigade::slim {
@@ -48,9 +49,13 @@ struct TrainOpOptions {
   /// trainable variables that were created by name in the strategy, even if the loss does not
   /// depend on them (these have slots, but do not change).
   std::vector<std::string> variables_to_train = {};
-  /// Whether a step with a total loss that is not finite throws before it changes anything. On GPUs
-  /// this waits for the loss in each step.
+  /// Whether a step with a total loss that is not finite throws, on CPUs before it changes
+  /// anything. On GPUs the host does not wait for the loss of each step: the error comes when the
+  /// check is due, or the loss is read (`TrainOp::check_numerics`), and names the step; later
+  /// updates are made.
   bool check_numerics = true;
+  /// On GPUs the check is due in every step with a multiple of this. At least 1.
+  std::int64_t check_numerics_every = 100;
   UpdateOps update_ops = UpdateOps::kRun;
   /// How the total losses of replicas are combined. Regularization losses count once under
   /// kMeanOverExamples; under the others the loss function must ensure this.
@@ -156,8 +161,12 @@ class TrainStep {
   at::Tensor run(const distribute::ReplicaContext& context,
                  const std::function<at::Tensor()>& total_loss) const;
 
-  /// After `run`, outside of replicas: combines the losses of all replicas.
+  /// After `run`, outside of replicas: combines the losses of all replicas. Throws kDataLoss as
+  /// `check_numerics`, where that is due.
   at::Tensor finish(const distribute::PerReplica<at::Tensor>& losses) const;
+  /// Throws kDataLoss if a loss since the last check was not finite; on GPUs it waits for the last
+  /// one. Outside of replicas.
+  void check_numerics() const { loss_check_->check(); }
 
   distribute::Strategy& strategy() const { return *strategy_; }
   const variables::Variable& global_step() const { return global_step_; }
@@ -179,6 +188,7 @@ class TrainStep {
   std::vector<variables::Variable> trained_;
   std::vector<variables::Variable> statistics_;  // of replica 0 only, for all
   distribute::Optimizer optimizer_;
+  std::unique_ptr<LossCheck> loss_check_;  // of losses on GPUs
 };
 
 /// A training step that can be called repeatedly: it takes a batch, computes the replicas' total
@@ -206,6 +216,10 @@ class TrainOp {
     return step_->finish(*losses);
   }
 
+  /// Throws kDataLoss, naming the step, if a loss on GPUs was not finite since the last check. Call
+  /// it when the loss is read, which waits for the GPU anyway; `learning::train` does. On CPUs each
+  /// step checks its own loss.
+  void check_numerics() const { step_->check_numerics(); }
   /// The number of updates made.
   std::int64_t global_step() const { return step_->global_step_value(); }
   bool count_steps() const { return step_->count_steps(); }

@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "brigade/distribute/strategies/one_device_strategy.h"
+#include "brigade/distribute/testing/card_strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/tensor_slices.h"
@@ -26,11 +27,15 @@ namespace brigade::slim {
 namespace {
 
 namespace losses = layers::v1::losses;
+using device::testing::FakeDevice;
 using distribute::central_cpus;
 using distribute::CentralStorageStrategy;
 using distribute::cpus;
 using distribute::MirroredStrategy;
 using variables::get_variable;
+
+// libtorch counts the devices when its first backward begins.
+[[maybe_unused]] const FakeDevice& registered_before_backward = FakeDevice::get();
 
 const variables::VariableOptions kWide{.dtype = at::kDouble};
 
@@ -188,6 +193,47 @@ TEST(TrainOp, ALossThatIsNotFiniteThrowsBeforeAnyUpdate) {
   }
   EXPECT_TRUE(before.equal(train_op.variables().front().read()));
   EXPECT_EQ(train_op.global_step(), 1);
+}
+
+at::Tensor mean_of_products(const at::Tensor& x) {
+  const at::Tensor w = get_variable("w", {{3}}, kWide).local();
+  return (x * w).mean();
+}
+
+TEST(TrainOp, OnACardTheLossIsReadOnlyWhenTheCheckIsDue) {
+  distribute::CardStrategy strategy;
+  at::Tensor data = at::ones({40, 3}, at::kDouble);
+  data.narrow(0, 24, 4).fill_(std::numeric_limits<double>::infinity());  // the batch of step 6
+  const auto train_op =
+      create_train_op(strategy, mean_of_products, input::from_tensor_slices(data).batch(4),
+                      optim::Sgd{}, {.check_numerics_every = 4});
+  EXPECT_EQ(train_op.global_step(), 0);
+  std::vector<int> waits;
+  const auto step = [&] {
+    const int before = FakeDevice::get().host_waits();
+    train_op();
+    waits.push_back(FakeDevice::get().host_waits() - before);
+  };
+  for (int i = 0; i < 7; ++i) step();
+  EXPECT_EQ(waits, (std::vector<int>{0, 0, 0, 1, 0, 0, 0}));
+  const Error error = distribute::error_from(step);
+  EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
+  EXPECT_NE(std::string(error.what()).find("the total loss of global step 6 is"), std::string::npos)
+      << error.what();
+  train_op.check_numerics();  // it is said once
+}
+
+TEST(TrainOp, OnACardTheLossIsCheckedWhereItIsRead) {
+  distribute::CardStrategy strategy;
+  at::Tensor data = at::ones({8, 3}, at::kDouble);
+  data.narrow(0, 4, 4).fill_(std::numeric_limits<double>::quiet_NaN());
+  const auto train_op = create_train_op(strategy, mean_of_products,
+                                        input::from_tensor_slices(data).batch(4), optim::Sgd{});
+  train_op();
+  train_op.check_numerics();
+  train_op();
+  const Error error = distribute::error_from([&] { train_op.check_numerics(); });
+  EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
 }
 
 TEST(TrainOp, AcceptsALossThatIsNotFiniteIfConfigured) {

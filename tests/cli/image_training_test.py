@@ -50,6 +50,32 @@ class ImageTraining(CommandTest):
         for key in ("weights_sha256", "final_loss", "eval_loss"):
             self.assertEqual(resumed[key], whole[key], key)
 
+    def test_images_may_be_normalized_on_the_device(self):
+        """The same bits, and a training resumes from one way to the other."""
+        arguments = (*NET, *self.data, "--augment", "random_resized_crop,flip,rand_augment")
+        on_host = self.succeed("train", *arguments, "--steps", "8", "--model-dir", self.folder / "host")
+        on_device = self.succeed("train", *arguments, "--steps", "8", "--normalize", "device", "--model-dir", self.folder / "device")
+        self.succeed("train", *arguments, "--steps", "3", "--normalize", "device", "--model-dir", self.model_dir)
+        resumed = self.succeed("train", *arguments, "--steps", "8", "--normalize", "host", "--model-dir", self.model_dir)
+        self.assertEqual(resumed["first_step"], 3)
+        for report in (on_device, resumed):
+            for key in ("weights_sha256", "final_loss", "eval_loss", "eval_accuracy"):
+                self.assertEqual(report[key], on_host[key], key)
+        evaluated = self.succeed("evaluate", "--model-dir", self.folder / "host", "--normalize", "device", "--json")
+        self.assertEqual(evaluated["eval_loss"], on_host["eval_loss"])
+
+    def test_fashion_mnist_may_be_normalized_on_the_device(self):
+        arguments = ("--model", "mlp", "--train-examples", "512", "--augment", "random_crop,flip", "--steps", "6", "--eval", "none", "--json")
+        on_host = self.succeed("train", *arguments)
+        on_device = self.succeed("train", *arguments, "--normalize", "device")
+        self.assertEqual(on_device["weights_sha256"], on_host["weights_sha256"])
+
+    def test_normalization_on_the_device_is_refused_where_the_host_needs_floats(self):
+        self.assertIn("--mixup", self.refused(*self.data, "--normalize", "device", "--mixup", "0.2"))
+        self.assertIn("random_erasing", self.refused(*self.data, "--normalize", "device", "--augment", "random_erasing"))
+        self.assertIn("synthetic", self.refused("--dataset", "synthetic", "--normalize", "device"))
+        self.assertIn("host", self.refused(*self.data, "--normalize", "card"))
+
     def test_averages_are_what_is_evaluated_and_saved(self):
         report = self.succeed("train", *NET, *self.data, "--steps", "6", "--ema", "0.9", "--model-dir", self.model_dir)
         plain = self.succeed("train", *NET, *self.data, "--steps", "6")

@@ -91,7 +91,7 @@ class Numerics(CommandTest):
     def test_a_session_on_a_gpu_gives_bench_flags_that_it_has(self):
         known = set(re.findall(r"--[a-z][a-z-]*", run("bench", "--help").stdout))
         for step in gpu_session.STEPS:
-            if step.measures:
+            if step.command[:2] == ("brigade", "bench"):
                 self.assertLessEqual({word for word in step.command if word.startswith("--")}, known, step.name)
 
     def test_bench_and_devices_report_them(self):

@@ -1,6 +1,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -208,13 +209,14 @@ TEST_F(OnGpu, ACapturedEvaluationHasTheResultsOfAnEagerOne) {
 
 /// The weights after eight steps with Adam and dropout, whose rate changes in each.
 enum class Steps { kRun, kCompiled };
-std::vector<at::Tensor> weights_after(Steps how) {
-  distribute::OneDeviceStrategy strategy({.device = "gpu:0", .seed = 5});
+std::vector<at::Tensor> weights_after(Steps how, int replicas) {
+  const auto made = gpus(replicas);
+  distribute::Strategy& strategy = *made;
   const auto model = strategy.create<models::MnistCnn>();
   const auto adam = strategy.optimizer(model, optim::Adam{.learning_rate = 1e-3});
   const auto body = [&](const at::Tensor& images) {
-    distribute::Gradients gradients =
-        adam.aggregate(adam.compute_gradients(model(images).square().mean()));
+    distribute::Gradients gradients = adam.aggregate(
+        adam.compute_gradients(model(images).square().mean(), distribute::LossScale::kSum));
     optim::clip_by_global_norm_(gradients, 0.1);
     adam.apply_gradients(gradients);
   };
@@ -237,10 +239,51 @@ std::vector<at::Tensor> weights_after(Steps how) {
 }
 
 TEST_F(OnGpu, ACapturedTrainingHasTheWeightsOfAnEagerOne) {
-  const auto run = weights_after(Steps::kRun);
-  const auto compiled = weights_after(Steps::kCompiled);
-  for (std::size_t i = 0; i < run.size(); ++i)
-    EXPECT_TRUE(compiled[i].allclose(run[i], 1e-5, 1e-7)) << "variable " << i;
+  for (const int replicas : {1, 2, 4}) {
+    const auto run = weights_after(Steps::kRun, replicas);
+    const auto compiled = weights_after(Steps::kCompiled, replicas);
+    for (std::size_t i = 0; i < run.size(); ++i) {
+      EXPECT_TRUE(compiled[i].allclose(run[i], 1e-5, 1e-7))
+          << "variable " << i << " of " << replicas << " replicas";
+    }
+  }
+}
+
+/// While it exists, libtorch throws where the host waits for a card.
+class RefusedWaits {
+ public:
+  RefusedWaits() { set(c10::cuda::SyncDebugMode::L_ERROR); }
+  ~RefusedWaits() { set(c10::cuda::SyncDebugMode::L_DISABLED); }
+  RefusedWaits(const RefusedWaits&) = delete;
+  RefusedWaits& operator=(const RefusedWaits&) = delete;
+
+ private:
+  static void set(c10::cuda::SyncDebugMode mode) {
+    c10::cuda::warning_state().set_sync_debug_mode(mode);
+  }
+};
+
+TEST_F(OnGpu, NothingInAStepWaitsForTheCard) {
+  for (const int replicas : {1, 2}) {
+    const auto strategy = gpus(replicas);
+    const auto model = strategy->create<models::MnistCnn>();
+    const auto adam = strategy->optimizer(model, optim::Adam{.learning_rate = 1e-3});
+    const auto body = [&](const input::LabeledBatch& local) {
+      distribute::Gradients gradients = adam.aggregate(adam.compute_gradients(
+          layers::losses::sparse_softmax_cross_entropy(model(local.features), local.labels)));
+      optim::clip_by_global_norm_(gradients, 0.1);
+      adam.apply_gradients(gradients);
+    };
+    std::unique_ptr<RefusedWaits> refused;
+    int steps = 0;
+    for (const auto& batch : strategy->distribute(parity::examples(64).batch(32).repeat())) {
+      if (steps++ == 10) break;
+      if (steps == 5) refused = std::make_unique<RefusedWaits>();  // libraries are loaded by then
+      strategy->run(body, batch);
+    }
+    refused.reset();
+    EXPECT_EQ(adam.updates(), 10);
+  }
 }
 
 TEST_F(OnGpu, BackwardRunsOnAThreadOfTheCard) {

@@ -204,6 +204,13 @@ class GpuSession(unittest.TestCase):
                                          gpu_session.Step("shown", ("ask",), 20)])
         self.assertEqual(["", "0"], [results[name]["report"]["seen"] for name in ("hidden", "shown")])
 
+    def test_a_step_may_run_under_another_program(self):
+        self.program("good", "echo good")
+        _, results = self.run_steps([gpu_session.Step("under env", ("good",), 20, under=("env", "A=1")),
+                                     gpu_session.Step("under nothing", ("good",), 20, under=("no-such-program",))])
+        self.assertTrue(results["under env"]["passed"])
+        self.assertIn("does not start", results["under nothing"]["why"])
+
     def test_the_order_fits_into_thirty_minutes_of_calls(self):
         self.assertLessEqual(max(step.seconds for step in gpu_session.STEPS), 570)
         self.assertEqual("devices", gpu_session.STEPS[0].name)

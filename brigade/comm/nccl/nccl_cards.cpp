@@ -1,11 +1,11 @@
 #include "brigade/comm/nccl/nccl_cards.h"
 
 #include <set>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "brigade/base/strings.h"
+#include "brigade/comm/nccl/close_clique.h"
 #include "brigade/comm/nccl/nccl.h"
 #include "brigade/comm/nccl/poll_pause.h"
 
@@ -28,9 +28,12 @@ NcclCards::NcclCards(std::unique_ptr<NcclClique> clique, milliseconds timeout)
 }
 
 NcclCards::~NcclCards() {
-  if (!start_closing()) return;
+  {
+    const MutexLock lock(mutex_);
+    if (failure_) return;
+  }
   const auto until = steady_clock::now() + kCardsCloseTimeout;
-  while (!has_closed() && steady_clock::now() < until) std::this_thread::sleep_for(milliseconds(1));
+  close_clique(*clique_, [until] { return steady_clock::now() >= until; });
 }
 
 void NcclCards::run(int local_rank, const CollectiveCall& call) {
@@ -87,26 +90,6 @@ NcclStatus NcclCards::status(int local_rank) {
   } catch (const std::exception& error) {
     return {NcclStatus::State::kFailed, std::string(base::without_stack_trace(error.what()))};
   }
-}
-
-bool NcclCards::start_closing() noexcept {
-  const MutexLock lock(mutex_);
-  if (failure_) return false;
-  try {
-    clique_->start_closing();
-    return true;
-  } catch (const std::exception&) {  // the clique's end aborts what is left
-    return false;
-  }
-}
-
-bool NcclCards::has_closed() noexcept {
-  const MutexLock lock(mutex_);
-  for (int rank = 0; rank < clique_->local_size(); ++rank) {
-    const NcclStatus::State state = status(rank).state;
-    if (state != NcclStatus::State::kDone && state != NcclStatus::State::kFailed) return false;
-  }
-  return true;
 }
 
 void NcclCards::end(int local_rank, const std::string& reason) {

@@ -43,8 +43,6 @@ class NcclCards final : public NcclRunner {
   void start(int local_rank, const CollectiveCall& call);
   void wait(int local_rank, std::string_view what, Until until);
   NcclStatus status(int local_rank) BRIGADE_REQUIRES(mutex_);
-  bool start_closing() noexcept;
-  bool has_closed() noexcept;
   void end(int local_rank, const std::string& reason) BRIGADE_REQUIRES(mutex_);
   [[noreturn]] void fail(int local_rank, ErrorCode code, const std::string& reason)
       BRIGADE_REQUIRES(mutex_);

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "brigade/base/strings.h"
+#include "brigade/comm/nccl/close_clique.h"
 #include "brigade/comm/nccl/poll_pause.h"
 
 namespace brigade::comm {
@@ -46,10 +47,13 @@ NcclGroup::~NcclGroup() {
       std::this_thread::sleep_for(milliseconds(1));
   }
   end_watching();
+  {
+    const MutexLock lock(mutex_);
+    if (failure_) return;
+  }
+  // This is not reported as leaving: members that still wait for a collective have all they need.
   const auto lost = membership_->lost_token();
-  if (!start_closing()) return;
-  while (!has_closed() && !lost.is_cancelled() && steady_clock::now() < until)
-    std::this_thread::sleep_for(milliseconds(1));
+  close_clique(*clique_, [&] { return lost.is_cancelled() || steady_clock::now() >= until; });
 }
 
 void NcclGroup::join() {
@@ -64,18 +68,6 @@ void NcclGroup::join() {
       pause.rest();
     }
     watchdog_.reset();
-  }
-}
-
-bool NcclGroup::start_closing() noexcept {
-  const MutexLock lock(mutex_);
-  if (failure_) return false;
-  // This is not reported as leaving: members that still wait for a collective have all they need.
-  try {
-    clique_->start_closing();
-    return true;
-  } catch (const std::exception&) {  // the clique's end aborts what is left
-    return false;
   }
 }
 
@@ -220,18 +212,6 @@ void NcclGroup::end_watching() {
     changed_.notify_all();
   }
   watcher_.join();
-}
-
-bool NcclGroup::has_closed() noexcept {
-  const MutexLock lock(mutex_);
-  try {
-    for (int rank = 0; rank < clique_->local_size(); ++rank) {
-      const NcclStatus::State state = clique_->status(rank).state;
-      if (state != NcclStatus::State::kDone && state != NcclStatus::State::kFailed) return false;
-    }
-  } catch (const std::exception&) {  // likewise
-  }
-  return true;
 }
 
 // The failure is known before anything is aborted: who finds that the GPU is done finds it, too.

@@ -71,8 +71,6 @@ class NcclGroup final : public NcclRunner {
   NcclStatus checked_status(int local_rank, std::string_view what) BRIGADE_REQUIRES(mutex_);
   void end_watching();
   /// Returns whether there is anything to wait for.
-  bool start_closing() noexcept;
-  bool has_closed() noexcept;
   [[noreturn]] void fail(Error error) BRIGADE_REQUIRES(mutex_);
   [[noreturn]] void fail_as_broken(std::string_view what, std::string_view text)
       BRIGADE_REQUIRES(mutex_);

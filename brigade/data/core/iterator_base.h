@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "brigade/concurrency/cancel_token.h"
+#include "brigade/data/core/batch_memory.h"
 #include "brigade/data/core/error_context.h"
 #include "brigade/data/core/order.h"
 #include "brigade/data/core/sharding.h"
@@ -33,6 +34,9 @@ struct IteratorOptions {
   /// keeps the order of all steps, whatever they set: a transform that re-reads its input passes
   /// it to the input.
   std::optional<Order> order{};
+  /// Where batches are stacked: strategies ask for kPinned if a replica is on a GPU. A batch that a
+  /// later `map` makes anew is in ordinary memory, and so is one that `cache` keeps.
+  BatchMemory batch_memory = BatchMemory::kPageable;
 };
 
 /// `options` with the token of `end`: for an input that may be cancelled before the whole iteration

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "brigade/data/core/batch_memory.h"
 #include "brigade/data/core/structure.h"
 #include "brigade/data/core/transform.h"
 #include "brigade/data/transforms/padding.h"
@@ -66,11 +67,12 @@ class BatchIterator final : public TransformIterator<typename Structure<T>::Batc
   using Batch = typename Structure<T>::Batch;
 
   BatchIterator(std::unique_ptr<IteratorBase<T>> input, std::int64_t size, Remainder remainder,
-                Stack stack)
+                Stack stack, BatchMemory memory)
       : TransformIterator<Batch, T>(std::move(input), Stack::kTransform),
         size_(static_cast<std::uint64_t>(size)),
         remainder_(remainder),
-        stack_(std::move(stack)) {}
+        stack_(std::move(stack)),
+        memory_(memory) {}
 
   std::optional<Batch> next() override {
     std::vector<T> elements;
@@ -83,6 +85,7 @@ class BatchIterator final : public TransformIterator<typename Structure<T>::Batc
     last_size_ = elements.size();
     const bool is_dropped = remainder_ == Remainder::kDrop && elements.size() < size_;
     if (elements.empty() || is_dropped) return std::nullopt;
+    const BatchMemoryScope in_memory(memory_);
     return stack_(std::move(elements));
   }
   std::uint64_t skip(std::uint64_t count) override {
@@ -109,6 +112,7 @@ class BatchIterator final : public TransformIterator<typename Structure<T>::Batc
   std::uint64_t size_;
   Remainder remainder_;
   Stack stack_;
+  BatchMemory memory_;
   std::size_t last_size_ = 0;  // used to reserve memory for the next batch
 };
 
@@ -121,8 +125,8 @@ NodePtr<typename Structure<T>::Batch> make_batches(NodePtr<T> input, TransformSp
       std::move(input), std::move(spec),
       [size, remainder, stack = std::move(stack)](const Node<T>& from, const IteratorOptions& job,
                                                   const Node<Batch>&) {
-        return std::make_unique<BatchIterator<T, Stack>>(from.iterator(job), size, remainder,
-                                                         stack);
+        return std::make_unique<BatchIterator<T, Stack>>(from.iterator(job), size, remainder, stack,
+                                                         job.batch_memory);
       });
 }
 

@@ -66,11 +66,12 @@ class BucketIterator final : public IteratorBase<typename Structure<T>::Batch> {
   using Batch = typename Structure<T>::Batch;
 
   BucketIterator(Grouping<T> groups, const Buckets& buckets,
-                 const typename Padding<T>::Options& padding)
-      : groups_(std::move(groups)), buckets_(buckets), padding_(padding) {}
+                 const typename Padding<T>::Options& padding, BatchMemory memory)
+      : groups_(std::move(groups)), buckets_(buckets), padding_(padding), memory_(memory) {}
   std::optional<Batch> next() override {
     auto group = next_group();
     if (!group) return std::nullopt;
+    const BatchMemoryScope in_memory(memory_);
     if (buckets_.pad == BucketPadding::kOff) return Structure<T>::stack(std::move(group->elements));
     const auto length = buckets_.padded_length(group->key);
     return Padding<T>::stack(std::move(group->elements),
@@ -100,6 +101,7 @@ class BucketIterator final : public IteratorBase<typename Structure<T>::Batch> {
   Grouping<T> groups_;
   const Buckets& buckets_;
   const typename Padding<T>::Options& padding_;
+  const BatchMemory memory_;
 };
 
 /// Throws kInvalidArgument unless there is a function.
@@ -133,7 +135,8 @@ NodePtr<typename Structure<T>::Batch> make_bucket_by_sequence_length(
             .epoch = job.epoch};
         internal::ReplayableInput<T> elements(from.iterator(job), job.cancel);
         return std::make_unique<internal::BucketIterator<T>>(
-            internal::Grouping<T>(std::move(elements), std::move(rule)), buckets, padding);
+            internal::Grouping<T>(std::move(elements), std::move(rule)), buckets, padding,
+            job.batch_memory);
       });
 }
 

@@ -23,6 +23,7 @@ void check_cache_input(std::int64_t cardinality, const std::string& describe) {
 
 IteratorOptions options_of_cached(IteratorOptions options) {
   options.epoch = 0;
+  options.batch_memory = BatchMemory::kPageable;  // a whole pass of batches is not pinned
   return options;
 }
 

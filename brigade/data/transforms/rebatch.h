@@ -137,12 +137,17 @@ std::string name_of_rebatch(const std::vector<std::int64_t>& sizes, const BatchO
 template <class B>
 class RebatchIterator final : public IteratorBase<B> {
  public:
-  RebatchIterator(BatchCursor<B> batches, std::vector<std::int64_t> sizes, Remainder remainder)
-      : batches_(std::move(batches)), sizes_(std::move(sizes)), remainder_(remainder) {}
+  RebatchIterator(BatchCursor<B> batches, std::vector<std::int64_t> sizes, Remainder remainder,
+                  BatchMemory memory)
+      : batches_(std::move(batches)),
+        sizes_(std::move(sizes)),
+        remainder_(remainder),
+        memory_(memory) {}
   std::optional<B> next() override {
     auto parts = gather();
     if (!parts) return std::nullopt;
     if (parts->size() == 1) return std::move(parts->front());
+    const BatchMemoryScope in_memory(memory_);
     return Unbatch<B>::concatenate(std::move(*parts));
   }
   std::uint64_t skip(std::uint64_t count) override {
@@ -187,6 +192,7 @@ class RebatchIterator final : public IteratorBase<B> {
   BatchCursor<B> batches_;
   std::vector<std::int64_t> sizes_;
   Remainder remainder_;
+  BatchMemory memory_;
   std::uint64_t size_index_ = 0;  // of sizes_
 };
 
@@ -218,7 +224,8 @@ NodePtr<B> make_rebatch(NodePtr<B> input, std::vector<std::int64_t> sizes, Batch
       [sizes = std::move(sizes), options](const Node<B>& from, const IteratorOptions& job,
                                           const Node<B>&) {
         return std::make_unique<internal::RebatchIterator<B>>(
-            internal::BatchCursor<B>(from.iterator(job), job.cancel), sizes, options.remainder);
+            internal::BatchCursor<B>(from.iterator(job), job.cancel), sizes, options.remainder,
+            job.batch_memory);
       });
 }
 

@@ -4,8 +4,6 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/core/stack.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -26,10 +24,12 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "brigade/device/testing/deferred_calls.h"
+#include "brigade/device/testing/stream_recording.h"
 
 namespace brigade::device::testing {
 
@@ -37,21 +37,22 @@ namespace brigade::device::testing {
 /// when a tensor is read on the host: then the earlier work of the reader's stream runs, and
 /// everything that it waits for. So a missing wait shows as a wrong value, and memory that is
 /// reused too early as another tensor's value. The device is `c10::Device(c10::kPrivateUse1, 0)`.
-/// Its operations are the CPU's, on the same memory, when their turn comes (`DeferredCalls`).
+/// Its operations are the CPU's, on the same memory, when it is their time (`DeferredCalls`).
+/// Pinned memory is recycled as libtorch's: a block as soon as the copies that use it have run.
 ///
-/// It counts how often the host waits for the device, and can capture what is queued
-/// (`RecordedGraph`). New streams are taken from a pool in rotation, as libtorch takes CUDA's, with
-/// one pool for each priority. Work takes no time, except that of `compute_for`; events measure it.
+/// It counts how often the host waits for the device, and can capture what is queued on several
+/// streams (`RecordedGraph`). New streams are taken from a pool in rotation, as libtorch takes
+/// CUDA's, with one pool for each priority. Work takes no time, except that of `compute_for`;
+/// events measure it.
 ///
 /// Thread-safety: all functions from any thread.
 class FakeDevice {
  public:
   /// Of each pool.
   static constexpr int kPooledStreams = 32;
-  /// What an operation does when its turn comes; and what makes that when the operation is queued,
-  /// or replayed: random numbers are drawn then.
-  using Act = std::function<void()>;
-  using Operations = std::vector<std::function<Act()>>;
+  /// The first of the streams that replayed graphs use.
+  static constexpr c10::StreamId kGraphStreams = 1000;
+  using Act = DeferredCalls::Act;
 
   /// The only instance of the process; the first call registers it with libtorch.
   static FakeDevice& get() {
@@ -68,6 +69,9 @@ class FakeDevice {
   /// How often the host has waited for the device: to read a value, or for a copy from or to memory
   /// that is not pinned, or for a stream or an event.
   int host_waits() const { return host_waits_; }
+  /// How often pinned memory was asked for, and how many blocks of it exist.
+  int pinned_allocations() const { return pinned_allocations_; }
+  int pinned_blocks() const { return static_cast<int>(pinned_.size()); }
   /// Queues work of so many milliseconds on the calling thread's current stream.
   void compute_for(double milliseconds) {
     const std::lock_guard lock(mutex_);
@@ -108,10 +112,10 @@ class FakeDevice {
   static at::Tensor read(const at::Tensor& tensor) { return tensor.to(c10::kCPU); }
 
   /// For kernels: queues an operation on the current stream, or captures it.
-  void queue(std::function<Act()> make) {
+  void queue(DeferredCalls::MakeAct make) {
     const std::lock_guard lock(mutex_);
     const auto capture = captures_.find(current());
-    if (capture != captures_.end()) return capture->second.push_back(std::move(make));
+    if (capture != captures_.end()) return capture->second->add(current(), std::move(make));
     streams_[current()].operations.push_back({make(), {}});
   }
   /// For kernels: runs what the current stream waits for, and counts a wait of the host. Throws in
@@ -122,20 +126,48 @@ class FakeDevice {
                 "operation not permitted when stream is capturing: the host waits for the device");
     wait_for(end_of(current()));
   }
-  /// For graphs: from now on what is queued on the current stream is captured.
+  /// For graphs: from now on what is queued on the current stream is captured, and on streams that
+  /// wait for it. Throws at the end, as CUDA does, if one of these streams was not waited for.
   void begin_capture() {
     const std::lock_guard lock(mutex_);
-    captures_[current()];
+    captures_[current()] = std::make_shared<StreamRecording>(current());
   }
-  Operations end_capture() {
+  std::shared_ptr<const StreamRecording> end_capture() {
     const std::lock_guard lock(mutex_);
-    return std::move(captures_.extract(current()).mapped());
+    const std::shared_ptr<StreamRecording> recording = captures_.at(current());
+    TORCH_CHECK(recording->origin() == current(), "A capture ends on the stream where it began.");
+    std::erase_if(captures_, [&](const auto& each) { return each.second == recording; });
+    recording->end();
+    TORCH_CHECK(recording->is_joined(),
+                "The capture has work that its first stream does not wait "
+                "for.");
+    return recording;
+  }
+  /// For graphs: queues the captured work, what began on the captured stream on the current one,
+  /// the rest on streams of the graph's own.
+  void replay(const StreamRecording& recording) {
+    const std::lock_guard lock(mutex_);
+    std::map<StreamId, Mark> begins{{recording.origin(), end_of(current())}};
+    for (const StreamRecording::Step& step : recording.steps()) {
+      if (!begins.contains(step.stream))
+        begins[step.stream] = {kGraphStreams + graph_streams_++, 0};
+      std::vector<Operation>& operations = streams_[begins[step.stream].stream].operations;
+      if (step.make) {
+        operations.push_back({step.make(), {}});
+        continue;
+      }
+      const Mark& of_other = begins.at(step.waits_for.stream);
+      operations.push_back(
+          {nullptr, EventMark{{of_other.stream, of_other.position + step.waits_for.position}}});
+    }
   }
 
  private:
   using StreamId = c10::StreamId;
   struct EventMark : Mark {
-    std::shared_ptr<double> time = nullptr;  // of its stream, when its work has run
+    std::shared_ptr<double> time = nullptr;              // of its stream, when its work has run
+    std::shared_ptr<StreamRecording> capture = nullptr;  // in which it was recorded
+    StreamRecording::Point captured_at = {};
   };
   struct Operation {
     Act act;  // or none:
@@ -168,7 +200,7 @@ class FakeDevice {
       } else {
         const EventMark event = next.waits_for;
         run_to(event);
-        stream.time = std::max(stream.time, *event.time);
+        stream.time = std::max(stream.time, event.time ? *event.time : streams_[event.stream].time);
       }
     }
   }
@@ -178,6 +210,12 @@ class FakeDevice {
     ++host_waits_;
     run_to(mark);
   }
+
+  struct PinnedBlock {
+    std::size_t bytes = 0;
+    std::vector<Mark> used_until;  // the ends of the copies that use it
+    std::unique_ptr<std::byte[]> memory;
+  };
 
   Block* take_block(std::size_t bytes) {
     const bool is_captured = captures_.contains(current());
@@ -208,6 +246,28 @@ class FakeDevice {
     card.free_.push_back(block);
   }
 
+  PinnedBlock* take_pinned(std::size_t bytes) {
+    ++pinned_allocations_;
+    const auto has_run = [&](const Mark& mark) { return is_done(mark); };
+    for (auto free = free_pinned_.begin(); free != free_pinned_.end(); ++free) {
+      PinnedBlock* block = *free;
+      if (block->bytes != bytes || !std::ranges::all_of(block->used_until, has_run)) continue;
+      free_pinned_.erase(free);
+      block->used_until.clear();
+      return block;
+    }
+    auto made = std::make_unique<PinnedBlock>();
+    made->bytes = bytes;
+    made->memory = std::make_unique<std::byte[]>(bytes + 1);
+    const void* const memory = made->memory.get();
+    return (pinned_[memory] = std::move(made)).get();
+  }
+  /// The memory of a pinned tensor, which is not kept: it may be recycled too early.
+  static at::Tensor without_owner(const at::Tensor& pinned) {
+    return at::from_blob(const_cast<void*>(pinned.const_data_ptr()), pinned.sizes(),
+                         pinned.strides(), at::TensorOptions(pinned.scalar_type()));
+  }
+
   void copy(const at::Tensor& from, const at::Tensor& to, bool non_blocking);
 
   class Memory;
@@ -221,9 +281,12 @@ class FakeDevice {
   std::map<int, int> streams_made_;  // [priority]
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<Block*> free_;
-  std::set<const void*> pinned_;
-  std::set<const void*> events_;  // that exist
-  std::map<StreamId, Operations> captures_;
+  std::map<const void*, std::unique_ptr<PinnedBlock>> pinned_;
+  std::vector<PinnedBlock*> free_pinned_;
+  std::set<const void*> events_;                                   // that exist
+  std::map<StreamId, std::shared_ptr<StreamRecording>> captures_;  // of streams in a capture
+  c10::StreamId graph_streams_ = 0;                                // made for replays
+  int pinned_allocations_ = 0;
   int queued_copies_ = 0;
   int waited_copies_ = 0;
   int copies_to_host_ = 0;
@@ -232,191 +295,6 @@ class FakeDevice {
   std::unique_ptr<PinnedMemory> pinned_memory_;
   std::unique_ptr<torch::Library> kernels_;
   std::unique_ptr<torch::Library> fallback_;
-};
-
-/// For tests: the operations of the fake device.
-class DeferredCalls {
- public:
-  using Stack = torch::jit::Stack;
-
-  /// The same memory as a tensor of the CPU.
-  static at::Tensor host_view(const at::Tensor& tensor) {
-    if (!tensor.defined() || tensor.device().is_cpu()) return tensor;
-    return at::from_blob(tensor.mutable_data_ptr(), tensor.sizes(), tensor.strides(),
-                         at::TensorOptions(tensor.scalar_type()));
-  }
-
-  /// The kernel of every operation without one of its own.
-  static void call(const c10::OperatorHandle& operation, Stack* stack) {
-    const std::size_t count = operation.schema().arguments().size();
-    const auto arguments = torch::jit::last(*stack, count);
-    const Stack given(arguments.begin(), arguments.end());
-    torch::jit::drop(*stack, count);
-    if (!operation.operator_name().name.starts_with("aten::index")) check_devices(given);
-    for (c10::IValue& result : results_of(operation, given)) stack->push_back(std::move(result));
-  }
-
- private:
-  static Stack results_of(const c10::OperatorHandle& operation, const Stack& given) {
-    if (const auto written = written_arguments(operation.schema(), given)) {
-      resize_outputs(operation, given);
-      queue(operation, given, {});
-      return *written;
-    }
-    if (const auto made = tensors_for_results(operation, given)) {
-      queue(operation, given, *made);
-      return *made;
-    }
-    return call_now(operation, given);
-  }
-
-  /// As on a GPU, the tensors of an operation are on the device, except for numbers.
-  static void check_devices(const Stack& given) {
-    mapped(given, c10::kCPU, [](const at::Tensor& tensor) {
-      TORCH_CHECK(!tensor.device().is_cpu() || tensor.dim() == 0,
-                  "Expected all tensors to be on the same device");
-      return tensor;
-    });
-  }
-
-  /// The results of an operation that only writes to its arguments.
-  static std::optional<Stack> written_arguments(const c10::FunctionSchema& schema,
-                                                const Stack& given) {
-    Stack written;
-    for (const c10::Argument& result : schema.returns()) {
-      if (result.alias_info() == nullptr || !result.alias_info()->isWrite()) return std::nullopt;
-      for (std::size_t i = 0; i < given.size(); ++i) {
-        const auto* alias = schema.arguments()[i].alias_info();
-        if (alias == nullptr || alias->beforeSets() != result.alias_info()->beforeSets()) continue;
-        written.push_back(given[i]);
-        break;
-      }
-    }
-    return written;
-  }
-
-  /// Operations resize outputs that are given to them empty, when they are called.
-  static void resize_outputs(const c10::OperatorHandle& operation, const Stack& given) {
-    const auto is_empty_output = [&](std::size_t i) {
-      const c10::Argument& argument = operation.schema().arguments()[i];
-      return argument.kwarg_only() && argument.alias_info() != nullptr && given[i].isTensor() &&
-             given[i].toTensor().numel() == 0;
-    };
-    bool is_needed = false;
-    for (std::size_t i = 0; i < given.size(); ++i) is_needed = is_needed || is_empty_output(i);
-    if (!is_needed) return;
-    Stack of_zeros = zeros_like(given);
-    call_on_host(operation, of_zeros);
-    for (std::size_t i = 0; i < given.size(); ++i) {
-      if (is_empty_output(i)) given[i].toTensor().resize_(of_zeros[i].toTensor().sizes());
-    }
-  }
-
-  static Stack zeros_like(const Stack& given) {
-    return mapped(given, c10::kCPU, [](const at::Tensor& tensor) {
-      if (tensor.device().is_cpu()) return tensor;
-      return at::empty_strided(tensor.sizes(), tensor.strides(),
-                               at::TensorOptions(tensor.scalar_type()))
-          .zero_();
-    });
-  }
-
-  /// New ones, whose sizes are those of the results of zeros. Nothing if the results are no
-  /// tensors, or their sizes depend on values.
-  static std::optional<Stack> tensors_for_results(const c10::OperatorHandle& operation,
-                                                  const Stack& given) {
-    static const std::set<std::string> by_value = {"aten::nonzero", "aten::masked_select",
-                                                   "aten::_unique2", "aten::unique_dim"};
-    if (by_value.contains(operation.operator_name().name)) return std::nullopt;
-    const Stack results = call_on_host(operation, zeros_like(given));
-    for (const c10::IValue& result : results) {
-      if (!result.isTensor() && !result.isTensorList()) return std::nullopt;
-    }
-    return mapped(results, FakeDevice::device(), on_device);
-  }
-  static at::Tensor on_device(const at::Tensor& like) {
-    return at::empty_strided(like.sizes(), like.strides(),
-                             at::TensorOptions(like.scalar_type()).device(FakeDevice::device()));
-  }
-
-  static void queue(const c10::OperatorHandle& operation, const Stack& given, const Stack& made) {
-    const Stack arguments = mapped(given, c10::kCPU, host_view);
-    if (std::ranges::any_of(given, &c10::IValue::isGenerator))
-      return queue_drawing(operation, arguments);
-    const Stack targets = mapped(made, c10::kCPU, host_view);
-    FakeDevice::get().queue([operation, arguments, targets]() -> FakeDevice::Act {
-      return [operation, arguments, targets] {
-        const Stack results = call_on_host(operation, arguments);
-        for (std::size_t i = 0; i < targets.size(); ++i) copy(results[i], targets[i]);
-      };
-    });
-  }
-
-  /// The numbers are drawn when the operation is queued, like those of a GPU.
-  static void queue_drawing(const c10::OperatorHandle& operation, const Stack& arguments) {
-    const at::Tensor target = arguments.front().toTensor();
-    FakeDevice::get().queue([operation, arguments, target]() -> FakeDevice::Act {
-      const at::Tensor drawn = at::empty(target.sizes(), target.options());
-      Stack own = arguments;
-      own.front() = drawn;
-      call_on_host(operation, own);
-      return [target, drawn] { target.copy_(drawn); };
-    });
-  }
-
-  static Stack call_now(const c10::OperatorHandle& operation, const Stack& given) {
-    FakeDevice::get().wait();
-    const Stack results = call_on_host(operation, mapped(given, c10::kCPU, host_view));
-    return mapped(results, FakeDevice::device(), [](const at::Tensor& result) {
-      const at::Tensor there = on_device(result);
-      host_view(there).copy_(result);
-      return there;
-    });
-  }
-
-  static Stack call_on_host(const c10::OperatorHandle& operation, const Stack& arguments) {
-    const at::AutoDispatchBelowAutograd below;
-    Stack stack = arguments;
-    operation.callBoxed(stack);
-    return stack;
-  }
-
-  static void copy(const c10::IValue& from, const c10::IValue& to) {
-    if (from.isTensor()) {
-      to.toTensor().copy_(from.toTensor());
-      return;
-    }
-    const std::vector<at::Tensor> source = from.toTensorVector();
-    const std::vector<at::Tensor> target = to.toTensorVector();
-    for (std::size_t i = 0; i < source.size(); ++i) target[i].copy_(source[i]);
-  }
-
-  template <class Change>
-  static Stack mapped(const Stack& values, c10::Device device, const Change& change) {
-    const auto changed = [&](const at::Tensor& tensor) {
-      return tensor.defined() ? at::Tensor(change(tensor)) : tensor;
-    };
-    Stack result;
-    for (const c10::IValue& value : values) {
-      if (value.isTensor()) {
-        result.emplace_back(changed(value.toTensor()));
-      } else if (value.isTensorList()) {
-        c10::List<at::Tensor> list;
-        for (const at::Tensor& each : value.toTensorVector()) list.push_back(changed(each));
-        result.emplace_back(std::move(list));
-      } else if (value.isOptionalTensorList()) {
-        c10::List<std::optional<at::Tensor>> list;
-        for (const std::optional<at::Tensor>& each : value.toOptionalTensorVector())
-          list.push_back(each ? std::optional(changed(*each)) : each);
-        result.emplace_back(std::move(list));
-      } else if (value.isDevice()) {
-        result.emplace_back(device);
-      } else {
-        result.push_back(value);
-      }
-    }
-    return result;
-  }
 };
 
 class FakeDevice::Memory final : public c10::Allocator {
@@ -435,22 +313,18 @@ class FakeDevice::Memory final : public c10::Allocator {
 class FakeDevice::PinnedMemory final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
-    void* memory = ::operator new(bytes + 1);
     const std::lock_guard lock(get().mutex_);
-    get().pinned_.insert(memory);
-    return {memory, memory, &PinnedMemory::free, c10::Device(c10::kCPU)};
+    PinnedBlock* block = get().take_pinned(bytes);
+    return {block->memory.get(), block, &PinnedMemory::free, c10::Device(c10::kCPU)};
   }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     std::memcpy(to, from, bytes);
   }
 
  private:
-  static void free(void* memory) {
-    {
-      const std::lock_guard lock(get().mutex_);
-      get().pinned_.erase(memory);
-    }
-    ::operator delete(memory);
+  static void free(void* context) {
+    const std::lock_guard lock(get().mutex_);
+    get().free_pinned_.push_back(static_cast<PinnedBlock*>(context));
   }
 };
 
@@ -481,23 +355,35 @@ class FakeDevice::Guard final : public c10::impl::DeviceGuardImplInterface {
     const std::lock_guard lock(get().mutex_);
     if (*event == nullptr) get().events_.insert(*event = new EventMark);
     FakeDevice& card = get();
-    auto time = std::make_shared<double>(0.0);
-    if (!card.captures_.contains(on.id())) {
-      card.streams_[on.id()].operations.push_back(
-          {[&card, time, id = on.id()] { *time = card.streams_[id].time; }, {}});
+    auto& mark = *static_cast<EventMark*>(*event);
+    const auto capture = card.captures_.find(on.id());
+    if (capture != card.captures_.end()) {
+      mark = {{}, nullptr, capture->second, capture->second->end_of(on.id())};
+      return;
     }
-    *static_cast<EventMark*>(*event) = {card.end_of(on.id()), time};
+    auto time = std::make_shared<double>(0.0);
+    card.streams_[on.id()].operations.push_back(
+        {[&card, time, id = on.id()] { *time = card.streams_[id].time; }, {}});
+    mark = {card.end_of(on.id()), time};
   }
   void block(void* event, const c10::Stream& waiter) const override {
     const std::lock_guard lock(get().mutex_);
     TORCH_CHECK(get().events_.contains(event),
                 "The event was destroyed while a stream waits for it.");
-    const StreamId recorded_on = static_cast<EventMark*>(event)->stream;
-    if (get().captures_.contains(recorded_on) || get().captures_.contains(waiter.id())) {
-      TORCH_CHECK(recorded_on == waiter.id(), "A capture depends on work outside of it.");
+    const EventMark& mark = *static_cast<EventMark*>(event);
+    auto& captures = get().captures_;
+    const auto waiting = captures.find(waiter.id());
+    const bool is_captured = waiting != captures.end();
+    if (mark.capture == nullptr) {
+      TORCH_CHECK(!is_captured, "A capture depends on work outside of it.");
+      get().streams_[waiter.id()].operations.push_back({nullptr, mark});
       return;
     }
-    get().streams_[waiter.id()].operations.push_back({nullptr, *static_cast<EventMark*>(event)});
+    TORCH_CHECK(!mark.capture->has_ended(), "The event was recorded in a capture that has ended.");
+    TORCH_CHECK(!is_captured || waiting->second == mark.capture,
+                "A capture depends on another one.");
+    captures[waiter.id()] = mark.capture;
+    mark.capture->wait(waiter.id(), mark.captured_at);
   }
   void synchronizeStream(const c10::Stream& on) const override {
     const std::lock_guard lock(get().mutex_);
@@ -507,7 +393,9 @@ class FakeDevice::Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   bool queryEvent(void* event) const override {
     const std::lock_guard lock(get().mutex_);
-    return get().is_done(*static_cast<EventMark*>(event));
+    const EventMark& mark = *static_cast<EventMark*>(event);
+    TORCH_CHECK(mark.capture == nullptr, "An event that a capture has recorded cannot be asked.");
+    return get().is_done(mark);
   }
   void synchronizeEvent(void* event) const override {
     const std::lock_guard lock(get().mutex_);
@@ -553,9 +441,14 @@ inline void FakeDevice::copy(const at::Tensor& from, const at::Tensor& to, bool 
   const at::Tensor& on_host = is_from_host ? from : to;
   const bool can_queue = (!is_from_host && !is_to_host) || (non_blocking && on_host.is_pinned());
   const std::lock_guard lock(mutex_);
-  // Like libtorch's pinned memory, which is not reused before the GPU has read it, the host's
-  // tensor is kept. Memory of the device itself may belong to another tensor by then.
-  const at::Tensor source = DeferredCalls::host_view(from), target = DeferredCalls::host_view(to);
+  const bool is_kept = !can_queue || captures_.contains(current());
+  const auto view = [&](const at::Tensor& tensor) {
+    return tensor.device().is_cpu() && !is_kept ? without_owner(tensor)
+                                                : DeferredCalls::host_view(tensor);
+  };
+  // Memory of the device may belong to another tensor by the time the copy runs, and so may pinned
+  // memory: it is recycled after the copies that are noted below.
+  const at::Tensor source = view(from), target = view(to);
   const auto act = [source, target] {
     const at::AutoDispatchBelowAutograd below;
     target.copy_(source);
@@ -569,6 +462,10 @@ inline void FakeDevice::copy(const at::Tensor& from, const at::Tensor& to, bool 
   }
   queue([act] { return act; });
   if (is_from_host) ++queued_copies_;
+  if ((is_from_host || is_to_host) && !is_kept) {
+    const auto block = pinned_.find(on_host.storage().data_ptr().get());
+    if (block != pinned_.end()) block->second->used_until.push_back(end_of(current()));
+  }
 }
 
 inline FakeDevice::FakeDevice()
@@ -626,7 +523,11 @@ inline FakeDevice::FakeDevice()
   });
   fallback_ = std::make_unique<torch::Library>(torch::Library::IMPL, "_",
                                                c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
-  fallback_->fallback(torch::CppFunction::makeFromBoxedFunction<&DeferredCalls::call>());
+  fallback_->fallback(torch::CppFunction::makeFromBoxedKernel(
+      c10::BoxedKernel::makeFromFunctor(std::make_unique<DeferredCalls>(DeferredCalls::DeviceQueue{
+          .device = device(),
+          .queue = [this](DeferredCalls::MakeAct make) { queue(std::move(make)); },
+          .wait = [this] { wait(); }}))));
 }
 
 }  // namespace brigade::device::testing

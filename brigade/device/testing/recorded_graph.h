@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "brigade/device/captured_graph.h"
@@ -12,14 +13,12 @@ namespace brigade::device::testing {
 /// that was there at the capture, refuses waits of the host, and draws random numbers anew.
 class RecordedGraph final : public CapturedGraph {
  public:
-  void begin(const at::Generator&) override { FakeDevice::get().begin_capture(); }
-  void end() override { operations_ = FakeDevice::get().end_capture(); }
-  void replay() override {
-    for (const auto& operation : operations_) FakeDevice::get().queue(operation);
-  }
+  void begin(std::span<const at::Generator>) override { FakeDevice::get().begin_capture(); }
+  void end() override { recording_ = FakeDevice::get().end_capture(); }
+  void replay() override { FakeDevice::get().replay(*recording_); }
 
  private:
-  FakeDevice::Operations operations_;
+  std::shared_ptr<const StreamRecording> recording_;
 };
 
 inline std::unique_ptr<CapturedGraph> make_recorded_graph(c10::Device device) {

@@ -99,4 +99,12 @@ struct ReplicaMapContext {
 template <class B>
 using ReplicaMapFunction = std::function<B(B batch, ReplicaMapContext& context)>;
 
+/// What `DistributedDataset::map_on_replica` must know of a function.
+struct ReplicaMapOptions {
+  /// Whether it draws random numbers. If it does, saved positions hold what its numbers depend on,
+  /// and fit only datasets with such a function; if not, positions are those of the dataset without
+  /// the function, so that a job can resume where the same is done in another way.
+  bool draws = true;
+};
+
 }  // namespace brigade::distribute

@@ -144,7 +144,8 @@ class DistributedDataset {
   /// (`input::ImageNormalizer`). The function must keep the number of examples. If this
   /// dataset already has a function, `function` is applied to its result. The returned dataset
   /// shares the epoch count of this one.
-  DistributedDataset map_on_replica(ReplicaMapFunction<B> function) const {
+  DistributedDataset map_on_replica(ReplicaMapFunction<B> function,
+                                    const ReplicaMapOptions& options = {}) const {
     check_argument(static_cast<bool>(function), "map_on_replica needs a function.");
     DistributedDataset mapped = *this;
     mapped.input_.function = [first = input_.function, second = std::move(function)](
@@ -152,6 +153,7 @@ class DistributedDataset {
       if (first) batch = first(std::move(batch), context);
       return std::any(second(std::any_cast<B>(std::move(batch)), context));
     };
+    mapped.input_.function_draws = options.draws || (input_.function && input_.function_draws);
     return mapped;
   }
 

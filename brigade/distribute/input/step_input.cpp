@@ -238,6 +238,14 @@ std::vector<std::vector<std::size_t>> by_device(std::span<const c10::Device> dev
   return groups;
 }
 
+/// Pinned if batches are copied to a GPU.
+data::BatchMemory batch_memory_of(const DistributedInput& input) {
+  const bool is_copied = input.options.fetch == DeviceFetch::kToReplica &&
+                         input.options.placement == DatasetPlacement::kOnHost;
+  const bool has_gpu = std::ranges::any_of(input.devices, [](auto each) { return !each.is_cpu(); });
+  return is_copied && has_gpu ? data::BatchMemory::kPinned : data::BatchMemory::kPageable;
+}
+
 /// The streams of an input's transfers; null: it copies on the caller's.
 std::shared_ptr<const CopyStreams> streams_of(const DistributedInput& input, std::size_t depth) {
   if (depth == 0) return nullptr;
@@ -275,6 +283,7 @@ class StepInput::Impl {
     start.seed = seed_;
     if (depth_ > 0) start.cancel = cancellation_.token();
     start.shard = shard_of(input.layout, input.policy);
+    start.batch_memory = batch_memory_of(input);
     // Workers that each take a part of every batch must make identical batches, and so must a job
     // with logical replicas on any number of workers.
     const bool reads_the_same =
@@ -583,7 +592,7 @@ class StepInput::Impl {
   /// The position after the last complete step that was read.
   io::StateTree save_own() const {
     io::StateTree position = is_between_steps() ? save_iterators() : before_;
-    if (!transfer_->has_function()) return position;
+    if (!draws()) return position;
     io::StateTree state;
     state[kMapped] = std::move(position);
     state[kStep] = step_;
@@ -593,13 +602,14 @@ class StepInput::Impl {
   /// Throws kInvalidArgument, and does not move, if the position is not one of this input.
   void restore_own(const io::StateTree& state) {
     const bool is_mapped = state.has(kMapped);
-    check_argument(is_mapped == transfer_->has_function(),
+    check_argument(is_mapped == draws(),
                    is_mapped
                        ? "The position was saved from a dataset with map_on_replica, but this "
-                         "dataset has no map_on_replica: make the input as before, or start a new "
-                         "epoch."
+                         "dataset has no map_on_replica that draws random numbers: make the input "
+                         "as before, or start a new epoch."
                        : "The position was saved from a dataset without map_on_replica, but "
-                         "this dataset has one: make the input as before, or start a new epoch.");
+                         "this dataset has one that may draw random numbers: make the input as "
+                         "before, or start a new epoch.");
     const std::uint64_t step = is_mapped ? state.as_uint64(kStep) : 0;
     const std::uint64_t seed = is_mapped ? state.as_uint64(kSeed) : seed_;
     restore_iterators(is_mapped ? state.at(kMapped) : state);
@@ -607,6 +617,7 @@ class StepInput::Impl {
     step_ = step;
     seed_ = seed;
   }
+  bool draws() const { return transfer_->has_function() && input_.function_draws; }
   io::StateTree save_iterators() const {
     if (iterators_.size() == 1) return iterators_.front().save();
     io::StateTree state;

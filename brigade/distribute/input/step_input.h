@@ -40,6 +40,8 @@ struct DistributedInput {
   AutoShardPolicy policy = AutoShardPolicy::kData;
   InputOptions options{};
   ReplicaMapFunction<std::any> function{};
+  /// `ReplicaMapOptions::draws` of the function, if there is one.
+  bool function_draws = true;
   /// How batches are split into pieces, if not as the policy says.
   PieceSizes piece_sizes{};
   /// Measures the time in `StepInput::next`; null: not measured.

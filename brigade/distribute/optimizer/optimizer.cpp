@@ -623,19 +623,25 @@ void Optimizer::capture_in(const ReplicaContext& context, std::span<const at::Te
   check_state(shared_->synchronizer->can_be_captured(),
               "the optimizer's gradients leave the replica's device");
   const int replica = context.local_id;
-  optim::OptimizerState::CaptureScope scope(*state_);
+  // Replicas of one GPU share the state, and make one update, which is replica 0's.
+  std::optional<optim::OptimizerState::CaptureScope> scope;
+  if (replica == 0) scope.emplace(*state_);
   shared_->synchronizer->apply(replica, values, state);
   shared_->add_to_global_step(replica);
   run_scheduled_updates();
-  const auto captured = std::make_shared<const optim::CapturedUpdate>(scope.update(replica));
+  if (replica != 0) return;
+  const auto captured = std::make_shared<const optim::CapturedUpdate>(scope->update(replica));
   context.capture()->add_host_work(
       {.is_current = [state = state_, captured] { return state->can_replay(*captured); },
-       .after_replay =
-           [optimizer = *this, captured, replica] {
-             optimizer.state_->count_replay(replica, *captured);
-             mark_updated(*optimizer.state_, captured->has_gradient, replica);
-             optimizer.shared_->note_update(replica);
-           }});
+       .after_replay = [optimizer = *this, captured] { optimizer.count_replay(*captured); }});
+}
+
+void Optimizer::count_replay(const optim::CapturedUpdate& captured) const {
+  state_->count_replay(/*replica=*/0, captured);
+  for (int replica = 0; replica < static_cast<int>(shared_->replicas.size()); ++replica) {
+    mark_updated(*state_, captured.has_gradient, replica);
+    shared_->note_update(replica);
+  }
 }
 
 // Statistics of a pass that overflowed may be infinite, too.

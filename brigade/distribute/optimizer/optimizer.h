@@ -170,6 +170,7 @@ class Optimizer {
                 GradientState state) const;
   void capture_in(const ReplicaContext& context, std::span<const at::Tensor> values,
                   GradientState state) const;
+  void count_replay(const optim::CapturedUpdate& captured) const;
   void skip_in(int replica) const;
   void apply_outside(GradientState state, std::span<const at::Tensor> values) const;
   void apply_accumulated(const ReplicaContext& context) const;

@@ -89,6 +89,9 @@ class OverlappedSynchronizer final : public GradientSynchronizer, public Gradien
     return sums;
   }
 
+  /// On one GPU, where exchanges are events between streams.
+  bool can_be_captured() const override { return is_shared_; }
+
   GradientReadyListener* ready_listener() override { return this; }
   bool is_enabled() const override { return true; }
   void begin(int) override {}

@@ -23,6 +23,9 @@ struct EvaluationResult {
 struct ClassifierEvaluationOptions {
   /// Whether kernels are captured once and replayed, where they can be (`Strategy::compile`).
   bool compile = false;
+  /// Applied to each replica's batch on its device, such as an `input::ImageNormalizer`
+  /// (`DistributedDataset::map_on_replica`); null: nothing.
+  distribute::ReplicaMapFunction<input::LabeledBatch> map_on_replica = nullptr;
 };
 
 /// The options of the input of an evaluation, for `Strategy::distribute`. Workers without
@@ -76,7 +79,9 @@ EvaluationResult evaluate(distribute::Strategy& strategy,
     top_5.update_state(replica_batch.labels, logits);
   };
   auto compiled = strategy.compile(evaluate_batch);
-  for (const auto& batch : strategy.distribute(dataset, evaluation_input(strategy))) {
+  auto batches = strategy.distribute(dataset, evaluation_input(strategy));
+  if (options.map_on_replica) batches = batches.map_on_replica(options.map_on_replica);
+  for (const auto& batch : batches) {
     if (options.compile) {
       compiled(batch);
     } else {
