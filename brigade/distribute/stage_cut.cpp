@@ -127,8 +127,10 @@ Error StageCut::not_reached(const MicroBatchPass& pass) const {
   const std::size_t stages = starts_.layers.size() + 1;
   if (starts_.devices) {
     return {ErrorCode::kInvalidArgument,
-            base::str_cat("The pipeline has ", stages, " stages and no cut, and the model goes no "
-                          "further than stage ", pass.stage,
+            base::str_cat("The pipeline has ", stages,
+                          " stages and no cut, and the model goes no "
+                          "further than stage ",
+                          pass.stage,
                           ": name layers in PipelineStrategyOptions::cut, make the model by "
                           "PipelineStrategy::stages, or open a device scope around the layers of "
                           "each stage (",

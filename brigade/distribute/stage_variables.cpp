@@ -86,7 +86,7 @@ std::set<std::string> StageVariables::take_given_away() {
 }
 
 BackwardLeaves leaves_behind(const at::Tensor& root, const StageVariables& variables,
-                          const at::Tensor& received, const at::Tensor& inner) {
+                             const at::Tensor& received, const at::Tensor& inner) {
   BackwardLeaves leaves{.variables = variables.none()};
   if (!root.requires_grad()) return leaves;
   std::unordered_set<const Node*> seen;

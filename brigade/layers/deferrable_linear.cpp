@@ -78,9 +78,9 @@ bool is_plain_matrix(const at::Tensor& matrix) {
 
 at::Tensor deferrable_linear(const at::Tensor& inputs, const at::Tensor& weight,
                              const at::Tensor& bias) {
-  const bool may_defer = comm::is_in_pipeline() && at::GradMode::is_enabled() && is_plain_matrix(inputs) &&
-                         is_plain_matrix(weight) && bias.defined() && bias.dim() == 1 &&
-                         inputs.size(1) == weight.size(1) &&
+  const bool may_defer = comm::is_in_pipeline() && at::GradMode::is_enabled() &&
+                         is_plain_matrix(inputs) && is_plain_matrix(weight) && bias.defined() &&
+                         bias.dim() == 1 && inputs.size(1) == weight.size(1) &&
                          !device::AutocastState::current().dtype(at::kCPU).has_value();
   return may_defer ? DeferrableLinear::apply(inputs, weight, bias)
                    : at::linear(inputs, weight, bias);
