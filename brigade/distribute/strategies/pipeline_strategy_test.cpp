@@ -298,11 +298,11 @@ INSTANTIATE_TEST_SUITE_P(Schedules, Pipelines,
                                       : "OneForwardOneBackward";
                          });
 
-/// The error of a first step.
-template <class Net>
-Error error_of_a_step(const PipelineStrategyOptions& options) {
+/// The error of a first step of the model that `make` makes.
+template <class Make>
+Error error_of_a_step_with(const Make& make, const PipelineStrategyOptions& options) {
   PipelineStrategy strategy(options);
-  const auto model = strategy.create<Net>();
+  const auto model = make(strategy);
   const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
   const auto batch = *strategy.distribute(examples().batch(kBatch)).begin();
   return error_from([&] {
@@ -312,6 +312,11 @@ Error error_of_a_step(const PipelineStrategyOptions& options) {
         },
         batch);
   });
+}
+
+template <class Net>
+Error error_of_a_step(const PipelineStrategyOptions& options) {
+  return error_of_a_step_with([](Strategy& strategy) { return strategy.create<Net>(); }, options);
 }
 
 PipelineStrategyOptions interleaved_pipe(std::vector<std::string> cut, int chunks) {
@@ -949,17 +954,7 @@ TEST_P(Pipelines, OfDeviceScopesHaveTheBitsOfOneDevice) {
 /// The error of a first step of a function in these scopes.
 Error error_in_scopes(const std::vector<std::string>& devices,
                       const PipelineStrategyOptions& options) {
-  PipelineStrategy strategy(options);
-  const auto model = maker_in_scopes(devices)(strategy);
-  const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
-  const auto batch = *strategy.distribute(examples().batch(kBatch)).begin();
-  return error_from([&] {
-    strategy.run(
-        [&](const input::LabeledBatch& local) {
-          sgd.minimize(mean_loss(model(local.features), local.labels));
-        },
-        batch);
-  });
+  return error_of_a_step_with(maker_in_scopes(devices), options);
 }
 
 TEST(PipelineScopes, BeginTheStagesOfTheirDevices) {
