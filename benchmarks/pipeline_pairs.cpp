@@ -9,10 +9,13 @@
 #include <torch/nn/modules/linear.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cmath>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "benchmarks/pairs.h"
@@ -37,6 +40,7 @@ struct Options {
   int micro_batches = 8;
   std::int64_t batch = 1024;
   std::string weight_gradients = "idle";
+  bool timeline = false;
   PairOptions pairs = {.pairs = 30, .steps = 5};
 };
 
@@ -95,6 +99,22 @@ std::string fields_of(const distribute::PipelineStrategy& pipeline) {
                        "], \"predicted_milliseconds\": ", 1e3 * chosen->step_seconds);
 }
 
+/// What the stages did in the last step, for whoever looks for what a step waits for.
+void show_timeline(const distribute::PipelineStrategy& pipeline) {
+  const concurrency::StageTimeline timeline = pipeline.timeline();
+  std::cerr << timeline.text(120);
+  for (std::size_t stage = 0; stage < timeline.stages.size(); ++stage) {
+    std::map<std::string_view, double> milliseconds;
+    for (const concurrency::StageSpan& span : timeline.stages[stage]) {
+      milliseconds[to_string(span.work)] +=
+          std::chrono::duration<double, std::milli>(span.end - span.begin).count();
+    }
+    std::cerr << "stage " << stage;
+    for (const auto& [work, each] : milliseconds) std::cerr << "  " << work << " " << each << " ms";
+    std::cerr << "\n";
+  }
+}
+
 Ratios compare_with_mirrored(const Options& o, std::string& fields) {
   const auto pipeline = [&] {
     auto loop = std::make_unique<Loop>(o);
@@ -120,6 +140,7 @@ Ratios compare_with_prediction(const Options& o, std::string& fields) {
     fields = fields_of(loop.pipeline());
     const double predicted = loop.pipeline().chosen_cut()->step_seconds * o.pairs.steps;
     loop.run(o.pairs.steps);
+    if (o.timeline) show_timeline(loop.pipeline());
     for (int i = 0; i < kBlocksABuild && block < o.pairs.pairs; ++i, ++block) {
       const Cost cost = cost_of_block(loop, o.pairs.steps);
       ratios.wall.push_back(std::abs(cost.wall_seconds / predicted - 1.0));
@@ -187,6 +208,7 @@ Ratios compare_bubbles(const Options& o, std::string& fields) {
     ratios.wall.push_back(std::abs(bubble - theory));
     ratios.cpu.push_back(bubble);
   }
+  if (o.timeline) show_timeline(pipeline);
   return ratios;
 }
 
@@ -226,6 +248,8 @@ int main(int argc, char** argv) {
   app.add_option("--devices", options.devices)->check(CLI::PositiveNumber);
   app.add_option("--micro-batches", options.micro_batches)->check(CLI::PositiveNumber);
   app.add_option("--batch", options.batch, "examples a step")->check(CLI::PositiveNumber);
+  app.add_flag("--timeline", options.timeline,
+               "shows who computed what when in a step (predicted, bubble)");
   app.add_option("--pairs", options.pairs.pairs)->check(CLI::PositiveNumber);
   app.add_option("--steps", options.pairs.steps, "steps a block")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);

@@ -69,6 +69,7 @@ void StageSlots::start() {
 }
 
 void StageSlots::begin(int task) {
+  if (options_.threads) options_.threads->begin(task);
   const MutexLock lock(mutex_);
   if (!is_own(0)) return;
   ask(task, PassDirection::kForward, 0);
@@ -77,9 +78,12 @@ void StageSlots::begin(int task) {
 }
 
 void StageSlots::end(int task) {
-  const MutexLock lock(mutex_);
-  drop_passes(task);
-  leave(task);
+  {
+    const MutexLock lock(mutex_);
+    drop_passes(task);
+    leave(task);
+  }
+  if (options_.threads) options_.threads->end(task);
 }
 
 void StageSlots::acquire(int task) {
@@ -352,6 +356,7 @@ void StageSlots::give(int task) {
   own.holds = true;
   if (own.direction == PassDirection::kForward && !own.is_finished)
     keep_activations(task, own.stage);
+  if (options_.threads) options_.threads->move(task, device_of(own.stage));
   granted_[static_cast<std::size_t>(task)].notify_all();
 }
 

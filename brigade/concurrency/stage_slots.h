@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "brigade/concurrency/mutex.h"
 #include "brigade/concurrency/pipeline_schedule.h"
 #include "brigade/concurrency/stage_timeline.h"
+#include "brigade/concurrency/task_threads.h"
 
 namespace brigade::concurrency {
 
@@ -32,6 +34,8 @@ struct StageSlotsOptions {
   int deferred_tasks = 0;
   /// A task that waits longer for a stage throws kDeadlineExceeded.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  /// Moves the tasks' threads to the devices that they get; null: they stay where they are.
+  std::shared_ptr<TaskThreads> threads = nullptr;
 };
 
 /// The slots of a pipeline: one for each device, which has one stage, or several (kInterleaved).

@@ -6,25 +6,83 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/small_collectives.h"
-#include "brigade/distribute/pipeline_stages.h"
+#include "brigade/concurrency/shared_slots.h"
+#include "brigade/distribute/stage_cut.h"
 
 namespace brigade::distribute {
 
 namespace {
 
-using concurrency::StageSlots;
 using concurrency::StageSlotsOptions;
 
-/// Each micro-batch goes back as soon as it is at the end: fewest activations, and no waits.
-PipelinePasses passes_of_one_stage(StageSlotsOptions options) {
-  options.stages = 1;
-  options.first_stage = 0;
-  options.own_stages = 0;
-  options.schedule = concurrency::PipelineSchedule::k1F1B;
-  auto slots = std::make_shared<StageSlots>(options);
-  auto stages =
-      std::make_shared<PipelineStages>(std::move(slots), StageStarts(), options.micro_batches);
-  return {.execution = stages, .stages = stages};
+/// The number of devices of this process.
+int devices_here(const StageSlotsOptions& options) {
+  const int own_stages = options.own_stages > 0 ? options.own_stages : options.stages;
+  return own_stages / options.chunks;
+}
+
+/// Each device computes the whole model for its micro-batches, one after another. All of them
+/// compute, as in the pipeline to be: they share memory and caches, which makes layers slower.
+class WholeModels final : public concurrency::ExecutionSlots, public comm::StagePasses {
+ public:
+  explicit WholeModels(const StageSlotsOptions& options)
+      : devices_(devices_here(options)),
+        threads_(options.threads),
+        slots_(slots_of(options)),
+        cut_(StageStarts(), options.micro_batches) {}
+
+  void start() override {
+    cut_.begin_step();
+    slots_.start();
+  }
+  void begin(int task) override {
+    if (threads_) {
+      threads_->begin(task);
+      threads_->move(task, task % devices_);
+    }
+    slots_.begin(task);
+  }
+  void end(int task) override {
+    slots_.end(task);
+    if (threads_) threads_->end(task);
+  }
+  void acquire(int task) override { slots_.acquire(task); }
+  void release(int task) override { slots_.release(task); }
+  void abort(const std::string& reason) override { slots_.abort(reason); }
+
+  at::Tensor begin_layer(int replica, std::string_view name, const at::Tensor& x) override {
+    cut_.begin_layer(replica, name);
+    return x;
+  }
+  at::Tensor place_layer(int replica, std::string_view name, const std::string& device,
+                         const at::Tensor& x) override {
+    cut_.place_layer(replica, name, device);
+    return x;
+  }
+  at::Tensor end_layers(int replica, const at::Tensor& result) override {
+    cut_.end_layers(replica);
+    return result;
+  }
+  void begin_backward(int replica) override { cut_.begin_backward(replica); }
+  void end_backward(int replica) noexcept override { cut_.end_backward(replica); }
+
+ private:
+  static std::vector<int> slots_of(const StageSlotsOptions& options) {
+    std::vector<int> slots;
+    for (int task = 0; task < options.micro_batches; ++task)
+      slots.push_back(task % devices_here(options));
+    return slots;
+  }
+
+  const int devices_;
+  const std::shared_ptr<concurrency::TaskThreads> threads_;  // null: they are not moved
+  concurrency::SharedSlots slots_;
+  StageCut cut_;
+};
+
+PipelinePasses passes_of_whole_models(const StageSlotsOptions& options) {
+  const auto models = std::make_shared<WholeModels>(options);
+  return {.execution = models, .stages = models};
 }
 
 // What the first worker tells the others: nothing, the cut's layers, or why there is no cut.
@@ -53,10 +111,11 @@ AutomaticPipeline::AutomaticPipeline(const AutomaticCut& cut, const StageSlotsOp
       options_(options),
       make_(std::move(make)),
       workers_(std::move(workers)),
-      passes_(passes_of_one_stage(options)),
-      profiler_(std::make_shared<LayerProfiler>(
-          options.micro_batches, cut.bytes_per_stage > 0 ? LayerProfiler::Memory::kMeasured
-                                                         : LayerProfiler::Memory::kNotMeasured)) {}
+      passes_(passes_of_whole_models(options)),
+      profiler_(std::make_shared<LayerProfiler>(options.micro_batches, devices_here(options),
+                                                cut.bytes_per_stage > 0
+                                                    ? LayerProfiler::Memory::kMeasured
+                                                    : LayerProfiler::Memory::kNotMeasured)) {}
 
 const std::optional<ChosenCut>& AutomaticPipeline::chosen() {
   static const std::optional<ChosenCut> kNone;

@@ -22,9 +22,10 @@ struct PipelinePasses {
   std::shared_ptr<comm::StagePasses> stages;
 };
 
-/// A pipeline that chooses its cut. In its first steps it has one stage, in which a `LayerProfiler`
-/// measures the layers; then it is what is made of the cut that `choose_cut` finds. Of several
-/// workers each computes all stages in the first steps, and all have the cut of the first worker.
+/// A pipeline that chooses its cut. In its first steps each device computes the whole model, in
+/// which a `LayerProfiler` measures the layers; then it is what is made of the cut that
+/// `choose_cut` finds. Of several workers each computes all stages in the first steps, and all have
+/// the cut of the first worker.
 ///
 /// Thread-safety: as ExecutionSlots and StagePasses; `chosen` while no task runs.
 class AutomaticPipeline final : public concurrency::ExecutionSlots, public comm::StagePasses {
@@ -43,7 +44,7 @@ class AutomaticPipeline final : public concurrency::ExecutionSlots, public comm:
   /// Unset until enough steps were measured; of several workers until the next step begins, and
   /// with costs in the first worker only.
   const std::optional<ChosenCut>& chosen();
-  /// Whether there is one stage, which each worker computes, until the next step begins.
+  /// Whether each worker computes the whole model until the next step begins.
   bool is_profiling() const { return profiler_ != nullptr; }
 
   void start() override;
@@ -67,7 +68,7 @@ class AutomaticPipeline final : public concurrency::ExecutionSlots, public comm:
   void divide_gradients(int replica, std::span<const at::Tensor> variables,
                         std::span<at::Tensor> gradients) override;
   void take_gradients(int replica, std::vector<at::Tensor> gradients) override;
-  /// While there is one stage, work is done when it is deferred, and measured.
+  /// While layers are measured, work is done when it is deferred.
   bool may_defer(int replica) override;
   void defer(int replica, std::function<void()> work) override;
   void complete_deferred(int replica) override;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "brigade/concurrency/stage_slots.h"
+#include "brigade/machine/core_set.h"
 
 namespace brigade::distribute {
 
@@ -15,8 +16,10 @@ namespace brigade::distribute {
 /// Thread-safety: made and destroyed while no step runs.
 class IdleStages {
  public:
-  /// `threads`: of one tensor operation.
-  IdleStages(std::shared_ptr<concurrency::StageSlots> slots, int devices, int threads);
+  /// `threads`: of one tensor operation. `cores`: [device], to which its thread is pinned; empty:
+  /// none is.
+  IdleStages(std::shared_ptr<concurrency::StageSlots> slots, int devices, int threads,
+             const std::vector<machine::CoreSet>& cores);
   /// Joins the threads.
   ~IdleStages();
   IdleStages(const IdleStages&) = delete;

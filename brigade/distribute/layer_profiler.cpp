@@ -68,8 +68,9 @@ struct alignas(64) LayerProfiler::Pass {
   bool is_in_backward = false;  // what is computed again there belongs to it
   bool is_complete = false;     // there was a backward pass
   Clock::time_point mark;       // of the last charge
+  Clock::time_point over;       // when the backward pass was
+  Clock::time_point waits;      // for the first time after that; no time before
   double before = 0.0;
-  double charged = 0.0;
   std::size_t layer = 0;
   std::vector<std::string> names;
   std::vector<double> forward, backward;             // [layer]
@@ -93,7 +94,8 @@ struct LayerProfiler::Samples {
   std::int64_t activations = 0, variables = 0;
 };
 
-LayerProfiler::LayerProfiler(int tasks, Memory memory) : memory_(memory) {
+LayerProfiler::LayerProfiler(int tasks, int devices, Memory memory)
+    : devices_(devices), memory_(memory) {
   for (int task = 0; task < tasks; ++task) passes_.push_back(std::make_unique<Pass>());
 }
 
@@ -103,7 +105,6 @@ void LayerProfiler::begin_step() {
   for (auto& pass : passes_) pass = std::make_unique<Pass>();
   has_failed_ = false;
   is_in_step_ = true;
-  begin_ = Clock::now();
 }
 
 void LayerProfiler::end_step() {
@@ -116,15 +117,24 @@ void LayerProfiler::end_step() {
     samples_.clear();
     besides_.clear();
   }
-  Clock::time_point end = begin_;
-  double charged = 0.0;
   for (const auto& pass : passes_) {
     if (pass->is_complete) keep(*pass);
-    charged += pass->charged;
+  }
+  besides_.push_back(seconds_besides_of_step());
+}
+
+double LayerProfiler::seconds_besides_of_step() const {
+  Clock::time_point last_pass, end;
+  for (const auto& pass : passes_) {
+    last_pass = std::max(last_pass, pass->over);
     end = std::max(end, pass->mark);
   }
-  const double seconds = std::chrono::duration<double>(end - begin_).count();
-  besides_.push_back(std::max(0.0, seconds - charged));
+  Clock::duration sum = devices_ * (end - last_pass);
+  for (const auto& pass : passes_) {
+    if (pass->is_complete && pass->over < last_pass)
+      sum += std::min(pass->waits, last_pass) - pass->over;
+  }
+  return std::chrono::duration<double>(sum).count();
 }
 
 void LayerProfiler::resume(int task) {
@@ -137,8 +147,8 @@ void LayerProfiler::pause(int task) {
   Pass& pass = *passes_[static_cast<std::size_t>(task)];
   if (pass.computes) pass.charge();
   pass.computes = false;
-  const bool is_over = pass.phase == Pass::Phase::kBackward && !pass.is_in_backward;
-  if (is_over) pass.phase = Pass::Phase::kAfter;
+  const bool is_first = pass.phase == Pass::Phase::kAfter && pass.waits < pass.over;
+  if (is_first) pass.waits = pass.mark;
 }
 
 void LayerProfiler::end(int task) {
@@ -193,7 +203,8 @@ void LayerProfiler::end_backward(int task) {
   if (!pass.is_in_backward) return;
   pass.charge();
   pass.is_in_backward = false;
-  pass.layer = 0;
+  pass.phase = Pass::Phase::kAfter;
+  pass.over = pass.mark;
   pass.is_complete = std::uncaught_exceptions() == 0;
 }
 
@@ -223,7 +234,6 @@ void LayerProfiler::Pass::charge() {
   const double seconds = std::chrono::duration<double>(now - mark).count();
   mark = now;
   if (phase == Phase::kAfter) return;
-  charged += seconds;
   if (phase == Phase::kBefore)
     before += seconds;
   else

@@ -15,11 +15,12 @@
 
 namespace brigade::distribute {
 
-/// Measures what the layers of a model cost, in steps that compute its micro-batches one after
-/// another. A layer costs the time from its announcement to that of the next one, and in backward
-/// the time until the gradient of its input is there, which a hook of that tensor notices: the
-/// graph does not change. What comes before the first layer counts there, and so does what a
-/// micro-batch does after its backward pass until it waits for others. Waiting does not count.
+/// Measures what the layers of a model cost, in steps in which each device computes the whole model
+/// for its micro-batches, one after another. A layer costs the time from its announcement to that
+/// of the next one, and in backward the time until the gradient of its input is there, which a hook
+/// of that tensor notices: the graph does not change. What comes before the first layer counts
+/// there. Waiting does not count. What a micro-batch does after its backward pass, such as adding
+/// gradients, is no layer's.
 ///
 /// Thread-safety: each task from its own thread; `begin_step`, `end_step` and the results while no
 /// task runs; `fail` from any thread.
@@ -27,7 +28,8 @@ class LayerProfiler final : public std::enable_shared_from_this<LayerProfiler> {
  public:
   enum class Memory { kNotMeasured, kMeasured };
 
-  explicit LayerProfiler(int tasks, Memory memory = Memory::kNotMeasured);
+  /// `devices`: how many tasks compute at the same time.
+  explicit LayerProfiler(int tasks, int devices = 1, Memory memory = Memory::kNotMeasured);
   ~LayerProfiler();
 
   void begin_step();
@@ -55,7 +57,8 @@ class LayerProfiler final : public std::enable_shared_from_this<LayerProfiler> {
   /// In the order in which the layers were first announced: medians over micro-batches and steps,
   /// without the first step if there are several.
   std::vector<LayerCost> costs() const;
-  /// What a step takes besides the layers: the median.
+  /// What all devices together do in a step besides the layers, the median: they add gradients
+  /// after backward passes, and after the last one they add and update, or wait.
   double seconds_besides() const;
 
  private:
@@ -64,13 +67,14 @@ class LayerProfiler final : public std::enable_shared_from_this<LayerProfiler> {
 
   void reached(int task, std::size_t layer);
   void keep(const Pass& pass);
+  double seconds_besides_of_step() const;
   Samples& samples_of(const std::string& layer);
 
+  const int devices_;
   const Memory memory_;
   std::vector<std::unique_ptr<Pass>> passes_;  // [task]
   std::vector<Samples> samples_;
   std::vector<double> besides_;  // [step]
-  std::chrono::steady_clock::time_point begin_;
   bool is_in_step_ = false;
   std::atomic<bool> has_failed_ = false;
   int steps_ = 0;

@@ -129,7 +129,7 @@ TEST(LayerProfiler, MeasuresEachLayerInBothDirections) {
   EXPECT_LT(profiler->seconds_besides(), kTick);
 }
 
-TEST(LayerProfiler, WaitingCostsNoLayerButTheStep) {
+TEST(LayerProfiler, NeitherWaitingNorWhatFollowsTheBackwardPassIsALayers) {
   const auto profiler = std::make_shared<LayerProfiler>(1);
   const SlowNet net({{"a", 0, 0}, {"b", 0, 0}});
   const at::Tensor input = at::ones({SlowNet::kSize});
@@ -141,7 +141,7 @@ TEST(LayerProfiler, WaitingCostsNoLayerButTheStep) {
   profiler->resume(0);
   profiler->begin_backward(0);
   profiler->end_backward(0);
-  sleep_ticks(2);  // adds the gradients on the first stage
+  sleep_ticks(2);  // adds the gradients
   profiler->pause(0);
   sleep_ticks(3);
   profiler->resume(0);
@@ -150,9 +150,32 @@ TEST(LayerProfiler, WaitingCostsNoLayerButTheStep) {
   profiler->end_step();
   const auto costs = profiler->costs();
   ASSERT_EQ(costs.size(), 2U);
-  expect_ticks(costs[0].backward_seconds, 2);
+  expect_ticks(costs[0].backward_seconds, 0);
   expect_ticks(costs[1].forward_seconds, 0);
-  EXPECT_GE(profiler->seconds_besides(), 0.95 * 7 * kTick);
+  EXPECT_GE(profiler->seconds_besides(), 0.95 * 6 * kTick);
+  EXPECT_LT(profiler->seconds_besides(), 0.95 * 9 * kTick);  // without the wait in the model
+}
+
+TEST(LayerProfiler, DevicesAddGradientsBesidesUntilTheLastPassIsOverAndAllAfterThat) {
+  const auto profiler = std::make_shared<LayerProfiler>(2, /*devices=*/2);
+  const SlowNet net({{"a", 0, 0}});
+  const at::Tensor input = at::ones({SlowNet::kSize});
+  profiler->begin_step();
+  for (const int task : {0, 1}) {
+    profiler->resume(task);
+    net.forward(*profiler, task, input);
+    profiler->begin_backward(task);
+  }
+  profiler->end_backward(0);
+  sleep_ticks(1);  // adds
+  profiler->pause(0);
+  sleep_ticks(2);  // waits, while the other one computes
+  profiler->end_backward(1);
+  sleep_ticks(1);  // both update
+  for (const int task : {0, 1}) profiler->end(task);
+  profiler->end_step();
+  EXPECT_GE(profiler->seconds_besides(), 0.95 * (1 + 2 * 1) * kTick);
+  EXPECT_LT(profiler->seconds_besides(), (1 + 2 * 1 + 1.5) * kTick);
 }
 
 TEST(LayerProfiler, TheFirstOfSeveralStepsDoesNotCount) {
@@ -196,7 +219,8 @@ TEST(LayerProfiler, StepsWithoutBackwardAndFailedOnesDoNotCount) {
 }
 
 TEST(LayerProfiler, MeasuresWhatLayersKeepAndTheirVariables) {
-  const auto profiler = std::make_shared<LayerProfiler>(1, LayerProfiler::Memory::kMeasured);
+  const auto profiler =
+      std::make_shared<LayerProfiler>(1, /*devices=*/1, LayerProfiler::Memory::kMeasured);
   const SlowNet net({{"a", 0, 0}, {"b", 0, 0}});
   const at::Tensor input = at::ones({SlowNet::kSize});
   profiler->begin_step();

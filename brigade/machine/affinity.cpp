@@ -1,10 +1,13 @@
 #include "brigade/machine/affinity.h"
 
 #include <sched.h>
+#include <unistd.h>
 
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -14,6 +17,7 @@ namespace brigade::machine {
 namespace {
 
 constexpr int kMostCores = 65536;
+constexpr int kOwnThread = 0;
 
 // cpu_set_t ends at 1024 cores; this one is as long as it has to be.
 class Mask {
@@ -22,14 +26,19 @@ class Mask {
       : bits_((static_cast<std::size_t>(cores) + kBits - 1) / kBits, CpuBits{}) {}
 
   void set(int core) { CPU_SET_S(static_cast<std::size_t>(core), bytes(), as_cpu_set()); }
-  bool is_set(int core) {
-    return CPU_ISSET_S(static_cast<std::size_t>(core), bytes(), as_cpu_set());
+  std::vector<int> cores() const {
+    std::vector<int> cores;
+    for (std::size_t i = 0; i < bits_.size(); ++i) {
+      for (CpuBits left = bits_[i]; left != 0; left &= left - 1)
+        cores.push_back(static_cast<int>(i * kBits) + std::countr_zero(left));
+    }
+    return cores;
   }
   std::size_t bytes() const { return bits_.size() * sizeof(CpuBits); }
   cpu_set_t* as_cpu_set() { return reinterpret_cast<cpu_set_t*>(bits_.data()); }
 
  private:
-  using CpuBits = cpu_set_t;
+  using CpuBits = std::make_unsigned_t<__cpu_mask>;
   static constexpr std::size_t kBits = sizeof(CpuBits) * 8;
   std::vector<CpuBits> bits_;
 };
@@ -47,18 +56,22 @@ void warn_once_that_pinning_failed(const CoreSet& cores, int error) {
 CoreSet thread_affinity() {
   Mask mask(kMostCores);
   if (sched_getaffinity(0, mask.bytes(), mask.as_cpu_set()) != 0) return CoreSet();
-  std::vector<int> cores;
-  for (int core = 0; core < kMostCores; ++core) {
-    if (mask.is_set(core)) cores.push_back(core);
-  }
-  return CoreSet(std::move(cores));
+  return CoreSet(mask.cores());
+}
+
+int thread_number() {
+  return gettid();
 }
 
 bool set_thread_affinity(const CoreSet& cores) {
+  return set_thread_affinity(cores, kOwnThread);
+}
+
+bool set_thread_affinity(const CoreSet& cores, int thread) {
   if (cores.empty()) return false;
   Mask mask(cores.cores().back() + 1);
   for (const int core : cores.cores()) mask.set(core);
-  if (sched_setaffinity(0, mask.bytes(), mask.as_cpu_set()) == 0) return true;
+  if (sched_setaffinity(thread, mask.bytes(), mask.as_cpu_set()) == 0) return true;
   warn_once_that_pinning_failed(cores, errno);
   return false;
 }

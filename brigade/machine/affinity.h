@@ -11,6 +11,11 @@ CoreSet thread_affinity();
 /// warning per process in the log, if the system refuses; the thread stays where it is.
 bool set_thread_affinity(const CoreSet& cores);
 
+/// The system's number of the calling thread.
+int thread_number();
+/// `set_thread_affinity` for the thread with this number. If it sleeps, it wakes on these cores.
+bool set_thread_affinity(const CoreSet& cores, int thread);
+
 /// Pins the calling thread to some cores while it lives, then restores the thread's former mask.
 /// Open it before the thread's first tensor operation: OpenMP workers inherit the mask of the
 /// thread that first needs them.

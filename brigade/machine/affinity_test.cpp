@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
@@ -53,6 +54,27 @@ TEST(AffinityScope, ContinuesUnpinnedAndWarnsOnceWhenRefused) {
   base::set_log_sink(nullptr);
   ASSERT_EQ(said.size(), 1U);
   EXPECT_NE(said[0].find("60000"), std::string::npos) << said[0];
+}
+
+TEST(ThreadAffinity, OfAnotherThreadIsSetByItsNumber) {
+  const CoreSet before = thread_affinity();
+  const CoreSet last({before.cores().back()});
+  std::atomic<int> number = 0;
+  std::atomic<bool> is_moved = false;
+  CoreSet of_other;
+  std::thread other([&] {
+    number = thread_number();
+    number.notify_all();
+    is_moved.wait(false);
+    of_other = thread_affinity();
+  });
+  number.wait(0);
+  EXPECT_TRUE(set_thread_affinity(last, number));
+  is_moved = true;
+  is_moved.notify_all();
+  other.join();
+  EXPECT_EQ(of_other, last);
+  EXPECT_EQ(thread_affinity(), before);
 }
 
 }  // namespace

@@ -39,24 +39,34 @@ at::Tensor add_in_pairs(std::vector<at::Tensor> parts, const comm::ReductionTree
   return std::move(stack.front());
 }
 
-/// In one pass over memory. The sum may be made in the first part that is defined, since a block
-/// of it is read before a block of the sum is written.
-at::Tensor add_at_once(std::vector<at::Tensor> parts, const comm::ReductionTree& tree) {
-  constexpr std::int64_t kGrain = 32 * 1024;
+/// Where their sum in one pass over memory is made: in the first part that is defined, if nobody
+/// else has it, since a block of it is read before a block of the sum is written.
+at::Tensor memory_of_sum(const std::vector<at::Tensor>& parts) {
   const at::Tensor& first = *std::ranges::find_if(parts, &at::Tensor::defined);
-  at::Tensor sum = is_alone(first) ? first : at::empty_like(first);
-  at::parallel_for(0, sum.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    comm::add_by_tree(parts, tree, begin, end, sum, begin);
+  return is_alone(first) ? first : at::empty_like(first);
+}
+
+void add_range(const std::vector<at::Tensor>& parts, const comm::ReductionTree& tree,
+               std::int64_t begin, std::int64_t end, const at::Tensor& sum) {
+  constexpr std::int64_t kGrain = 32 * 1024;
+  at::parallel_for(begin, end, kGrain, [&](std::int64_t from, std::int64_t to) {
+    comm::add_by_tree(parts, tree, from, to, sum, from);
   });
-  return sum;
+}
+
+/// One of them is defined.
+bool are_added_at_once(const std::vector<at::Tensor>& parts) {
+  const at::Tensor& first = *std::ranges::find_if(parts, &at::Tensor::defined);
+  return first.is_cpu() &&
+         (first.scalar_type() == at::kFloat || first.scalar_type() == at::kDouble);
 }
 
 /// At least two of them are defined.
 at::Tensor sum_of_values(std::vector<at::Tensor> parts, const comm::ReductionTree& tree) {
-  const auto first = std::ranges::find_if(parts, &at::Tensor::defined);
-  const bool at_once = first->is_cpu() &&
-                       (first->scalar_type() == at::kFloat || first->scalar_type() == at::kDouble);
-  return at_once ? add_at_once(std::move(parts), tree) : add_in_pairs(std::move(parts), tree);
+  if (!are_added_at_once(parts)) return add_in_pairs(std::move(parts), tree);
+  const at::Tensor sum = memory_of_sum(parts);
+  add_range(parts, tree, 0, sum.numel(), sum);
+  return sum;
 }
 
 at::Tensor value_of(variables::GradientPart part) {
@@ -88,6 +98,44 @@ std::vector<at::Tensor> computed(ReplicaGradients gradients) {
   std::vector<at::Tensor> values;
   for (variables::GradientPart& part : gradients) values.push_back(value_of(std::move(part)));
   return values;
+}
+
+// Elements: an addition of several sets takes about a millisecond, and a set of less is not worth
+// waking a thread.
+constexpr std::int64_t kPiece = 512 * 1024;
+constexpr std::int64_t kLine = 64;  // whole cache lines
+
+SumInPieces::SumInPieces(std::vector<variables::GradientPart> parts, comm::ReductionTree tree)
+    : tree_(std::move(tree)) {
+  const auto values = std::ranges::count_if(
+      parts, [](const variables::GradientPart& part) { return part.value.defined(); });
+  const auto deferred = std::ranges::count_if(
+      parts, [](const variables::GradientPart& part) { return part.deferred != nullptr; });
+  if (values >= 2 && deferred == 0) {
+    values_ = computed(std::move(parts));
+    const at::Tensor& first = *std::ranges::find_if(values_, &at::Tensor::defined);
+    pieces_ = are_added_at_once(values_)
+                  ? static_cast<int>(std::max<std::int64_t>(1, first.numel() / kPiece))
+                  : 1;
+    if (pieces_ > 1) {
+      sum_ = memory_of_sum(values_);
+      return;
+    }
+    parts = to_parts(std::exchange(values_, {}));
+  }
+  parts_ = std::move(parts);
+}
+
+void SumInPieces::make(int piece) {
+  if (pieces_ == 1) {
+    sum_ = sum_of_parts(std::move(parts_), tree_);
+    return;
+  }
+  const std::int64_t elements = sum_.numel();
+  const auto begin_of = [&](int number) {
+    return number == pieces_ ? elements : number * (elements / pieces_ / kLine) * kLine;
+  };
+  add_range(values_, tree_, begin_of(piece), begin_of(piece + 1), sum_);
 }
 
 at::Tensor sum_of_parts(std::vector<variables::GradientPart> parts,

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "brigade/comm/reduction_tree.h"
@@ -24,5 +25,27 @@ std::vector<at::Tensor> computed(ReplicaGradients gradients);
 /// nobody else refers to, so pass the parts by moving them.
 at::Tensor sum_of_parts(std::vector<variables::GradientPart> parts,
                         const comm::ReductionTree& tree);
+
+/// The same sum, made in pieces: of large values a piece is a range of elements. So several threads
+/// can make it together.
+///
+/// Thread-safety: `make` from several threads, for different pieces.
+class SumInPieces {
+ public:
+  SumInPieces(std::vector<variables::GradientPart> parts, comm::ReductionTree tree);
+
+  int pieces() const { return pieces_; }
+  /// Each piece once.
+  void make(int piece);
+  /// When all pieces are made.
+  at::Tensor take() { return std::move(sum_); }
+
+ private:
+  std::vector<variables::GradientPart> parts_;  // if there is one piece
+  std::vector<at::Tensor> values_;              // otherwise
+  const comm::ReductionTree tree_;
+  int pieces_ = 1;
+  at::Tensor sum_;
+};
 
 }  // namespace brigade::distribute

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "brigade/comm/local/reduce_kernel.h"
@@ -158,6 +159,30 @@ void SubtreeSums::add_variable(Device& device, comm::LeafRange node, std::size_t
   (*device.list(node.begin))[variable].value = std::move(sum);
 }
 
+/// The same of all variables whose gradients are not small. Others help, with ranges of large ones.
+void SubtreeSums::add_variables(Device& device, comm::LeafRange node) {
+  struct Piece {
+    std::size_t sum;
+    int number;
+  };
+  std::vector<std::size_t> added;
+  std::vector<std::unique_ptr<SumInPieces>> sums;
+  std::vector<Piece> pieces;
+  for (std::size_t variable = 0; variable < device.list(node.begin)->size(); ++variable) {
+    if (are_small(device, node, variable)) continue;
+    added.push_back(variable);
+    sums.push_back(std::make_unique<SumInPieces>(take(device, node, variable),
+                                                 comm::ReductionTree(node.size())));
+    for (int i = 0; i < sums.back()->pieces(); ++i) pieces.push_back({sums.size() - 1, i});
+  }
+  comm::share_work(static_cast<int>(pieces.size()), [&](int i) {
+    const Piece& piece = pieces[static_cast<std::size_t>(i)];
+    sums[piece.sum]->make(piece.number);
+  });
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    (*device.list(node.begin))[added[i]].value = sums[i]->take();
+}
+
 /// Whether the gradients of `node` are all deferred and take less memory than their sum.
 bool SubtreeSums::are_small(const Device& device, comm::LeafRange node, std::size_t variable) {
   std::int64_t bytes = 0;
@@ -186,10 +211,7 @@ void SubtreeSums::add_complete(Device& device, comm::LeafRange node) {
     add_complete(device, left);
     return add_complete(device, right);
   }
-  comm::share_work(static_cast<int>(device.list(node.begin)->size()), [&](int i) {
-    const auto variable = static_cast<std::size_t>(i);
-    if (!are_small(device, node, variable)) add_variable(device, node, variable);
-  });
+  add_variables(device, node);
   *first = node;
   device.sets.erase(first + 1, last);
 }

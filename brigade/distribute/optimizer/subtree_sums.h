@@ -87,6 +87,7 @@ class SubtreeSums {
   static std::vector<variables::GradientPart> take(Device& device, comm::LeafRange node,
                                                    std::size_t variable);
   static void add_variable(Device& device, comm::LeafRange node, std::size_t variable);
+  static void add_variables(Device& device, comm::LeafRange node);
   static bool are_small(const Device& device, comm::LeafRange node, std::size_t variable);
   static void add_complete(Device& device, comm::LeafRange node);
   void add_deferred(Device& device) const;

@@ -1,7 +1,9 @@
 #include "brigade/distribute/optimizer/subtree_sums.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -377,6 +379,31 @@ TEST(SubtreeSums, AReplicaThatFailsLeavesNothingForTheNextStep) {
     left[static_cast<std::size_t>(replica)] = replicas.sums.add(replica, {at::ones({3})}).front();
   });
   EXPECT_TRUE(comm::combine_by_tree(left, comm::ReduceOp::kSum).equal(at::ones({3}) * 2));
+}
+
+TEST(SumInPieces, HasTheBitsOfTheWholeSum) {
+  constexpr std::int64_t kElements = (3 << 20) + 77;
+  const comm::ReductionTree tree(5);
+  const auto parts = [] {
+    std::vector<variables::GradientPart> parts;
+    for (int i = 0; i < 5; ++i) {
+      at::Tensor value = at::arange(kElements, at::kFloat).add_(i).sin_();
+      parts.push_back({.value = i == 3 ? at::Tensor() : std::move(value)});
+    }
+    return parts;
+  };
+  SumInPieces sum(parts(), tree);
+  ASSERT_GT(sum.pieces(), 3);
+  std::vector<std::thread> threads;
+  for (int piece = 0; piece < sum.pieces(); ++piece)
+    threads.emplace_back([&sum, piece] { sum.make(piece); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(at::equal(sum.take(), sum_of_parts(parts(), tree)));
+
+  SumInPieces one({{.value = at::ones({kElements})}, {}}, comm::ReductionTree(2));
+  EXPECT_EQ(one.pieces(), 1);
+  one.make(0);
+  EXPECT_TRUE(at::equal(one.take(), at::ones({kElements})));
 }
 
 }  // namespace

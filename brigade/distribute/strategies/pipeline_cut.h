@@ -11,10 +11,11 @@
 
 namespace brigade::distribute {
 
-/// Has a pipeline choose its cut by what the model's layers cost: the first steps of a training
-/// compute the whole model on one device and are measured, the others are cut so that the slowest
-/// stage is as fast as possible. They are steps like all others, with the same bits: nothing is
-/// trained twice. Choose it unless you know the costs better, or need the same cut in each run.
+/// Has a pipeline choose its cut by what the model's layers cost: in the first steps of a training
+/// each device computes the whole model for its part of the micro-batches, and layers are measured;
+/// the other steps are cut so that the slowest stage is as fast as possible. They are steps like
+/// all others, with the same bits: nothing is trained twice. Choose it unless you know the costs
+/// better, or need the same cut in each run.
 struct AutomaticCut {
   /// How many steps with an update are measured: 1 or more. If there are several, the first one,
   /// which touches memory and chooses kernels, does not count.
@@ -80,8 +81,8 @@ struct CutProblem {
   int stages = 1;
   int micro_batches = 1;
   concurrency::PipelineSchedule schedule = concurrency::PipelineSchedule::k1F1B;
-  /// What a step of one device takes besides the passes: sums of gradients, the update. The stages
-  /// share it.
+  /// What all devices together do in a step besides the passes: sums of gradients, the update. The
+  /// stages share it.
   double seconds_besides = 0.0;
   /// Of how many micro-batches a stage may leave the gradients of weights for later; 0: of none.
   int deferred_micro_batches = 0;

@@ -17,6 +17,7 @@
 #include "brigade/distribute/idle_stages.h"
 #include "brigade/distribute/pipeline_stages.h"
 #include "brigade/distribute/pipeline_workers.h"
+#include "brigade/distribute/stage_threads.h"
 #include "brigade/distribute/worker_stages.h"
 
 namespace brigade::distribute {
@@ -156,6 +157,19 @@ std::int64_t bytes_of(std::span<const variables::Variable> variables) {
   return bytes;
 }
 
+/// [device]: its cores; empty if threads must not be pinned to them. Processes of a job may share
+/// the cores of a host, and helper threads of tensor operations stay where they have begun.
+std::vector<machine::CoreSet> cores_of(const PipelineStrategyOptions& options,
+                                       const std::vector<device::Device>& devices, int processes) {
+  std::vector<machine::CoreSet> cores;
+  const bool is_alone = processes == 1 && options.threads_per_replica == 1 && devices.size() > 1;
+  for (const device::Device& device : devices) {
+    if (!is_alone || device.cores.empty()) return {};
+    cores.push_back(device.cores);
+  }
+  return cores;
+}
+
 /// The device of every micro-batch. Their threads compute on the cores of any stage.
 device::Device unpinned(device::Device device) {
   device.cores = {};
@@ -189,6 +203,9 @@ struct PipelineStrategy::Built {
         groups ? groups->all->layout.replicas[static_cast<std::size_t>(groups->all->index())]
                : all_micro_batches;
     const StageBlock own{.first = part * own_stages, .last = (part + 1) * own_stages - 1};
+    const std::vector<machine::CoreSet> cores = cores_of(options, distinct, workers * pipelines);
+    std::shared_ptr<concurrency::TaskThreads> threads;
+    if (!cores.empty()) threads = std::make_shared<StageThreads>(cores, micro_batches);
     const concurrency::StageSlotsOptions slots_options{.schedule = options.schedule,
                                                        .stages = stages,
                                                        .micro_batches = micro_batches,
@@ -196,11 +213,12 @@ struct PipelineStrategy::Built {
                                                        .first_stage = own.first,
                                                        .own_stages = workers > 1 ? own_stages : 0,
                                                        .deferred_tasks = deferred(options),
-                                                       .timeout = options.timeout};
+                                                       .timeout = options.timeout,
+                                                       .threads = threads};
     slots = std::make_shared<concurrency::StageSlots>(slots_options);
     if (workers == 1 && distinct.size() > 1) {
       idle = std::make_shared<const IdleStages>(slots, static_cast<int>(distinct.size()),
-                                                options.threads_per_replica);
+                                                options.threads_per_replica, cores);
     }
     parts = mirrored_parts("pipeline", {unpinned(devices.front())},
                            {.count = all_micro_batches, .of_device = {micro_batches}});
