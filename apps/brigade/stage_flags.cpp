@@ -116,24 +116,23 @@ void StageFlags::check_replicas(int processes) const {
 /// `workers`: of one pipeline.
 void StageFlags::check_workers(const std::vector<std::string>& devices, int workers) const {
   const std::string of_workers = base::str_cat("a pipeline over ", workers, " workers ");
-  if (schedule_name() == "interleaved")
-    throw UsageError(of_workers +
-                     "has the schedules 1f1b and gpipe; leave out --pipeline-schedule");
   if (is_automatic()) return;
   const std::vector<std::string> layers = cut_layers();
   const std::size_t stages = layers.size() + 1;
-  const auto count = static_cast<std::size_t>(workers);
+  const auto chunks_of_each = static_cast<std::size_t>(num_chunks());
+  const std::size_t count = static_cast<std::size_t>(workers) * chunks_of_each;
   if (std::set<std::string>(layers.begin(), layers.end()).size() < layers.size()) {
     throw UsageError("--cut is ", base::quoted(*cut), "; name each layer once");
   }
   if (stages % count != 0) {
-    throw UsageError("--cut makes ", plural(stages, "stage"), ", and ", of_workers,
-                     "has equally many in each; name ", count - 1,
-                     " layers, or another multiple of ", count, " less one");
+    throw UsageError(
+        "--cut makes ", plural(stages, "stage"), ", and ", of_workers, "has equally many in each",
+        chunks_of_each > 1 ? base::str_cat(", ", chunks_of_each, " on each device") : "", "; name ",
+        count - 1, " layers, or another multiple of ", count, " less one");
   }
   if (devices.empty() || devices.size() == stages / count) return;
   throw UsageError("--devices names ", plural(devices.size(), "device"), ", and ", of_workers,
-                   "has ", plural(stages / count, "stage"),
+                   "has ", plural(stages / count, chunks_of_each > 1 ? "device" : "stage"),
                    " in each; name as many, or leave out --devices");
 }
 

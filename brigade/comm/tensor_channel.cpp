@@ -16,8 +16,8 @@ namespace brigade::comm {
 
 namespace {
 
-/// What precedes the tensors of a message, as numbers: its kind, step and number, how many tensors
-/// follow, and of each its dtype, number of dimensions, sizes and strides.
+/// What precedes the tensors of a message, as numbers: its kind, step, number and chunk (in one),
+/// how many tensors follow, and of each its dtype, number of dimensions, sizes and strides.
 constexpr std::int64_t kMessageFields = 4;
 constexpr std::int64_t kTensorFields =
     2 + 2 * static_cast<std::int64_t>(TensorChannel::kMaxDimensions);
@@ -28,6 +28,19 @@ constexpr std::int64_t kFields =
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
 /// How long an end waits until what was sent has arrived.
 constexpr std::chrono::seconds kLastMessagesTimeout{10};
+
+constexpr int kChunkShift = 32;
+
+std::int64_t packed(const MessageKey& key) {
+  return std::int64_t{key.chunk} << kChunkShift | key.number;
+}
+
+MessageKey key_of(std::int64_t step, std::int64_t number_and_chunk) {
+  constexpr std::int64_t kNumber = (std::int64_t{1} << kChunkShift) - 1;
+  return {.step = step,
+          .number = static_cast<int>(number_and_chunk & kNumber),
+          .chunk = static_cast<int>(number_and_chunk >> kChunkShift)};
+}
 
 void describe_tensor(const at::Tensor& tensor, std::int64_t* fields) {
   fields[0] = static_cast<std::int64_t>(tensor.scalar_type());
@@ -238,7 +251,7 @@ void TensorChannel::transfer(const Message& message) {
   auto* const numbers = fields.mutable_data_ptr<std::int64_t>();
   numbers[0] = static_cast<std::int64_t>(message.kind);
   numbers[1] = message.key.step;
-  numbers[2] = message.key.number;
+  numbers[2] = packed(message.key);
   numbers[3] = static_cast<std::int64_t>(message.tensors.size());
   for (std::size_t i = 0; i < message.tensors.size(); ++i) {
     describe_tensor(message.tensors[i],
@@ -262,9 +275,8 @@ TensorChannel::Message TensorChannel::transfer() {
   const at::Tensor fields = at::zeros({kFields}, at::kLong);
   communicator_->broadcast({&fields, 1}, source_)->wait();
   const auto* const numbers = fields.const_data_ptr<std::int64_t>();
-  Message message{.kind = static_cast<Kind>(numbers[0]),
-                  .key = {.step = numbers[1], .number = static_cast<int>(numbers[2])},
-                  .tensors = {}};
+  Message message{
+      .kind = static_cast<Kind>(numbers[0]), .key = key_of(numbers[1], numbers[2]), .tensors = {}};
   for (std::int64_t i = 0; i < numbers[3]; ++i)
     message.tensors.push_back(allocate(numbers + kMessageFields + i * kTensorFields));
   if (!message.tensors.empty())

@@ -23,10 +23,12 @@
 
 namespace brigade::comm {
 
-/// Which message of a channel it is: of a step, its number there (a micro-batch).
+/// Which message of a channel it is: of a step, its number there (a micro-batch), and which of
+/// several of that number.
 struct MessageKey {
   std::int64_t step = 0;
   int number = 0;
+  int chunk = 0;
 
   auto operator<=>(const MessageKey&) const = default;
 };

@@ -30,14 +30,15 @@ StageOrders orders_of(const StageSlotsOptions& options) {
                  " on each device: the devices have equally many.");
   StageOrders all = stage_orders(options.schedule, options.stages / options.chunks,
                                  options.micro_batches, options.chunks);
-  if (options.own_stages == 0 && options.first_stage == 0) return all;
-  check_argument(options.chunks == 1 && options.first_stage >= 0 && options.own_stages >= 1 &&
-                     options.first_stage + options.own_stages <= options.stages,
-                 "Stages ", options.first_stage, " to ",
-                 options.first_stage + options.own_stages - 1, " of a pipeline of ", options.stages,
-                 " with ", options.chunks, " on each device.");
-  return {all.begin() + options.first_stage,
-          all.begin() + options.first_stage + options.own_stages};
+  if (options.own_devices == 0 && options.first_device == 0) return all;
+  const int devices = options.stages / options.chunks;
+  check_argument(options.first_device >= 0 && options.own_devices >= 1 &&
+                     options.first_device + options.own_devices <= devices,
+                 "Devices ", options.first_device, " to ",
+                 options.first_device + options.own_devices - 1, " of a pipeline of ", devices,
+                 ".");
+  return {all.begin() + options.first_device,
+          all.begin() + options.first_device + options.own_devices};
 }
 
 }  // namespace
@@ -57,7 +58,7 @@ void StageSlots::start() {
   Task task;
   std::vector<bool> own(stages);
   for (std::size_t stage = 0; stage < stages; ++stage) own[stage] = is_own(static_cast<int>(stage));
-  task.stage = options_.first_stage;
+  task.stage = options_.first_device;
   task.to_come.assign(2, own);
   task.is_live.assign(stages, false);
   tasks_.assign(granted_.size(), task);
@@ -89,7 +90,7 @@ void StageSlots::end(int task) {
 void StageSlots::acquire(int task) {
   const MutexLock lock(mutex_);
   const Task& own = tasks_[static_cast<std::size_t>(task)];
-  ask(task, own.direction, own.is_finished ? options_.first_stage + task % devices() : own.stage);
+  ask(task, own.direction, own.is_finished ? options_.first_device + task % devices() : own.stage);
   while (!own.holds && !is_aborted_) granted_[static_cast<std::size_t>(task)].wait(mutex_);
 }
 
@@ -178,7 +179,7 @@ void StageSlots::complete(int task) {
   }
   throw_error(task);
   if (is_aborted_) throw_aborted();
-  ask(task, own.direction, options_.first_stage + task % devices());
+  ask(task, own.direction, options_.first_device + task % devices());
   while (!own.holds && !is_aborted_) granted.wait(mutex_);
 }
 
@@ -332,7 +333,7 @@ void StageSlots::grant(int number) {
   const std::vector<StagePass>& order = orders_[static_cast<std::size_t>(number)];
   for (; device.next < order.size(); ++device.next) {
     const StagePass& pass = order[device.next];
-    const int stage = options_.first_stage + pass.chunk * devices() + number;
+    const int stage = pass.chunk * all_devices() + options_.first_device + number;
     Task& task = tasks_[static_cast<std::size_t>(pass.micro_batch)];
     auto to_come = task.to_come[index_of(pass.direction)].begin() + stage;
     if (!*to_come) continue;

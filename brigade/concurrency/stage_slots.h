@@ -25,10 +25,10 @@ struct StageSlotsOptions {
   /// With kInterleaved, how many stages each device has: it divides `stages`, and stage s is on
   /// device s % (stages / chunks). With other schedules 1.
   int chunks = 1;
-  /// The stages that are computed here, where others are computed by other processes: `own_stages`
-  /// of them from `first_stage` on, one on each device. 0: all. Not with several chunks.
-  int first_stage = 0;
-  int own_stages = 0;
+  /// The devices that are here, where others are in other processes: `own_devices` of them from
+  /// `first_device` on, and the stages on them. 0: all.
+  int first_device = 0;
+  int own_devices = 0;
   /// Of how many tasks a stage may keep activations for work that their backward passes have
   /// deferred: more of it is done in the pass. 0: nothing is deferred.
   int deferred_tasks = 0;
@@ -157,12 +157,11 @@ class StageSlots final : public ExecutionSlots {
     Condition has_work;
   };
 
+  // Those that are here, which are counted from 0.
   int devices() const { return static_cast<int>(orders_.size()); }
-  int device_of(int stage) const { return (stage - options_.first_stage) % devices(); }
-  bool is_own(int stage) const {
-    return options_.own_stages == 0 ||
-           (stage >= options_.first_stage && stage < options_.first_stage + options_.own_stages);
-  }
+  int all_devices() const { return options_.stages / options_.chunks; }
+  int device_of(int stage) const { return stage % all_devices() - options_.first_device; }
+  bool is_own(int stage) const { return device_of(stage) >= 0 && device_of(stage) < devices(); }
   /// Gives the device to the next task, if it is free and one may have it.
   void grant(int device) BRIGADE_REQUIRES(mutex_);
   void give(int task) BRIGADE_REQUIRES(mutex_);

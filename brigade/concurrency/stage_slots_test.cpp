@@ -208,8 +208,8 @@ TEST_P(Schedules, OfSomeStagesAreThoseOfTheWhole) {
     StageSlots slots({.schedule = GetParam(),
                       .stages = 4,
                       .micro_batches = kMicroBatches,
-                      .first_stage = first,
-                      .own_stages = 2,
+                      .first_device = first,
+                      .own_devices = 2,
                       .timeout = std::chrono::seconds(60)});
     std::atomic<int> computing = 0;
     run_tasks(slots, kMicroBatches, [&](int task) {
@@ -228,7 +228,7 @@ TEST_P(Schedules, OfSomeStagesAreThoseOfTheWhole) {
     EXPECT_TRUE(slots.keeps_schedule());
     EXPECT_EQ(computing, kMicroBatches);
   }
-  EXPECT_THROW(StageSlots({.stages = 4, .first_stage = 3, .own_stages = 2}), Error);
+  EXPECT_THROW(StageSlots({.stages = 4, .first_device = 3, .own_devices = 2}), Error);
 }
 
 TEST_P(Schedules, PassesThatDoNotComeAreLeftOut) {
@@ -350,6 +350,48 @@ TEST(StageSlots, ADeviceWithSeveralStagesComputesOneAtATime) {
         }
       }
     }
+  }
+}
+
+/// Two devices with three stages each, in two processes.
+TEST(StageSlots, SeveralStagesOfADeviceMayAlternateWithThoseOfOtherProcesses) {
+  constexpr int kDevices = 2, kChunks = 3, kMicroBatches = 5;
+  std::vector<std::unique_ptr<StageSlots>> processes;
+  for (int device = 0; device < kDevices; ++device) {
+    processes.push_back(
+        std::make_unique<StageSlots>(StageSlotsOptions{.schedule = PipelineSchedule::kInterleaved,
+                                                       .stages = kDevices * kChunks,
+                                                       .micro_batches = kMicroBatches,
+                                                       .chunks = kChunks,
+                                                       .first_device = device,
+                                                       .own_devices = 1,
+                                                       .timeout = std::chrono::seconds(60)}));
+    processes.back()->start();
+  }
+  std::vector<std::thread> threads;
+  for (int number = kMicroBatches - 1; number >= 0; --number) {
+    threads.emplace_back([&, number] {
+      for (const auto& process : processes) process->begin(number);
+      for (int stage = 1; stage < kDevices * kChunks; ++stage) {
+        processes[static_cast<std::size_t>((stage - 1) % kDevices)]->pause(number);
+        processes[static_cast<std::size_t>(stage % kDevices)]->enter(number, kForward, stage);
+      }
+      for (int stage = kDevices * kChunks - 1; stage >= 0; --stage) {
+        processes[static_cast<std::size_t>((stage + 1) % kDevices)]->pause(number);
+        processes[static_cast<std::size_t>(stage % kDevices)]->enter(number, kBackward, stage);
+      }
+      for (const auto& process : processes) {
+        process->finish(number);
+        process->end(number);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const StageOrders whole =
+      stage_orders(PipelineSchedule::kInterleaved, kDevices, kMicroBatches, kChunks);
+  for (std::size_t device = 0; device < processes.size(); ++device) {
+    EXPECT_EQ(processes[device]->passes(), StageOrders{whole[device]});
+    EXPECT_TRUE(processes[device]->keeps_schedule());
   }
 }
 

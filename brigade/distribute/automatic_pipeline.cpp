@@ -17,8 +17,7 @@ using concurrency::StageSlotsOptions;
 
 /// The number of devices of this process.
 int devices_here(const StageSlotsOptions& options) {
-  const int own_stages = options.own_stages > 0 ? options.own_stages : options.stages;
-  return own_stages / options.chunks;
+  return options.own_devices > 0 ? options.own_devices : options.stages / options.chunks;
 }
 
 /// Each device computes the whole model for its micro-batches, one after another. All of them

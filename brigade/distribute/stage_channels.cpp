@@ -72,22 +72,27 @@ std::int64_t StageChannels::bytes_sent() const {
   return bytes;
 }
 
-// Each pair makes its channels in one order, the first stages' first, so that none waits for one
+// All make theirs in one order, the pairs of the first workers first, so that none waits for one
 // that waits for it.
-StageChannels make_stage_channels(const WorkerGroup& workers, std::chrono::milliseconds timeout) {
+StageChannels make_stage_channels(const WorkerGroup& workers, StageOrder order,
+                                  std::chrono::milliseconds timeout) {
   StageChannels channels;
   const int own = workers.index();
   const int last = workers.count() - 1;
+  const int pairs = order == StageOrder::kRing ? last + 1 : last;
   const auto make = [&](int source, const std::vector<int>& receivers, const char* what) {
     return make_channel(workers, source, receivers, what, timeout);
   };
-  if (own > 0) {
-    channels.activations_in = make(own - 1, {own}, "activations");
-    channels.gradients_out = make(own, {own - 1}, "gradients");
-  }
-  if (own < last) {
-    channels.activations_out = make(own, {own + 1}, "activations");
-    channels.gradients_in = make(own + 1, {own}, "gradients");
+  for (int from = 0; from < pairs; ++from) {
+    const int to = from == last ? 0 : from + 1;
+    if (own == to) {
+      channels.activations_in = make(from, {to}, "activations");
+      channels.gradients_out = make(to, {from}, "gradients");
+    }
+    if (own == from) {
+      channels.activations_out = make(from, {to}, "activations");
+      channels.gradients_in = make(to, {from}, "gradients");
+    }
   }
   std::vector<int> others(static_cast<std::size_t>(last));
   std::iota(others.begin(), others.end(), 0);

@@ -40,8 +40,13 @@ struct StageChannels {
   std::int64_t bytes_sent() const;
 };
 
+/// Which workers of a pipeline send to one another: each to the next, and in a ring the last also
+/// to the first.
+enum class StageOrder { kLine, kRing };
+
 /// Makes this process's channels; every worker of the pipeline calls it. Worker w of them computes
 /// the stages before those of worker w + 1.
-StageChannels make_stage_channels(const WorkerGroup& workers, std::chrono::milliseconds timeout);
+StageChannels make_stage_channels(const WorkerGroup& workers, StageOrder order,
+                                  std::chrono::milliseconds timeout);
 
 }  // namespace brigade::distribute

@@ -12,8 +12,8 @@ namespace brigade::distribute {
 using machine::DeviceSpec;
 
 StageDevices::StageDevices(std::vector<std::string> devices, std::vector<cluster::Task> tasks,
-                           int pipelines)
-    : names_(std::move(devices)), tasks_(std::move(tasks)) {
+                           int pipelines, int chunks)
+    : names_(std::move(devices)), tasks_(std::move(tasks)), chunks_(chunks) {
   for (const std::string& name : names_) devices_.push_back(DeviceSpec::parse(name));
   if (!tasks_.empty()) workers_ = static_cast<int>(tasks_.size()) / pipelines;
 }
@@ -28,7 +28,8 @@ std::optional<StageDevices::Choice> StageDevices::choice(std::string_view layer,
   std::vector<int> workers;
   for (int stage = 0; stage < stages(); ++stage) {
     if (!is_on(stage, choice)) continue;
-    if (workers.empty() || workers.back() != worker_of(stage)) workers.push_back(worker_of(stage));
+    if (std::ranges::find(workers, worker_of(stage)) == workers.end())
+      workers.push_back(worker_of(stage));
   }
   if (workers.empty()) refuse(layer, name, "no stage of the pipeline is on that device");
   if (workers.size() > 1)

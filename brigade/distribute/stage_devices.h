@@ -22,10 +22,11 @@ class StageDevices {
     std::optional<machine::DeviceSpec> device;
   };
 
-  /// `devices`: [stage], such as "cpu:0". `tasks`: all workers of the job, by rank, of which
-  /// `pipelines` train side by side; empty: this process has all stages.
+  /// `devices`: [stage], such as "cpu:0", the first ones repeated if each device has several
+  /// (`chunks`). `tasks`: all workers of the job, by rank, of which `pipelines` train side by side;
+  /// empty: this process has all stages.
   explicit StageDevices(std::vector<std::string> devices, std::vector<cluster::Task> tasks = {},
-                        int pipelines = 1);
+                        int pipelines = 1, int chunks = 1);
 
   int stages() const { return static_cast<int>(devices_.size()); }
   /// What the scopes around `layer` have chosen by `name`; null if it names neither a device nor,
@@ -37,7 +38,10 @@ class StageDevices {
   std::string list() const;
 
  private:
-  int worker_of(int stage) const { return stage / (stages() / workers_); }
+  int worker_of(int stage) const {
+    const int devices = stages() / chunks_;
+    return stage % devices / (devices / workers_);
+  }
   std::string name_of(int stage) const;
   [[noreturn]] void refuse(std::string_view layer, const std::string& name,
                            std::string_view why) const;
@@ -48,6 +52,7 @@ class StageDevices {
   std::vector<machine::DeviceSpec> devices_;  // [stage]
   std::vector<cluster::Task> tasks_;          // of the job, by rank
   int workers_ = 1;                           // of a pipeline
+  int chunks_ = 1;
 };
 
 }  // namespace brigade::distribute

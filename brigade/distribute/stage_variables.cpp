@@ -87,13 +87,24 @@ std::set<std::string> StageVariables::take_given_away() {
 
 BackwardLeaves leaves_behind(const at::Tensor& root, const StageVariables& variables,
                              const at::Tensor& received, const at::Tensor& inner) {
+  const bool has_node = inner.defined() && inner.requires_grad();
+  return leaves_behind(root, variables, received,
+                       has_node ? gradient_edge(inner).function.get() : nullptr);
+}
+
+BackwardLeaves leaves_behind(const at::Tensor& root, const StageVariables& variables,
+                             const at::Tensor& received, const Node* inner) {
   BackwardLeaves leaves{.variables = variables.none()};
   if (!root.requires_grad()) return leaves;
   std::unordered_set<const Node*> seen;
-  if (inner.defined() && inner.requires_grad()) seen.insert(gradient_edge(inner).function.get());
   std::vector<Node*> open;
   const auto follow = [&](Node* node) {
-    if (node != nullptr && seen.insert(node).second) open.push_back(node);
+    if (node == nullptr) return;
+    if (node == inner) {
+      leaves.has_inner = true;
+    } else if (seen.insert(node).second) {
+      open.push_back(node);
+    }
   };
   const torch::autograd::Edge begin = gradient_edge(root);
   follow(begin.function.get());

@@ -12,6 +12,10 @@
 
 #include "brigade/variables/variable.h"
 
+namespace torch::autograd {
+struct Node;
+}
+
 namespace brigade::distribute {
 
 /// Some of the variables that the optimizers of a pipeline train: [number].
@@ -72,12 +76,17 @@ struct BackwardLeaves {
   VariableSet variables;
   bool has_received = false;  ///< `received` of `leaves_behind`
   bool has_others = false;    ///< leaves that are neither
+  bool has_inner = false;     ///< the node of `inner`
 };
 
-/// The leaves by which the graph behind `root` has gradients. What is behind the node that computed
-/// `inner` is left out, if that is defined.
+/// The leaves by which the graph behind `root` has gradients. What is behind `inner` is left out,
+/// if that is not null.
 BackwardLeaves leaves_behind(const at::Tensor& root, const StageVariables& variables,
-                             const at::Tensor& received, const at::Tensor& inner = {});
+                             const at::Tensor& received,
+                             const torch::autograd::Node* inner = nullptr);
+/// The same for the node that computed `inner`, a tensor with a gradient.
+BackwardLeaves leaves_behind(const at::Tensor& root, const StageVariables& variables,
+                             const at::Tensor& received, const at::Tensor& inner);
 
 /// Sets as bytes, and back: for messages.
 at::Tensor to_bytes(const VariableUse& use);

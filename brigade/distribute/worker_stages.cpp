@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
@@ -70,32 +71,42 @@ class ReceivedActivation final : public torch::autograd::Node {
 }  // namespace
 
 /// Where a micro-batch comes back from the next process: waits for the gradient by what was sent
-/// there, and for the pass on the last own stage. On CPUs it runs on the micro-batch's thread. Its
-/// outputs are that gradient, and those of tied weights that the processes after have computed:
-/// they are the first parts of these weights' gradients, as in the backward pass of one process.
+/// there, and for the pass on the own stage that sent it. On CPUs it runs on the micro-batch's
+/// thread. Its outputs are that gradient, and those of tied weights that the processes after have
+/// computed: they are the first parts of these weights' gradients, as in the backward pass of one
+/// process.
+///
+/// Its input is the gradient by the model's result, which every process has, or, between two own
+/// stages, the gradient by what was received there, which it sends to the process before.
 class WorkerStages::RemoteGradient final : public torch::autograd::Node {
  public:
+  struct Messages {
+    comm::MessageKey awaited;
+    std::optional<comm::MessageKey> sent = std::nullopt;
+  };
+
   RemoteGradient(std::shared_ptr<StageSlots> slots, std::shared_ptr<const StageChannels> channels,
                  std::shared_ptr<const StageVariables> variables, std::vector<std::size_t> tied,
-                 comm::MessageKey key, int stage)
+                 const Messages& messages, int stage)
       : slots_(std::move(slots)),
         channels_(std::move(channels)),
         variables_(std::move(variables)),
         tied_(std::move(tied)),
-        key_(key),
+        messages_(messages),
         stage_(stage) {}
 
   std::string name() const override { return "RemoteGradient"; }
 
  protected:
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& /*of_result*/) override {
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& inputs) override {
+    if (messages_.sent) send(inputs.front());
     std::vector<at::Tensor> message;
     {
       const comm::PhaseScope waiting(current_step_clock(), comm::StepPhase::kWait);
-      message = channels_->receive(*channels_->gradients_in, key_);
+      message = channels_->receive(*channels_->gradients_in, messages_.awaited);
     }
-    enter_stage(*slots_, key_.number, PassDirection::kBackward, stage_);
-    torch::autograd::variable_list gradients(1 + tied_.size());
+    enter_stage(*slots_, replica(), PassDirection::kBackward, stage_);
+    torch::autograd::variable_list gradients(num_outputs());
     if (!tied_.empty()) {
       check_state(!message.empty(), "The gradients of tied weights did not come.");
       const auto of_tied = unpack_gradients(message.back(), tied_, *variables_);
@@ -107,15 +118,23 @@ class WorkerStages::RemoteGradient final : public torch::autograd::Node {
   }
 
  private:
+  int replica() const { return messages_.awaited.number; }
+  void send(const at::Tensor& gradient) const {
+    slots_->pause(replica());
+    std::vector<at::Tensor> message;
+    if (gradient.defined()) message.push_back(gradient);
+    channels_->gradients_out->send(*messages_.sent, std::move(message));
+  }
+
   const std::shared_ptr<StageSlots> slots_;
   const std::shared_ptr<const StageChannels> channels_;
   const std::shared_ptr<const StageVariables> variables_;
   const std::vector<std::size_t> tied_;  // that the next process sends gradients of
-  const comm::MessageKey key_;
+  const Messages messages_;
   const int stage_;
 };
 
-WorkerStages::WorkerStages(std::shared_ptr<StageSlots> slots, StageStarts starts, StageBlock own,
+WorkerStages::WorkerStages(std::shared_ptr<StageSlots> slots, StageStarts starts, OwnStages own,
                            std::shared_ptr<StageVariables> variables, int micro_batches,
                            std::shared_ptr<const StageChannels> channels, PipelineWorkers workers)
     : slots_(std::move(slots)),
@@ -189,12 +208,14 @@ at::Tensor WorkerStages::continue_model(int replica, std::string_view layer,
                               "worker."));
   }
   if (!stage) return pass.crossed.defined() && x.is_same(pass.crossed) ? pass.in_its_place : x;
-  if (*stage < own_.first || *stage > own_.last + 1) return x;
+  const bool comes = own_.has(*stage);
+  const bool leaves = own_.has(*stage - 1);
+  if (!comes && !leaves) return x;
   at::Tensor moved;
-  if (*stage == own_.first) {
-    moved = receive_activation(replica, layer, x);
-  } else if (*stage == own_.last + 1) {
-    moved = send_activation(replica, x);
+  if (!leaves) {
+    moved = receive_activation(replica, layer, *stage, x);
+  } else if (!comes) {
+    moved = send_activation(replica, *stage, x);
   } else {
     moved = move_to_stage(slots_, replica, *stage, x);
   }
@@ -204,7 +225,7 @@ at::Tensor WorkerStages::continue_model(int replica, std::string_view layer,
 }
 
 at::Tensor WorkerStages::begin_model(Pass& pass, const at::Tensor& x) const {
-  if (own_.first == 0) {
+  if (own_.first() == 0) {
     pass.where = Where::kInside;
     return x;
   }
@@ -223,13 +244,13 @@ at::Tensor WorkerStages::companion_of(const at::Tensor& x, const VariableUse& us
   return parts.size() == 1 ? parts.front() : at::cat(parts);
 }
 
-at::Tensor WorkerStages::receive(int replica, comm::TensorChannel& channel, bool& wants,
-                                 VariableUse& use) {
+at::Tensor WorkerStages::receive(int replica, comm::TensorChannel& channel,
+                                 const comm::MessageKey& key, bool& wants, VariableUse& use) {
   slots_->pause(replica);
   std::vector<at::Tensor> message;
   {
     const comm::PhaseScope waiting(current_step_clock(), comm::StepPhase::kWait);
-    message = channels_->receive(channel, key_of(replica));
+    message = channels_->receive(channel, key);
   }
   const at::Tensor& companion = message.at(1);
   const bool has_use = companion[0].item<int>() != 0;
@@ -243,12 +264,16 @@ at::Tensor WorkerStages::receive(int replica, comm::TensorChannel& channel, bool
   return message.front();
 }
 
-/// The variables that the own stages use, which end with this tensor.
+/// The variables that the own stages use which end with this tensor.
 VariableSet WorkerStages::use_behind(const Pass& pass, const at::Tensor& end) const {
   if (!at::GradMode::is_enabled()) return variables_->none();
-  const BackwardLeaves leaves = leaves_behind(end, *variables_, pass.received);
-  // Inside of recompute a graph begins with leaves of its own.
-  if (pass.received.defined() && !leaves.has_received && leaves.has_others) {
+  const BackwardLeaves leaves = leaves_behind(end, *variables_, pass.received, pass.entered);
+  // Inside of recompute a graph begins with leaves of its own. And without the node the process
+  // before would wait for its gradient.
+  const bool is_cut_off =
+      pass.entered ? !leaves.has_inner
+                   : pass.received.defined() && !leaves.has_received && leaves.has_others;
+  if (is_cut_off) {
     throw Error(
         ErrorCode::kUnimplemented,
         base::str_cat("In ", worker_, " the pipeline's stages end with a tensor that has no ",
@@ -257,6 +282,13 @@ VariableSet WorkerStages::use_behind(const Pass& pass, const at::Tensor& end) co
                       "begin after the stage does, and end before the next one begins."));
   }
   return leaves.variables;
+}
+
+/// The same, which count from now on.
+VariableSet WorkerStages::use_stages(Pass& pass, const at::Tensor& end) const {
+  const VariableSet here = use_behind(pass, end);
+  for (std::size_t i = 0; i < here.size(); ++i) pass.used[i] = pass.used[i] || here[i];
+  return here;
 }
 
 /// The variables of which the process that has received `before` sends gradients back.
@@ -268,11 +300,12 @@ std::vector<std::size_t> WorkerStages::tied_before(const VariableUse& before,
   return numbers;
 }
 
-at::Tensor WorkerStages::receive_activation(int replica, std::string_view layer,
+at::Tensor WorkerStages::receive_activation(int replica, std::string_view layer, int stage,
                                             const at::Tensor& like) {
   Pass& pass = pass_of(replica);
   bool wants = false;
-  at::Tensor x = receive(replica, *channels_->activations_in, wants, pass.before);
+  const at::Tensor x =
+      receive(replica, *channels_->activations_in, key_of(replica, stage), wants, pass.before);
   if (!are_alike(x, like)) {
     throw Error(
         ErrorCode::kInvalidArgument,
@@ -281,31 +314,63 @@ at::Tensor WorkerStages::receive_activation(int replica, std::string_view layer,
                       ", of which only the first size may differ: make the same model in "
                       "every worker."));
   }
-  enter_stage(*slots_, replica, PassDirection::kForward, own_.first);
-  if (own_.last == cut_.last_stage() && !at::GradMode::is_enabled()) slots_->finish(replica);
+  enter_stage(*slots_, replica, PassDirection::kForward, stage);
+  const bool is_last_chunk = own_.chunk_of(stage) == own_.chunk_of(own_.last());
+  if (own_.last() == cut_.last_stage() && is_last_chunk && !at::GradMode::is_enabled())
+    slots_->finish(replica);
   pass.where = Where::kInside;
-  if (!wants) return x;
-  pass.received = x.requires_grad_();
-  // The model may change its input in place, which a leaf of the graph does not allow.
-  at::Tensor moved = x.detach();
-  const auto node = std::make_shared<ReceivedActivation>();
-  node->set_next_edges(torch::autograd::collect_next_edges(x));
+  return wants ? continue_received(replica, stage, x) : x;
+}
+
+void WorkerStages::refuse_detached(int stage) const {
+  throw Error(ErrorCode::kUnimplemented,
+              base::str_cat("In ", worker_, " a stage before stage ", stage,
+                            " of the pipeline ends with a tensor that has no gradient, and stages "
+                            "before it are trained: with the schedule interleaved over several "
+                            "workers that is not built. Use k1F1B, or one worker."));
+}
+
+/// A tensor with which the model may go on. It may change it in place, which a leaf of the graph
+/// does not allow.
+at::Tensor WorkerStages::continue_received(int replica, int stage, const at::Tensor& received) {
+  Pass& pass = pass_of(replica);
+  at::Tensor moved = received.detach();
+  std::shared_ptr<torch::autograd::Node> node;
+  if (pass.sent.defined() && pass.sent.requires_grad()) {
+    node = std::make_shared<RemoteGradient>(
+        slots_, channels_, variables_, std::vector<std::size_t>(),
+        RemoteGradient::Messages{.awaited = key_of(replica, pass.sent_stage),
+                                 .sent = key_of(replica, stage)},
+        pass.sent_stage - 1);
+    pass.leaves.push_back(at::zeros({1}).requires_grad_());
+    auto edges = torch::autograd::collect_next_edges(pass.sent, pass.leaves.back());
+    node->set_next_edges(std::move(edges));
+    pass.sent.reset();
+    pass.entered = node.get();
+  } else {
+    if (pass.received.defined()) refuse_detached(stage);
+    pass.received = received;
+    pass.received.requires_grad_();
+    pass.received_stage = stage;
+    node = std::make_shared<ReceivedActivation>();
+    node->set_next_edges(torch::autograd::collect_next_edges(pass.received));
+  }
   torch::autograd::set_history(moved, node);
   return moved;
 }
 
-at::Tensor WorkerStages::send_activation(int replica, const at::Tensor& x) {
+at::Tensor WorkerStages::send_activation(int replica, int stage, const at::Tensor& x) {
   Pass& pass = pass_of(replica);
-  pass.used = use_behind(pass, x);
-  channels_->activations_out->send(key_of(replica),
-                                   {x, companion_of(x, pass.before.with(pass.used))});
+  const VariableSet used = use_stages(pass, x);
+  channels_->activations_out->send(key_of(replica, stage),
+                                   {x, companion_of(x, pass.before.with(used))});
   if (at::GradMode::is_enabled()) {
     pass.sent = x;
-    slots_->pause(replica);
-  } else {
+    pass.sent_stage = stage;
+  } else if (stage > own_.last()) {
     slots_->finish(replica);
-    slots_->pause(replica);
   }
+  slots_->pause(replica);
   pass.where = Where::kAfter;
   return without_examples(x);
 }
@@ -317,15 +382,14 @@ at::Tensor WorkerStages::end_layers(int replica, const at::Tensor& result) {
   pass.where = Where::kEnded;
   pass.crossed.reset();
   pass.in_its_place.reset();
-  if (own_.last < cut_.last_stage()) {
+  if (own_.last() < cut_.last_stage()) {
     pass.result = receive_result(replica);
     return pass.result;
   }
-  pass.used = use_behind(pass, result);
-  pass.in_all = pass.before.with(pass.used);
+  pass.in_all = pass.before.with(use_stages(pass, result));
   pass.result = result;
   // A copy: the program may change the result in place.
-  channels_->results->send(key_of(replica),
+  channels_->results->send(key_of(replica, 0),
                            {result.detach().clone(), companion_of(result, pass.in_all)});
   return result;
 }
@@ -333,14 +397,15 @@ at::Tensor WorkerStages::end_layers(int replica, const at::Tensor& result) {
 at::Tensor WorkerStages::receive_result(int replica) {
   Pass& pass = pass_of(replica);
   bool wants = false;
-  at::Tensor result = receive(replica, *channels_->results, wants, pass.in_all);
+  at::Tensor result = receive(replica, *channels_->results, key_of(replica, 0), wants, pass.in_all);
   if (!wants) return result;
   if (!pass.sent.requires_grad()) return result.requires_grad_();  // nothing of it is trained here
   std::vector<std::size_t> tied = tied_before(pass.before.with(pass.used), pass.in_all);
   std::vector<at::Tensor> by = {pass.sent};
   std::ranges::move(components_of(tied, *variables_, replica), std::back_inserter(by));
-  const auto node = std::make_shared<RemoteGradient>(slots_, channels_, variables_, std::move(tied),
-                                                     key_of(replica), own_.last);
+  const auto node = std::make_shared<RemoteGradient>(
+      slots_, channels_, variables_, std::move(tied),
+      RemoteGradient::Messages{.awaited = key_of(replica, pass.sent_stage)}, pass.sent_stage - 1);
   node->set_next_edges(torch::autograd::collect_next_edges(by));
   torch::autograd::set_history(result, node);
   pass.sent.reset();
@@ -353,10 +418,23 @@ void WorkerStages::end_layers_with_more(int /*replica*/) {
               "result is one tensor, which the last stage sends to all. Use one worker.");
 }
 
+// Between the parts of a weight's gradient would come those of other workers.
+void WorkerStages::check_tied(const Pass& pass) const {
+  const auto tied = std::ranges::find(pass.in_all.tied, true);
+  if (!own_.has_chunks() || tied == pass.in_all.tied.end()) return;
+  const auto number = static_cast<std::size_t>(tied - pass.in_all.tied.begin());
+  throw Error(ErrorCode::kUnimplemented,
+              base::str_cat("Several stages of the pipeline use the variable '",
+                            variables_->variable(number).name(),
+                            "': with the schedule interleaved over several workers that is not "
+                            "built. Use k1F1B, or one worker."));
+}
+
 // The penalty's part of the gradient would come before those of the processes after, and be added
 // once more.
 void WorkerStages::check_loss(int replica, const at::Tensor& loss) {
   Pass& pass = pass_of(replica);
+  check_tied(pass);
   const VariableSet penalized =
       leaves_behind(loss, *variables_, at::Tensor(), pass.result).variables;
   pass.result.reset();
@@ -384,14 +462,15 @@ void WorkerStages::begin_backward(int replica) {
   }
   pass.has_backward = true;
   cut_.begin_backward(replica);
-  if (own_.last == cut_.last_stage())
-    enter_stage(*slots_, replica, PassDirection::kBackward, own_.last);
+  if (own_.last() == cut_.last_stage())
+    enter_stage(*slots_, replica, PassDirection::kBackward, own_.last());
 }
 
 std::vector<at::Tensor> WorkerStages::backward_inputs(int replica) {
   const Pass& pass = pass_of(replica);
-  return pass.received.defined() ? std::vector<at::Tensor>{pass.received}
-                                 : std::vector<at::Tensor>();
+  std::vector<at::Tensor> inputs = pass.leaves;
+  if (pass.received.defined()) inputs.push_back(pass.received);
+  return inputs;
 }
 
 void WorkerStages::divide_gradients(int replica, std::span<const at::Tensor> variables,
@@ -414,14 +493,17 @@ void WorkerStages::divide_gradients(int replica, std::span<const at::Tensor> var
 }
 
 void WorkerStages::take_gradients(int replica, std::vector<at::Tensor> gradients) {
-  if (gradients.empty()) return;
   Pass& pass = pass_of(replica);
+  gradients.erase(gradients.begin(),
+                  gradients.begin() + static_cast<std::ptrdiff_t>(pass.leaves.size()));
+  pass.leaves.clear();
+  if (gradients.empty()) return;
   if (!gradients.front().defined()) gradients.clear();
   pass.received.reset();
   const std::vector<std::size_t> tied = tied_before(pass.before, pass.in_all);
   if (!tied.empty()) gradients.push_back(pack_gradients(tied, pass.tied, *variables_));
   pass.tied.clear();
-  channels_->gradients_out->send(key_of(replica), std::move(gradients));
+  channels_->gradients_out->send(key_of(replica, pass.received_stage), std::move(gradients));
 }
 
 void WorkerStages::end_backward(int replica) noexcept {

@@ -46,6 +46,13 @@ class PipelineWorkers(ClusterTest):
         self.check_bits(3, "dense2,dense4", 6, *MLP, "--global-batch-size", "44", "--steps", "6",
                         pipeline=("--transport", "tcp", "--pipeline-schedule", "gpipe"))
 
+    def test_several_stages_on_each_device_have_them(self):
+        for workers, cut, run in ((2, "dense2,dense3,dense4", (*MLP, "--clip-norm", "0.5", "--optimizer", "adam")),
+                                  (4, "dense2,dense3,dense4", (*MLP, "--optimizer", "adam"))):
+            with self.subTest(workers=workers):
+                self.check_bits(workers, cut, 6, *run, "--global-batch-size", "44", "--steps", "8",
+                                pipeline=("--pipeline-schedule", "interleaved", *(("--replicas", "2") if workers == 4 else ())))
+
     def test_stages_times_replicas_have_the_bits_of_one_device(self):
         for name, cut, micro_batches, run in (
                 ("clipped mlp", "dense3", 5, (*MLP, "--global-batch-size", "44", "--steps", "12", "--clip-norm", "0.5",
@@ -141,7 +148,7 @@ class PipelineWorkers(ClusterTest):
         self.check_refused("--replicas is 3, and there are 4 workers", "--cut", "dense2", "--replicas", "3", workers=4)
         self.check_refused("--micro-batches is 1, and --replicas 2", "--replicas", "2", "--micro-batches", "1", workers=4)
         self.check_refused("has equally many in each", "--cut", "dense2,dense3")
-        self.check_refused("has the schedules 1f1b and gpipe", "--cut", "dense2,dense3,dense4", "--pipeline-schedule",
+        self.check_refused("has equally many in each, 2 on each device", "--cut", "dense2,dense3", "--pipeline-schedule",
                            "interleaved")
         self.check_refused("leave out --wire", "--cut", "dense2", "--wire", "bf16")
 

@@ -102,14 +102,7 @@ int workers_of_pipeline(const PipelineStrategyOptions& options, int workers) {
                     workers == 1 ? "is 1 worker" : base::str_cat("are ", workers, " workers"),
                     ": so many pipelines have equally many workers each; start a multiple of ",
                     pipelines, " workers."));
-  const int in_each = workers / pipelines;
-  if (in_each > 1 && options.schedule == PipelineSchedule::kInterleaved) {
-    throw Error(ErrorCode::kUnimplemented,
-                base::str_cat("The schedule interleaved is built for a pipeline in one worker, and "
-                              "it has ",
-                              in_each, ": use k1F1B."));
-  }
-  return in_each;
+  return workers / pipelines;
 }
 
 void check_stages(const PipelineStrategyOptions& options, int stages) {
@@ -202,7 +195,11 @@ struct PipelineStrategy::Built {
     const int micro_batches =
         groups ? groups->all->layout.replicas[static_cast<std::size_t>(groups->all->index())]
                : all_micro_batches;
-    const StageBlock own{.first = part * own_stages, .last = (part + 1) * own_stages - 1};
+    const int own_devices = static_cast<int>(distinct.size());
+    const OwnStages own{.stages = stages,
+                        .devices = own_devices * workers,
+                        .first_device = part * own_devices,
+                        .own_devices = own_devices};
     const std::vector<machine::CoreSet> cores = cores_of(options, distinct, workers * pipelines);
     std::shared_ptr<concurrency::TaskThreads> threads;
     if (!cores.empty()) threads = std::make_shared<StageThreads>(cores, micro_batches);
@@ -210,8 +207,8 @@ struct PipelineStrategy::Built {
                                                        .stages = stages,
                                                        .micro_batches = micro_batches,
                                                        .chunks = options.chunks_per_device,
-                                                       .first_stage = own.first,
-                                                       .own_stages = workers > 1 ? own_stages : 0,
+                                                       .first_device = own.first_device,
+                                                       .own_devices = workers > 1 ? own_devices : 0,
                                                        .deferred_tasks = deferred(options),
                                                        .timeout = options.timeout,
                                                        .threads = threads};
@@ -253,6 +250,7 @@ struct PipelineStrategy::Built {
          .facts = {{"cut", options.cut.automatic() ? "automatic" : base::join(cut, ",")},
                    {"schedule", std::string(to_string(options.schedule))},
                    {"stages", base::str_cat(stages)},
+                   {"stages on each device", base::str_cat(options.chunks_per_device)},
                    {"pipelines", base::str_cat(pipelines)}},
          .seed = options.seed,
          .communication = communication,
@@ -260,14 +258,15 @@ struct PipelineStrategy::Built {
   }
 
   void use_stages(const PipelineStrategyOptions& options,
-                  const concurrency::StageSlotsOptions& slots_options, StageBlock own,
+                  const concurrency::StageSlotsOptions& slots_options, OwnStages own,
                   const std::optional<PipelineWorkers>& groups) {
     using Make = std::function<PipelinePasses(const StageStarts&)>;
     Make make;
     if (workers > 1) {
       variables = std::make_shared<StageVariables>(slots_options.micro_batches);
-      channels = std::make_shared<const StageChannels>(
-          make_stage_channels(*groups->pipeline, options.timeout));
+      channels = std::make_shared<const StageChannels>(make_stage_channels(
+          *groups->pipeline, own.has_chunks() ? StageOrder::kRing : StageOrder::kLine,
+          options.timeout));
       make = [=, slots = slots, channels = channels, variables = variables,
               groups = *groups](const StageStarts& starts) -> PipelinePasses {
         const auto passes = std::make_shared<WorkerStages>(
@@ -291,26 +290,31 @@ struct PipelineStrategy::Built {
     } else if (!cut.empty()) {
       passes = make({.layers = cut});
     } else {
-      passes = make(StageStarts::of_model(stage_devices_of_pipeline(groups)));
+      passes = make(StageStarts::of_model(stage_devices_of_pipeline(groups, own)));
     }
     parts.execution = passes.execution;
     parts.stages = passes.stages;
   }
 
   /// A collective of the workers, which know their own devices.
-  StageDevices stage_devices_of_pipeline(const std::optional<PipelineWorkers>& groups) const {
+  StageDevices stage_devices_of_pipeline(const std::optional<PipelineWorkers>& groups,
+                                         const OwnStages& own) const {
     std::vector<std::string> names;
     for (const device::Device& device : devices) names.push_back(device.name.to_string());
     if (workers == 1) return StageDevices(names);
+    names.resize(static_cast<std::size_t>(own.own_devices));
     const std::vector<std::string> of_all =
         comm::all_gather_texts(*groups->pipeline->communicator, base::join(names, ","));
     names.clear();
-    for (const std::string& of_worker : of_all)
-      for (const std::string& name : base::split(of_worker, ',')) names.push_back(name);
+    const int chunks = own.stages / own.devices;
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      for (const std::string& of_worker : of_all)
+        for (const std::string& name : base::split(of_worker, ',')) names.push_back(name);
+    }
     std::vector<cluster::Task> tasks;
     for (const cluster::Member& member : groups->all->membership->members())
       tasks.push_back(member.task);
-    return StageDevices(names, tasks, pipelines);
+    return StageDevices(names, tasks, pipelines, chunks);
   }
 
   void use_workers(const PipelineWorkers& groups) {

@@ -78,7 +78,8 @@ struct PipelineStrategyOptions {
   /// When gradients of weights are computed. The same results, to the bit.
   WeightGradients weight_gradients = WeightGradients::kWhenIdle;
   /// With kInterleaved, how many stages each device has, at least 2: stage s is on device
-  /// s % devices, and `cut` names a layer for each stage but the first. With other schedules 1.
+  /// s % devices, counting those of all workers of the pipeline, and `cut` names a layer for each
+  /// stage but the first. With other schedules 1.
   int chunks_per_device = 1;
   /// The number of threads of one tensor operation of a micro-batch.
   int threads_per_replica = 1;
@@ -138,9 +139,10 @@ struct PipelineStrategyOptions {
 /// stages only. The others' are brought up to date where a training is saved
 /// (`Strategy::fetch_state`). If a worker is lost, the others throw kUnavailable, naming it, and
 /// the job resumes from the last checkpoint with the same bits. Not built for several workers, and
-/// refused with kUnimplemented: kInterleaved, a second pass or backward pass in a step, results
-/// that are not one tensor, a stage that begins within `layers::recompute`, penalties of weights
-/// that stages of two workers use.
+/// refused with kUnimplemented: a second pass or backward pass in a step, results that are not one
+/// tensor, a stage that begins within `layers::recompute`, penalties of weights that stages of two
+/// workers use. With kInterleaved the stages of the workers alternate, device by device, and
+/// weights that several stages use are refused as well.
 ///
 /// A weight that stages of two workers use is trained by the first of them, which sends it to the
 /// others after each update, as do all workers with variables that the loss penalizes: the bits are

@@ -1449,12 +1449,52 @@ TEST(PipelineWorkers, WhatIsNotBuiltIsRefusedInAll) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
     EXPECT_TRUE(mentions(error, "did you mean 'third'?")) << error.what();
   }
-  PipelineStrategyOptions interleaved = pipe_of_workers(4, 4, PipelineSchedule::kInterleaved);
-  interleaved.chunks_per_device = 2;
-  interleaved.devices = {};
-  for (const auto& error : run_pipeline_workers(2, interleaved, [](Strategy&, int) {})) {
-    ASSERT_TRUE(error);
-    EXPECT_EQ(error_from([&] { std::rethrow_exception(error); }).code(), ErrorCode::kUnimplemented);
+}
+
+PipelineStrategyOptions interleaved_workers(int stages, int micro_batches, int chunks,
+                                            comm::Transport transport = comm::Transport::kAuto) {
+  PipelineStrategyOptions options =
+      pipe_of_workers(stages, micro_batches, PipelineSchedule::kInterleaved, transport);
+  options.chunks_per_device = chunks;
+  options.devices = {};
+  return options;
+}
+
+TEST(InterleavedWorkers, HaveTheBitsOfOneDevice) {
+  for (const int micro_batches : {1, 4, 5}) {
+    SCOPED_TRACE(micro_batches);
+    expect_workers_have_the_bits_of_one_device<StraightNet>(
+        2, interleaved_workers(4, micro_batches, 2), Update::kMomentum);
+  }
+  expect_workers_have_the_bits_of_one_device<ConvNet>(2, interleaved_workers(4, 4, 2),
+                                                      Update::kAdamWithClipping);
+  expect_workers_have_the_bits_of_one_device<ConvNet>(
+      2, interleaved_workers(4, 6, 2, comm::Transport::kGloo), Update::kMomentum);
+  // Two pipelines of two workers each.
+  PipelineStrategyOptions side_by_side = interleaved_workers(4, 6, 2);
+  side_by_side.replicas = 2;
+  expect_workers_have_the_bits_of_one_device<ConvNet>(4, side_by_side, Update::kAdamWithClipping);
+}
+
+TEST(InterleavedWorkers, MakeThePassesOfTheirSchedule) {
+  const auto thrown = run_pipeline_workers(
+      2, interleaved_workers(4, 4, 2), [](PipelineStrategy& strategy, int worker) {
+        PipelineSteps<StraightNet> steps(strategy);
+        steps.evaluate();
+        steps.train();
+        const auto all = concurrency::stage_orders(PipelineSchedule::kInterleaved, 2, 4, 2);
+        EXPECT_EQ(strategy.passes(),
+                  concurrency::StageOrders{all[static_cast<std::size_t>(worker)]});
+        EXPECT_EQ(strategy.num_stages(), 4);
+      });
+  comm::rethrow_first(thrown);
+}
+
+TEST(InterleavedWorkers, RefuseTiedWeightsInAll) {
+  const auto plain = [](const auto& /*model*/, const at::Tensor& loss) { return loss; };
+  for (const Error& error : errors_of_workers<DeepNet>(2, interleaved_workers(4, 4, 2), plain)) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnimplemented) << error.what();
+    EXPECT_TRUE(mentions(error, "use the variable 'first.weight'")) << error.what();
   }
 }
 
