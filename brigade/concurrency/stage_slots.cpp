@@ -1,6 +1,7 @@
 #include "brigade/concurrency/stage_slots.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -197,8 +198,36 @@ void StageSlots::share(int task, int count, const std::function<void(int)>& work
     return;
   }
   begin_sharing(task, count, work);
+  if (has_finished(task)) {
+    // Its stage makes passes meanwhile, which others wait for.
+    leave_for_deferred(task);
+    return;
+  }
   share_own(task);
   end_sharing(task);
+}
+
+bool StageSlots::has_finished(int task) const {
+  const MutexLock lock(mutex_);
+  return tasks_[static_cast<std::size_t>(task)].is_finished;
+}
+
+/// `work` of `share` is the caller's: it is not left before nobody computes it.
+void StageSlots::leave_for_deferred(int task) {
+  std::vector<DeferredWork> dropped;
+  const MutexLock lock(mutex_);
+  Condition& granted = granted_[static_cast<std::size_t>(task)];
+  leave(task);
+  while (!deferred_.is_done(task)) {
+    if (is_aborted_ || !is_served())
+      std::ranges::move(deferred_.remove(task), std::back_inserter(dropped));
+    if (!deferred_.is_done(task)) granted.wait(mutex_);
+  }
+  const Task& own = tasks_[static_cast<std::size_t>(task)];
+  ask(task, own.direction, options_.first_device + task % devices());
+  while (!own.holds && !is_aborted_) granted.wait(mutex_);
+  throw_error(task);
+  if (!dropped.empty()) throw_aborted();
 }
 
 bool StageSlots::may_share(int task, int count) const {

@@ -103,7 +103,9 @@ class StageSlots final : public ExecutionSlots {
   /// Removes what the task has deferred and nobody computes, and waits for the rest.
   void drop_deferred(int task);
   /// Calls `work(i)` for each i from 0 up to `count`, on this thread and on devices that are idle,
-  /// and returns when all are done. Throws the first error; then some may have been left out.
+  /// and returns when all are done. A task that is `finish`ed leaves its stage meanwhile, so that
+  /// no pass waits, and takes a slot again as `acquire` does. Throws the first error; then some may
+  /// have been left out.
   void share(int task, int count, const std::function<void(int)>& work);
 
   /// Computes what is deferred or shared whenever `device` is idle, until `close`. From one thread
@@ -185,6 +187,8 @@ class StageSlots final : public ExecutionSlots {
   bool may_share(int task, int count) const;
   void begin_sharing(int task, int count, const std::function<void(int)>& work);
   void share_own(int task);
+  bool has_finished(int task) const;
+  void leave_for_deferred(int task);
   void end_sharing(int task);
   void throw_error(int task) BRIGADE_REQUIRES(mutex_);
   [[noreturn]] void throw_aborted() const BRIGADE_REQUIRES(mutex_);

@@ -485,6 +485,44 @@ TEST(StageSlots, DevicesThatAreIdleShareTheWorkOfATask) {
   EXPECT_GE(spans_of(timeline.stages[1], StageWork::kSum), 1);
 }
 
+TEST(StageSlots, ATaskThatHasFinishedLeavesItsStageWhileDevicesDoWhatItShares) {
+  StageSlots slots({.stages = 2, .micro_batches = 2, .timeout = std::chrono::seconds(60)});
+  const Servers servers(slots, 2);
+  std::atomic<int> own = 0, done = 0;
+  for (int step = 0; step < 20; ++step) {
+    done = 0;
+    run_tasks(slots, 2, [&](int task) {
+      pass(slots, task, 2);
+      const std::thread::id here = std::this_thread::get_id();
+      slots.share(task, 5, [&](int) {
+        ++done;
+        if (std::this_thread::get_id() == here) ++own;
+      });
+      EXPECT_GE(done, 5);
+      EXPECT_THROW(
+          slots.share(task, 3, [](int) { throw Error(ErrorCode::kDataLoss, "broken"); }), Error);
+    });
+    EXPECT_EQ(done, 10);
+    EXPECT_EQ(slots.passes(), stage_orders(PipelineSchedule::k1F1B, 2, 2));
+  }
+  EXPECT_EQ(own, 0);
+}
+
+TEST(StageSlots, WhatAFinishedTaskSharesIsGivenUpWithTheStep) {
+  StageSlots slots({.stages = 2, .micro_batches = 1, .timeout = std::chrono::seconds(60)});
+  const Servers servers(slots, 2);
+  std::atomic<int> begun = 0;
+  run_tasks(slots, 1, [&](int task) {
+    pass(slots, task, 2);
+    const auto work = [&](int) {
+      ++begun;
+      slots.abort("broken");
+    };
+    EXPECT_THROW(slots.share(task, 1000, work), Error);
+    EXPECT_LT(begun, 1000);
+  });
+}
+
 TEST(StageSlots, DevicesHaveEquallyManyStages) {
   EXPECT_THROW(StageSlots({.schedule = PipelineSchedule::kInterleaved,
                            .stages = 5,

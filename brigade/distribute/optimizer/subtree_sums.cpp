@@ -67,7 +67,7 @@ bool SubtreeSums::shares_device(int replica) const {
 bool SubtreeSums::is_last(int replica) const {
   Device& device = device_of(replica);
   const std::lock_guard lock(device.mutex);
-  return leaves_in(device) == device.block.size() - 1;
+  return !device.adding && leaves_in(device) == device.block.size() - 1;
 }
 
 int SubtreeSums::leaves_in(const Device& device) {
@@ -159,8 +159,10 @@ void SubtreeSums::add_variable(Device& device, comm::LeafRange node, std::size_t
   (*device.list(node.begin))[variable].value = std::move(sum);
 }
 
-/// The same of all variables whose gradients are not small. Others help, with ranges of large ones.
-void SubtreeSums::add_variables(Device& device, comm::LeafRange node) {
+/// The same of all variables whose gradients are not small. Others help, with ranges of large ones,
+/// and the device's other replicas may come meanwhile.
+void SubtreeSums::add_variables(Device& device, comm::LeafRange node,
+                                std::unique_lock<std::mutex>& lock) {
   struct Piece {
     std::size_t sum;
     int number;
@@ -175,12 +177,23 @@ void SubtreeSums::add_variables(Device& device, comm::LeafRange node) {
                                                  comm::ReductionTree(node.size())));
     for (int i = 0; i < sums.back()->pieces(); ++i) pieces.push_back({sums.size() - 1, i});
   }
-  comm::share_work(static_cast<int>(pieces.size()), [&](int i) {
-    const Piece& piece = pieces[static_cast<std::size_t>(i)];
-    sums[piece.sum]->make(piece.number);
-  });
-  for (std::size_t i = 0; i < sums.size(); ++i)
-    (*device.list(node.begin))[added[i]].value = sums[i]->take();
+  device.adding = node;
+  lock.unlock();
+  try {
+    comm::share_work(static_cast<int>(pieces.size()), [&](int i) {
+      const Piece& piece = pieces[static_cast<std::size_t>(i)];
+      sums[piece.sum]->make(piece.number);
+    });
+  } catch (...) {
+    lock.lock();
+    device.adding.reset();
+    throw;
+  }
+  lock.lock();
+  device.adding.reset();
+  ReplicaGradients* const list = device.list(node.begin);
+  if (list == nullptr) return;  // an error has released who waited
+  for (std::size_t i = 0; i < sums.size(); ++i) (*list)[added[i]].value = sums[i]->take();
 }
 
 /// Whether the gradients of `node` are all deferred and take less memory than their sum.
@@ -199,7 +212,8 @@ bool SubtreeSums::are_small(const Device& device, comm::LeafRange node, std::siz
 
 /// Adds the gradients that wait, where they are those of all leaves of a node: of `node`, or of
 /// nodes below it.
-void SubtreeSums::add_complete(Device& device, comm::LeafRange node) {
+void SubtreeSums::add_complete(Device& device, comm::LeafRange node,
+                               std::unique_lock<std::mutex>& lock) {
   const auto inside = [&](comm::LeafRange set) { return contains(node, set); };
   const auto first = std::ranges::find_if(device.sets, inside);
   const auto last = std::find_if_not(first, device.sets.end(), inside);
@@ -208,12 +222,12 @@ void SubtreeSums::add_complete(Device& device, comm::LeafRange node) {
   for (auto each = first; each != last; ++each) leaves += each->size();
   if (leaves < node.size()) {
     const auto [left, right] = comm::ReductionTree::children(node);
-    add_complete(device, left);
-    return add_complete(device, right);
+    add_complete(device, left, lock);
+    return add_complete(device, right, lock);
   }
-  add_variables(device, node);
   *first = node;
   device.sets.erase(first + 1, last);
+  add_variables(device, node, lock);
 }
 
 /// When all replicas of the device wait: makes values of what is deferred.
@@ -231,14 +245,15 @@ void SubtreeSums::add_deferred(Device& device) const {
 }
 
 void SubtreeSums::wait_with(Device& device, int leaf, ReplicaGradients& gradients) const {
-  const std::lock_guard lock(device.mutex);
+  std::unique_lock<std::mutex> lock(device.mutex);
   device.list(leaf) = &gradients;
   const auto next =
       std::ranges::find_if(device.sets, [&](comm::LeafRange set) { return set.begin > leaf; });
   device.sets.insert(next, {leaf, leaf + 1});
   if (leaves_in(device) == device.block.size()) return add_deferred(device);  // no more will come
   const int levels = std::bit_width(static_cast<unsigned>(device.block.size() - 1));
-  if (std::ssize(device.sets) > levels + 1) add_complete(device, {0, range_.total});
+  const bool adds = !device.adding && std::ssize(device.sets) > levels + 1;
+  if (adds) add_complete(device, {0, range_.total}, lock);
 }
 
 void SubtreeSums::forget(Device& device, int leaf) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "brigade/comm/local/local_group.h"
@@ -21,7 +22,8 @@ namespace brigade::distribute {
 /// instead of k. It adds what the reduction tree adds (`comm::ReductionTree`), in its order:
 /// whoever adds the rest gets the same bits. Gradients are large, and adding them is bound by
 /// memory: so it waits until there would be too many sets, and then adds all that can be added in
-/// one pass. What is left at the end is added by whoever reads it, block by block.
+/// one pass. (In a pipeline stages go on meanwhile, and the sets that come then are more.) What is
+/// left at the end is added by whoever reads it, block by block.
 ///
 /// Gradients that are not computed (`variables::DeferredGradient`) wait as they are, as long as
 /// they take less memory than their sum. Their sum is computed in one pass, at the latest when the
@@ -73,7 +75,8 @@ class SubtreeSums {
     // The nodes whose leaves wait and are added, in order. A sum is in the list of its node's first
     // leaf, and the others are undefined; deferred gradients stay in the lists of their leaves.
     std::vector<comm::LeafRange> sets;
-    comm::LeafRange block;  // its replicas
+    std::optional<comm::LeafRange> adding;  // one of them: its sum is made now, without the lock
+    comm::LeafRange block;                  // its replicas
 
     ReplicaGradients*& list(int leaf) {
       return waiting[static_cast<std::size_t>(leaf - block.begin)];
@@ -87,9 +90,11 @@ class SubtreeSums {
   static std::vector<variables::GradientPart> take(Device& device, comm::LeafRange node,
                                                    std::size_t variable);
   static void add_variable(Device& device, comm::LeafRange node, std::size_t variable);
-  static void add_variables(Device& device, comm::LeafRange node);
+  static void add_variables(Device& device, comm::LeafRange node,
+                            std::unique_lock<std::mutex>& lock);
   static bool are_small(const Device& device, comm::LeafRange node, std::size_t variable);
-  static void add_complete(Device& device, comm::LeafRange node);
+  static void add_complete(Device& device, comm::LeafRange node,
+                           std::unique_lock<std::mutex>& lock);
   void add_deferred(Device& device) const;
   void wait_with(Device& device, int leaf, ReplicaGradients& gradients) const;
   static void forget(Device& device, int leaf);
