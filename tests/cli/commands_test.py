@@ -6,7 +6,7 @@ import resource
 import subprocess
 import unittest
 
-from brigade_process import COMMAND, DEADLINE, MLP, TWO_REPLICAS, CommandTest, run
+from brigade_process import COMMAND, DEADLINE, MLP, SLOWNESS, TWO_REPLICAS, CommandTest, run
 
 KEYS = {"model", "strategy", "replicas", "devices", "steps", "examples", "examples_per_second", "seconds", "final_loss",
         "eval_accuracy", "eval_loss", "weights_sha256", "tuning", "interrupted"}
@@ -192,6 +192,14 @@ class Help(CommandTest):
 
     def test_version(self):
         self.assertRegex(run("--version").stdout, r"^brigade \d+\.\d+\.\d+, libtorch \d")
+
+    @unittest.skipIf(SLOWNESS > 1, "a sanitizer's reports are made by static destructors")
+    def test_a_short_command_does_not_wait_for_static_destructors(self):
+        result = subprocess.run([COMMAND, "--version"], env={**os.environ, "LD_DEBUG": "files"}, capture_output=True, text=True,
+                                timeout=DEADLINE)
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("libtorch_cpu.so", result.stderr)
+        self.assertNotIn("calling fini", result.stderr)
 
 
 if __name__ == "__main__":
