@@ -6,7 +6,7 @@
 set(BRIGADE_TORCH_HEADERS <torch/types.h> <torch/nn/module.h> <torch/optim/optimizer.h>)
 set(BRIGADE_TEST_HEADERS <gmock/gmock.h> <gtest/gtest.h>)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  set(BRIGADE_FAST_COMPILE_OPTIONS -fPIC $<$<CONFIG:Release>:-O0>)
+  set(BRIGADE_FAST_COMPILE_OPTIONS -fPIC $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
 else()
   set(BRIGADE_FAST_COMPILE_OPTIONS -fPIC $<$<CONFIG:Release>:-O1>)
 endif()
