@@ -1,17 +1,15 @@
-# brigade_compile_together(<target>): where BRIGADE_UNITY_BUILD is on, its sources are compiled eight at a time, since most of
-# a source's time goes into the headers that all of a folder include.
+# brigade_compile_together(<target> [IN_GROUPS_OF <number>]): where BRIGADE_UNITY_BUILD is on, its sources are compiled eight at
+# a time, or so many, since most of a source's time goes into the headers that all of a folder include.
 function(brigade_compile_together target)
+  cmake_parse_arguments(ARG "" "IN_GROUPS_OF" "" ${ARGN})
+  if(NOT ARG_IN_GROUPS_OF)
+    set(ARG_IN_GROUPS_OF 8)
+  endif()
   if(BRIGADE_UNITY_BUILD)
     # Every source is included there, so a class in one may have members of that source's own types.
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARG_IN_GROUPS_OF})
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
-endfunction()
-
-# brigade_compile_in_large_groups(<target>): the same, twenty at a time: for a program whose sources no test program links.
-function(brigade_compile_in_large_groups target)
-  brigade_compile_together(${target})
-  set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE 20)
 endfunction()
 
 # brigade_compile_alone(<file>...): sources that have helpers of the same names as others of their folder.
@@ -54,8 +52,9 @@ function(brigade_module folder)
     if(ARG_SOURCES)
       brigade_use_torch_pch(${target})
     endif()
-  elseif(ARG_SOURCES)
-    brigade_compile_together(${target})
+  endif()
+  if(ARG_SOURCES)
+    brigade_compile_together(${target} IN_GROUPS_OF 16)
   endif()
   if(BRIGADE_BUILD_TESTS AND NOT BRIGADE_SANITIZE)  # a sanitizer has nothing to say of them
     brigade_compile_headers(${folder} "${ARG_TORCH}")

@@ -10,9 +10,9 @@ using base::str_cat;
 
 void check_element_files(const ElementFilesOptions& options, const io::Path& folder,
                          const std::string& step) {
-  constexpr std::int64_t kMaxFiles = 256;  // each is read by a thread
-  check_argument(options.files >= 1 && options.files <= kMaxFiles, step, ": files is ",
-                 options.files, "; it must be 1 to ", kMaxFiles);
+  constexpr std::int64_t kMaxElementFiles = 256;  // each is read by a thread
+  check_argument(options.files >= 1 && options.files <= kMaxElementFiles, step, ": files is ",
+                 options.files, "; it must be 1 to ", kMaxElementFiles);
   check_argument(options.compression == io::Compression::kNone ||
                      options.compression == io::Compression::kGzip,
                  step, ": compression is ", options.compression, "; it must be none or gzip");
