@@ -8,7 +8,7 @@ import unittest
 from brigade_process import MLP, SMALL, CommandTest, run
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
-import gpu_session
+import gpu_steps
 
 TWO = ("--strategy", "mirrored", "--devices", "cpu:0,cpu:1", "--allow-oversubscription")
 
@@ -88,11 +88,11 @@ class Numerics(CommandTest):
     def test_unknown_ones_are_refused(self):
         self.refuse_training(*MLP, "--numerics", "quick", saying=["--numerics", "reproducible", "fast"])
 
-    def test_a_session_on_a_gpu_gives_bench_flags_that_it_has(self):
-        known = set(re.findall(r"--[a-z][a-z-]*", run("bench", "--help").stdout))
-        for step in gpu_session.STEPS:
-            if step.command[:2] == ("brigade", "bench"):
-                self.assertLessEqual({word for word in step.command if word.startswith("--")}, known, step.name)
+    def test_a_session_on_a_gpu_gives_commands_flags_that_they_have(self):
+        known = {name: set(re.findall(r"--[a-z][a-z-]*", run(name, "--help").stdout)) for name in ("bench", "train", "devices")}
+        for step in gpu_steps.STEPS:
+            if step.command[0] == "brigade":
+                self.assertLessEqual({word for word in step.command if word.startswith("--")}, known[step.command[1]], step.name)
 
     def test_bench_and_devices_report_them(self):
         report = self.succeed("bench", "--model", "mlp", "--numerics", "fast", "--steps", "2", "--json")
