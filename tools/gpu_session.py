@@ -37,8 +37,10 @@ PROGRAMS = ("brigade", "brigade-core", "device_tests", "comm_tests", "gpu_tests"
 SCRIPTS = ("tools/gpu_session.py", "tools/gpu_steps.py", "benchmarks/peers/pytorch_gpu.py", "benchmarks/peers/measure.py")
 SOURCES = pathlib.Path(__file__).resolve().parent.parent
 # What every Linux with the lent machine's torch has, or must have in its own version: not packed.
-OF_THE_MACHINE = re.compile(r"(ld-linux|libc\.|libm\.|libdl\.|librt\.|libpthread\.|libgcc_s\.|linux-vdso|"
+OF_THE_MACHINE = re.compile(r"(ld-linux|libc\.|libm\.|libdl\.|librt\.|libpthread\.|libutil\.|libresolv\.|libgcc_s\.|linux-vdso|"
                             r"libtorch|libc10|libgomp|libcu|libnv|libnccl|libcaffe2)")
+
+OPENED_BY_NAME = ("libssl.so",)  # by Gloo, in libtorch, for TLS: `ldd` does not show them
 
 
 class SessionFailed(Exception):
@@ -59,24 +61,28 @@ def libraries_of(program):
     return found
 
 
-def program_of(build, name):
-    """Benchmarks have a folder of their own."""
-    inside = build / "bin" / name
-    return inside if inside.is_file() else build / "benchmarks" / name
+def library_of_the_system(name):
+    listed = subprocess.run(["/sbin/ldconfig", "-p"], check=True, capture_output=True, text=True).stdout
+    found = re.search(rf"^\s*{re.escape(name)} .*=> (\S+)", listed, re.MULTILINE)
+    if not found:
+        raise SessionFailed(f"{name} is not found here; Debian's development packages have it")
+    return pathlib.Path(found[1])
 
 
 def pack(build, folder, programs=PROGRAMS):
-    missing = [name for name in programs if not program_of(build, name).is_file()]
+    missing = [name for name in programs if not (build / "bin" / name).is_file()]
     if missing:
-        raise SessionFailed(f"{build} lacks {', '.join(missing)}: build them with the preset gpu")
+        raise SessionFailed(f"{build}/bin lacks {', '.join(missing)}: build them with the preset gpu")
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "bin").mkdir(parents=True)
     (folder / "lib").mkdir()
     for name in programs:
-        subprocess.run(["strip", "-o", str(folder / "bin" / name), str(program_of(build, name))], check=True)
-        for library, path in libraries_of(program_of(build, name)).items():
+        subprocess.run(["strip", "-o", str(folder / "bin" / name), str(build / "bin" / name)], check=True)
+        for library, path in libraries_of(build / "bin" / name).items():
             if not (folder / "lib" / library).exists():
                 shutil.copyfile(path, folder / "lib" / library)
+    for name in OPENED_BY_NAME:
+        shutil.copyfile(library_of_the_system(name), folder / "lib" / name)
     for script in SCRIPTS:
         shutil.copy(SOURCES / script, folder)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

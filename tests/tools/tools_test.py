@@ -212,6 +212,7 @@ class GpuSession(unittest.TestCase):
         for script in gpu_session.SCRIPTS:
             self.assertTrue((packed / pathlib.Path(script).name).is_file(), script)
         self.assertFalse(any((packed / "lib").glob("libc.so*")))
+        self.assertTrue((packed / "lib" / "libssl.so").is_file())
         with self.assertRaisesRegex(gpu_session.SessionFailed, "lacks gpu_tests"):
             gpu_session.pack(build, packed, ["brigade", "gpu_tests"])
         with mock.patch.object(gpu_session, "MOST_BYTES", 1000), \
@@ -220,8 +221,8 @@ class GpuSession(unittest.TestCase):
 
     def test_what_is_packed_runs_where_it_is_unpacked(self):
         build = self.folder / "build"
-        (build / "benchmarks").mkdir(parents=True)
-        shutil.copy("/bin/true", build / "benchmarks" / "bare_libtorch")
+        (build / "bin").mkdir(parents=True)
+        shutil.copy("/bin/true", build / "bin" / "bare_libtorch")
         packed = self.folder / "packed"
         gpu_session.pack(build, packed, ["bare_libtorch"])
         planned = subprocess.run([sys.executable, str(packed / "gpu_session.py"), "plan", "--budget", "900"], cwd="/",
