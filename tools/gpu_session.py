@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A session on a machine with a GPU that was lent for minutes and has no registries: only torch, its CUDA libraries and Python.
 
-usage: gpu_session.py pack BUILD FOLDER     here: what must travel, at most 64 MiB, from a build of the preset gpu
+usage: gpu_session.py pack BUILD FOLDER     here: what must travel, from a build of the preset gpu, in FOLDER and as
+                                            FOLDER.tar.gz: at most 64 MiB together with the files of this checkout
        gpu_session.py plan [--call N] [--budget N]
                                             which steps the calls have, if each takes as long as it may
        gpu_session.py run FOLDER OUT [--earlier RESULTS] [--torch DIR] [--call N] [--budget N]
@@ -25,6 +26,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tarfile
 import time
 
 import gpu_steps
@@ -69,10 +71,14 @@ def library_of_the_system(name):
     return pathlib.Path(found[1])
 
 
-def pack(build, folder, programs=PROGRAMS):
-    missing = [name for name in programs if not (build / "bin" / name).is_file()]
-    if missing:
-        raise SessionFailed(f"{build}/bin lacks {', '.join(missing)}: build them with the preset gpu")
+def bytes_of_checkout():
+    """Its files in git, which travel as well."""
+    listed = subprocess.run(["git", "-C", str(SOURCES), "ls-files", "-z"], capture_output=True, text=True).stdout
+    paths = [SOURCES / name for name in listed.split("\0") if name]
+    return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+def fill(folder, build, programs):
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "bin").mkdir(parents=True)
     (folder / "lib").mkdir()
@@ -85,9 +91,21 @@ def pack(build, folder, programs=PROGRAMS):
         shutil.copyfile(library_of_the_system(name), folder / "lib" / name)
     for script in SCRIPTS:
         shutil.copy(SOURCES / script, folder)
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    if size > MOST_BYTES:
-        raise SessionFailed(f"{folder} has {size / 2**20:.0f} MiB; at most {MOST_BYTES // 2**20} travel")
+
+
+def pack(build, folder, programs=PROGRAMS):
+    """The size of the archive."""
+    missing = [name for name in programs if not (build / "bin" / name).is_file()]
+    if missing:
+        raise SessionFailed(f"{build}/bin lacks {', '.join(missing)}: build them with the preset gpu")
+    fill(folder, build, programs)
+    archive = folder.parent / f"{folder.name}.tar.gz"
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(folder, arcname=folder.name)
+    size, checkout = archive.stat().st_size, bytes_of_checkout()
+    if size + checkout > MOST_BYTES:
+        raise SessionFailed(f"{archive} has {size / 2**20:.0f} MiB and the checkout {checkout / 2**20:.0f}; at most "
+                            f"{MOST_BYTES // 2**20} travel")
     return size
 
 
@@ -367,7 +385,7 @@ def main():
     options = parser.parse_args()
     try:
         if options.job == "pack":
-            print(f"{pack(options.build, options.folder) / 2**20:.1f} MiB in {options.folder}")
+            print(f"{pack(options.build, options.folder) / 2**20:.1f} MiB in {options.folder}.tar.gz")
         elif options.job == "plan":
             print_plan(options.call, options.budget)
         elif options.job == "run":

@@ -81,7 +81,7 @@ STEPS = (
     Step("devices", ("brigade", "devices", "--json"), 60, measures="gpu_cards", decides=True),
     Step("device tests without the card", ("device_tests", "--gtest_brief=1"), 30, hides_card=True),
     Step("comm tests without the card", ("comm_tests", "--gtest_brief=1"), 60, hides_card=True),
-    Step("tests on the card", ("gpu_tests", "--gtest_brief=1"), 240),
+    Step("tests on the card", ("gpu_tests",), 240),
     memory_checked(*GPU),
     memory_checked(*logical(2)),
     memory_checked("--strategy", "central_storage", "--devices", "gpu:0,gpu:1", "--logical-gpus", "2", "--controller", "gpu:0"),

@@ -205,14 +205,16 @@ class GpuSession(unittest.TestCase):
     def test_packs_stripped_programs_and_the_libraries_that_are_not_everywhere(self):
         build = self.folder / "build"
         (build / "bin").mkdir(parents=True)
-        shutil.copyfile(sys.executable, build / "bin" / "brigade")
-        shutil.copymode(sys.executable, build / "bin" / "brigade")
+        shutil.copy("/bin/bash", build / "bin" / "brigade")
         packed = self.folder / "packed"
-        self.assertLess(0, gpu_session.pack(build, packed, ["brigade"]))
+        size = gpu_session.pack(build, packed, ["brigade"])
+        self.assertEqual((self.folder / "packed.tar.gz").stat().st_size, size)
+        self.assertLess(1_000_000, gpu_session.bytes_of_checkout())
         for script in gpu_session.SCRIPTS:
             self.assertTrue((packed / pathlib.Path(script).name).is_file(), script)
         self.assertFalse(any((packed / "lib").glob("libc.so*")))
         self.assertTrue((packed / "lib" / "libssl.so").is_file())
+        self.assertTrue(any((packed / "lib").glob("libtinfo.so*")))
         with self.assertRaisesRegex(gpu_session.SessionFailed, "lacks gpu_tests"):
             gpu_session.pack(build, packed, ["brigade", "gpu_tests"])
         with mock.patch.object(gpu_session, "MOST_BYTES", 1000), \
@@ -223,8 +225,10 @@ class GpuSession(unittest.TestCase):
         build = self.folder / "build"
         (build / "bin").mkdir(parents=True)
         shutil.copy("/bin/true", build / "bin" / "bare_libtorch")
-        packed = self.folder / "packed"
-        gpu_session.pack(build, packed, ["bare_libtorch"])
+        gpu_session.pack(build, self.folder / "packed", ["bare_libtorch"])
+        packed = self.folder / "elsewhere" / "packed"
+        shutil.unpack_archive(self.folder / "packed.tar.gz", packed.parent)
+        subprocess.run([str(packed / "bin" / "bare_libtorch")], check=True)
         planned = subprocess.run([sys.executable, str(packed / "gpu_session.py"), "plan", "--budget", "900"], cwd="/",
                                  capture_output=True, text=True, check=True).stdout
         self.assertIn("call 2", planned)
