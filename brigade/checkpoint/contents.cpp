@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "brigade/base/ambient.h"
 #include "brigade/base/copy_bytes.h"
 #include "brigade/base/error.h"
 #include "brigade/base/printable.h"
 #include "brigade/device/dtypes.h"
+#include "brigade/device/host_copies.h"
 #include "brigade/io/safetensors_header.h"
 #include "brigade/variables/variable_slices.h"
 
@@ -37,26 +39,28 @@ void check_unique(const std::vector<NamedTensor>& tensors, std::string_view what
   }
 }
 
-at::Tensor held(const at::Tensor& tensor, SnapshotMemory memory) {
+/// What comes from a GPU has its values once `copies` has waited.
+at::Tensor held(const at::Tensor& tensor, SnapshotMemory memory, device::HostCopies& copies) {
+  if (tensor.defined() && !tensor.is_cpu()) return copies.queue(tensor.detach());
   const at::Tensor plain = tensor.detach().cpu().resolve_neg().contiguous();
   const bool is_done = memory == SnapshotMemory::kShared || !plain.is_alias_of(tensor);
   return is_done ? plain : plain.clone();
 }
 
-at::Tensor held(const variables::Variable& variable, SnapshotMemory memory) {
+at::Tensor held(const variables::Variable& variable, SnapshotMemory memory,
+                device::HostCopies& copies) {
   const bool is_as_it_lies = variable.synchronization() != variables::Synchronization::kOnRead;
-  if (memory == SnapshotMemory::kShared && is_as_it_lies) return held(variable.local(), memory);
+  const bool is_copied_once = memory == SnapshotMemory::kShared || !variable.local().is_cpu();
+  if (is_as_it_lies && is_copied_once) return held(variable.local(), memory, copies);
   const at::Tensor value = variable.read();  // usually a copy already
   return value.is_cpu() && value.is_contiguous() && !value.is_alias_of(variable.local())
              ? value
-             : held(value, memory);
+             : held(value, memory, copies);
 }
 
 /// One tensor for a variable, and one for all partitions of one, in the place of its first.
-std::vector<NamedTensor> held(std::span<const variables::Variable> variables,
-                              SnapshotMemory memory) {
-  std::vector<at::Tensor> values;
-  for (const variables::Variable& each : variables) values.push_back(held(each, memory));
+std::vector<NamedTensor> joined(std::span<const variables::Variable> variables,
+                                std::vector<at::Tensor> values) {
   std::vector<std::string> names(variables.size());  // empty: part of an earlier tensor
   for (std::size_t i = 0; i < variables.size(); ++i) names[i] = variables[i].name();
   for (const auto& [name, indices] : variables::joined_slices(variables)) {
@@ -100,12 +104,17 @@ Snapshot take_snapshot(std::int64_t step, const Contents& contents, SnapshotMemo
   snapshot.state = std::move(state.json);
   snapshot.metrics = contents.metrics;
   snapshot.metadata = contents.metadata;
-  snapshot.variables = held(contents.variables, memory);
-  for (const NamedTensor& each : snapshot.variables) check_holdable(each);
+  device::HostCopies copies;
+  std::vector<at::Tensor> values;
+  for (const variables::Variable& each : contents.variables)
+    values.push_back(held(each, memory, copies));
   for (const NamedTensor& each : contents.tensors) {
     check_holdable(each);
-    snapshot.tensors.push_back({each.name, held(each.tensor, memory)});
+    snapshot.tensors.push_back({each.name, held(each.tensor, memory, copies)});
   }
+  copies.wait();
+  snapshot.variables = joined(contents.variables, std::move(values));
+  for (const NamedTensor& each : snapshot.variables) check_holdable(each);
   for (const auto& [name, array] : state.arrays) {
     snapshot.arrays.push_back({name, tensor_of(array)});
   }

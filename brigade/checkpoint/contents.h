@@ -29,7 +29,7 @@ struct Contents {
   std::map<std::string, std::string> metadata;
 };
 
-/// `Contents` on the CPU, contiguous.
+/// `Contents` on the CPU, contiguous; in pinned memory where they come from a GPU.
 struct Snapshot {
   std::int64_t step = 0;
   std::vector<NamedTensor> variables, tensors, arrays;  ///< One for each Section.
@@ -47,7 +47,7 @@ enum class SnapshotMemory {
 
 /// Throws kInvalidArgument, naming it, for what a checkpoint cannot hold (a negative step, a
 /// duplicate name, a tensor that safetensors does not support, text that is not UTF-8), and
-/// kFailedPrecondition inside a replica.
+/// kFailedPrecondition inside a replica. The host waits once for all tensors that are on a GPU.
 Snapshot take_snapshot(std::int64_t step, const Contents& contents, SnapshotMemory memory);
 
 }  // namespace brigade::checkpoint

@@ -7,11 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "brigade/checkpoint/contents.h"
 #include "brigade/distribute/testing/card_strategy.h"
 #include "brigade/layers/v1/tf_layers.h"
 #include "brigade/optim/adam.h"
 #include "brigade/train/hooks/stop_hooks.h"
 #include "brigade/train/model/model.h"
+#include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
 namespace {
@@ -66,6 +68,30 @@ TEST(HostWaits, AStepOfFitNeverWaitsForTheCard) {
 TEST(HostWaits, AHookReadsTheCardWhenItIsDue) {
   EXPECT_EQ(waits_of_fit(with_accuracy(), {NanHook{.every_steps = 4}}),
             (std::vector<int>{0, 0, 0, 1, 0, 0, 0, 1, 0, 0}));
+}
+
+TEST(HostWaits, ASnapshotOfVariablesAndSlotsWaitsOnceForTheCard) {
+  distribute::CardStrategy strategy;
+  Model model(strategy, two_layers);
+  model.compile(with_accuracy());
+  model.fit(LabeledData(at::rand({16, 4}), at::randint(3, {16}, at::kLong)),
+            {.batch_size = 8, .verbose = Verbose::kSilent});
+  TrainingState state(strategy);
+  state.add_created();
+  const checkpoint::Contents contents = state.contents();
+  ASSERT_GT(contents.variables.size() + contents.tensors.size(), 10U);
+  const int before = FakeDevice::get().host_waits();
+  const checkpoint::Snapshot snapshot =
+      checkpoint::take_snapshot(2, contents, checkpoint::SnapshotMemory::kOwn);
+  EXPECT_EQ(FakeDevice::get().host_waits(), before + 1);
+  for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
+    EXPECT_TRUE(snapshot.tensors[i].tensor.equal(FakeDevice::read(contents.tensors[i].tensor)))
+        << contents.tensors[i].name;
+  }
+  ASSERT_EQ(snapshot.variables.size(), contents.variables.size());
+  for (std::size_t i = 0; i < contents.variables.size(); ++i)
+    EXPECT_TRUE(
+        snapshot.variables[i].tensor.equal(FakeDevice::read(contents.variables[i].local())));
 }
 
 }  // namespace
