@@ -14,6 +14,7 @@
 #include "apps/brigade/training_step.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/event_timeline.h"
+#include "brigade/device/memory_peak.h"
 #include "brigade/device/stream.h"
 #include "brigade/distribute/worker_group.h"
 #include "brigade/input/synthetic.h"
@@ -187,6 +188,8 @@ class BenchCommand final : public Command {
     json["milliseconds_per_step_median"] = 1e3 * quantile(measured.seconds, 0.5);
     json["milliseconds_per_step_p90"] = 1e3 * quantile(measured.seconds, 0.9);
     json["peak_memory_bytes"] = machine::process_memory().peak;
+    const auto on_gpus = device::gpu_memory_peak(strategy.devices());
+    json["peak_gpu_memory_bytes"] = on_gpus ? Json(*on_gpus) : Json(nullptr);
     json["processor"] = machine::processor_name();
     json["tuning"] = tuning::report().describe();
     return json;

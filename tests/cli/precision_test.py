@@ -97,6 +97,7 @@ class Numerics(CommandTest):
     def test_bench_and_devices_report_them(self):
         report = self.succeed("bench", "--model", "mlp", "--numerics", "fast", "--steps", "2", "--json")
         self.assertEqual(report["numerics"], "fast")
+        self.assertIsNone(report["peak_gpu_memory_bytes"])
         devices = self.succeed("devices", "--json")
         self.assertEqual(devices["numerics"]["reproducible"],
                          {"deterministic": True, "tf32": False, "cudnn_benchmark": False})
