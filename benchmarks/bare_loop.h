@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <functional>
 #include <utility>
@@ -19,7 +20,7 @@ namespace brigade::benchmarks {
 
 /// The training loop that a careful user of libtorch writes for one device: fused updates over the
 /// list of parameters (stock torch::optim is slower), gradients dropped instead of zeroed. Nothing
-/// of Brigade is in it.
+/// of Brigade is in it. The device is that of the parameters and batches.
 class BareLoop {
  public:
   using Forward = std::function<at::Tensor(const at::Tensor&)>;
@@ -33,12 +34,15 @@ class BareLoop {
     for (const auto& parameter : parameters_) {
       first_moments_.push_back(at::zeros_like(parameter));
       second_moments_.push_back(at::zeros_like(parameter));
-      steps_.push_back(at::zeros({}));
+      steps_.push_back(at::zeros({}, parameter.device()));
     }
   }
 
   void run(int steps) {
     for (int i = 0; i < steps; ++i) step();
+    const c10::Device device = parameters_.front().device();
+    if (!device.is_cpu())
+      c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
   }
 
  private:
@@ -50,7 +54,7 @@ class BareLoop {
       gradients_.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
     }
     const c10::NoGradGuard no_grad;
-    if (workload_ == Workload::kMnistCnn) {
+    if (has_images(workload_)) {
       at::_foreach_add_(steps_, 1);
       at::_fused_adam_(parameters_, gradients_, first_moments_, second_moments_, {}, steps_, 1e-3,
                        0.9, 0.999, 0.0, 1e-8, /*amsgrad=*/false, /*maximize=*/false);

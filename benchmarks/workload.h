@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-/// What every program trains: one of three models on synthetic batches in memory.
+/// What every program trains: one of these models on synthetic batches in memory.
 namespace brigade::benchmarks {
 
 enum class Workload {
@@ -18,13 +18,16 @@ enum class Workload {
               ///< beyond it shows.
   kMlp256,    ///< The same with layers of 256: 1 MiB of gradients for a short step, so that what
               ///< processes cost that exchange them shows.
+  kResNet50,  ///< With Adam at 1e-3; 224x224 images and 1000 classes. For GPUs.
 };
 
 inline Workload parse_workload(const std::string& name) {
   if (name == "mnist_cnn") return Workload::kMnistCnn;
   if (name == "mlp64") return Workload::kMlp64;
   if (name == "mlp256") return Workload::kMlp256;
-  throw std::invalid_argument("--model is '" + name + "'; expected mnist_cnn, mlp64 or mlp256");
+  if (name == "resnet50") return Workload::kResNet50;
+  throw std::invalid_argument("--model is '" + name +
+                              "'; expected mnist_cnn, mlp64, mlp256 or resnet50");
 }
 
 inline std::int64_t default_batch(Workload workload) {
@@ -35,6 +38,8 @@ inline std::int64_t default_batch(Workload workload) {
       return 32;
     case Workload::kMlp256:
       return 64;
+    case Workload::kResNet50:
+      return 256;
   }
   throw std::logic_error("default_batch: no such workload");
 }
@@ -49,18 +54,29 @@ struct Batch {
   at::Tensor labels;
 };
 
-/// The batches that one replica goes round.
-inline std::vector<Batch> make_batches(Workload workload, std::int64_t batch_size) {
+inline bool has_images(Workload workload) {
+  return workload == Workload::kMnistCnn || workload == Workload::kResNet50;
+}
+
+/// The batches that one replica goes round, on the device.
+inline std::vector<Batch> make_batches(Workload workload, std::int64_t batch_size,
+                                       c10::Device device = c10::kCPU) {
   constexpr int kBatches = 8;
   std::vector<Batch> batches;
   for (int i = 0; i < kBatches; ++i) {
-    if (workload == Workload::kMnistCnn) {
+    if (workload == Workload::kResNet50) {
       batches.push_back(
-          {at::rand({batch_size, 1, 28, 28}), at::randint(10, {batch_size}, at::kLong)});
+          {at::rand({batch_size, 3, 224, 224}, device).contiguous(at::MemoryFormat::ChannelsLast),
+           at::randint(1000, {batch_size}, at::TensorOptions(at::kLong).device(device))});
+    } else if (workload == Workload::kMnistCnn) {
+      batches.push_back(
+          {at::rand({batch_size, 1, 28, 28}, device),
+           at::randint(10, {batch_size}, at::TensorOptions(at::kLong).device(device))});
     } else {
       const std::int64_t width = mlp_width(workload);
       batches.push_back(
-          {at::rand({batch_size, width}), at::randint(width, {batch_size}, at::kLong)});
+          {at::rand({batch_size, width}, device),
+           at::randint(width, {batch_size}, at::TensorOptions(at::kLong).device(device))});
     }
   }
   return batches;
