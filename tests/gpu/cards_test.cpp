@@ -1,17 +1,23 @@
 #include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <iostream>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "brigade/checkpoint/saver.h"
 #include "brigade/checkpoint/weights_hash.h"
 #include "brigade/comm/local/local_group.h"
 #include "brigade/comm/nccl/nccl.h"
@@ -20,15 +26,19 @@
 #include "brigade/device/backward_threads.h"
 #include "brigade/device/device.h"
 #include "brigade/device/event_timeline.h"
+#include "brigade/device/memory_peak.h"
 #include "brigade/device/stream.h"
 #include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/input/image_normalizer.h"
 #include "brigade/layers/losses.h"
 #include "brigade/models/mnist_cnn.h"
+#include "brigade/models/registry.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/clipping.h"
 #include "brigade/optim/sgd.h"
+#include "brigade/train/model/model.h"
+#include "brigade/train/session/training_state.h"
 #include "tests/parity/examples.h"
 
 namespace brigade {
@@ -177,6 +187,16 @@ TEST_F(OnGpu, EventsMeasureTheCardsWork) {
   EXPECT_GT(timeline.take().value_or(std::chrono::nanoseconds(0)), std::chrono::microseconds(100));
 }
 
+TEST_F(OnGpu, PeaksOfMemoryCountACardOnce) {
+  constexpr std::int64_t kBytes = 64 << 20;
+  at::empty({kBytes}, at::TensorOptions(at::kByte).device(kCard));
+  const auto cards = device::available_gpus({.logical_gpus_per_card = 2});
+  const auto peak = device::gpu_memory_peak(std::span(cards).first(1));
+  ASSERT_TRUE(peak.has_value());
+  EXPECT_GE(*peak, kBytes);
+  EXPECT_EQ(device::gpu_memory_peak(std::span(cards).first(2)), peak);
+}
+
 TEST_F(OnGpu, SharesOfAStepAreTheCardsAndAddUpToOne) {
   const auto strategy = gpus(2);
   strategy->measure_steps(distribute::StepMeasuring::kOn);
@@ -284,6 +304,70 @@ TEST_F(OnGpu, NothingInAStepWaitsForTheCard) {
     refused.reset();
     EXPECT_EQ(adam.updates(), 10);
   }
+}
+
+/// Refuses waits from the end of the fourth batch to that of the ninth.
+class RefusesWaitsInFit final : public train::Callback {
+ public:
+  void on_train_batch_end(train::FitContext&) override {
+    ++batches_;
+    if (batches_ == 4) refused_ = std::make_unique<RefusedWaits>();
+    if (batches_ == 9) refused_.reset();
+  }
+  int batches() const { return batches_; }
+
+ private:
+  int batches_ = 0;
+  std::unique_ptr<RefusedWaits> refused_;
+};
+
+TEST_F(OnGpu, NothingInAStepOfFitWaitsForTheCard) {
+  for (const int replicas : {1, 2}) {
+    const auto strategy = gpus(replicas);
+    train::Model model(*strategy, models::make_model_function("slim_net"));
+    model.compile({.optimizer = optim::Adam{.learning_rate = 1e-3},
+                   .loss = train::Loss("sparse_categorical_crossentropy", {.from_logits = true}),
+                   .metrics = {"accuracy"}});
+    const auto refusal = std::make_shared<RefusesWaitsInFit>();
+    model.fit(train::LabeledData(at::rand({640, 1, 28, 28}), at::randint(10, {640}, at::kLong)),
+              {.batch_size = 64, .callbacks = {refusal}, .verbose = train::Verbose::kSilent});
+    EXPECT_EQ(refusal->batches(), 10);
+  }
+}
+
+/// Prints what tools/gpu_session.py reads.
+TEST_F(OnGpu, ACheckpointOfResNet50WithAdamHoldsUpAStepForAtMost50Milliseconds) {
+  distribute::OneDeviceStrategy strategy({.device = "gpu:0", .seed = 5});
+  const auto images = [](std::int64_t count) {
+    return at::rand({count, 3, 64, 64}, at::TensorOptions(kCard));
+  };
+  const auto model =
+      strategy.create(models::make_model_function("resnet50", {.classes = 1000}), images(1));
+  const auto adam = strategy.optimizer(model, optim::Adam{.learning_rate = 1e-3});
+  const auto step = [&] {
+    strategy.run([&](const at::Tensor& batch) { adam.minimize(model(batch).square().mean()); },
+                 images(8));
+  };
+  step();
+  train::TrainingState state(strategy);
+  state.add_created();
+  const auto folder = std::filesystem::temp_directory_path() / "brigade_gpu_checkpoints";
+  std::filesystem::remove_all(folder);
+  checkpoint::Saver saver({.directory = folder, .keep_last = 1});
+  double milliseconds = 0;
+  for (int save = 0; save < 3; ++save) {  // pinned memory is allocated by the first ones
+    step();
+    strategy.wait_for_devices();
+    saver.wait();
+    const auto begin = std::chrono::steady_clock::now();
+    saver.save(save, state.contents());
+    milliseconds =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  }
+  saver.close();
+  std::filesystem::remove_all(folder);
+  std::cout << "{\"milliseconds\": " << milliseconds << "}" << std::endl;
+  EXPECT_LE(milliseconds, 50.0);
 }
 
 TEST_F(OnGpu, BackwardRunsOnAThreadOfTheCard) {
