@@ -218,5 +218,25 @@ TEST(OverlappedSynchronizer, SumsCanBeChangedBeforeTheyAreApplied) {
   expect_equal_weights(weights[1], weights[0]);
 }
 
+/// How often the host waits for the card in a step.
+int waits_of_step(const OptimizerOptions& options) {
+  CardStrategy strategy;
+  auto model = strategy.create<DeepOnCard>();
+  auto adam = strategy.optimizer(model, optim::Adam{.learning_rate = 0.125}, options);
+  const at::Tensor x = at::full({2, 3}, 0.5, at::kDouble).to(DeepOnCard::card());
+  int before = 0;
+  for (int step = 0; step < 3; ++step) {
+    before = FakeDevice::get().host_waits();
+    strategy.run([&] { adam.minimize(model->forward(x).sum(), LossScale::kSum); });
+  }
+  EXPECT_EQ(adam.updates(), 3);
+  return FakeDevice::get().host_waits() - before;
+}
+
+TEST(OptimizerOnACard, WaitsForTheCardOnlyIfAGradientScalerDecidesAndThenOnce) {
+  EXPECT_EQ(waits_of_step({}), 0);
+  EXPECT_EQ(waits_of_step({.gradient_scaler = GradientScalerOptions{}}), 1);
+}
+
 }  // namespace
 }  // namespace brigade::distribute
