@@ -8,11 +8,14 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/types.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "brigade/device/autocast_scope.h"
 #include "brigade/layers/small_batch_products.h"
+#include "brigade/layers/vector_tiles.h"
 
 namespace brigade::layers {
 namespace {
@@ -94,6 +97,51 @@ TEST_F(DenseProductOfSmallBatches, BitsDoNotDependOnTheNumberOfThreads) {
   const auto three = outputs_and_gradients(in, dense_product(in.inputs, in.weight, in.bias));
   at::set_num_threads(1);
   for (std::size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(at::equal(one[i], three[i])) << i;
+}
+
+/// An output as the kernels of all versions add it: a sum in each lane of a vector, then in pairs.
+float output_in_order(const float* x, const float* w, std::int64_t in) {
+  const std::int64_t lanes = vector_instructions() == VectorInstructions::kAvx512 ? 16 : 8;
+  std::vector<float> sums(static_cast<std::size_t>(lanes), 0.0F);
+  for (std::int64_t i = 0; i < in; ++i) {
+    float& sum = sums[static_cast<std::size_t>(i % lanes)];
+    sum = std::fma(x[i], w[i], sum);
+  }
+  for (std::size_t half = sums.size() / 2; half > 0; half /= 2)
+    for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+  return sums.front();
+}
+
+/// An input's gradient: sums of 16 outputs each, added one after another.
+float input_gradient_in_order(const float* dy, const float* w, std::int64_t in, std::int64_t out) {
+  float gradient = 0;
+  for (std::int64_t first = 0; first < out; first += 16) {
+    float sum = 0;
+    for (std::int64_t o = first; o < std::min(first + 16, out); ++o)
+      sum = std::fma(dy[o], w[o * in], sum);
+    gradient = first == 0 ? sum : gradient + sum;
+  }
+  return gradient;
+}
+
+// A checkpoint of an earlier version goes on with the same bits.
+TEST_F(DenseProductOfSmallBatches, TheOrderOfAdditionsIsFixed) {
+  constexpr std::int64_t kExamples = 7, kIn = 480, kOut = 23;  // rests of tiles and of blocks
+  const ProductInputs in = product_inputs(kExamples, kIn, kOut);
+  const at::Tensor dy = torch::randn({kExamples, kOut});
+  const float *x = in.inputs.const_data_ptr<float>(), *w = in.weight.const_data_ptr<float>(),
+              *gradients = dy.const_data_ptr<float>();
+  at::Tensor outputs = torch::empty({kExamples, kOut}), dx = torch::empty({kExamples, kIn});
+  const SmallBatchProducts products(kExamples, kIn, kOut);
+  products.outputs(x, w, outputs.mutable_data_ptr<float>());
+  products.input_gradient(gradients, w, dx.mutable_data_ptr<float>());
+  for (std::int64_t e = 0; e < kExamples; ++e) {
+    for (std::int64_t o = 0; o < kOut; ++o)
+      ASSERT_EQ(outputs[e][o].item<float>(), output_in_order(x + e * kIn, w + o * kIn, kIn));
+    for (std::int64_t i = 0; i < kIn; ++i)
+      ASSERT_EQ(dx[e][i].item<float>(),
+                input_gradient_in_order(gradients + e * kOut, w + i, kIn, kOut));
+  }
 }
 
 TEST_F(DenseProductOfSmallBatches, WorksWithoutABiasAndForSomeGradientsOnly) {

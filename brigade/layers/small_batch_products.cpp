@@ -16,14 +16,26 @@ struct Shape {
 
 #if BRIGADE_HAS_VECTOR_TILES
 
-BRIGADE_INLINE void prefetch(const float* from, std::int64_t floats) {
-  constexpr std::int64_t kLine = 64 / sizeof(float);
-  for (std::int64_t i = 0; i < floats; i += kLine) __builtin_prefetch(from + i, 0, 2);
-}
+/// Rows of weights that are used next. They are far apart: no processor foresees them. They are
+/// requested a few at a time, between the tiles of examples: many at once wait for one another.
+struct NextWeights {
+  const float* first;
+  std::int64_t stride, rows, floats, examples;
+
+  template <int kRows>
+  BRIGADE_INLINE void prefetch(std::int64_t example) const {
+    constexpr std::int64_t kLine = 64 / sizeof(float);
+    const std::int64_t begin = rows * example / examples;
+    const std::int64_t end = rows * (example + kRows) / examples;
+    for (std::int64_t row = begin; row < end; ++row)
+      for (std::int64_t i = 0; i < floats; i += kLine)
+        __builtin_prefetch(first + row * stride + i, 0, 2);
+  }
+};
 
 // Inputs of a block of weights that stays in the first-level cache for all examples.
-constexpr std::int64_t kInputBlock = 224;
-// Rows of weights whose part in a block of inputs does.
+constexpr std::int64_t kInputBlock = 448;
+// Rows of weights that are added up before they are added to a gradient: this decides its bits.
 constexpr std::int64_t kOutputBlock = 16;
 
 /// Adds a block of inputs to the sums of `kOutputs` outputs, each a vector.
@@ -34,9 +46,11 @@ struct OutputTile {
   const float *x, *w;
   std::int64_t in, inputs;
   Vector* sums;  // [example][output]
+  NextWeights next;
 
   template <int kRows>
   BRIGADE_INLINE void run(std::int64_t example) const {
+    next.prefetch<kRows>(example);
     Vector sum[kRows][kOutputs];
     Vector* const kept = sums + example * kOutputs;
     const float* const rows = x + example * in;
@@ -66,19 +80,19 @@ BRIGADE_INLINE float sum_of(const typename TileVectors<kLanes>::Aligned& vector)
   return values[0];
 }
 
+/// `following`: how many outputs are computed after these, at most as many.
 template <int kLanes, int kRows, int kOutputs>
 BRIGADE_INLINE void some_outputs(const Shape& shape, const float* x, const float* w, float* y,
-                                 bool has_next) {
+                                 std::int64_t following) {
   using Vector = typename TileVectors<kLanes>::Aligned;
   Vector sums[SmallBatchProducts::kMostExamples * kOutputs];
   for (std::int64_t i = 0; i < shape.examples * kOutputs; ++i) sums[i] = Vector{};
   for (std::int64_t i = 0; i < shape.in; i += kInputBlock) {
     const std::int64_t inputs = std::min(kInputBlock, shape.in - i);
-    if (has_next) {
-      for (int o = 0; o < kOutputs; ++o) prefetch(w + (kOutputs + o) * shape.in + i, inputs);
-    }
+    const NextWeights next{w + kOutputs * shape.in + i, shape.in, following, inputs,
+                           shape.examples};
     for_each_tile<kRows>(shape.examples,
-                         OutputTile<kLanes, kOutputs>{x + i, w + i, shape.in, inputs, sums});
+                         OutputTile<kLanes, kOutputs>{x + i, w + i, shape.in, inputs, sums, next});
   }
   for (std::int64_t example = 0; example < shape.examples; ++example)
     for (int o = 0; o < kOutputs; ++o)
@@ -91,8 +105,11 @@ BRIGADE_INLINE void outputs_between(const Shape& shape, const float* x, const fl
   std::int64_t o = begin;
   for (; o + kOutputs <= end; o += kOutputs)
     some_outputs<kLanes, kRows, kOutputs>(shape, x, w + o * shape.in, y + o,
-                                          o + 2 * kOutputs <= end);
-  for (; o < end; ++o) some_outputs<kLanes, kRows, 1>(shape, x, w + o * shape.in, y + o, false);
+                                          std::min<std::int64_t>(kOutputs, end - o - kOutputs));
+  for (; o + 2 <= end; o += 2)
+    some_outputs<kLanes, kRows, 2>(shape, x, w + o * shape.in, y + o,
+                                   std::min<std::int64_t>(2, end - o - 2));
+  for (; o < end; ++o) some_outputs<kLanes, kRows, 1>(shape, x, w + o * shape.in, y + o, 0);
 }
 
 /// Adds what a block of outputs adds to the gradients of `kVectors` vectors of inputs.
@@ -104,9 +121,11 @@ struct InputGradientTile {
   float* dx;
   std::int64_t in, out, outputs;
   bool is_first;
+  NextWeights next;
 
   template <int kRows>
   BRIGADE_INLINE void run(std::int64_t example) const {
+    next.prefetch<kRows>(example);
     Vector sum[kRows][kVectors] = {};
     float* const rows = dx + example * in;
     for (std::int64_t o = 0; o < outputs; ++o) {
@@ -127,46 +146,56 @@ struct InputGradientTile {
   }
 };
 
+/// Of `kVectors` vectors of inputs, whose gradients stay in the first-level cache meanwhile.
+/// `following`: how many inputs are computed after these, at most as many.
+template <int kLanes, int kRows, int kVectors>
+BRIGADE_INLINE void some_input_gradients(const Shape& shape, const float* dy, const float* w,
+                                         float* dx, std::int64_t following) {
+  constexpr std::int64_t kWide = kLanes * kVectors;
+  for (std::int64_t o = 0; o < shape.out; o += kOutputBlock) {
+    const std::int64_t outputs = std::min(kOutputBlock, shape.out - o);
+    const float* const rows = w + o * shape.in;
+    const std::int64_t left = shape.out - o - outputs;
+    const NextWeights next =
+        left > 0 ? NextWeights{rows + outputs * shape.in, shape.in, std::min(kOutputBlock, left),
+                               kWide, shape.examples}
+                 : NextWeights{w + kWide, shape.in, std::min(kOutputBlock, shape.out), following,
+                               shape.examples};
+    for_each_tile<kRows>(shape.examples,
+                         InputGradientTile<kLanes, kVectors>{dy + o, rows, dx, shape.in, shape.out,
+                                                             outputs, o == 0, next});
+  }
+}
+
 /// Of the inputs [begin, end).
 template <int kLanes, int kRows, int kVectors>
 BRIGADE_INLINE void input_gradient_between(const Shape& shape, const float* dy, const float* w,
                                            float* dx, std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t kWide = kLanes * kVectors;
-  for (std::int64_t o = 0; o < shape.out; o += kOutputBlock) {
-    const std::int64_t outputs = std::min(kOutputBlock, shape.out - o);
-    const float* const rows = w + o * shape.in;
-    std::int64_t i = begin;
-    for (; i + kWide <= end; i += kWide) {
-      if (o + 2 * kOutputBlock <= shape.out) {  // rows are far apart: no processor foresees them
-        for (std::int64_t next = kOutputBlock; next < 2 * kOutputBlock; ++next)
-          prefetch(rows + next * shape.in + i, kWide);
-      }
-      for_each_tile<kRows>(shape.examples,
-                           InputGradientTile<kLanes, kVectors>{dy + o, rows + i, dx + i, shape.in,
-                                                               shape.out, outputs, o == 0});
-    }
-    for (; i < end; i += kLanes)
-      for_each_tile<kRows>(shape.examples,
-                           InputGradientTile<kLanes, 1>{dy + o, rows + i, dx + i, shape.in,
-                                                        shape.out, outputs, o == 0});
-  }
+  std::int64_t i = begin;
+  for (; i + kWide <= end; i += kWide)
+    some_input_gradients<kLanes, kRows, kVectors>(shape, dy, w + i, dx + i,
+                                                  std::min(kWide, end - i - kWide));
+  for (; i < end; i += kLanes) some_input_gradients<kLanes, kRows, 1>(shape, dy, w + i, dx + i, 0);
 }
 
-// Tiles of sums fill the registers: 32 of 64 bytes, or 16 of 32.
-#define BRIGADE_SMALL_BATCH_KERNELS(suffix, instruction_set, lanes, rows, columns)        \
-  __attribute__((target(instruction_set))) void outputs_##suffix(                         \
-      const Shape& shape, const float* x, const float* w, float* y, std::int64_t begin,   \
-      std::int64_t end) {                                                                 \
-    outputs_between<lanes, rows, columns>(shape, x, w, y, begin, end);                    \
-  }                                                                                       \
-  __attribute__((target(instruction_set))) void input_gradient_##suffix(                  \
-      const Shape& shape, const float* dy, const float* w, float* dx, std::int64_t begin, \
-      std::int64_t end) {                                                                 \
-    input_gradient_between<lanes, rows, columns>(shape, dy, w, dx, begin, end);           \
+// Tiles of sums, of examples by outputs or by vectors of inputs, fill the registers: 32 of 64
+// bytes, or 16 of 32.
+#define BRIGADE_SMALL_BATCH_KERNELS(suffix, instruction_set, lanes, output_tile, gradient_tile) \
+  __attribute__((target(instruction_set))) void outputs_##suffix(                               \
+      const Shape& shape, const float* x, const float* w, float* y, std::int64_t begin,         \
+      std::int64_t end) {                                                                       \
+    outputs_between<lanes, output_tile>(shape, x, w, y, begin, end);                            \
+  }                                                                                             \
+  __attribute__((target(instruction_set))) void input_gradient_##suffix(                        \
+      const Shape& shape, const float* dy, const float* w, float* dx, std::int64_t begin,       \
+      std::int64_t end) {                                                                       \
+    input_gradient_between<lanes, gradient_tile>(shape, dy, w, dx, begin, end);                 \
   }
+#define BRIGADE_TILE(rows, columns) rows, columns
 
-BRIGADE_SMALL_BATCH_KERNELS(avx512, "avx512f,avx2,fma", 16, 6, 4)
-BRIGADE_SMALL_BATCH_KERNELS(avx2, "avx2,fma", 8, 4, 2)
+BRIGADE_SMALL_BATCH_KERNELS(avx512, "avx512f,avx2,fma", 16, BRIGADE_TILE(4, 6), BRIGADE_TILE(6, 4))
+BRIGADE_SMALL_BATCH_KERNELS(avx2, "avx2,fma", 8, BRIGADE_TILE(4, 2), BRIGADE_TILE(4, 2))
 
 using Kernel = void (*)(const Shape&, const float*, const float*, float*, std::int64_t,
                         std::int64_t);

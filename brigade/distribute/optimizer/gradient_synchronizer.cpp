@@ -180,10 +180,29 @@ class ShardedSynchronizer final : public GradientSynchronizer {
 
   void apply_block(int replica, const optim::UpdateRun& run, ElementRange block,
                    GradientState state) {
-    const at::Tensor sum =
-        scratch(replica, block.end - block.begin, state_->storages()[run.storage]->dtype());
-    add_block(replica, run, block, sum, state);
+    at::Tensor sum = part_of_one_gradient(replica, run, block, state);
+    if (!sum.defined()) {
+      sum = scratch(replica, block.end - block.begin, state_->storages()[run.storage]->dtype());
+      add_block(replica, run, block, sum, state);
+    }
     state_->apply(replica, run, block.begin, block.end, sum);
+  }
+
+  /// The gradient of `block` itself, if there is nothing to add: it is inside of a variable for
+  /// which one replica alone has a gradient. Undefined otherwise.
+  at::Tensor part_of_one_gradient(int replica, const optim::UpdateRun& run, ElementRange block,
+                                  GradientState state) const {
+    for (std::size_t i = run.first; i < run.last; ++i) {
+      const variables::Variable& variable = state_->variables()[i];
+      if (block.begin < variable.offset() || block.end > variable.offset() + variable.numel())
+        continue;
+      const std::vector<at::Tensor> parts = parts_of(replica, i, state);
+      if (std::ranges::count_if(parts, &at::Tensor::defined) != 1) return {};
+      const auto only = std::ranges::find_if(parts, &at::Tensor::defined);
+      if (only->scalar_type() != variable.dtype() || !only->is_contiguous()) return {};
+      return only->view(-1).narrow(0, block.begin - variable.offset(), block.end - block.begin);
+    }
+    return {};
   }
 
   void add_block(int replica, const optim::UpdateRun& run, ElementRange block,
