@@ -179,23 +179,22 @@ BRIGADE_INLINE void input_gradient_between(const Shape& shape, const float* dy, 
   for (; i < end; i += kLanes) some_input_gradients<kLanes, kRows, 1>(shape, dy, w + i, dx + i, 0);
 }
 
-// Tiles of sums, of examples by outputs or by vectors of inputs, fill the registers: 32 of 64
-// bytes, or 16 of 32.
-#define BRIGADE_SMALL_BATCH_KERNELS(suffix, instruction_set, lanes, output_tile, gradient_tile) \
-  __attribute__((target(instruction_set))) void outputs_##suffix(                               \
-      const Shape& shape, const float* x, const float* w, float* y, std::int64_t begin,         \
-      std::int64_t end) {                                                                       \
-    outputs_between<lanes, output_tile>(shape, x, w, y, begin, end);                            \
-  }                                                                                             \
-  __attribute__((target(instruction_set))) void input_gradient_##suffix(                        \
-      const Shape& shape, const float* dy, const float* w, float* dx, std::int64_t begin,       \
-      std::int64_t end) {                                                                       \
-    input_gradient_between<lanes, gradient_tile>(shape, dy, w, dx, begin, end);                 \
+// Tiles of sums, of 4 examples by outputs or by vectors of inputs, fill the registers (32 of 64
+// bytes, or 16 of 32) with what they are computed from.
+#define BRIGADE_SMALL_BATCH_KERNELS(suffix, instruction_set, lanes, outputs, vectors)     \
+  __attribute__((target(instruction_set))) void outputs_##suffix(                         \
+      const Shape& shape, const float* x, const float* w, float* y, std::int64_t begin,   \
+      std::int64_t end) {                                                                 \
+    outputs_between<lanes, 4, outputs>(shape, x, w, y, begin, end);                       \
+  }                                                                                       \
+  __attribute__((target(instruction_set))) void input_gradient_##suffix(                  \
+      const Shape& shape, const float* dy, const float* w, float* dx, std::int64_t begin, \
+      std::int64_t end) {                                                                 \
+    input_gradient_between<lanes, 4, vectors>(shape, dy, w, dx, begin, end);              \
   }
-#define BRIGADE_TILE(rows, columns) rows, columns
 
-BRIGADE_SMALL_BATCH_KERNELS(avx512, "avx512f,avx2,fma", 16, BRIGADE_TILE(4, 6), BRIGADE_TILE(6, 4))
-BRIGADE_SMALL_BATCH_KERNELS(avx2, "avx2,fma", 8, BRIGADE_TILE(4, 2), BRIGADE_TILE(4, 2))
+BRIGADE_SMALL_BATCH_KERNELS(avx512, "avx512f,avx2,fma", 16, 6, 4)
+BRIGADE_SMALL_BATCH_KERNELS(avx2, "avx2,fma", 8, 2, 2)
 
 using Kernel = void (*)(const Shape&, const float*, const float*, float*, std::int64_t,
                         std::int64_t);

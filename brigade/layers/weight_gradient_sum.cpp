@@ -139,12 +139,12 @@ BRIGADE_INLINE void sum_between(const SumShape& shape, std::int64_t columns, std
   __builtin_ia32_sfence();
 }
 
-// Tiles fill the registers, as in small_batch_products.cpp.
+// As in small_batch_products.cpp.
 __attribute__((target("avx512f,avx2,fma"))) void sum_avx512(const SumShape& shape,
                                                             std::int64_t columns,
                                                             std::int64_t begin, std::int64_t end,
                                                             float* sum) {
-  sum_between<16, 6, 4>(shape, columns, begin, end, sum);
+  sum_between<16, 4, 4>(shape, columns, begin, end, sum);
 }
 __attribute__((target("avx2,fma"))) void sum_avx2(const SumShape& shape, std::int64_t columns,
                                                   std::int64_t begin, std::int64_t end,
