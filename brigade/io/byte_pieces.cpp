@@ -1,6 +1,6 @@
 #include "brigade/io/byte_pieces.h"
 
-#include <cstring>
+#include "brigade/base/copy_bytes.h"
 
 namespace brigade::io {
 
@@ -23,7 +23,7 @@ void BytePieces::append(SharedBytes piece) {
 void BytePieces::copy_to(char* destination) const {
   for (const SharedBytes& piece : pieces_) {
     if (piece.bytes.data() != destination)
-      std::memcpy(destination, piece.bytes.data(), piece.bytes.size());
+      base::copy_part_bytes(destination, piece.bytes.data(), piece.bytes.size(), size_);
     destination += piece.bytes.size();
   }
 }

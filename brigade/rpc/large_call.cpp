@@ -1,9 +1,9 @@
 #include "brigade/rpc/large_call.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
+#include "brigade/base/copy_bytes.h"
 #include "brigade/base/error.h"
 #include "brigade/rpc/message_errors.h"
 
@@ -161,7 +161,7 @@ io::SharedBytes LargeCall::take_request() {
   const auto segment = open_segments();
   const std::size_t size = request_->announced();
   std::shared_ptr<char> copy = message_memory(size);
-  std::memcpy(copy.get(), segment->data(), size);
+  base::copy_part_bytes(copy.get(), segment->data(), size, size);
   return {.bytes = {copy.get(), size}, .owner = std::move(copy)};
 }
 

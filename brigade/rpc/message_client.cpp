@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "brigade/base/copy_bytes.h"
 #include "brigade/base/error.h"
 #include "brigade/base/shared_segment.h"
 #include "brigade/concurrency/cancel_token.h"
@@ -257,8 +258,8 @@ class GrpcMessageClient final : public MessageClient {
 
     void write(std::string_view bytes) override {
       check_room(head_.bytes, written_, bytes.size());
-      if (!bytes.empty())
-        std::memcpy(memory_->segment().data() + written_, bytes.data(), bytes.size());
+      base::copy_part_bytes(memory_->segment().data() + written_, bytes.data(), bytes.size(),
+                            head_.bytes);
       written_ += bytes.size();
     }
     io::SharedBytes finish() override {

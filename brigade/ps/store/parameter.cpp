@@ -81,11 +81,12 @@ void Parameter::assign(std::uint64_t ticket, State state) {
   state_ = std::move(state);
 }
 
-Parameter::Reading Parameter::read(std::uint64_t ticket, at::Tensor copy) const {
+Parameter::Reading Parameter::read(std::uint64_t ticket, at::Tensor copy,
+                                   std::uint64_t whole) const {
   const concurrency::TicketMutex::Hold hold(order_, ticket);
   check_usable();
   if (state_.value.is_contiguous())
-    base::copy_bytes(copy.mutable_data_ptr(), state_.value.const_data_ptr(), bytes_);
+    base::copy_part_bytes(copy.mutable_data_ptr(), state_.value.const_data_ptr(), bytes_, whole);
   else
     copy.copy_(state_.value);
   return {.value = std::move(copy), .updates = state_.updates};

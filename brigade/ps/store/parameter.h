@@ -77,8 +77,9 @@ class Parameter {
   /// Replaces everything, and owns the tensors of `state`: of the shape and dtype that the value
   /// has, and with all slots.
   void assign(std::uint64_t ticket, State state);
-  /// Writes the value to `copy`, which is contiguous, and of its shape and dtype.
-  Reading read(std::uint64_t ticket, at::Tensor copy) const;
+  /// Writes the value to `copy`, which is contiguous, and of its shape and dtype. `whole`: how many
+  /// bytes of values are read together.
+  Reading read(std::uint64_t ticket, at::Tensor copy, std::uint64_t whole = 0) const;
   /// Writes these rows, which exist, to `copy`, which is contiguous, of `sizes_of_rows` and the
   /// value's dtype. Returns it.
   at::Tensor read_rows(std::uint64_t ticket, const at::Tensor& indices, at::Tensor copy) const;

@@ -24,7 +24,7 @@ ParameterStore::Pulled ParameterStore::pull(std::span<const std::string> names,
   used.begin(extent);
   for (std::size_t i = 0; i < names.size(); ++i)
     pulled.values.push_back(tickets.use([&](const Parameter& own, std::uint64_t ticket) {
-      return own.read(ticket, used.next(own.sizes(), own.dtype()));
+      return own.read(ticket, used.next(own.sizes(), own.dtype()), extent.bytes);
     }));
   for (const RowQuery& query : rows)
     pulled.rows.push_back(tickets.use([&](const Parameter& own, std::uint64_t ticket) {
