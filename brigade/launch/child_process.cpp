@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -108,13 +109,14 @@ class SpawnSettings {
 ChildProcess::ChildProcess(const SpawnOptions& options) {
   check_argument(!options.command.empty(), "There is no program to start.");
   check_program(options.command.front());
-  Pipe lifeline = make_pipe(), output = make_pipe(), errors = make_pipe();
+  SocketPair lifeline = make_socket_pair();
+  Pipe output = make_pipe(), errors = make_pipe();
   const std::vector<std::string> command = shim_command(options);
   const std::vector<std::string> environment = merged_environment(options.environment);
   base::FileDescriptor key;
   if (options.key) key = make_key_descriptor(*options.key);
-  const SpawnSettings settings(lifeline.read.number(), output.write.number(), errors.write.number(),
-                               key);
+  const SpawnSettings settings(lifeline.other.number(), output.write.number(),
+                               errors.write.number(), key);
   const int error =
       ::posix_spawn(&pid_, options.shim.c_str(), &settings.actions, &settings.attributes,
                     pointers(command).data(), pointers(environment).data());
@@ -123,7 +125,7 @@ ChildProcess::ChildProcess(const SpawnOptions& options) {
     throw Error(ErrorCode::kUnavailable, base::quoted(options.command.front()),
                 " was not started: ", std::strerror(error));
   }
-  lifeline_ = std::move(lifeline.write);
+  lifeline_ = std::move(lifeline.own);
   output_ = std::move(output.read);
   errors_ = std::move(errors.read);
   set_non_blocking(output_);
@@ -135,7 +137,8 @@ ChildProcess::ChildProcess(ChildProcess&& other) noexcept
       lifeline_(std::move(other.lifeline_)),
       output_(std::move(other.output_)),
       errors_(std::move(other.errors_)),
-      status_(other.status_) {}
+      status_(other.status_),
+      was_signaled_(other.was_signaled_) {}
 
 ChildProcess::~ChildProcess() {
   if (pid_ < 0 || status_) return;
@@ -147,7 +150,15 @@ void ChildProcess::signal(int number) const {
   if (pid_ > 0 && !status_) ::kill(pid_, number);
 }
 
+bool ChildProcess::was_signaled() {
+  char note = 0;
+  if (!was_signaled_ && lifeline_.is_open())
+    was_signaled_ = ::recv(lifeline_.number(), &note, sizeof(note), MSG_DONTWAIT) > 0;
+  return was_signaled_;
+}
+
 void ChildProcess::kill() {
+  was_signaled();  // what the lifeline says is lost with it
   lifeline_.reset();
   // A shim that was stopped would not notice.
   signal(SIGCONT);

@@ -50,6 +50,8 @@ class ChildProcess {
 
   /// Sends a signal. Does nothing if the process has ended.
   void signal(int number) const;
+  /// Whether a signal was forwarded to the program before its end was seen.
+  bool was_signaled();
   /// Kills the program and everything below it.
   void kill();
   /// The exit status once the process has ended. Does not wait.
@@ -61,6 +63,7 @@ class ChildProcess {
   base::FileDescriptor output_;
   base::FileDescriptor errors_;
   std::optional<ExitStatus> status_;
+  bool was_signaled_ = false;
 };
 
 }  // namespace brigade::launch

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -93,6 +94,21 @@ TEST(ChildProcess, ForwardsSignals) {
   EXPECT_EQ(read_some(process.output()), "ready\n");
   process.signal(SIGTERM);
   EXPECT_EQ(end_of(process), ExitStatus{.code = 5});
+}
+
+TEST(ChildProcess, KnowsWhetherASignalHasReachedItsProgram) {
+  ChildProcess process = shell("trap 'exit 5' TERM; echo ready; while :; do sleep 0.01; done");
+  ChildProcess late = shell("exit 6");
+  EXPECT_EQ(read_some(process.output()), "ready\n");
+  EXPECT_FALSE(process.was_signaled());
+  process.signal(SIGTERM);
+  EXPECT_EQ(end_of(process), ExitStatus{.code = 5});
+  EXPECT_TRUE(process.was_signaled());
+  siginfo_t ended{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(late.pid()), &ended, WEXITED | WNOWAIT), 0);
+  late.signal(SIGTERM);
+  EXPECT_EQ(end_of(late), ExitStatus{.code = 6});
+  EXPECT_FALSE(late.was_signaled());
 }
 
 TEST(ChildProcess, ChangesTheEnvironment) {

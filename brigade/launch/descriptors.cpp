@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,6 +36,13 @@ Pipe make_pipe() {
   if (::pipe2(ends, O_CLOEXEC) != 0) refuse();
   base::FileDescriptor read(ends[0]), write(ends[1]);
   return {with_high_number(std::move(read)), with_high_number(std::move(write))};
+}
+
+SocketPair make_socket_pair() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) refuse();
+  base::FileDescriptor own(ends[0]), other(ends[1]);
+  return {with_high_number(std::move(own)), with_high_number(std::move(other))};
 }
 
 void set_non_blocking(const base::FileDescriptor& descriptor) {

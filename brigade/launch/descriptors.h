@@ -14,6 +14,13 @@ struct Pipe {
 };
 Pipe make_pipe();
 
+/// Two connected sockets, with the same properties. Throws kResourceExhausted.
+struct SocketPair {
+  base::FileDescriptor own;
+  base::FileDescriptor other;
+};
+SocketPair make_socket_pair();
+
 /// Moves the descriptor to a number of 10 or more, with close-on-exec. Throws kResourceExhausted.
 base::FileDescriptor with_high_number(base::FileDescriptor low);
 

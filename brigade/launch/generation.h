@@ -30,6 +30,8 @@ class RankProcess {
   bool was_killed() const { return was_killed_; }
 
   void signal(int number) const { process_.signal(number); }
+  /// Whether a signal had reached its program when it ended.
+  bool was_asked() { return process_.was_signaled(); }
   /// Kills it and all its descendants.
   void kill();
 

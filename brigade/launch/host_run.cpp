@@ -217,7 +217,8 @@ void HostRun::collect_ends() {
       continue;
     }
     if (options_.roles) undecided_.insert(process.rank());
-    hosts_.send(RankEnded{order_.generation, process.rank(), status, is_orderly(process)});
+    hosts_.send(RankEnded{order_.generation, process.rank(), status, is_orderly(process),
+                          process.was_asked()});
   }
 }
 

@@ -76,8 +76,17 @@ void JobCoordinator::on(const RankEnded& ended, Time now) {
   if (course_ && stop_ == Stop::kNo) return on_task_ended(ended, now);
   if (course_) course_->record_end(ended.rank, ended.status.is_success(), now);
   if (stop_ == Stop::kNo) return first_failure_.record_end(ended.rank, ended.status, now);
-  if (stop_ != Stop::kFailure && !failure_ && !ended.is_orderly)
-    name(ended.rank, ended.status, to_string(ended.status));
+  if (stop_ == Stop::kFailure || failure_ || ended.is_orderly || follows_from_stop(ended)) return;
+  name(ended.rank, ended.status, to_string(ended.status));
+}
+
+/// Whether a process that failed while the job was being stopped has, most likely, seen the end of
+/// another one, which was asked to end before it: their launchers get the order one after another.
+bool JobCoordinator::follows_from_stop(const RankEnded& ended) const {
+  if (ended.was_asked || options_.roles || options_.coupling == Coupling::kIndependent)
+    return false;
+  return num_processes() > 1 && exit_kind_of(ended.status) == ExitKind::kFailed &&
+         !ended.status.signal;
 }
 
 void JobCoordinator::on_task_ended(const RankEnded& ended, Time now) {

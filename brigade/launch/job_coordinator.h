@@ -82,6 +82,7 @@ class JobCoordinator {
   void on(const RankEnded& ended, Time now);
   /// Of a job with roles that is not being stopped: decides whether the process is restarted.
   void on_task_ended(const RankEnded& ended, Time now);
+  bool follows_from_stop(const RankEnded& ended) const;
   bool may_restart(const RankEnded& ended) const;
   void restart(const RankEnded& ended);
   void release(const RankEnded& ended, EndKind kind, Time now);

@@ -129,6 +129,41 @@ TEST_F(JobCoordinatorTest, ASignalToEachHostStopsAndASecondToOneKills) {
   EXPECT_EQ(next<FinishOrder>().exit_code, 75);
 }
 
+TEST_F(JobCoordinatorTest, WhoFailsBeforeTheStopReachesItHasSeenAnothersEnd) {
+  begin(0);
+  next<StartOrder>();
+  deliver(SignalReceived{.host = 1, .signal = SIGTERM});
+  next<StopOrder>();
+  end(0, {.signal = SIGTERM});
+  deliver(RankEnded{.rank = 2, .status = {.code = 1}, .is_orderly = false, .was_asked = false});
+  EXPECT_TRUE(orders_.empty());
+  end(1, {.code = 75});
+  over(false);
+  const auto finish = next<FinishOrder>();
+  EXPECT_EQ(finish.exit_code, 75);
+  EXPECT_FALSE(finish.summary.reports_failure);
+}
+
+TEST_F(JobCoordinatorTest, WhoFailsThoughItWasAskedOrIsKilledDuringAStopIsNamed) {
+  const std::vector<RankEnded> failures = {
+      {.rank = 2, .status = {.code = 1}, .is_orderly = false},
+      {.rank = 2, .status = {.signal = SIGKILL}, .is_orderly = false, .was_asked = false},
+      {.rank = 2, .status = {.code = 2}, .is_orderly = false, .was_asked = false}};
+  for (const RankEnded& failure : failures) {
+    begin(0);
+    next<StartOrder>();
+    deliver(SignalReceived{.host = 1, .signal = SIGTERM});
+    next<StopOrder>();
+    end(0, {.code = 75});
+    deliver(failure);
+    EXPECT_EQ(next<NameFailureOrder>().rank, 2);
+    over(false);
+    const auto finish = next<FinishOrder>();
+    EXPECT_EQ(finish.exit_code, failure.status.as_code());
+    EXPECT_TRUE(finish.summary.reports_failure);
+  }
+}
+
 TEST_F(JobCoordinatorTest, AskingForARestartIsNotAFailure) {
   begin(0);
   next<StartOrder>();

@@ -20,7 +20,7 @@ void from_json(const Json& json, ExitStatus& status) {
   if (code >= 0) status.code = code;
   if (signal >= 0) status.signal = signal;
 }
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankEnded, generation, rank, status, is_orderly)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankEnded, generation, rank, status, is_orderly, was_asked)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankLost, generation, rank, reason)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SignalReceived, host, signal)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostFinished, host, generation, all_done, code)

@@ -20,6 +20,7 @@ struct RankEnded {
   int rank = 0;
   ExitStatus status = {};
   bool is_orderly = true;
+  bool was_asked = true;  ///< a signal of its launcher had reached it
 };
 
 /// A process has stalled and counts as lost.

@@ -22,10 +22,12 @@ TEST(Message, RoundTrips) {
   EXPECT_EQ(again.summary.membership_changes, 5);
   EXPECT_EQ(again.summary.note, "n");
 
-  const RankEnded killed{.generation = 1, .rank = 2, .status = {.signal = 9}, .is_orderly = false};
+  const RankEnded killed{
+      .generation = 1, .rank = 2, .status = {.signal = 9}, .is_orderly = false, .was_asked = false};
   const auto ended = std::get<RankEnded>(decode(encode(killed)));
   EXPECT_EQ(ended.status, killed.status);
   EXPECT_FALSE(ended.is_orderly);
+  EXPECT_FALSE(ended.was_asked);
   EXPECT_EQ(std::get<FinishOrder>(decode(encode(FinishOrder{.exit_code = 137}))).exit_code, 137);
   const ReleaseOrder release{.generation = 1, .rank = 2, .kind = EndKind::kTooLate};
   EXPECT_EQ(std::get<ReleaseOrder>(decode(encode(release))).kind, EndKind::kTooLate);

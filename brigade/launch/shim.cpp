@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -89,6 +90,21 @@ std::optional<int> reap(pid_t program) {
   return ended;
 }
 
+/// The program may have ended already, for another reason, and not be reaped yet.
+bool has_ended(pid_t program) {
+  siginfo_t ended{};
+  const int flags = WEXITED | WNOHANG | WNOWAIT;
+  return ::waitid(P_PID, static_cast<id_t>(program), &ended, flags) == 0 && ended.si_pid != 0;
+}
+
+void forward(int signal, pid_t program, int lifeline) {
+  if (has_ended(program)) return;
+  ::kill(-program, signal);
+  const char note = 0;  // if the launcher is gone or reads nothing, nobody needs it
+  [[maybe_unused]] const ssize_t sent =
+      ::send(lifeline, &note, sizeof(note), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 /// Waits until the program ends or the lifeline closes. Returns the program's status, or nothing.
 std::optional<int> watch(int lifeline, int signals, pid_t program) {
   while (true) {
@@ -103,7 +119,7 @@ std::optional<int> watch(int lifeline, int signals, pid_t program) {
       signalfd_siginfo info{};
       if (::read(signals, &info, sizeof(info)) != sizeof(info)) continue;
       const auto signal = static_cast<int>(info.ssi_signo);
-      if (signal != SIGCHLD) ::kill(-program, signal);
+      if (signal != SIGCHLD) forward(signal, program, lifeline);
       if (const auto status = reap(program)) return status;
     }
   }

@@ -10,9 +10,11 @@ namespace brigade::launch {
 ///
 /// The shim opens its own session, so that Ctrl-C at the terminal reaches only the launcher;
 /// becomes a subreaper, which inherits orphans below it; starts the program; forwards signals to
-/// it; and holds the reading end of a pipe (the lifeline) whose other end only the launcher has.
-/// When that end closes (the launcher died in any way), or the program ends, the shim kills all its
-/// descendants. Then it ends as the program did: with its exit code, or by its signal.
+/// it; and holds one of two connected sockets (the lifeline) of which only the launcher has the
+/// other one. When that closes (the launcher died in any way), or the program ends, the shim kills
+/// all its descendants. Then it ends as the program did: with its exit code, or by its signal. When
+/// it has forwarded a signal it writes a byte to the lifeline, so that the launcher knows whether a
+/// program had been asked to end when it ended.
 ///
 /// It is started by exec (`posix_spawn`), as ChildProcess does.
 

@@ -1,5 +1,6 @@
 """Several launchers, one a host, that start one job together; the hosts are processes of this machine."""
 import os
+import pathlib
 import signal
 import time
 import unittest
@@ -19,9 +20,9 @@ class HostsTest(LaunchTest):
         super().setUp()
         self.address = f"127.0.0.1:{free_port()}"
 
-    def start_host(self, index, program, *flags, hosts=2, **environment):
+    def start_host(self, index, program, *flags, hosts=2, peer_timeout=PEER_TIMEOUT, **environment):
         return self.start(["--nnodes", hosts, "--node-rank", index, "--rendezvous", self.address, "--json",
-                           "--peer-timeout", PEER_TIMEOUT, *flags], program, **environment)
+                           "--peer-timeout", peer_timeout, *flags], program, **environment)
 
     def start_hosts(self, counts, program, *flags, **environment):
         """A launcher for each count of processes."""
@@ -68,8 +69,7 @@ class Start(HostsTest):
 
     def test_processes_of_all_hosts_join(self):
         for environment in ({}, {"BRIGADE_CLUSTER_KEY": KEY}):
-            # "stay": who sees another end before its own SIGTERM comes would end with 1.
-            jobs = self.start_hosts([2, 1], [MEMBER, "stay"], **environment)
+            jobs = self.start_hosts([2, 1], [MEMBER], **environment)
             self.numbers(jobs, (2, 1), "joined")
             jobs[1].send(signal.SIGTERM)
             self.assert_ends(jobs, 75)
@@ -167,6 +167,26 @@ class Endings(HostsTest):
             self.assert_ends(jobs, 75)
             for rank, job in enumerate(jobs):
                 self.assertIn(f"[{rank}] saved", job.output)
+
+    def test_who_sees_another_end_before_the_stop_reaches_it_has_not_failed(self):
+        jobs = self.start_hosts([1, 1], [MEMBER], peer_timeout=LIMIT)
+        (_, (program,)) = self.numbers(jobs, (1, 1), "joined")
+        shim = int(pathlib.Path(f"/proc/{program}/stat").read_text().rpartition(")")[2].split()[1])
+        jobs[1].send(signal.SIGSTOP)  # so that its launcher does not pass on the stop
+        self.wait_for_state(jobs[1].pid, "T")
+        jobs[0].send(signal.SIGTERM)
+        self.wait_for_state(shim, (None,))
+        jobs[1].send(signal.SIGCONT)
+        self.assert_ends(jobs, 75)
+        self.assertEqual(jobs[0].result()["failures"], [])
+        self.assert_nothing_is_left()
+
+    def test_who_fails_although_the_stop_has_reached_it_is_named(self):
+        jobs = self.start_hosts([1, 1], shell(f"[ $RANK = 0 ] && {{ {SAVES}; }}; trap 'echo disk full; exit 1' TERM; {READY}"))
+        self.ready(jobs, (1, 1))
+        jobs[0].send(signal.SIGTERM)
+        self.assert_ends(jobs, 1)
+        self.assertIn("disk full", jobs[1].errors_text())
 
     def test_sigterm_to_every_host_is_no_second_one(self):
         jobs = self.start_hosts([1, 1], shell("trap 'sleep 1; echo saved; exit 75' TERM; " + READY))
