@@ -178,7 +178,6 @@ struct EqualLayers : torch::nn::Module {
   std::vector<torch::nn::Linear> layers;
 };
 
-/// The absolute difference from (p - 1) / (m + p - 1), of each step.
 /// The part of the stages' time in which they make no passes, between the first and the last. Sums
 /// of gradients are made meanwhile, which the theory does not have.
 double bubble_of_passes(concurrency::StageTimeline timeline) {
@@ -188,6 +187,7 @@ double bubble_of_passes(concurrency::StageTimeline timeline) {
   return timeline.bubble();
 }
 
+/// The absolute difference from (p - 1) / (m + p - 1), of each step.
 Ratios compare_bubbles(const Options& o, std::string& fields) {
   Options equal = o;
   equal.cut = EqualLayers::cut(o.devices);
@@ -203,7 +203,8 @@ Ratios compare_bubbles(const Options& o, std::string& fields) {
   const auto step = [&] {
     strategy->run(
         [&](const input::LabeledBatch& local) {
-          sgd.minimize(model(local.features).square().mean());
+          // The first layer, too, shall compute the gradient of its input.
+          sgd.minimize(model(local.features.detach().requires_grad_()).square().mean());
         },
         batch);
     return bubble_of_passes(pipeline.timeline());

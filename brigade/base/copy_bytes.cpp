@@ -16,12 +16,12 @@ namespace {
 constexpr std::size_t kBeyondCaches = std::size_t{4} << 20;
 // Shorter parts are not worth the wait at their end.
 constexpr std::size_t kLongPart = 4 << 10;
-constexpr std::size_t kLine = 64;
-constexpr std::size_t kAhead = 16 * kLine;
+constexpr std::size_t kCacheLine = 64;
+constexpr std::size_t kAhead = 16 * kCacheLine;
 
 /// Whole lines, to where a line begins.
 void stream_lines(std::byte* to, const std::byte* from, std::size_t bytes) {
-  for (std::size_t i = 0; i < bytes; i += kLine) {
+  for (std::size_t i = 0; i < bytes; i += kCacheLine) {
     // Beyond the end of the bytes it does nothing.
     const auto ahead = reinterpret_cast<std::uintptr_t>(from) + i + kAhead;
     _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_NTA);
@@ -45,8 +45,9 @@ void copy_part_bytes(void* to, const void* from, std::size_t bytes, std::size_t 
   if (whole >= kBeyondCaches && bytes >= kLongPart) {
     auto* const destination = static_cast<std::byte*>(to);
     const auto* const source = static_cast<const std::byte*>(from);
-    const std::size_t head = (kLine - reinterpret_cast<std::uintptr_t>(to) % kLine) % kLine;
-    const std::size_t lines = (bytes - head) / kLine * kLine;
+    const std::size_t head =
+        (kCacheLine - reinterpret_cast<std::uintptr_t>(to) % kCacheLine) % kCacheLine;
+    const std::size_t lines = (bytes - head) / kCacheLine * kCacheLine;
     std::memcpy(destination, source, head);
     stream_lines(destination + head, source + head, lines);
     std::memcpy(destination + head + lines, source + head + lines, bytes - head - lines);
