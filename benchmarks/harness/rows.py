@@ -264,7 +264,7 @@ PAIRS = {
     "pipeline/predicted": Pair("the same: by what fraction its steps differ from the predicted one",
                                ["pipeline_pairs", "--comparison", "predicted"], (30, 3), (15, 2)),
     "pipeline/bubble": Pair("two equal stages, eight micro-batches: how far the time in which they wait, measured, is from 1 / 9",
-                            ["pipeline_pairs", "--comparison", "bubble", "--batch", 256], (10, 5), (6, 5)),
+                            ["pipeline_pairs", "--comparison", "bubble", "--batch", 1024], (10, 5), (6, 5)),
     "straggler/backup": _straggler("sync, one backup worker: one of four workers 5 x slower over none"),
     "straggler/no_backup": _straggler("the same without a backup worker", "--backup-workers", 0),
 }
