@@ -228,7 +228,12 @@ TEST_P(TensorChannelContract, ALostPeerIsNamed) {
       GetParam().world, [&](int rank, const MakeChannel& make, const std::function<void()>& die) {
         if (rank != first() && rank != last()) return;
         const auto channel = make(first(), {last()}, {});
-        if (channel->is_source()) return die();
+        const auto back = make(last(), {first()}, {});
+        if (channel->is_source()) {
+          back->receive({});  // who is lost earlier is an error of the peer's own `make`
+          return die();
+        }
+        back->send({}, {numbers(1)});
         const Error error = error_of([&] { channel->receive({.step = 1, .number = 0}); });
         EXPECT_EQ(error.code(), ErrorCode::kUnavailable) << error.what();
         EXPECT_THAT(error.what(), ::testing::HasSubstr("task:0 (rank 0"));
