@@ -67,7 +67,8 @@ class Continuations(ServersTest):
         chief = self.start_trainer(cluster, 0, *UNEVALUATED, *long_step, "--model-dir", self.model_dir)
         chief.wait_for(STEP)
         self.end_by(chief, signal.SIGTERM, 75)
-        self.assertIn("after step 2 of", chief.last_line())
+        # The first step only if the signal came before the second one had begun.
+        self.assertRegex(chief.last_line(), "after step [12] of")
         self.assertTrue((self.model_dir / "weights.safetensors").exists(), "it did not save")
         self.end_by(server, signal.SIGTERM, 75)
 
