@@ -1496,10 +1496,15 @@ TEST(InterleavedWorkers, MakeThePassesOfTheirSchedule) {
 
 TEST(InterleavedWorkers, RefuseTiedWeightsInAll) {
   const auto plain = [](const auto& /*model*/, const at::Tensor& loss) { return loss; };
+  bool is_refused = false;
   for (const Error& error : errors_of_workers<DeepNet>(2, interleaved_workers(4, 4, 2), plain)) {
-    EXPECT_EQ(error.code(), ErrorCode::kUnimplemented) << error.what();
+    // A worker that still waits for another pass has it from the one that refuses first.
+    const bool is_own = error.code() == ErrorCode::kUnimplemented;
+    EXPECT_TRUE(is_own || error.code() == ErrorCode::kAborted) << error.what();
     EXPECT_TRUE(mentions(error, "use the variable 'first.weight'")) << error.what();
+    is_refused = is_refused || is_own;
   }
+  EXPECT_TRUE(is_refused);
 }
 
 }  // namespace
