@@ -499,8 +499,8 @@ TEST(StageSlots, ATaskThatHasFinishedLeavesItsStageWhileDevicesDoWhatItShares) {
         if (std::this_thread::get_id() == here) ++own;
       });
       EXPECT_GE(done, 5);
-      EXPECT_THROW(
-          slots.share(task, 3, [](int) { throw Error(ErrorCode::kDataLoss, "broken"); }), Error);
+      EXPECT_THROW(slots.share(task, 3, [](int) { throw Error(ErrorCode::kDataLoss, "broken"); }),
+                   Error);
     });
     EXPECT_EQ(done, 10);
     EXPECT_EQ(slots.passes(), stage_orders(PipelineSchedule::k1F1B, 2, 2));

@@ -116,7 +116,7 @@ class WorkerStages final : public concurrency::ExecutionSlots, public comm::Stag
     // whose gradient always is.
     const torch::autograd::Node* entered = nullptr;
     std::vector<at::Tensor> leaves;
-    at::Tensor result;          // of the model, until its gradient is asked for
+    at::Tensor result;  // of the model, until its gradient is asked for
     // What crossed the last boundary, and what goes on in its place: other layers that begin with
     // the former get the latter.
     at::Tensor crossed, in_its_place;
