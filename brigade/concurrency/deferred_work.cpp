@@ -40,10 +40,10 @@ std::optional<DeferredWork> DeferredQueue::pop_of(int task) {
   return work;
 }
 
-void DeferredQueue::done(const DeferredWork& work, const std::exception_ptr& error) {
+void DeferredQueue::done(const DeferredWork& work, std::exception_ptr error) {
   --open(work);
   std::exception_ptr& first = errors_[index(work.task)];
-  if (error && !first) first = error;
+  if (error && !first) first = std::move(error);
 }
 
 std::vector<DeferredWork> DeferredQueue::remove(int task) {

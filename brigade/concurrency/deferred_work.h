@@ -36,7 +36,7 @@ class DeferredQueue {
   /// The same of one task; nothing if none of it waits.
   std::optional<DeferredWork> pop_of(int task);
   /// Work that was popped is done, or has thrown `error`.
-  void done(const DeferredWork& work, const std::exception_ptr& error);
+  void done(const DeferredWork& work, std::exception_ptr error);
   /// Takes all work of a task that waits, which is then not done by anybody.
   std::vector<DeferredWork> remove(int task);
   void remove_all() { *this = DeferredQueue(tasks(), stages()); }

@@ -111,15 +111,21 @@ void StageSlots::abort(const std::string& reason) {
 void StageSlots::enter(int task, PassDirection direction, int stage) {
   const MutexLock lock(mutex_);
   Task& own = tasks_[static_cast<std::size_t>(task)];
-  leave(task);
+  const std::optional<int> left = free_device(task);
   // Backward passes go down: those of later stages that have not come do not come any more.
   if (direction == PassDirection::kBackward) {
     std::fill(own.to_come[0].begin(), own.to_come[0].end(), false);
     std::fill(own.to_come[1].begin() + stage + 1, own.to_come[1].end(), false);
     for (int later = stage + 1; later < options_.stages; ++later) forget_activations(task, later);
-    grant_all();
   }
-  ask(task, direction, stage);
+  // First what the task waits for, so that its device does not begin deferred work before it.
+  await_slot(task, direction, stage);
+  if (direction == PassDirection::kBackward) {
+    grant_all();
+  } else {
+    if (left) grant(*left);
+    grant(device_of(stage));
+  }
   const auto deadline = std::chrono::steady_clock::now() + options_.timeout;
   while (!own.holds && !is_aborted_) {
     const bool is_late = !granted_[static_cast<std::size_t>(task)].wait_until(mutex_, deadline);
@@ -288,7 +294,8 @@ void StageSlots::serve(int number) {
     } catch (...) {
       error = std::current_exception();
     }
-    end_work(number, std::move(*work), error);
+    // The task's thread may throw and destroy the error while this one goes on.
+    end_work(number, std::move(*work), std::move(error));
   }
 }
 
@@ -344,12 +351,16 @@ bool StageSlots::keeps_schedule() const {
 }
 
 void StageSlots::ask(int task, PassDirection direction, int stage) {
+  await_slot(task, direction, stage);
+  grant(device_of(stage));
+}
+
+void StageSlots::await_slot(int task, PassDirection direction, int stage) {
   Task& own = tasks_[static_cast<std::size_t>(task)];
   const bool is_scheduled = own.to_come[index_of(direction)][static_cast<std::size_t>(stage)];
   own.wait = is_scheduled ? Wait::kForPass : Wait::kForStage;
   own.direction = direction;
   own.stage = stage;
-  grant(device_of(stage));
 }
 
 void StageSlots::grant(int number) {
@@ -391,15 +402,20 @@ void StageSlots::give(int task) {
 }
 
 void StageSlots::leave(int task) {
+  if (const std::optional<int> left = free_device(task)) grant(*left);
+}
+
+std::optional<int> StageSlots::free_device(int task) {
   Task& own = tasks_[static_cast<std::size_t>(task)];
   own.wait = Wait::kNone;
-  if (!own.holds) return;
+  if (!own.holds) return std::nullopt;
   own.holds = false;
   if (own.direction == PassDirection::kBackward) forget_activations(task, own.stage);
-  Device& device = devices_[static_cast<std::size_t>(device_of(own.stage))];
+  const int number = device_of(own.stage);
+  Device& device = devices_[static_cast<std::size_t>(number)];
   device.is_taken = false;
   end_span(device);
-  grant(device_of(own.stage));
+  return number;
 }
 
 void StageSlots::begin_span(Device& device, StageWork work, int task) {
@@ -422,18 +438,18 @@ void StageSlots::give_work(int number) {
   server.has_work.notify_all();
 }
 
-void StageSlots::end_work(int number, DeferredWork work, const std::exception_ptr& error) {
+void StageSlots::end_work(int number, DeferredWork work, std::exception_ptr error) {
   work.compute = nullptr;  // what it holds is released before its task goes on
   const MutexLock lock(mutex_);
   Device& device = devices_[static_cast<std::size_t>(number)];
   device.is_taken = false;
   end_span(device);
-  note_done(work, error);
+  note_done(work, std::move(error));
   grant(number);
 }
 
-void StageSlots::note_done(const DeferredWork& work, const std::exception_ptr& error) {
-  deferred_.done(work, error);
+void StageSlots::note_done(const DeferredWork& work, std::exception_ptr error) {
+  deferred_.done(work, std::move(error));
   const Task& task = tasks_[static_cast<std::size_t>(work.task)];
   const bool has_left = task.is_finished || !task.holds || task.stage != work.stage;
   if (work.stage != DeferredWork::kNoStage && has_left) forget_activations(work.task, work.stage);

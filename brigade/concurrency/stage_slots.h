@@ -168,21 +168,24 @@ class StageSlots final : public ExecutionSlots {
   void grant(int device) BRIGADE_REQUIRES(mutex_);
   void give(int task) BRIGADE_REQUIRES(mutex_);
   void leave(int task) BRIGADE_REQUIRES(mutex_);
+  /// What `leave` does, but for the grant: the device that the task had.
+  std::optional<int> free_device(int task) BRIGADE_REQUIRES(mutex_);
   void grant_all() BRIGADE_REQUIRES(mutex_);
   void drop_passes(int task) BRIGADE_REQUIRES(mutex_);
   void give_schedule_up() BRIGADE_REQUIRES(mutex_);
   void keep_activations(int task, int stage) BRIGADE_REQUIRES(mutex_);
   void forget_activations(int task, int stage) BRIGADE_REQUIRES(mutex_);
   void ask(int task, PassDirection direction, int stage) BRIGADE_REQUIRES(mutex_);
+  /// What `ask` does, but for the grant.
+  void await_slot(int task, PassDirection direction, int stage) BRIGADE_REQUIRES(mutex_);
   void begin_span(Device& device, StageWork work, int task) BRIGADE_REQUIRES(mutex_);
   void end_span(Device& device) BRIGADE_REQUIRES(mutex_);
   /// Gives deferred work to the device, which is free and has no pass to compute now.
   void give_work(int device) BRIGADE_REQUIRES(mutex_);
-  void note_done(const DeferredWork& work, const std::exception_ptr& error)
-      BRIGADE_REQUIRES(mutex_);
+  void note_done(const DeferredWork& work, std::exception_ptr error) BRIGADE_REQUIRES(mutex_);
   /// Waits for work for the device; nothing after `close`.
   std::optional<DeferredWork> next_work(int device);
-  void end_work(int device, DeferredWork work, const std::exception_ptr& error);
+  void end_work(int device, DeferredWork work, std::exception_ptr error);
   bool is_served() const BRIGADE_REQUIRES(mutex_);
   bool may_share(int task, int count) const;
   void begin_sharing(int task, int count, const std::function<void(int)>& work);

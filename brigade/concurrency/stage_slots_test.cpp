@@ -402,7 +402,7 @@ TEST_P(Schedules, AStageKeepsNoMoreDeferredWorkThanItMay) {
                     .deferred_tasks = 1,
                     .timeout = std::chrono::seconds(60)});
   const Servers servers(slots, 2);
-  std::atomic<bool> last_is_coming = false, may_end = false;
+  std::atomic<bool> last_is_coming = false, has_begun = false, may_end = false;
   run_tasks(slots, 2, [&](int task) {
     slots.enter(task, kForward, 1);
     EXPECT_FALSE(slots.may_defer(task));  // in a forward pass
@@ -415,8 +415,13 @@ TEST_P(Schedules, AStageKeepsNoMoreDeferredWorkThanItMay) {
     if (task == 0) {
       last_is_coming.wait(false);
       EXPECT_TRUE(slots.may_defer(0));
-      slots.defer(0, [&] { may_end.wait(false); });
+      slots.defer(0, [&] {
+        has_begun = true;
+        has_begun.notify_all();
+        may_end.wait(false);
+      });
       EXPECT_TRUE(slots.may_defer(0));  // more of the same pass
+      has_begun.wait(false);            // on device 1: the other is kept for the last pass
     } else {
       EXPECT_FALSE(slots.may_defer(1));
       may_end = true;
@@ -425,6 +430,34 @@ TEST_P(Schedules, AStageKeepsNoMoreDeferredWorkThanItMay) {
     slots.complete(task);
   });
   EXPECT_EQ(slots.peak_micro_batches()[0], 2);
+}
+
+TEST(StageSlots, ADeviceWhoseNextPassIsThereBeginsNoDeferredWorkBeforeIt) {
+  StageSlots slots({.schedule = PipelineSchedule::k1F1B,
+                    .stages = 2,
+                    .micro_batches = 2,
+                    .deferred_tasks = 2,
+                    .timeout = std::chrono::seconds(60)});
+  const Servers servers(slots, 2);
+  std::atomic<bool> is_deferred = false, last_has_begun = false, is_after = false;
+  run_tasks(slots, 2, [&](int task) {
+    slots.enter(task, kForward, 1);
+    if (task == 1) is_deferred.wait(false);
+    slots.enter(task, kBackward, 1);
+    if (task == 1) {
+      last_has_begun = true;
+      last_has_begun.notify_all();
+    }
+    slots.enter(task, kBackward, 0);
+    if (task == 0) {
+      slots.defer(0, [&] { is_after = last_has_begun.load(); });
+      is_deferred = true;
+      is_deferred.notify_all();
+      last_has_begun.wait(false);
+    }
+    slots.complete(task);
+  });
+  EXPECT_TRUE(is_after);
 }
 
 TEST(StageSlots, ATaskThatFailsWaitsForWhatIsBeingComputed) {
