@@ -81,13 +81,13 @@ void ReductionTree::measure_stack() {
 
 // An addition of two sums follows the last part of the right one. The parts after that one, if any,
 // add nothing.
-std::vector<int> ReductionTree::additions_of(const std::vector<bool>& is_there) const {
+std::vector<int> ReductionTree::additions_of(const std::vector<bool>& is_present) const {
   std::vector<int> additions(parts_.size(), -1);
   std::vector<bool> stack;
   std::size_t last = 0;
   for (std::size_t part = 0; part < parts_.size(); ++part) {
-    stack.push_back(is_there[part]);
-    if (is_there[part]) {
+    stack.push_back(is_present[part]);
+    if (is_present[part]) {
       last = part;
       additions[part] = 0;
     }

@@ -60,8 +60,8 @@ class ReductionTree {
   int stack_size() const { return stack_size_; }
 
   /// What `evaluate` does if only some parts add anything: the number of additions after each of
-  /// those, -1 for the others. `is_there`: [part].
-  std::vector<int> additions_of(const std::vector<bool>& is_there) const;
+  /// those, -1 for the others. `is_present`: [part].
+  std::vector<int> additions_of(const std::vector<bool>& is_present) const;
 
   /// The value of the tree: `values[i]` is that of part i, and `add(left, right)` returns a sum.
   template <class Value, class Add>

@@ -120,17 +120,17 @@ TEST(ReductionTree, AdditionsOfSomePartsAreThoseOfTheTree) {
         ReductionTree(6, {{0, 2}, {2, 3}, {3, 4}, {4, 6}})}) {
     const std::size_t parts = tree.parts().size();
     for (unsigned mask = 1; mask < 1U << parts; ++mask) {
-      std::vector<bool> is_there;
+      std::vector<bool> is_present;
       std::vector<std::string> names;
       for (std::size_t part = 0; part < parts; ++part) {
-        is_there.push_back((mask >> part & 1U) != 0);
-        names.push_back(is_there.back() ? std::to_string(part) : "");
+        is_present.push_back((mask >> part & 1U) != 0);
+        names.push_back(is_present.back() ? std::to_string(part) : "");
       }
-      const std::vector<int> additions = tree.additions_of(is_there);
+      const std::vector<int> additions = tree.additions_of(is_present);
       std::vector<std::string> stack;
       for (std::size_t part = 0; part < parts; ++part) {
-        EXPECT_EQ(additions[part] >= 0, is_there[part]);
-        if (!is_there[part]) continue;
+        EXPECT_EQ(additions[part] >= 0, is_present[part]);
+        if (!is_present[part]) continue;
         stack.push_back(names[part]);
         for (int i = 0; i < additions[part]; ++i) {
           const std::string right = stack.back();

@@ -66,13 +66,13 @@ std::vector<at::Tensor> BackwardPasses::inputs() const {
   return stages_ ? stages_->backward_inputs(replica_) : std::vector<at::Tensor>();
 }
 
-void BackwardPasses::divide_gradients(std::span<const at::Tensor> variables,
-                                      std::span<at::Tensor> gradients) const {
-  if (stages_) stages_->divide_gradients(replica_, variables, gradients);
+void BackwardPasses::keep_local_gradients(std::span<const at::Tensor> variables,
+                                          std::span<at::Tensor> gradients) const {
+  if (stages_) stages_->keep_local_gradients(replica_, variables, gradients);
 }
 
-void BackwardPasses::take_gradients(std::vector<at::Tensor> gradients) const {
-  if (stages_) stages_->take_gradients(replica_, std::move(gradients));
+void BackwardPasses::send_input_gradients(std::vector<at::Tensor> gradients) const {
+  if (stages_) stages_->send_input_gradients(replica_, std::move(gradients));
 }
 
 bool BackwardPasses::may_defer() const {
@@ -92,10 +92,10 @@ bool is_in_pipeline() {
   return replica != nullptr && replica->stages != nullptr;
 }
 
-void share_work(int count, const std::function<void(int)>& work) {
+void parallel_for(int count, const std::function<void(int)>& work) {
   const Replica* replica = current_replica();
   if (replica != nullptr && replica->stages != nullptr)
-    return replica->stages->share(number_of(*replica), count, work);
+    return replica->stages->parallel_for(number_of(*replica), count, work);
   for (int i = 0; i < count; ++i) work(i);
 }
 

@@ -11,58 +11,60 @@
 namespace brigade::comm {
 
 /// How a replica that is a micro-batch of a pipeline passes through the pipeline's stages.
-/// Installed in each replica by a strategy that cuts models into stages (`Replica::stages`); absent
-/// in others.
+/// Strategies that cut models into stages set it in each replica (`Replica::stages`); others leave
+/// it null.
 ///
-/// Replicas are counted from 0 in each process.
+/// Replicas are numbered from 0 in each process.
 ///
 /// Thread-safety: each replica from its own thread.
 class StagePasses {
  public:
   virtual ~StagePasses() = default;
 
-  /// A layer with this name begins with the input `x`. If a stage begins with it, waits until it is
-  /// this micro-batch's part there. Returns the input with which to continue.
+  /// A layer with this name begins with the input `x`. If a stage begins with it, waits for this
+  /// micro-batch's forward pass there. Returns the input to continue with.
   virtual at::Tensor begin_layer(int replica, std::string_view name, const at::Tensor& x) = 0;
   /// A layer begins that open device scopes place on this device: a name, perhaps partial. If
   /// another stage is on that device, the micro-batch moves there as in `begin_layer`. Returns the
-  /// input with which to continue.
+  /// input to continue with.
   virtual at::Tensor place_layer(int /*replica*/, std::string_view /*name*/,
                                  const std::string& /*device*/, const at::Tensor& x) {
     return x;
   }
-  /// The model's layers are done, with this result. Returns the result with which to go on.
+  /// The model's layers are done, with this result. Returns the result to continue with.
   virtual at::Tensor end_layers(int /*replica*/, const at::Tensor& result) { return result; }
   /// The model's layers are done, with a result that is not one tensor. Throws kUnimplemented if
-  /// that cannot be.
+  /// the pipeline does not support that.
   virtual void end_layers_with_more(int /*replica*/) {}
-  /// The backward pass of this loss is about to begin. Throws kUnimplemented if it cannot be.
+  /// The backward pass of this loss is about to begin. Throws kUnimplemented if the pipeline does
+  /// not support such a loss.
   virtual void check_loss(int /*replica*/, const at::Tensor& /*loss*/) {}
-  /// The forward pass of a replica is done, and its backward pass begins.
+  /// The forward pass of a replica is done, and its backward pass begins: waits for it on the last
+  /// stage.
   virtual void begin_backward(int replica) = 0;
-  /// The tensors by which the backward pass also computes the gradient of the loss: what came from
-  /// an earlier stage in another process.
+  /// The tensors, besides variables, whose gradients the backward pass computes: what came from an
+  /// earlier stage in another process.
   virtual std::vector<at::Tensor> backward_inputs(int /*replica*/) { return {}; }
-  /// The gradients by `variables`, of which those that other processes train become undefined.
-  virtual void divide_gradients(int /*replica*/, std::span<const at::Tensor> /*variables*/,
-                                std::span<at::Tensor> /*gradients*/) {}
-  /// The gradients by `backward_inputs`, undefined where there is none.
-  virtual void take_gradients(int /*replica*/, std::vector<at::Tensor> /*gradients*/) {}
-  /// Whether the backward pass may leave work for later now, such as the gradient of a weight,
-  /// which no other pass waits for.
+  /// `gradients` of `variables`: makes those undefined that other processes train.
+  virtual void keep_local_gradients(int /*replica*/, std::span<const at::Tensor> /*variables*/,
+                                    std::span<at::Tensor> /*gradients*/) {}
+  /// The gradients of `backward_inputs`, undefined where there is none, are ready to be sent.
+  virtual void send_input_gradients(int /*replica*/, std::vector<at::Tensor> /*gradients*/) {}
+  /// Whether the backward pass may defer work now that no other pass waits for, such as the
+  /// gradient of a weight.
   virtual bool may_defer(int /*replica*/) { return false; }
-  /// Leaves work of the backward pass to any stage that has nothing to compute; only after
-  /// `may_defer`. Called from another thread.
+  /// Queues work of the backward pass for any stage that is idle, whose thread calls it; only after
+  /// `may_defer`.
   virtual void defer(int /*replica*/, std::function<void()> work) { work(); }
-  /// The backward pass is done, and what it has left is needed: waits for it. Throws its error.
+  /// The backward pass is done, and what it has deferred is needed: waits for it. Throws its error.
   virtual void complete_deferred(int /*replica*/) {}
-  /// Calls `work(i)` for each i from 0 up to `count`, and returns when all are done. Stages that
-  /// have nothing to compute help.
-  virtual void share(int /*replica*/, int count, const std::function<void(int)>& work) {
+  /// Calls `work(i)` for each i from 0 up to `count`, on this thread and on idle stages, and
+  /// returns when all calls are done.
+  virtual void parallel_for(int /*replica*/, int count, const std::function<void(int)>& work) {
     for (int i = 0; i < count; ++i) work(i);
   }
-  /// The replica's passes are done, and others need not wait for them. What it has left for later
-  /// and nobody has begun is dropped.
+  /// The replica makes no more passes, and others need not wait for them. Deferred work that nobody
+  /// has begun is dropped.
   virtual void end_backward(int replica) noexcept = 0;
 };
 
@@ -76,26 +78,26 @@ class StagePasses {
 ///     ...
 ///
 /// Under a strategy without stages, and outside of replicas, it returns `x` and costs nothing.
-/// Everything that a later stage needs of an earlier one goes through `x`, so layers with a second
-/// connection past the cut (residual units) are cut before or after it.
+/// `x` must carry everything that a later stage needs of an earlier one: a model with a second
+/// connection (a residual unit) announces layers before and after it, not between its ends.
 at::Tensor begin_layer(std::string_view name, const at::Tensor& x);
 
-/// Whether the calling thread runs a micro-batch of a pipeline, whose stages share their memory: so
-/// device scopes choose stages, and move no tensors.
+/// Whether the calling thread runs a micro-batch of a pipeline. Stages share their memory, so
+/// device scopes choose stages there, and move no tensors.
 bool has_stages();
-/// The same for a layer that the open device scopes place on `device`; called by layers that device
-/// scopes place (`variables::place_layer`).
+/// As `begin_layer`, for a layer that the open device scopes place on `device`; called by layers
+/// that device scopes place (`variables::place_layer`).
 at::Tensor place_layer(std::string_view name, const std::string& device, const at::Tensor& x);
 
 /// Says that the layers of a model are done: called by the handle of a model (`Replicated`) with
-/// what its forward pass returned. Where the last stage is in another process, the result is that
-/// of the last stage.
+/// what its forward pass returned. If the last stage is in another process, returns that stage's
+/// result.
 at::Tensor end_layers(const at::Tensor& result);
 /// The same for a result that is not one tensor.
 void end_layers_with_more();
 
-/// The backward pass of the calling replica, from the loss to the first stage. Does nothing outside
-/// of pipelines.
+/// The backward pass of the calling replica, from the loss to the first stage: `StagePasses` for an
+/// optimizer. Does nothing outside of pipelines.
 class BackwardPasses {
  public:
   BackwardPasses();
@@ -108,9 +110,9 @@ class BackwardPasses {
   void begin(const at::Tensor& loss) const;
   /// See StagePasses; nothing where there is none.
   std::vector<at::Tensor> inputs() const;
-  void divide_gradients(std::span<const at::Tensor> variables,
-                        std::span<at::Tensor> gradients) const;
-  void take_gradients(std::vector<at::Tensor> gradients) const;
+  void keep_local_gradients(std::span<const at::Tensor> variables,
+                            std::span<at::Tensor> gradients) const;
+  void send_input_gradients(std::vector<at::Tensor> gradients) const;
   /// See StagePasses; outside of pipelines nothing is deferred.
   bool may_defer() const;
   void defer(std::function<void()> work) const;
@@ -124,8 +126,8 @@ class BackwardPasses {
 /// Whether the calling thread is a micro-batch of a pipeline.
 bool is_in_pipeline();
 
-/// Calls `work(i)` for each i from 0 up to `count`: one after another, or, in a pipeline, together
-/// with stages that have nothing to compute. The calls must not depend on one another.
-void share_work(int count, const std::function<void(int)>& work);
+/// Calls `work(i)` for each i from 0 up to `count`: one after another or, in a pipeline, in
+/// parallel on the calling thread and on idle stages. The calls must not depend on one another.
+void parallel_for(int count, const std::function<void(int)>& work);
 
 }  // namespace brigade::comm

@@ -23,8 +23,8 @@
 
 namespace brigade::comm {
 
-/// Which message of a channel it is: of a step, its number there (a micro-batch), and which of
-/// several of that number.
+/// Identifies a message of a channel: its step, its number in the step (a micro-batch), and which
+/// of several with that number it is.
 struct MessageKey {
   std::int64_t step = 0;
   int number = 0;
@@ -46,7 +46,7 @@ struct ChannelGroup {
 struct TensorChannelOptions {
   /// What is sent, for messages: "activations of stage 0".
   std::string name = "tensors";
-  /// `receive` fails if a message has not come after this time.
+  /// `receive` fails if a message has not arrived after this time.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
 };
 
@@ -54,10 +54,10 @@ struct TensorChannelOptions {
 /// is a broadcast in this group, which no other rank takes part in, so a channel works over every
 /// transport, and its errors are those of collectives: a lost peer is named.
 ///
-/// `send` returns immediately, and whatever arrives is received at once, so neither side waits for
-/// the other but in `receive`, and transfers run while both compute. Messages have keys, and may be
-/// received in another order than that in which they were sent. A tensor arrives with its dtype,
-/// shape and strides; in memory it is dense.
+/// `send` returns immediately, and messages are received as soon as they arrive, so neither side
+/// waits for the other except in `receive`, and transfers run while both compute. Messages have
+/// keys, and may be received in another order than they were sent in. A tensor arrives with its
+/// dtype, shape and strides; in memory it is dense.
 ///
 /// The sender ends each step (`end_step`), successful or not: receivers that still wait for a
 /// message of it then get an error with the sender's reason.
@@ -68,7 +68,7 @@ class TensorChannel {
  public:
   /// A collective of the group: all make their channels.
   TensorChannel(ChannelGroup group, const TensorChannelOptions& options);
-  /// The sender's first sends what `send` was given, unless the receivers are gone.
+  /// The sender's destructor first sends what `send` was given, unless the receivers have left.
   ~TensorChannel();
   TensorChannel(const TensorChannel&) = delete;
   TensorChannel& operator=(const TensorChannel&) = delete;
@@ -78,8 +78,8 @@ class TensorChannel {
   /// For the sender. At most kMaxTensors dense tensors on CPU, which must not change any more.
   /// Throws kInvalidArgument for others, and what the channel failed with.
   void send(const MessageKey& key, std::vector<at::Tensor> tensors);
-  /// The sender sends nothing more of this step. With a failure, which says who failed and why,
-  /// what it has not sent yet is dropped.
+  /// The sender sends nothing more of this step. With a failure, which names the process and the
+  /// reason, what it has not sent yet is dropped.
   void end_step(std::int64_t step, const std::optional<Error>& failure);
 
   /// For receivers: waits for the message, and takes it. Throws the sender's failure if its step
@@ -87,8 +87,8 @@ class TensorChannel {
   /// step without it; kDeadlineExceeded, naming the message; and what the channel failed with:
   /// kUnavailable, naming the member, if one is lost.
   std::vector<at::Tensor> receive(const MessageKey& key);
-  /// For receivers: this step begins. Messages of earlier ones are dropped, also those that are
-  /// still to come.
+  /// For receivers: this step begins. Messages of earlier steps are dropped, also if they arrive
+  /// later.
   void begin_step(std::int64_t step);
   /// This rank has failed: `receive` throws kAborted until the next step begins.
   void abort(const std::string& reason);
@@ -117,7 +117,7 @@ class TensorChannel {
   void fail(const Error& error);
   void push(Message message);
   std::int64_t bytes_of(const Message& message) const;
-  /// The error of a receive that will not get its message; nothing: it may still come.
+  /// The error of a receive that will not get its message; nothing: it may still arrive.
   std::optional<Error> reason_to_stop(const MessageKey& key) const BRIGADE_REQUIRES(mutex_);
 
   const std::unique_ptr<Communicator> communicator_;

@@ -10,18 +10,18 @@
 
 namespace brigade::concurrency {
 
-/// Work of a task that another device than its own may do, at any time until the task waits for it.
+/// Work of a task that any device may compute, at any time before the task needs the result.
 struct DeferredWork {
   StageWork kind = StageWork::kWeightGradient;
   int task = 0;
-  /// The stage whose activations it keeps; kNoStage: it keeps none.
+  /// The stage whose activations it needs; kNoStage: it needs none.
   int stage = kNoStage;
   std::function<void()> compute;
 
   static constexpr int kNoStage = -1;
 };
 
-/// What tasks have deferred and is not done: it waits here for a device, or a device computes it.
+/// The deferred work of all tasks that is not done: queued for a device, or being computed by one.
 ///
 /// Thread-safety: none; its owner's lock guards it.
 class DeferredQueue {
@@ -29,23 +29,23 @@ class DeferredQueue {
   DeferredQueue(int tasks, int stages);
 
   void push(DeferredWork work);
-  /// Whether nothing waits for a device.
+  /// Whether nothing is queued.
   bool empty() const { return queue_.empty(); }
-  /// Takes the work that was pushed first. Not of an empty queue.
+  /// Removes the work that was pushed first. Not of an empty queue.
   DeferredWork pop();
-  /// The same of one task; nothing if none of it waits.
+  /// The same for one task; nothing if it has no queued work.
   std::optional<DeferredWork> pop_of(int task);
   /// Work that was popped is done, or has thrown `error`.
   void done(const DeferredWork& work, std::exception_ptr error);
-  /// Takes all work of a task that waits, which is then not done by anybody.
+  /// Removes all queued work of a task, which then nobody does.
   std::vector<DeferredWork> remove(int task);
   void remove_all() { *this = DeferredQueue(tasks(), stages()); }
 
-  /// Whether no work of the task waits or is computed.
+  /// Whether no work of the task is queued or being computed.
   bool is_done(int task) const;
-  /// Whether some of the task's pass through `stage` is not done.
+  /// Whether work of the task that needs the activations of `stage` is not done.
   bool keeps(int task, int stage) const;
-  /// The number of tasks of which `stage` keeps activations.
+  /// The number of tasks whose activations `stage` keeps for such work.
   int kept(int stage) const;
   /// The first error of the task's work, once; null if there is none.
   std::exception_ptr take_error(int task);

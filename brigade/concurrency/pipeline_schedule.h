@@ -14,7 +14,7 @@ enum class PipelineSchedule {
   /// micro-batches. Huang et al. 2019, "GPipe".
   kGPipe,
   /// One forward, one backward: a stage begins with as many forward passes as there are stages
-  /// from it to the end, and then makes a forward pass after each backward pass. It is as fast as
+  /// from it to the last, and then makes a forward pass after each backward pass. It is as fast as
   /// kGPipe, and stage s of p keeps the activations of p - s micro-batches at most. Narayanan et
   /// al. 2019, "PipeDream"; PyTorch: Schedule1F1B.
   k1F1B,
@@ -53,11 +53,11 @@ struct PassCosts {
   double forward = 1.0;
   double backward = 1.0;  ///< with the gradients of weights
   /// The parts of `backward` that other passes do not wait for: the gradients of weights. A pass
-  /// may leave them to a device that would wait.
+  /// may defer them to an idle device.
   std::vector<double> weight_gradients = {};
 };
 
-/// A step on virtual time.
+/// A simulated step, in virtual time.
 struct SimulatedStep {
   double duration = 0.0;
   /// The part of the devices' time in which they wait: for equal stages, one on each, (p-1) /
@@ -67,12 +67,12 @@ struct SimulatedStep {
       peak_micro_batches;  ///< [device]: passes begun forward and not finished backward, at most
 };
 
-/// Computes what a step with these orders would take if a pass began as soon as its stage and its
-/// input were there, and nothing else took time. `costs`: [stage]. A stage leaves the gradients of
-/// weights of at most `deferred_micro_batches` at a time for later; a device that has no pass to
-/// compute begins one of any stage, and all compute those that are left at the end (as StageSlots;
-/// Qi et al. 2023, "Zero Bubble Pipeline Parallelism"). Throws kInvalidArgument if there are not as
-/// many costs for each device, and if the orders wait for one another without end.
+/// Computes how long a step with these orders would take if each pass began as soon as its device
+/// and its input were available, and nothing else took time. `costs`: [stage]. A stage defers the
+/// gradients of weights of at most `deferred_micro_batches` at a time. A device that has no pass to
+/// compute begins one of any stage, and all devices compute those that are left at the end (as
+/// StageSlots; Qi et al. 2023, "Zero Bubble Pipeline Parallelism"). Throws kInvalidArgument
+/// unless there is one cost for each stage, and if the orders deadlock.
 SimulatedStep simulate(const StageOrders& orders, const std::vector<PassCosts>& costs,
                        int deferred_micro_batches = 0);
 

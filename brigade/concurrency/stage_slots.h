@@ -11,8 +11,10 @@
 
 #include "brigade/concurrency/deferred_work.h"
 #include "brigade/concurrency/execution_slots.h"
+#include "brigade/concurrency/idle_workers.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/concurrency/pipeline_schedule.h"
+#include "brigade/concurrency/stage_recorder.h"
 #include "brigade/concurrency/stage_timeline.h"
 #include "brigade/concurrency/task_threads.h"
 
@@ -25,12 +27,12 @@ struct StageSlotsOptions {
   /// With kInterleaved, how many stages each device has: it divides `stages`, and stage s is on
   /// device s % (stages / chunks). With other schedules 1.
   int chunks = 1;
-  /// The devices that are here, where others are in other processes: `own_devices` of them from
-  /// `first_device` on, and the stages on them. 0: all.
+  /// The devices of this process, if the pipeline has several processes: `local_devices` of them
+  /// from `first_device` on, with the stages on them. 0: all.
   int first_device = 0;
-  int own_devices = 0;
-  /// Of how many tasks a stage may keep activations for work that their backward passes have
-  /// deferred: more of it is done in the pass. 0: nothing is deferred.
+  int local_devices = 0;
+  /// The number of tasks whose activations a stage may keep for work that their backward passes
+  /// have deferred. Passes after that do such work themselves. 0: nothing is deferred.
   int deferred_tasks = 0;
   /// A task that waits longer for a stage throws kDeadlineExceeded.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
@@ -39,28 +41,27 @@ struct StageSlotsOptions {
 };
 
 /// The slots of a pipeline: one for each device, which has one stage, or several (kInterleaved).
-/// Each micro-batch is a task, whose thread moves from stage to stage and back, and holds the slot
-/// of the stage on which it computes.
+/// Each micro-batch is a task, whose thread moves from stage to stage and back. While it computes a
+/// stage, it holds the slot of the stage's device.
 ///
-/// A stage computes the passes of `stage_orders` in exactly their order, whichever thread comes
-/// first: a pass waits for those before it, even if its stage is idle. Passes that will not come
-/// are left out: the rest of a task that has ended or `finish`ed (evaluation has no backward
-/// passes).
+/// A device computes the passes of `stage_orders` in exactly their order, whichever thread arrives
+/// first: a pass waits for those before it, even if its device is idle. Passes that a task does not
+/// make are skipped: those left when it ends or calls `finish` (evaluation has no backward passes).
 ///
-/// Outside of the schedule a task may compute as well: after its last pass (an update), and if it
-/// passes through the stages a second time. Such tasks get a stage before the schedule continues,
-/// the one with the lowest number first.
+/// A task may also compute outside of the schedule: after its last pass (an update), and if it
+/// passes through the stages a second time. Such tasks get a device before the schedule continues,
+/// the lowest-numbered one first.
 ///
 /// If a task waits for others before its last pass (a collective in the model: synchronized batch
-/// norm), the schedule of this step is given up, because the others' passes may come after this
-/// task's: from there on a stage computes whatever waits for it, the task with the lowest number
+/// norm), the schedule of this step is abandoned, because the others' passes may be scheduled after
+/// this task's. From then on a device computes whatever waits for it, the lowest-numbered task
 /// first. Nothing else changes, but stages may keep the activations of all micro-batches.
 ///
-/// A backward pass may leave work that no other pass waits for, the gradients of weights, to
-/// devices that would wait (`defer`), and a task may let them help with what it does now
-/// (`share`). A device begins such work when it has no pass to compute, and computes it to its end
-/// before the next pass. Each device has a thread for it, which is in `serve`; without these
-/// threads nothing is deferred or shared.
+/// A backward pass may `defer` work that no other pass waits for, the gradients of weights, to
+/// devices that are idle, and `parallel_for` divides work that a task needs now between its thread
+/// and idle devices. A device begins such work only when it has no pass to compute, and completes
+/// it before the next pass. Each device needs a thread for it, in `run_worker`. Without these
+/// threads nothing is deferred, and `parallel_for` is a loop.
 ///
 /// Thread-safety: see ExecutionSlots. The thread of a task may change: backward passes on GPUs run
 /// on autograd's threads. One mutex guards everything; work is computed without it.
@@ -70,53 +71,53 @@ class StageSlots final : public ExecutionSlots {
   explicit StageSlots(const StageSlotsOptions& options);
 
   void start() override;
-  /// Waits for the task's forward pass on the first stage, if that is computed here. Otherwise the
-  /// task has no slot until it enters a stage.
+  /// Waits for the task's forward pass on the first stage, if this process computes it. Otherwise
+  /// the task has no slot until it enters a stage.
   void begin(int task) override;
   void end(int task) override;
-  /// After a wait: waits for the stage on which the task was; after `finish` for a stage of device
+  /// Waits for the device of the stage that the task was on; after `finish`, for device
   /// `task % devices`, so that updates are spread over the devices.
   void acquire(int task) override;
-  /// Gives the schedule up if the task is not `finish`ed.
+  /// Abandons the schedule if the task is not `finish`ed.
   void release(int task) override;
   void abort(const std::string& reason) override;
 
-  /// Leaves the stage on which the task is, waits for this pass of it on `stage`, and begins it.
-  /// Throws kAborted after `abort`, and kDeadlineExceeded, naming the pass for which it waited.
+  /// Releases the task's device, waits for this pass of the task on `stage`, and begins it. Throws
+  /// kAborted after `abort`, and kDeadlineExceeded, naming the pass that it waited for.
   void enter(int task, PassDirection direction, int stage);
-  /// Leaves the stage on which the task is, as between two passes: for what other processes do.
+  /// Releases the task's device between two passes, while other processes compute for the task.
   void pause(int task);
-  /// The passes of the task are over: the schedule does not wait for the others.
+  /// The task makes no more passes: the schedule skips those that are left.
   void finish(int task);
 
-  /// Whether the task's backward pass may `defer` work now: devices can help, the schedule is kept,
-  /// and its stage does not keep activations of too many other tasks.
+  /// Whether the task's backward pass may `defer` work now: the devices have threads for it, the
+  /// schedule is followed, and the task's stage keeps few enough activations of other tasks.
   bool may_defer(int task) const;
-  /// Leaves work of the backward pass in which the task is for any device that is idle. Its stage
-  /// counts as keeping the task's activations until it is done. `work` is called once, from another
-  /// thread, unless the task ends before.
+  /// Queues work of the task's current backward pass for any device that is idle. The task's stage
+  /// counts as keeping its activations until the work is done. `work` is called once, on another
+  /// thread, unless the task ends before that.
   void defer(int task, std::function<void()> work);
-  /// The passes of the task are over, and it needs what it has deferred: leaves its stage, waits
-  /// until that is done, and takes a slot as `acquire` does. Throws what the work has thrown, and
-  /// as `enter`.
-  void complete(int task);
-  /// Removes what the task has deferred and nobody computes, and waits for the rest.
+  /// The task makes no more passes, and needs what it has deferred: releases its device, waits
+  /// until that work is done, and takes a slot as `acquire` does. Throws what the work has thrown,
+  /// and as `enter`.
+  void complete_deferred(int task);
+  /// Removes the task's deferred work that nobody has begun, and waits for the rest.
   void drop_deferred(int task);
-  /// Calls `work(i)` for each i from 0 up to `count`, on this thread and on devices that are idle,
-  /// and returns when all are done. A task that is `finish`ed leaves its stage meanwhile, so that
-  /// no pass waits, and takes a slot again as `acquire` does. Throws the first error; then some may
-  /// have been left out.
-  void share(int task, int count, const std::function<void(int)>& work);
+  /// Calls `work(i)` for each i from 0 up to `count`, on this thread and on idle devices, and
+  /// returns when all calls are done. A task that is `finish`ed releases its device meanwhile, so
+  /// that no pass waits, and takes a slot again as `acquire` does. Throws the first error; some
+  /// calls may then have been skipped.
+  void parallel_for(int task, int count, const std::function<void(int)>& work);
 
-  /// Computes what is deferred or shared whenever `device` is idle, until `close`. From one thread
-  /// a device.
-  void serve(int device);
-  /// Waits until all devices are served.
-  void wait_until_served();
-  /// No device is served any more: `serve` returns. While no task runs.
-  void close();
+  /// Computes work for `device` whenever it is idle, until `stop_workers`. From one thread for each
+  /// device.
+  void run_worker(int device);
+  /// Waits until all devices have a thread in `run_worker`.
+  void wait_for_workers();
+  /// Ends `run_worker`. While no task runs.
+  void stop_workers();
 
-  /// The stage on which the task is, or was last.
+  /// The stage that the task is on, or was on last.
   int stage_of(int task) const;
   const StageOrders& orders() const { return orders_; }
   /// [device]: the passes of the schedule since `start`, in the order in which they began.
@@ -125,89 +126,84 @@ class StageSlots final : public ExecutionSlots {
   /// backward pass had not ended or had deferred work that was not done: those whose activations
   /// the device kept, counted once for each chunk.
   std::vector<int> peak_micro_batches() const;
-  /// Who had which device when since `start`: what is computed now is not in it. Costs two readings
-  /// of the clock a pass.
+  /// What each device has computed since `start`, and when; without what it computes now. Costs two
+  /// readings of the clock per pass.
   StageTimeline timeline() const;
-  /// Whether the schedule was not given up since `start`.
-  bool keeps_schedule() const;
+  /// Whether the schedule was not abandoned since `start`.
+  bool follows_schedule() const;
 
  private:
-  enum class Wait { kNone, kForPass, kForStage };
+  enum class Request { kNone, kForPass, kForDevice };
 
   struct Task {
     int stage = 0;
-    bool holds = false;  // the slot of the device of `stage`
-    Wait wait = Wait::kNone;
-    PassDirection direction = PassDirection::kForward;  // of its pass, or of the one awaited
+    bool has_slot = false;  // of the device of `stage`
+    Request request = Request::kNone;
+    PassDirection direction = PassDirection::kForward;  // of its pass, or of the requested one
     bool is_finished = false;
-    /// [direction][stage]: passes of the schedule that are still to come.
-    std::vector<std::vector<bool>> to_come;
-    std::vector<bool> is_live;  // [stage]: its activations are kept there
+    std::vector<std::vector<bool>> remaining;  // [direction][stage]: passes of the schedule
+    std::vector<bool> is_kept;                 // [stage]: its activations
   };
   struct Device {
     std::size_t next = 0;  // in its order
-    bool is_taken = false;
-    int live = 0, peak = 0;
-    std::vector<StagePass> begun;
-    StageSpan current;  // if it is taken
-    std::vector<StageSpan> spans;
-  };
-  /// The thread that computes for an idle device.
-  struct Server {
-    bool is_here = false;
-    std::optional<DeferredWork> work;  // that it is to begin
-    Condition has_work;
+    bool is_busy = false;
   };
 
-  // Those that are here, which are counted from 0.
+  // Devices are those of this process, numbered from 0.
   int devices() const { return static_cast<int>(orders_.size()); }
   int all_devices() const { return options_.stages / options_.chunks; }
   int device_of(int stage) const { return stage % all_devices() - options_.first_device; }
-  bool is_own(int stage) const { return device_of(stage) >= 0 && device_of(stage) < devices(); }
-  /// Gives the device to the next task, if it is free and one may have it.
-  void grant(int device) BRIGADE_REQUIRES(mutex_);
-  void give(int task) BRIGADE_REQUIRES(mutex_);
-  void leave(int task) BRIGADE_REQUIRES(mutex_);
-  /// What `leave` does, but for the grant: the device that the task had.
-  std::optional<int> free_device(int task) BRIGADE_REQUIRES(mutex_);
-  void grant_all() BRIGADE_REQUIRES(mutex_);
-  void drop_passes(int task) BRIGADE_REQUIRES(mutex_);
-  void give_schedule_up() BRIGADE_REQUIRES(mutex_);
+  bool is_local(int stage) const { return device_of(stage) >= 0 && device_of(stage) < devices(); }
+  Condition& slot_granted(int task) { return slot_granted_[static_cast<std::size_t>(task)]; }
+  Task& at(int task) BRIGADE_REQUIRES(mutex_) { return tasks_[static_cast<std::size_t>(task)]; }
+  const Task& at(int task) const BRIGADE_REQUIRES(mutex_) {
+    return tasks_[static_cast<std::size_t>(task)];
+  }
+  Device& device_at(int device) BRIGADE_REQUIRES(mutex_) {
+    return devices_[static_cast<std::size_t>(device)];
+  }
+
+  void add_request(int task, PassDirection direction, int stage) BRIGADE_REQUIRES(mutex_);
+  /// Requests a slot as `acquire` does, and waits for it, or for `abort`.
+  void take_slot(int task) BRIGADE_REQUIRES(mutex_);
+  void wait_for_slot(int task) BRIGADE_REQUIRES(mutex_);
+  /// Gives the device, if it is free, to the next task that may have it, or to deferred work.
+  void grant_device(int device) BRIGADE_REQUIRES(mutex_);
+  void grant_devices() BRIGADE_REQUIRES(mutex_);
+  void grant_slot(int task) BRIGADE_REQUIRES(mutex_);
+  void release_slot(int task) BRIGADE_REQUIRES(mutex_);
+  /// Releases the slot without granting the device, which it returns.
+  std::optional<int> free_slot(int task) BRIGADE_REQUIRES(mutex_);
+  void skip_remaining(int task) BRIGADE_REQUIRES(mutex_);
+  void abandon_schedule() BRIGADE_REQUIRES(mutex_);
   void keep_activations(int task, int stage) BRIGADE_REQUIRES(mutex_);
-  void forget_activations(int task, int stage) BRIGADE_REQUIRES(mutex_);
-  void ask(int task, PassDirection direction, int stage) BRIGADE_REQUIRES(mutex_);
-  /// What `ask` does, but for the grant.
-  void await_slot(int task, PassDirection direction, int stage) BRIGADE_REQUIRES(mutex_);
-  void begin_span(Device& device, StageWork work, int task) BRIGADE_REQUIRES(mutex_);
-  void end_span(Device& device) BRIGADE_REQUIRES(mutex_);
-  /// Gives deferred work to the device, which is free and has no pass to compute now.
-  void give_work(int device) BRIGADE_REQUIRES(mutex_);
-  void note_done(const DeferredWork& work, std::exception_ptr error) BRIGADE_REQUIRES(mutex_);
-  /// Waits for work for the device; nothing after `close`.
+  void release_activations(int task, int stage) BRIGADE_REQUIRES(mutex_);
+
+  /// Gives queued work to the worker of a device that is free.
+  void assign_work(int device) BRIGADE_REQUIRES(mutex_);
   std::optional<DeferredWork> next_work(int device);
   void end_work(int device, DeferredWork work, std::exception_ptr error);
-  bool is_served() const BRIGADE_REQUIRES(mutex_);
-  bool may_share(int task, int count) const;
-  void begin_sharing(int task, int count, const std::function<void(int)>& work);
-  void share_own(int task);
-  bool has_finished(int task) const;
-  void leave_for_deferred(int task);
-  void end_sharing(int task);
+  void record_end(const DeferredWork& work, std::exception_ptr error) BRIGADE_REQUIRES(mutex_);
+  bool has_helpers(int task) const;
+  bool is_finished(int task) const;
+  void queue_calls(int task, int count, const std::function<void(int)>& work);
+  void compute_queued(int task);
+  void end_parallel_for(int task);
+  void complete_calls_off_device(int task);
   void throw_error(int task) BRIGADE_REQUIRES(mutex_);
   [[noreturn]] void throw_aborted() const BRIGADE_REQUIRES(mutex_);
-  std::string description(int task) const BRIGADE_REQUIRES(mutex_);
+  std::string describe_wait(int task) const BRIGADE_REQUIRES(mutex_);
 
   const StageSlotsOptions options_;
   const StageOrders orders_;
   mutable Mutex mutex_;
-  std::vector<Condition> granted_;  // [task]
+  std::vector<Condition> slot_granted_;  // [task]; also when its deferred work is done
   std::vector<Task> tasks_ BRIGADE_GUARDED_BY(mutex_);
   std::vector<Device> devices_ BRIGADE_GUARDED_BY(mutex_);
+  StageRecorder recorder_ BRIGADE_GUARDED_BY(mutex_);
   DeferredQueue deferred_ BRIGADE_GUARDED_BY(mutex_);
-  std::vector<Server> servers_ BRIGADE_GUARDED_BY(mutex_);  // [device]
-  Condition all_served_;
-  bool is_closed_ BRIGADE_GUARDED_BY(mutex_) = false;
-  bool keeps_schedule_ BRIGADE_GUARDED_BY(mutex_) = true;
+  IdleWorkers workers_ BRIGADE_GUARDED_BY(mutex_);
+  bool follows_schedule_ BRIGADE_GUARDED_BY(mutex_) = true;
   bool is_aborted_ BRIGADE_GUARDED_BY(mutex_) = false;
   std::string reason_ BRIGADE_GUARDED_BY(mutex_);
 };

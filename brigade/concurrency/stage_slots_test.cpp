@@ -48,19 +48,19 @@ void pass(
 }
 
 /// A thread for each device, which computes what is deferred.
-class Servers {
+class Workers {
  public:
-  Servers(StageSlots& slots, int devices) : slots_(slots) {
+  Workers(StageSlots& slots, int devices) : slots_(slots) {
     for (int device = 0; device < devices; ++device)
-      threads_.emplace_back([&slots, device] { slots.serve(device); });
-    slots.wait_until_served();
+      threads_.emplace_back([&slots, device] { slots.run_worker(device); });
+    slots.wait_for_workers();
   }
-  ~Servers() {
-    slots_.close();
+  ~Workers() {
+    slots_.stop_workers();
     for (std::thread& thread : threads_) thread.join();
   }
-  Servers(const Servers&) = delete;
-  Servers& operator=(const Servers&) = delete;
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
 
  private:
   StageSlots& slots_;
@@ -107,7 +107,7 @@ TEST_P(Schedules, WhatPassesDeferIsDoneWhenTheirTaskNeedsIt) {
                     .micro_batches = kTasks,
                     .deferred_tasks = kKept,
                     .timeout = std::chrono::seconds(60)});
-  const Servers servers(slots, kStages);
+  const Workers workers(slots, kStages);
   for (int step = 0; step < 20; ++step) {
     std::vector<std::atomic<int>> deferred(kTasks), done(kTasks);
     run_tasks(slots, kTasks, [&](int task) {
@@ -120,7 +120,7 @@ TEST_P(Schedules, WhatPassesDeferIsDoneWhenTheirTaskNeedsIt) {
           slots.defer(task, [&, i] { ++done[i]; });
         }
       });
-      slots.complete(task);
+      slots.complete_deferred(task);
       EXPECT_EQ(done[i], deferred[i]);
     });
     EXPECT_EQ(slots.passes(), stage_orders(GetParam(), kStages, kTasks));
@@ -144,7 +144,7 @@ TEST_P(Schedules, AnIdleDeviceComputesWhatAnotherStageHasDeferred) {
                     .micro_batches = 2,
                     .deferred_tasks = 2,
                     .timeout = std::chrono::seconds(60)});
-  const Servers servers(slots, 2);
+  const Workers workers(slots, 2);
   std::atomic<bool> is_done = false;
   run_tasks(slots, 2, [&](int task) {
     slots.enter(task, kForward, 1);
@@ -159,7 +159,7 @@ TEST_P(Schedules, AnIdleDeviceComputesWhatAnotherStageHasDeferred) {
       });
       is_done.wait(false);
     }
-    slots.complete(task);
+    slots.complete_deferred(task);
   });
   const StageTimeline timeline = slots.timeline();
   EXPECT_EQ(spans_of(timeline.stages[0], StageWork::kWeightGradient), 0);
@@ -172,7 +172,7 @@ TEST_P(Schedules, ATaskGetsTheErrorOfWhatItDeferredAndNothingStaysBehind) {
                     .micro_batches = 4,
                     .deferred_tasks = 4,
                     .timeout = std::chrono::seconds(60)});
-  const Servers servers(slots, 2);
+  const Workers workers(slots, 2);
   for (int round = 0; round < 20; ++round) {
     const auto held = std::make_shared<int>(0);
     std::atomic<int> given_up = 0, broken = 0;
@@ -186,7 +186,7 @@ TEST_P(Schedules, ATaskGetsTheErrorOfWhatItDeferredAndNothingStaysBehind) {
           });
         }
         slots.enter(task, kBackward, 0);
-        slots.complete(task);
+        slots.complete_deferred(task);
       } catch (const Error& error) {
         ++given_up;
         if (error.code() == ErrorCode::kDataLoss) ++broken;
@@ -209,7 +209,7 @@ TEST_P(Schedules, OfSomeStagesAreThoseOfTheWhole) {
                       .stages = 4,
                       .micro_batches = kMicroBatches,
                       .first_device = first,
-                      .own_devices = 2,
+                      .local_devices = 2,
                       .timeout = std::chrono::seconds(60)});
     std::atomic<int> computing = 0;
     run_tasks(slots, kMicroBatches, [&](int task) {
@@ -225,10 +225,10 @@ TEST_P(Schedules, OfSomeStagesAreThoseOfTheWhole) {
     });
     const StageOrders whole = stage_orders(GetParam(), 4, kMicroBatches);
     EXPECT_EQ(slots.passes(), StageOrders(whole.begin() + first, whole.begin() + first + 2));
-    EXPECT_TRUE(slots.keeps_schedule());
+    EXPECT_TRUE(slots.follows_schedule());
     EXPECT_EQ(computing, kMicroBatches);
   }
-  EXPECT_THROW(StageSlots({.stages = 4, .first_device = 3, .own_devices = 2}), Error);
+  EXPECT_THROW(StageSlots({.stages = 4, .first_device = 3, .local_devices = 2}), Error);
 }
 
 TEST_P(Schedules, PassesThatDoNotComeAreLeftOut) {
@@ -309,10 +309,10 @@ TEST_P(Schedules, WaitsWithinThePassesGiveTheScheduleUp) {
     });
   });
   EXPECT_EQ(unguarded, std::vector<int>(3, 2 * 2 * kTasks));
-  EXPECT_FALSE(slots.keeps_schedule());
+  EXPECT_FALSE(slots.follows_schedule());
   EXPECT_EQ(slots.peak_micro_batches(), std::vector<int>(3, kTasks));
   run_tasks(slots, kTasks, [&](int task) { pass(slots, task, 3); });
-  EXPECT_TRUE(slots.keeps_schedule());
+  EXPECT_TRUE(slots.follows_schedule());
 }
 
 INSTANTIATE_TEST_SUITE_P(Pipeline, Schedules,
@@ -340,7 +340,7 @@ TEST(StageSlots, ADeviceWithSeveralStagesComputesOneAtATime) {
           });
           EXPECT_EQ(slots.passes(),
                     stage_orders(PipelineSchedule::kInterleaved, devices, micro_batches, chunks));
-          EXPECT_TRUE(slots.keeps_schedule());
+          EXPECT_TRUE(slots.follows_schedule());
         }
         EXPECT_EQ(unguarded, std::vector<int>(static_cast<std::size_t>(devices),
                                               3 * 2 * micro_batches * chunks));
@@ -364,7 +364,7 @@ TEST(StageSlots, SeveralStagesOfADeviceMayAlternateWithThoseOfOtherProcesses) {
                                                        .micro_batches = kMicroBatches,
                                                        .chunks = kChunks,
                                                        .first_device = device,
-                                                       .own_devices = 1,
+                                                       .local_devices = 1,
                                                        .timeout = std::chrono::seconds(60)}));
     processes.back()->start();
   }
@@ -391,7 +391,7 @@ TEST(StageSlots, SeveralStagesOfADeviceMayAlternateWithThoseOfOtherProcesses) {
       stage_orders(PipelineSchedule::kInterleaved, kDevices, kMicroBatches, kChunks);
   for (std::size_t device = 0; device < processes.size(); ++device) {
     EXPECT_EQ(processes[device]->passes(), StageOrders{whole[device]});
-    EXPECT_TRUE(processes[device]->keeps_schedule());
+    EXPECT_TRUE(processes[device]->follows_schedule());
   }
 }
 
@@ -401,7 +401,7 @@ TEST_P(Schedules, AStageKeepsNoMoreDeferredWorkThanItMay) {
                     .micro_batches = 2,
                     .deferred_tasks = 1,
                     .timeout = std::chrono::seconds(60)});
-  const Servers servers(slots, 2);
+  const Workers workers(slots, 2);
   std::atomic<bool> last_is_coming = false, has_begun = false, may_end = false;
   run_tasks(slots, 2, [&](int task) {
     slots.enter(task, kForward, 1);
@@ -427,18 +427,18 @@ TEST_P(Schedules, AStageKeepsNoMoreDeferredWorkThanItMay) {
       may_end = true;
       may_end.notify_all();
     }
-    slots.complete(task);
+    slots.complete_deferred(task);
   });
   EXPECT_EQ(slots.peak_micro_batches()[0], 2);
 }
 
-TEST(StageSlots, ADeviceWhoseNextPassIsThereBeginsNoDeferredWorkBeforeIt) {
+TEST(StageSlots, ADeviceWithAWaitingPassBeginsNoDeferredWorkBeforeIt) {
   StageSlots slots({.schedule = PipelineSchedule::k1F1B,
                     .stages = 2,
                     .micro_batches = 2,
                     .deferred_tasks = 2,
                     .timeout = std::chrono::seconds(60)});
-  const Servers servers(slots, 2);
+  const Workers workers(slots, 2);
   std::atomic<bool> is_deferred = false, last_has_begun = false, is_after = false;
   run_tasks(slots, 2, [&](int task) {
     slots.enter(task, kForward, 1);
@@ -455,14 +455,14 @@ TEST(StageSlots, ADeviceWhoseNextPassIsThereBeginsNoDeferredWorkBeforeIt) {
       is_deferred.notify_all();
       last_has_begun.wait(false);
     }
-    slots.complete(task);
+    slots.complete_deferred(task);
   });
   EXPECT_TRUE(is_after);
 }
 
 TEST(StageSlots, ATaskThatFailsWaitsForWhatIsBeingComputed) {
   StageSlots slots({.stages = 2, .micro_batches = 1, .deferred_tasks = 1});
-  const Servers servers(slots, 2);
+  const Workers workers(slots, 2);
   std::atomic<bool> has_begun = false, may_end = false;
   std::atomic<int> done = 0;
   run_tasks(slots, 1, [&](int task) {
@@ -489,28 +489,30 @@ TEST(StageSlots, WithoutThreadsNothingIsDeferred) {
   run_tasks(slots, 1, [&](int task) {
     slots.enter(task, kBackward, 0);
     EXPECT_FALSE(slots.may_defer(task));
-    slots.complete(task);
+    slots.complete_deferred(task);
   });
 }
 
-TEST(StageSlots, DevicesThatAreIdleShareTheWorkOfATask) {
+TEST(StageSlots, DevicesThatAreIdleComputePartOfAParallelFor) {
   StageSlots slots({.stages = 2, .micro_batches = 1});
   std::vector<int> calls(64, 0);
   const auto count = [&](int i) { ++calls[static_cast<std::size_t>(i)]; };
-  run_tasks(slots, 1, [&](int task) { slots.share(task, 64, count); });  // alone: nobody serves
-  const Servers servers(slots, 2);
+  run_tasks(slots, 1,
+            [&](int task) { slots.parallel_for(task, 64, count); });  // without workers: alone
+  const Workers workers(slots, 2);
   std::atomic<int> here = 0;
   run_tasks(slots, 1, [&](int task) {
-    slots.share(task, 64, count);
+    slots.parallel_for(task, 64, count);
     // Each of two pieces waits for the other: the second device must compute one.
-    slots.share(task, 2, [&](int) {
+    slots.parallel_for(task, 2, [&](int) {
       ++here;
       here.notify_all();
       for (int now = here; now < 2; now = here) here.wait(now);
     });
-    EXPECT_THROW(slots.share(task, 8, [](int) { throw Error(ErrorCode::kDataLoss, "broken"); }),
-                 Error);
-    slots.share(task, 2, [](int) {});
+    EXPECT_THROW(
+        slots.parallel_for(task, 8, [](int) { throw Error(ErrorCode::kDataLoss, "broken"); }),
+        Error);
+    slots.parallel_for(task, 2, [](int) {});
   });
   EXPECT_EQ(calls, std::vector<int>(64, 2));
   const StageTimeline timeline = slots.timeline();
@@ -518,22 +520,23 @@ TEST(StageSlots, DevicesThatAreIdleShareTheWorkOfATask) {
   EXPECT_GE(spans_of(timeline.stages[1], StageWork::kSum), 1);
 }
 
-TEST(StageSlots, ATaskThatHasFinishedLeavesItsStageWhileDevicesDoWhatItShares) {
+TEST(StageSlots, ATaskThatHasFinishedReleasesItsDeviceDuringAParallelFor) {
   StageSlots slots({.stages = 2, .micro_batches = 2, .timeout = std::chrono::seconds(60)});
-  const Servers servers(slots, 2);
+  const Workers workers(slots, 2);
   std::atomic<int> own = 0, done = 0;
   for (int step = 0; step < 20; ++step) {
     done = 0;
     run_tasks(slots, 2, [&](int task) {
       pass(slots, task, 2);
       const std::thread::id here = std::this_thread::get_id();
-      slots.share(task, 5, [&](int) {
+      slots.parallel_for(task, 5, [&](int) {
         ++done;
         if (std::this_thread::get_id() == here) ++own;
       });
       EXPECT_GE(done, 5);
-      EXPECT_THROW(slots.share(task, 3, [](int) { throw Error(ErrorCode::kDataLoss, "broken"); }),
-                   Error);
+      EXPECT_THROW(
+          slots.parallel_for(task, 3, [](int) { throw Error(ErrorCode::kDataLoss, "broken"); }),
+          Error);
     });
     EXPECT_EQ(done, 10);
     EXPECT_EQ(slots.passes(), stage_orders(PipelineSchedule::k1F1B, 2, 2));
@@ -541,9 +544,9 @@ TEST(StageSlots, ATaskThatHasFinishedLeavesItsStageWhileDevicesDoWhatItShares) {
   EXPECT_EQ(own, 0);
 }
 
-TEST(StageSlots, WhatAFinishedTaskSharesIsGivenUpWithTheStep) {
+TEST(StageSlots, AnAbortEndsTheParallelForOfAFinishedTask) {
   StageSlots slots({.stages = 2, .micro_batches = 1, .timeout = std::chrono::seconds(60)});
-  const Servers servers(slots, 2);
+  const Workers workers(slots, 2);
   std::atomic<int> begun = 0;
   run_tasks(slots, 1, [&](int task) {
     pass(slots, task, 2);
@@ -551,7 +554,7 @@ TEST(StageSlots, WhatAFinishedTaskSharesIsGivenUpWithTheStep) {
       ++begun;
       slots.abort("broken");
     };
-    EXPECT_THROW(slots.share(task, 1000, work), Error);
+    EXPECT_THROW(slots.parallel_for(task, 1000, work), Error);
     EXPECT_LT(begun, 1000);
   });
 }

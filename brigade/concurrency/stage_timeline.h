@@ -11,7 +11,7 @@ namespace brigade::concurrency {
 enum class StageWork {
   kForward,
   kBackward,
-  kWeightGradient,  ///< that a backward pass, of any stage, has left for a device that is idle
+  kWeightGradient,  ///< that a backward pass, of any stage, has deferred
   kSum,             ///< of gradients of several micro-batches
   kOther            ///< after the backward passes: a part of the update
 };
@@ -19,33 +19,33 @@ enum class StageWork {
 /// "forward", "backward", "weight gradient", "sum", "other".
 std::string_view to_string(StageWork work);
 
-/// A stage's work for one micro-batch, from the moment it got the stage until it left it.
+/// Work for one micro-batch, from the moment it got the stage until it released it.
 struct StageSpan {
   StageWork work = StageWork::kForward;
   int micro_batch = 0;
   std::chrono::steady_clock::time_point begin, end;
 };
 
-/// Who computed what when in a step of a pipeline, as measured: `StageSlots::timeline`. Between the
-/// spans of a stage nobody had it: the stage waited.
+/// What each stage of a pipeline computed in a step, and when, as measured: `StageSlots::timeline`.
+/// Between its spans a stage waited.
 ///
 /// Thread-safety: a value.
 struct StageTimeline {
-  /// [stage]: in the order of their begins.
+  /// [stage]: in the order in which they began.
   std::vector<std::vector<StageSpan>> stages;
 
   /// From the first begin of any work but kOther to the last end of it; 0 without any.
   std::chrono::nanoseconds duration() const;
   /// [stage]: the part of `duration` in which it waited: it did no such work.
   std::vector<double> bubbles() const;
-  /// The part of the stages' time in which they waited: with equal stages, as soon as passes cost
-  /// nothing but their computing, and none leaves work for later, (p-1) / (m+p-1) with p stages
-  /// and m micro-batches. 0 without passes.
+  /// The part of the stages' time in which they waited. With p equal stages and m micro-batches it
+  /// is (p-1) / (m+p-1) if nothing but the passes takes time and no work is deferred. 0 without
+  /// passes.
   double bubble() const;
-  /// A line for each stage, of `columns` characters for `duration`, and a line that explains it: of
-  /// each moment the last digit of the micro-batch in a forward pass, a letter (a for micro-batch
-  /// 0) in a backward pass, a capital for its weight gradients that were left for later, a plus
-  /// for a sum, and a dot where the stage waits.
+  /// A line for each stage, in which `columns` characters stand for `duration`, and a legend. A
+  /// forward pass is shown by the last digit of its micro-batch, a backward pass by a letter (a for
+  /// micro-batch 0), its deferred weight gradients by the capital letter, a sum by a plus, and a
+  /// wait by a dot.
   ///
   ///   stage 0  0001112223333aaaa.bbbb.cccc..dddd  bubble 0.11
   ///   stage 1  ....000aaA111bbB222ccC333ddDDBB+.  bubble 0.16

@@ -31,7 +31,7 @@ std::string capture_obstacle(const Strategy& strategy);
 /// What its steps are captured with (`StrategyParts::graph`).
 const device::GraphFactory& graph_factory(const Strategy& strategy);
 int local_replicas(const Strategy& strategy);
-/// Gives the device of a replica what its optimizers have been told since the last step.
+/// Copies what was set in a replica's optimizers since the last step to the replica's device.
 void update_device_counters(const Strategy& strategy, int replica);
 
 /// A step function that `Strategy::compile` has prepared. Call it with the arguments of

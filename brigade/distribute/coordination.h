@@ -58,7 +58,7 @@ class CoordinatedPhase {
 /// A strategy whose chief trains nothing, but directs the other workers (`Strategy::coordination`).
 /// All are processes of one program, which is divided into phases: parts in which the workers run
 /// functions for the chief. They make the same phases in the same order, so that each worker knows
-/// the functions of a phase. A worker that comes later gets the outcomes of the phases that it has
+/// the functions of a phase. A worker that joins later gets the outcomes of the phases that it has
 /// missed. `train::Model` makes a phase of each `fit` and `evaluate`.
 ///
 /// Thread-safety: one thread.

@@ -64,7 +64,7 @@ class ReplicaCapture {
   std::span<const at::Tensor> inputs_of(int replica) const;
 
   StepCapture capture_;
-  /// Replicas that have failed come, too, so nothing releases it.
+  /// Replicas that have failed arrive at it, too, so nothing has to release it.
   concurrency::Barrier barrier_;
   Next next_ = Next::kEager;
   TensorList given_;  // of all replicas, one after another

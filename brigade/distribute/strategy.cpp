@@ -1,17 +1,13 @@
 #include "brigade/distribute/strategy.h"
 
-#include <ATen/ThreadLocalState.h>
 #include <ATen/core/grad_mode.h>
 
 #include <string_view>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/device/autocast_scope.h"
-#include "brigade/device/carried_context.h"
 #include "brigade/distribute/strategy_engine.h"
 #include "brigade/distribute/worker_group.h"
-#include "brigade/input/split.h"
 #include "brigade/io/state_json.h"
 
 namespace brigade::distribute {
@@ -374,113 +370,6 @@ Optimizer Strategy::make_optimizer(std::span<const variables::Variable> variable
   std::erase_if(engine_->optimizers, [](const auto& known) { return !known.lock(); });
   engine_->optimizers.emplace_back(made);
   return made;
-}
-
-void Strategy::run_replicas(const std::optional<ExampleCounts>& examples, const ReplicaBody& body,
-                            const BodyOfAny& body_of_any) {
-  check_state(in_cross_replica_context() && !engine_->running,
-              "Strategy::run was called inside a replica or a merge_call: runs do not nest.");
-  if (examples && static_cast<int>(examples->local.size()) != num_local_replicas()) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        base::str_cat("The batch is split for ", examples->local.size(), " replicas, and ", name(),
-                      " has ", num_local_replicas(), ": distribute it with this strategy."));
-  }
-  Engine& engine = *engine_;
-  const auto models = engine.living_models();
-  for (const auto& model : models) model->check_modes();
-  engine.use_numerics();
-  engine.begin_step();
-  const StepContext step{.step = engine.progress().step(), .examples = examples};
-  const bool alone = num_local_replicas() == 1;
-  GradientAudit* const audit = engine.audit.get();
-  const std::optional<at::ThreadLocalState> callers_state =
-      alone && !audit ? std::nullopt : std::optional<at::ThreadLocalState>(std::in_place);
-  const base::Ambient callers_ambient = base::ambient();
-  ReplicaFailure failure;
-
-  const auto call_in = [&](ReplicaContext& context, device::ReplicaGenerator& generator,
-                           const auto& function) {
-    const base::AmbientScope<const comm::Replica> replica_scope(comm::kReplicaSlot, &context);
-    const base::AmbientScope<const ReplicaContext> context_scope(kContextSlot, &context);
-    Engine::ReplicaRowSource rows(engine, context.local_id);
-    const base::AmbientScope<variables::RowSource> row_scope(variables::kRowSourceSlot, &rows);
-    variables::Graph graph(engine.store,
-                           {.reuse = variables::Reuse::kYes, .placer = engine.placer});
-    const auto graph_scope = graph.as_default();
-    const ReplicaStream::Scope stream(engine.streams[context.local_id]);
-    generator.begin_step(step.step);
-    const device::RandomScope random(generator);
-    std::optional<device::AutocastScope> casts;
-    if (engine.precision != device::Precision::kFull) casts.emplace(engine.precision);
-    const device::CarriedContext carried;  // of all that was set above
-    function(graph);
-  };
-  // Inside of the step function of the replica that hosts the audit, whose own state is hidden.
-  const auto compute_again = [&](const AuditAssignment& audited, AuditedPass& pass) {
-    const at::ThreadLocalStateGuard torch_state(*callers_state);
-    const base::AmbientInstall ambient(callers_ambient);
-    const auto host = static_cast<std::size_t>(audited.host);
-    StepContext of_audited = step;
-    if (of_audited.examples) {
-      of_audited.examples->local[host] =
-          input::split_sizes(examples->global, engine.range.total)[audited.replica];
-    }
-    const ReplicaBody again = body_of_any(audited.replica);
-    ReplicaContext context({.id = audited.replica,
-                            .count = engine.range.total,
-                            .local_id = audited.host,
-                            .communicator = &audit->communicator(audited.host)},
-                           *this, engine.parts.devices[host], of_audited, *engine.group, &pass);
-    device::ReplicaGenerator generator(engine.parts.seed, audited.replica);
-    const comm::PhaseScope computing(context.clock(), comm::StepPhase::kCompute);
-    call_in(context, generator, [&](variables::Graph&) { again(context); });
-  };
-
-  const auto run_replica = [&](int replica) {
-    // Replica 0 runs on the caller's thread and needs no copy of its state.
-    std::optional<at::ThreadLocalStateGuard> torch_state;
-    if (replica > 0) torch_state.emplace(*callers_state);
-    const base::AmbientInstall ambient(callers_ambient);
-    StepMeter::ReplicaScope measured(*engine.meter, replica);
-    ReplicaContext context({.id = engine.range.first + replica,
-                            .count = engine.range.total,
-                            .local_id = replica,
-                            .communicator = audit ? &audit->communicator(replica)
-                                                  : engine.communicators[replica].get(),
-                            .stages = engine.parts.stages.get(),
-                            .first_id = engine.range.first},
-                           *this, engine.parts.devices[replica], step, *engine.group,
-                           audit ? &audit->pass(replica) : nullptr);
-    call_in(context, *engine.generators[replica], [&](variables::Graph& graph) {
-      try {
-        measured.has_input();
-        body(context);
-        for (const auto& model : models) model->check_untouched(replica);
-        graph.run_scheduled_updates();  // those of passes whose gradients are applied outside the
-                                        // replica
-        if (!alone) engine.group->leave(replica);
-      } catch (...) {
-        const std::string text = failure.record(replica, std::current_exception());
-        if (!alone) engine.group->abort(replica, text);
-      }
-    });
-  };
-  {
-    const Engine::RunScope scope(engine, failure);
-    engine.meter->begin_step();
-    if (audit) {
-      audit->begin_step(step.step, engine.store,
-                        body_of_any ? GradientAudit::Again(compute_again) : nullptr);
-    }
-    for (int replica = 0; replica < num_local_replicas(); ++replica)
-      engine.group->measure(replica, engine.meter->clock(replica));
-    for (ReplicaStream& stream : engine.streams) stream.fork();
-    engine.runner->run(run_replica);
-    for (const ReplicaStream& stream : engine.streams) stream.join();
-  }
-  failure.rethrow(*this, examples);
-  engine.meter->finish_step();
 }
 
 void Strategy::wait_for_devices() const {

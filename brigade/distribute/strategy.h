@@ -105,9 +105,9 @@ class Strategy {
   /// The processes that train together by collectives; null if this is the only one, or if the
   /// workers share none (`StrategyParts::worker`).
   const WorkerGroup* workers() const;
-  /// The workers that run all replicas, each its own; null if this one runs all: also in a pipeline
-  /// over workers, which compute stages of the same replicas. Of several pipelines, those with this
-  /// worker's stages.
+  /// The workers among which all replicas are divided; null if this one runs all, as in a pipeline
+  /// over workers, which compute stages of the same replicas. With several pipelines, the workers
+  /// with the same stages as this one.
   const WorkerGroup* replica_workers() const;
   /// Of the job, with or without collectives.
   int num_workers() const;
@@ -138,8 +138,8 @@ class Strategy {
   /// The number that the next `store_state` stores. Does nothing in other strategies. Throws
   /// kInvalidArgument below 0.
   void set_global_step(std::int64_t step);
-  /// Another worker has seen the job at this step: `global_step` is at least that from now on,
-  /// without a call of the servers. Does nothing in other strategies. Outside of `run`.
+  /// Another worker reports that the job has reached this step: `global_step` is at least that from
+  /// now on, without a call of the servers. Does nothing in other strategies. Outside of `run`.
   void follow_global_step(std::int64_t step);
   /// Copies variables and optimizers whose true state is elsewhere (on parameter servers) into this
   /// process, or, after they were restored here, back. In a worker that is not the chief
@@ -148,9 +148,9 @@ class Strategy {
   /// then worthless. Throw kFailedPrecondition in `run`.
   void fetch_state() const;
   void store_state();
-  /// As long as the result and the averages live, `fetch_state` also fetches the averages of
-  /// variables that another worker trains, of which this one averages old values (stages of a
-  /// pipeline).
+  /// As long as the result and the averages exist, `fetch_state` also fetches the averages of
+  /// variables that another worker trains: this worker does not see their current values (stages of
+  /// a pipeline).
   [[nodiscard]] std::shared_ptr<const void> fetch_averages(
       const optim::ExponentialMovingAverage& averages);
   /// In the chief of workers that share no collectives: stores the state, and lets the others
@@ -365,8 +365,8 @@ class Strategy {
     return split_for_replicas(batch, replica_range(), torch_devices());
   }
 
-  /// Who computed what when in the last run, if devices compute stages of the model; unset for
-  /// strategies without stages. Outside of `run`.
+  /// What each stage of the model computed in the last run, and when; unset for strategies without
+  /// stages. Outside of `run`.
   virtual std::optional<concurrency::StageTimeline> stage_timeline() const { return std::nullopt; }
 
   /// What was created in this strategy and still exists, in the order of its creation: a training

@@ -19,7 +19,7 @@
 
 namespace brigade::distribute {
 
-/// What a strategy makes from its parts and keeps while it exists. For strategy.cpp.
+/// What a strategy makes from its parts and keeps while it exists. For strategy*.cpp.
 struct Strategy::Engine {
   explicit Engine(StrategyParts given);
 
@@ -56,6 +56,9 @@ struct Strategy::Engine {
     const ReplicaFailure& failure_;
     const int exceptions_;
   };
+
+  /// One run of a function in all replicas (strategy_run.cpp).
+  class StepRun;
 
   /// Where the layers of one replica fetch rows from: the synchronizers.
   class ReplicaRowSource final : public variables::RowSource {

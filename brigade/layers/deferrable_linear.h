@@ -4,8 +4,8 @@
 
 namespace brigade::layers {
 
-/// `at::linear`, with the same bits in the result and in all gradients, whose backward pass hands
-/// the gradient of the weight over where somebody takes it: in pipelines. Gradients of gradients
+/// `at::linear`, with the same bits in the result and in all gradients. In pipelines its backward
+/// pass defers the gradient of the weight (`variables::GradientDeferral`). Gradients of gradients
 /// work. `bias` may be undefined. Thread-safety: a pure function.
 at::Tensor deferrable_linear(const at::Tensor& inputs, const at::Tensor& weight,
                              const at::Tensor& bias = {});

@@ -116,7 +116,7 @@ class DeferrableConv2d : public torch::autograd::Function<DeferrableConv2d> {
     std::array<bool, 3> wanted = {context->needs_input_grad(0), context->needs_input_grad(1),
                                   context->needs_input_grad(2)};
     const auto bytes = static_cast<std::int64_t>(saved[0].nbytes() + gradient.nbytes());
-    const bool handed_over = hand_over_gradients(weight, bias, wanted, bytes, [&] {
+    const bool handed_over = defer_gradients(weight, bias, wanted, bytes, [&] {
       Convolution own = convolution;
       own.images = own.images.clone();
       return ConvolutionBackward(
@@ -131,9 +131,8 @@ class DeferrableConv2d : public torch::autograd::Function<DeferrableConv2d> {
 
 }  // namespace
 
-bool hand_over_gradients(const at::Tensor& weight, const at::Tensor& bias,
-                         std::array<bool, 3> wanted, std::int64_t bytes,
-                         const std::function<ConvolutionBackward()>& make) {
+bool defer_gradients(const at::Tensor& weight, const at::Tensor& bias, std::array<bool, 3> wanted,
+                     std::int64_t bytes, const std::function<ConvolutionBackward()>& make) {
   if (!wanted[1] || at::GradMode::is_enabled()) return false;
   variables::GradientDeferral* const deferral = variables::gradient_deferral(weight, bytes);
   if (deferral == nullptr || (wanted[2] && !deferral->takes(bias, bytes))) return false;

@@ -15,9 +15,8 @@ namespace brigade::layers {
 /// both differ, as they do between shapes in `at::linear`; the number of threads changes nothing.
 /// Gradients of gradients work. Thread-safety: a pure function.
 ///
-/// The gradient of the weights is handed over as the product that it is
-/// (`variables::gradient_deferral`) where somebody takes it so: the logical replicas of a device
-/// compute the sum of theirs in one pass.
+/// The gradient of the weights may be deferred (`variables::gradient_deferral`), as the product
+/// that it is: the logical replicas of a device compute the sum of theirs in one pass.
 at::Tensor dense_product(const at::Tensor& inputs, const at::Tensor& weight,
                          const at::Tensor& bias = {});
 

@@ -49,13 +49,13 @@ at::Tensor DenseWeightGradient::compute() const {
 
 bool DenseWeightGradient::try_sum(std::span<const variables::GradientPart> parts,
                                   const comm::ReductionTree& tree, const at::Tensor& sum) const {
-  std::vector<bool> is_there;
-  for (const variables::GradientPart& part : parts) is_there.push_back(part.is_defined());
-  const std::vector<int> additions = tree.additions_of(is_there);
+  std::vector<bool> is_present;
+  for (const variables::GradientPart& part : parts) is_present.push_back(part.is_defined());
+  const std::vector<int> additions = tree.additions_of(is_present);
   std::vector<WeightGradientSummand> summands;
   int kept = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (!is_there[i]) continue;
+    if (!is_present[i]) continue;
     if (kept > kMostKeptSums) return false;
     kept += 1 - additions[i];
     if (parts[i].value.defined()) {

@@ -312,7 +312,7 @@ class ConvPoolRelu : public torch::autograd::Function<ConvPoolRelu> {
       own.images = own.images.clone();
       return ConvolutionBackward([own](std::array<bool, 3> mask) { return own.compute(mask); });
     };
-    if (hand_over_gradients(saved[1], saved[2], wanted, backward.bytes(), owned))
+    if (defer_gradients(saved[1], saved[2], wanted, backward.bytes(), owned))
       wanted = {wanted[0], false, false};
     ConvolutionGradients computed;
     if (wanted != std::array<bool, 3>{}) computed = backward.compute(wanted);

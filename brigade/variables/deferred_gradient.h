@@ -24,10 +24,10 @@ struct GradientPart {
   bool is_defined() const { return value.defined() || deferred != nullptr; }
 };
 
-/// The gradient of a variable that a layer's backward pass hands over instead of computing it, with
-/// all that it takes to compute it. Nothing in a backward pass waits for the gradient of a weight:
-/// it can be computed when a processor is idle, or together with those of other replicas, so that
-/// their sum is written to memory once, and they are not.
+/// The gradient of a variable that a layer's backward pass returns without computing it: everything
+/// that is needed to compute it later. Nothing in a backward pass waits for the gradient of a
+/// weight: it can be computed when a processor is idle, or together with those of other replicas,
+/// so that only their sum is written to memory.
 ///
 /// It owns copies of its inputs, or tensors that nobody else can change, so a program may reuse its
 /// tensors when the backward pass is over.
@@ -37,7 +37,7 @@ struct GradientPart {
 /// threads of their caller.
 class DeferredGradient {
  public:
-  /// `variable`: the leaf tensor by which the gradient is.
+  /// `variable`: the leaf tensor that it is the gradient of.
   explicit DeferredGradient(at::Tensor variable) : variable_(std::move(variable)) {}
   virtual ~DeferredGradient() = default;
   DeferredGradient(const DeferredGradient&) = delete;
@@ -68,18 +68,18 @@ class DeferredGradient {
   const at::Tensor variable_;
 };
 
-/// Takes gradients that are not computed from a backward pass. Whoever runs the pass sets it
-/// (`kGradientDeferralSlot`) and answers for what it takes: autograd then has no gradient of the
-/// variable. So it takes only what nobody else would see: the variable has one use in the graph and
-/// no hooks, and the pass is its own, not one inside of it.
+/// Takes uncomputed gradients from a backward pass. The code that runs the pass sets it
+/// (`kGradientDeferralSlot`), and must use what it takes, since autograd then has no gradient of
+/// the variable. So it takes only gradients that nothing else sees: the variable has one use in the
+/// graph and no hooks, and the pass is not one inside of another.
 ///
 /// Thread-safety: the thread that runs the backward pass.
 class GradientDeferral {
  public:
   virtual ~GradientDeferral() = default;
 
-  /// Whether the node whose backward function runs now may hand over the gradient by `variable`,
-  /// which keeps `bytes` in memory.
+  /// Whether the node whose backward function runs now may defer the gradient of `variable`, which
+  /// keeps `bytes` in memory until it is computed.
   virtual bool takes(const at::Tensor& variable, std::int64_t bytes) = 0;
   /// Takes it; only after `takes`. The backward function then returns an undefined tensor for this
   /// variable.
@@ -89,9 +89,9 @@ class GradientDeferral {
 inline constexpr base::AmbientSlot<GradientDeferral> kGradientDeferralSlot{
     base::AmbientIndex::kGradientDeferral};
 
-/// For the backward function of a layer: who takes the gradient by `variable` without its being
-/// computed; null if it must be computed now. `bytes` is what `DeferredGradient::bytes` would be.
-/// Do not ask if the gradient must have a graph itself (grad mode is enabled in backward).
+/// For the backward function of a layer: what takes the gradient of `variable` uncomputed; null if
+/// it must be computed now. `bytes`: the `DeferredGradient::bytes` of the gradient. Do not call it
+/// if the gradient must have a graph itself (grad mode is enabled in backward).
 ///
 ///   if (GradientDeferral* deferral = variables::gradient_deferral(weight, bytes)) {
 ///     deferral->take(std::make_shared<const ConvolutionGradient>(weight, ...));

@@ -68,8 +68,8 @@ class Pipeline(CommandTest):
         self.assertGreater(min(stage[way] for stage in costs for way in ("forward", "backward")), 0)
         self.assertGreater(report["predicted_step_milliseconds"], 4 * slowest)
         self.assertLess(report["predicted_step_milliseconds"], 12 * sum(sum(stage.values()) for stage in costs))
-        self.assertRegex(result.stderr, rf"pipeline: cut before {report['cut'][0]}: stages of [0-9.]+ ms and [0-9.]+ ms a "
-                                        r"micro-batch \([0-9.]+ ms and [0-9.]+ ms for whichever is idle\); predicted step [0-9.]+ ms")
+        self.assertRegex(result.stderr, rf"pipeline: cut before {report['cut'][0]}: stages of [0-9.]+ ms and [0-9.]+ ms per "
+                                        r"micro-batch \([0-9.]+ ms and [0-9.]+ ms of it on any idle stage\); predicted step [0-9.]+ ms")
         named = self.train(*PIPELINE, *CNN, "--cut", "conv2", "--steps", "1", "--pipeline-schedule", "gpipe")
         self.assertEqual((named["stage_milliseconds"], named["predicted_step_milliseconds"]), (None, None))
         self.assertEqual(named["peak_live_micro_batches"], [4, 4])

@@ -18,24 +18,24 @@ struct Node;
 
 namespace brigade::distribute {
 
-/// A backward pass from which gradients are taken without being computed, while this exists. Of a
-/// variable that has one use in the graph of the loss, and no hooks: of others autograd adds
-/// gradients, or shows them to the program. Passes that run inside this one (recomputed
-/// activations) compute all of theirs. Costs nothing if no layer asks.
+/// While it exists, gradients may be taken uncomputed from a backward pass: those of variables that
+/// have one use in the graph of the loss, and no hooks. (Of other variables autograd adds
+/// gradients, or passes them to hooks.) Passes that run inside this one (recomputed activations)
+/// compute all of theirs. Costs nothing if no layer defers a gradient.
 ///
 /// Thread-safety: the thread that runs the pass.
 class DeferredPass final : public variables::GradientDeferral {
  public:
   struct Policy {
-    /// Whether the gradient of variable `index` is wanted so, if that keeps `bytes` in memory.
+    /// Whether to take the gradient of variable `index`, which keeps `bytes` in memory.
     std::function<bool(std::size_t index, std::int64_t bytes)> wants;
-    /// Called during the pass when one was taken. True: whoever was called has it, and `gradient`
-    /// has not. May be empty.
+    /// Called during the pass with each gradient that was taken. Returns whether it keeps it;
+    /// otherwise `DeferredPass::gradient` returns it. May be empty.
     std::function<bool(std::size_t index, const variables::DeferredGradientPtr& gradient)> taken =
         {};
   };
 
-  /// The pass from `loss` by `variables`, which outlive this. It takes no graph of gradients.
+  /// The pass from `loss` to `variables`, which outlive this; not for gradients of gradients.
   DeferredPass(const at::Tensor& loss, std::span<const at::Tensor> variables, Policy policy);
   ~DeferredPass() override;
   DeferredPass(const DeferredPass&) = delete;
@@ -44,7 +44,7 @@ class DeferredPass final : public variables::GradientDeferral {
   bool takes(const at::Tensor& variable, std::int64_t bytes) override;
   void take(variables::DeferredGradientPtr gradient) override;
 
-  /// The gradient by variable `index`, if it was taken; then autograd has none. Null otherwise.
+  /// The gradient of variable `index`, if it was taken; then autograd has none. Null otherwise.
   const variables::DeferredGradientPtr& gradient(std::size_t index) const { return kept_[index]; }
 
  private:

@@ -145,10 +145,10 @@ void GradientBuckets::fill_range(const Buffer& buffer,
 
 void GradientBuckets::write_presence(std::span<const std::span<const at::Tensor>> parts) {
   for (std::size_t i = 0; i < locations_.size(); ++i) {
-    const bool is_there =
+    const bool is_present =
         locations_[i].is_sent &&
         std::ranges::any_of(parts, [&](const auto& of_replica) { return of_replica[i].defined(); });
-    presence_[static_cast<std::int64_t>(i)].fill_(is_there ? 1 : 0);
+    presence_[static_cast<std::int64_t>(i)].fill_(is_present ? 1 : 0);
   }
 }
 

@@ -25,13 +25,13 @@ namespace brigade::distribute {
 /// The gradients of one optimizer in the form in which they are reduced between processes. Each
 /// dtype has one flat buffer of all its variables' gradients, from the last variable to the first,
 /// which is the order in which backward completes them. The first buffer ends with one presence
-/// number per variable: whether it has a gradient. So the sums also tell every process which
+/// number per variable: whether it has a gradient. So the sums also show every process which
 /// variables have a gradient in any process. Gradients of half and bfloat16 are sent as float32, so
 /// that only the global sum is rounded.
 ///
-/// Additions are made by the comm::ReductionTree of all replicas. A process whose replicas are
-/// several of its subtrees has a buffer for each (comm::ReductionBlocks); the first one receives
-/// the sums of all.
+/// Additions follow the comm::ReductionTree of all replicas. A process whose replicas form several
+/// of its subtrees has a buffer for each (comm::ReductionBlocks); the first one receives the total
+/// sums.
 ///
 /// The buffers may be partitioned into buckets of whole variables, which are reduced separately, in
 /// the order in which backward completes them. The last bucket contains the presence numbers.

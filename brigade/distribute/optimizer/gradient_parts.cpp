@@ -94,6 +94,12 @@ ReplicaGradients to_parts(std::vector<at::Tensor> values) {
   return parts;
 }
 
+std::vector<at::Tensor> values_of(const ReplicaGradients& gradients) {
+  std::vector<at::Tensor> values;
+  for (const variables::GradientPart& part : gradients) values.push_back(part.value);
+  return values;
+}
+
 std::vector<at::Tensor> computed(ReplicaGradients gradients) {
   std::vector<at::Tensor> values;
   for (variables::GradientPart& part : gradients) values.push_back(value_of(std::move(part)));
@@ -140,10 +146,10 @@ void SumInPieces::make(int piece) {
 
 at::Tensor sum_of_parts(std::vector<variables::GradientPart> parts,
                         const comm::ReductionTree& tree) {
-  const auto is_there = &variables::GradientPart::is_defined;
-  const auto first = std::ranges::find_if(parts, is_there);
+  const auto is_present = &variables::GradientPart::is_defined;
+  const auto first = std::ranges::find_if(parts, is_present);
   if (first == parts.end()) return {};
-  if (std::ranges::count_if(parts, is_there) == 1) return value_of(std::move(*first));
+  if (std::ranges::count_if(parts, is_present) == 1) return value_of(std::move(*first));
   const auto deferred = std::ranges::find_if(
       parts, [](const variables::GradientPart& part) { return part.deferred != nullptr; });
   if (deferred != parts.end()) {

@@ -16,6 +16,8 @@ namespace brigade::distribute {
 using ReplicaGradients = std::vector<variables::GradientPart>;
 
 ReplicaGradients to_parts(std::vector<at::Tensor> values);
+/// Their values, without those that are deferred.
+std::vector<at::Tensor> values_of(const ReplicaGradients& gradients);
 /// Their values; those that are deferred are computed.
 std::vector<at::Tensor> computed(ReplicaGradients gradients);
 

@@ -14,7 +14,7 @@
 #include "brigade/comm/cross_device_ops.h"
 #include "brigade/comm/local/local_group.h"
 #include "brigade/device/placement.h"
-#include "brigade/distribute/pipeline_workers.h"
+#include "brigade/distribute/pipeline/pipeline_workers.h"
 #include "brigade/distribute/update_staleness.h"
 #include "brigade/distribute/worker_group.h"
 #include "brigade/optim/moving_average.h"
@@ -97,9 +97,9 @@ class GradientSynchronizer {
     return workers() ? &workers()->communicator->progress() : nullptr;
   }
 
-  /// Whether any process that trains other variables of the same replicas says yes, if one that
-  /// says no must hear of it. A collective of the replicas, in which all of this process say the
-  /// same.
+  /// Whether `own` is true in any process that trains other variables of the same replicas, for
+  /// synchronizers in which such processes must agree. A collective of the replicas; all of this
+  /// process pass the same value.
   virtual bool is_true_for_any(int /*replica*/, bool own) { return own; }
 
   /// The listener to notify of gradients during backward; null if this synchronizer does not use
@@ -110,13 +110,15 @@ class GradientSynchronizer {
   /// others, with which it shares no collectives, add their gradients to the same update.
   virtual double loss_weight() const { return 1.0; }
 
-  /// Updates the variables with `sums`, outside of replicas, on one thread, if their true values
-  /// are elsewhere, and returns true. False: the caller updates them (`apply_everywhere`).
+  /// If the variables' authoritative values are elsewhere, updates them with `sums`, outside of
+  /// replicas, on one thread, and returns true. False: the caller updates them
+  /// (`apply_everywhere`).
   virtual bool apply_outside(std::span<const at::Tensor> /*sums*/) { return false; }
 
-  /// For variables whose true values are elsewhere (parameter servers). `fetch_state` copies
-  /// values, slots and numbers of updates into the optimizer's state and variables; `store_state`
-  /// is called when they were initialized or restored here, and copies them to where they belong.
+  /// For variables whose authoritative values are elsewhere (parameter servers). `fetch_state`
+  /// copies values, slots and numbers of updates into the optimizer's state and variables;
+  /// `store_state` is called when they were initialized or restored in this process, and copies
+  /// them to the servers.
   /// In a worker that is not the chief, and in a job that is running already, it fetches instead.
   /// Every session calls it at its start. Both outside of runs.
   virtual void fetch_state() {}
@@ -205,10 +207,10 @@ struct OverlapOptions {
 };
 /// For replicas on GPUs, each with its own stream: gradients are copied to flat buckets as soon as
 /// backward has completed them, and the buckets are reduced on side streams, in one order, while
-/// backward goes on. Then each replica updates its parameters; replicas that share the parameters'
-/// memory (logical GPUs of one card) make one update, with the same bits. Used by Mirrored on GPUs.
-/// For one replica, and where `SynchronizerContext::side_communicators` has none, it is
-/// `make_replica_synchronizer`.
+/// backward continues. Then each replica updates its parameters; replicas that share the
+/// parameters' memory (logical GPUs of one card) make one update, with the same bits. Used by
+/// Mirrored on GPUs. For one replica, and where `SynchronizerContext::side_communicators` has none,
+/// it is `make_replica_synchronizer`.
 SynchronizerFactory overlapped_synchronizer(const OverlapOptions& options = {});
 
 /// For replicas of one process that share the parameters' memory: between two barriers each replica

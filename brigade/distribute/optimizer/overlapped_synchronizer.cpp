@@ -35,16 +35,16 @@ std::vector<std::vector<at::Tensor>> parts_of_all(const FlatGradients& gradients
   return parts;
 }
 
-/// A step works like this. During backward each replica's hooks copy its gradients to the places
-/// where they are reduced and applied. When a bucket is complete, a fence is recorded, and the
-/// replica's reducer queues the bucket's reduction on a side stream, behind the fence: all reducers
-/// meet in the same order, in a group of their own. When a replica applies, it fills in what
-/// backward has not reported, and meets the others in the strategy's group; so each of them has
-/// given all its buckets, and the reducers come to their end. Then its stream waits for the side
+/// During backward each replica's hooks copy its gradients to the buffers in which they are reduced
+/// and applied. When a bucket is complete, a fence is recorded, and the replica's reducer queues
+/// the bucket's reduction on a side stream, after the fence. All reducers make these calls in the
+/// same order, in a separate group. When a replica applies, it fills in the gradients that backward
+/// has not reported, and waits for the others in the strategy's group. By then all replicas have
+/// submitted all buckets, so the reducers finish. Then the replica's stream waits for the side
 /// stream, and updates.
 ///
-/// The replicas' threads never wait in the reducers' group. A replica that fails is noticed where
-/// the others meet it, in the strategy's group; whoever notices releases the reducers.
+/// The replicas' threads never wait in the reducers' group. The failure of a replica is noticed by
+/// those that wait for it in the strategy's group, which then release the reducers.
 ///
 /// Replicas that share the variables' memory, as logical GPUs of one card do, make one update,
 /// which is replica 0's: after all have queued their backward, before any queues its next forward.

@@ -13,8 +13,8 @@
 #include "brigade/comm/step_progress.h"
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/distribute/optimizer/stage_state.h"
+#include "brigade/distribute/pipeline/stage_variables.h"
 #include "brigade/distribute/replica_context.h"
-#include "brigade/distribute/stage_variables.h"
 
 namespace brigade::distribute {
 
@@ -22,28 +22,29 @@ namespace {
 
 constexpr int kNobody = -1;
 
-// What a worker says about a variable: whether it has a gradient, and whether it has given away
-// some. Numbers that can be added over pipelines.
+// What a worker reports about a variable: whether it has a gradient, and whether it has one of a
+// variable that another worker trains. Numbers that can be added over pipelines.
 constexpr int kHasGradient = 1;
-constexpr int kGivenAway = 1 << 16;
+constexpr int kTrainedElsewhere = 1 << 16;
 
 bool has_gradient(int flag) {
-  return flag % kGivenAway != 0;
+  return flag % kTrainedElsewhere != 0;
 }
-bool is_given_away(int flag) {
-  return flag >= kGivenAway;
+bool is_trained_elsewhere(int flag) {
+  return flag >= kTrainedElsewhere;
 }
 
-at::Tensor flags_of(const std::vector<bool>& known, const std::vector<bool>& given_away) {
+at::Tensor flags_of(const std::vector<bool>& known, const std::vector<bool>& trained_elsewhere) {
   const at::Tensor flags = at::empty({static_cast<std::int64_t>(known.size())}, at::kInt);
   int* const flag = flags.mutable_data_ptr<int>();
   for (std::size_t i = 0; i < known.size(); ++i)
-    flag[i] = (known[i] ? kHasGradient : 0) + (given_away[i] ? kGivenAway : 0);
+    flag[i] = (known[i] ? kHasGradient : 0) + (trained_elsewhere[i] ? kTrainedElsewhere : 0);
   return flags;
 }
 
-/// Before each update the processes tell one another which variables they have gradients of. So
-/// none of them updates if another one's step has failed, and all know who trains what.
+/// Before each update the processes exchange which variables they have gradients of. So none of
+/// them updates if the step has failed in another one, and all know which worker trains which
+/// variable.
 class StageSynchronizer final : public GradientSynchronizer {
  public:
   StageSynchronizer(const SynchronizerContext& context, const StageSynchronizerOptions& options)
@@ -57,12 +58,12 @@ class StageSynchronizer final : public GradientSynchronizer {
         values_(workers_.pipeline, context.state, context.store),
         owners_(context.state->variables().size(), kNobody),
         local_communicators_(comm::make_local_communicators(group_)),
-        here_(make_here()) {}
+        local_(make_local()) {}
 
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
-    if (state == GradientState::kAggregated) return here_->apply(replica, gradients, state);
+    if (state == GradientState::kAggregated) return local_->apply(replica, gradients, state);
     agree(replica, gradients);
-    (over_pipelines_ ? *over_pipelines_ : *here_).apply(replica, gradients, state);
+    (over_pipelines_ ? *over_pipelines_ : *local_).apply(replica, gradients, state);
     if (!shared_.empty()) send_shared_values(replica);
   }
 
@@ -76,7 +77,7 @@ class StageSynchronizer final : public GradientSynchronizer {
     for (int worker = static_cast<int>(all.size()) - 1; worker >= 0; --worker) {
       const int* const theirs = all[static_cast<std::size_t>(worker)].const_data_ptr<int>();
       for (std::size_t i = 0; i < sums.size(); ++i) {
-        if (is_given_away(theirs[i])) is_shared[i] = true;
+        if (is_trained_elsewhere(theirs[i])) is_shared[i] = true;
         if (has_gradient(theirs[i])) trained_by_[i] = worker;
       }
     }
@@ -90,7 +91,7 @@ class StageSynchronizer final : public GradientSynchronizer {
     const at::NoGradGuard no_grad;
     agree(replica, gradients);
     std::vector<at::Tensor> sums =
-        (over_pipelines_ ? *over_pipelines_ : *here_).aggregate(replica, gradients);
+        (over_pipelines_ ? *over_pipelines_ : *local_).aggregate(replica, gradients);
     if (has_all_stages()) return sums;
     if (replica == 0) exchange_sums(sums);
     barrier(replica);
@@ -129,11 +130,11 @@ class StageSynchronizer final : public GradientSynchronizer {
     context.workers = std::move(workers);
     return context;
   }
-  std::unique_ptr<GradientSynchronizer> make_here() const {
-    SynchronizerContext here = with_workers(context_, nullptr);
-    if (group_->world_size() > 1) return make_sharded_synchronizer(here);
-    here.communicators = {local_communicators_.front().get()};
-    return make_replica_synchronizer(here);
+  std::unique_ptr<GradientSynchronizer> make_local() const {
+    SynchronizerContext local = with_workers(context_, nullptr);
+    if (group_->world_size() > 1) return make_sharded_synchronizer(local);
+    local.communicators = {local_communicators_.front().get()};
+    return make_replica_synchronizer(local);
   }
 
   bool has_all_stages() const { return has_all_stages_ && has_all_stages_(); }
@@ -157,7 +158,7 @@ class StageSynchronizer final : public GradientSynchronizer {
   /// [worker of the pipeline]: the flags of its variables.
   std::vector<at::Tensor> gather_flags(const std::vector<bool>& known) {
     const comm::PurposeScope purpose(progress(), purpose_);
-    const at::Tensor flags = flags_of(known, given_away());
+    const at::Tensor flags = flags_of(known, trained_elsewhere());
     if (workers_.replicas)
       workers_.replicas->communicator->all_reduce({&flags, 1}, comm::ReduceOp::kSum)->wait();
     return workers_.pipeline->communicator->all_gather(flags);
@@ -172,7 +173,7 @@ class StageSynchronizer final : public GradientSynchronizer {
       if (is_whole && static_cast<int>(worker) != part()) continue;
       const int* const theirs = all[worker].const_data_ptr<int>();
       for (std::size_t i = 0; i < known.size(); ++i) {
-        if (is_given_away(theirs[i])) is_shared[i] = true;
+        if (is_trained_elsewhere(theirs[i])) is_shared[i] = true;
         if (!has_gradient(theirs[i])) continue;
         check_has_one(i, static_cast<int>(worker));
         trained_by_[i] = static_cast<int>(worker);
@@ -185,13 +186,13 @@ class StageSynchronizer final : public GradientSynchronizer {
     if (workers_.replicas) prepare_reduction();
   }
 
-  /// [variable]: whether a micro-batch of this process has left its gradient to another one.
-  std::vector<bool> given_away() const {
-    const std::set<std::string> names = stage_variables_->take_given_away();
-    std::vector<bool> given_away;
+  /// [variable]: whether a micro-batch of this process had a gradient that another one trains.
+  std::vector<bool> trained_elsewhere() const {
+    const std::set<std::string> names = stage_variables_->take_trained_elsewhere();
+    std::vector<bool> trained_elsewhere;
     for (const variables::Variable& variable : state_->variables())
-      given_away.push_back(names.contains(variable.name()));
-    return given_away;
+      trained_elsewhere.push_back(names.contains(variable.name()));
+    return trained_elsewhere;
   }
 
   void keep_shared(const std::vector<bool>& is_shared) {
@@ -200,7 +201,7 @@ class StageSynchronizer final : public GradientSynchronizer {
       if (is_shared[i] && trained_by_[i] != kNobody) shared_.push_back(i);
   }
 
-  /// Who trains a shared variable sends its new value to all others of the pipeline.
+  /// The worker that trains a shared variable sends its new value to all others of the pipeline.
   void send_shared_values(int replica) {
     const at::NoGradGuard no_grad;
     const comm::PhaseScope communication(current_step_clock(), comm::StepPhase::kCommunication);
@@ -235,16 +236,18 @@ class StageSynchronizer final : public GradientSynchronizer {
     }
   }
 
-  /// What is sent to the other pipelines has room for the variables of the own stages alone, which
-  /// are known by their gradients. All processes that make it have seen the same.
+  /// The buffers that are sent to the other pipelines have room for the variables of the local
+  /// stages only, which are known by their gradients. All processes that make them have seen the
+  /// same gradients.
   void prepare_reduction() {
     std::vector<bool>& is_trained = context_.is_trained;
     bool is_ready = over_pipelines_ != nullptr;
     is_trained.resize(trained_by_.size(), false);
     for (std::size_t i = 0; i < is_trained.size(); ++i) {
-      const bool is_here = trained_by_[i] == part() || (is_trained[i] && trained_by_[i] == kNobody);
-      is_ready = is_ready && is_here == is_trained[i];
-      is_trained[i] = is_here;
+      const bool is_local =
+          trained_by_[i] == part() || (is_trained[i] && trained_by_[i] == kNobody);
+      is_ready = is_ready && is_local == is_trained[i];
+      is_trained[i] = is_local;
     }
     if (is_ready) return;
     over_pipelines_.reset();
@@ -295,8 +298,8 @@ class StageSynchronizer final : public GradientSynchronizer {
   std::vector<std::size_t> shared_;    // that several workers need; the same
   std::vector<at::Tensor> of_others_;  // sums of this step; replica 0 writes them before a barrier
   bool is_true_ = false;               // the same
-  const std::vector<std::unique_ptr<comm::Communicator>> local_communicators_;  // for `here_`
-  const std::unique_ptr<GradientSynchronizer> here_;
+  const std::vector<std::unique_ptr<comm::Communicator>> local_communicators_;  // for `local_`
+  const std::unique_ptr<GradientSynchronizer> local_;
   /// With the same stages of the other pipelines. Replica 0 makes it before a barrier; null if
   /// there are none.
   std::unique_ptr<GradientSynchronizer> over_pipelines_;

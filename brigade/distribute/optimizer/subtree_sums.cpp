@@ -180,7 +180,7 @@ void SubtreeSums::add_variables(Device& device, comm::LeafRange node,
   device.adding = node;
   lock.unlock();
   try {
-    comm::share_work(static_cast<int>(pieces.size()), [&](int i) {
+    comm::parallel_for(static_cast<int>(pieces.size()), [&](int i) {
       const Piece& piece = pieces[static_cast<std::size_t>(i)];
       sums[piece.sum]->make(piece.number);
     });

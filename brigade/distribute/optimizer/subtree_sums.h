@@ -17,18 +17,17 @@
 
 namespace brigade::distribute {
 
-/// Adds the gradients of replicas that compute one after another on one device while they come, so
-/// that a device with k logical replicas never keeps more than ceil(log2 k) + 2 sets of gradients,
-/// instead of k. It adds what the reduction tree adds (`comm::ReductionTree`), in its order:
-/// whoever adds the rest gets the same bits. Gradients are large, and adding them is bound by
-/// memory: so it waits until there would be too many sets, and then adds all that can be added in
-/// one pass. (In a pipeline stages go on meanwhile, and the sets that come then are more.) What is
-/// left at the end is added by whoever reads it, block by block.
+/// Adds the gradients of replicas that compute one after another on one device as soon as possible,
+/// so that a device with k logical replicas never keeps more than ceil(log2 k) + 2 sets of
+/// gradients, instead of k. It adds in the order of the reduction tree (`comm::ReductionTree`), so
+/// the total has the same bits wherever the rest is added. Gradients are large, and adding them is
+/// limited by memory bandwidth: so it waits until there would be too many sets, and then adds all
+/// that can be added in one pass. (In a pipeline, stages continue meanwhile, and more sets arrive.)
+/// What is left at the end is added where it is read, block by block.
 ///
-/// Gradients that are not computed (`variables::DeferredGradient`) wait as they are, as long as
+/// Gradients that are not computed (`variables::DeferredGradient`) are kept in that form as long as
 /// they take less memory than their sum. Their sum is computed in one pass, at the latest when the
-/// last replica of the device has its gradients. The bits are those of gradients that came
-/// computed.
+/// last replica of the device has its gradients, with the bits of computed gradients.
 ///
 /// The replica of a device that computes last may add its gradients one by one during its backward
 /// (`is_last`, `add_one`), so that the device's sums can be sent while it runs.
@@ -52,12 +51,12 @@ class SubtreeSums {
   /// The same for gradients that are all computed.
   std::vector<at::Tensor> add(int replica, std::vector<at::Tensor> gradients);
 
-  /// Whether replica `replica` shares its device, so that gradients that come deferred are added to
+  /// Whether replica `replica` shares its device, so that deferred gradients are added to those of
   /// others. They must be contiguous when they are computed.
   bool shares_device(int replica) const;
   /// Whether the replicas of each device are one subtree, whose sums `add_one` can complete.
   bool devices_are_subtrees() const;
-  /// `replica` begins a backward pass. What `add_one` added in a pass that failed is forgotten.
+  /// `replica` begins a backward pass. Discards what `add_one` added in a pass that failed.
   void begin(int replica);
   /// Whether the other replicas of `replica`'s device wait in `add`, with gradients that can be
   /// added early. Then `replica` is the last one of this step, and may call `add_one` until it

@@ -7,7 +7,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/concurrency/mutex.h"
-#include "brigade/distribute/strategies/trial_board.h"
+#include "brigade/distribute/strategies/trial_tracker.h"
 #include "brigade/distribute/strategy_parts.h"
 
 namespace brigade::distribute {
@@ -61,11 +61,11 @@ class ReaderScope {
 
 }  // namespace
 
-Trial::Trial(int index, OneDeviceOptions options, TrialBoard& board, data::SharedReaders readers,
-             int reader, concurrency::CancelToken cancel)
+Trial::Trial(int index, OneDeviceOptions options, TrialTracker& tracker,
+             data::SharedReaders readers, int reader, concurrency::CancelToken cancel)
     : index_(index),
       options_(std::move(options)),
-      board_(board),
+      tracker_(tracker),
       readers_(std::move(readers)),
       reader_(reader),
       cancel_(std::move(cancel)) {}
@@ -76,11 +76,11 @@ OneDeviceStrategy& Trial::strategy() {
 }
 
 void Trial::report(std::int64_t epoch, const TrialMetrics& metrics) {
-  board_.report(index_, epoch, metrics);
+  tracker_.report(index_, epoch, metrics);
 }
 
 bool Trial::should_stop() const {
-  return board_.should_stop(index_);
+  return tracker_.should_stop(index_);
 }
 
 IndependentStrategy::IndependentStrategy(IndependentOptions options)
@@ -91,12 +91,12 @@ IndependentStrategy::IndependentStrategy(IndependentOptions options)
 
 std::vector<TrialResult> IndependentStrategy::run_trials(int trials, const TrainFunction& train) {
   const concurrency::LinkedToken cancel(options_.cancel);
-  TrialBoard board({.trials = trials,
-                    .stopping = options_.stopping,
-                    .deadline = deadline_of(options_),
-                    .stop_on_failure = options_.stop_on_failure,
-                    .cancel = cancel.token(),
-                    .on_change = options_.on_change});
+  TrialTracker tracker({.trials = trials,
+                        .stopping = options_.stopping,
+                        .deadline = deadline_of(options_),
+                        .stop_on_failure = options_.stop_on_failure,
+                        .cancel = cancel.token(),
+                        .on_change = options_.on_change});
   const int at_once = std::min(trials, static_cast<int>(devices_.size()));
   std::vector<data::SharedReaders> groups;
   for (int first = 0; first < trials; first += at_once)
@@ -116,26 +116,26 @@ std::vector<TrialResult> IndependentStrategy::run_trials(int trials, const Train
                    .allow_oversubscription = true,
                    .seed = options_.seed,
                    .placement = options_.placement},
-                  board, readers, reader, cancel.token());
+                  tracker, readers, reader, cancel.token());
       metrics = train(trial);
     } catch (...) {
-      return board.fail(index, std::current_exception());
+      return tracker.fail(index, std::current_exception());
     }
-    board.complete(index, std::move(metrics));
+    tracker.complete(index, std::move(metrics));
   };
   FirstError error;
   const auto serve = [&](const device::Device& device) {
     try {
       at::get_num_threads();  // as in ThreadRunner: first the default, then this thread's
       at::set_num_threads(device.threads);
-      while (const auto index = board.begin_next(device.name.to_string()))
+      while (const auto index = tracker.begin_next(device.name.to_string()))
         run_trial(*index, device);
     } catch (...) {  // of `on_change`
       error.set(std::current_exception());
       cancel.cancel();
     }
     // What has not begun never will: nobody may wait for it.
-    for (int never = board.first_queued(); never < trials; ++never)
+    for (int never = tracker.first_queued(); never < trials; ++never)
       groups[static_cast<std::size_t>(never / at_once)].end(never % at_once);
   };
   const int callers_threads = at::get_num_threads();
@@ -148,7 +148,7 @@ std::vector<TrialResult> IndependentStrategy::run_trials(int trials, const Train
   shared_elements_made_ = 0;
   for (const data::SharedReaders& group : groups) shared_elements_made_ += group.elements_read();
   error.rethrow();
-  return board.take_results();
+  return tracker.take_results();
 }
 
 }  // namespace brigade::distribute

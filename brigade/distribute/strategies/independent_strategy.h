@@ -20,7 +20,7 @@
 
 namespace brigade::distribute {
 
-class TrialBoard;
+class TrialTracker;
 
 struct IndependentOptions {
   /// One trial at a time runs on each. Empty: every visible GPU; without a GPU, every core.
@@ -85,12 +85,12 @@ class Trial {
 
  private:
   friend class IndependentStrategy;
-  Trial(int index, OneDeviceOptions options, TrialBoard& board, data::SharedReaders readers,
+  Trial(int index, OneDeviceOptions options, TrialTracker& tracker, data::SharedReaders readers,
         int reader, concurrency::CancelToken cancel);
 
   const int index_;
   const OneDeviceOptions options_;
-  TrialBoard& board_;
+  TrialTracker& tracker_;
   const data::SharedReaders readers_;
   const int reader_;
   const concurrency::CancelToken cancel_;

@@ -15,8 +15,8 @@ namespace brigade::distribute {
 ///
 /// Only trials that have reported that epoch count, ended ones included, so the comparison is
 /// always between equal epochs. On one device trials run one after another, and a sweep stops the
-/// same trials in every run. On several, which of the others have come so far depends on timing,
-/// and so does which trials stop; the weights of a trial do not.
+/// same trials in every run. On several, which of the others have reached that epoch depends on
+/// timing, and so does which trials stop; the weights of a trial do not.
 ///
 /// Source: Golovin et al., "Google Vizier: A Service for Black-Box Optimization", 2017, section
 /// 3.2.2; there steps are compared and only completed trials. Optuna: MedianPruner.

@@ -185,9 +185,9 @@ std::string to_string(const ChosenCut& cut) {
   const std::string where =
       cut.layers.empty() ? "not cut" : base::str_cat("cut before ", listed(cut.layers));
   return base::str_cat(where, cut.stages.size() == 1 ? ": a stage of " : ": stages of ",
-                       listed(times), " a micro-batch",
+                       listed(times), " per micro-batch",
                        any_shared && cut.stages.size() > 1
-                           ? base::str_cat(" (", listed(shared), " for whichever is idle)")
+                           ? base::str_cat(" (", listed(shared), " of it on any idle stage)")
                            : "",
                        "; predicted step ", milliseconds(cut.step_seconds));
 }

@@ -11,18 +11,18 @@
 
 namespace brigade::distribute {
 
-/// Has a pipeline choose its cut by what the model's layers cost: in the first steps of a training
-/// each device computes the whole model for its part of the micro-batches, and layers are measured;
-/// the other steps are cut so that the slowest stage is as fast as possible. They are steps like
-/// all others, with the same bits: nothing is trained twice. Choose it unless you know the costs
-/// better, or need the same cut in each run.
+/// Lets a pipeline choose its cut by the costs of the model's layers. In the first steps of a
+/// training each device computes the whole model for its part of the micro-batches, and the layers
+/// are measured. Then the model is cut so that the slowest stage is as fast as possible. The
+/// measured steps count like all others, with the same bits: nothing is trained twice. Choose it
+/// unless you know the costs better, or need the same cut in each run.
 struct AutomaticCut {
   /// How many steps with an update are measured: 1 or more. If there are several, the first one,
-  /// which touches memory and chooses kernels, does not count.
+  /// which allocates memory and chooses kernels, does not count.
   int profile_steps = 3;
-  /// The most bytes of a stage on CPU: its variables, and what its layers keep for the backward
-  /// passes of as many micro-batches as the schedule lets the stage keep. Gradients and slots of
-  /// optimizers do not count. 0: no limit, and memory is not measured.
+  /// The most bytes that a stage on CPU may need: for its variables, and for the activations of as
+  /// many micro-batches as the schedule lets it keep. Gradients and slots of optimizers do not
+  /// count. 0: no limit, and memory is not measured.
   std::int64_t bytes_per_stage = 0;
 };
 
@@ -50,17 +50,17 @@ class PipelineCut {
   std::optional<AutomaticCut> automatic_;
 };
 
-/// What one micro-batch costs in a layer, from the announcement of the layer to that of the next.
+/// The cost of a layer for one micro-batch, from the announcement of the layer to that of the next.
 struct LayerCost {
   std::string name;
   double forward_seconds = 0.0;
   double backward_seconds = 0.0;
-  /// The part of `backward_seconds` that can be left for later: gradients of weights.
+  /// The part of `backward_seconds` that can be deferred: gradients of weights.
   double weight_gradient_seconds = 0.0;
-  /// What the forward pass leaves for the backward pass, and the layer's result. 0 if memory was
-  /// not measured.
+  /// What the forward pass keeps for the backward pass, and the layer's result. 0 if memory was not
+  /// measured.
   std::int64_t activation_bytes = 0;
-  std::int64_t variable_bytes = 0;  ///< the same
+  std::int64_t variable_bytes = 0;  ///< 0 if memory was not measured
 };
 
 /// The sum over the layers of a stage.
@@ -75,21 +75,21 @@ struct StageCost {
   double seconds() const { return forward_seconds + backward_seconds; }
 };
 
-/// What a cut is chosen from.
+/// The input of `choose_cut`.
 struct CutProblem {
   std::vector<LayerCost> layers;  ///< in the order of the model
   int stages = 1;
   int micro_batches = 1;
   concurrency::PipelineSchedule schedule = concurrency::PipelineSchedule::k1F1B;
-  /// What all devices together do in a step besides the passes: sums of gradients, the update. The
-  /// stages share it.
+  /// The time of all devices together in a step besides the passes, which the stages divide: sums
+  /// of gradients, the update.
   double seconds_besides = 0.0;
-  /// Of how many micro-batches a stage may leave the gradients of weights for later; 0: of none.
+  /// The number of micro-batches whose gradients of weights a stage may defer; 0: none.
   int deferred_micro_batches = 0;
   std::int64_t bytes_per_stage = 0;  ///< as AutomaticCut
 };
 
-/// A cut, and why.
+/// A cut, and the costs that it was chosen by.
 struct ChosenCut {
   std::vector<std::string> layers;  ///< those with which the stages after the first begin
   std::vector<StageCost> stages;
@@ -103,14 +103,14 @@ struct ChosenCut {
 void check_layers(const std::vector<std::string>& layers, int stages);
 
 /// The cut whose slowest stage is as fast as possible, of those within the limit of bytes. If
-/// stages may leave gradients of weights to others, either with or without counting these,
+/// stages may defer gradients of weights, it is chosen either with or without counting these:
 /// whichever step is predicted to be shorter. Throws as `check_layers`, and kResourceExhausted,
-/// naming the least that is possible, if no cut is within the limit.
+/// naming the smallest possible limit, if no cut is within the limit.
 ChosenCut choose_cut(const CutProblem& problem);
 
-/// "cut before conv2: stages of 12.1 ms and 11.8 ms a micro-batch; predicted step 140 ms", and if
-/// stages may leave gradients of weights to others "stages of 12.1 ms and 11.8 ms a micro-batch
-/// (3.1 ms and 4.0 ms for whichever is idle)".
+/// "cut before conv2: stages of 12.1 ms and 11.8 ms per micro-batch; predicted step 140 ms", and if
+/// stages may defer gradients of weights "stages of 12.1 ms and 11.8 ms per micro-batch (3.1 ms and
+/// 4.0 ms of it on any idle stage)".
 std::string to_string(const ChosenCut& cut);
 
 }  // namespace brigade::distribute

@@ -58,11 +58,11 @@ TEST(ChooseCut, SaysWhatItChose) {
   const ChosenCut two =
       choose_cut({.layers = layers_of({{4, 8.1}, {3.8, 8}}), .stages = 2, .micro_batches = 8});
   EXPECT_EQ(to_string(two),
-            "cut before b: stages of 12.1 ms and 11.8 ms a micro-batch; predicted step 108 ms");
+            "cut before b: stages of 12.1 ms and 11.8 ms per micro-batch; predicted step 108 ms");
   const ChosenCut four = choose_cut(
       {.layers = layers_of({{1, 1}, {1, 1}, {1, 1}, {1, 1}}), .stages = 4, .micro_batches = 1});
   EXPECT_EQ(to_string(four),
-            "cut before b, c and d: stages of 2.0 ms, 2.0 ms, 2.0 ms and 2.0 ms a micro-batch; "
+            "cut before b, c and d: stages of 2.0 ms, 2.0 ms, 2.0 ms and 2.0 ms per micro-batch; "
             "predicted step 8.0 ms");
 }
 
@@ -88,9 +88,9 @@ TEST(ChooseCut, ThePredictedStepKnowsWhatIdleStagesCompute) {
   EXPECT_NEAR(before.step_seconds, 8 * 0.034, 1e-12);
   EXPECT_LT(chosen.step_seconds, 0.8 * before.step_seconds);
   EXPECT_GT(chosen.step_seconds, 8 * 0.0436 / 2);
-  EXPECT_TRUE(to_string(chosen).find("stages of 34.0 ms and 9.6 ms a micro-batch (12.0 ms and 3.0 "
-                                     "ms for whichever is idle); predicted step") !=
-              std::string::npos)
+  EXPECT_TRUE(
+      to_string(chosen).find("stages of 34.0 ms and 9.6 ms per micro-batch (12.0 ms and 3.0 "
+                             "ms of it on any idle stage); predicted step") != std::string::npos)
       << to_string(chosen);
 }
 

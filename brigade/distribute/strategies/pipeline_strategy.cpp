@@ -12,13 +12,13 @@
 #include "brigade/base/strings.h"
 #include "brigade/comm/small_collectives.h"
 #include "brigade/concurrency/stage_slots.h"
-#include "brigade/distribute/automatic_pipeline.h"
 #include "brigade/distribute/created_model.h"
-#include "brigade/distribute/idle_stages.h"
-#include "brigade/distribute/pipeline_stages.h"
-#include "brigade/distribute/pipeline_workers.h"
-#include "brigade/distribute/stage_threads.h"
-#include "brigade/distribute/worker_stages.h"
+#include "brigade/distribute/pipeline/automatic_pipeline.h"
+#include "brigade/distribute/pipeline/idle_stages.h"
+#include "brigade/distribute/pipeline/pipeline_stages.h"
+#include "brigade/distribute/pipeline/pipeline_workers.h"
+#include "brigade/distribute/pipeline/stage_threads.h"
+#include "brigade/distribute/pipeline/worker_stages.h"
 
 namespace brigade::distribute {
 
@@ -183,8 +183,8 @@ struct PipelineStrategy::Built {
     const auto distinct = devices;
     for (int chunk = 1; chunk < options.chunks_per_device; ++chunk)
       devices.insert(devices.end(), distinct.begin(), distinct.end());
-    const int own_stages = static_cast<int>(devices.size());
-    stages = own_stages * workers;
+    const int local_stages = static_cast<int>(devices.size());
+    stages = local_stages * workers;
     const int all_micro_batches = options.micro_batches > 0
                                       ? options.micro_batches
                                       : kMicroBatchesPerStage * stages * pipelines;
@@ -195,23 +195,24 @@ struct PipelineStrategy::Built {
     const int micro_batches =
         groups ? groups->all->layout.replicas[static_cast<std::size_t>(groups->all->index())]
                : all_micro_batches;
-    const int own_devices = static_cast<int>(distinct.size());
-    const OwnStages own{.stages = stages,
-                        .devices = own_devices * workers,
-                        .first_device = part * own_devices,
-                        .own_devices = own_devices};
+    const int local_devices = static_cast<int>(distinct.size());
+    const LocalStages local{.stages = stages,
+                            .devices = local_devices * workers,
+                            .first_device = part * local_devices,
+                            .local_devices = local_devices};
     const std::vector<machine::CoreSet> cores = cores_of(options, distinct, workers * pipelines);
     std::shared_ptr<concurrency::TaskThreads> threads;
     if (!cores.empty()) threads = std::make_shared<StageThreads>(cores, micro_batches);
-    const concurrency::StageSlotsOptions slots_options{.schedule = options.schedule,
-                                                       .stages = stages,
-                                                       .micro_batches = micro_batches,
-                                                       .chunks = options.chunks_per_device,
-                                                       .first_device = own.first_device,
-                                                       .own_devices = workers > 1 ? own_devices : 0,
-                                                       .deferred_tasks = deferred(options),
-                                                       .timeout = options.timeout,
-                                                       .threads = threads};
+    const concurrency::StageSlotsOptions slots_options{
+        .schedule = options.schedule,
+        .stages = stages,
+        .micro_batches = micro_batches,
+        .chunks = options.chunks_per_device,
+        .first_device = local.first_device,
+        .local_devices = workers > 1 ? local_devices : 0,
+        .deferred_tasks = deferred(options),
+        .timeout = options.timeout,
+        .threads = threads};
     slots = std::make_shared<concurrency::StageSlots>(slots_options);
     if (workers == 1 && distinct.size() > 1) {
       idle = std::make_shared<const IdleStages>(slots, static_cast<int>(distinct.size()),
@@ -219,7 +220,7 @@ struct PipelineStrategy::Built {
     }
     parts = mirrored_parts("pipeline", {unpinned(devices.front())},
                            {.count = all_micro_batches, .of_device = {micro_batches}});
-    use_stages(options, slots_options, own, groups);
+    use_stages(options, slots_options, local, groups);
     if (groups) use_workers(*groups);
     parts.named_devices = devices;
     parts.seed = options.seed;
@@ -227,7 +228,7 @@ struct PipelineStrategy::Built {
     parts.timeout = options.timeout;
   }
 
-  /// Stages of several workers have memory of their own; a stage alone has nobody to leave work to.
+  /// Workers do not share memory, and a single stage has no other to defer work to.
   int deferred(const PipelineStrategyOptions& options) const {
     const bool defers = options.weight_gradients == WeightGradients::kWhenIdle && workers == 1 &&
                         devices.size() > 1;
@@ -258,19 +259,19 @@ struct PipelineStrategy::Built {
   }
 
   void use_stages(const PipelineStrategyOptions& options,
-                  const concurrency::StageSlotsOptions& slots_options, OwnStages own,
+                  const concurrency::StageSlotsOptions& slots_options, LocalStages local,
                   const std::optional<PipelineWorkers>& groups) {
     using Make = std::function<PipelinePasses(const StageStarts&)>;
     Make make;
     if (workers > 1) {
       variables = std::make_shared<StageVariables>(slots_options.micro_batches);
       channels = std::make_shared<const StageChannels>(make_stage_channels(
-          *groups->pipeline, own.has_chunks() ? StageOrder::kRing : StageOrder::kLine,
+          *groups->pipeline, local.has_chunks() ? StageOrder::kRing : StageOrder::kLine,
           options.timeout));
       make = [=, slots = slots, channels = channels, variables = variables,
               groups = *groups](const StageStarts& starts) -> PipelinePasses {
         const auto passes = std::make_shared<WorkerStages>(
-            slots, starts, own, variables, slots_options.micro_batches, channels, groups);
+            slots, starts, local, variables, slots_options.micro_batches, channels, groups);
         return {.execution = passes, .stages = passes};
       };
     } else {
@@ -290,23 +291,23 @@ struct PipelineStrategy::Built {
     } else if (!cut.empty()) {
       passes = make({.layers = cut});
     } else {
-      passes = make(StageStarts::of_model(stage_devices_of_pipeline(groups, own)));
+      passes = make(StageStarts::of_model(stage_devices_of_pipeline(groups, local)));
     }
     parts.execution = passes.execution;
     parts.stages = passes.stages;
   }
 
-  /// A collective of the workers, which know their own devices.
+  /// A collective of the workers, each of which knows its devices.
   StageDevices stage_devices_of_pipeline(const std::optional<PipelineWorkers>& groups,
-                                         const OwnStages& own) const {
+                                         const LocalStages& local) const {
     std::vector<std::string> names;
     for (const device::Device& device : devices) names.push_back(device.name.to_string());
     if (workers == 1) return StageDevices(names);
-    names.resize(static_cast<std::size_t>(own.own_devices));
+    names.resize(static_cast<std::size_t>(local.local_devices));
     const std::vector<std::string> of_all =
         comm::all_gather_texts(*groups->pipeline->communicator, base::join(names, ","));
     names.clear();
-    const int chunks = own.stages / own.devices;
+    const int chunks = local.stages / local.devices;
     for (int chunk = 0; chunk < chunks; ++chunk) {
       for (const std::string& of_worker : of_all)
         for (const std::string& name : base::split(of_worker, ',')) names.push_back(name);
@@ -333,14 +334,14 @@ struct PipelineStrategy::Built {
 
   int workers = 1;                      // of a pipeline
   int pipelines = 1;                    // side by side
-  std::vector<device::Device> devices;  // of the own stages
+  std::vector<device::Device> devices;  // of the local stages
   std::vector<std::string> cut;
   int stages = 1;  // of a pipeline
   std::shared_ptr<concurrency::StageSlots> slots;
   std::shared_ptr<AutomaticPipeline> automatic;
   std::shared_ptr<const StageChannels> channels;
   std::shared_ptr<const IdleStages> idle;
-  std::shared_ptr<StageVariables> variables;  // null: all stages are here
+  std::shared_ptr<StageVariables> variables;  // null: this process has all stages
   StrategyParts parts;
 };
 

@@ -17,7 +17,7 @@
 #include "brigade/concurrency/stage_timeline.h"
 #include "brigade/device/device.h"
 #include "brigade/device/placement.h"
-#include "brigade/distribute/stage_sequence.h"
+#include "brigade/distribute/pipeline/stage_sequence.h"
 #include "brigade/distribute/strategies/pipeline_cut.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/rpc/rendezvous.h"
@@ -38,21 +38,20 @@ using concurrency::PipelineSchedule;
 enum class WeightGradients {
   /// In the backward pass of their stage, as autograd does.
   kInBackward,
-  /// The backward pass of a layer computes the gradient of its input, for which the stage before
-  /// waits, and leaves that of its weight to whichever stage has no pass to compute then; what is
-  /// left when the last pass has ended is computed by all. So a stage waits less, and slow stages
-  /// are helped by fast ones. A stage keeps the activations of at most two micro-batches more for
-  /// it. For convolutions and dense products of `brigade/layers`, of which the library's models are
-  /// made; layers of torch::nn, weights that are used twice or have hooks, and pipelines over
-  /// several workers compute all in backward.
+  /// The backward pass of a layer computes the gradient of its input, which the previous stage
+  /// waits for, and defers the gradient of its weight to any stage that is idle. All stages compute
+  /// what is left after the last pass. So stages wait less, and fast ones help slow ones. A stage
+  /// keeps the activations of at most two micro-batches more for it. For convolutions and dense
+  /// products of `brigade/layers`, which the library's models use; layers of torch::nn, weights
+  /// that are used twice or have hooks, and pipelines over several workers compute all in backward.
   /// Qi et al. 2023, "Zero Bubble Pipeline Parallelism" (where each stage computes its own).
   kWhenIdle
 };
 
 struct PipelineStrategyOptions {
   /// The devices of the stages, in their order: logical CPUs, in TensorFlow's or libtorch's
-  /// spelling. Empty: a CPU for each stage. With several workers those of this worker's stages, as
-  /// many in each worker; empty then, with an automatic cut and without `stages`: one.
+  /// spelling. Empty: a CPU for each stage. With several workers, the devices of this worker's
+  /// stages, equally many in each worker; empty, with an automatic cut and without `stages`: one.
   std::vector<std::string> devices = {};
   /// The number of stages of a pipeline. 0: one for each device of its workers, or one more than
   /// `cut` names. An automatic cut in one process needs it, or `devices`.
@@ -69,9 +68,9 @@ struct PipelineStrategyOptions {
   /// open around its layers. Or `AutomaticCut{}`: the pipeline measures the layers in its first
   /// steps, and chooses.
   PipelineCut cut = {};
-  /// Into how many micro-batches a batch is split, over all pipelines. The stages wait (p - 1) / (m
-  /// + p - 1) of a step for one another, with p stages and m micro-batches a pipeline. It is the
-  /// job's number of logical replicas. 0: four for each stage of each pipeline.
+  /// Into how many micro-batches a batch is split, over all pipelines. With p stages and m
+  /// micro-batches per pipeline, stages wait for one another for (p - 1) / (m + p - 1) of a step.
+  /// It is the job's number of logical replicas. 0: four for each stage of each pipeline.
   int micro_batches = 0;
   /// The order of the stages' passes. The same results, to the bit.
   PipelineSchedule schedule = PipelineSchedule::k1F1B;
@@ -89,8 +88,8 @@ struct PipelineStrategyOptions {
   std::uint64_t seed = 0;
   /// What happens if a device scope names a device that does not exist; the placement log.
   device::PlacementOptions placement = {};
-  /// A step fails, naming who is missing, if a micro-batch waits longer for a stage, or in a
-  /// collective.
+  /// A step fails, naming what is missing, if a micro-batch waits longer than this for a stage, or
+  /// in a collective.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// With several workers: how they exchange tensors, in full precision. (`bytes_per_pack` and
   /// `wire` have no effect.)
@@ -102,9 +101,9 @@ struct PipelineStrategyOptions {
 
 /// Cuts a model into stages, each on its own device, and sends the micro-batches of a batch through
 /// them one after another: while the second stage computes the first micro-batch, the first stage
-/// computes the second. Choose it where a model is too deep for one device, or cannot use more
-/// examples at a time; where batches are large, MirroredStrategy has no bubbles. The "horizontal
-/// slices" of in-graph replication; GPipe.
+/// computes the second. Choose it for a model that is too deep for one device, or that cannot use
+/// larger batches; with large batches MirroredStrategy is faster, since no device waits for a pass.
+/// PyTorch: torch.distributed.pipelining. Huang et al. 2019, "GPipe".
 ///
 ///   PipelineStrategy pipe({.devices = {"cpu:0", "cpu:1"}, .cut = {"dense1"}, .micro_batches = 8});
 ///   auto model = pipe.create([] {
@@ -114,8 +113,8 @@ struct PipelineStrategyOptions {
 ///     return net;
 ///   });
 ///
-/// A micro-batch is a logical replica: random numbers, batch statistics, its part of the batch and
-/// of the sum of the gradients are its own. So a training has the bits of a OneDeviceStrategy with
+/// A micro-batch is a logical replica, with separate random numbers, batch statistics, examples and
+/// gradients. So a training has the bits of a OneDeviceStrategy with
 /// `logical_replicas = micro_batches`, and each continues the other's checkpoints. Variables exist
 /// once, and are updated once a step.
 ///
@@ -128,32 +127,33 @@ struct PipelineStrategyOptions {
 /// "/job:worker/task:1". The first step throws kInvalidArgument, naming the layer and the stages'
 /// devices, for a device on which no stage is, and for scopes that are not in the order of the
 /// stages; so does a scope in a pipeline with a cut.
-/// Statistics that micro-batches exchange within a step
-/// (synchronized batch norm) work, at the cost of the schedule: stages then keep the activations of
-/// all micro-batches (`concurrency::StageSlots`).
+///
+/// Statistics that micro-batches exchange within a step (synchronized batch norm) work, but the
+/// schedule is abandoned: stages then keep the activations of all micro-batches
+/// (`concurrency::StageSlots`).
 ///
 /// With several workers (`brigade launch`, `TF_CONFIG`; see cluster::resolve_cluster) each computes
-/// as many consecutive stages, and only activations, the gradients by them and the model's results
-/// are sent, point to point. Every worker runs the same program on the same data; a model called by
-/// its handle returns the last stage's result in all of them. A worker updates the variables of its
-/// stages only. The others' are brought up to date where a training is saved
+/// the same number of consecutive stages, and only activations, their gradients and the model's
+/// results are sent, point to point. Every worker runs the same program on the same data; a model
+/// called by its handle returns the last stage's result in all of them. A worker updates the
+/// variables of its stages only, and gets the other values when a training is saved
 /// (`Strategy::fetch_state`). If a worker is lost, the others throw kUnavailable, naming it, and
-/// the job resumes from the last checkpoint with the same bits. Not built for several workers, and
-/// refused with kUnimplemented: a second pass or backward pass in a step, results that are not one
-/// tensor, a stage that begins within `layers::recompute`, penalties of weights that stages of two
-/// workers use. With kInterleaved the stages of the workers alternate, device by device, and
+/// the job resumes from the last checkpoint with the same bits. Not supported with several workers,
+/// and refused with kUnimplemented: a second pass or backward pass in a step, results that are not
+/// one tensor, a stage that begins within `layers::recompute`, penalties of weights that stages of
+/// two workers use. With kInterleaved the stages of the workers alternate, device by device, and
 /// weights that several stages use are refused as well.
 ///
-/// A weight that stages of two workers use is trained by the first of them, which sends it to the
-/// others after each update, as do all workers with variables that the loss penalizes: the bits are
-/// those of one process.
+/// A weight that stages of two workers use is trained by the first of them, which sends the new
+/// value to the others after each update. So does every worker with variables that the loss
+/// penalizes. The bits are those of one process.
 ///
 /// With `replicas` R the workers are R pipelines side by side, each with its part of every batch.
 /// Those with the same stages reduce their gradients by the tree of all micro-batches, so the bits
-/// depend neither on the number of stages nor on that of pipelines. Choose it where there are more
-/// workers than a model has good stages, or than a batch has micro-batches for.
+/// depend neither on the number of stages nor on that of pipelines. Choose it if there are more
+/// workers than the model has balanced stages, or than the micro-batches of a batch keep busy.
 ///
-/// Stages on GPUs are not built: they are refused with kUnimplemented.
+/// Stages on GPUs are not supported: they are refused with kUnimplemented.
 ///
 /// Thread-safety: see Strategy.
 class PipelineStrategy : public Strategy {
@@ -166,7 +166,7 @@ class PipelineStrategy : public Strategy {
   /// rpc::join throws, kFailedPrecondition, naming both workers, if they disagree, and
   /// kInvalidArgument, naming both numbers, for workers that cannot be so many pipelines.
   PipelineStrategy(const cluster::ClusterConfig& cluster, PipelineStrategyOptions options);
-  /// The same for a membership that has been joined. In one of one member all stages are here.
+  /// The same for a membership that has been joined. With one member, this process has all stages.
   PipelineStrategy(std::shared_ptr<cluster::Membership> membership,
                    PipelineStrategyOptions options);
 
@@ -178,9 +178,9 @@ class PipelineStrategy : public Strategy {
   ///                            [] { return std::make_shared<Back>(); });
   ///
   /// The variables of stage s are called "s.weight" and so on, as those of a torch::nn::Sequential,
-  /// or a layers::LayerSequence, of the same modules: with these other strategies continue its
-  /// checkpoints, and it theirs. Throws kInvalidArgument, naming both numbers, for more or fewer
-  /// modules than stages, and for a pipeline with a cut; and as `create`.
+  /// or a layers::LayerSequence, of the same modules: other strategies with such a module continue
+  /// this pipeline's checkpoints, and the reverse. Throws kInvalidArgument, naming both numbers,
+  /// for more or fewer modules than stages, and for a pipeline with a cut; and as `create`.
   template <ModelMaker... Makers>
   auto stages(Makers... makers) {
     return stages(CreateOptions(), std::move(makers)...);
@@ -198,36 +198,36 @@ class PipelineStrategy : public Strategy {
     });
   }
 
-  /// The names of the layers with which the stages after the first begin; empty if the model says
-  /// where they begin, while an automatic
-  /// cut is not chosen yet, when there is one stage. Outside of `run`.
+  /// The names of the layers with which the stages after the first begin. Empty if the model says
+  /// where they begin, until an automatic cut is chosen, and with one stage. Outside of `run`.
   std::vector<std::string> cut() const;
-  /// What an automatic cut was chosen by, and the step that it predicts; unset before it is chosen,
-  /// and with a cut that was given. With several workers it is chosen when the step after those
-  /// that are measured begins, and only the first worker knows costs. Outside of `run`.
+  /// The costs by which an automatic cut was chosen, and the predicted step. Unset before it is
+  /// chosen, and with a given cut. With several workers it is chosen when the step after the
+  /// measured ones begins, and only the first worker knows costs. Outside of `run`.
   const std::optional<ChosenCut>& chosen_cut() const;
-  /// Of all workers of a pipeline.
+  /// The number of stages of a pipeline, over all its workers.
   int num_stages() const { return num_stages_; }
-  /// How many train side by side.
+  /// The number of pipelines side by side.
   int num_pipelines() const { return num_pipelines_; }
-  /// [stage of this worker]. (`devices` has an entry for each micro-batch.)
+  /// [stage of this worker]: its device. (`devices` has an entry for each micro-batch.)
   const std::vector<device::Device>& stage_devices() const { return stage_devices_; }
-  /// [device]: the passes of the last step in the order in which they began, without what they have
-  /// left for later; none in steps that measure the layers for an automatic cut. Outside of `run`.
+  /// [device]: the passes of the last step in the order in which they began, without deferred work;
+  /// none in steps that measure the layers for an automatic cut. Outside of `run`.
   concurrency::StageOrders passes() const;
-  /// Who computed what when in the last step, as measured; `text()` shows it, and
+  /// What each stage computed in the last step, and when, as measured; `text()` shows it, and
   /// `train::trace_events` makes a Chrome trace of it. Outside of `run`.
   concurrency::StageTimeline timeline() const;
   std::optional<concurrency::StageTimeline> stage_timeline() const override { return timeline(); }
   /// [device]: the most micro-batches of the last step whose activations the device kept at a time,
-  /// counted, with kInterleaved once for each of its stages: with k1F1B at most the number of
-  /// stages from it to the end, and two more with `WeightGradients::kWhenIdle`. Outside of `run`.
+  /// counted once for each of its stages. With k1F1B it is at most the number of stages from this
+  /// one to the last, and two more with `WeightGradients::kWhenIdle`. Outside of `run`.
   std::vector<int> peak_micro_batches() const;
-  /// With several workers: what this one has sent so far to those of the stages before and after:
-  /// activations, gradients, results, and what describes them, without the transport's framing.
+  /// With several workers: the bytes that this one has sent so far to those of the previous and
+  /// next stages: activations, gradients, results and their headers, without the transport's
+  /// framing.
   std::int64_t bytes_sent() const;
-  /// With several pipelines: what this worker has sent so far to those with the same stages of the
-  /// others: the sums of gradients, and whatever else replicas reduce.
+  /// With several pipelines: the bytes that this worker has sent so far to those with the same
+  /// stages of the others: sums of gradients, and other values that replicas reduce.
   std::int64_t reduction_bytes_sent() const;
 
  private:
@@ -241,8 +241,8 @@ class PipelineStrategy : public Strategy {
   const std::vector<std::string> given_cut_;
   const std::shared_ptr<AutomaticPipeline> automatic_;  // null: the cut was given
   const std::shared_ptr<const concurrency::StageSlots> slots_;
-  const std::shared_ptr<const StageChannels> channels_;  // null: all stages are here
-  const std::shared_ptr<const IdleStages> idle_;         // null: nothing is left to them
+  const std::shared_ptr<const StageChannels> channels_;  // null: this process has all stages
+  const std::shared_ptr<const IdleStages> idle_;         // null: nothing is deferred
 };
 
 }  // namespace brigade::distribute
