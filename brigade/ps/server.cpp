@@ -47,10 +47,6 @@ int count_tasks(const cluster::ClusterSpec& cluster) {
   return static_cast<int>(count);
 }
 
-std::string lease_text(std::chrono::milliseconds lease) {
-  return base::str_cat(static_cast<double>(lease.count()) / 1000, " s");
-}
-
 }  // namespace
 
 bool is_server_task(const cluster::Task& task) {
@@ -172,7 +168,8 @@ class Server::Impl {
             .snapshot_after_bytes = options.snapshot_after_bytes,
             .on_change = [this](TaskChange change, const cluster::Task& task,
                                 std::int64_t incarnation) {
-              log_change(change, task, incarnation);
+              log_task_change(name_, change, task, incarnation, lease_,
+                              "The others train on without it.");
               wake();  // the job may be over
             }};
   }
@@ -187,25 +184,6 @@ class Server::Impl {
     base::log_warning("Parameter server ", name_,
                       " keeps its variables in a temporary folder, so that they are lost if it "
                       "dies: give it a folder that lasts.");
-  }
-
-  void log_change(TaskChange change, const cluster::Task& task, std::int64_t incarnation) const {
-    const std::string who = base::str_cat(name_, ": ", cluster::to_string(task));
-    switch (change) {
-      case TaskChange::kJoined:
-        base::log_info(who, " has joined as incarnation ", incarnation, ".");
-        return;
-      case TaskChange::kReplaced:
-        base::log_info(who, ", incarnation ", incarnation, ", is replaced.");
-        return;
-      case TaskChange::kLost:
-        base::log_warning(who, " is lost: it was silent for ", lease_text(lease_),
-                          ". The others train on without it.");
-        return;
-      case TaskChange::kFinished:
-        base::log_info(who, " has finished.");
-        return;
-    }
   }
 
   void wake() {

@@ -4,6 +4,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/testing/error_code.h"
+#include "brigade/ps/testing/empty_service.h"
 
 namespace brigade::ps {
 namespace {
@@ -11,8 +12,8 @@ namespace {
 using std::chrono::milliseconds;
 using Token = WorkerSteps::Token;
 
-/// Notes what it is asked, and answers with `reply`.
-class Coordinator final : public ParameterService {
+/// Records its calls, and answers with `reply`.
+class Coordinator final : public testing::EmptyService {
  public:
   BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
                             Time) override {
@@ -20,17 +21,6 @@ class Coordinator final : public ParameterService {
     memberships.push_back(token);
     requests.push_back(request);
     return reply;
-  }
-  Grant join(const JoinRequest&, Time) override { return {}; }
-  ServerStatus renew(const std::string&, Time) override { return {}; }
-  void leave(const std::string&, Time) override {}
-  ServerStatus create(const std::string&, const CreateRequest&, Time) override { return {}; }
-  void assign(const std::string&, const std::vector<NamedState>&, std::int64_t, Time) override {}
-  void set_ready(const std::string&, Time) override {}
-  void set_learning_rate(const std::string&, double, Time) override {}
-  ExchangeReply exchange(const std::string&, const ExchangeRequest&, Time) override { return {}; }
-  StoredStates states(const std::string&, const std::vector<std::string>&, Time) override {
-    return {};
   }
 
   std::vector<std::optional<Token>> contributions() const {

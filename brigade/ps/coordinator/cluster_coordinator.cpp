@@ -109,7 +109,8 @@ class ClusterCoordinator::Impl {
             .queue = {.capacity = options_.queue_capacity, .max_losses = options_.max_losses},
             .on_change =
                 [this](TaskChange change, const cluster::Task& worker, std::int64_t incarnation) {
-                  log_change(change, worker, incarnation);
+                  log_task_change(name_, change, worker, incarnation, options_.lease,
+                                  "A function that it ran is run again.");
                   const concurrency::MutexLock lock(mutex_);
                   changed_.notify_all();
                 },
@@ -121,25 +122,6 @@ class ClusterCoordinator::Impl {
 
   Clock::time_point deadline() const {
     return Clock::now() + std::min(options_.timeout.value_or(kForever), kForever);
-  }
-
-  void log_change(TaskChange change, const cluster::Task& worker, std::int64_t incarnation) const {
-    const std::string who = base::str_cat(name_, ": ", cluster::to_string(worker));
-    switch (change) {
-      case TaskChange::kJoined:
-        base::log_info(who, " has joined as incarnation ", incarnation, ".");
-        return;
-      case TaskChange::kReplaced:
-        base::log_info(who, ", incarnation ", incarnation, ", is replaced.");
-        return;
-      case TaskChange::kLost:
-        base::log_warning(who, " is lost: it was silent for ", options_.lease.count(),
-                          " ms. A function that it ran is run again.");
-        return;
-      case TaskChange::kFinished:
-        base::log_info(who, " has left.");
-        return;
-    }
   }
 
   /// Until all have left that may come.

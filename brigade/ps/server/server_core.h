@@ -21,17 +21,10 @@
 #include "brigade/ps/server/open_store.h"
 #include "brigade/ps/server/server_metrics.h"
 #include "brigade/ps/server/step_gate.h"
+#include "brigade/ps/server/task_change.h"
 #include "brigade/ps/store/parameter_store.h"
 
 namespace brigade::ps {
-
-/// What happens to a task's membership of a server.
-enum class TaskChange {
-  kJoined,
-  kReplaced,  ///< a later incarnation joins
-  kLost,      ///< it was silent for the length of its lease
-  kFinished   ///< it left
-};
 
 struct ServerCoreOptions {
   /// The tasks that train, in the order of their ranks (`ClusterSpec::training_tasks`). The first
@@ -87,7 +80,8 @@ class ServerCore final : public ParameterService {
   /// `ParameterStore::moment`, for a replica.
   StoreMoment moment(const std::function<void(std::int64_t covered)>& begin);
 
-  /// Ends leases that have run out. Call it when `next_expiry` has come, and at least every second.
+  /// Ends leases that have run out. Call it when `next_expiry` is reached, and at least every
+  /// second.
   void tick();
   std::optional<Time> next_expiry() const;
   /// Whether the chief has left as finished, and has not joined again; after a restart, too.

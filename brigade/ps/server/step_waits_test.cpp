@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "brigade/base/error.h"
+#include "brigade/ps/testing/empty_service.h"
 
 namespace brigade::ps {
 namespace {
@@ -16,7 +17,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 /// Lets nobody begin, and counts the pieces of the calls.
-class ClosedGate final : public ParameterService {
+class ClosedGate final : public testing::EmptyService {
  public:
   BeginStepReply begin_step(const std::string& token, const BeginStepRequest& request,
                             Time) override {
@@ -26,18 +27,6 @@ class ClosedGate final : public ParameterService {
     return {.waiting_for = {token}};
   }
   std::atomic<int> pieces{0};
-
-  Grant join(const JoinRequest&, Time) override { return {}; }
-  ServerStatus renew(const std::string&, Time) override { return {}; }
-  void leave(const std::string&, Time) override {}
-  ServerStatus create(const std::string&, const CreateRequest&, Time) override { return {}; }
-  void assign(const std::string&, const std::vector<NamedState>&, std::int64_t, Time) override {}
-  void set_ready(const std::string&, Time) override {}
-  void set_learning_rate(const std::string&, double, Time) override {}
-  ExchangeReply exchange(const std::string&, const ExchangeRequest&, Time) override { return {}; }
-  StoredStates states(const std::string&, const std::vector<std::string>&, Time) override {
-    return {};
-  }
 };
 
 StepWaits::Time in_a_minute() {
