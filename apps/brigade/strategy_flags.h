@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/brigade/cluster_flags.h"
+#include "apps/brigade/server_flags.h"
 #include "apps/brigade/stage_flags.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
@@ -19,52 +21,6 @@ class App;
 }
 
 namespace brigade::command {
-
-/// The flags that describe the cluster, and how its processes exchange tensors.
-struct ClusterFlags {
-  std::string cluster;
-  std::string task;
-  std::string key_file;
-  double start_timeout_seconds = 300.0;
-  double peer_timeout_seconds = 8.0;
-  std::string transport = "auto";
-  std::string wire = "full";
-  std::string bytes_per_pack = "0";
-
-  void add_to(CLI::App& app);
-  /// Sets `options` as the flags say. Throws UsageError.
-  void apply_to(rpc::JoinOptions& join, comm::CommunicationOptions& communication) const;
-  /// The cluster and this process's task in it. Throws as cluster::resolve_cluster.
-  cluster::ClusterConfig resolve() const;
-  /// That of `--key-file`, or else of the environment. Throws as cluster::ClusterKey.
-  std::optional<cluster::ClusterKey> key() const;
-  /// Throws UsageError, naming the first, for flags about collectives, which `strategy` has not.
-  void check_no_collectives(const std::string& strategy) const;
-  /// Throws UsageError, naming the first flag that was given, of how gradients are sent.
-  void check_full_values(const std::string& strategy) const;
-};
-
-/// The flags of training with parameter servers.
-struct ServerFlags {
-  std::optional<std::string> mode;  ///< default async
-  std::optional<std::int64_t> staleness;
-  bool staleness_aware_rate = false;
-  std::optional<std::int64_t> backup_workers;
-  std::optional<std::string> variable_partitioner;
-  std::optional<std::string> push_dtype;
-  std::optional<std::string> transport;  ///< default auto
-  bool wait_for_disk = false;
-  std::optional<double> server_timeout_seconds;
-
-  void add_to(CLI::App& app);
-  /// Throws UsageError for flags that cannot work, alone or together.
-  void check() const;
-  /// Throws UsageError, naming the first flag that was given, which `strategy` has not.
-  void check_none(const std::string& strategy) const;
-  std::string mode_name() const { return mode.value_or("async"); }
-  /// Sets `options` as the flags say, for a job with so many servers.
-  void apply_to(ps::ParameterServerOptions& options, int servers) const;
-};
 
 /// What a training gives its strategy, if that has parameter servers.
 struct ServerAccess {

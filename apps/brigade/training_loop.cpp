@@ -36,7 +36,7 @@ class Meter {
   }
 
   /// Subtracts `time`.
-  void leave_out(Clock::duration time) {
+  void exclude(Clock::duration time) {
     begin_ += time;
     if (steps_ >= warmup_) warm_ += time;
   }
@@ -127,6 +127,154 @@ train::Checkpointable counter_state(const std::string& name, std::int64_t& count
               [&count](const train::CheckpointableState& saved) { count = saved.tree.as_int64(); }};
 }
 
+/// A training from its start to its end.
+class TrainingLoop {
+ public:
+  TrainingLoop(const Training& training, train::Progress& progress, const Interrupt& interrupt)
+      : training_(training),
+        strategy_(training.step.strategy),
+        progress_(progress),
+        interrupt_(interrupt),
+        start_(std::in_place, interrupt,
+               StartWatchOptions{.token = training.cancel.value_or(concurrency::CancelToken())}),
+        distributed_(distribute_batches()),
+        batches_(distributed_.iterator(token_of_input())),
+        state_(strategy_) {
+    state_.add_model(training.step.model);
+    state_.add_optimizer(training.optimizer, training.step.optimizer);
+    if (training.schedule) state_.add_schedule(training.optimizer, training.schedule);
+    if (training.averages != nullptr) state_.add_averages(kAveragesName, *training.averages);
+    state_.add_iterator("train", batches_);
+    state_.add(counter_state("examples", examples_));
+  }
+
+  TrainingResult run() {
+    begin_session();
+    const std::int64_t first_step = state_.global_step();
+    if (first_step > 0) base::log_info("resuming from step ", first_step);
+    meter_.emplace(warmup_steps(training_));
+    strategy_.reset_step_times();
+    strategy_.measure_steps(distribute::StepMeasuring::kOn);
+    while (!session_->should_stop()) {
+      check_signal();
+      if (session_->should_stop()) break;
+      make_session_step();
+      if (losses_ && session_->context().broadcast_from_chief(progress_.is_due())) report();
+    }
+    late_.reset();  // saving may take longer
+    strategy_.measure_steps(distribute::StepMeasuring::kOff);
+    strategy_.wait_for_devices();
+    const TrainingResult made = result(first_step);
+    if (losses_) progress_.report({made.steps, made.examples, *made.final_loss});
+    progress_.finish();
+    session_->close();
+    return made;
+  }
+
+ private:
+  distribute::DistributedDataset<input::LabeledBatch> distribute_batches() const {
+    auto distributed = strategy_.distribute(training_.batches, training_.input);
+    if (training_.normalizer)
+      distributed = distributed.map_on_replica(training_.normalizer, {.draws = false});
+    return distributed;
+  }
+
+  /// Resuming from a checkpoint may read much of the data again, which a signal should end. Several
+  /// workers stop together, at a step that they agree on, so none of them stops while it reads.
+  concurrency::CancelToken token_of_input() const {
+    return strategy_.has_worker_collectives() ? concurrency::CancelToken() : start_->token();
+  }
+
+  void begin_session() {
+    const auto begin = [&] {
+      return std::make_unique<train::MonitoredTrainingSession>(state_,
+                                                               session_options(training_, losses_));
+    };
+    // A strategy whose waits were cancelled cannot train any more.
+    session_ = training_.cancel
+                   ? start_->guard("the chief to initialize or restore the variables", begin)
+                   : start_->attempt("the input to reach the checkpoint's position", begin);
+    start_.reset();  // from here on a signal ends the training after the current step
+    if (!training_.cancel) return;
+    late_.emplace(interrupt_, StartWatchOptions{.token = *training_.cancel,
+                                                .patience = kStepPatience,
+                                                .waiting_since = [&calls = *training_.calls] {
+                                                  return calls.in_call_since();
+                                                }});
+  }
+
+  void check_signal() {
+    signal_ = interrupt_.received();
+    if (!signal_) return;
+    if (!signaled_) signaled_ = Clock::now();
+    if (training_.stops_after_step || Clock::now() - *signaled_ >= kStepPatience)
+      session_->request_stop();  // several workers stop at the next step they agree on
+  }
+
+  void make_session_step() {
+    const auto evaluated_before = evaluation_time();
+    session_->run([&] { return step_values(); });
+    meter_->exclude(evaluation_time() - evaluated_before);
+  }
+
+  /// Makes one update. Nothing if the data has ended.
+  std::optional<train::StepValues> step_values() {
+    const std::int64_t taken = make_step(training_.step, batches_, losses_, session_->spans());
+    if (taken == 0) return std::nullopt;
+    if (const distribute::PipelineStrategy* const pipeline = pipeline_of(strategy_))
+      keep_most(peaks_, pipeline->peak_micro_batches());
+    if (training_.averages != nullptr) training_.averages->update();
+    examples_ += taken;
+    if (meter_->is_nearly_warm()) strategy_.wait_for_devices();
+    meter_->count(taken);
+    if (meter_->has_just_warmed_up()) strategy_.reset_step_times();
+    train::StepValues values;
+    const bool writes_loss =
+        strategy_.has_worker_collectives() && !training_.session.summary_dir.empty();
+    if (writes_loss) values.set("loss", training_.step.mean(*losses_));
+    return values;
+  }
+
+  void report() {
+    progress_.report({state_.global_step(), examples_, training_.step.mean(*losses_)});
+  }
+
+  TrainingResult result(std::int64_t first_step) const {
+    TrainingResult result = meter_->result();
+    result.peak_micro_batches = peaks_;
+    result.step_times = strategy_.step_times();
+    result.staleness = strategy_.staleness();
+    result.first_step = first_step;
+    result.own_steps = result.steps;
+    result.steps = state_.global_step();
+    result.examples = examples_;
+    result.signal = agreed_signal(strategy_, signal_ ? signal_ : interrupt_.received());
+    if (losses_) result.final_loss = training_.step.mean(*losses_);
+    return result;
+  }
+
+  Clock::duration evaluation_time() const {
+    return training_.evaluation ? training_.evaluation->time() : Clock::duration::zero();
+  }
+
+  const Training& training_;
+  distribute::Strategy& strategy_;
+  train::Progress& progress_;
+  const Interrupt& interrupt_;
+  std::optional<StartWatch> start_;  // until the session has begun
+  distribute::DistributedDataset<input::LabeledBatch> distributed_;
+  distribute::DistributedIterator<input::LabeledBatch> batches_;
+  std::int64_t examples_ = 0;  // including earlier processes, as the global step
+  Losses losses_;
+  train::TrainingState state_;
+  std::unique_ptr<train::MonitoredTrainingSession> session_;
+  std::optional<StartWatch> late_;  // of waits in steps, with `Training::cancel`
+  std::optional<Meter> meter_;
+  std::optional<int> signal_;
+  std::optional<Clock::time_point> signaled_;
+  std::vector<int> peaks_;
+};
+
 }  // namespace
 
 std::optional<optim::ExponentialMovingAverage> make_averages(const StepFlags& flags,
@@ -141,101 +289,7 @@ std::optional<optim::ExponentialMovingAverage> make_averages(const StepFlags& fl
 
 TrainingResult run_training(const Training& training, train::Progress& progress,
                             const Interrupt& interrupt) {
-  distribute::Strategy& strategy = training.step.strategy;
-  // Resuming from a checkpoint may read much of the data again. Several workers stop together, at a
-  // step that they agree on, so none of them gives up here.
-  std::optional<StartWatch> start(
-      std::in_place, interrupt,
-      StartWatchOptions{.token = training.cancel.value_or(concurrency::CancelToken())});
-  const auto cancel =
-      strategy.has_worker_collectives() ? concurrency::CancelToken() : start->token();
-  auto distributed = strategy.distribute(training.batches, training.input);
-  if (training.normalizer)
-    distributed = distributed.map_on_replica(training.normalizer, {.draws = false});
-  auto batches = distributed.iterator(cancel);
-  std::int64_t examples = 0;  // including earlier processes, as the global step
-  Losses losses;
-  train::TrainingState state(strategy);
-  state.add_model(training.step.model);
-  state.add_optimizer(training.optimizer, training.step.optimizer);
-  if (training.schedule) state.add_schedule(training.optimizer, training.schedule);
-  if (training.averages != nullptr) state.add_averages(kAveragesName, *training.averages);
-  state.add_iterator("train", batches);
-  state.add(counter_state("examples", examples));
-  const auto begin = [&] {
-    return std::make_unique<train::MonitoredTrainingSession>(state,
-                                                             session_options(training, losses));
-  };
-  // A strategy whose waits were cancelled cannot train any more.
-  const auto begun = training.cancel
-                         ? start->guard("the chief to initialize or restore the variables", begin)
-                         : start->attempt("the input to reach the checkpoint's position", begin);
-  start.reset();  // from here on a signal ends the training after the current step
-  std::optional<StartWatch> late;
-  if (training.cancel)
-    late.emplace(interrupt, StartWatchOptions{.token = *training.cancel,
-                                              .patience = kStepPatience,
-                                              .waiting_since = [&calls = *training.calls] {
-                                                return calls.in_call_since();
-                                              }});
-  train::MonitoredTrainingSession& session = *begun;
-
-  const std::int64_t first_step = state.global_step();
-  if (first_step > 0) base::log_info("resuming from step ", first_step);
-  Meter meter(warmup_steps(training));
-  const bool writes_loss =
-      strategy.has_worker_collectives() && !training.session.summary_dir.empty();
-  std::optional<int> signal;
-  std::optional<Clock::time_point> signaled;
-  const distribute::PipelineStrategy* const pipeline = pipeline_of(strategy);
-  std::vector<int> peaks;
-  strategy.reset_step_times();
-  strategy.measure_steps(distribute::StepMeasuring::kOn);
-  const auto evaluation_time = [&] {
-    return training.evaluation ? training.evaluation->time() : Clock::duration::zero();
-  };
-  while (!session.should_stop()) {
-    signal = interrupt.received();
-    if (signal && !signaled) signaled = Clock::now();
-    if (signal && (training.stops_after_step || Clock::now() - *signaled >= kStepPatience))
-      session.request_stop();  // several workers stop at the next step they agree on
-    if (session.should_stop()) break;
-    const auto evaluated_before = evaluation_time();
-    session.run([&]() -> std::optional<train::StepValues> {
-      const std::int64_t taken = make_step(training.step, batches, losses, session.spans());
-      if (taken == 0) return std::nullopt;
-      if (pipeline) keep_most(peaks, pipeline->peak_micro_batches());
-      if (training.averages != nullptr) training.averages->update();
-      examples += taken;
-      if (meter.is_nearly_warm()) strategy.wait_for_devices();
-      meter.count(taken);
-      if (meter.has_just_warmed_up()) strategy.reset_step_times();
-      train::StepValues values;
-      if (writes_loss) values.set("loss", training.step.mean(*losses));
-      return values;
-    });
-    meter.leave_out(evaluation_time() - evaluated_before);
-    if (losses && session.context().broadcast_from_chief(progress.is_due())) {
-      progress.report({state.global_step(), examples, training.step.mean(*losses)});
-    }
-  }
-  late.reset();  // saving may take longer
-  strategy.measure_steps(distribute::StepMeasuring::kOff);
-  strategy.wait_for_devices();
-  TrainingResult result = meter.result();
-  result.peak_micro_batches = peaks;
-  result.step_times = strategy.step_times();
-  result.staleness = strategy.staleness();
-  result.first_step = first_step;
-  result.own_steps = result.steps;
-  result.steps = state.global_step();
-  result.examples = examples;
-  result.signal = agreed_signal(strategy, signal ? signal : interrupt.received());
-  if (losses) result.final_loss = training.step.mean(*losses);
-  if (losses) progress.report({result.steps, result.examples, *result.final_loss});
-  progress.finish();
-  session.close();
-  return result;
+  return TrainingLoop(training, progress, interrupt).run();
 }
 
 }  // namespace brigade::command
