@@ -2,7 +2,7 @@
 """Hurts launched trainings of several processes again and again, and compares what they end with.
 
 Each training is started by `brigade launch --max-restarts`. Faults (SIGKILL, SIGSTOP, closed sockets, a full disk, a machine
-ten times as slow; of the chief or of another worker) come at random moments, aimed at a phase: start-up, meeting (another is
+ten times as slow; of the chief or of another worker) come at random moments, aimed at a phase: start-up, joining (another is
 still awaited), step, checkpoint, shutdown. They are counted where they fell; those that came too late to do anything do not
 count. With --matrix each fault comes once in each phase to each victim, with the timeouts that are the command's defaults.
 
@@ -74,7 +74,7 @@ class Fault:
     def _come_to_its_phase(self, job, life):
         if self.aim == "start-up":
             return True
-        if self.aim == "meeting":
+        if self.aim == "joining":
             return self._keep_them_waiting(job, life)
         reached = job.wait_until(lambda: self._is_reached(job, life) or life.is_over(), f"the phase {self.aim}")
         return bool(reached) and not life.is_over()
@@ -242,7 +242,7 @@ class Soak(Runner):
         while life and len(self.faults) < self.options.faults:
             fault, next_one = next_one, self._next_fault(disk)
             if fault.strike(job, life, disk):
-                life = fault.watch(job, life, until_steps=next_one.aim not in ("start-up", "meeting"))
+                life = fault.watch(job, life, until_steps=next_one.aim not in ("start-up", "joining"))
                 self.note(fault)
             elif life.is_over():
                 life = job.life_after(life.ranks, self.options.workers)
@@ -260,7 +260,7 @@ class Matrix(Runner):
     """Each fault once in each phase, to each victim: (kind, phase, rank)."""
     CASES = tuple(itertools.product(faults.NAMES, PHASES, (0, 1)))
     # At start-up there is no connection yet; and a slow process is waited for in the same way in both phases.
-    LEFT_OUT = {("socket", "start-up"), ("slow", "meeting")}
+    LEFT_OUT = {("socket", "start-up"), ("slow", "joining")}
 
     @classmethod
     def cases(cls, only=""):

@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 
-PHASES = ("start-up", "meeting", "step", "checkpoint", "shutdown")
+PHASES = ("start-up", "joining", "step", "checkpoint", "shutdown")
 DEADLINE = 240.0  # seconds without any progress are a hang
 
 
@@ -223,7 +223,7 @@ class Life:
         last = self.last_step(job)
         if last is None:
             # What it ends with is all that one writes which finds the run finished.
-            return "shutdown" if job.first(r"\"weights_sha256\"", self.begun_at) else "meeting" if self._held else "start-up"
+            return "shutdown" if job.first(r"\"weights_sha256\"", self.begun_at) else "joining" if self._held else "start-up"
         if last >= job.training.steps:  # the last checkpoint is part of it
             return "shutdown"
         return "checkpoint" if job.is_writing() else "step"

@@ -165,7 +165,7 @@ class EvaluateCommand final : public Command {
     const InitialWeights weights =
         set_up([&] { return InitialWeights(*init_from_, hash_mismatch(allow_changed_weights_)); });
     model_.set_original(set_up([&] { return weights.original(model_.model); }));
-    model_.leave_out_auxiliary_logits();
+    model_.exclude_auxiliary_logits();
     return evaluate([&](const Model& model) { weights.assign(model.variables(), model_.model); });
   }
 

@@ -131,7 +131,7 @@ class ExtractCommand final : public Command {
   void check() {
     check_choice("value of --split", split_, {"train", "test"});
     end_point_names();
-    if (!wants_auxiliary_logits()) model_.leave_out_auxiliary_logits();
+    if (!wants_auxiliary_logits()) model_.exclude_auxiliary_logits();
     model_.options();
     data_.check();
     batch_.check();

@@ -235,8 +235,8 @@ JobNumbers numbers_of(const JobView& view) {
   if (numbers.steps_per_second && run.examples_per_step)
     numbers.examples_per_second =
         *numbers.steps_per_second * static_cast<double>(*run.examples_per_step);
-  const bool goes_on = run.state == runs::RunState::kRunning;
-  if (goes_on && run.total_steps && numbers.steps_per_second.value_or(0) > 0) {
+  const bool is_running = run.state == runs::RunState::kRunning;
+  if (is_running && run.total_steps && numbers.steps_per_second.value_or(0) > 0) {
     const auto left = static_cast<double>(*run.total_steps - numbers.step);
     numbers.seconds_left =
         std::max(0.0, left / *numbers.steps_per_second - numbers.seconds_since_values.value_or(0));

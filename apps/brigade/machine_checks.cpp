@@ -55,21 +55,21 @@ MachineCheck check_gpus(int cards) {
 }
 
 MachineCheck check_nccl() {
-  const bool is_there = comm::nccl_is_built_in();
+  const bool is_present = comm::nccl_is_built_in();
   return {.name = "NCCL",
-          .is_good = is_there,
-          .found = is_there ? "built in" : "not built in",
-          .advice = is_there ? ""
-                             : "for several GPUs: build with a libtorch for CUDA and its NCCL "
-                               "(docs/design/build.md)"};
+          .is_good = is_present,
+          .found = is_present ? "built in" : "not built in",
+          .advice = is_present ? ""
+                               : "for several GPUs: build with a libtorch for CUDA and its NCCL "
+                                 "(docs/design/build.md)"};
 }
 
 MachineCheck check_rendezvous() {
-  const bool is_there = rpc::is_built_in();
+  const bool is_present = rpc::is_built_in();
   return {.name = "gRPC",
-          .is_good = is_there,
-          .found = is_there ? "built in" : "not built in",
-          .advice = is_there ? "" : "for several processes: build with Debian's libgrpc++-dev"};
+          .is_good = is_present,
+          .found = is_present ? "built in" : "not built in",
+          .advice = is_present ? "" : "for several processes: build with Debian's libgrpc++-dev"};
 }
 
 MachineCheck check_mpi() {

@@ -150,7 +150,7 @@ void ModelFlags::add_to(CLI::App& app) {
             "convolutions, but not mnist_cnn; changes the last bits of the weights)");
 }
 
-void ModelFlags::leave_out_auxiliary_logits() {
+void ModelFlags::exclude_auxiliary_logits() {
   if (!aux_weight && weight_of_auxiliary_loss() > 0.0) aux_weight = 0.0;
 }
 

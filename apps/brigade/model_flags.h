@@ -33,7 +33,7 @@ struct ModelFlags {
   /// 0 for a model without auxiliary logits.
   double weight_of_auxiliary_loss() const;
   /// For a model that is not trained: it has no auxiliary logits, unless a flag asks for them.
-  void leave_out_auxiliary_logits();
+  void exclude_auxiliary_logits();
   /// Makes the model the original that weights are of, unless a flag says which.
   void set_original(std::optional<models::Original> found);
   /// Adds the keys of the flags to a configuration.

@@ -79,7 +79,7 @@ void remove_beginning_with(io::FileSystem& files, const io::Path& folder, std::s
 }
 
 /// A temporary file that an interrupted replacement of run.json or of the weights has left.
-bool is_left_behind(std::string_view name) {
+bool is_leftover(std::string_view name) {
   const bool is_of_ours =
       name.starts_with(".run.json.") || name.starts_with(".weights.safetensors.");
   return is_of_ours && name.ends_with(".tmp");
@@ -98,9 +98,9 @@ void check_entry_kind(const io::FileSystem& files, const io::Path& path, io::Fil
 /// The steps that a run has made, as far as its run.json says.
 std::int64_t steps_made(const Json& run) {
   const auto count = [](const Json& object, const char* key) {
-    const bool is_there =
+    const bool is_present =
         object.is_object() && object.contains(key) && object[key].is_number_integer();
-    return is_there ? object[key].get<std::int64_t>() : 0;
+    return is_present ? object[key].get<std::int64_t>() : 0;
   };
   return run.is_null() ? 0 : std::max(count(run, kSavedStep), count(run["result"], "steps"));
 }
@@ -301,7 +301,7 @@ void RunDirectory::open(ExistingRun existing, const Json& configuration,
   }
   if (existing == ExistingRun::kReplace) remove_run();
   io::remove_own_files(*files_, path_ / ".",
-                       is_left_behind);  // "/.": path_ may be a link, which is followed
+                       is_leftover);  // "/.": path_ may be a link, which is followed
   run_json_ = run_json;
   write_run(made > 0 ? with_saved_step(run_json_, made) : run_json_);
 }

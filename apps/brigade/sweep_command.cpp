@@ -159,7 +159,8 @@ class SweepCommand final : public Command {
     const Interrupt interrupt;
     const auto begin = std::chrono::steady_clock::now();
     auto results = independent.run(static_cast<int>(plan_.size()), [&](Trial& trial) {
-      return sweep_.processes ? train_in_process(trial, interrupt) : train_here(trial, interrupt);
+      return sweep_.processes ? train_in_process(trial, interrupt)
+                              : train_in_this_process(trial, interrupt);
     });
     base::set_log_level(base::LogLevel::kInfo);
     const auto signal = interrupt.received();
@@ -236,7 +237,7 @@ class SweepCommand final : public Command {
       throw Error(ErrorCode::kCancelled, "stopped by ", signal_name(*signal));
   }
 
-  TrialMetrics train_here(Trial& trial, const Interrupt& interrupt) {
+  TrialMetrics train_in_this_process(Trial& trial, const Interrupt& interrupt) {
     check_not_stopped(interrupt);
     TrainFlags flags = flags_of(trial);
     set_up([&] { flags.fine_tuning.choose_original(flags.model); });

@@ -84,7 +84,7 @@ void OtherWriters::end() noexcept {
   post_quietly();
 }
 
-void OtherWriters::leave_out(int rank, const std::string& reason) {
+void OtherWriters::exclude(int rank, const std::string& reason) {
   announced_.left_out.insert(rank);
   base::log_warning(
       exchange_->name(rank),
@@ -106,12 +106,12 @@ void OtherWriters::take_report(int rank, Work& work) {
       throw Error(report.code, exchange_->name(rank),
                   " could not write its part of the checkpoint: ", report.reason);
     case ShardReport::Result::kDeclined:
-      return leave_out(rank, report.reason);
+      return exclude(rank, report.reason);
     case ShardReport::Result::kWritten:
       break;
   }
   const std::string mismatch = work.mismatch(rank, report);
-  if (!mismatch.empty()) leave_out(rank, mismatch);
+  if (!mismatch.empty()) exclude(rank, mismatch);
 }
 
 std::vector<Seal> OtherWriters::write(std::int64_t save, io::FileSystem& files,

@@ -43,7 +43,7 @@ class OtherWriters {
   void announce(Announcement announcement);
   void post_quietly() noexcept;
   void take_report(int rank, Work& work);
-  void leave_out(int rank, const std::string& reason);
+  void exclude(int rank, const std::string& reason);
 
   std::shared_ptr<ShardExchange> exchange_;
   Announcement announced_;  // the latest one

@@ -21,7 +21,7 @@ namespace {
 
 using Answers = std::map<std::string, HostAddresses>;
 
-std::vector<std::string> ask_the_system(const std::string& host) {
+std::vector<std::string> look_up_by_system(const std::string& host) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
@@ -111,7 +111,7 @@ std::optional<std::string> source_address_to(const std::string& ip_address) {
 }  // namespace
 
 HostLookup system_lookup() {
-  return ask_the_system;
+  return look_up_by_system;
 }
 
 Answers look_up(const std::set<std::string>& hosts, std::chrono::milliseconds timeout,

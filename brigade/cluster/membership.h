@@ -35,8 +35,8 @@ enum class LossKind {
   kEnded    ///< the rendezvous ended the members' generation
 };
 
-/// A lost member, and how the loss was noticed: "its connection was closed", "it has not been heard
-/// of for 10 s".
+/// A lost member, and how the loss was noticed: "its connection was closed", "it has not been
+/// heard from for 10 s".
 struct LostMember {
   Member member;
   /// Human-readable; programs should use `kind`.

@@ -44,8 +44,8 @@ int port_of_step(const VariableReader& variables) {
 }
 
 // How many tasks this host has, if Slurm says both what is needed.
-std::optional<int> tasks_here(const VariableReader& variables, const ClusterConfig& config,
-                              std::size_t hosts) {
+std::optional<int> local_tasks(const VariableReader& variables, const ClusterConfig& config,
+                               std::size_t hosts) {
   if (!variables.has(kTasksPerHost)) return std::nullopt;
   const std::vector<int> tasks = expanded(variables, kTasksPerHost, expand_tasks_per_node);
   const int sum = std::accumulate(tasks.begin(), tasks.end(), 0);
@@ -191,7 +191,7 @@ std::optional<ClusterConfig> resolve_slurm(const Environment& environment) {
   variables.read_rank(config, kRank, size_variable(variables));
   const std::vector<std::string> hosts = expanded(variables, kHosts, expand_hostlist);
   config.local_rank = variables.number(kLocalRank, 0);
-  config.local_world_size = tasks_here(variables, config, hosts.size());
+  config.local_world_size = local_tasks(variables, config, hosts.size());
   config.generation = variables.number("SLURM_RESTART_COUNT", 0).value_or(0);
   if (config.world_size > 1) config.rendezvous = rendezvous_address(variables, hosts.front());
   return config;

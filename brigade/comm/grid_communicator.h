@@ -13,10 +13,10 @@ struct GridGroups {
   std::shared_ptr<ProcessCommunicator> column, row;
 };
 
-/// A communicator of all ranks of a grid that makes each call in two: in every column, and then in
-/// every row. Use it, rather than a third group, where ranks also make calls in their columns and
-/// rows alone, in this order: then a rank that has failed in a step, and goes on, comes to its
-/// column first whatever it does next, and so all hear of it. `progress` leads those of both groups
+/// A communicator of all ranks of a grid that divides each call into two: one in every column, then
+/// one in every row. Use it, rather than a third group, where ranks also make calls in only their
+/// columns and rows, in this order: then a rank that has failed in a step reports it in its column
+/// first, whatever it does next, and all ranks learn of it. `progress` leads those of both groups
 /// (StepProgress::lead).
 ///
 /// For small values: a reduction gathers the values of all ranks, and adds them by the

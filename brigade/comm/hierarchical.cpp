@@ -102,10 +102,10 @@ class HierarchicalCommunicator final : public Communicator {
 
   void copy_from_root(const CollectiveCall& call) {
     const ReplicaLocation location = location_of(call.root);
-    const bool starts_here = location.process == layout_.process;
-    if (starts_here) local_->broadcast(call.tensors, location.local_rank)->wait();
+    const bool is_root_local = location.process == layout_.process;
+    if (is_root_local) local_->broadcast(call.tensors, location.local_rank)->wait();
     run_on_leader([&] { across_->broadcast(call.tensors, location.process)->wait(); });
-    if (!starts_here) local_->broadcast(call.tensors, 0)->wait();
+    if (!is_root_local) local_->broadcast(call.tensors, 0)->wait();
   }
 
   std::vector<at::Tensor> gather(const CollectiveCall& call) {

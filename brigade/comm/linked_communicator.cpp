@@ -321,10 +321,10 @@ class LinkedCommunicator final : public ProcessCommunicator {
 
   /// The ranks that failed in the run send the others their reasons.
   void abandon(std::span<const CallStamp> stamps, std::uint64_t run) {
-    const bool failed_here = stamps[rank_].failed_run == run;
+    const bool failed_locally = stamps[rank_].failed_run == run;
     const auto texts = link_->exchange_texts(
-        failed_here ? base::str_cat(name_, " failed in it: ", progress_.reason()) : "");
-    if (failed_here) return progress_.forget_failures_before(run + 1);
+        failed_locally ? base::str_cat(name_, " failed in it: ", progress_.reason()) : "");
+    if (failed_locally) return progress_.forget_failures_before(run + 1);
     std::vector<int> failed;
     std::vector<std::string> reasons;
     for (int rank = 0; rank < world_size_; ++rank) {

@@ -66,8 +66,8 @@ struct GatheredBytes {
   const std::byte* of(int rank) const { return first + rank * row; }
 };
 
-/// The transport under a ProcessCommunicator, which `make_linked_communicator` makes of it and
-/// which checks calls before they come here. Every collective starts with `exchange`; the calls
+/// The transport of a ProcessCommunicator (`make_linked_communicator`), which checks calls before
+/// it passes them on. Every collective starts with `exchange`; the calls
 /// that follow are the same on every rank. A waiting call throws kUnavailable if a member is lost,
 /// and an error if a peer has given up or left.
 ///

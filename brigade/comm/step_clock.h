@@ -31,7 +31,7 @@ constexpr std::string_view to_string(StepPhase phase) {
 template <class T>
 using PerPhase = std::array<T, kStepPhases.size()>;
 
-/// Is told of each phase that a StepClock enters, on the thread that enters it.
+/// Notified of each phase that a StepClock enters, on the thread that enters it.
 class PhaseListener {
  public:
   virtual ~PhaseListener() = default;

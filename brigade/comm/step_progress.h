@@ -109,8 +109,8 @@ StepComparison compare_steps(const std::vector<CallStamp>& stamps);
 /// is, reports the failure and ends the step for processes that are still in it.
 ///
 /// A process with several communicators, each with other processes, has a progress for each: one of
-/// them leads the others (`lead`). What each has failed in is remembered by each, because other
-/// processes must hear of it.
+/// them leads the others (`lead`). Each remembers the failures separately, since each has other
+/// processes to report them to.
 ///
 /// Thread-safety: one thread at a time.
 class StepProgress {

@@ -18,10 +18,10 @@ struct Incarnation {
   friend bool operator==(const Incarnation&, const Incarnation&) = default;
 };
 
-/// Which tasks of a job are alive: each holds a lease that it renews, and who does not renew it in
-/// time is lost. The loss of one task concerns nobody else. A task that returns, or wakes up after
-/// it was declared lost or replaced, needs a new lease with a new incarnation; calls with the old
-/// one are refused, so that two lives of one task never act at the same time.
+/// Which tasks of a job are alive: each holds a lease that it renews; a task that does not renew
+/// its lease in time is lost. The loss of one task does not affect others. A task that returns, or
+/// wakes up after it was declared lost or replaced, needs a new lease with a new incarnation; calls
+/// with the old one are refused, so that two lives of one task never act at the same time.
 ///
 /// Time is passed in, so that tests need no clock.
 ///

@@ -21,7 +21,7 @@ ServerPair::ServerPair(Options options, std::optional<std::int64_t> epoch, Time 
       epoch_(epoch.value_or(0)),
       is_restored_(epoch_ > 0),
       may_begin_(options_.is_first && !epoch),
-      heard_(now) {
+      last_contact_(now) {
   check_argument(options_.term.count() > 0, "A pair of servers has a term of ",
                  options_.term.count(), " ms: it must be positive.");
 }
@@ -29,7 +29,7 @@ ServerPair::ServerPair(Options options, std::optional<std::int64_t> epoch, Time 
 void ServerPair::look(Time now) {
   role_ = PairRole::kLooking;
   is_paired_ = false;
-  heard_ = now;
+  last_contact_ = now;
 }
 
 void ServerPair::become_candidate() {
@@ -39,13 +39,13 @@ void ServerPair::become_candidate() {
 }
 
 /// Neither acts. Whether the other one is to be the candidate.
-bool ServerPair::goes_first(const PairStatus& other) const {
+bool ServerPair::has_priority_over(const PairStatus& other) const {
   if (other.epoch != epoch_) return other.epoch > epoch_;
   if (other.role == PairRole::kLooking) return !options_.is_first;
   return other.role == PairRole::kCandidate || other.epoch > 0;  // a follower has it in memory
 }
 
-void ServerPair::hear(const PairStatus& other, Time now) {
+void ServerPair::receive(const PairStatus& other, Time now) {
   const bool other_acts = other.role == PairRole::kActing;
   if (other_acts) latest_ = std::max(latest_, other.epoch);
   switch (role_) {
@@ -55,7 +55,7 @@ void ServerPair::hear(const PairStatus& other, Time now) {
     case PairRole::kFollowing:
       if (other_acts && other.epoch >= epoch_) {
         followed_ = other.life;
-        heard_ = now;
+        last_contact_ = now;
       } else if (other.life != followed_ || other_acts) {  // the one that it followed is gone
         if (epoch_ > 0 && may_act() && other.epoch <= epoch_)
           become_candidate();
@@ -68,11 +68,11 @@ void ServerPair::hear(const PairStatus& other, Time now) {
       if (other_acts && other.epoch >= epoch_) {
         role_ = PairRole::kFollowing;
         followed_ = other.life;
-        heard_ = now;
+        last_contact_ = now;
       } else if (role_ == PairRole::kCandidate) {
         if (other.epoch > epoch_) look(now);
-      } else if (goes_first(other)) {
-        heard_ = now;
+      } else if (has_priority_over(other)) {
+        last_contact_ = now;
       } else if (may_act()) {
         become_candidate();
       }
@@ -91,12 +91,12 @@ std::optional<ServerPair::Time> ServerPair::next_tick() const {
   switch (role_) {
     case PairRole::kLooking:
       if (!may_act()) return std::nullopt;
-      return heard_ + kTermsOfLooking * options_.term;
+      return last_contact_ + kTermsOfLooking * options_.term;
     case PairRole::kFollowing:
-      return heard_ + options_.term;
+      return last_contact_ + options_.term;
     case PairRole::kActing:
       if (!is_paired_) return std::nullopt;
-      return heard_ + kTermsForFollower * options_.term;
+      return last_contact_ + kTermsForFollower * options_.term;
     case PairRole::kCandidate:
       return std::nullopt;
   }
@@ -128,13 +128,13 @@ void ServerPair::complete(std::int64_t epoch) {
 
 bool ServerPair::doubts_follower(Time now) const {
   return role_ == PairRole::kActing && is_paired_ &&
-         now >= heard_ + options_.term / kPartOfTermToDoubt;
+         now >= last_contact_ + options_.term / kPartOfTermToDoubt;
 }
 
 void ServerPair::set_paired(bool is_paired, Time now) {
   check_state(role_ == PairRole::kActing, "Only the one that acts has a follower.");
   is_paired_ = is_paired;
-  heard_ = now;
+  last_contact_ = now;
 }
 
 }  // namespace brigade::coordination

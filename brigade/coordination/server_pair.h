@@ -32,12 +32,12 @@ struct PairStatus {
 };
 
 /// Decides which of the two processes of a replicated parameter server acts. Both run one of these,
-/// report to it what they hear of one another, and do what `status().role` says.
+/// report to it what they receive from each other, and do what `status().role` says.
 ///
-/// Time alone decides nothing: a process that no longer hears the other one cannot know whether
-/// that is dead, or also still there. So it becomes a candidate, and acts with the vote of a third
-/// party, the job's witness, which gives each epoch to one process (`ActingChoice`). While a
-/// complete follower is there, the one that acts acknowledges nothing without it: so one that was
+/// Time alone decides nothing: a process that gets no message from the other one cannot know
+/// whether that is dead or still runs. So it becomes a candidate, and acts with the vote of a third
+/// party, the job's witness, which gives each epoch to one process (`ActingChoice`). While there is
+/// a complete follower, the acting process acknowledges nothing without it: so a process that was
 /// replaced cannot have acknowledged what its successor lacks.
 ///
 /// Thread-safety: one thread.
@@ -49,8 +49,8 @@ class ServerPair {
     std::string life;
     /// The one of the two that begins a job, if neither has anything.
     bool is_first = true;
-    /// Without a word of the one that acts for this long, its complete follower is a candidate. One
-    /// that acts waits twice as long for its follower.
+    /// A complete follower becomes a candidate if it gets no message from the acting process for
+    /// this long. The acting process waits twice as long for its follower.
     std::chrono::milliseconds term{4000};
   };
   /// `epoch`: what is in its folder (`PairStatus::epoch`); unset for an empty folder, 0 for one
@@ -66,9 +66,9 @@ class ServerPair {
   }
   PairRole role() const { return role_; }
 
-  /// What the other one says, in a call or an answer.
-  void hear(const PairStatus& other, Time now);
-  /// Whoever has waited long enough becomes a candidate.
+  /// The other process has sent its status, in a call or an answer.
+  void receive(const PairStatus& other, Time now);
+  /// Becomes a candidate if it has waited long enough.
   void tick(Time now);
   /// When `tick` may change something; unset for never.
   std::optional<Time> next_tick() const;
@@ -90,14 +90,14 @@ class ServerPair {
   /// It may have replaced this process, which was stopped and has woken up.
   bool doubts_follower(Time now) const;
   /// Acting: the follower has called.
-  void hear_follower(Time now) { heard_ = now; }
+  void record_follower_call(Time now) { last_contact_ = now; }
 
  private:
   void look(Time now);
   void become_candidate();
   /// Not without what was acknowledged in an epoch of which it has heard.
   bool may_act() const { return epoch_ >= latest_ && (epoch_ > 0 || may_begin_); }
-  bool goes_first(const PairStatus& other) const;
+  bool has_priority_over(const PairStatus& other) const;
 
   Options options_;
   PairRole role_ = PairRole::kLooking;
@@ -108,7 +108,8 @@ class ServerPair {
   bool may_begin_ = false;      // with nothing: a new job
   bool is_paired_ = false;
   std::string followed_;  // the life of the one that it follows
-  Time heard_;            // looking: since when; following: the one that acts; acting: its follower
+  // Looking: since when. Following: with the acting process. Acting: with its follower.
+  Time last_contact_;
 };
 
 }  // namespace brigade::coordination

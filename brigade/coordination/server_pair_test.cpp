@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kTerm{100};
 
-/// Both processes of a server, which hear one another unless a test says otherwise.
+/// Both processes of a server, which receive each other's status unless a test says otherwise.
 class ServerPairTest : public ::testing::Test {
  protected:
   ServerPair started(bool is_first, std::optional<std::int64_t> epoch) {
@@ -21,8 +21,8 @@ class ServerPairTest : public ::testing::Test {
   }
   void talk() {
     const PairStatus before = first_.status();
-    first_.hear(second_.status(), now_);
-    second_.hear(before, now_);
+    first_.receive(second_.status(), now_);
+    second_.receive(before, now_);
   }
   void pass(milliseconds time) {
     now_ += time;
@@ -88,7 +88,7 @@ TEST_F(ServerPairTest, ASilentFollowerIsDoubtedBeforeItIsGivenUp) {
   EXPECT_FALSE(first_.doubts_follower(now_ + kTerm / 2 - milliseconds(1)));
   EXPECT_TRUE(first_.doubts_follower(now_ + kTerm / 2));
   pass(kTerm / 2);
-  first_.hear_follower(now_);
+  first_.record_follower_call(now_);
   EXPECT_FALSE(first_.doubts_follower(now_));
   EXPECT_FALSE(second_.doubts_follower(now_ + 10 * kTerm));
   first_.set_paired(false, now_);
@@ -108,13 +108,13 @@ TEST_F(ServerPairTest, AFollowerThatCatchesUpReplacesNobody) {
 
 TEST_F(ServerPairTest, OneThatLosesItsFollowerContinuesOnlyWithAVote) {
   pair_up();
-  first_.hear_follower(now_);
+  first_.record_follower_call(now_);
   pass(2 * kTerm);
   EXPECT_EQ(first_.role(), PairRole::kCandidate);
   EXPECT_FALSE(first_.vote(1));
   ASSERT_TRUE(first_.vote(2));
   EXPECT_FALSE(first_.is_paired());
-  second_.hear(first_.status(), now_);
+  second_.receive(first_.status(), now_);
   EXPECT_EQ(second_.role(), PairRole::kFollowing) << "it was a candidate, too";
   EXPECT_EQ(second_.status().epoch, 1) << "and lacks what the first acknowledges alone";
   pass(10 * kTerm);
@@ -178,7 +178,7 @@ TEST_F(ServerPairTest, OneThatActsWithoutWhatTheOtherHasStepsDown) {
 
 TEST_F(ServerPairTest, OneThatIsToBeFilledDoesNotReplaceTheOneThatWentOnAlone) {
   pair_up();
-  first_.hear_follower(now_);
+  first_.record_follower_call(now_);
   pass(2 * kTerm);
   ASSERT_TRUE(first_.vote(2));
   second_ = started(false, 1);

@@ -113,7 +113,7 @@ void UpdateLog::wait_committed(std::int64_t number, Time deadline) {
           break;
         }
         if (!changed_.wait_until(mutex_, deadline) && !queue_.is_committed(number)) {
-          give_up_sharing(number);
+          stop_sharing(number);
           throw Error(ErrorCode::kDeadlineExceeded, "Record ", number, " of the log in ",
                       folder_.string(), " was not on the disk in time.");
         }
@@ -137,9 +137,9 @@ void UpdateLog::use_segment(const Work& work) {
   }
 }
 
-/// A caller that no longer waits for its record may change the bytes: the log has its own then, or
-/// has written them.
-void UpdateLog::give_up_sharing(std::int64_t number) {
+/// A caller that no longer waits for its record may change its bytes: the log copies them before
+/// that, or has written them.
+void UpdateLog::stop_sharing(std::int64_t number) {
   const auto later = static_cast<std::size_t>(queue_.appended() - number);
   if (later < waiting_.size()) return waiting_[waiting_.size() - 1 - later].unshare();
   while (written_ < number && !queue_.has_failed()) changed_.wait(mutex_);

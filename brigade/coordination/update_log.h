@@ -103,7 +103,7 @@ class UpdateLog {
   std::optional<std::string> next_spare() BRIGADE_EXCLUDES(mutex_);
   std::optional<std::string> take_spare() BRIGADE_REQUIRES(mutex_);
   void begin_segment(std::int64_t first, const std::optional<std::string>& spare);
-  void give_up_sharing(std::int64_t number) BRIGADE_REQUIRES(mutex_);
+  void stop_sharing(std::int64_t number) BRIGADE_REQUIRES(mutex_);
 
   io::FileSystem& files_;
   const io::Path folder_;

@@ -20,7 +20,7 @@ class EventTimeline {
   /// Throws kInvalidArgument for a stream of a CPU, which has no events.
   explicit EventTimeline(c10::Stream stream);
 
-  /// Adds a point behind what is queued on the stream now.
+  /// Adds a point after what is queued on the stream now.
   void mark();
   /// The points that were not taken.
   std::size_t size() const { return points_.size(); }

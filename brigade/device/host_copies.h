@@ -8,9 +8,9 @@
 namespace brigade::device {
 
 /// Copies of tensors from GPUs to the host, one by one, for which the host waits once: they are
-/// queued behind one another, and go to pinned memory, which a GPU writes without the host's help.
-/// Nothing is joined on the GPU (as `comm::PackedCopies` does for small tensors), so they may be as
-/// large as the GPU's memory.
+/// queued one after another, and go to pinned memory, which a GPU writes without the host's help.
+/// Nothing is concatenated on the GPU (as `comm::PackedCopies` does for small tensors), so they may
+/// be as large as the GPU's memory.
 ///
 /// Thread-safety: one thread, whose current streams are used.
 class HostCopies {
@@ -18,7 +18,7 @@ class HostCopies {
   /// Queues a copy of a tensor on a GPU, and returns it: contiguous, in pinned memory. It has the
   /// values after `wait`.
   at::Tensor queue(const at::Tensor& tensor);
-  /// Returns when all copies are there: the host waits once for each GPU.
+  /// Returns when all copies are complete: the host waits once for each GPU.
   void wait();
 
  private:

@@ -49,7 +49,7 @@ class Placer {
          NameWithoutDevice without_device = NameWithoutDevice::kFirstCpu);
 
   /// The device that the open scopes choose for `request`, or null if no scope chooses one; writes
-  /// the log line. A name without a device ("/job:worker") means what the constructor was told, one
+  /// the log line. A name without a device ("/job:worker") means what `NameWithoutDevice` says, one
   /// without an index ("gpu") the first device of its type; tasks of a cluster are treated as this
   /// process. Throws kNotFound by the options, and kInvalidArgument if a device function gives a
   /// malformed name.

@@ -158,14 +158,14 @@ class RowReader {
     const Size whole{jpeg_.info().output_height, jpeg_.info().output_width};
     const Window window = asked.value_or(Window{0, 0, whole.height, whole.width});
     check_window(window, whole, "decode_jpeg");
-    if (window.size() != whole) go_to(window);
+    if (window.size() != whole) crop_to(window);
     Image image(window.size(), channels_);
     read_rows(window, image);
     return image;
   }
 
  private:
-  void go_to(const Window& window) {
+  void crop_to(const Window& window) {
     aligned_left_ = static_cast<JDIMENSION>(window.left);
     auto width = static_cast<JDIMENSION>(window.width);
     jpeg_.guarded([&](jpeg_decompress_struct& info) {
@@ -216,7 +216,7 @@ StringDestination& destination_of(j_compress_ptr info) {
   return *reinterpret_cast<StringDestination*>(info->dest);
 }
 
-boolean give_room(j_compress_ptr info) {
+boolean grow_output(j_compress_ptr info) {
   auto& target = destination_of(info);
   target.filled = target.text.size();
   try {
@@ -230,7 +230,7 @@ boolean give_room(j_compress_ptr info) {
 }
 
 void start_writing(j_compress_ptr info) {
-  give_room(info);
+  grow_output(info);
 }
 
 void end_writing(j_compress_ptr info) {
@@ -293,7 +293,7 @@ Image decode_jpeg(std::string_view bytes, const JpegDecodeOptions& options) {
 std::string encode_jpeg(const ImageView& image, const JpegEncodeOptions& options) {
   check_encoding(image, options);
   StringDestination target{.manager = {.init_destination = start_writing,
-                                       .empty_output_buffer = give_room,
+                                       .empty_output_buffer = grow_output,
                                        .term_destination = end_writing}};
   Compressor jpeg;
   jpeg.guarded([&](jpeg_compress_struct& info) {

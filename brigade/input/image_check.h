@@ -14,8 +14,8 @@ struct ImageCheckOptions {
   std::shared_ptr<const io::FileSystem> files = io::posix_file_system();
 };
 
-/// Finds images that were written by half, before a training of hours meets them: looks at the
-/// beginning and the end of each file, and decodes those that look wrong. Throws kDataLoss or
+/// Finds incomplete image files before a long training reads them: checks the beginning and the end
+/// of each file, and decodes those that look wrong. Throws kDataLoss or
 /// kUnimplemented, naming the first file that cannot be decoded. Damage in the middle of a file is
 /// found only when it is read. Thread-safety: a pure function.
 void check_image_files(std::span<const io::Path> paths, const ImageCheckOptions& options = {});

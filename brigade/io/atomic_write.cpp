@@ -98,8 +98,8 @@ void atomic_write(FileSystem& files, const Path& path, std::span<const std::byte
 
 void atomic_write(FileSystem& files, const Path& path,
                   const std::function<void(std::unique_ptr<WritableFile>)>& fill) {
-  const auto lend = [&](WritableFile& file) { fill(std::make_unique<NonClosingFile>(file)); };
-  replace(files, path, lend, "atomic_write");
+  const auto fill_open = [&](WritableFile& file) { fill(std::make_unique<NonClosingFile>(file)); };
+  replace(files, path, fill_open, "atomic_write");
   files.sync_directory(path.parent_path());
 }
 

@@ -61,7 +61,8 @@ struct RankFailure {
   int rank = 0;           ///< -1: a whole host
   std::string task = {};  ///< "worker:1"; empty in a job without roles
   ExitStatus status;
-  std::string reason;  ///< "exit code 1", "signal 9 (SIGKILL)", "it has not been heard of for 10 s"
+  /// "exit code 1", "signal 9 (SIGKILL)", "it has not been heard from for 10 s".
+  std::string reason;
   std::chrono::milliseconds after{0};  ///< since the processes were started
   int generation = 0;
   std::vector<std::string> last_lines;

@@ -16,7 +16,7 @@ const FirstFailureFinder::Time kMuchLater = kNow + std::chrono::seconds(10);
 TEST(FirstFailureFinder, IsNothingWithoutAFailure) {
   FirstFailureFinder first;
   first.record_end(0, {.code = 0}, kNow);
-  first.record_gone(1);
+  first.record_lost(1);
   EXPECT_FALSE(first.has_failed());
   EXPECT_EQ(first.rank(kMuchLater), std::nullopt);
 }
@@ -47,7 +47,7 @@ TEST(FirstFailureFinder, IsTheKilledOneOfThoseSeenTogether) {
 
 TEST(FirstFailureFinder, IsTheOneWhoseConnectionBrokeThoughItsEndIsSeenLater) {
   FirstFailureFinder first;
-  first.record_gone(1);
+  first.record_lost(1);
   first.record_end(0, {.code = 1}, kNow);
   EXPECT_EQ(first.rank(kNow), std::nullopt);
   first.record_end(1, {.signal = SIGSEGV}, kLater);
@@ -56,14 +56,14 @@ TEST(FirstFailureFinder, IsTheOneWhoseConnectionBrokeThoughItsEndIsSeenLater) {
 
 TEST(FirstFailureFinder, DoesNotWaitForeverForALostMember) {
   FirstFailureFinder first;
-  first.record_gone(1);
+  first.record_lost(1);
   first.record_end(0, {.code = 1}, kNow);
   EXPECT_EQ(first.rank(first.decided_at()), 0);
 }
 
 TEST(FirstFailureFinder, IsNotOneThatWasLostButEndedWell) {
   FirstFailureFinder first;
-  first.record_gone(1);
+  first.record_lost(1);
   first.record_end(1, {.code = 0}, kNow);
   first.record_end(0, {.code = 1}, kNow);
   EXPECT_EQ(first.rank(first.decided_at()), 0);
@@ -71,10 +71,10 @@ TEST(FirstFailureFinder, IsNotOneThatWasLostButEndedWell) {
 
 TEST(FirstFailureFinder, IsTheFirstLostMemberThatFailed) {
   FirstFailureFinder first;
-  first.record_gone(2);  // it had done its work
+  first.record_lost(2);  // it had done its work
   first.record_end(2, {.code = 0}, kNow);
-  first.record_gone(1);
-  first.record_gone(0);  // because of it
+  first.record_lost(1);
+  first.record_lost(0);  // because of it
   first.record_end(0, {.code = 1}, kLater);
   EXPECT_EQ(first.rank(kLater), std::nullopt);
   first.record_end(1, {.code = 1}, kLater + milliseconds(5));

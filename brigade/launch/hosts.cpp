@@ -38,7 +38,7 @@ class SingleHost final : public Hosts {
   void send(const Message& message) override { messages_.put(message); }
   int descriptor() const override { return messages_.descriptor(); }
   std::vector<Message> take() override { return messages_.take(); }
-  std::optional<GoneHost> gone() const override { return std::nullopt; }
+  std::optional<LostHost> lost_host() const override { return std::nullopt; }
   void leave() noexcept override {}
 
  private:

@@ -14,11 +14,11 @@
 namespace brigade::launch {
 
 /// A lost host, and the exit code with which the job ends because of it.
-struct GoneHost {
+struct LostHost {
   std::string reason;  ///< names the host
   int exit_code = 1;
   /// Whether the job can continue once its launcher, or a replacement, has joined again.
-  bool may_come_back = false;
+  bool may_return = false;
 };
 
 /// The launchers of a job, one on each host, once all have joined. Messages are broadcast: every
@@ -46,7 +46,7 @@ class Hosts {
   virtual int descriptor() const = 0;
   virtual std::vector<Message> take() = 0;
   /// The first host that was lost without calling `leave`.
-  virtual std::optional<GoneHost> gone() const = 0;
+  virtual std::optional<LostHost> lost_host() const = 0;
 
   /// Delivers what was sent, and waits a moment for the other hosts to leave too. Called once, at
   /// the end.

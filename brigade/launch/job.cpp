@@ -159,12 +159,12 @@ class Job {
 
   /// Whether all launchers may join again after the loss of one.
   bool may_rejoin() const {
-    return gone_ && gone_->may_come_back && !is_stop_requested_ &&
+    return lost_host_ && lost_host_->may_return && !is_stop_requested_ &&
            result_.restarts < options_.max_restarts;
   }
 
   void work() {
-    gone_.reset();
+    lost_host_.reset();
     const auto& processes = hosts_->processes();
     if (processes.size() > 1)
       check_shown_ranks(options_, std::accumulate(processes.begin(), processes.end(), 0));
@@ -176,12 +176,12 @@ class Job {
     }
     for (;;) {
       while (handle_messages()) run_->advance();  // what was ordered may be due immediately
-      if (is_finished_ || (gone_ && !run_->is_running())) return;
+      if (is_finished_ || (lost_host_ && !run_->is_running())) return;
       wait();
       handle_signals();
       run_->advance();
       for (const auto& handle : member_events_.take()) handle();
-      check_for_gone_hosts();
+      check_for_lost_hosts();
       if (status_server_) status_server_->serve(status_pages([this] { return status(); }));
       output_.report_dropped();
     }
@@ -234,7 +234,7 @@ class Job {
                },
            .on_left =
                [this](const cluster::Member& member, int now) {
-                 member_events_.put([this, rank = member.rank, now] { record_gone(now, rank); });
+                 member_events_.put([this, rank = member.rank, now] { record_lost(now, rank); });
                },
            .on_all_joined =
                [this](int now) {
@@ -249,11 +249,11 @@ class Job {
     const std::vector<Message> messages = hosts_->take();
     const auto now = Clock::now();  // messages received together have one time
     for (const Message& message : messages) {
-      if (gone_) continue;  // only the cleanup is left
+      if (lost_host_) continue;  // only the cleanup is left
       if (coordinator_) coordinator_->handle(message, now);
       std::visit([this](const auto& each) { apply(each); }, message);
     }
-    if (coordinator_ && !gone_) coordinator_->advance(now);
+    if (coordinator_ && !lost_host_) coordinator_->advance(now);
     return !messages.empty();
   }
 
@@ -307,20 +307,20 @@ class Job {
     result_.failures.push_back(failure);
   }
 
-  void check_for_gone_hosts() {
-    if (gone_) return;
-    if (auto gone = hosts_->gone()) give_up(std::move(*gone));
+  void check_for_lost_hosts() {
+    if (lost_host_) return;
+    if (auto lost = hosts_->lost_host()) give_up(std::move(*lost));
   }
 
   /// Ends the job after the loss of a host.
-  void give_up(GoneHost gone) {
-    base::log_error(gone.reason,
+  void give_up(LostHost lost) {
+    base::log_error(lost.reason,
                     run_->is_running() ? "\n  The processes of this host are stopped." : "");
     adopt(run_->independent().failures);  // no summary of this generation will come
     result_.failures.push_back(
-        {.rank = -1, .reason = gone.reason, .generation = run_->status().generation});
-    result_.exit_code = gone.exit_code;
-    gone_ = std::move(gone);
+        {.rank = -1, .reason = lost.reason, .generation = run_->status().generation});
+    result_.exit_code = lost.exit_code;
+    lost_host_ = std::move(lost);
     run_->stop_without_orders(SIGTERM);
     run_->advance();  // all may have ended, and only wait for orders
   }
@@ -332,7 +332,7 @@ class Job {
       waiting.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
     run_->add_to(waiting);
     auto until = run_->next_deadline();
-    if (coordinator_ && !gone_) until = std::min(until, coordinator_->next_deadline());
+    if (coordinator_ && !lost_host_) until = std::min(until, coordinator_->next_deadline());
     if (status_server_) {
       status_server_->add_to(waiting);
       until = std::min(until, status_server_->next_deadline());
@@ -351,7 +351,7 @@ class Job {
       hosts_->send(SignalReceived{hosts_->self(), *signal});
       // The coordinator may no longer be reachable.
       const bool is_stop = *signal != SIGUSR1;
-      if (is_stop && (gone_ || is_stop_requested_)) run_->stop(SIGKILL);
+      if (is_stop && (lost_host_ || is_stop_requested_)) run_->stop(SIGKILL);
       is_stop_requested_ = is_stop_requested_ || is_stop;
       if (is_stop_requested_) output_.stop_waiting();
     }
@@ -360,12 +360,12 @@ class Job {
   void on_lost(const cluster::LostMember& lost, int generation) {
     const int rank = lost.member.rank;
     // A broken connection is followed by the end of the process, whose exit status says more.
-    if (lost.kind != cluster::LossKind::kSilent) return record_gone(generation, rank);
+    if (lost.kind != cluster::LossKind::kSilent) return record_lost(generation, rank);
     hosts_->send(RankLost{generation, rank, lost.reason});
   }
 
-  void record_gone(int generation, int rank) {
-    if (coordinator_) coordinator_->record_gone(generation, rank);
+  void record_lost(int generation, int rank) {
+    if (coordinator_) coordinator_->record_lost(generation, rank);
   }
 
   JobStatus status() const {
@@ -373,7 +373,7 @@ class Job {
     status.restarts = result_.restarts + run_->independent().restarts;
     status.membership_changes = result_.membership_changes + run_->independent().membership_changes;
     status.seconds = std::chrono::duration<double>(Clock::now() - started_).count();
-    status.is_stopping = status.is_stopping || gone_;
+    status.is_stopping = status.is_stopping || lost_host_;
     return status;
   }
 
@@ -392,7 +392,7 @@ class Job {
   std::optional<HostRun> run_;
   std::optional<JobCoordinator> coordinator_;  // on host 0
   JobResult result_;
-  std::optional<GoneHost> gone_;
+  std::optional<LostHost> lost_host_;
   int next_generation_ = 0;
   bool is_stop_requested_ = false;  // by a signal
   bool is_finished_ = false;

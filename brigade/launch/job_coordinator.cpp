@@ -19,9 +19,9 @@ constexpr std::chrono::milliseconds kSettling{100};
 
 }  // namespace
 
-void FirstFailureFinder::record_gone(int rank) {
+void FirstFailureFinder::record_lost(int rank) {
   // Members that are lost after the first failure cannot be its cause.
-  if (!has_failed()) gone_.push_back(rank);
+  if (!has_failed()) lost_ranks_.push_back(rank);
 }
 
 void FirstFailureFinder::record_end(int rank, const ExitStatus& status, Time now) {
@@ -32,17 +32,17 @@ void FirstFailureFinder::record_end(int rank, const ExitStatus& status, Time now
 }
 
 FirstFailureFinder::Time FirstFailureFinder::decided_at() const {
-  const bool awaits_gone =
-      std::ranges::any_of(gone_, [this](int rank) { return !ended_.contains(rank); });
-  if (awaits_gone) return *first_seen_ + kReportPatience;
+  const bool awaits_lost =
+      std::ranges::any_of(lost_ranks_, [this](int rank) { return !ended_.contains(rank); });
+  if (awaits_lost) return *first_seen_ + kReportPatience;
   return *first_seen_ + kSettling;
 }
 
 std::optional<int> FirstFailureFinder::rank(Time now) const {
   if (failures_.empty()) return std::nullopt;
-  for (const int gone : gone_) {
-    if (failures_.contains(gone)) return gone;
-    if (!ended_.contains(gone) && now < decided_at()) return std::nullopt;
+  for (const int lost : lost_ranks_) {
+    if (failures_.contains(lost)) return lost;
+    if (!ended_.contains(lost) && now < decided_at()) return std::nullopt;
   }
   // Among failures seen together, a killed process did not fail because of another.
   const Time settled = *first_seen_ + kSettling;
@@ -152,9 +152,9 @@ void JobCoordinator::on(const RankLost& lost, Time) {
   stop(Stop::kFailure, SIGTERM);
 }
 
-void JobCoordinator::record_gone(int generation, int rank) {
+void JobCoordinator::record_lost(int generation, int rank) {
   if (generation != generation_) return;
-  if (stop_ == Stop::kNo && !ended_.contains(rank)) first_failure_.record_gone(rank);
+  if (stop_ == Stop::kNo && !ended_.contains(rank)) first_failure_.record_lost(rank);
 }
 
 void JobCoordinator::on(const SignalReceived& came, Time) {

@@ -25,7 +25,7 @@ class FirstFailureFinder {
   using Time = std::chrono::steady_clock::time_point;
 
   /// A member's connection broke, or it left. Its exit status will show whether it failed.
-  void record_gone(int rank);
+  void record_lost(int rank);
   /// A process ended, with or without a failure.
   void record_end(int rank, const ExitStatus& status, Time now);
 
@@ -42,7 +42,7 @@ class FirstFailureFinder {
     ExitStatus status;
     Time when;
   };
-  std::vector<int> gone_;  // in order of loss, until the first failure
+  std::vector<int> lost_ranks_;  // in order of loss, until the first failure
   std::set<int> ended_;
   std::map<int, End> failures_;
   std::optional<Time> first_seen_;
@@ -70,7 +70,7 @@ class JobCoordinator {
   void handle(const Message& message, Time now);
   /// The rank of this generation left the processes' rendezvous or was lost there. Its exit status
   /// will follow.
-  void record_gone(int generation, int rank);
+  void record_lost(int generation, int rank);
   /// Makes decisions that are due by now. Call it after all messages that were received together.
   void advance(Time now);
   /// When `advance` must be called; max for never.

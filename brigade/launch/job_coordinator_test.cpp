@@ -80,7 +80,7 @@ TEST_F(JobCoordinatorTest, AFailureOnAnyHostStopsAllAndStartsTheNextGeneration) 
 TEST_F(JobCoordinatorTest, AFailureCausedByAnotherIsNotNamed) {
   begin(0);
   next<StartOrder>();
-  coordinator_->record_gone(0, 2);
+  coordinator_->record_lost(0, 2);
   end(0, {.code = 1});
   coordinator_->advance(now_);
   EXPECT_TRUE(orders_.empty());
@@ -99,7 +99,7 @@ TEST_F(JobCoordinatorTest, EventsOfAnEarlierGenerationAreIgnored) {
   next<StopOrder>();
   over(false);
   EXPECT_EQ(next<StartOrder>().generation, 1);
-  coordinator_->record_gone(0, 1);  // late
+  coordinator_->record_lost(0, 1);  // late
   deliver(RankLost{.generation = 0, .rank = 0, .reason = "it slept"});
   EXPECT_TRUE(orders_.empty());
   end(0, {.code = 1}, 1);

@@ -85,11 +85,11 @@ class RemoteHosts final : public Hosts {
     return messages;
   }
 
-  std::optional<GoneHost> gone() const override {
+  std::optional<LostHost> lost_host() const override {
     if (const auto lost = membership_->lost()) {
       const cluster::Member& who = lost->member;
       const char* const what = who.rank == self() ? "This launcher, of" : "The launcher of";
-      return GoneHost{base::str_cat(what, " host ", who.rank, " (", who.host, ", pid ", who.pid,
+      return LostHost{base::str_cat(what, " host ", who.rank, " (", who.host, ", pid ", who.pid,
                                     ") was lost: ", lost->reason),
                       kLostCode, who.rank != 0};
     }
@@ -105,9 +105,9 @@ class RemoteHosts final : public Hosts {
     }
     writer_.join();
     try {
-      if (!gone() && !is_failing_) membership_->barrier("the end", patience_);
+      if (!lost_host() && !is_failing_) membership_->barrier("the end", patience_);
     } catch (const Error&) {
-      // A host that is gone need not be waited for.
+      // A host that is lost need not be waited for.
     }
     membership_->leave();
   }
@@ -162,7 +162,7 @@ class RemoteHosts final : public Hosts {
       while (!is_leaving_ && !membership_->lost() && Clock::now() < latest)
         changed_.wait_until(mutex_, latest);
       if (!is_leaving_ && !broken_) {
-        broken_ = GoneHost{
+        broken_ = LostHost{
             base::str_cat("The launcher of ", name(0), " has ended the job: ", error.what())};
       }
     }
@@ -172,13 +172,13 @@ class RemoteHosts final : public Hosts {
   const std::shared_ptr<cluster::Membership> membership_;
   const Shares shares_;
   const milliseconds patience_;               // at the end
-  Mailbox<std::optional<Message>> incoming_;  // nullopt: check `gone`
+  Mailbox<std::optional<Message>> incoming_;  // nullopt: check `lost_host`
   bool is_failing_ = false;  // has reported a failure, so it waits for no other host at the end
   mutable concurrency::Mutex mutex_;
   concurrency::Condition changed_;
   std::deque<std::string> outgoing_ BRIGADE_GUARDED_BY(mutex_);
   bool is_leaving_ BRIGADE_GUARDED_BY(mutex_) = false;
-  std::optional<GoneHost> broken_ BRIGADE_GUARDED_BY(mutex_);
+  std::optional<LostHost> broken_ BRIGADE_GUARDED_BY(mutex_);
   const concurrency::CancelRegistration on_lost_;
   std::jthread reader_;
   std::jthread writer_;

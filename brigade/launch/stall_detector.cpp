@@ -47,7 +47,7 @@ std::optional<std::string> StallDetector::look(pid_t shim, Time now) {
   const std::string time = base::str_cat(static_cast<double>(patience_.count()) / 1e3, " s");
   const std::string state = base::str_cat("stopped (SIGSTOP, pid ", *pid, ")");
   if (have_all_joined_)
-    return base::str_cat("it has not been heard of for ", time, ": it is ", state);
+    return base::str_cat("it has not been heard from for ", time, ": it is ", state);
   return base::str_cat("it was ", state, " for ", time, " before all had joined");
 }
 

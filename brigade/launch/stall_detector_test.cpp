@@ -86,7 +86,7 @@ TEST_F(StallDetectorTest, AProcessStoppedAfterAllHaveJoinedIsSilent) {
   stall_detector_.on_all_joined();
   child_.stop();
   EXPECT_THAT(after(1, 9).value_or(""),
-              testing::HasSubstr("it has not been heard of for 8 s: it is stopped"));
+              testing::HasSubstr("it has not been heard from for 8 s: it is stopped"));
 }
 
 TEST_F(StallDetectorTest, TimeWithoutChecksDoesNotCount) {

@@ -28,7 +28,7 @@ void DeviceCounters::follow(double learning_rate, std::span<const std::int64_t> 
 }
 
 DeviceScalars DeviceCounters::count(std::size_t first, std::size_t last) {
-  note_replay(first, last);
+  record_replay(first, last);
   return count_captured(first, last);
 }
 
@@ -39,7 +39,7 @@ DeviceScalars DeviceCounters::count_captured(std::size_t first, std::size_t last
           .rate = own_rates_[first].defined() ? own_rates_[first] : rate_};
 }
 
-void DeviceCounters::note_replay(std::size_t first, std::size_t last) {
+void DeviceCounters::record_replay(std::size_t first, std::size_t last) {
   for (std::size_t i = first; i < last; ++i) ++queued_steps_[i];
 }
 

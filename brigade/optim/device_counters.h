@@ -32,9 +32,9 @@ class DeviceCounters {
   /// many and have one rate, and returns what the update reads.
   DeviceScalars count(std::size_t first, std::size_t last);
   /// The same for an update that is captured, and so is not made yet: a replay counts it on the
-  /// device, and `note_replay` here.
+  /// device, and `record_replay` here.
   DeviceScalars count_captured(std::size_t first, std::size_t last) const;
-  void note_replay(std::size_t first, std::size_t last);
+  void record_replay(std::size_t first, std::size_t last);
 
  private:
   at::Tensor steps_;                        // float32 [variable]

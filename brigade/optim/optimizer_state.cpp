@@ -250,7 +250,7 @@ bool OptimizerState::can_replay(const CapturedUpdate& update) const {
 }
 
 void OptimizerState::count_replay(int replica, const CapturedUpdate& update) {
-  for (const UpdateRun& run : update.runs) counters(replica)->note_replay(run.first, run.last);
+  for (const UpdateRun& run : update.runs) counters(replica)->record_replay(run.first, run.last);
   advance(update.has_gradient);
 }
 

@@ -113,9 +113,9 @@ struct Push {
   /// The `ExchangeReply::step` of the values that the gradients were computed with. For
   /// `ExchangeReply::staleness`.
   std::optional<std::int64_t> read_at = std::nullopt;
-  /// kAsync and kBounded: the answer may come before the push is on the disk, and only waits until
-  /// those before it are (`ExchangeReply::acknowledged`). The caller keeps it meanwhile: a server
-  /// that is restarted may not have it, and needs it again. Gradients of an `exchange` must not
+  /// kAsync and kBounded: the server may answer before the push is on the disk; it only waits until
+  /// earlier pushes are (`ExchangeReply::acknowledged`). The caller keeps the push meanwhile: a
+  /// restarted server may not have it, and needs it again. Gradients of an `exchange` must not
   /// change before they are acknowledged, unless its service copies them.
   bool acknowledge_later = false;
 };
@@ -140,8 +140,8 @@ struct ExchangeReply {
   std::vector<Parameter::Reading> values;  ///< in the order of `ExchangeRequest::pull`
   std::vector<at::Tensor> rows = {};       ///< [n, ...] for each of `ExchangeRequest::pull_rows`
   std::int64_t step = 0;                   ///< of the job, at the moment of the values
-  /// Of a push with `read_at` that this call applied: how many updates of other workers came
-  /// between the values that its gradients were computed with and it.
+  /// Of a push with `read_at` that this call applied: how many updates of other workers were
+  /// applied between the values that its gradients were computed with and this push.
   std::optional<std::int64_t> staleness = std::nullopt;
   /// Of a push that is kApply or kDuplicate: the number of the caller's last push that is on the
   /// disk, with all before it. That of the push itself, or one less with `acknowledge_later`.
@@ -151,8 +151,8 @@ struct ExchangeReply {
   std::optional<Push> sent = std::nullopt;
 };
 
-/// An exchange whose push is sent while its gradients come into being. The server gets it when it
-/// is whole: if this is destroyed before `finish`, nothing was done.
+/// An exchange whose push is sent while its gradients are being computed. The server gets it when
+/// it is complete: if this is destroyed before `finish`, nothing was done.
 ///
 /// Thread-safety: one thread at a time. Its service outlives it.
 class OpenExchange {

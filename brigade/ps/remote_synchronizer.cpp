@@ -185,7 +185,7 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
     start();
     const auto [variables, step] = client_->states();
     for (std::size_t i = 0; i < variables.size(); ++i) write(parts_[i], variables[i].state);
-    note_step(step);
+    record_step(step);
     take_learning_rate();
     refresh_all();
   }
@@ -331,12 +331,12 @@ class RemoteSynchronizer final : public distribute::GradientSynchronizer {
     for (std::size_t i = 0; i < values.values.size(); ++i)
       if (values.values[i].value.defined())  // not of those that are pulled by rows
         write(parts_[i], values.values[i].value, values.values[i].updates);
-    note_step(values.step);
+    record_step(values.step);
   }
 
   /// A server that is restarted may lack updates that are on their way to it again; the job's step
   /// does not go back.
-  void note_step(std::int64_t step) {
+  void record_step(std::int64_t step) {
     step_ = job_.mode == UpdateMode::kSync ? step : std::max(step_, step);
   }
 

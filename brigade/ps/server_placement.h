@@ -62,7 +62,7 @@ device::DeviceFunction replica_device_setter(const cluster::ClusterSpec& cluster
                                              device::ReplicaDeviceSetterOptions options = {});
 
 /// Assigns the variables, in the order of their creation. It depends on nothing else, so that all
-/// workers of a job come to the same assignment; your own `placement` must do so, too. The
+/// workers of a job compute the same assignment; your own `placement` must do so, too. The
 /// default is rotation: the first variable on server 0, the second on 1. Throws kInvalidArgument
 /// unless `servers` is positive, kOutOfRange if `placement` chooses a server that does not exist.
 /// TensorFlow: tf.train.replica_device_setter.

@@ -12,8 +12,8 @@ namespace brigade::ps {
 struct SyncReplicasOptions {
   /// The gradients that are averaged to one update.
   int replicas_to_aggregate = 1;
-  /// The workers that compute gradients; the gradients of those that come last in a step, as many
-  /// as there are more workers than gradients, are dropped. Unset: `replicas_to_aggregate`.
+  /// The workers that compute gradients; the gradients that arrive last in a step are dropped, as
+  /// many as there are more workers than `replicas_to_aggregate`. Unset: `replicas_to_aggregate`.
   std::optional<int> total_num_replicas = std::nullopt;
 };
 

@@ -31,9 +31,9 @@ struct CallEnvironment {
   /// Room for a message. Throws kResourceExhausted: of kind kBusyKind if it takes too much beside
   /// the others.
   Budget::Part reserve_message(std::size_t bytes);
-  /// For a message that is written while it comes into being, until it is whole, beside
-  /// `reserve_message`: these have half of the room, so that others find some however long they
-  /// take. Throws kResourceExhausted, of kind kBusyKind.
+  /// As `reserve_message`, for a message that is sent while it is being made, until it is complete.
+  /// Such messages have half of the room, so that others find some however long they take. Throws
+  /// kResourceExhausted, of kind kBusyKind.
   Budget::Part reserve_open_message(std::size_t bytes);
 
   /// The threads that make calls of a method. Throws as `MessageService::threads_of`.

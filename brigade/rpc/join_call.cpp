@@ -37,9 +37,9 @@ JoinCall::~JoinCall() {
   thread_.join();
 }
 
-void JoinCall::beat() {
+void JoinCall::send_heartbeat() {
   proto::FromMember message;
-  message.mutable_beat();
+  message.mutable_heartbeat();
   write(message);
 }
 
@@ -77,9 +77,9 @@ void JoinCall::handle(const proto::ToMember& message) {
       return handlers_.on_event(from_proto(message.welcome()));
     case proto::ToMember::kAllJoined:
       return handlers_.on_event(joined_of(message.all_joined()));
-    case proto::ToMember::kHeard:
-      return handlers_.on_event(
-          Heard{{message.heard().missing().begin(), message.heard().missing().end()}});
+    case proto::ToMember::kHeartbeatReply:
+      return handlers_.on_event(HeartbeatReply{{message.heartbeat_reply().missing().begin(),
+                                                message.heartbeat_reply().missing().end()}});
     case proto::ToMember::kLost:
       return handlers_.on_event(from_proto(message.lost()));
     case proto::ToMember::kEnd:

@@ -27,7 +27,7 @@ struct Closure {
 /// The client side of one Join call, with its own thread: sends Hello and receives events. The
 /// handlers are called on that thread, `on_close` last.
 ///
-/// Thread-safety: `beat`, `leave`, `cancel` from any thread.
+/// Thread-safety: `send_heartbeat`, `leave`, `cancel` from any thread.
 class JoinCall {
  public:
   struct Handlers {
@@ -42,7 +42,7 @@ class JoinCall {
   JoinCall(const JoinCall&) = delete;
   JoinCall& operator=(const JoinCall&) = delete;
 
-  void beat();
+  void send_heartbeat();
   void leave();
   void cancel() { context_.TryCancel(); }
 

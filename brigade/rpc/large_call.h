@@ -29,7 +29,7 @@ struct CallersMemory {
 /// have both in its shared memory instead: the request is copied before anything is read of it.
 ///
 /// The token of the first frame is checked before anything else is received, and no memory is taken
-/// for what the frame announces before it has come.
+/// for what the frame announces before it has arrived.
 ///
 /// gRPC calls the On... functions; the object lives until the last of them (OnDone), or as long as
 /// someone holds it.
@@ -43,7 +43,7 @@ class LargeCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::B
   /// Begins to receive.
   void start();
 
-  /// Ends the call if the next frame has not come, or has not been taken, for `patience`.
+  /// Ends the call if the next frame has not arrived, or has not been taken, for `patience`.
   void end_if_silent(Time now, std::chrono::milliseconds patience) BRIGADE_EXCLUDES(mutex_);
   /// Ends the call with kUnavailable if its request is not complete.
   void end_unless_complete() BRIGADE_EXCLUDES(mutex_);

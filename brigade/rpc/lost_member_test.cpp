@@ -76,7 +76,7 @@ TEST(LostMember, SilentMemberIsLostAfterThePeerTimeoutAndIsNotified) {
   const auto member = join(testing::launched_config(server->address(), 0, 2), test_options());
   EXPECT_TRUE(eventually([&] { return member->lost_token().is_cancelled(); }));
   EXPECT_EQ(member->lost()->member.rank, 1);
-  EXPECT_EQ(member->lost()->reason, "it has not been heard of for 0.4 s");
+  EXPECT_EQ(member->lost()->reason, "it has not been heard from for 0.4 s");
   EXPECT_TRUE(eventually([&] { return is_told.load(); }));
   EXPECT_TRUE(eventually([&] { return num_lost.load() == 1; }));
 }

@@ -97,7 +97,7 @@ class GrpcMessageClient final : public MessageClient {
     proto::SmallAnswer answer;
     const grpc::Status status = stub->Small(&context, request, &answer);
     if (!status.ok()) fail(used, status, deadline);
-    connection_.note_answer();
+    connection_.record_answer();
     return std::move(*answer.mutable_message());
   }
 
@@ -122,14 +122,14 @@ class GrpcMessageClient final : public MessageClient {
     if (auto call = try_kept_in_memory(head, message, deadline)) return std::move(*call);
     const std::shared_ptr<char> memory = message_memory(std::max<std::size_t>(head.bytes, 1));
     LargeTransfer transfer(channel(deadline), closed_, deadline);
-    bool goes_on = transfer.write(header_frame(header_of(head)));
+    bool is_sending = transfer.write(header_frame(header_of(head)));
     char* end = memory.get();
     for (MessageFrames frames(message); !frames.is_done();) {
       const char* const begin = end;
       for (const io::SharedBytes& piece : frames.next())
         end = std::ranges::copy(piece.bytes, end).out;
       const io::SharedBytes frame{.bytes = {begin, end}, .owner = memory};
-      goes_on = goes_on && transfer.write(shared_frame({&frame, 1}));
+      is_sending = is_sending && transfer.write(shared_frame({&frame, 1}));
     }
     return {.answer = answer_of(transfer, head.method, nullptr, deadline),
             .message = {.bytes = {memory.get(), head.bytes}, .owner = memory}};
@@ -228,7 +228,7 @@ class GrpcMessageClient final : public MessageClient {
     std::optional<io::SharedBytes> answer = transfer.receive(segments_, std::move(memory));
     const grpc::Status status = transfer.finish();
     if (!status.ok()) fail(transfer.channel(), status, deadline);
-    connection_.note_answer();
+    connection_.record_answer();
     if (!answer)
       throw Error(ErrorCode::kInternal, "A server's answer ended before it was complete.");
     const concurrency::MutexLock lock(mutex_);
@@ -248,7 +248,7 @@ class GrpcMessageClient final : public MessageClient {
           deadline_(deadline) {}
     ~CallInMemory() override {
       try {
-        if (memory_) client_.segments_.keep(std::move(memory_));  // no listener has heard of it
+        if (memory_) client_.segments_.keep(std::move(memory_));  // no listener has received it
       } catch (const std::bad_alloc&) {
         // Then it is freed.
       }

@@ -20,7 +20,7 @@ grpc::ByteBuffer shared_frame(std::span<const io::SharedBytes> pieces);
 /// With a copy of the pieces.
 grpc::ByteBuffer copied_frame(std::span<const io::SharedBytes> pieces);
 
-/// A frame that has come: a header, or bytes.
+/// A frame that was received: a header, or bytes.
 ///
 /// Thread-safety: a value.
 class ReceivedFrame {

@@ -104,8 +104,8 @@ struct MessageListenerOptions {
   std::size_t max_buffered_bytes = std::size_t{2} << 30;
   /// For CallThreads::kWork.
   std::size_t threads = 1;
-  /// A message whose next part, up to 1 MiB, does not come or is not taken for this long is given
-  /// up.
+  /// The call ends if the next part of its message, up to 1 MiB, does not arrive, or is not
+  /// received by the caller, for this long.
   std::chrono::milliseconds silence = std::chrono::seconds(10);
   /// Whether callers on this host may pass large messages in shared memory. The listener copies
   /// them before it looks at them. It keeps callers' memory mapped, at most `max_buffered_bytes`,
@@ -138,8 +138,8 @@ class MessageListener {
 std::unique_ptr<MessageListener> listen_for_messages(MessageService& service,
                                                      const MessageListenerOptions& options);
 
-/// A large call whose message is written while it comes into being. The service sees the message
-/// when it is whole: if this is destroyed before `finish`, or the connection fails, nothing was
+/// A large call whose message is sent while it is being made. The service sees the message when it
+/// is complete: if this is destroyed before `finish`, or the connection fails, nothing was
 /// done.
 ///
 /// Thread-safety: one thread at a time. Its client outlives it.
@@ -186,8 +186,8 @@ class MessageClient {
   virtual KeptCall kept_call(int method, const std::string& token, const io::BytePieces& message,
                              Time deadline) = 0;
   /// Begins a large call with a message of `bytes` bytes, at least one, that is written later. In
-  /// shared memory nothing is sent until `finish`; a listener that gets frames gives the call up if
-  /// the next does not come within `MessageListenerOptions::silence`, and refuses it, as busy, if
+  /// shared memory nothing is sent until `finish`; a listener that gets frames ends the call if
+  /// the next does not arrive within `MessageListenerOptions::silence`, and refuses it, as busy, if
   /// such calls have half of its room (`max_buffered_bytes`).
   virtual std::unique_ptr<OpenCall> begin_large_call(int method, const std::string& token,
                                                      std::size_t bytes, Time deadline) = 0;

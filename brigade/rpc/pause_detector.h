@@ -5,10 +5,11 @@
 
 namespace brigade::rpc {
 
-/// Tells a member that was paused (SIGSTOP, a suspended machine) from one whose peer was lost. The
-/// host of the rendezvous declares a paused member lost and closes its connection; when the member
-/// resumes, that connection is broken either way, and often breaks before the host's last message
-/// was read. Whoever was silent for the peer timeout has to assume that it was the one.
+/// Distinguishes a member that was paused (SIGSTOP, a suspended machine) from one whose peer was
+/// lost. The host of the rendezvous declares a paused member lost and closes its connection; when
+/// the member resumes, that connection is broken either way, and often breaks before the host's
+/// last message was read. A member that was silent for the peer timeout must assume that it was
+/// paused.
 ///
 /// Thread-safety: none.
 class PauseDetector {
@@ -19,7 +20,7 @@ class PauseDetector {
   explicit PauseDetector(TimePoint now) : last_beat_(now) {}
 
   /// A heartbeat is sent. Heartbeats are due several times in each `peer_timeout`.
-  void on_beat(TimePoint now, Duration peer_timeout) {
+  void on_heartbeat(TimePoint now, Duration peer_timeout) {
     if (now - last_beat_ >= peer_timeout) {
       pause_ = now - last_beat_;
       resumed_at_ = now;

@@ -59,8 +59,9 @@ struct Filler {
     auto& message = *to.mutable_all_joined();
     for (const auto& member : joined.members) fill(member, *message.add_members());
   }
-  void operator()(const Heard& heard) const {
-    to.mutable_heard()->mutable_missing()->Add(heard.missing.begin(), heard.missing.end());
+  void operator()(const HeartbeatReply& reply) const {
+    to.mutable_heartbeat_reply()->mutable_missing()->Add(reply.missing.begin(),
+                                                         reply.missing.end());
   }
   void operator()(const cluster::LostMember& lost) const {
     fill(lost.member, *to.mutable_lost()->mutable_member());

@@ -50,11 +50,11 @@ struct AllJoined {
   std::vector<cluster::Member> members;
 };
 /// The answer to a heartbeat, with the ranks that have not joined yet.
-struct Heard {
+struct HeartbeatReply {
   std::vector<int> missing = {};
 };
 
-using RendezvousEvent = std::variant<Welcome, AllJoined, Heard, cluster::LostMember>;
+using RendezvousEvent = std::variant<Welcome, AllJoined, HeartbeatReply, cluster::LostMember>;
 
 /// Why a membership ended.
 struct MembershipEnd {

@@ -57,7 +57,7 @@ constexpr milliseconds kStoppedTime = std::chrono::hours(24 * 7);
 
 /// Whether the rendezvous is in a launcher on this machine, whose silence can only mean that it was
 /// stopped.
-bool is_launcher_here(const cluster::ClusterConfig& config) {
+bool is_launcher_local(const cluster::ClusterConfig& config) {
   return config.rendezvous_host == cluster::ClusterConfig::RendezvousHost::kLauncher &&
          cluster::is_loopback(cluster::parse_address(config.rendezvous).host);
 }
@@ -85,10 +85,10 @@ class RemoteMembership final : public cluster::Membership {
         options_(options),
         deadline_(deadline),
         self_(member_of(config)),
-        is_host_here_(is_launcher_here(config)),
+        is_host_local_(is_launcher_local(config)),
         calls_(make_store_calls(
             channel, lost_token_,
-            is_host_here_ ? kStoppedTime : milliseconds(options.peer_timeout + kLossReportTime))),
+            is_host_local_ ? kStoppedTime : milliseconds(options.peer_timeout + kLossReportTime))),
         call_(std::in_place, channel, hello_of(config, self_, options.start_timeout, deadline),
               JoinCall::Handlers{
                   .on_event = [this](const RendezvousEvent& event) { on_event(event); },
@@ -192,9 +192,9 @@ class RemoteMembership final : public cluster::Membership {
   void on_event(const RendezvousEvent& event) {
     if (const auto* lost = std::get_if<cluster::LostMember>(&event)) return lose(*lost);
     const concurrency::MutexLock lock(mutex_);
-    heard_at_ = Clock::now();
+    last_contact_ = Clock::now();
     if (const auto* welcome = std::get_if<Welcome>(&event)) welcome_ = *welcome;
-    if (const auto* heard = std::get_if<Heard>(&event)) missing_ = heard->missing;
+    if (const auto* reply = std::get_if<HeartbeatReply>(&event)) missing_ = reply->missing;
     if (const auto* joined = std::get_if<AllJoined>(&event)) {
       members_ = joined->members;
       is_started_ = true;
@@ -261,7 +261,7 @@ class RemoteMembership final : public cluster::Membership {
                                          ? std::min(options_.peer_timeout, welcome_->peer_timeout)
                                          : options_.peer_timeout;
         const TimePoint slept_at = Clock::now();
-        pauses_.on_beat(slept_at, timeout);
+        pauses_.on_heartbeat(slept_at, timeout);
         const bool was_welcome = welcome_.has_value();
         while (!is_over() && was_welcome == welcome_.has_value() &&
                Clock::now() < slept_at + timeout / 4) {
@@ -271,25 +271,25 @@ class RemoteMembership final : public cluster::Membership {
         if (!welcome_) continue;
         if (is_host_silent(slept_at, timeout / 4)) break;
       }
-      call_->beat();
+      call_->send_heartbeat();
     }
     cluster::Member host;
     {
       const concurrency::MutexLock lock(mutex_);
       host = welcome_->host;
     }
-    lose({host, base::str_cat("it has not been heard of for ", in_seconds(options_.peer_timeout)),
+    lose({host, base::str_cat("it has not been reply of for ", in_seconds(options_.peer_timeout)),
           cluster::LossKind::kSilent});
     call_->cancel();
   }
 
   bool is_host_silent(TimePoint slept_at, milliseconds interval) BRIGADE_REQUIRES(mutex_) {
-    if (is_host_here_) return false;
+    if (is_host_local_) return false;
     const TimePoint now = Clock::now();
     // If this process was stopped for a while, it received nothing for that reason; the host
     // decides who is lost.
-    if (now - slept_at > interval + options_.peer_timeout / 2) heard_at_ = now;
-    return now - heard_at_ > options_.peer_timeout;
+    if (now - slept_at > interval + options_.peer_timeout / 2) last_contact_ = now;
+    return now - last_contact_ > options_.peer_timeout;
   }
 
   bool is_over() const BRIGADE_REQUIRES(mutex_) { return has_left_ || closure_ || ending_; }
@@ -362,7 +362,7 @@ class RemoteMembership final : public cluster::Membership {
   const TimePoint deadline_;
   const cluster::Member self_;
   const concurrency::CancelToken lost_token_;
-  const bool is_host_here_;  // in a launcher of this machine
+  const bool is_host_local_;  // in a launcher of this machine
 
   mutable concurrency::Mutex mutex_;
   concurrency::Condition changed_;
@@ -372,8 +372,8 @@ class RemoteMembership final : public cluster::Membership {
   std::optional<Closure> closure_ BRIGADE_GUARDED_BY(mutex_);       // the connection's end
   bool has_left_ BRIGADE_GUARDED_BY(mutex_) = false;
   bool is_started_ BRIGADE_GUARDED_BY(mutex_) = false;
-  std::vector<int> missing_ BRIGADE_GUARDED_BY(mutex_);  // ranks, by the last answer to a beat
-  TimePoint heard_at_ BRIGADE_GUARDED_BY(mutex_);
+  std::vector<int> missing_ BRIGADE_GUARDED_BY(mutex_);  // ranks, by the last heartbeat reply
+  TimePoint last_contact_ BRIGADE_GUARDED_BY(mutex_);
   PauseDetector pauses_ BRIGADE_GUARDED_BY(mutex_){Clock::now()};
   std::vector<cluster::Member> members_;  // written once, before is_started_
 

@@ -107,8 +107,8 @@ class JoinStream final : public grpc::ServerBidiReactor<proto::FromMember, proto
     is_introduced_ = true;
     if (incoming_.has_hello() && !id_) {
       id_ = state_.join(from_proto(incoming_.hello()), self_);
-    } else if (incoming_.has_beat() && id_) {
-      state_.beat(*id_);
+    } else if (incoming_.has_heartbeat() && id_) {
+      state_.heartbeat(*id_);
     } else if (incoming_.has_leave() && id_) {
       state_.leave(*id_);
     } else {

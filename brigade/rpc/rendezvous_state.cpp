@@ -36,7 +36,8 @@ std::optional<MemberId> RendezvousState::join(const Hello& hello,
   std::optional<MemberId> id;
   {
     const concurrency::MutexLock lock(mutex_);
-    Entry entry{.member = hello.member, .listener = std::move(listener), .heard_at = clock_.now()};
+    Entry entry{
+        .member = hello.member, .listener = std::move(listener), .last_contact = clock_.now()};
     if (const auto refused = refusal(hello)) {
       notify_end(entry, *refused);
     } else {
@@ -45,7 +46,7 @@ std::optional<MemberId> RendezvousState::join(const Hello& hello,
       notify(entry, Welcome{{*id, token}, options_.peer_timeout, options_.host});
       const auto timeout =
           std::clamp(hello.start_timeout, std::chrono::milliseconds(0), kLongestWait);
-      const TimePoint deadline = entry.heard_at + timeout -
+      const TimePoint deadline = entry.last_contact + timeout -
                                  std::clamp(hello.waited, std::chrono::milliseconds(0), timeout);
       if (!start_deadline_ || deadline < *start_deadline_) {
         start_deadline_ = deadline;
@@ -104,13 +105,13 @@ std::optional<MembershipEnd> RendezvousState::rank_refusal(const Hello& hello) c
   }
   for (const auto& [id, entry] : entries_) {
     if (entry.member.rank != rank) continue;
-    const bool is_there = entry.presence == Entry::Presence::kPresent;
-    if (!is_there && start_failure_) continue;
+    const bool is_present = entry.presence == Entry::Presence::kPresent;
+    if (!is_present && start_failure_) continue;
     return MembershipEnd{
         .error = Error(ErrorCode::kFailedPrecondition, "Two processes claim rank ", rank, ": ",
-                       entry.member, is_there ? " is a member" : " was a member and is gone", "; ",
-                       hello.member, " joined later and is refused."),
-        .rank_holder = is_there ? RankHolder::kPresent : RankHolder::kGone};
+                       entry.member, is_present ? " is a member" : " was a member and is gone",
+                       "; ", hello.member, " joined later and is refused."),
+        .rank_holder = is_present ? RankHolder::kPresent : RankHolder::kGone};
   }
   return std::nullopt;
 }
@@ -147,13 +148,13 @@ void RendezvousState::time_out_start() {
   fail_start(ending);
 }
 
-void RendezvousState::beat(MemberId id) {
+void RendezvousState::heartbeat(MemberId id) {
   {
     const concurrency::MutexLock lock(mutex_);
     const auto it = entries_.find(id);
     if (it == entries_.end() || it->second.presence != Entry::Presence::kPresent) return;
-    it->second.heard_at = clock_.now();
-    notify(it->second, is_started_ ? Heard{} : Heard{missing_ranks()});
+    it->second.last_contact = clock_.now();
+    notify(it->second, is_started_ ? HeartbeatReply{} : HeartbeatReply{missing_ranks()});
   }
   outbox_.deliver();
 }
@@ -282,7 +283,7 @@ void RendezvousState::excuse_own_stall(TimePoint now) {
   const auto late = now - last_tick_;
   if (late <= options_.peer_timeout / 2) return;
   for (auto& [id, entry] : entries_) {
-    entry.heard_at = std::min(now, entry.heard_at + late);
+    entry.last_contact = std::min(now, entry.last_contact + late);
     const bool is_own = entry.member.rank == options_.host.rank;
     if (is_own && late > options_.peer_timeout && entry.presence == Entry::Presence::kPresent) {
       const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(late);
@@ -294,10 +295,10 @@ void RendezvousState::excuse_own_stall(TimePoint now) {
 
 void RendezvousState::lose_silent_members(TimePoint now) {
   for (auto& [id, entry] : entries_) {
-    const bool is_silent = now - entry.heard_at > options_.peer_timeout;
+    const bool is_silent = now - entry.last_contact > options_.peer_timeout;
     if (is_silent && entry.presence == Entry::Presence::kPresent) {
       lose(entry, cluster::LossKind::kSilent,
-           base::str_cat("it has not been heard of for ", in_seconds(options_.peer_timeout)));
+           base::str_cat("it has not been heard from for ", in_seconds(options_.peer_timeout)));
     }
   }
 }

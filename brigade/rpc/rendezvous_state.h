@@ -49,7 +49,7 @@ class RendezvousState {
   /// Accepts a process, or refuses it: then the listener's `on_end` gets the reason, and nothing is
   /// returned.
   std::optional<MemberId> join(const Hello& hello, std::shared_ptr<Listener> listener);
-  void beat(MemberId id);
+  void heartbeat(MemberId id);
   /// The member ends as planned.
   void leave(MemberId id);
   /// The member's connection broke. It is lost unless it has left.
@@ -84,7 +84,7 @@ class RendezvousState {
   struct Entry {
     cluster::Member member;
     std::shared_ptr<Listener> listener;
-    TimePoint heard_at;
+    TimePoint last_contact;
     enum class Presence { kPresent, kLeft, kLost } presence = Presence::kPresent;
   };
   using IsOver = std::function<bool(const PendingCall&)>;

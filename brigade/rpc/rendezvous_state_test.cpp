@@ -155,8 +155,8 @@ TEST(RendezvousState, NamesTheMissingRanksToAllMembers) {
   rendezvous.pass(seconds(5));
   rendezvous.join(2);
   for (int second = 0; second < 25; ++second) {
-    rendezvous.state.beat(1);
-    rendezvous.state.beat(2);
+    rendezvous.state.heartbeat(1);
+    rendezvous.state.heartbeat(2);
     rendezvous.pass(seconds(1));
   }
   for (const int rank : {0, 2}) {
@@ -239,7 +239,7 @@ TEST(RendezvousState, ReportsTheKindOfALoss) {
   TestRendezvous silent(2);
   const auto ids = silent.join_all();
   for (int second = 0; second < 11; ++second) {
-    silent.state.beat(ids[0]);
+    silent.state.heartbeat(ids[0]);
     silent.pass(seconds(1));
   }
   EXPECT_EQ(silent.lost.at(0).kind, cluster::LossKind::kSilent);
@@ -386,31 +386,31 @@ TEST(RendezvousState, SilentMemberIsLostAndIsNotified) {
   TestRendezvous rendezvous(2);
   const auto ids = rendezvous.join_all();
   for (int second = 0; second < 11; ++second) {
-    rendezvous.state.beat(ids[0]);
+    rendezvous.state.heartbeat(ids[0]);
     rendezvous.pass(seconds(1));
   }
   ASSERT_EQ(rendezvous.lost.size(), 1u);
   EXPECT_EQ(rendezvous.lost[0].member.rank, 1);
-  EXPECT_EQ(rendezvous.lost[0].reason, "it has not been heard of for 10 s");
+  EXPECT_EQ(rendezvous.lost[0].reason, "it has not been replies of for 10 s");
   EXPECT_EQ(rendezvous.listeners[1]->all<cluster::LostMember>().size(), 1u);
   EXPECT_EQ(rendezvous.listeners[1]->endings.size(), 1u);
   EXPECT_THROW(rendezvous.state.set(ids[1], "key", "value"), Error);
-  EXPECT_EQ(rendezvous.listeners[0]->all<Heard>().size(), 11u);
+  EXPECT_EQ(rendezvous.listeners[0]->all<HeartbeatReply>().size(), 11u);
 }
 
 TEST(RendezvousState, AnswerToABeatNamesTheMissingRanks) {
   TestRendezvous rendezvous(3);
   const auto first = rendezvous.join(1);
-  rendezvous.state.beat(first);
+  rendezvous.state.heartbeat(first);
   rendezvous.join(2);
-  rendezvous.state.beat(first);
+  rendezvous.state.heartbeat(first);
   rendezvous.join(0);
-  rendezvous.state.beat(first);
-  const auto heard = rendezvous.listeners[1]->all<Heard>();
-  ASSERT_EQ(heard.size(), 3u);
-  EXPECT_EQ(heard[0].missing, (std::vector<int>{0, 2}));
-  EXPECT_EQ(heard[1].missing, (std::vector<int>{0}));
-  EXPECT_EQ(heard[2].missing, (std::vector<int>{}));
+  rendezvous.state.heartbeat(first);
+  const auto replies = rendezvous.listeners[1]->all<HeartbeatReply>();
+  ASSERT_EQ(replies.size(), 3u);
+  EXPECT_EQ(replies[0].missing, (std::vector<int>{0, 2}));
+  EXPECT_EQ(replies[1].missing, (std::vector<int>{0}));
+  EXPECT_EQ(replies[2].missing, (std::vector<int>{}));
 }
 
 TEST(RendezvousState, AStalledLauncherLosesNoMember) {
@@ -490,7 +490,7 @@ TEST(RendezvousState, IsThreadSafe) {
       threads.emplace_back([&, rank] {
         for (int i = 0; i < 50; ++i) {
           rendezvous.state.add(ids[rank], "count", 1);
-          rendezvous.state.beat(ids[rank]);
+          rendezvous.state.heartbeat(ids[rank]);
           rendezvous.state.get(ids[rank], "key " + std::to_string((rank + i) % kThreads),
                                seconds(60), rendezvous.into(results));
           rendezvous.state.set(ids[rank], "key " + std::to_string(rank), "value");

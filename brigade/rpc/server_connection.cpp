@@ -57,7 +57,7 @@ std::shared_ptr<grpc::Channel> ServerConnection::channel(Time deadline) {
 void ServerConnection::fail(const std::shared_ptr<grpc::Channel>& used, const grpc::Status& status,
                             Time deadline) {
   if (is_ours(status)) {
-    note_answer();
+    record_answer();
     throw_error(status);
   }
   const bool was_connected = used->GetState(false) == GRPC_CHANNEL_READY;
@@ -83,13 +83,14 @@ void ServerConnection::fail(const std::shared_ptr<grpc::Channel>& used, const gr
               status.error_message(), ").");
 }
 
-void ServerConnection::note_answer() {
+void ServerConnection::record_answer() {
   const concurrency::MutexLock lock(mutex_);
   unanswered_ = 0;
 }
 
-/// Whether a connection without an answer in time may still be a good one: a large message fills
-/// it. One whose other machine is gone looks the same, so not without end.
+/// Whether a connection without a timely answer may still be good, since a large message fills it.
+/// A connection whose peer's machine is lost looks the same, so the number of such answers is
+/// limited.
 bool ServerConnection::may_be_slow() {
   constexpr int kUnanswered = 3;
   const concurrency::MutexLock lock(mutex_);

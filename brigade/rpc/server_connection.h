@@ -39,7 +39,7 @@ class ServerConnection {
                          Time deadline) BRIGADE_EXCLUDES(mutex_);
 
   /// A call has succeeded.
-  void note_answer() BRIGADE_EXCLUDES(mutex_);
+  void record_answer() BRIGADE_EXCLUDES(mutex_);
 
   const cluster::Address& address() const { return address_; }
 

@@ -38,8 +38,8 @@ class EventHistory {
   /// Reads nothing yet. A folder that does not exist has no events.
   EventHistory(std::shared_ptr<const io::FileSystem> files, io::Path folder);
 
-  /// Reads what was written since the last time. A broken file is given up where it is broken, with
-  /// a line in `problems`.
+  /// Reads what was written since the last time. Stops reading a broken file where it is broken,
+  /// and adds a line to `problems`.
   void update();
 
   const std::map<std::string, Curve>& curves() const { return curves_; }

@@ -30,8 +30,8 @@ Histogram without_empty_runs(const Histogram& whole) {
   result.limits.clear();
   result.counts.clear();
   for (std::size_t i = 0; i < whole.limits.size(); ++i) {
-    const bool goes_on = !result.counts.empty() && result.counts.back() == 0;
-    if (whole.counts[i] == 0 && goes_on) {
+    const bool is_in_gap = !result.counts.empty() && result.counts.back() == 0;
+    if (whole.counts[i] == 0 && is_in_gap) {
       result.limits.back() = whole.limits[i];
     } else {
       result.limits.push_back(whole.limits[i]);

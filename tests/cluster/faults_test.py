@@ -21,7 +21,7 @@ CASES = (
     ("SIGKILL", "checkpoint", 0),
     ("SIGKILL", "shutdown", 1),
     ("SIGSTOP", "checkpoint", 1),
-    ("socket", "meeting", 1),
+    ("socket", "joining", 1),
     ("socket", "step", 0),
     ("socket", "shutdown", 1),
     ("disk", "start-up", 0),

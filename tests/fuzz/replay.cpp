@@ -27,7 +27,7 @@ void give(const std::string& bytes) {
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
 }
 
-void give_changed(const std::string& bytes, std::mt19937& random) {
+void run_changed(const std::string& bytes, std::mt19937& random) {
   std::string changed = bytes;
   const auto below = [&](std::size_t end) {
     return std::uniform_int_distribution<std::size_t>(0, end - 1)(random);
@@ -46,7 +46,7 @@ void replay(const std::string& bytes) {
   if (bytes.empty()) return;
   for (int cut = 0; cut < kCuts; ++cut) give(bytes.substr(0, bytes.size() * cut / kCuts));
   std::mt19937 random(static_cast<unsigned>(bytes.size()));
-  for (int change = 0; change < kChanges; ++change) give_changed(bytes, random);
+  for (int change = 0; change < kChanges; ++change) run_changed(bytes, random);
 }
 
 }  // namespace

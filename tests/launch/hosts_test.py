@@ -157,7 +157,7 @@ class Endings(HostsTest):
         pids = self.numbers(jobs, (1, 1), "joined")
         os.kill(pids[1][0], signal.SIGSTOP)
         self.assert_ends(jobs, 137)
-        self.assertIn("Rank 1 failed first: it has not been heard of for", jobs[1].errors_text())
+        self.assertIn("Rank 1 failed first: it has not been heard from for", jobs[1].errors_text())
         self.assert_nothing_is_left()
 
     def test_sigterm_to_one_host_stops_all(self):

@@ -40,7 +40,7 @@ class Members(LaunchTest):
         took = time.monotonic() - begin
         print(f"stopped member: the job had ended after {took:.2f} s", flush=True)
         self.assertLess(took, PEER_TIMEOUT + SLACK)
-        self.assertIn("Rank 2 failed first: it has not been heard of for", self.job.errors_text())
+        self.assertIn("Rank 2 failed first: it has not been heard from for", self.job.errors_text())
         self.assert_nothing_is_left()
 
     def test_members_wait_for_a_launcher_that_was_stopped(self):

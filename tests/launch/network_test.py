@@ -114,7 +114,7 @@ class TwoNetworks(LaunchTest):
         self.assertLess(took, PEER_TIMEOUT + SLACK)
         for rank, job in enumerate(jobs):
             self.assertIn(f"The launcher of host {1 - rank} (", job.errors_text())
-            self.assertIn("has not been heard of for", job.errors_text())
+            self.assertIn("has not been heard from for", job.errors_text())
             self.assertIn(f"[{rank}] saved", job.output)
         self.assert_nothing_is_left()
 

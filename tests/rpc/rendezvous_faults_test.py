@@ -52,7 +52,7 @@ class Faults(unittest.TestCase):
     def test_stopped_worker_is_named_and_finds_itself_lost(self):
         members = self.started(3)
         members[1].send(signal.SIGSTOP)
-        self.assert_named(members, 1, "it has not been heard of for", PEER_TIMEOUT)
+        self.assert_named(members, 1, "it has not been heard from for", PEER_TIMEOUT)
         members[1].send(signal.SIGCONT)
         line = members[1].next_line(PEER_TIMEOUT + SLACK)
         self.assertIn("error", line)
@@ -63,12 +63,12 @@ class Faults(unittest.TestCase):
         members[1].send(signal.SIGSTOP)
         time.sleep(PEER_TIMEOUT / 4)
         members[0].send(signal.SIGCONT)
-        self.assert_named(members, 1, "it has not been heard of for", PEER_TIMEOUT * 1.5)
+        self.assert_named(members, 1, "it has not been heard from for", PEER_TIMEOUT * 1.5)
 
     def test_stopped_first_member_is_named_and_finds_itself_lost(self):
         members = self.started(3)
         members[0].send(signal.SIGSTOP)
-        self.assert_named(members, 0, "it has not been heard of for", PEER_TIMEOUT)
+        self.assert_named(members, 0, "it has not been heard from for", PEER_TIMEOUT)
         members[0].send(signal.SIGCONT)
         self.assertIn("error", members[0].next_line(PEER_TIMEOUT + SLACK))
 

@@ -38,7 +38,7 @@ constexpr microseconds kShortestSleep{20};
 constexpr microseconds kLongestMpiSleep{1000};
 constexpr int kSleepsInAWait = 16;
 /// How often the store is asked whether a peer has given up or left.
-constexpr milliseconds kAskingPeers{100};
+constexpr milliseconds kPeerCheckInterval{100};
 /// What a peer sent before it left may still arrive.
 constexpr milliseconds kLastMessages{500};
 
@@ -291,13 +291,13 @@ class MpiLink final : public ExchangeLink {
   void await(Requests& requests) {
     CollectiveWatchdog watchdog = watch();
     const auto start = steady_clock::now();
-    PeerWatch peers{.ask_at = start + kAskingPeers};
+    PeerWatch peers{.check_at = start + kPeerCheckInterval};
     while (!test(requests)) {
       const auto now = steady_clock::now();
       const auto waited = std::chrono::duration_cast<microseconds>(now - start);
       if (waited < kPolling) continue;
       watchdog.check();
-      if (now >= peers.ask_at) ask_peers(peers, now);
+      if (now >= peers.check_at) check_peers(peers, now);
       std::this_thread::sleep_for(
           std::clamp(waited / kSleepsInAWait, kShortestSleep, kLongestMpiSleep));
     }
@@ -313,14 +313,14 @@ class MpiLink final : public ExchangeLink {
 
   /// When to ask the store again, and the first reason it gave.
   struct PeerWatch {
-    steady_clock::time_point ask_at;
+    steady_clock::time_point check_at;
     std::optional<Error> reason = {};
   };
 
-  void ask_peers(PeerWatch& peers, steady_clock::time_point now) {
+  void check_peers(PeerWatch& peers, steady_clock::time_point now) {
     if (peers.reason) throw *peers.reason;
     peers.reason = peer_status().find_reason(what());
-    peers.ask_at = now + (peers.reason ? kLastMessages : kAskingPeers);
+    peers.check_at = now + (peers.reason ? kLastMessages : kPeerCheckInterval);
   }
 
   /// The memory of requests that did not end is leaked: peers may still read or write it until the

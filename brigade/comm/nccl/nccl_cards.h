@@ -13,7 +13,7 @@
 namespace brigade::comm {
 
 /// The NCCL group of the GPUs of one process. A collective is only queued on each rank's stream:
-/// the host waits until NCCL has done so, for which all ranks must have come, and not for the GPU.
+/// the host waits until all ranks have made the call and NCCL has queued it, not for the GPU.
 ///
 /// If a rank fails, what all ranks have queued is aborted, which releases their streams, and the
 /// other ranks' calls throw an error that quotes it. The first failure ends the group.

@@ -21,12 +21,12 @@ namespace brigade::comm {
 
 /// A clique between processes whose collectives always end: on the GPU, or with an error that names
 /// the cause. A call is queued on the rank's stream and returns; the host waits only until NCCL has
-/// queued it, for which all ranks must have come.
+/// queued it, for which all ranks must have made the call.
 ///
 /// A thread of the group watches the collectives that are queued. If a member is lost, NCCL fails
 /// here or in another process, or the deadline passes, it ends the group: what runs on the GPUs is
 /// aborted, the other members are notified, and every later call throws the error. Work that was
-/// queued behind an aborted collective runs all the same, on worthless values; `finish` says
+/// queued after an aborted collective still runs, on invalid values; `finish` says
 /// whether there was one, once the GPU has completed everything.
 ///
 /// Thread-safety: each local rank from its own thread; the rest from one thread.

@@ -44,7 +44,7 @@ std::optional<CsvRecord> record_ahead(io::ByteReader& bytes, const CsvOptions& o
   while (true) {
     const std::string_view text = bytes.peek(seen + 1);
     if (text.empty()) return std::nullopt;
-    const CsvEnd end = text.size() == seen ? CsvEnd::kIsFinal : CsvEnd::kMayGoOn;
+    const CsvEnd end = text.size() == seen ? CsvEnd::kIsFinal : CsvEnd::kMayContinue;
     CsvRecord record = scan_csv_record(text, format_of(options), end);
     const std::size_t size = record.is_whole ? record.bytes : text.size();
     if (size > options.max_row_bytes) {

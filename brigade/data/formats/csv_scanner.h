@@ -70,7 +70,7 @@ struct CsvRecord {
 };
 
 /// Whether more text may follow.
-enum class CsvEnd { kMayGoOn, kIsFinal };
+enum class CsvEnd { kMayContinue, kIsFinal };
 
 /// Scans the row at the beginning of a text. Rows end with "\n", "\r\n" or "\r"; the last one need
 /// not. The text must not be empty. Throws kInvalidArgument if the delimiter is a quote or a line

@@ -8,7 +8,7 @@ namespace {
 
 using base::str_cat;
 
-[[noreturn]] void throw_is_there(const io::Path& folder) {
+[[noreturn]] void throw_exists(const io::Path& folder) {
   throw Error(ErrorCode::kAlreadyExists, "save: there are elements in ", folder,
               " already; delete the folder, or give another path");
 }
@@ -16,11 +16,11 @@ using base::str_cat;
 }  // namespace
 
 void check_nothing_saved(const io::FileSystem& files, const io::Path& folder) {
-  if (files.exists(index_path(folder))) throw_is_there(folder);
+  if (files.exists(index_path(folder))) throw_exists(folder);
 }
 
 void finish_saving(ElementWriter& writer, const io::Path& folder) {
-  if (writer.commit() == ElementWriter::Commit::kLost) throw_is_there(folder);
+  if (writer.commit() == ElementWriter::Commit::kLost) throw_exists(folder);
 }
 
 std::shared_ptr<const ElementFiles> open_saved(std::shared_ptr<io::FileSystem> files,

@@ -108,7 +108,7 @@ void EarlyGradients::stop_sender() noexcept {
   try {
     sender_.stop();
   } catch (const std::exception&) {
-    // What it has sent is given up.
+    // What it has sent is dropped by the server.
   }
 }
 

@@ -50,7 +50,7 @@ void JobMembership::for_each_server(const std::function<void(int server)>& work)
     try {
       work(server);
     } catch (const ReplacedError&) {
-      note_replaced(std::current_exception());
+      record_replacement(std::current_exception());
       throw;
     }
   });
@@ -79,14 +79,14 @@ std::chrono::milliseconds JobMembership::renew_lease(int server) {
   try {
     session(server).renew(std::chrono::steady_clock::now() + kRenewalTime);
   } catch (const ReplacedError&) {
-    note_replaced(std::current_exception());
+    record_replacement(std::current_exception());
   } catch (const std::exception&) {
     // The next call to this server has the same error, and throws it.
   }
   return renewal_interval(server);
 }
 
-void JobMembership::note_replaced(const std::exception_ptr& error) {
+void JobMembership::record_replacement(const std::exception_ptr& error) {
   {
     const concurrency::MutexLock lock(mutex_);
     if (!replaced_) replaced_ = error;

@@ -29,9 +29,10 @@ struct JobMembershipOptions {
 /// A task's membership of a job: a session with each of its servers, whose leases it renews, and
 /// whether a later incarnation has replaced the task.
 ///
-/// Thread-safety: one thread at a time, except `stop`, `note_replaced` and `throw_if_replaced`,
-/// which any thread may call. Owns a thread for each server that renews its lease, and one for each
-/// server but the first that makes its calls; those of the first are made by the caller's.
+/// Thread-safety: one thread at a time, except `stop`, `record_replacement` and
+/// `throw_if_replaced`, which any thread may call. Owns a thread for each server that renews its
+/// lease, and one for each server but the first that makes its calls; those of the first are made
+/// by the caller's.
 class JobMembership {
  public:
   /// Joins all servers, `services[0]` first, whose incarnation counts.
@@ -55,7 +56,7 @@ class JobMembership {
   /// Cancelled by the user, or when the task was replaced.
   const concurrency::CancelToken& stop() const { return stop_.token(); }
   /// Ends all waits of a task that was replaced: `error` is a ReplacedError.
-  void note_replaced(const std::exception_ptr& error) BRIGADE_EXCLUDES(mutex_);
+  void record_replacement(const std::exception_ptr& error) BRIGADE_EXCLUDES(mutex_);
   void throw_if_replaced() const BRIGADE_EXCLUDES(mutex_);
 
   /// Leaves all servers, as finished; those that do not answer by `end` see the lease run out.

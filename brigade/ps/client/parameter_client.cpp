@@ -26,8 +26,8 @@ using Clock = std::chrono::steady_clock;
 using Time = ParameterService::Time;
 using std::chrono::milliseconds;
 
-// A worker that is not heard loses its lease; a chief that is not heard keeps the servers waiting,
-// and a push that is not acknowledged may be lost.
+// A worker whose message does not arrive loses its lease; a chief's keeps the servers waiting, and
+// a push that is not acknowledged may be lost.
 constexpr milliseconds kLeaveTime{1000};
 constexpr milliseconds kNeededLeaveTime{15'000};
 constexpr milliseconds kFirstReadyPoll{5};
@@ -97,7 +97,7 @@ class ParameterClient::Impl {
       }
     } catch (const ReplacedError&) {
       has_failed_ = true;
-      membership_.note_replaced(std::current_exception());
+      membership_.record_replacement(std::current_exception());
       throw;
     } catch (...) {
       has_failed_ = true;
@@ -408,7 +408,7 @@ ParameterClient::~ParameterClient() {
   try {
     impl_->leave();
   } catch (const std::exception&) {
-    // No memory to tell the servers: the leases run out.
+    // No memory to notify the servers: the leases run out.
   }
 }
 

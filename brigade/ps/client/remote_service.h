@@ -43,7 +43,7 @@ struct ServiceListenerOptions {
   std::size_t max_message_bytes = std::size_t{1} << 30;
   /// All messages together that are being received or sent; most tensors share their memory.
   std::size_t max_buffered_bytes = std::size_t{2} << 30;
-  /// A message whose next part, up to 1 MiB, does not come or is not taken for this long is given
+  /// A message whose next part, up to 1 MiB, does not arrive or is not taken for this long is given
   /// up.
   std::chrono::milliseconds silence = std::chrono::seconds(10);
   /// Threads that compute and wait for the disk.

@@ -21,7 +21,8 @@ using coordination::ActingChoice;
 using coordination::PairStatus;
 using Connect = std::function<std::unique_ptr<PairedService>()>;
 
-// For a process to say what it does. One that is stopped, or whose host is gone, does not.
+// How long a process may take to report its role. One that is stopped, or whose host is lost, does
+// not.
 constexpr std::chrono::milliseconds kAnswerTime{1000};
 
 /// An exchange with the process that acted when it began.
@@ -123,11 +124,11 @@ class ReplicatedService final : public ForwardingService<ParameterService> {
     if (auto used = known()) return *used;
     const concurrency::MutexLock one_at_a_time(searching_);
     if (auto used = known()) return *used;
-    const auto answers = ask_all(deadline);
+    const auto answers = query_all(deadline);
     ActingChoice::Choice choice = choice_.choose(answers);
     if (choice.kind == ActingChoice::Kind::kVote) {
       vote(choice, answers[choice.server].value(), deadline);
-      choice = choice_.choose(ask_all(deadline));
+      choice = choice_.choose(query_all(deadline));
     }
     if (choice.kind != ActingChoice::Kind::kUse)
       throw Error(ErrorCode::kUnavailable, "Neither process of the parameter server (", name(),
@@ -141,7 +142,7 @@ class ReplicatedService final : public ForwardingService<ParameterService> {
     return services_[server];
   }
 
-  std::vector<std::optional<PairStatus>> ask_all(Time deadline) BRIGADE_REQUIRES(searching_) {
+  std::vector<std::optional<PairStatus>> query_all(Time deadline) BRIGADE_REQUIRES(searching_) {
     std::vector<std::optional<PairStatus>> answers(connect_.size());
     const Time until = std::min(deadline, std::chrono::steady_clock::now() + kAnswerTime);
     threads_.run([&](int server) {

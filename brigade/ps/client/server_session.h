@@ -90,11 +90,11 @@ class ServerSession {
   }
 
   /// An exchange whose push, if it has one, gets the next number. A push whose outcome is not known
-  /// (the server did not come back in time) is kept, and the next exchange completes it first. In
+  /// (the server did not return in time) is kept, and the next exchange completes it first. In
   /// kSync mode a push for a token that the server has gradients for is left out.
   ///
   /// A push with `Push::acknowledge_later` is kept until the server has it on its disk. If the
-  /// server comes back without it, it is sent again before anything else.
+  /// server returns without it, it is sent again before anything else.
   ///
   /// Throws kDataLoss if the server has lost earlier pushes. After PushRefusedError the push was
   /// not applied, and its number is used again; after any other error it is kept.

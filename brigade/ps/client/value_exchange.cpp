@@ -57,7 +57,7 @@ ParameterClient::States ValueExchange::take(ServerStates read) {
   for (int server = 0; server < membership_.num_servers(); ++server) {
     auto& part = read[static_cast<std::size_t>(server)];
     if (!part) continue;
-    if (!part->variables.empty()) note_read(server, part->step);
+    if (!part->variables.empty()) record_read(server, part->step);
     for (std::size_t i = 0; i < part->variables.size(); ++i)
       states.variables[variables_.placed().of_server(server)[i]] = std::move(part->variables[i]);
   }
@@ -118,14 +118,14 @@ void ValueExchange::take_moments(const std::vector<ExchangeReply>& replies, Pull
     const ExchangeReply& reply = replies[static_cast<std::size_t>(server)];
     if (reply.staleness) values.staleness = std::max(values.staleness, reply.staleness);
     if (pulled == Pulled::kNothing) continue;
-    note_read(server, reply.step);
+    record_read(server, reply.step);
     values.oldest_step = is_first ? reply.step : std::min(values.oldest_step, reply.step);
     values.newest_step = is_first ? reply.step : std::max(values.newest_step, reply.step);
     is_first = false;
   }
 }
 
-void ValueExchange::note_read(int server, std::int64_t step) {
+void ValueExchange::record_read(int server, std::int64_t step) {
   reads_.record(server, step, session(server).answered());
 }
 

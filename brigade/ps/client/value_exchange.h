@@ -49,7 +49,7 @@ class ValueExchange {
   std::vector<std::size_t> wanted_of(int server, Pulled pulled) const;
   void take_moments(const std::vector<ExchangeReply>& replies, Pulled pulled,
                     ParameterClient::Values& values);
-  void note_read(int server, std::int64_t step);
+  void record_read(int server, std::int64_t step);
   void check_count(int server, std::size_t expected, std::size_t got) const;
 
   JobMembership& membership_;

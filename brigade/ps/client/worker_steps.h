@@ -12,7 +12,7 @@
 namespace brigade::ps {
 
 /// A worker's side of the order of steps: which step it may push, how many it has finished, and
-/// what the coordinator has to hear about them.
+/// what it has to report to the coordinator.
 ///
 /// Thread-safety: one thread.
 class WorkerSteps {

@@ -78,7 +78,7 @@ class PerWorkerValues {
 ///
 /// The first error of a function cancels all others, is thrown once, by the next `schedule` or
 /// `join`, and the coordinator is usable again. A worker that is lost is no error: as long as one
-/// of the job's workers runs, or comes back, the functions continue.
+/// of the job's workers runs, or is restarted, the functions continue.
 ///
 /// A coordinator that is started again knows nothing of the functions of the earlier one: these are
 /// lost, with their values. The model is on the servers.
@@ -151,7 +151,7 @@ class ClusterCoordinator {
   /// `CoordinatedWorker::serve_phase` with the number that this returns: 1, 2, ... A phase that was
   /// not ended has failed. Throws kCancelled after the coordinator was cancelled.
   std::int64_t begin_phase();
-  /// Ends the phase. Its workers, also those that come later, get `outcome` (without arrays). Its
+  /// Ends the phase. Its workers, also those that join later, get `outcome` (without arrays). Its
   /// functions that wait or run are cancelled. Throws kFailedPrecondition if there is none.
   void end_phase(const io::StateTree& outcome);
   /// Cancels the functions that wait or run, and forgets the error of one that has failed. Waits

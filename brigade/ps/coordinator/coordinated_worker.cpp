@@ -69,7 +69,7 @@ class CoordinatedWorker::Impl {
   void end();
   milliseconds renewal_interval() const;
   milliseconds renew_lease();
-  void note_replaced(const std::exception_ptr& error);
+  void record_replacement(const std::exception_ptr& error);
   void throw_if_stopped() const;
   bool coordinator_has_ended() const;
 
@@ -155,7 +155,7 @@ TakeReply CoordinatedWorker::Impl::serve(std::int64_t phase) {
       running_.reset();
     }
     throw_if_stopped();  // then it may have ended because of that, and is run by another worker
-    if (coordinator_has_ended()) return {.is_done = true};  // nobody may be there to hear of it
+    if (coordinator_has_ended()) return {.is_done = true};  // there may be nothing to report to
     report(done);
   }
 }
@@ -201,14 +201,14 @@ milliseconds CoordinatedWorker::Impl::renew_lease() {
     // The run that was asked about: meanwhile this worker may have been given the function again.
     if (asked && (status->is_done || !status->is_wanted)) asked->cancel.cancel();
   } catch (const ReplacedError&) {
-    note_replaced(std::current_exception());
+    record_replacement(std::current_exception());
   } catch (const std::exception&) {
     // The next call of the thread that runs functions has the same error, and throws it.
   }
   return interval;
 }
 
-void CoordinatedWorker::Impl::note_replaced(const std::exception_ptr& error) {
+void CoordinatedWorker::Impl::record_replacement(const std::exception_ptr& error) {
   {
     const concurrency::MutexLock lock(mutex_);
     if (!replaced_) replaced_ = error;

@@ -91,13 +91,14 @@ class CoordinatorCore final : public CoordinatorService {
   void finish(const std::string& token, const FunctionReport& report, Time deadline) override;
   void leave(const std::string& token, Time deadline) override;
 
-  /// Ends leases that have run out. Call it when `next_expiry` has come, and at least every second.
+  /// Ends leases that have run out. Call it when `next_expiry` is reached, and at least every
+  /// second.
   void tick();
   std::optional<Time> next_expiry() const;
   /// How many workers hold leases.
   int num_present() const;
   /// Whether a coordinator that has ended should wait: a worker holds a lease; one was lost in the
-  /// last three terms, and may come again; or, before `latecomers`, one has never joined.
+  /// last three terms, and may join again; or, before `latecomers`, one has never joined.
   bool expects_workers(Time latecomers) const;
 
   /// Cancels all functions, and refuses later ones with kCancelled. `reason` completes "because".

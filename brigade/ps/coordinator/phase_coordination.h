@@ -13,7 +13,7 @@ namespace brigade::ps {
 
 struct PhaseCoordinationOptions {
   std::optional<cluster::ClusterKey> key = cluster::ClusterKey::from_environment();
-  /// A worker of which the chief does not hear for this long is lost.
+  /// A worker that is silent for this long is lost.
   std::chrono::milliseconds lease = std::chrono::seconds(8);
   /// How long a worker waits for the chief.
   std::chrono::milliseconds coordinator_timeout = std::chrono::minutes(5);

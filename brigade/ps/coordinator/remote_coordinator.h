@@ -22,7 +22,7 @@ struct CoordinatorListenerOptions {
   /// All messages together that are being received or sent. Their tensors take as much again while
   /// a thread works on them.
   std::size_t max_buffered_bytes = std::size_t{2} << 30;
-  /// A message whose next part, up to 1 MiB, does not come or is not taken for this long is given
+  /// A message whose next part, up to 1 MiB, does not arrive or is not taken for this long is given
   /// up.
   std::chrono::milliseconds silence = std::chrono::seconds(10);
 };

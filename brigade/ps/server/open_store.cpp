@@ -53,7 +53,7 @@ SnapshotThread::~SnapshotThread() {
   thread_.wait_idle(concurrency::CancelToken());
 }
 
-void SnapshotThread::ask_above(std::uint64_t bytes) {
+void SnapshotThread::request_above(std::uint64_t bytes) {
   const std::uint64_t has = store_.log_bytes();
   {
     const concurrency::MutexLock lock(mutex_);

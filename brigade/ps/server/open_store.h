@@ -47,12 +47,12 @@ class SnapshotThread {
 
   /// Asks for a snapshot if the log has grown by `after_bytes` since the last one. Call it after
   /// changes.
-  void consider() { ask_above(after_bytes_); }
+  void consider() { request_above(after_bytes_); }
   /// Asks for a snapshot if the log has anything.
-  void request() { ask_above(1); }
+  void request() { request_above(1); }
 
  private:
-  void ask_above(std::uint64_t bytes) BRIGADE_EXCLUDES(mutex_);
+  void request_above(std::uint64_t bytes) BRIGADE_EXCLUDES(mutex_);
   void write() BRIGADE_EXCLUDES(mutex_);
 
   ParameterStore& store_;

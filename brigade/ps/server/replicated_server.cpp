@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 
 // For the answer to one that knows that the job is over to arrive.
 constexpr milliseconds kTimeToAnswer{300};
-// After which one that acts ends, although the other one calls and does not hear that the job is
+// After which one that acts ends, although the other one calls and does not learn that the job is
 // over, and one that cannot act ends when the chief has finished.
 constexpr int kTermsAdrift = 3;
 
@@ -86,7 +86,7 @@ bool ReplicatedServer::is_finished() const {
     if (!is_over) return false;
     if (follower_.knows_end_since) return now >= *follower_.knows_end_since + kTimeToAnswer;
     if (!over_since_) return false;
-    const Time silent_since = std::max(*over_since_, follower_.heard);
+    const Time silent_since = std::max(*over_since_, follower_.last_contact);
     return now >= silent_since + options_.term ||
            now >= *over_since_ + kTermsAdrift * options_.term;
   }

@@ -68,7 +68,7 @@ class ReplicatedServer final : public ForwardingService<PairedService> {
   ServerStatus status() const;
   ServerCounters counters() const;
   ServerMetrics metrics() const;
-  /// Whether the job is over: the one that acts knows it, and the other one has heard of it.
+  /// Whether the job is over: the one that acts knows it, and the other one has learned of it.
   bool is_finished() const;
   /// As ServerCore's; also while it follows.
   std::optional<std::string> failure() const;
@@ -109,7 +109,7 @@ class ReplicatedServer final : public ForwardingService<PairedService> {
   struct Follower {
     std::string life;
     std::int64_t number = 0;  // of its last call
-    Time heard;
+    Time last_contact;
     bool is_complete = false;  // and knows it
     std::shared_ptr<const StateTransfer> state;
     std::optional<Time> knows_end_since;
@@ -140,11 +140,11 @@ class ReplicatedServer final : public ForwardingService<PairedService> {
   PairStatus next_status() BRIGADE_EXCLUDES(mutex_);
   void start_acting(std::int64_t epoch) BRIGADE_EXCLUDES(mutex_);
   void stop_acting() BRIGADE_EXCLUDES(mutex_);
-  void note_end() BRIGADE_EXCLUDES(mutex_);
+  void record_end() BRIGADE_EXCLUDES(mutex_);
   void doubt_follower() BRIGADE_EXCLUDES(mutex_);
   void consider_votes() BRIGADE_EXCLUDES(mutex_);
   void call_other(PairRole role) BRIGADE_EXCLUDES(mutex_);
-  std::optional<FollowReply> ask_other(const FollowRequest& request, milliseconds allowed);
+  std::optional<FollowReply> call_other(const FollowRequest& request, milliseconds allowed);
   void receive(FollowReply reply) BRIGADE_EXCLUDES(mutex_);
   void pause(milliseconds time) BRIGADE_EXCLUDES(mutex_);
   void wake() BRIGADE_REQUIRES(mutex_);

@@ -27,8 +27,8 @@ bool ReplicatedServer::admit_follower(const FollowRequest& request) {
     follower_ = {.life = life};
   }
   follower_.number = request.number;
-  follower_.heard = clock_.now();
-  if (pair_.is_paired()) pair_.hear_follower(clock_.now());
+  follower_.last_contact = clock_.now();
+  if (pair_.is_paired()) pair_.record_follower_call(clock_.now());
   return request.from.role == PairRole::kFollowing;
 }
 
@@ -44,7 +44,7 @@ FollowReply ReplicatedServer::follow(const std::string& token, const FollowReque
   {
     const concurrency::MutexLock lock(mutex_);
     const PairRole before = pair_.role();
-    pair_.hear(request.from, clock_.now());
+    pair_.receive(request.from, clock_.now());
     if (pair_.role() != before) wake();
     const bool serves = admit_follower(request);
     reply.status = visible_status();

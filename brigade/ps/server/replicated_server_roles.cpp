@@ -48,7 +48,7 @@ void ReplicatedServer::run() {
       }
       if (role == PairRole::kActing) {
         start_acting(epoch);
-        note_end();
+        record_end();
         doubt_follower();
         pause(kPause);
       } else {
@@ -73,7 +73,7 @@ PairStatus ReplicatedServer::next_status() {
   return pair_.status();
 }
 
-void ReplicatedServer::note_end() {
+void ReplicatedServer::record_end() {
   const bool is_over = core_->is_finished();
   const concurrency::MutexLock lock(mutex_);
   if (!is_over) {
@@ -97,7 +97,7 @@ void ReplicatedServer::start_acting(std::int64_t epoch) {
   follower_ = {};
   witness_.reset();  // no vote counts before the one that acted has stopped
   if (is_closed_) core_->close();
-  const PairStatus own = pair_.status();  // it may have heard of a later epoch meanwhile
+  const PairStatus own = pair_.status();  // it may know a later epoch by now
   if (own.role == PairRole::kActing && own.epoch == epoch) serving_ = core_.get();
 }
 
@@ -126,7 +126,7 @@ void ReplicatedServer::doubt_follower() {
   try {
     const RoleReply reply = other_->role(std::chrono::steady_clock::now() + kShortCall);
     const concurrency::MutexLock lock(mutex_);
-    pair_.hear(reply.status, clock_.now());
+    pair_.receive(reply.status, clock_.now());
   } catch (const Error&) {
     // It is lost, most likely.
   }
@@ -162,7 +162,7 @@ void ReplicatedServer::call_other(PairRole role) {
   if (allowed_.count() == 0) allowed_ = options_.term / 2;
   const auto begin = std::chrono::steady_clock::now();
   const milliseconds allowed = follows ? request.wait + allowed_ : kShortCall;
-  auto reply = ask_other(request, allowed);
+  auto reply = call_other(request, allowed);
   if (!reply) {
     // Its messages may be large, or the network slow.
     if (follows && std::chrono::steady_clock::now() - begin >= allowed)
@@ -172,7 +172,7 @@ void ReplicatedServer::call_other(PairRole role) {
   bool still_follows = false;
   {
     const concurrency::MutexLock lock(mutex_);
-    pair_.hear(reply->status, clock_.now());
+    pair_.receive(reply->status, clock_.now());
     if (!reply->is_finished)
       other_finished_since_.reset();
     else if (!other_finished_since_)
@@ -189,8 +189,8 @@ void ReplicatedServer::call_other(PairRole role) {
     pause(kPause);
 }
 
-std::optional<FollowReply> ReplicatedServer::ask_other(const FollowRequest& request,
-                                                       milliseconds allowed) {
+std::optional<FollowReply> ReplicatedServer::call_other(const FollowRequest& request,
+                                                        milliseconds allowed) {
   const Time deadline = std::chrono::steady_clock::now() + allowed;
   try {
     if (other_token_.empty()) other_token_ = other_->role(deadline).follow_token;

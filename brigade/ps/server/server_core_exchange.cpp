@@ -132,8 +132,9 @@ void ServerCore::count_decided(const StepDecision& decision) {
   });
 }
 
-/// Notes the record of a push that is acknowledged later. Returns that of the one before. A call
-/// whose caller has gone, and has made it again and others, may come here after these.
+/// Records the log entry of a push that is acknowledged later. Returns that of the push before. A
+/// call that was abandoned by its caller, and repeated, may get here after the caller's later
+/// calls.
 std::int64_t ServerCore::defer(const Caller& from, std::int64_t record) {
   const concurrency::MutexLock lock(mutex_);
   std::int64_t& last = deferred_[from.rank];

@@ -96,7 +96,7 @@ void ServerCore::confirm_decision(Time deadline) {
     decision = *gate_->unconfirmed();
   }
   try {
-    // All servers update with one rate, whenever each hears of a new one.
+    // All servers update with the same rate, no matter when each gets a new one.
     decision.learning_rate = store_.learning_rate();
     store_.apply(decision, deadline);
     decision = store_.last_decision().value();  // an earlier try may have had another rate

@@ -160,7 +160,7 @@ class ParameterStore {
     std::optional<std::int64_t> staleness = std::nullopt;
   };
   /// As `push`, but the disk may not have it yet when this returns: `wait_committed` waits for it,
-  /// and nobody may hear of the push before. Until then the gradients must not change.
+  /// and the push must not be acknowledged before. Until then the gradients must not change.
   /// `read_at`: the step of the values that the gradients were computed with. In a job that is
   /// `JobConfig::staleness_aware` the learning rate is divided by the staleness. Also throws
   /// kInvalidArgument if it is negative.

@@ -41,7 +41,7 @@ class RecordFeed {
   /// Whether acknowledgments wait for the replica.
   bool is_required() const BRIGADE_EXCLUDES(mutex_);
 
-  /// The records after `after`: at least one, and more up to `bytes`. None, if none has come by
+  /// The records after `after`: at least one, and more up to `bytes`. None if there is none by
   /// `until`, if the replica has to begin anew, or after `interrupt`.
   std::vector<io::BytePieces> take(std::int64_t after, std::uint64_t bytes, Time until)
       BRIGADE_EXCLUDES(mutex_);

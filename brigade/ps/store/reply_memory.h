@@ -24,17 +24,17 @@ struct ReplyExtent {
 /// Thread-safety: one thread.
 class ReplyMemory {
  public:
-  /// None: tensors have memory of their own.
+  /// Without memory: tensors allocate theirs.
   ReplyMemory() = default;
   ReplyMemory(std::span<char> memory, std::shared_ptr<const void> owner)
       : memory_(memory), owner_(std::move(owner)) {}
 
-  /// A reply with such tensors begins. If there is no room for it, they get memory of their own.
+  /// A reply with such tensors begins. If there is no room for it, they allocate theirs.
   void begin(const ReplyExtent& extent);
   /// An uninitialized tensor, contiguous: the next one of the reply.
   at::Tensor next(at::IntArrayRef sizes, at::ScalarType dtype);
 
-  /// How long the text of the reply has to be, with spaces at its end. 0: as it comes.
+  /// The length to which the text of the reply is padded with spaces. 0: it is not padded.
   std::size_t text_bytes() const { return text_bytes_; }
 
  private:

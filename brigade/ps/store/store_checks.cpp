@@ -41,7 +41,7 @@ void ParameterStore::check_usable() const {
 }
 
 /// After values were read: a change before them may have failed before it reached its variables. It
-/// says so before it gives up its tickets.
+/// records that before it releases its tickets.
 void ParameterStore::check_still_usable() const {
   const concurrency::MutexLock lock(order_);
   check_usable();
