@@ -186,7 +186,7 @@ TEST_F(ServerPairTest, OneThatIsToBeFilledDoesNotReplaceTheOneThatWentOnAlone) {
   ASSERT_EQ(second_.role(), PairRole::kFollowing);
   now_ += 20 * kTerm;
   second_.tick(now_);
-  EXPECT_EQ(second_.role(), PairRole::kLooking) << "it has epoch 1, and has heard of epoch 2";
+  EXPECT_EQ(second_.role(), PairRole::kLooking) << "it has epoch 1, and knows of epoch 2";
   now_ += 20 * kTerm;
   second_.tick(now_);
   EXPECT_EQ(second_.role(), PairRole::kLooking);

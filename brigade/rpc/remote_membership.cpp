@@ -278,7 +278,7 @@ class RemoteMembership final : public cluster::Membership {
       const concurrency::MutexLock lock(mutex_);
       host = welcome_->host;
     }
-    lose({host, base::str_cat("it has not been reply of for ", in_seconds(options_.peer_timeout)),
+    lose({host, base::str_cat("it has not been heard from for ", in_seconds(options_.peer_timeout)),
           cluster::LossKind::kSilent});
     call_->cancel();
   }

@@ -391,7 +391,7 @@ TEST(RendezvousState, SilentMemberIsLostAndIsNotified) {
   }
   ASSERT_EQ(rendezvous.lost.size(), 1u);
   EXPECT_EQ(rendezvous.lost[0].member.rank, 1);
-  EXPECT_EQ(rendezvous.lost[0].reason, "it has not been replies of for 10 s");
+  EXPECT_EQ(rendezvous.lost[0].reason, "it has not been heard from for 10 s");
   EXPECT_EQ(rendezvous.listeners[1]->all<cluster::LostMember>().size(), 1u);
   EXPECT_EQ(rendezvous.listeners[1]->endings.size(), 1u);
   EXPECT_THROW(rendezvous.state.set(ids[1], "key", "value"), Error);
