@@ -5,8 +5,12 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "fork_server"))
+import fork_server
 
 # In the background or under nohup the tests would ignore these, and what they start, too.
 for _number in (signal.SIGHUP, signal.SIGINT):
@@ -24,6 +28,8 @@ MLP = ("--model", "mlp", *SMALL)
 
 def run(*arguments, program=COMMAND):
     """Runs `brigade` to its end: status, stdout, stderr. Killed at the deadline, which fails the test."""
+    if program == COMMAND:
+        return fork_server.run([COMMAND, *arguments], timeout=DEADLINE)
     return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=DEADLINE,
                           stdin=subprocess.DEVNULL)
 

@@ -9,10 +9,14 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "fork_server"))
+import fork_server
 
 # In the background or under nohup the tests would ignore these, and what they start, too.
 for _number in (signal.SIGHUP, signal.SIGINT):
@@ -74,8 +78,10 @@ class Process:
     """The command, running; what it writes to stderr is read line by line."""
 
     def __init__(self, arguments, environment, program=(COMMAND,)):
-        self._process = subprocess.Popen([*program, *map(str, arguments)], env=environment, stdin=subprocess.DEVNULL,
-                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        command = [*program, *map(str, arguments)]
+        self._process = (fork_server.start(command, env=environment) if program == (COMMAND,) else
+                         subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                          stderr=subprocess.PIPE, text=True))
         self.pid = self._process.pid
         self._changed = threading.Condition()
         self._lines, self._output = [], []

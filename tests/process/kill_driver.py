@@ -6,8 +6,11 @@ import mmap
 import os
 import pathlib
 import struct
-import subprocess
+import sys
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "fork_server"))
+import fork_server
 
 TARGET = os.environ["BRIGADE_KILL_TARGET"]
 SLOWNESS = float(os.environ.get("BRIGADE_TEST_SLOWNESS", "1"))  # of the build under test: sanitizers cost time
@@ -64,8 +67,7 @@ class Life:
         self._page = page
         page.clear()
         arguments = (data_dir, checkpoint_dir, page.path, replicas)
-        self._process = subprocess.Popen([TARGET, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                         stdin=subprocess.DEVNULL)
+        self._process = fork_server.start([TARGET, *arguments])
 
     def __enter__(self):
         return self
