@@ -16,7 +16,7 @@ namespace brigade::distribute {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using TimePoint = std::chrono::steady_clock::time_point;
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0.0;
@@ -67,9 +67,9 @@ struct alignas(64) LayerProfiler::Pass {
   bool computes = false;
   bool is_in_backward = false;  // what is computed again there belongs to it
   bool is_complete = false;     // there was a backward pass
-  Clock::time_point mark;       // of the last charge
-  Clock::time_point over;       // when the backward pass was
-  Clock::time_point waits;      // for the first time after that; no time before
+  TimePoint mark;               // of the last charge
+  TimePoint over;               // when the backward pass was
+  TimePoint waits;              // for the first time after that; no time before
   double before = 0.0;
   std::size_t layer = 0;
   std::vector<std::string> names;
@@ -82,7 +82,7 @@ struct alignas(64) LayerProfiler::Pass {
   // Of this thread; last, because it must go first.
   std::optional<c10::DebugInfoGuard> reports;
 
-  void charge();
+  void charge(TimePoint now);
   std::size_t index_of(std::string_view name);
   void begin_memory();
   void end_memory(const at::Tensor& x);
@@ -94,8 +94,9 @@ struct LayerProfiler::Samples {
   std::int64_t activations = 0, variables = 0;
 };
 
-LayerProfiler::LayerProfiler(int tasks, int devices, Memory memory)
-    : devices_(devices), memory_(memory) {
+LayerProfiler::LayerProfiler(int tasks, int devices, Memory memory,
+                             std::shared_ptr<const base::Clock> clock)
+    : devices_(devices), memory_(memory), clock_(std::move(clock)) {
   for (int task = 0; task < tasks; ++task) passes_.push_back(std::make_unique<Pass>());
 }
 
@@ -124,12 +125,12 @@ void LayerProfiler::end_step() {
 }
 
 double LayerProfiler::seconds_besides_of_step() const {
-  Clock::time_point last_pass, end;
+  TimePoint last_pass, end;
   for (const auto& pass : passes_) {
     last_pass = std::max(last_pass, pass->over);
     end = std::max(end, pass->mark);
   }
-  Clock::duration sum = devices_ * (end - last_pass);
+  std::chrono::steady_clock::duration sum = devices_ * (end - last_pass);
   for (const auto& pass : passes_) {
     if (pass->is_complete && pass->over < last_pass)
       sum += std::min(pass->waits, last_pass) - pass->over;
@@ -139,13 +140,13 @@ double LayerProfiler::seconds_besides_of_step() const {
 
 void LayerProfiler::resume(int task) {
   Pass& pass = *passes_[static_cast<std::size_t>(task)];
-  pass.mark = Clock::now();
+  pass.mark = clock_->now();
   pass.computes = true;
 }
 
 void LayerProfiler::pause(int task) {
   Pass& pass = *passes_[static_cast<std::size_t>(task)];
-  if (pass.computes) pass.charge();
+  if (pass.computes) charge(pass);
   pass.computes = false;
   const bool is_first = pass.phase == Pass::Phase::kAfter && pass.waits < pass.over;
   if (is_first) pass.waits = pass.mark;
@@ -159,7 +160,7 @@ void LayerProfiler::end(int task) {
 void LayerProfiler::begin_layer(int task, std::string_view name, const at::Tensor& x) {
   Pass& pass = *passes_[static_cast<std::size_t>(task)];
   if (pass.is_in_backward) return;
-  pass.charge();
+  charge(pass);
   pass.end_memory(x);
   pass.layer = pass.index_of(name);
   pass.phase = Pass::Phase::kForward;
@@ -176,13 +177,13 @@ void LayerProfiler::reached(int task, std::size_t layer) {
   Pass& pass = *passes_[static_cast<std::size_t>(task)];
   const bool is_this_step = pass.is_in_backward && layer < pass.names.size();
   if (!is_this_step) return;
-  pass.charge();
+  charge(pass);
   pass.layer = layer == 0 ? 0 : layer - 1;
 }
 
 void LayerProfiler::begin_backward(int task) {
   Pass& pass = *passes_[static_cast<std::size_t>(task)];
-  pass.charge();
+  charge(pass);
   pass.end_memory(at::Tensor());
   pass.reports.reset();
   pass.phase = Pass::Phase::kBackward;
@@ -191,17 +192,17 @@ void LayerProfiler::begin_backward(int task) {
 
 void LayerProfiler::weight_gradient(int task, const std::function<void()>& work) {
   Pass& pass = *passes_[static_cast<std::size_t>(task)];
-  pass.charge();
+  charge(pass);
   work();
-  const Clock::time_point begin = pass.mark;
-  pass.charge();
+  const TimePoint begin = pass.mark;
+  charge(pass);
   pass.weight_gradients[pass.layer] += std::chrono::duration<double>(pass.mark - begin).count();
 }
 
 void LayerProfiler::end_backward(int task) {
   Pass& pass = *passes_[static_cast<std::size_t>(task)];
   if (!pass.is_in_backward) return;
-  pass.charge();
+  charge(pass);
   pass.is_in_backward = false;
   pass.phase = Pass::Phase::kAfter;
   pass.over = pass.mark;
@@ -229,8 +230,11 @@ double LayerProfiler::seconds_besides() const {
   return median(besides_);
 }
 
-void LayerProfiler::Pass::charge() {
-  const Clock::time_point now = Clock::now();
+void LayerProfiler::charge(Pass& pass) const {
+  pass.charge(clock_->now());
+}
+
+void LayerProfiler::Pass::charge(TimePoint now) {
   const double seconds = std::chrono::duration<double>(now - mark).count();
   mark = now;
   if (phase == Phase::kAfter) return;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "brigade/base/clock.h"
 #include "brigade/distribute/strategies/pipeline_cut.h"
 
 namespace brigade::distribute {
@@ -29,7 +30,9 @@ class LayerProfiler final : public std::enable_shared_from_this<LayerProfiler> {
   enum class Memory { kNotMeasured, kMeasured };
 
   /// `devices`: how many tasks compute at the same time.
-  explicit LayerProfiler(int tasks, int devices = 1, Memory memory = Memory::kNotMeasured);
+  explicit LayerProfiler(
+      int tasks, int devices = 1, Memory memory = Memory::kNotMeasured,
+      std::shared_ptr<const base::Clock> clock = std::make_shared<base::SystemClock>());
   ~LayerProfiler();
 
   void begin_step();
@@ -65,6 +68,7 @@ class LayerProfiler final : public std::enable_shared_from_this<LayerProfiler> {
   struct Pass;
   struct Samples;
 
+  void charge(Pass& pass) const;
   void reached(int task, std::size_t layer);
   void keep(const Pass& pass);
   double seconds_besides_of_step() const;
@@ -72,6 +76,7 @@ class LayerProfiler final : public std::enable_shared_from_this<LayerProfiler> {
 
   const int devices_;
   const Memory memory_;
+  const std::shared_ptr<const base::Clock> clock_;
   std::vector<std::unique_ptr<Pass>> passes_;  // [task]
   std::vector<Samples> samples_;
   std::vector<double> besides_;  // [step]
