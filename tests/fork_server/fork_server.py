@@ -110,9 +110,14 @@ class Process:
         return texts[self.stdout], texts[self.stderr]
 
 
+def _is_for_a_server(env):
+    """Not where the dynamic linker is to do something else than the server's."""
+    return _LIBRARY is not None and not any(name.startswith("LD_") and value != os.environ.get(name) for name, value in (env or {}).items())
+
+
 def start(arguments, *, env=None):
     """The process, with its output in pipes, started by a fork server where there is one."""
-    if _LIBRARY is None:
+    if not _is_for_a_server(env):
         return subprocess.Popen([*map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 text=True, env=env)
     return Process(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
@@ -120,7 +125,7 @@ def start(arguments, *, env=None):
 
 def run(arguments, *, timeout, env=None):
     """subprocess.run() with its output captured as text and nothing to read, by a fork server where there is one."""
-    if _LIBRARY is None:
+    if not _is_for_a_server(env):
         return subprocess.run([*map(str, arguments)], capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, env=env)
     with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
         process = Process(arguments, stdout=stdout, stderr=stderr, env=env)

@@ -1,6 +1,7 @@
 """A process of a fork server is like one that was started by itself."""
 import os
 import pathlib
+import select
 import signal
 import subprocess
 import sys
@@ -51,6 +52,10 @@ class ForkServer(unittest.TestCase):
         self.assertTrue(found[0])
         self.assertEqual(found[0], found[1])
 
+    def test_leaves_libraries_to_load_to_a_plain_start(self):
+        result = fork_server.run([COMMAND, "--version"], timeout=DEADLINE, env={**os.environ, "LD_DEBUG": "files"})
+        self.assertIn("calling init", result.stderr)
+
     def start(self):
         """A training that makes steps."""
         errors = tempfile.NamedTemporaryFile("w+")
@@ -86,7 +91,6 @@ class ForkServer(unittest.TestCase):
         except ProcessLookupError:
             return
         self.addCleanup(os.close, descriptor)
-        import select
         self.assertTrue(select.select([descriptor], [], [], DEADLINE)[0])
 
 
