@@ -1,23 +1,27 @@
 """The program with a coordinator, examples/cluster_coordinator.cpp: a chief that schedules steps, one parameter server and two workers,
 each a process. Workers and the chief are killed; an error in a function is told once."""
+import pathlib
 import re
 import signal
+import sys
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
+import idx_files
 from workers import DEADLINE, ClusterTest, free_ports, wait_until
 
-DATA = "/usr/share/datasets/fashion-mnist"
 EPOCHS, STEPS = 3, 60
 
 
 class ClusterCoordinatorExample(ClusterTest):
     def setUp(self):
         super().setUp()
+        self.data = idx_files.write_fashion_mnist(self.folder / "fashion_mnist", train=10_000, t10k=1000)
         chief, server, *workers = (f"localhost:{port}" for port in free_ports(4))
         self.cluster = f"chief={chief};ps={server};worker={','.join(workers)}"
 
     def task(self, name, *flags):
-        return self.start_process(f"--cluster={self.cluster}", f"--task={name}", f"--data_dir={DATA}", *flags)
+        return self.start_process(f"--cluster={self.cluster}", f"--task={name}", f"--data_dir={self.data}", *flags)
 
     def start_all(self, *flags, epochs=EPOCHS):
         """The chief, its workers and its server. A worker that comes when the chief has ended waits for the next one, so the chief

@@ -1,6 +1,5 @@
 """Starts a training, kills it somewhere, and says where it was."""
 import dataclasses
-import gzip
 import json
 import mmap
 import os
@@ -9,13 +8,13 @@ import struct
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "fork_server"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("cli", "fork_server")]
 import fork_server
+import idx_files
 
 TARGET = os.environ["BRIGADE_KILL_TARGET"]
 SLOWNESS = float(os.environ.get("BRIGADE_TEST_SLOWNESS", "1"))  # of the build under test: sanitizers cost time
 DEADLINE = 240 * SLOWNESS
-DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
 EXAMPLES = 250
 
 # The page that the training writes: see progress_page.h.
@@ -102,11 +101,4 @@ class Life:
 
 
 def write_data(folder):
-    """The first examples of Fashion-MNIST, as a data set of its own: reading all 60,000 takes longer than the training."""
-    folder.mkdir(parents=True)
-    for name, magic, sizes in (("train-images-idx3-ubyte", 2051, (28, 28)), ("train-labels-idx1-ubyte", 2049, ())):
-        with gzip.open(DATA / f"{name}.gz") as file:
-            old = struct.unpack(f">{2 + len(sizes)}I", file.read(4 * (2 + len(sizes))))
-            assert old == (magic, 60_000, *sizes), f"{name} is another file: {old}"
-            values = file.read(EXAMPLES * (28 * 28 if sizes else 1))
-        (folder / name).write_bytes(struct.pack(f">{len(old)}I", magic, EXAMPLES, *sizes) + values)
+    idx_files.write_fashion_mnist(folder, train=EXAMPLES)
