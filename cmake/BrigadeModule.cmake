@@ -24,15 +24,20 @@ function(brigade_compile_fast target)
 endfunction()
 
 # brigade_module(<folder> [TORCH] [DEPENDS <folder>...] [LIBRARIES <target>...]
-#                [SOURCES <file>...] [TESTING <file>...] [TESTS <file>...] [TEST_LIBRARIES <target>...])
+#                [SOURCES <file>...] [TESTING <file>...] [TESTS <file>...] [SERIAL_TESTS <file>...]
+#                [TEST_LIBRARIES <target>...])
 #
 # One static library a folder, brigade_<folder>, and one test program, <folder>_tests, which ctest runs as
 # `<folder>` with the label `unit`. DEPENDS names the folders whose headers this folder includes; LIBRARIES
 # are third-party ones, linked privately. A folder with no source of its own becomes a header-only target.
 # TESTING names sources of the folder's testing/: a library, brigade_<folder>_testing, that the tests of this folder and of
-# those that depend on it link, and no product target does.
+# those that depend on it link, and no product target does. SERIAL_TESTS names those of TESTS that start no thread: they show
+# ThreadSanitizer nothing, so its build leaves them out.
 function(brigade_module folder)
-  cmake_parse_arguments(ARG "TORCH" "" "DEPENDS;LIBRARIES;SOURCES;TESTING;TESTS;TEST_LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "" "DEPENDS;LIBRARIES;SOURCES;TESTING;TESTS;SERIAL_TESTS;TEST_LIBRARIES" ${ARGN})
+  if(BRIGADE_SANITIZE MATCHES "thread")
+    list(REMOVE_ITEM ARG_TESTS ${ARG_SERIAL_TESTS})
+  endif()
   set(target brigade_${folder})
   if(ARG_SOURCES)
     add_library(${target} STATIC ${ARG_SOURCES})

@@ -7,6 +7,7 @@ UMBRELLA_HEADER = "brigade/brigade.h"
 THREAD_LOCAL_HOME = "brigade/base/ambient.cpp"
 CUDA_CONDITION_HOMES = ("brigade/device/", "brigade/comm/")
 _TORCH = re.compile(r"(torch|ATen|c10|caffe2)/")
+_THREADS = re.compile(r"\bstd::(j?thread|async)\b|\bparallelism\b|\bprefetch\(|\bkAutotune\b|\bWorkers\b")
 _CUDA_CONDITION = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif)\b.*CUDA", re.MULTILINE)
 
 
@@ -129,6 +130,13 @@ def tests_are_built(tree, table):
             if source.is_test and source.path not in tree.built and not source.path.startswith("tests/gpu/")]
 
 
+def serial_tests_start_no_thread(tree, table):
+    """What ThreadSanitizer's build leaves out has no threads to look at."""
+    paths = (f"brigade/{name}/{file}" for name, module in tree.modules.items() for file in sorted(module.serial_tests))
+    return [f"{path} is one of SERIAL_TESTS, but starts threads: leave it to TESTS alone"
+            for path in paths if path in tree.sources and _THREADS.search(tree.sources[path].code)]
+
+
 def headers_stand_alone(tree, table):
     """Some .cpp has x.h as its very first include: x.cpp must; without x.cpp, x_test.cpp must; without either, CMake makes one."""
     found = []
@@ -199,4 +207,4 @@ def type_names_are_unique(tree, table):
 ALL = (folders_have_rows, includes_stay_in_row, umbrella_is_for_users, quoted_includes_are_full_paths,
        no_torch_above_the_line, declared_depends_match, tests_are_built, headers_stand_alone, one_home_for_thread_local,
        cuda_conditions_stay_in_backends, library_names_no_flags, basenames_are_unique, type_names_are_unique,
-       testing_is_for_tests)
+       testing_is_for_tests, serial_tests_start_no_thread)

@@ -222,6 +222,14 @@ class Rules(unittest.TestCase):
         self.assert_breaks(rules.testing_is_for_tests, changes={
             **files, "brigade/io/CMakeLists.txt": "brigade_module(io DEPENDS base SOURCES file.cpp testing/disk.cpp)"})
 
+    def test_serial_test_that_starts_a_thread(self):
+        files = {"brigade/io/file_test.cpp": '#include "brigade/io/file.h"\nstd::thread other;\n',
+                 "brigade/io/CMakeLists.txt": "brigade_module(io DEPENDS base SOURCES file.cpp TESTS file_test.cpp)"}
+        self.assertEqual({}, violations(files))
+        self.assert_breaks(rules.serial_tests_start_no_thread, changes={
+            **files, "brigade/io/CMakeLists.txt":
+                "brigade_module(io DEPENDS base SOURCES file.cpp TESTS file_test.cpp SERIAL_TESTS file_test.cpp)"})
+
     def test_every_rule_has_been_seen_to_fail(self):
         text = pathlib.Path(__file__).read_text(encoding="utf-8")
         self.assertEqual([], [rule.__name__ for rule in rules.ALL if f"assert_breaks(rules.{rule.__name__}" not in text])

@@ -57,10 +57,11 @@ class Module:
     name: str
     depends: frozenset
     sources: frozenset
+    serial_tests: frozenset
     torch: bool
 
 
-_KEYWORDS = {"DEPENDS", "LIBRARIES", "SOURCES", "TESTING", "TESTS", "TEST_LIBRARIES"}
+_KEYWORDS = {"DEPENDS", "LIBRARIES", "SOURCES", "TESTING", "TESTS", "SERIAL_TESTS", "TEST_LIBRARIES"}
 
 
 def parse_module(cmake_text):
@@ -70,17 +71,15 @@ def parse_module(cmake_text):
     if not call:
         return None
     name, *words = call[1].split()
-    depends, sources, keyword, torch = set(), set(), None, False
+    files, keyword, torch = {each: set() for each in _KEYWORDS}, None, False
     for word in words:
         if word in _KEYWORDS:
             keyword = word
         elif word == "TORCH":
             torch = True
-        elif keyword == "DEPENDS":
-            depends.add(word)
-        elif keyword == "SOURCES":
-            sources.add(word)
-    return Module(name, frozenset(depends), frozenset(sources), torch)
+        elif keyword:
+            files[keyword].add(word)
+    return Module(name, frozenset(files["DEPENDS"]), frozenset(files["SOURCES"]), frozenset(files["SERIAL_TESTS"]), torch)
 
 
 def _compiled_files(compile_commands):
