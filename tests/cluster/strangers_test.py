@@ -7,7 +7,9 @@ import unittest
 
 from workers import PEER_TIMEOUT, TINY, ClusterTest, free_ports, wait_until
 
-RUN = (*TINY, "--batch-size", "16", "--steps", "2000", "--log-every", "0", "--peer-timeout", f"{PEER_TIMEOUT}s")
+SETTINGS = (*TINY, "--batch-size", "16", "--log-every", "0", "--peer-timeout", f"{PEER_TIMEOUT}s")
+RUN = (*SETTINGS, "--steps", "20")
+LONG = (*SETTINGS, "--steps", "600")  # for strangers that come while it runs
 HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
@@ -47,8 +49,8 @@ class Strangers(ClusterTest):
         self.ports = free_ports(2)
 
     def test_do_not_disturb_a_running_training(self):
-        wanted = self.train(2, *RUN)["weights_sha256"]
-        workers = self.start(2, *RUN, ports=self.ports)
+        wanted = self.train(2, *LONG)["weights_sha256"]
+        workers = self.start(2, *LONG, ports=self.ports)
         workers[0].wait_for(r"^step \d+/")
         self.knock(self.ports[0])
         self.assertTrue(all(worker.is_running() for worker in workers), "it had ended before the strangers came")
