@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "brigade/comm/piggyback.h"
+
 namespace brigade::comm {
 
 /// How the values of several ranks are combined into one.
@@ -152,6 +154,14 @@ class Communicator {
   /// there for good, such as a checkpoint. Throws what a call has failed with after it returned:
   /// its tensors, and whatever was computed from them, are then worthless. Not a collective.
   virtual void finish() {}
+
+  /// From now on calls carry a number of each rank, until there is a call in which all ranks know
+  /// theirs; only one number at a time, the latest. Every rank calls it between the same calls, and
+  /// may drop the number whenever it likes: then no rank learns the others'. Null, on all ranks, if
+  /// calls carry nothing: they do so only between processes (`make_process_communicator`).
+  [[nodiscard]] virtual std::shared_ptr<PiggybackNumber> piggyback(PiggybackNumber::Own /*own*/) {
+    return nullptr;
+  }
 
   /// Makes any of the calls above, for communicators that are built on others. Returns the tensors
   /// of a call that gathers.

@@ -70,6 +70,13 @@ std::vector<CallStamp> stamps_of(std::span<const CallHeader> headers) {
   return stamps;
 }
 
+/// What the ranks let each other know, by rank.
+std::vector<PiggybackStamp> piggybacks_of(std::span<const CallHeader> headers) {
+  std::vector<PiggybackStamp> stamps;
+  for (const CallHeader& header : headers) stamps.push_back(header.piggyback);
+  return stamps;
+}
+
 /// The first rank whose step, or the purpose of whose call, differs from that of rank `mine`.
 std::optional<int> first_in_another_step(std::span<const CallHeader> headers, int mine) {
   for (std::size_t rank = 0; rank < headers.size(); ++rank) {
@@ -164,6 +171,9 @@ class LinkedCommunicator final : public ProcessCommunicator {
     return {.collectives = collectives_, .bytes_sent = link_->bytes_sent()};
   }
   StepProgress& progress() override { return progress_; }
+  std::shared_ptr<PiggybackNumber> piggyback(PiggybackNumber::Own own) override {
+    return piggyback_.carry(std::move(own));
+  }
 
   at::Tensor make_buffer(std::int64_t numel, at::ScalarType dtype) override {
     at::Tensor made;
@@ -289,6 +299,7 @@ class LinkedCommunicator final : public ProcessCommunicator {
   std::span<const CallHeader> exchange(CallHeader mine, std::span<const at::Tensor> tensors) {
     for (;;) {
       mine.stamp = progress_.stamp();
+      mine.piggyback = piggyback_.stamp();
       const auto headers = link_->exchange(mine);
       if (first_in_another_step(headers, rank_)) {
         resolve_step_difference(headers);
@@ -296,6 +307,7 @@ class LinkedCommunicator final : public ProcessCommunicator {
       }
       progress_.forget_failures_before(mine.stamp.run);
       if (const auto other = first_mismatch(headers, rank_)) refuse(headers, *other, tensors);
+      piggyback_.receive(piggybacks_of(headers));
       return headers;
     }
   }
@@ -475,6 +487,7 @@ class LinkedCommunicator final : public ProcessCommunicator {
   const std::string name_;
   const ReductionBlocks one_leaf_each_;
   StepProgress progress_;
+  Piggyback piggyback_;
   std::optional<Error> failure_;
   std::int64_t collectives_ = 0;
   std::vector<KnownBuffer> buffers_;

@@ -406,6 +406,75 @@ TEST_P(OfProcesses, AFailureAfterTheStepsLastCollectiveEndsNothing) {
   });
 }
 
+using RankNumbers = std::vector<std::int64_t>;
+
+TEST_P(OfProcesses, CallsCarryANumberOfEachRankOnceAllKnowTheirs) {
+  run(3, [](ProcessCommunicator& communicator) {
+    const int rank = communicator.rank();
+    int calls = 0;
+    const auto number = communicator.piggyback([&]() -> std::optional<std::int64_t> {
+      ++calls;
+      if (rank == 2 && calls == 1) return std::nullopt;
+      return 10 * rank - 5;
+    });
+    const std::int64_t before = communicator.traffic().collectives;
+    communicator.barrier();
+    EXPECT_EQ(number->by_rank(), nullptr) << "rank 2 did not know its number";
+    const at::Tensor one = at::full({1}, 1.0F);
+    communicator.all_reduce({&one, 1}, ReduceOp::kSum)->wait();
+    ASSERT_NE(number->by_rank(), nullptr);
+    EXPECT_EQ(*number->by_rank(), (RankNumbers{-5, 5, 15}));
+    communicator.barrier();
+    EXPECT_EQ(calls, 2) << "what all know is not sent again";
+    EXPECT_EQ(communicator.traffic().collectives, before + 3);
+  });
+}
+
+TEST_P(OfProcesses, NoRankLearnsNumbersThatOneHasDroppedOrReplaced) {
+  run(2, [](ProcessCommunicator& communicator) {
+    const auto carry = [&](std::int64_t value) {
+      return communicator.piggyback([value] { return value; });
+    };
+    auto dropped = carry(1);
+    if (communicator.rank() == 1) dropped = nullptr;
+    communicator.barrier();
+    if (dropped) EXPECT_EQ(dropped->by_rank(), nullptr);
+    const auto replaced = carry(2);
+    const auto latest = carry(3);
+    communicator.barrier();
+    EXPECT_EQ(replaced->by_rank(), nullptr);
+    ASSERT_NE(latest->by_rank(), nullptr);
+    EXPECT_EQ(*latest->by_rank(), (RankNumbers{3, 3}));
+    // A rank that has made one more sends another than the rest.
+    if (communicator.rank() == 1) (void)carry(4);
+    const auto other = carry(5);
+    communicator.barrier();
+    EXPECT_EQ(other->by_rank(), nullptr);
+    const auto last = carry(6);
+    communicator.barrier();
+    ASSERT_NE(last->by_rank(), nullptr) << "after that they are together again";
+    EXPECT_EQ(*last->by_rank(), (RankNumbers{6, 6}));
+  });
+}
+
+TEST_P(OfProcesses, AStepThatAllAbandonCarriesNothing) {
+  run(2, [](ProcessCommunicator& communicator) {
+    StepProgress& progress = communicator.progress();
+    progress.begin_step();
+    const auto number = communicator.piggyback([] { return 7; });
+    if (communicator.rank() == 1) {
+      progress.fail_step("it fell over");
+    } else {
+      EXPECT_THROW(communicator.barrier(), StepAbandoned);
+      EXPECT_EQ(number->by_rank(), nullptr);
+    }
+    progress.end_step();
+    communicator.barrier();
+    ASSERT_NE(number->by_rank(), nullptr);
+    EXPECT_EQ(*number->by_rank(), (RankNumbers{7, 7}));
+  });
+}
+
 TEST_P(OfProcesses, ARankThatFailedAndLeavesReportsWhy) {
   const auto thrown = run_processes(2, over(GetParam()), [](ProcessCommunicator& communicator) {
     communicator.progress().begin_step();

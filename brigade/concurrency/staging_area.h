@@ -102,6 +102,16 @@ class StagingArea {
     return std::move(*seen);
   }
 
+  /// Calls `look` with the oldest element, which stays in the area, and returns true; returns false
+  /// if there is none. `look` is called under the area's lock: keep it short.
+  template <class Look>
+  bool look_at_oldest(const Look& look) const {
+    const MutexLock lock(mutex_);
+    if (elements_.empty()) return false;
+    look(elements_.front().value);
+    return true;
+  }
+
   /// Drops all elements and wakes the threads that wait for room.
   void clear() {
     std::deque<Entry> dropped;  // destroyed without the lock: that may take long

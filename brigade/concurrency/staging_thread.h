@@ -62,6 +62,21 @@ class StagingThread {
     return std::move(staged->element);
   }
 
+  /// Calls `look` with a pointer to the element that `next` will return, which stays here, and
+  /// returns true; with null if `next` will return nothing or throw. Returns false if `next` would
+  /// wait. `look` must be short. By the thread that calls `next`, or while that does not.
+  template <class Look>
+  bool look_at_next(const Look& look) const {
+    if (has_ended_) {
+      look(static_cast<const T*>(nullptr));
+      return true;
+    }
+    return area_.look_at_oldest([&look](const Staged& staged) {
+      const bool is_element = !staged.error && staged.element.has_value();
+      look(is_element ? &*staged.element : nullptr);
+    });
+  }
+
  private:
   struct Staged {
     std::optional<T> element;

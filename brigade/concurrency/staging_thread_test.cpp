@@ -70,6 +70,47 @@ TEST(StagingThread, AnErrorComesAfterTheElementsMadeBefore) {
   EXPECT_EQ(staging.next(), std::nullopt);
 }
 
+/// What `next` will return: the element, 0 for nothing or an error; unset if it would wait.
+std::optional<int> seen_in(const StagingThread<int>& staging) {
+  std::optional<int> seen;
+  const bool is_there = staging.look_at_next([&](const int* next) { seen = next ? *next : 0; });
+  EXPECT_EQ(is_there, seen.has_value());
+  return seen;
+}
+
+TEST(StagingThread, ShowsTheNextElementWithoutWaitingOrTakingIt) {
+  Signal allowed;
+  Counter counter{.end = 3, .next = 1};
+  StagingThread<int> staging({.depth = 1}, [&]() -> std::optional<int> {
+    if (counter.next == 2) EXPECT_TRUE(allowed.wait_for(1, microseconds(0), seconds(30)));
+    return counter();
+  });
+  EXPECT_EQ(staging.next(), 1);
+  EXPECT_EQ(seen_in(staging), std::nullopt) << "the second is not there yet";
+  allowed.raise();
+  std::optional<int> seen;
+  const auto deadline = std::chrono::steady_clock::now() + seconds(30);
+  while (!(seen = seen_in(staging)) && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+  EXPECT_EQ(seen, 2);
+  EXPECT_EQ(seen_in(staging), 2);
+  EXPECT_EQ(staging.next(), 2);
+  EXPECT_EQ(staging.next(), std::nullopt);
+  EXPECT_EQ(seen_in(staging), 0) << "the end";
+}
+
+TEST(StagingThread, ShowsThatTheNextElementIsAnError) {
+  StagingThread<int> staging({.depth = 1},
+                             []() -> std::optional<int> { throw std::runtime_error("broken"); });
+  const auto deadline = std::chrono::steady_clock::now() + seconds(30);
+  std::optional<int> seen;
+  while (!(seen = seen_in(staging)) && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+  EXPECT_EQ(seen, 0);
+  EXPECT_THROW(staging.next(), std::runtime_error);
+  EXPECT_EQ(seen_in(staging), 0);
+}
+
 TEST(StagingThread, TakesElementsThatOnlyMove) {
   StagingThread<std::unique_ptr<int>> staging({}, [] { return std::make_unique<int>(4); });
   EXPECT_EQ(**staging.next(), 4);

@@ -69,7 +69,21 @@ struct FailureCase {
   FailsIn fails_in = FailsIn::kForward;
   int failing_worker = 1;
   int accumulate = 1;
+  /// Each of two workers with one replica has its own half of each batch, prefetched.
+  bool has_own_data = false;
 };
+
+DistributedDataset<at::Tensor> input_of(const MultiWorkerMirroredStrategy& strategy,
+                                        const FailureCase& failure_case) {
+  if (!failure_case.has_own_data) return strategy.distribute(ten_batches());
+  return strategy.distribute_from_function(
+      [](const InputContext& context) {
+        return ten_batches().map([first = 2 * context.input_pipeline_id](const at::Tensor& batch) {
+          return batch.slice(0, first, first + 2);
+        });
+      },
+      {.per_replica_buffer_size = kSteps});
+}
 
 /// The training loop of one worker, which catches errors of steps and continues. The failed step is
 /// not applied; with two optimizers, only the second one's part of it.
@@ -85,7 +99,7 @@ LoopResult train(MultiWorkerMirroredStrategy& strategy, const FailureCase& failu
   const bool fails_here = strategy.worker_index() == failure_case.failing_worker;
   LoopResult result;
   int step = 0;
-  auto iterator = strategy.distribute(ten_batches()).iterator();
+  auto iterator = input_of(strategy, failure_case).iterator();
   for (; const auto batch = iterator.next(); ++step) {
     const auto fail = [&](const ReplicaContext& context, FailsIn point) {
       const bool is_last = context.local_id + 1 == strategy.num_local_replicas();
@@ -222,6 +236,14 @@ TEST(FailedStep, OfAnAccumulationIsDiscardedByAll) {
   expect_one_failed_step({.accumulate = 2});
 }
 
+// The next step's input may have been agreed on when the step fails.
+TEST(FailedStep, IsAbandonedByWorkersWithTheirOwnData) {
+  for (const FailsIn fails_in : {FailsIn::kForward, FailsIn::kBackward, FailsIn::kSecondOptimizer})
+    expect_one_failed_step({.fails_in = fails_in, .has_own_data = true});
+  expect_one_failed_step({.failing_worker = 0, .has_own_data = true});
+  expect_one_failed_step({.accumulate = 2, .has_own_data = true});
+}
+
 TEST(FailedStep, IsTheErrorOfItsWorkerIfTheLoopDoesNotCatch) {
   std::atomic<bool> was_named = false;
   const Error error = error_from([&] {
@@ -334,7 +356,12 @@ TEST(FailedStep, MicroBatchesThatOnlyOneWorkerAccumulatedAreAnError) {
 
 // No worker waits for a worker without a batch.
 TEST(FailedStep, AnErrorInOneWorkersInputFailsTheStepForAll) {
-  for (const bool is_own_data : {true, false}) {
+  struct Case {
+    bool is_own_data = true;
+    int ahead = 0;
+  };
+  for (const auto& [is_own_data, ahead] : {Case{true}, {true, 1}, {true, kSteps}, {false}}) {
+    SCOPED_TRACE(ahead);
     std::mutex mutex;
     std::map<int, LoopResult> all;
     run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
@@ -347,10 +374,10 @@ TEST(FailedStep, AnErrorInOneWorkersInputFailsTheStepForAll) {
               throw Error(ErrorCode::kDataLoss, "the disk is damaged");
             return batch;
           });
-      const auto dataset =
-          is_own_data
-              ? strategy.distribute_from_function([&](const InputContext&) { return broken; })
-              : strategy.distribute(broken);
+      const auto dataset = is_own_data ? strategy.distribute_from_function(
+                                             [&](const InputContext&) { return broken; },
+                                             {.per_replica_buffer_size = ahead})
+                                       : strategy.distribute(broken);
       auto iterator = dataset.iterator();
       LoopResult result;
       for (int step = 0; step < kSteps; ++step) {

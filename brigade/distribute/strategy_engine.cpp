@@ -117,8 +117,13 @@ std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
   if (workers == nullptr) return local;
   auto over_host = comm::make_hierarchical_communicators(group, std::move(local),
                                                          workers->communicator, workers->layout);
-  return comm::make_nccl_process_communicators(workers->membership, torch_devices_of(parts.devices),
-                                               std::move(over_host), workers->communication);
+  const auto devices = torch_devices_of(parts.devices);
+  if (parts.card_communicators) {
+    return parts.card_communicators(workers->membership, devices, std::move(over_host),
+                                    workers->communication);
+  }
+  return comm::make_nccl_process_communicators(workers->membership, devices, std::move(over_host),
+                                               workers->communication);
 }
 
 std::unique_ptr<GradientAudit> make_audit(

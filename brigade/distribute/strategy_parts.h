@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +38,13 @@ struct ServerLayout {
   /// others' gradients.
   int replicas_to_aggregate = 0;
 };
+
+/// Makes the communicators of this process's replicas, on these devices, among those of all
+/// processes; `host` are theirs over the host. As `comm::make_nccl_process_communicators`.
+using CardCommunicatorFactory = std::function<std::vector<std::unique_ptr<comm::Communicator>>(
+    std::shared_ptr<cluster::Membership> membership, const std::vector<c10::Device>& devices,
+    std::vector<std::unique_ptr<comm::Communicator>> host,
+    const comm::CommunicationOptions& options)>;
 
 /// The choices that define a strategy: which devices run replicas, where variables live, how
 /// gradients are reduced and who updates the variables. The defaults are those of a strategy on one
@@ -75,6 +83,9 @@ struct StrategyParts {
   SynchronizerFactory synchronizer = make_replica_synchronizer;
   /// How replicas run.
   ReplicaRunnerFactory runner = make_thread_runner;
+  /// Connects the replicas of several processes by their GPUs. Null:
+  /// `comm::make_nccl_process_communicators`. Tests pass their own.
+  CardCommunicatorFactory card_communicators = nullptr;
   /// What `Strategy::compile` captures the steps of one GPU with. Tests pass their own.
   device::GraphFactory graph = device::make_captured_graph;
   /// The seed of all randomness: initial weights, dropout, shuffles without an explicit seed.

@@ -115,6 +115,21 @@ TEST_P(CommunicatorContract, SumPresentAddsWhatRanksHaveAndKeepsTheirValues) {
   });
 }
 
+TEST_P(CommunicatorContract, CallsCarryANumberOfEachRankOrOnNoRankAny) {
+  run([&](Communicator& communicator) {
+    const std::int64_t rank = communicator.rank();
+    const auto number = communicator.piggyback([rank] { return 10 * rank; });
+    const at::Tensor carries = at::full({1}, number ? 1 : 0, at::kLong);
+    communicator.all_reduce({&carries, 1}, ReduceOp::kSum)->wait();
+    communicator.finish();
+    EXPECT_EQ(carries.item<std::int64_t>(), number ? world_ : 0);
+    if (!number) return;
+    ASSERT_NE(number->by_rank(), nullptr);
+    ASSERT_EQ(number->by_rank()->size(), static_cast<std::size_t>(world_));
+    for (int each = 0; each < world_; ++each) EXPECT_EQ((*number->by_rank())[each], 10 * each);
+  });
+}
+
 TEST_P(CommunicatorContract, ReductionsGiveTheSameBitsOnEveryRankAndInEveryRun) {
   at::Tensor first;
   for (const int round : {0, 1}) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "brigade/comm/communicator.h"
+#include "brigade/comm/piggyback.h"
 #include "brigade/comm/step_progress.h"
 
 namespace brigade::comm {
@@ -36,6 +37,7 @@ struct CallHeader {
   std::uint64_t blocks_digest = 0;
   /// The step of the call, and its purpose.
   CallStamp stamp = {};
+  PiggybackStamp piggyback = {};
 
   /// The call's name, for messages.
   std::string_view name() const { return CollectiveCall{.kind = kind, .op = op}.name(); }

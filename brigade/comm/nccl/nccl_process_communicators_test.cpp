@@ -174,6 +174,34 @@ TEST(NcclProcessCommunicators, AddWhatIsPresentWithOneAgreementOnTheHost) {
   EXPECT_EQ(wire.collectives, 2);
 }
 
+TEST(NcclProcessCommunicators, TheAgreementOnWhatIsPresentCarriesANumberOfEachProcess) {
+  for (const std::vector<int>& replicas : {std::vector<int>{1, 1}, {2, 1}, {1, 1, 1}}) {
+    Wire wire;
+    const WireLibrary library(wire);
+    run_successfully({.replicas = replicas, .library = &library}, [&](const TestReplica& replica) {
+      const std::int64_t process = replica.membership.self().rank;
+      const ProcessLayout layout{.process = static_cast<int>(process), .replicas = replicas};
+      const bool is_leader = replica.ranks.rank() == layout.first_replica();
+      for (int step = 0; step < 3; ++step) {
+        // Only the first replica of a process uses what connects the processes.
+        std::shared_ptr<PiggybackNumber> number;
+        if (is_leader) number = replica.across.piggyback([=] { return 100 * step + process; });
+        const std::int64_t before = replica.across.traffic().collectives;
+        const at::Tensor own = at::ones({2});
+        replica.ranks.sum_present({&own, 1}, {&own, 1});
+        if (!is_leader) continue;
+        EXPECT_EQ(replica.across.traffic().collectives, before + 1) << "the only one of the step";
+        ASSERT_NE(number->by_rank(), nullptr);
+        ASSERT_EQ(number->by_rank()->size(), replicas.size());
+        for (std::size_t other = 0; other < replicas.size(); ++other) {
+          EXPECT_EQ((*number->by_rank())[other], 100 * step + static_cast<std::int64_t>(other));
+        }
+      }
+      replica.ranks.finish();
+    });
+  }
+}
+
 TEST(NcclProcessCommunicators, ValuesThatDifferBetweenRanksAreRefusedOnAll) {
   Wire wire;
   const WireLibrary library(wire);

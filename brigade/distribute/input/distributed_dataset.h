@@ -58,9 +58,11 @@ PerReplica<B> split_for_replicas(const B& batch, const ReplicaRange& replicas,
 ///
 /// With several workers and AutoShardPolicy::kData, each worker iterates over the same global
 /// batches and takes its replicas' part; nothing is sent. If every worker has its own data (by
-/// file, by hint, or from a function), `next`, `save` and `restore` are collectives of the workers:
-/// in each step they agree on who still has data. The first `next` is always a collective: the
-/// workers compare their inputs (`check_same_input`).
+/// file, by hint, or from a function), all workers make the same calls of `next`, `save`, `restore`
+/// and `start_next_epoch`: in each step they agree on who still has data. With prefetching they
+/// mostly do so in the calls of the step before, such as that for its gradients, and `next` sends
+/// nothing; otherwise it is a collective of the workers, as `save` is. The first `next` is always
+/// one: the workers compare their inputs (`check_same_input`).
 ///
 /// Workers without collectives (`StrategyParts::worker`) agree on nothing: each iterates over its
 /// part of the data, fails, ends and saves its position alone.

@@ -2,8 +2,6 @@
 
 #include <ATen/ops/empty.h>
 
-#include <algorithm>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -99,6 +97,21 @@ Failures failures_of(comm::Communicator& workers, const std::string& own) {
   return failures;
 }
 
+/// A worker's step as a number that is sent: its examples, or one of these.
+constexpr std::int64_t kEnded = -1;
+constexpr std::int64_t kFailed = -2;
+
+std::int64_t number_of(const WorkerStep& step) {
+  if (step.state == WorkerStep::State::kHasBatch) return step.examples;
+  return step.state == WorkerStep::State::kFailed ? kFailed : kEnded;
+}
+
+WorkerStep step_of(std::int64_t number) {
+  if (number == kFailed) return {.state = WorkerStep::State::kFailed};
+  if (number == kEnded) return {};
+  return {.state = WorkerStep::State::kHasBatch, .examples = number};
+}
+
 }  // namespace
 
 void check_same_input(comm::Communicator& workers, const InputDescription& own) {
@@ -118,40 +131,70 @@ bool InputCoordinator::has_own_data() const {
   return source_ == InputSource::kOwn && layout_.workers != nullptr;
 }
 
-InputCoordinator::Agreement InputCoordinator::agree(
-    std::span<const std::int64_t> own_counts) const {
-  if (has_own_data()) return exchange(own_counts, "");
-  return {.any_has_data = !own_counts.empty(),
-          .examples = std::accumulate(own_counts.begin(), own_counts.end(), std::int64_t{0})};
+void InputCoordinator::AllWorkers::add(const WorkerStep& step) {
+  with_batch += step.state == WorkerStep::State::kHasBatch ? 1 : 0;
+  failed += step.state == WorkerStep::State::kFailed ? 1 : 0;
+  examples += step.examples;
 }
 
-InputCoordinator::Agreement InputCoordinator::exchange(std::span<const std::int64_t> own_counts,
-                                                       std::string_view failure) const {
-  const comm::PurposeScope purpose(layout_.progress.get(), {.use = comm::CallPurpose::Use::kInput});
-  const at::Tensor numbers = at::empty({3}, at::kLong);
-  auto* values = numbers.mutable_data_ptr<std::int64_t>();
-  values[0] = own_counts.empty() ? 0 : 1;
-  values[1] = std::accumulate(own_counts.begin(), own_counts.end(), std::int64_t{0});
-  values[2] = failure.empty() ? 0 : 1;
-  layout_.workers->all_reduce({&numbers, 1}, comm::ReduceOp::kSum)->wait();
-  if (values[2] > 0) {
-    const Failures failures = failures_of(*layout_.workers, std::string(failure));
-    throw comm::StepAbandoned(
-        layout_.progress ? layout_.progress->step() : 0, failures.workers,
-        str_cat("The input of a step failed, so no worker takes it: ", failures.text));
-  }
-  return {.any_has_data = values[0] > 0, .examples = values[1]};
-}
-
-void InputCoordinator::fail(const std::string& reason) const {
+InputCoordinator::Agreement InputCoordinator::agree(const WorkerStep& own, LookAhead look_ahead) {
   if (!has_own_data()) {
+    return {.any_has_data = own.state == WorkerStep::State::kHasBatch, .examples = own.examples};
+  }
+  const comm::PurposeScope purpose(layout_.progress.get(), {.use = comm::CallPurpose::Use::kInput});
+  const std::optional<AllWorkers> known = take_next();
+  const AllWorkers all = known ? *known : exchange(own);
+  if (all.failed > 0) throw_failures("");
+  if (all.with_batch > 0) {
+    next_ = layout_.workers->piggyback([look = std::move(look_ahead)] {
+      const std::optional<WorkerStep> step = look();
+      return step ? std::optional(number_of(*step)) : std::nullopt;
+    });
+  }
+  return {.any_has_data = all.with_batch > 0, .examples = all.examples};
+}
+
+void InputCoordinator::fail(const std::string& reason) {
+  const comm::PurposeScope purpose(layout_.progress.get(), {.use = comm::CallPurpose::Use::kInput});
+  const bool is_shared = has_own_data();
+  const std::optional<AllWorkers> known = is_shared ? take_next() : std::nullopt;
+  // The others ask for no reasons: by now they take the step, and wait for this worker's gradients.
+  if (!is_shared || (known && known->failed == 0)) {
     if (layout_.progress) layout_.progress->skip_step("its input failed: " + reason);
     return;
   }
   try {
-    exchange({}, reason.empty() ? "an error without a message" : reason);
+    if (!known) exchange({.state = WorkerStep::State::kFailed});
+    throw_failures(reason.empty() ? "an error without a message" : reason);
   } catch (const std::exception&) {  // this worker throws its own error instead
   }
+}
+
+std::optional<InputCoordinator::AllWorkers> InputCoordinator::take_next() {
+  const auto next = std::exchange(next_, nullptr);
+  if (!next || !next->by_rank()) return std::nullopt;
+  AllWorkers all;
+  for (const std::int64_t number : *next->by_rank()) all.add(step_of(number));
+  return all;
+}
+
+InputCoordinator::AllWorkers InputCoordinator::exchange(const WorkerStep& own) const {
+  AllWorkers all;
+  all.add(own);
+  const at::Tensor numbers = at::empty({3}, at::kLong);
+  auto* values = numbers.mutable_data_ptr<std::int64_t>();
+  values[0] = all.with_batch;
+  values[1] = all.examples;
+  values[2] = all.failed;
+  layout_.workers->all_reduce({&numbers, 1}, comm::ReduceOp::kSum)->wait();
+  return {.with_batch = values[0], .failed = values[2], .examples = values[1]};
+}
+
+void InputCoordinator::throw_failures(const std::string& own) const {
+  const Failures failures = failures_of(*layout_.workers, own);
+  throw comm::StepAbandoned(
+      layout_.progress ? layout_.progress->step() : 0, failures.workers,
+      str_cat("The input of a step failed, so no worker takes it: ", failures.text));
 }
 
 io::StateTree InputCoordinator::save(const io::StateTree& position) const {

@@ -3,9 +3,13 @@
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "brigade/comm/local/local_group.h"
+#include "brigade/comm/testing/process_threads.h"
 #include "brigade/distribute/input/distributed_dataset.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/input/tensor_slices.h"
@@ -67,6 +71,172 @@ TEST(InputCoordinator, APositionWithinABatchIsRestored) {
 TEST(InputCoordinator, TheExamplesOfAStepAreCountedOverAllWorkers) {
   auto iterator = iterator_of_worker_1(AutoShardPolicy::kOff);
   EXPECT_EQ(iterator.next()->examples()->global, 4);  // both workers' 0 and 1
+}
+
+/// The steps of each of several workers, which have their own data: what they have for each.
+using WorkerSteps = std::vector<std::vector<WorkerStep>>;
+
+constexpr WorkerStep kEnd{.state = WorkerStep::State::kHasEnded};
+constexpr WorkerStep kBroken{.state = WorkerStep::State::kFailed};
+constexpr WorkerStep with(std::int64_t examples) {
+  return {.state = WorkerStep::State::kHasBatch, .examples = examples};
+}
+
+/// One worker in a test of what is agreed in advance: a step is `take`, and `compute` if that says
+/// so.
+struct WorkerInAdvance {
+  comm::ProcessCommunicator& workers;
+  const std::vector<WorkerStep>& steps;
+  InputCoordinator coordinator =
+      InputCoordinator({.replicas = {},
+                        .num_workers = workers.world_size(),
+                        .worker = workers.rank(),
+                        .workers = {std::shared_ptr<void>(), &workers},
+                        .progress = {std::shared_ptr<void>(), &workers.progress()}},
+                       InputSource::kOwn);
+  std::size_t next = 0;
+  std::int64_t calls = 0;  // of the last `take` and `compute`
+  bool knows_next = true;
+
+  InputCoordinator::Agreement take() {
+    const WorkerStep own = steps[next++];
+    const std::int64_t before = workers.traffic().collectives;
+    InputCoordinator::Agreement agreed;
+    if (own.state == WorkerStep::State::kFailed) {
+      coordinator.fail("the disk is damaged");
+    } else {
+      agreed = coordinator.agree(own, [this]() -> std::optional<WorkerStep> {
+        return knows_next ? std::optional(steps.at(next)) : std::nullopt;
+      });
+    }
+    calls = workers.traffic().collectives - before;
+    return agreed;
+  }
+  /// The step's only call is that for its gradients.
+  void compute() {
+    const std::int64_t before = workers.traffic().collectives;
+    comm::StepProgress& progress = workers.progress();
+    progress.begin_step();
+    try {
+      workers.barrier();
+    } catch (...) {
+      progress.end_step();
+      throw;
+    }
+    progress.end_step();
+    calls += workers.traffic().collectives - before;
+  }
+};
+
+void run_in_advance(const WorkerSteps& steps, const std::function<void(WorkerInAdvance&)>& body) {
+  comm::run_processes_successfully(
+      static_cast<int>(steps.size()), {.timeout = std::chrono::seconds(60)},
+      [&](comm::ProcessCommunicator& workers) {
+        WorkerInAdvance worker{.workers = workers,
+                               .steps = steps[static_cast<std::size_t>(workers.rank())]};
+        body(worker);
+      });
+}
+
+TEST(InputInAdvance, AStepHasOneCallAlsoWhereDataEndsUnevenly) {
+  const WorkerSteps steps = {{with(4), with(4), with(1), kEnd, kEnd},
+                             {with(3), kEnd, kEnd, kEnd, kEnd},
+                             {with(0), with(2), with(2), with(2), kEnd}};
+  run_in_advance(steps, [](WorkerInAdvance& worker) {
+    std::vector<std::int64_t> examples;
+    std::vector<std::int64_t> calls;
+    while (true) {
+      const auto agreed = worker.take();
+      if (agreed.any_has_data) worker.compute();
+      calls.push_back(worker.calls);
+      if (!agreed.any_has_data) break;
+      examples.push_back(agreed.examples);
+    }
+    EXPECT_EQ(examples, (std::vector<std::int64_t>{7, 6, 3, 2}));
+    EXPECT_EQ(calls, (std::vector<std::int64_t>{2, 1, 1, 1, 0})) << "the end needs none";
+  });
+}
+
+TEST(InputInAdvance, IfOneWorkerDoesNotKnowAllAskWhenTheyMust) {
+  const std::vector<WorkerStep> six(6, with(2));
+  run_in_advance({six, six, six}, [](WorkerInAdvance& worker) {
+    std::vector<std::int64_t> calls;
+    for (int step = 0; step < 5; ++step) {
+      worker.knows_next = step != 1 || worker.workers.rank() != 1;
+      EXPECT_EQ(worker.take().examples, 6);
+      worker.compute();
+      calls.push_back(worker.calls);
+    }
+    EXPECT_EQ(calls, (std::vector<std::int64_t>{2, 1, 2, 1, 1}));
+  });
+}
+
+TEST(InputInAdvance, StepsWithoutOtherCallsAskInEach) {
+  const std::vector<WorkerStep> three(4, with(2));
+  run_in_advance({three, three}, [](WorkerInAdvance& worker) {
+    for (int step = 0; step < 3; ++step) {
+      EXPECT_EQ(worker.take().examples, 4);
+      EXPECT_EQ(worker.calls, 1);
+    }
+  });
+}
+
+TEST(InputInAdvance, AFailureThatIsKnownIsThrownByAllWhereTheStepIs) {
+  const WorkerSteps steps = {{with(2), with(2), with(2), kEnd}, {with(2), kBroken, with(2), kEnd}};
+  run_in_advance(steps, [](WorkerInAdvance& worker) {
+    worker.take();
+    worker.compute();
+    if (worker.workers.rank() == 1) {
+      worker.take();
+    } else {
+      try {
+        worker.take();
+        ADD_FAILURE() << "nothing was thrown";
+      } catch (const comm::StepAbandoned& error) {
+        EXPECT_EQ(error.failed_ranks(), std::vector{1});
+        EXPECT_EQ(error.step(), 1u);
+        EXPECT_TRUE(mentions(error, "worker 1: the disk is damaged")) << error.what();
+      }
+    }
+    EXPECT_EQ(worker.take().examples, 4);
+    worker.compute();
+    EXPECT_FALSE(worker.take().any_has_data);
+  });
+}
+
+// Such as one for which memory ran out when it took a batch that was there.
+TEST(InputInAdvance, AFailureThatNobodyKnewOfEndsTheStepWhereItsGradientsAreMissed) {
+  const std::vector<WorkerStep> five(5, with(2));
+  run_in_advance({five, five}, [](WorkerInAdvance& worker) {
+    worker.take();
+    worker.compute();
+    if (worker.workers.rank() == 1) {
+      ++worker.next;
+      worker.coordinator.fail("out of memory");
+    } else {
+      EXPECT_EQ(worker.take().examples, 4);
+      const Error error = error_from([&] { worker.compute(); });
+      EXPECT_EQ(error.code(), ErrorCode::kAborted);
+      EXPECT_TRUE(mentions(error, "out of memory")) << error.what();
+    }
+    EXPECT_EQ(worker.workers.progress().step(), 2u);
+    EXPECT_EQ(worker.take().examples, 4);
+    worker.compute();
+    EXPECT_EQ(worker.calls, 2);
+    EXPECT_EQ(worker.take().examples, 4);
+    EXPECT_EQ(worker.calls, 0) << "the workers are together again";
+  });
+}
+
+TEST(InputInAdvance, IsForgottenAtAnotherPosition) {
+  const std::vector<WorkerStep> three(4, with(2));
+  run_in_advance({three, three}, [](WorkerInAdvance& worker) {
+    worker.take();
+    worker.compute();
+    worker.coordinator.forget_next();
+    worker.take();
+    EXPECT_EQ(worker.calls, 1);
+  });
 }
 
 using Steps = std::vector<std::string>;

@@ -223,6 +223,15 @@ struct OwnStep {
   }
 };
 
+WorkerStep for_workers(const OwnStep& step) {
+  using State = WorkerStep::State;
+  if (step.error) return {.state = State::kFailed};
+  if (!step.has_data()) return {.state = State::kHasEnded};
+  const std::vector<std::int64_t>& examples = step.examples.local;
+  return {.state = State::kHasBatch,
+          .examples = std::accumulate(examples.begin(), examples.end(), std::int64_t{0})};
+}
+
 /// Replicas by their device: [device][..].
 std::vector<std::vector<std::size_t>> by_device(std::span<const c10::Device> devices) {
   std::vector<std::vector<std::size_t>> groups;
@@ -301,7 +310,7 @@ class StepInput::Impl {
     discard_collected();
     if (!input_.created) return;
     created_ = std::make_shared<CreatedState>(
-        CreatedState{.save = [this] { return save(); },
+        CreatedState{.save = [this] { return save_at(own_position()); },
                      .restore = [this](const io::StateTree& state) { restore(state); }});
     input_.created->add(created_);
   }
@@ -316,8 +325,10 @@ class StepInput::Impl {
     return input_.is_split() ? next_split() : next_agreed();
   }
 
-  io::StateTree save() const { return coordinator_.save(position_ ? *position_ : save_own()); }
+  io::StateTree own_position() const { return position_ ? *position_ : save_own(); }
+  io::StateTree save_at(const io::StateTree& position) const { return coordinator_.save(position); }
   void restore(const io::StateTree& state) {
+    coordinator_.forget_next();
     const io::StateTree& own = coordinator_.restore(state);
     if (thread_) {  // undo the prefetching first: if the state is refused, `next` must still work
       thread_ = nullptr;
@@ -329,6 +340,7 @@ class StepInput::Impl {
   }
   std::uint64_t epoch() const { return iterators_.front().epoch(); }
   void start_next_epoch() {
+    coordinator_.forget_next();
     thread_ = nullptr;
     position_.reset();
     for (PieceIterator& iterator : iterators_) iterator.start_next_epoch();
@@ -391,8 +403,8 @@ class StepInput::Impl {
   std::optional<PerReplica<std::any>> next_agreed() {
     for (;;) {
       OwnStep step = report_errors_of([&] { return next_own(); });
+      const auto agreed = coordinator_.agree(for_workers(step), [this] { return look_ahead(); });
       if (!step.has_data()) step.examples.local.clear();
-      const auto agreed = coordinator_.agree(step.examples.local);
       if (!agreed.any_has_data) return std::nullopt;
       // All pieces of this step may be the empty last pieces of smaller batches.
       if (input_.has_shard() && agreed.examples == 0) continue;
@@ -464,6 +476,18 @@ class StepInput::Impl {
     if (step->position) position_ = std::move(step->position);
     if (step->is_last) thread_ = nullptr;
     return std::move(*step);
+  }
+  /// What the others need to know of the next step, if this worker knows it by now. Called by the
+  /// thread of a call between the workers, never at the same time as another function of this.
+  std::optional<WorkerStep> look_ahead() const {
+    const bool has_ended = !thread_ && position_;
+    if (has_ended) return WorkerStep{.state = WorkerStep::State::kHasEnded};
+    if (!thread_) return std::nullopt;
+    std::optional<WorkerStep> next;
+    thread_->look_at_next([&next](const OwnStep* step) {
+      next = step ? for_workers(*step) : WorkerStep{.state = WorkerStep::State::kFailed};
+    });
+    return next;
   }
   std::optional<OwnStep> prefetch(bool& is_over) {
     if (is_over) return std::nullopt;
@@ -690,8 +714,11 @@ StepInput::~StepInput() = default;
 std::optional<PerReplica<std::any>> StepInput::next() {
   return impl_->next();
 }
-io::StateTree StepInput::save() const {
-  return impl_->save();
+io::StateTree StepInput::own_position() const {
+  return impl_->own_position();
+}
+io::StateTree StepInput::save_at(const io::StateTree& own_position) const {
+  return impl_->save_at(own_position);
 }
 void StepInput::restore(const io::StateTree& state) {
   impl_->restore(state);

@@ -117,8 +117,13 @@ class StepInput {
   std::optional<PerReplica<std::any>> next();
   /// Saves the position after the last global batch that `next` returned, and resumes from it (see
   /// data::Iterator). A refused position changes nothing.
-  io::StateTree save() const;
+  io::StateTree save() const { return save_at(own_position()); }
   void restore(const io::StateTree& state);
+  /// `save` in two parts, for code that may have to save a position after it has moved on:
+  /// `own_position` returns this worker's, and sends nothing; `save_at` makes the state of all
+  /// workers from theirs, in which it is a collective as `save` is.
+  io::StateTree own_position() const;
+  io::StateTree save_at(const io::StateTree& own_position) const;
   std::uint64_t epoch() const;
   void start_next_epoch();
 

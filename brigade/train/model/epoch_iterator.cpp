@@ -19,7 +19,7 @@ bool EpochIterator::has_next() {
 
 void EpochIterator::look_ahead() {
   if (lookahead_) return;
-  io::StateTree before = iterator_.save();
+  io::StateTree before = iterator_.own_position();
   lookahead_ = Lookahead{.batch = iterator_.next(), .before = std::move(before)};
 }
 
@@ -45,7 +45,7 @@ void EpochIterator::start_next_epoch() {
 io::StateTree EpochIterator::save() const {
   io::StateTree tree = io::StateTree::dict();
   tree["drawn"] = returned_;
-  tree["iterator"] = lookahead_ ? lookahead_->before : iterator_.save();
+  tree["iterator"] = lookahead_ ? iterator_.save_at(lookahead_->before) : iterator_.save();
   return tree;
 }
 

@@ -42,7 +42,7 @@ class EpochIterator {
   std::int64_t returned_ = 0;  // batches in this epoch, by `next`
   struct Lookahead {
     std::optional<Batch> batch;  // nothing: the epoch is over
-    io::StateTree before;        // the position before the batch
+    io::StateTree before;        // this worker's position before the batch
   };
   std::optional<Lookahead> lookahead_;
 };

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "brigade/data/core/cardinality.h"
 #include "brigade/distribute/testing/fixtures.h"
+#include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/synthetic.h"
 
 namespace brigade::train::internal {
@@ -86,6 +88,34 @@ TEST_P(EpochIteratorTest, PeekDoesNotConsumeTheBatch) {
   EpochIterator it = iterator();
   const double seen = sum(it.peek());
   EXPECT_EQ(sum(*it.next()), seen);
+}
+
+// The workers' positions are exchanged only when one is saved.
+TEST(EpochIterator, LookingAheadCostsTheWorkersOneCall) {
+  std::atomic<int> restored = 0;
+  distribute::run_workers({1, 1}, [&](distribute::MultiWorkerMirroredStrategy& strategy) {
+    const auto data =
+        strategy.distribute_from_function([](const distribute::InputContext& context) {
+          return input::synthetic(context.input_pipeline_id == 0 ? 6 : 14, {2}, 3).batch(2);
+        });
+    const auto& workers = *strategy.workers()->communicator;
+    EpochIterator it(data);
+    it.next();  // which compares the workers' data
+    for (int step = 1; step < 7; ++step) {
+      const std::int64_t before = workers.traffic().collectives;
+      ASSERT_TRUE(it.has_next());
+      EXPECT_EQ(workers.traffic().collectives, before + 1);
+      const io::StateTree state = it.save();
+      const auto batch = it.next();
+      ASSERT_TRUE(batch);
+      EpochIterator again(data);
+      again.restore(state);
+      ASSERT_TRUE(again.has_next());
+      if ((*again.next())[0].input().equal((*batch)[0].input())) ++restored;
+    }
+    EXPECT_FALSE(it.has_next());
+  });
+  EXPECT_EQ(restored, 2 * 6);
 }
 
 TEST(EpochIterator, AnEmptyDatasetIsRefused) {

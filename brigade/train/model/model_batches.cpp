@@ -36,8 +36,13 @@ void ModelBatchIterator::start_next_epoch() {
   std::visit([](auto& iterator) { iterator.start_next_epoch(); }, iterator_);
 }
 
-io::StateTree ModelBatchIterator::save() const {
-  return std::visit([](const auto& iterator) { return iterator.save(); }, iterator_);
+io::StateTree ModelBatchIterator::own_position() const {
+  return std::visit([](const auto& iterator) { return iterator.own_position(); }, iterator_);
+}
+
+io::StateTree ModelBatchIterator::save_at(const io::StateTree& own_position) const {
+  return std::visit([&](const auto& iterator) { return iterator.save_at(own_position); },
+                    iterator_);
 }
 
 void ModelBatchIterator::restore(const io::StateTree& state) {

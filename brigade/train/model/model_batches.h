@@ -31,8 +31,11 @@ class ModelBatchIterator {
 
   std::optional<Batch> next();
   void start_next_epoch();
-  io::StateTree save() const;
+  /// As `distribute::StepInput`.
+  io::StateTree save() const { return save_at(own_position()); }
   void restore(const io::StateTree& state);
+  io::StateTree own_position() const;
+  io::StateTree save_at(const io::StateTree& own_position) const;
 
  private:
   std::variant<distribute::DistributedIterator<input::LabeledBatch>,
