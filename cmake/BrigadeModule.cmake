@@ -17,24 +17,28 @@ function(brigade_compile_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-# brigade_compile_fast(<target>): for the command, which is compiled more often than it is run for long: the work is done in
-# the libraries. A quarter of its compile time would be the optimizer's.
+# brigade_compile_fast(<target>): for what is compiled more often than it is run for long: the command, and folders whose code
+# no step of a training waits for. Half of the optimizer's work would go into copies of inlined functions.
 function(brigade_compile_fast target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${target} PRIVATE
+    $<$<CONFIG:Release>:-O1>
+    "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:Clang>>:SHELL:-mllvm -inline-threshold=25>")
 endfunction()
 
-# brigade_module(<folder> [TORCH] [DEPENDS <folder>...] [LIBRARIES <target>...]
+# brigade_module(<folder> [TORCH] [COMPILE_FAST] [DEPENDS <folder>...] [LIBRARIES <target>...]
 #                [SOURCES <file>...] [TESTING <file>...] [TESTS <file>...] [SERIAL_TESTS <file>...]
 #                [TEST_LIBRARIES <target>...])
 #
 # One static library a folder, brigade_<folder>, and one test program, <folder>_tests, which ctest runs as
 # `<folder>` with the label `unit`. DEPENDS names the folders whose headers this folder includes; LIBRARIES
 # are third-party ones, linked privately. A folder with no source of its own becomes a header-only target.
+# COMPILE_FAST: see brigade_compile_fast().
 # TESTING names sources of the folder's testing/: a library, brigade_<folder>_testing, that the tests of this folder and of
 # those that depend on it link, and no product target does. SERIAL_TESTS names those of TESTS that start no thread: they show
 # ThreadSanitizer nothing, so its build leaves them out.
 function(brigade_module folder)
-  cmake_parse_arguments(ARG "TORCH" "" "DEPENDS;LIBRARIES;SOURCES;TESTING;TESTS;SERIAL_TESTS;TEST_LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;COMPILE_FAST" "" "DEPENDS;LIBRARIES;SOURCES;TESTING;TESTS;SERIAL_TESTS;TEST_LIBRARIES"
+                        ${ARGN})
   if(BRIGADE_SANITIZE MATCHES "thread")
     list(REMOVE_ITEM ARG_TESTS ${ARG_SERIAL_TESTS})
   endif()
@@ -54,12 +58,17 @@ function(brigade_module folder)
   endforeach()
   if(ARG_TORCH)
     target_link_libraries(${target} ${scope} brigade_torch)
-    if(ARG_SOURCES)
-      brigade_use_torch_pch(${target})
-    endif()
   endif()
   if(ARG_SOURCES)
+    if(ARG_TORCH)
+      brigade_use_torch_pch(${target})
+    else()
+      brigade_use_plain_pch(${target})
+    endif()
     brigade_compile_together(${target} IN_GROUPS_OF 16)
+    if(ARG_COMPILE_FAST)
+      brigade_compile_fast(${target})
+    endif()
   endif()
   if(BRIGADE_BUILD_TESTS AND NOT BRIGADE_SANITIZE)  # a sanitizer has nothing to say of them
     brigade_compile_headers(${folder} "${ARG_TORCH}")

@@ -4,6 +4,8 @@
 # compiles them without optimization, with a precompiled header of their own, since it refuses one made with another
 # optimization. One of g++'s has half a gigabyte, so there all targets have the same one.
 set(BRIGADE_TORCH_HEADERS <torch/types.h> <torch/nn/module.h> <torch/optim/optimizer.h>)
+set(BRIGADE_PLAIN_HEADERS <algorithm> <chrono> <filesystem> <functional> <map> <memory> <optional> <string> <thread>
+    <utility> <variant> <vector>)
 set(BRIGADE_TEST_HEADERS <gmock/gmock.h> <gtest/gtest.h>)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   set(BRIGADE_FAST_COMPILE_OPTIONS -fPIC $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
@@ -28,6 +30,7 @@ function(brigade_precompile target)
 endfunction()
 
 # -fPIC for programs too (else -fPIE): one header serves both.
+brigade_precompile(brigade_plain_pch HEADERS ${BRIGADE_PLAIN_HEADERS} OPTIONS -fPIC)
 if(BRIGADE_WITH_TORCH)
   brigade_precompile(brigade_torch_pch HEADERS ${BRIGADE_TORCH_HEADERS} LIBRARIES brigade_torch OPTIONS -fPIC)
 endif()
@@ -51,6 +54,12 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     endif()
   endif()
 endif()
+
+# brigade_use_plain_pch(<target>): for libraries without torch.
+function(brigade_use_plain_pch target)
+  target_compile_options(${target} PRIVATE -fPIC)
+  target_precompile_headers(${target} REUSE_FROM brigade_plain_pch)
+endfunction()
 
 # brigade_use_torch_pch(<target>): for libraries and programs with torch.
 function(brigade_use_torch_pch target)

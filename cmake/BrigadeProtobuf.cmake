@@ -20,6 +20,7 @@ function(brigade_protobuf target)
     DEPENDS ${protos}
     COMMENT "Generating the messages of ${target}")
   add_library(${target} STATIC ${outputs})
+  set_source_files_properties(${outputs} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # all have the same static names
   target_include_directories(${target} SYSTEM PUBLIC ${generated})
   target_link_libraries(${target} PUBLIC protobuf::libprotobuf)
 endfunction()
@@ -54,6 +55,7 @@ function(brigade_grpc target)
       COMMENT "Generating the services of ${target}")
     target_sources(${target} PRIVATE ${outputs})
   endforeach()
+  brigade_compile_together(${target})
   target_link_libraries(${target} PUBLIC ${BRIGADE_GRPCPP_LIBRARY} ${BRIGADE_GRPC_LIBRARY} ${BRIGADE_GPR_LIBRARY}
                         ${BRIGADE_ABSL_LIBRARY})
 endfunction()

@@ -16,6 +16,16 @@ std::string_view to_string(ErrorCode code) {
   return index < kNames.size() ? kNames[index] : "UNKNOWN";
 }
 
+Error::Error(ErrorCode code, const std::string& message)
+    : std::runtime_error(message), code_(code) {}
+Error::Error(const Error&) noexcept = default;
+Error& Error::operator=(const Error&) noexcept = default;
+Error::~Error() = default;
+
+void throw_error(ErrorCode code, std::initializer_list<base::TextPiece> pieces) {
+  throw Error(code, base::concatenate(pieces));
+}
+
 void check_argument(bool condition, std::string_view message) {
   if (!condition) throw Error(ErrorCode::kInvalidArgument, std::string(message));
 }

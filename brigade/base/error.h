@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -37,39 +38,50 @@ std::string_view to_string(ErrorCode code);
 /// Thread-safety: a value, like any exception.
 class Error : public std::runtime_error {
  public:
-  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Error(ErrorCode code, const std::string& message);
   /// The message is all pieces, one after the other, as `base::str_cat` writes them; so it is with
   /// the functions below.
   template <class First, class Second, class... More>
   Error(ErrorCode code, const First& first, const Second& second, const More&... more)
       : Error(code, base::str_cat(first, second, more...)) {}
+  // Not in each source that throws one.
+  Error(const Error&) noexcept;
+  Error& operator=(const Error&) noexcept;
+  ~Error() override;
+
   ErrorCode code() const noexcept { return code_; }
 
  private:
   ErrorCode code_;
 };
 
-/// Throws `Error{kInvalidArgument, message}` unless `condition` holds. The message is written only
-/// then; its pieces are evaluated in every case.
-void check_argument(bool condition, std::string_view message);
-template <class First, class Second, class... More>
-void check_argument(bool condition, const First& first, const Second& second, const More&... more) {
-  if (!condition) throw Error(ErrorCode::kInvalidArgument, base::str_cat(first, second, more...));
-}
+/// Throws `Error{code, message}`, where the pieces are the message. The functions below call it, so
+/// that a check costs its caller no more code than a call.
+[[noreturn]] void throw_error(ErrorCode code, std::initializer_list<base::TextPiece> pieces);
 
 /// Throws `Error{kInvalidArgument, message}`: `check_argument` for a message whose pieces are
 /// expensive to make, or a condition that an `if` says better.
 template <class... Pieces>
 [[noreturn]] void refuse(const Pieces&... pieces) {
-  throw Error(ErrorCode::kInvalidArgument, base::str_cat(pieces...));
+  throw_error(ErrorCode::kInvalidArgument, {base::TextPiece(pieces)...});
+}
+
+/// Throws `Error{kInvalidArgument, message}` unless `condition` holds. The message is written only
+/// then; its pieces are evaluated in every case.
+void check_argument(bool condition, std::string_view message);
+template <class First, class Second, class... More>
+void check_argument(bool condition, const First& first, const Second& second, const More&... more) {
+  if (!condition) refuse(first, second, more...);
 }
 
 /// As `check_argument`, but throws `Error{kFailedPrecondition, message}`.
 void check_state(bool condition, std::string_view message);
 template <class First, class Second, class... More>
 void check_state(bool condition, const First& first, const Second& second, const More&... more) {
-  if (!condition)
-    throw Error(ErrorCode::kFailedPrecondition, base::str_cat(first, second, more...));
+  if (!condition) {
+    throw_error(ErrorCode::kFailedPrecondition,
+                {base::TextPiece(first), base::TextPiece(second), base::TextPiece(more)...});
+  }
 }
 
 }  // namespace brigade

@@ -35,6 +35,17 @@ inline constexpr std::size_t kMostQuoted = 200;
 /// Formats a value for an error: escaped and in quotes; if it is longer than `kMostQuoted`
 /// characters, its beginning and its length: 'aaaa...' (100000 bytes).
 std::string quoted(std::string_view value);
+// Where <iomanip> or <filesystem> is included, an unqualified call finds std::quoted as well, which
+// would be the better match for these arguments.
+inline std::string quoted(const std::string& value) {
+  return quoted(std::string_view(value));
+}
+inline std::string quoted(std::string& value) {
+  return quoted(std::string_view(value));
+}
+inline std::string quoted(const char* value) {
+  return quoted(std::string_view(value));
+}
 
 /// The same without quotes, for values that are not text: a list, a number, JSON.
 std::string shortened(std::string_view value);

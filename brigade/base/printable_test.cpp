@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <iomanip>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "brigade/base/error.h"
@@ -11,6 +13,15 @@ namespace brigade::base {
 namespace {
 
 using std::string_literals::operator""s;
+
+TEST(Quoted, IsMeantAlsoWhereTheStandardLibrarysIsVisible) {
+  std::string text = "it\n";
+  const std::string constant = text;
+  for (const std::string& found : {std::string(quoted(text)), std::string(quoted(constant)),
+                                   std::string(quoted(std::string_view(text))),
+                                   std::string(quoted("it\n")), std::string(quoted(text + ""))})
+    EXPECT_EQ(found, "'it\\n'");
+}
 
 TEST(Printable, LeavesWhatIsShown) {
   for (const std::string text :

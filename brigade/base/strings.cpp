@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <limits>
 
 namespace brigade::base {
@@ -34,6 +35,12 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+std::string concatenate(std::initializer_list<TextPiece> pieces) {
+  std::string text;
+  for (const TextPiece& piece : pieces) piece.append_to(text);
+  return text;
+}
 
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;

@@ -1,56 +1,26 @@
 #pragma once
 
-#include <charconv>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
-#include <sstream>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
+
+#include "brigade/base/text_piece.h"
 
 namespace brigade::base {
 
-/// Appends one value as text: strings as they are, bool as "true"/"false", numbers in the shortest
-/// form that reads back to the same value, paths unquoted, types with a `to_string` found by
-/// argument-dependent lookup through that, and others through `operator<<`. Strings and numbers do
-/// not depend on the locale.
-template <class T>
-void append_text(std::string& text, const T& value) {
-  if constexpr (std::is_same_v<T, bool>) {
-    text += value ? "true" : "false";
-  } else if constexpr (std::is_same_v<T, char>) {
-    text += value;
-  } else if constexpr (std::is_convertible_v<const T&, std::string_view>) {
-    text += std::string_view(value);
-  } else if constexpr (std::is_arithmetic_v<T>) {
-    char digits[64];
-    text.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
-  } else if constexpr (requires {
-                         { to_string(value) } -> std::convertible_to<std::string_view>;
-                       }) {
-    text += std::string_view(to_string(value));
-  } else if constexpr (requires {
-                         { value.string() } -> std::convertible_to<std::string_view>;
-                       }) {
-    text += std::string_view(value.string());
-  } else {
-    std::ostringstream stream;
-    stream << value;
-    text += stream.str();
-  }
-}
+/// All pieces, one after the other.
+std::string concatenate(std::initializer_list<TextPiece> pieces);
 
-/// Writes all its arguments, one after the other: `str_cat("got ", 3, " of ", 4.5)` is "got 3
-/// of 4.5".
+/// Writes all its arguments, one after the other, as `append_text` does: `str_cat("got ", 3, " of
+/// ", 4.5)` is "got 3 of 4.5".
 template <class... T>
 std::string str_cat(const T&... pieces) {
-  std::string text;
-  (append_text(text, pieces), ...);
-  return text;
+  return concatenate({TextPiece(pieces)...});
 }
 
 /// The elements of any range, written as `str_cat` writes them, with `separator` between two of

@@ -99,6 +99,19 @@ std::string_view to_string(StateKind kind) {
   return kNames.at(static_cast<std::size_t>(kind));
 }
 
+StateTree::StateTree() noexcept = default;
+StateTree::StateTree(const StateTree&) = default;
+StateTree::StateTree(StateTree&&) noexcept = default;
+StateTree& StateTree::operator=(const StateTree&) = default;
+StateTree& StateTree::operator=(StateTree&&) noexcept = default;
+StateTree::~StateTree() = default;
+
+StateTree::StateTree(std::string value) : value_(std::move(value)) {}
+StateTree::StateTree(std::string_view value) : value_(std::string(value)) {}
+StateTree::StateTree(const char* value) : value_(std::string(value)) {}
+StateTree::StateTree(Bytes value) : value_(std::move(value)) {}
+StateTree::StateTree(List value) : value_(std::move(value)) {}
+StateTree::StateTree(Dict value) : value_(std::move(value)) {}
 StateTree::StateTree(ArrayLeaf value) : value_(std::move(value)) {
   check_array(std::get<ArrayLeaf>(value_), "state tree");
 }

@@ -74,7 +74,14 @@ class StateTree {
   using List = std::vector<StateTree>;
   using Dict = std::map<std::string, StateTree, std::less<>>;
 
-  StateTree() = default;
+  // Not in each source that has one: copies and destructors of ten types.
+  StateTree() noexcept;
+  StateTree(const StateTree&);
+  StateTree(StateTree&&) noexcept;
+  StateTree& operator=(const StateTree&);
+  StateTree& operator=(StateTree&&) noexcept;
+  ~StateTree();
+
   template <class T>
   requires std::same_as<T, bool> StateTree(T value)  // NOLINT: as they are written
       : value_(value) {}
@@ -83,13 +90,13 @@ class StateTree {
   template <std::unsigned_integral T>
   requires(!std::same_as<T, bool>) StateTree(T value) : value_(std::uint64_t{value}) {}  // NOLINT
   template <std::floating_point T>
-  StateTree(T value) : value_(static_cast<double>(value)) {}         // NOLINT
-  StateTree(std::string value) : value_(std::move(value)) {}         // NOLINT
-  StateTree(std::string_view value) : value_(std::string(value)) {}  // NOLINT
-  StateTree(const char* value) : value_(std::string(value)) {}       // NOLINT
-  StateTree(Bytes value) : value_(std::move(value)) {}               // NOLINT
-  StateTree(List value) : value_(std::move(value)) {}                // NOLINT
-  StateTree(Dict value) : value_(std::move(value)) {}                // NOLINT
+  StateTree(T value) : value_(static_cast<double>(value)) {}  // NOLINT
+  StateTree(std::string value);                               // NOLINT
+  StateTree(std::string_view value);                          // NOLINT
+  StateTree(const char* value);                               // NOLINT
+  StateTree(Bytes value);                                     // NOLINT
+  StateTree(List value);                                      // NOLINT
+  StateTree(Dict value);                                      // NOLINT
   /// Throws kInvalidArgument if `value` is inconsistent (see check_array).
   StateTree(ArrayLeaf value);  // NOLINT
   /// An empty list and an empty dict: both differ from null.
