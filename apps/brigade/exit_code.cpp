@@ -71,6 +71,9 @@ int finish_standard_output(int code) {
 
 }  // namespace
 
+UsageError::UsageError(std::initializer_list<base::TextPiece> pieces)
+    : std::runtime_error(base::concatenate(pieces)) {}
+
 bool is_user_error(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:

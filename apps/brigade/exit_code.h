@@ -2,10 +2,12 @@
 
 #include <exception>
 #include <functional>
+#include <initializer_list>
 #include <stdexcept>
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/text_piece.h"
 
 namespace brigade::command {
 
@@ -23,7 +25,8 @@ class UsageError : public std::runtime_error {
  public:
   /// The message is all pieces, one after the other, as `base::str_cat` writes them.
   template <class... Pieces>
-  explicit UsageError(const Pieces&... pieces) : std::runtime_error(base::str_cat(pieces...)) {}
+  explicit UsageError(const Pieces&... pieces) : UsageError({base::TextPiece(pieces)...}) {}
+  explicit UsageError(std::initializer_list<base::TextPiece> pieces);
 };
 
 /// Whether an error of this code, thrown while a command prepares its work, is one that the user

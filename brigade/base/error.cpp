@@ -18,12 +18,15 @@ std::string_view to_string(ErrorCode code) {
 
 Error::Error(ErrorCode code, const std::string& message)
     : std::runtime_error(message), code_(code) {}
+Error::Error(ErrorCode code, const char* message) : std::runtime_error(message), code_(code) {}
+Error::Error(ErrorCode code, std::initializer_list<base::TextPiece> pieces)
+    : Error(code, base::concatenate(pieces)) {}
 Error::Error(const Error&) noexcept = default;
 Error& Error::operator=(const Error&) noexcept = default;
 Error::~Error() = default;
 
 void throw_error(ErrorCode code, std::initializer_list<base::TextPiece> pieces) {
-  throw Error(code, base::concatenate(pieces));
+  throw Error(code, pieces);
 }
 
 void check_argument(bool condition, std::string_view message) {

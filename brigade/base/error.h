@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "brigade/base/strings.h"
+#include "brigade/base/text_piece.h"
 
 namespace brigade {
 
@@ -39,12 +40,13 @@ std::string_view to_string(ErrorCode code);
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message);
+  Error(ErrorCode code, const char* message);
   /// The message is all pieces, one after the other, as `base::str_cat` writes them; so it is with
   /// the functions below.
   template <class First, class Second, class... More>
   Error(ErrorCode code, const First& first, const Second& second, const More&... more)
-      : Error(code, base::str_cat(first, second, more...)) {}
-  // Not in each source that throws one.
+      : Error(code, {base::TextPiece(first), base::TextPiece(second), base::TextPiece(more)...}) {}
+  Error(ErrorCode code, std::initializer_list<base::TextPiece> pieces);
   Error(const Error&) noexcept;
   Error& operator=(const Error&) noexcept;
   ~Error() override;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace brigade::base {
 namespace {
@@ -18,19 +19,20 @@ std::string text_of(const T& value) {
 }
 
 template <class... Number>
-void expect_limits(const Number&... unused) {
-  ((void)unused, ...);
-  (EXPECT_EQ(text_of(std::numeric_limits<Number>::min()),
-             "<" + std::to_string(std::numeric_limits<Number>::min()) + ">"),
-   ...);
-  (EXPECT_EQ(text_of(std::numeric_limits<Number>::max()),
-             "<" + std::to_string(std::numeric_limits<Number>::max()) + ">"),
-   ...);
+std::vector<std::string> limits() {
+  return {(text_of(std::numeric_limits<Number>::min()) +
+           text_of(std::numeric_limits<Number>::max()))...};
 }
 
 TEST(TextPiece, WritesIntegersOfEachType) {
-  expect_limits(std::int8_t{}, std::uint8_t{}, std::int16_t{}, std::uint16_t{}, std::int32_t{},
-                std::uint32_t{}, long{}, 0UL, 0LL, 0ULL);
+  EXPECT_EQ((limits<std::int8_t, std::uint8_t, short, unsigned short>()),
+            (std::vector<std::string>{"<-128><127>", "<0><255>", "<-32768><32767>", "<0><65535>"}));
+  const std::string signed_32 = "<-2147483648><2147483647>", unsigned_32 = "<0><4294967295>",
+                    signed_64 = "<-9223372036854775808><9223372036854775807>",
+                    unsigned_64 = "<0><18446744073709551615>";
+  EXPECT_EQ((limits<int, unsigned, long, unsigned long, long long, unsigned long long>()),
+            (std::vector<std::string>{signed_32, unsigned_32, signed_64, unsigned_64, signed_64,
+                                      unsigned_64}));
 }
 
 TEST(TextPiece, WritesTheShortestTextThatReadsBack) {

@@ -203,8 +203,10 @@ void check(const Plan& plan, std::string_view source, const RestoreOptions& opti
   }
   const std::vector<std::string>& unused = plan.report.unused_in_checkpoint;
   if (is_missing && !unused.empty()) {
-    text +=
-        str_cat("; it has ", base::listed(unused, ", ", base::quoted), ", which no variable uses");
+    text += str_cat(
+        "; it has ",
+        base::listed(unused, ", ", [](const std::string& name) { return base::quoted(name); }),
+        ", which no variable uses");
   }
   throw Error(plan.misfits.empty() ? ErrorCode::kNotFound : ErrorCode::kInvalidArgument, text, " (",
               source, ")");

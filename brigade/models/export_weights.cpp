@@ -53,8 +53,9 @@ Tensors renamed_to_torchvision(std::string_view model, std::span<const NamedTens
                      is_linear(theirs->second) ? as_linear(each.tensor) : each.tensor);
     }
   }
-  check_argument(unknown.empty(), "to_torchvision: the model ", base::quoted(model), " has no ",
-                 base::listed(unknown, ", ", base::quoted));
+  check_argument(
+      unknown.empty(), "to_torchvision: the model ", base::quoted(model), " has no ",
+      base::listed(unknown, ", ", [](const std::string& name) { return base::quoted(name); }));
   return result;
 }
 
