@@ -55,7 +55,7 @@ at::Tensor Mlp::forward(const at::Tensor& batch) {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     if (i > 0) at::relu_(x);  // in place: what uses the previous layer's output wants it so
     x = layers_[i]->forward(comm::begin_layer(name_of_layer(i), x));
-    points.set(name_of_layer(i), x);
+    if (!end_points_.empty()) points.set(name_of_layer(i), x);
   }
   layers::add_end_points("mlp", points, end_points_);
   return x;

@@ -96,19 +96,22 @@ MnistCnn::MnistCnn(const MnistCnnOptions& options)
 at::Tensor MnistCnn::forward(const at::Tensor& images) {
   layers::EndPoints points;
   auto x = mnist_planes("MnistCnn", images);
+  const auto record = [&](const char* layer) {
+    if (!end_points_.empty()) points.set(layer, x);
+  };
   x = comm::begin_layer("conv1", x);
   x = layers::conv_pool_relu(x, conv1_->weight, conv1_->bias);
-  points.set("conv1", x);
+  record("conv1");
   x = comm::begin_layer("conv2", x);
   x = layers::conv_pool_relu(x, conv2_->weight, conv2_->bias);
-  points.set("conv2", x);
+  record("conv2");
   x = comm::begin_layer("dense1", x);
   x = layers::dense_product(x.flatten(1), dense1_->weight, dense1_->bias);
   at::relu_(x);  // in place: nothing else uses the product, and its backward does not need it
-  points.set("dense1", x);
+  record("dense1");
   if (dropout_ > 0.0) x = at::dropout(x, dropout_, is_training());
   x = dense2_->forward(comm::begin_layer("dense2", x));
-  points.set("dense2", x);
+  record("dense2");
   layers::add_end_points("mnist_cnn", points, end_points_);
   return x;
 }
