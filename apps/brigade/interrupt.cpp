@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <mutex>
 
 #include "brigade/base/strings.h"
 
@@ -21,6 +22,11 @@ void set_action(int signal, void (*handler)(int)) {
   for (const int each : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&action.sa_mask, each);
   sigaction(signal, &action, nullptr);
 }
+
+// Handlers are the process's, so instances are counted for all of it.
+std::mutex instances_mutex;
+int instances = 0;             // guarded by it, as is the next
+bool is_hangup_obeyed = true;  // by the outermost instance
 
 // As under nohup: a closing terminal does not end this process.
 bool ignores_hangup() {
@@ -43,18 +49,23 @@ constexpr std::chrono::milliseconds kLook{20};
 
 }  // namespace
 
-Interrupt::Interrupt() : hangups_(ignores_hangup() ? Hangups::kIgnored : Hangups::kObeyed) {
+Interrupt::Interrupt() {
+  const std::lock_guard lock(instances_mutex);
+  if (++instances > 1) return;
+  is_hangup_obeyed = !ignores_hangup();
   received_signal.store(0);
   set_action(SIGINT, remember);
   set_action(SIGTERM, remember);
-  if (hangups_ == Hangups::kObeyed) set_action(SIGHUP, remember);
+  if (is_hangup_obeyed) set_action(SIGHUP, remember);
 }
 
 Interrupt::~Interrupt() {
+  const std::lock_guard lock(instances_mutex);
+  if (--instances > 0) return;
   set_action(SIGINT, SIG_DFL);
   set_action(SIGTERM, SIG_DFL);
   // A second SIGHUP of the same terminal must not kill a process that has already saved.
-  if (hangups_ == Hangups::kObeyed && received() != SIGHUP) set_action(SIGHUP, SIG_DFL);
+  if (is_hangup_obeyed && received() != SIGHUP) set_action(SIGHUP, SIG_DFL);
 }
 
 std::optional<int> Interrupt::received() const {

@@ -18,10 +18,10 @@ namespace brigade::command {
 /// While it lives, the first SIGINT, SIGTERM or SIGHUP is remembered instead of ending the process,
 /// so that a step can finish and its result be saved. A later SIGINT or SIGTERM ends the process
 /// immediately, as if this did not exist; a SIGHUP does not, because a closing terminal may send
-/// several. A process that ignores SIGHUP, as under nohup, still ignores it. Only one instance may
-/// exist at a time.
+/// several. A process that ignores SIGHUP, as under nohup, still ignores it. Instances within
+/// another's life belong to it: they see the same signal, so that none is lost between two of them.
 ///
-/// Thread-safety: `received` from any thread.
+/// Thread-safety: instances may be made and used in any thread.
 class Interrupt {
  public:
   Interrupt();
@@ -31,10 +31,6 @@ class Interrupt {
 
   /// The signal's number, or nothing.
   std::optional<int> received() const;
-
- private:
-  enum class Hangups { kObeyed, kIgnored };
-  const Hangups hangups_;
 };
 
 /// "SIGINT", "SIGTERM" or "SIGHUP".

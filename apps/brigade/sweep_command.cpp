@@ -244,8 +244,7 @@ class SweepCommand final : public Command {
     Json& report = reports_[static_cast<std::size_t>(trial.index())];
     std::ostream nowhere(nullptr);
     TrainingSetting setting{.log = nowhere,
-                            .write = [&](const Json& all, const std::string&) { report = all; },
-                            .interrupt = &interrupt};
+                            .write = [&](const Json& all, const std::string&) { report = all; }};
     if (shared_) setting.examples = trial.dataset(*shared_);
     if (sweep_.stops_early())
       setting.after_epoch = [&](std::int64_t epoch, const train::EvaluationResult& result) {

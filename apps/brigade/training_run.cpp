@@ -72,6 +72,7 @@ class TrainingRun {
       : flags_(flags), setting_(setting) {}
 
   int run() {
+    const Interrupt interrupt;
     continue_if_restarted();
     Prepared prepared = set_up([&] { return prepare(flags_, setting_.examples); });
     if (setting_.after_epoch && prepared.examples_in_pass < 1)
@@ -84,7 +85,7 @@ class TrainingRun {
     if (prepared.directory && strategy.is_chief())
       stored = set_up([&] { return open(prepared, config); });
     if (strategy.broadcast_from_chief(std::int64_t{!stored.is_null()}) == 0)
-      return train(prepared, config);
+      return train(prepared, config, interrupt);
     if (strategy.is_chief()) {
       report_finished(log(), stored, prepared);
       write(config, stored);
@@ -116,10 +117,7 @@ class TrainingRun {
     return nullptr;
   }
 
-  int train(Prepared& prepared, const Json& config) const {
-    std::optional<Interrupt> own_interrupt;
-    if (setting_.interrupt == nullptr) own_interrupt.emplace();
-    const Interrupt& interrupt = own_interrupt ? *own_interrupt : *setting_.interrupt;
+  int train(Prepared& prepared, const Json& config, const Interrupt& interrupt) const {
     const auto total_steps = steps_in_all(flags_, prepared);
     const bool is_chief = prepared.strategy->is_chief();
     const Model model = flags_.model.create(*prepared.strategy, prepared.image);

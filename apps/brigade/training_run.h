@@ -23,8 +23,6 @@ struct TrainingSetting {
   std::ostream& log;
   /// Takes the report: as JSON, and a summary of its result.
   std::function<void(const Json& report, const std::string& summary)> write;
-  /// The signals; null: the training watches them itself when it has been prepared.
-  const Interrupt* interrupt = nullptr;
   /// The training split, shuffled and augmented, instead of the one that the flags would load:
   /// with the same elements.
   std::optional<data::Dataset<input::LabeledExample>> examples = std::nullopt;
@@ -35,7 +33,7 @@ struct TrainingSetting {
 /// A training in a task that trains: prepares it, resumes or begins it, and saves and reports the
 /// result. Returns the exit code. Throws UsageError before the training begins, and the training's
 /// errors. `setting` is borrowed. Thread-safety: several trainings may run at the same time if they
-/// have different devices and model directories, and share their `interrupt`.
+/// have different devices and model directories, and an Interrupt outlives them.
 int run_training_task(const TrainFlags& flags, const TrainingSetting& setting);
 
 }  // namespace brigade::command

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <latch>
 #include <mutex>
 #include <thread>
 
@@ -66,21 +67,17 @@ TEST(ProcessCommunicator, SharedMemoryBetweenHostsIsRefused) {
   }
 }
 
-/// A membership that changes the nonce of rank 0's segment, so that it seems to be another
-/// process's memory.
-class WrongNonceMembership final : public cluster::Membership {
+/// A membership that is another one, but for what derived classes change.
+class WrappedMembership : public cluster::Membership {
  public:
-  explicit WrongNonceMembership(std::shared_ptr<cluster::Membership> real)
-      : real_(std::move(real)) {}
+  explicit WrappedMembership(std::shared_ptr<cluster::Membership> real) : real_(std::move(real)) {}
 
   const cluster::Member& self() const override { return real_->self(); }
   const std::vector<cluster::Member>& members() const override { return real_->members(); }
   int generation() const override { return real_->generation(); }
   void set(std::string_view key, std::string_view value) override { real_->set(key, value); }
   std::string get(std::string_view key, std::chrono::milliseconds timeout) override {
-    const std::string value = real_->get(key, timeout);
-    if (!key.ends_with("/segment")) return value;
-    return value.substr(0, value.rfind(' ')) + " 1";
+    return real_->get(key, timeout);
   }
   std::int64_t add(std::string_view key, std::int64_t delta) override {
     return real_->add(key, delta);
@@ -97,6 +94,31 @@ class WrongNonceMembership final : public cluster::Membership {
 
  private:
   const std::shared_ptr<cluster::Membership> real_;
+};
+
+/// Changes the nonce of rank 0's segment, so that it seems to be another process's memory.
+class WrongNonceMembership final : public WrappedMembership {
+ public:
+  using WrappedMembership::WrappedMembership;
+
+  std::string get(std::string_view key, std::chrono::milliseconds timeout) override {
+    const std::string value = WrappedMembership::get(key, timeout);
+    if (!key.ends_with("/segment")) return value;
+    return value.substr(0, value.rfind(' ')) + " 1";
+  }
+};
+
+/// Knows early that the last member is lost.
+class EarlyMembership final : public WrappedMembership {
+ public:
+  using WrappedMembership::WrappedMembership;
+
+  std::optional<cluster::LostMember> lost() const override {
+    if (!is_lost) return std::nullopt;
+    return cluster::LostMember{.member = members().back(), .reason = "it was killed"};
+  }
+
+  std::atomic<bool> is_lost = false;
 };
 
 TEST(ProcessCommunicator, MemoryWithAnotherNonceIsNotShared) {
@@ -569,6 +591,34 @@ TEST_P(OfProcesses, ALostMemberReleasesWaitersAndIsNamed) {
     EXPECT_TRUE(mentions(errors[rank], "/task:1") && mentions(errors[rank], "it was stopped"))
         << errors[rank]->what();
   }
+}
+
+TEST_P(OfProcesses, AMemberThatLeavesAfterALossNamesIt) {
+  let_ranks_be_threads();
+  const auto memberships = cluster::testing::make_in_memory_memberships(3);
+  std::latch are_made(3), has_ended(2);
+  std::optional<Error> thrown;
+  run_threads(3, [&](int rank) {
+    auto early = std::make_shared<EarlyMembership>(memberships[rank]);
+    auto communicator = make_process_communicator(early, over(GetParam()));
+    are_made.arrive_and_wait();
+    if (rank == 1) {  // another communicator has shown it the loss
+      early->is_lost = true;
+      communicator = nullptr;
+      return;
+    }
+    if (rank == 0) {
+      try {
+        communicator->barrier();
+      } catch (const Error& error) {
+        thrown = error;
+      }
+    }
+    has_ended.arrive_and_wait();  // the lost one does nothing
+  });
+  ASSERT_TRUE(thrown);
+  EXPECT_EQ(thrown->code(), ErrorCode::kUnavailable) << thrown->what();
+  EXPECT_TRUE(mentions(*thrown, "/task:2") && mentions(*thrown, "it was killed")) << thrown->what();
 }
 
 TEST_P(OfProcesses, ALateRankIsNamed) {
