@@ -20,7 +20,10 @@ class Terminal:
     """`brigade top` in a terminal of its own."""
 
     def __init__(self, *arguments):
-        self.outer, self.inner = pty.openpty()
+        try:
+            self.outer, self.inner = pty.openpty()
+        except OSError as error:
+            raise unittest.SkipTest(f"no terminal to be had here: {error}") from error
         fcntl.ioctl(self.inner, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 60, 0, 0))
         self.before = termios.tcgetattr(self.inner)
         self.process = subprocess.Popen([COMMAND, "top", *map(str, arguments)], stdin=self.inner, stdout=self.inner,
