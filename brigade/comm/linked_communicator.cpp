@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "brigade/base/strings.h"
+#include "brigade/cluster/membership.h"
 #include "brigade/comm/packed_copies.h"
 #include "brigade/comm/process_link.h"
 
@@ -148,18 +149,25 @@ std::string describe_mismatch(std::span<const CallHeader> headers, int mine, int
 
 class LinkedCommunicator final : public ProcessCommunicator {
  public:
-  LinkedCommunicator(std::unique_ptr<ProcessLink> link, WireDtype wire, std::string name)
-      : link_(std::move(link)),
+  LinkedCommunicator(std::unique_ptr<ProcessLink> link,
+                     std::shared_ptr<const cluster::Membership> membership, WireDtype wire)
+      : membership_(std::move(membership)),
+        link_(std::move(link)),
         rank_(link_->rank()),
         world_size_(link_->world_size()),
         wire_(wire),
-        name_(std::move(name)),
+        name_(base::str_cat(membership_->self())),
         one_leaf_each_(ReductionBlocks::one_each(world_size_)) {}
-  /// Other processes may still be in a step that failed here.
+  /// Other processes may still be in a step that failed here, or wait for this process, which
+  /// leaves because another communicator has shown it a loss.
   ~LinkedCommunicator() override {
-    if (failure_ || progress_.stamp().failed_run == CallStamp::kNone) return;
-    link_->give_up(
-        Error(ErrorCode::kAborted, base::str_cat("a step failed in it: ", progress_.reason())));
+    if (failure_) return;
+    if (const auto lost = membership_->lost()) {
+      link_->give_up(cluster::lost_error(*lost, "the communicator"));
+    } else if (progress_.stamp().failed_run != CallStamp::kNone) {
+      link_->give_up(
+          Error(ErrorCode::kAborted, base::str_cat("a step failed in it: ", progress_.reason())));
+    }
   }
   LinkedCommunicator(const LinkedCommunicator&) = delete;
   LinkedCommunicator& operator=(const LinkedCommunicator&) = delete;
@@ -480,6 +488,7 @@ class LinkedCommunicator final : public ProcessCommunicator {
                         .parts = buffer.parts});
   }
 
+  const std::shared_ptr<const cluster::Membership> membership_;
   const std::unique_ptr<ProcessLink> link_;
   const int rank_;
   const int world_size_;
@@ -496,9 +505,10 @@ class LinkedCommunicator final : public ProcessCommunicator {
 
 }  // namespace
 
-std::unique_ptr<ProcessCommunicator> make_linked_communicator(std::unique_ptr<ProcessLink> link,
-                                                              WireDtype wire, std::string name) {
-  return std::make_unique<LinkedCommunicator>(std::move(link), wire, std::move(name));
+std::unique_ptr<ProcessCommunicator> make_linked_communicator(
+    std::unique_ptr<ProcessLink> link, std::shared_ptr<const cluster::Membership> membership,
+    WireDtype wire) {
+  return std::make_unique<LinkedCommunicator>(std::move(link), std::move(membership), wire);
 }
 
 }  // namespace brigade::comm

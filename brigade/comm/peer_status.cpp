@@ -59,9 +59,6 @@ std::string PeerStatus::late_members() {
 void PeerStatus::leave() noexcept {
   if (has_given_up_) return;  // the others get the reason instead
   try {
-    // Another communicator may have shown the loss: who leaves after one leaves because of it.
-    if (const auto lost = membership_->lost())
-      return give_up(cluster::lost_error(*lost, "the communicator"));
     membership_->add(key("left", membership_->self().rank), 1);
     membership_->add(name_ + "/stopped", 1);
   } catch (const std::exception&) {  // the others find the store unreachable too

@@ -99,20 +99,19 @@ Transport parse_transport(std::string_view text) {
 std::unique_ptr<ProcessCommunicator> make_process_communicator(
     std::shared_ptr<cluster::Membership> membership, const CommunicationOptions& options) {
   check_options(options);
-  const std::string self = base::str_cat(membership->self());
   if (options.transport == Transport::kNccl) refuse_nccl();
   if (options.transport == Transport::kMpi && !mpi_is_built_in())
     make_mpi_link(membership, "", options);  // throws the reason, for a single process too
   if (membership->members().size() == 1) {
     const Transport transport =
         options.transport == Transport::kAuto ? Transport::kSharedMemory : options.transport;
-    return make_linked_communicator(make_single_link(transport), options.wire, self);
+    return make_linked_communicator(make_single_link(transport), membership, options.wire);
   }
   // The n-th communicators of all members belong together.
   const std::int64_t number =
       membership->add(base::str_cat("comm/count/", membership->self().rank), 1);
   const std::string name = base::str_cat("comm/", membership->generation(), "/", number);
-  return make_linked_communicator(make_link(membership, name, options), options.wire, self);
+  return make_linked_communicator(make_link(membership, name, options), membership, options.wire);
 }
 
 }  // namespace brigade::comm

@@ -125,9 +125,11 @@ class ProcessLink {
 
 /// A communicator over `link`. It checks that all ranks make the same calls with the same shapes in
 /// the same step, flattens tensors and copies results back, knows which tensors are in its buffers,
-/// and remembers the first failure. `name` is this process's name in the errors of other ranks.
-std::unique_ptr<ProcessCommunicator> make_linked_communicator(std::unique_ptr<ProcessLink> link,
-                                                              WireDtype wire, std::string name);
+/// and remembers the first failure. The destructor reports to the other ranks a loss that
+/// `membership` has noticed.
+std::unique_ptr<ProcessCommunicator> make_linked_communicator(
+    std::unique_ptr<ProcessLink> link, std::shared_ptr<const cluster::Membership> membership,
+    WireDtype wire);
 
 /// The link of a single process.
 std::unique_ptr<ProcessLink> make_single_link(Transport transport);

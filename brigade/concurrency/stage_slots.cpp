@@ -110,7 +110,7 @@ void StageSlots::abort(const std::string& reason) {
 void StageSlots::enter(int task, PassDirection direction, int stage) {
   const MutexLock lock(mutex_);
   Task& own = at(task);
-  const std::optional<int> freed = free_slot(task);
+  free_slot(task);
   // Backward passes go from the last stage to the first: what is left of later ones is skipped.
   if (direction == PassDirection::kBackward) {
     std::fill(own.remaining[0].begin(), own.remaining[0].end(), false);
@@ -119,12 +119,7 @@ void StageSlots::enter(int task, PassDirection direction, int stage) {
   }
   // Before any device is granted, so that the requested one does not begin deferred work first.
   add_request(task, direction, stage);
-  if (direction == PassDirection::kBackward) {
-    grant_devices();
-  } else {
-    if (freed) grant_device(*freed);
-    grant_device(device_of(stage));
-  }
+  grant_devices();
   const auto deadline = std::chrono::steady_clock::now() + options_.timeout;
   while (!own.has_slot && !is_aborted_) {
     const bool is_late = !slot_granted(task).wait_until(mutex_, deadline);

@@ -59,9 +59,6 @@ SharedBarrier::SharedBarrier(std::span<BarrierSlot> slots, BarrierFailure& failu
 
 SharedBarrier::~SharedBarrier() {
   on_lost_ = {};
-  // Another communicator may have shown a loss: who leaves after one leaves because of it.
-  if (const auto lost = membership_->lost(); lost && !has_given_up_)
-    give_up(cluster::lost_error(*lost, "the communicator"));
   if (has_given_up_) return;  // the others get the reason instead
   slots_[rank_].has_left.store(1, std::memory_order_seq_cst);
   futex_wake(slots_[rank_].arrivals);
