@@ -9,7 +9,7 @@ from workers import PEER_TIMEOUT, TINY, ClusterTest, free_ports, wait_until
 
 SETTINGS = (*TINY, "--batch-size", "16", "--log-every", "0", "--peer-timeout", f"{PEER_TIMEOUT}s")
 RUN = (*SETTINGS, "--steps", "20")
-LONG = (*SETTINGS, "--steps", "600")  # for strangers that come while it runs
+LONG = (*SETTINGS, "--steps", "3000")  # for strangers that come while it runs
 HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
@@ -52,7 +52,9 @@ class Strangers(ClusterTest):
         wanted = self.train(2, *LONG)["weights_sha256"]
         workers = self.start(2, *LONG, ports=self.ports)
         workers[0].wait_for(r"^step \d+/")
+        workers[1].signal(signal.SIGSTOP)  # else a busy machine may let the strangers come too late
         self.knock(self.ports[0])
+        workers[1].signal(signal.SIGCONT)
         self.assertTrue(all(worker.is_running() for worker in workers), "it had ended before the strangers came")
         self.end(workers, wanted)
 
