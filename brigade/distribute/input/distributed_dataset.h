@@ -12,6 +12,8 @@
 
 #include "brigade/base/error.h"
 #include "brigade/concurrency/cancel_token.h"
+#include "brigade/distribute/input/distributed_input.h"
+#include "brigade/distribute/input/split_for_replicas.h"
 #include "brigade/distribute/input/step_input.h"
 
 namespace brigade::data {

@@ -2,21 +2,15 @@
 
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <future>
 #include <string>
 
 #include "brigade/concurrency/signal.h"
 #include "brigade/concurrency/testing/waiting.h"
-#include "brigade/data/core/iterator.h"
-#include "brigade/data/runtime/autotune.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/input/tensor_slices.h"
-#include "brigade/machine/cgroup.h"
 
 namespace brigade::distribute {
 namespace {
@@ -196,90 +190,6 @@ TEST(StepInput, AFunctionIsPartOfThePosition) {
   EXPECT_EQ(next_of(steps), (StepBatches{{0}, {10}}));
 }
 
-// Batches in pieces.
-
-/// The numbers up to `count` in batches, for one replica, which takes them in pieces.
-StepInput pieces_of(std::int64_t count, std::int64_t batch, PieceSizes sizes) {
-  auto input = input_of({batches_of(0, count, batch)}, 1, BatchKind::kPerReplica);
-  input.piece_sizes = std::move(sizes);
-  return {input, {}};
-}
-
-/// Pieces of at most `most` examples each; only the last one is smaller.
-PieceSizes at_most(std::int64_t most) {
-  return [most](std::int64_t size, std::int64_t) {
-    Numbers sizes;
-    for (; size > 0; size -= sizes.back()) sizes.push_back(std::min(size, most));
-    return sizes;
-  };
-}
-
-StepBatches rest_of_pieces(StepInput& input) {
-  StepBatches pieces;
-  for (StepBatches& step : rest_of(input)) pieces.push_back(std::move(step[0]));
-  return pieces;
-}
-
-TEST(StepInput, GivesBatchesInPieces) {
-  auto pieces = pieces_of(7, 4, at_most(3));
-  EXPECT_EQ(rest_of_pieces(pieces), (StepBatches{{0, 1, 2}, {3}, {4, 5, 6}}));
-  EXPECT_FALSE(pieces.next().has_value());
-  pieces.start_next_epoch();
-  EXPECT_EQ(pieces.epoch(), 1u);
-  EXPECT_EQ(rest_of_pieces(pieces).size(), 3u);
-}
-
-TEST(StepInput, WithoutSizesPiecesAreBatches) {
-  auto pieces = pieces_of(5, 4, nullptr);
-  EXPECT_EQ(rest_of_pieces(pieces), (StepBatches{{0, 1, 2, 3}, {4}}));
-}
-
-TEST(StepInput, KnowsTheLargestBatchOfTheEpoch) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> asked;
-  auto pieces = pieces_of(6, 4, [&](std::int64_t size, std::int64_t full) {
-    asked.emplace_back(size, full);
-    return Numbers{size, 0};
-  });
-  EXPECT_EQ(rest_of_pieces(pieces), (StepBatches{{0, 1, 2, 3}, {}, {4, 5}, {}}));
-  EXPECT_EQ(asked, (decltype(asked){{4, 4}, {2, 4}}));
-}
-
-TEST(StepInput, ResumesBetweenAnyTwoPieces) {
-  for (std::size_t taken = 0; taken <= 7; ++taken) {
-    auto pieces = pieces_of(11, 5, at_most(2));
-    for (std::size_t i = 0; i < taken; ++i) pieces.next();
-    auto again = pieces_of(11, 5, at_most(2));
-    again.next();
-    again.restore(pieces.save());
-    EXPECT_EQ(rest_of(again), rest_of(pieces)) << "after " << taken;
-  }
-}
-
-TEST(StepInput, SplitsTheRestOfABatchInANewWay) {
-  auto pieces = pieces_of(11, 5, at_most(2));
-  pieces.next();
-  pieces.next();  // 0 to 3
-  auto again = pieces_of(11, 5, at_most(3));
-  again.restore(pieces.save());
-  EXPECT_EQ(rest_of_pieces(again), (StepBatches{{4}, {5, 6, 7}, {8, 9}, {10}}));
-}
-
-TEST(StepInput, RefusesAPositionWithinABatchWhereBatchesAreWhole) {
-  auto pieces = pieces_of(11, 5, at_most(2));
-  pieces.next();
-  const io::StateTree within = pieces.save();
-  auto whole = pieces_of(11, 5, nullptr);
-  EXPECT_TRUE(mentions(error_from([&] { whole.restore(within); }), "within a batch"));
-  EXPECT_EQ(rest_of(whole).size(), 3u) << "a refused restore must change nothing";
-  auto other_data = pieces_of(0, 5, at_most(2));
-  EXPECT_EQ(error_from([&] { other_data.restore(within); }).code(), ErrorCode::kInvalidArgument);
-  auto at_border = pieces_of(11, 5, at_most(5));
-  at_border.next();
-  whole = pieces_of(11, 5, nullptr);
-  whole.restore(at_border.save());
-  EXPECT_EQ(rest_of(whole).size(), 2u);
-}
-
 // Prefetching.
 
 /// Ten numbers in batches of 2 for two replicas.
@@ -422,49 +332,6 @@ TEST(StepInput, ATokenEndsTheWaitForData) {
     EXPECT_EQ(error_from([&] { steps.next(); }).code(), ErrorCode::kCancelled);
     EXPECT_EQ(steps.save(), after_the_first);
   }
-}
-
-// The budget of the pipelines.
-
-TEST(InputBudget, IsTheCoresThatReplicasDoNotUse) {
-  EXPECT_EQ(cores_for_input(16, 4, 1), 12);
-  EXPECT_EQ(cores_for_input(16, 0, 1), 16);
-}
-
-TEST(InputBudget, IsNeverLessThanOneCoreForAllPipelinesTogether) {
-  EXPECT_EQ(cores_for_input(2, 2, 1), 1);
-  EXPECT_EQ(cores_for_input(2, 8, 4), 0.25);
-}
-
-TEST(InputBudget, IsDividedAmongPipelines) {
-  EXPECT_EQ(cores_for_input(16, 4, 4), 3);
-}
-
-TEST(InputBudget, CountsOnlyReplicasOnCpus) {
-  const std::vector<c10::Device> replicas = {c10::Device(c10::kCPU), c10::Device(c10::kCUDA, 0)};
-  const auto cores = static_cast<double>(data::usable_cores());
-  const double allowed = std::min(cores, machine::cgroup_cpu_limit().value_or(cores));
-  EXPECT_EQ(input_tuning(replicas, 1).cpu_budget, cores_for_input(allowed, 1, 1));
-  EXPECT_FALSE(input_tuning(replicas, 1).memory_budget.has_value());
-}
-
-TEST(InputBudget, RespectsTheLimitOfAContainer) {
-  namespace fs = std::filesystem;
-  std::string pattern = (fs::temp_directory_path() / "brigade_budget_XXXXXX").string();
-  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-  const fs::path root = pattern;
-  fs::create_directories(root / "proc/self");
-  fs::create_directories(root / "sys/fs/cgroup");
-  std::ofstream(root / "proc/self/cgroup") << "0::/\n";
-  const std::vector<c10::Device> on_gpu = {c10::Device(c10::kCUDA, 0)};
-  // A limit a quarter of a core below the machine's cores, then one above: the smaller counts.
-  const auto cores = static_cast<std::int64_t>(data::usable_cores());
-  std::ofstream(root / "sys/fs/cgroup/cpu.max") << (cores * 100 - 25) * 1'000 << " 100000\n";
-  EXPECT_EQ(input_tuning(on_gpu, 1, root).cpu_budget,
-            std::max(1.0, static_cast<double>(cores) - 0.25));
-  std::ofstream(root / "sys/fs/cgroup/cpu.max") << (cores + 3) * 100'000 << " 100000\n";
-  EXPECT_EQ(input_tuning(on_gpu, 1, root).cpu_budget, static_cast<double>(cores));
-  fs::remove_all(root);
 }
 
 }  // namespace
