@@ -22,12 +22,6 @@ IndependentOptions checked_options(IndependentOptions options) {
   return options;
 }
 
-std::optional<std::chrono::steady_clock::time_point> deadline_of(
-    const IndependentOptions& options) {
-  if (!options.timeout) return std::nullopt;
-  return std::chrono::steady_clock::now() + *options.timeout;
-}
-
 /// The first exception of several threads.
 class FirstError {
  public:
@@ -93,10 +87,11 @@ std::vector<TrialResult> IndependentStrategy::run_trials(int trials, const Train
   const concurrency::LinkedToken cancel(options_.cancel);
   TrialTracker tracker({.trials = trials,
                         .stopping = options_.stopping,
-                        .deadline = deadline_of(options_),
+                        .timeout = options_.timeout,
                         .stop_on_failure = options_.stop_on_failure,
                         .cancel = cancel.token(),
-                        .on_change = options_.on_change});
+                        .on_change = options_.on_change,
+                        .clock = options_.clock});
   const int at_once = std::min(trials, static_cast<int>(devices_.size()));
   std::vector<data::SharedReaders> groups;
   for (int first = 0; first < trials; first += at_once)

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "brigade/base/clock.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/dataset.h"
 #include "brigade/data/transforms/shared_readers.h"
@@ -48,6 +49,8 @@ struct IndependentOptions {
   /// Called when a trial begins, reports or ends, by one thread at a time: for a live table. If it
   /// throws, the run is cancelled and `run` throws that.
   std::function<void(const TrialResult& trial)> on_change = {};
+  /// Measures `timeout` and the trials' times; must outlive the run. Null: the system clock.
+  const base::Clock* clock = nullptr;
 };
 
 /// One training among others: what a trial's function gets. Its device and strategy are its own.

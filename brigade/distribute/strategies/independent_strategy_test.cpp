@@ -6,6 +6,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "brigade/base/testing/manual_clock.h"
 #include "brigade/data/core/source.h"
 #include "brigade/distribute/testing/fixtures.h"
 
@@ -197,11 +198,14 @@ TEST(IndependentStrategy, CancellingEndsWaitsAndTheQueue) {
 TEST(IndependentStrategy, ATimeoutStopsTrialsAndNobodyWaitsForThoseThatNeverBegin) {
   IndependentOptions options = on_cpus(2);
   options.max_ahead = 1;
-  options.timeout = std::chrono::milliseconds(60);
+  options.timeout = std::chrono::minutes(5);
+  base::ManualClock clock;
+  options.clock = &clock;
   IndependentStrategy independent(options);
   const Counted counted(20);
   const auto results = independent.run(4, [&](Trial& trial) {
-    if (trial.index() == 2) {  // trial 3 would read it too
+    if (trial.index() == 2) {
+      clock.advance(*options.timeout);  // so that trial 3, which would read it too, never begins
       EXPECT_EQ(trial.dataset(counted.numbers).reduce(0, [](int n, auto) { return n + 1; }), 20);
     }
     while (trial.index() != 0 && !trial.should_stop()) std::this_thread::yield();

@@ -7,8 +7,6 @@
 namespace brigade::distribute {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr const char* kDeadlineReason = "the time of the run is over";
 
 struct FailureText {
@@ -32,7 +30,10 @@ FailureText describe_failure(const std::exception_ptr& error) {
 
 }  // namespace
 
-TrialTracker::TrialTracker(TrialTrackerOptions options) : options_(std::move(options)) {
+TrialTracker::TrialTracker(TrialTrackerOptions options)
+    : options_(std::move(options)),
+      clock_(options_.clock != nullptr ? *options_.clock : system_clock_),
+      deadline_(options_.timeout ? std::optional(clock_.now() + *options_.timeout) : std::nullopt) {
   check_argument(options_.trials >= 1, "IndependentStrategy::run: the number of trials is ",
                  options_.trials, "; it must be at least 1.");
   if (options_.stopping) options_.stopping->check();
@@ -49,7 +50,7 @@ const TrialTracker::TrialState& TrialTracker::at(int trial) const {
 }
 
 bool TrialTracker::is_deadline_over() const {
-  return options_.deadline && Clock::now() >= *options_.deadline;
+  return deadline_ && clock_.now() >= *deadline_;
 }
 
 std::optional<int> TrialTracker::begin_next(const std::string& device) {
@@ -59,7 +60,7 @@ std::optional<int> TrialTracker::begin_next(const std::string& device) {
     if (is_given_up() || is_deadline_over()) return std::nullopt;
     if (next_ == options_.trials) return std::nullopt;
     trial = next_++;
-    at(trial).begun = Clock::now();
+    at(trial).begun = clock_.now();
     at(trial).result.device = device;
     at(trial).result.status = TrialStatus::kRunning;
   }
@@ -145,7 +146,7 @@ void TrialTracker::fail(int trial, const std::exception_ptr& error) {
 void TrialTracker::finish(int trial, TrialStatus status) {
   TrialState& state = at(trial);
   state.result.status = status;
-  state.result.seconds = std::chrono::duration<double>(Clock::now() - state.begun).count();
+  state.result.seconds = std::chrono::duration<double>(clock_.now() - state.begun).count();
 }
 
 void TrialTracker::announce(int trial) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "brigade/base/clock.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/distribute/strategies/median_stopping.h"
@@ -18,12 +19,13 @@ namespace brigade::distribute {
 struct TrialTrackerOptions {
   int trials = 1;
   std::optional<MedianStopping> stopping = std::nullopt;
-  /// From then on trials stop, and no new one begins.
-  std::optional<std::chrono::steady_clock::time_point> deadline = std::nullopt;
+  /// After this time trials stop, and no new one begins.
+  std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   bool stop_on_failure = false;
   concurrency::CancelToken cancel = {};
   /// See IndependentOptions.
   std::function<void(const TrialResult& trial)> on_change = {};
+  const base::Clock* clock = nullptr;  ///< null: the system clock
 };
 
 /// Tracks the trials of a run: their states, reports and results, which is next, and which should
@@ -52,9 +54,10 @@ class TrialTracker {
   std::vector<TrialResult> take_results();
 
  private:
+  using Time = std::chrono::steady_clock::time_point;
   struct TrialState {
     TrialResult result;
-    std::chrono::steady_clock::time_point begun;
+    Time begun;
     std::string stop_reason;
     bool stop_requested = false;
   };
@@ -68,6 +71,9 @@ class TrialTracker {
   void announce(int trial);
 
   const TrialTrackerOptions options_;
+  const base::SystemClock system_clock_;
+  const base::Clock& clock_;
+  const std::optional<Time> deadline_;
   mutable concurrency::Mutex mutex_;
   std::vector<TrialState> trials_ BRIGADE_GUARDED_BY(mutex_);
   int next_ BRIGADE_GUARDED_BY(mutex_) = 0;
