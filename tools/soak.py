@@ -152,7 +152,7 @@ class Fault:
         return f"reported {seconds(self.detected)}  next step {seconds(self.recovered)}  restarts {self.restarts}"
 
 
-class Place:
+class Scratch:
     """Where jobs run: a folder of theirs, or a small disk where there has to be one."""
 
     def __init__(self, folder):
@@ -175,12 +175,12 @@ class Runner:
 
     def __init__(self, options, folder):
         self.options = options
-        self.place = Place(folder)
+        self.scratch = Scratch(folder)
         self.faults, self.too_late = [], []
         self.wanted = {}  # weights, by training
 
     def job(self, name, training=SHORT, transport="auto", disk=None, writers="chief"):
-        where = self.place.folder / name
+        where = self.scratch.folder / name
         return Job(self.options.command, where / "run" if disk else where, self.options.workers, self.options.peer_timeout,
                    training, transport=transport, writers=writers)
 
@@ -189,7 +189,7 @@ class Runner:
             name = f"unhurt-{len(self.wanted)}"
             with self.job(name, training) as job:
                 self.wanted[training] = job.result()["weights_sha256"]
-            self.place.remove(name, None)
+            self.scratch.remove(name, None)
         return self.wanted[training]
 
     def end(self, name, job, hurt):
@@ -228,13 +228,13 @@ class Soak(Runner):
             self._run_job(f"job-{self._jobs}")
 
     def _run_job(self, name):
-        disk = self.place.new(name, self.place.no_disk is None and self._draw.random() < 0.5)
+        disk = self.scratch.new(name, self.scratch.no_disk is None and self._draw.random() < 0.5)
         before = len(self.faults)
         with self.job(name, transport=self._draw.choice(TRANSPORTS), disk=disk, writers=self._draw.choice(WRITERS)) as job:
             self._hurt(job, disk)
             self.end(name, job, self.faults[before:])
         print(f"  training {self._jobs} ended with the same weights, after {len(self.faults)} faults", flush=True)
-        self.place.remove(name, disk)
+        self.scratch.remove(name, disk)
 
     def _hurt(self, job, disk):
         """Faults until there are enough, or the training is through."""
@@ -270,8 +270,8 @@ class Matrix(Runner):
 
     def run(self, cases):
         for number, case in enumerate(cases):
-            if case[0] == "disk" and self.place.no_disk:
-                print(f"      disk in {case[1]}: left out, {self.place.no_disk}", flush=True)
+            if case[0] == "disk" and self.scratch.no_disk:
+                print(f"      disk in {case[1]}: left out, {self.scratch.no_disk}", flush=True)
             else:
                 self._run_case(number, *case)
 
@@ -282,14 +282,14 @@ class Matrix(Runner):
             name = f"case-{number}-{attempt}"
             fault = Fault(faults.means_of(kind, slow_for=60.0 if phase != "shutdown" else 5.0), rank, phase,
                           delay=0.02 * attempt if phase == "start-up" else 0.0, after=20 if training is SHORT else 1)
-            disk = self.place.new(name, kind == "disk")
+            disk = self.scratch.new(name, kind == "disk")
             with self.job(name, training, TRANSPORTS[number % 2], disk, WRITERS[number // 2 % 2]) as job:
                 life = job.life_after({}, self.options.workers)
                 has_struck = life and fault.strike(job, life, disk)
                 if has_struck:
                     fault.watch(job, life)
                 self.end(name, job, [fault])
-            self.place.remove(name, disk)
+            self.scratch.remove(name, disk)
             if has_struck:
                 self.note(fault)
             if has_struck and fault.fell_in == phase and not fault.was_too_late():
@@ -350,8 +350,8 @@ def main(words=None, cases=None):
     begin = time.monotonic()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="brigade-soak-"))
     runner = (Matrix if options.matrix else Soak)(options, folder)
-    if runner.place.no_disk:
-        print(f"no full disks: {runner.place.no_disk}", flush=True)
+    if runner.scratch.no_disk:
+        print(f"no full disks: {runner.scratch.no_disk}", flush=True)
     problems = []
     try:
         runner.run(cases) if options.matrix else runner.run()

@@ -15,22 +15,22 @@ using Jobs = std::map<std::string, std::vector<std::string>>;
 const Jobs kFull = {
     {"chief", {"c:1"}}, {"worker", {"a:1", "b:1"}}, {"evaluator", {"e:1"}}, {"ps", {"p:1", "q:1"}}};
 
-ClusterConfig place(const Jobs& jobs, const std::optional<Task>& task) {
+ClusterConfig assigned(const Jobs& jobs, const std::optional<Task>& task) {
   return assign_rank({ClusterSpec(jobs), task}, "TF_CONFIG");
 }
 
 std::string rank_refusal(const Jobs& jobs, const std::optional<Task>& task) {
-  return refusal([&] { place(jobs, task); });
+  return refusal([&] { assigned(jobs, task); });
 }
 
 // The ranks and counts are those of TensorFlow 2.21's multi_worker_util.
 TEST(AssignRank, ChiefHasRankZeroAndWorkersFollow) {
-  EXPECT_EQ(place(kFull, Task{"chief", 0}).rank, 0);
-  EXPECT_TRUE(place(kFull, Task{"chief", 0}).is_chief());
-  EXPECT_EQ(place(kFull, Task{"worker", 0}).rank, 1);
-  EXPECT_FALSE(place(kFull, Task{"worker", 0}).is_chief());
-  EXPECT_EQ(place(kFull, Task{"worker", 1}).rank, 2);
-  const ClusterConfig config = place(kFull, Task{"worker", 1});
+  EXPECT_EQ(assigned(kFull, Task{"chief", 0}).rank, 0);
+  EXPECT_TRUE(assigned(kFull, Task{"chief", 0}).is_chief());
+  EXPECT_EQ(assigned(kFull, Task{"worker", 0}).rank, 1);
+  EXPECT_FALSE(assigned(kFull, Task{"worker", 0}).is_chief());
+  EXPECT_EQ(assigned(kFull, Task{"worker", 1}).rank, 2);
+  const ClusterConfig config = assigned(kFull, Task{"worker", 1});
   EXPECT_EQ(config.world_size, 3);
   EXPECT_EQ(config.rendezvous, "c:1");
   EXPECT_EQ(config.source, "TF_CONFIG");
@@ -38,15 +38,15 @@ TEST(AssignRank, ChiefHasRankZeroAndWorkersFollow) {
 }
 
 TEST(AssignRank, WithoutAChiefWorkerZeroIsIt) {
-  const ClusterConfig config = place({{"worker", {"a:1", "b:1"}}}, Task{"worker", 0});
+  const ClusterConfig config = assigned({{"worker", {"a:1", "b:1"}}}, Task{"worker", 0});
   EXPECT_TRUE(config.is_chief());
   EXPECT_EQ(config.rendezvous, "a:1");
 }
 
 TEST(AssignRank, ServersAndEvaluatorsDoNotTrain) {
-  EXPECT_EQ(place(kFull, Task{"ps", 1}).rank, -1);
-  EXPECT_EQ(place(kFull, Task{"evaluator", 0}).rank, -1);
-  const ClusterConfig outside = place({{"worker", {"a:1", "b:1"}}}, Task{"evaluator", 0});
+  EXPECT_EQ(assigned(kFull, Task{"ps", 1}).rank, -1);
+  EXPECT_EQ(assigned(kFull, Task{"evaluator", 0}).rank, -1);
+  const ClusterConfig outside = assigned({{"worker", {"a:1", "b:1"}}}, Task{"evaluator", 0});
   EXPECT_EQ(outside.rank, -1);
   EXPECT_EQ(outside.world_size, 2);
   EXPECT_TRUE(outside.is_evaluator());
@@ -54,7 +54,7 @@ TEST(AssignRank, ServersAndEvaluatorsDoNotTrain) {
 }
 
 TEST(AssignRank, OneTaskNeedsNoRendezvousAndNoTaskName) {
-  const ClusterConfig config = place({{"chief", {"a:1"}}}, std::nullopt);
+  const ClusterConfig config = assigned({{"chief", {"a:1"}}}, std::nullopt);
   EXPECT_EQ(config.task, (Task{"chief", 0}));
   EXPECT_EQ(config.world_size, 1);
   EXPECT_EQ(config.rendezvous, "");

@@ -56,7 +56,7 @@ class LeaseTable {
   std::vector<Incarnation> holders() const;
 
   /// The incarnations given so far, {"<task>": number}: who keeps them over a restart never gives
-  /// one twice. Leases themselves are not kept: after a restart all tasks ask anew.
+  /// one twice. Leases themselves are not kept: after a restart all tasks ask again.
   io::StateTree save() const;
   /// Throws kInvalidArgument for a state that `save` cannot have written, and changes nothing then.
   void restore(const io::StateTree& state);

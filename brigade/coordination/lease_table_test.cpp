@@ -61,7 +61,7 @@ TEST(LeaseTable, NoIncarnationIsGivenTwiceOverARestart) {
   const Incarnation last = leases.grant("worker:0", at(1));
   LeaseTable restarted(milliseconds(100));
   restarted.restore(leases.save());
-  EXPECT_FALSE(restarted.is_held(last)) << "all ask anew";
+  EXPECT_FALSE(restarted.is_held(last)) << "all ask again";
   EXPECT_EQ(restarted.grant("worker:0", at(2)).number, 3);
   io::StateTree bad = leases.save();
   bad["worker:1"] = 0;

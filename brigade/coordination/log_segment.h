@@ -53,7 +53,7 @@ SegmentEnd read_segment(const io::FileSystem& files, const io::Path& folder,
                         const LogSegment& segment, std::uint64_t max_record_bytes,
                         const ReceiveRecord& receive);
 
-/// Writes the records of a file anew. Those that a process wrote and did not live to sync may be in
+/// Writes the records of a file again. Those that a process wrote and did not live to sync may be in
 /// memory alone, and after a failed sync they may seem to be on the disk. A damaged file is kept
 /// aside: it may hold more than a crash explains.
 void rewrite_segment(io::FileSystem& files, const io::Path& folder, const LogSegment& segment,

@@ -77,7 +77,7 @@ class ServerPair {
   /// candidate and `epoch` follows its own.
   bool vote(std::int64_t epoch);
 
-  /// Following: what it has is dropped, to be filled anew by the one that acts.
+  /// Following: what it has is dropped, to be filled again by the one that acts.
   void begin_to_fill();
   /// Following: it has everything that the one that acts has acknowledged, and that one waits for
   /// it from now on.

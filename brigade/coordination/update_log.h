@@ -54,7 +54,7 @@ class UpdateLog {
   /// record with a number above `after`, in order. New records follow the last one. Throws
   /// kDataLoss, naming the file, if records between `after` and the last one are missing or
   /// damaged; and what `replay` and the file system throw. What is replayed is on the disk: the
-  /// last file, which the earlier run may not have synced, is written anew first. `files` must
+  /// last file, which the earlier run may not have synced, is written again first. `files` must
   /// outlive the log.
   UpdateLog(io::FileSystem& files, io::Path folder, std::int64_t after, const Replay& replay,
             const UpdateLogOptions& options = {});

@@ -18,7 +18,7 @@ class CapturedGraph {
   virtual ~CapturedGraph() = default;
   /// From now on what is queued on the calling thread's current stream is captured, and, by any
   /// thread, on streams of the device that wait for an event of it; that stream must wait for all
-  /// of these before the end. Numbers that are drawn from `random` are drawn anew in each replay,
+  /// of these before the end. Numbers that are drawn from `random` are new in each replay,
   /// from the generators' states of then.
   virtual void begin(std::span<const at::Generator> random) = 0;
   /// Ends the capture. Throws what the driver says if something could not be captured.

@@ -261,7 +261,7 @@ std::unique_ptr<ReplicaGenerator> ReplicaGenerator::fork() const {
   copy->step_ = step_;
   copy->step_count_ = step_count_;
   for (const Source& source : sources_) {
-    if (source.seeded_for != step_count_) continue;  // seeded anew at its next draw
+    if (source.seeded_for != step_count_) continue;  // seeded again at its next draw
     copy->sources_.push_back({.device = source.device,
                               .generator = copy_of(source.generator),
                               .seeded_for = source.seeded_for});

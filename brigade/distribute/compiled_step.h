@@ -48,7 +48,7 @@ void update_device_counters(const Strategy& strategy, int replica);
 ///
 /// Optimizers of the strategy may be used in it, with `minimize`, or with gradients that are
 /// clipped on the device: the device has their rates and counts their updates, so a rate that is
-/// set between two calls is that of the next one, and after a restore the step is captured anew.
+/// set between two calls is that of the next one, and after a restore the step is captured again.
 /// Those that accumulate micro-batches or have a gradient scaler decide on the host, and so run
 /// eagerly.
 ///

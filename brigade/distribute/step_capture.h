@@ -34,7 +34,7 @@ class StepCapture {
   explicit StepCapture(int warmup, device::GraphFactory make = device::make_captured_graph);
 
   /// What the next call with these tensors does. A step whose host's work is not current is
-  /// captured anew.
+  /// captured again.
   Next plan(const std::vector<at::Tensor>& given);
   /// Begins to capture on the calling thread's stream of `device`: the step must read the tensors
   /// that are returned, which have the values of `given`. False: there is nothing to capture with.

@@ -9,7 +9,7 @@ namespace {
 
 using Variables = std::map<std::string, std::optional<std::string>>;
 
-RankConfig place() {
+RankConfig rank_config() {
   return {.rank = 1,
           .world_size = 3,
           .generation = 4,
@@ -22,7 +22,7 @@ RankConfig place() {
 }
 
 TEST(RankEnvironment, MatchesTorchrun) {
-  const Variables variables = rank_environment(place(), std::nullopt);
+  const Variables variables = rank_environment(rank_config(), std::nullopt);
   EXPECT_EQ(variables.at("RANK"), "1");
   EXPECT_EQ(variables.at("WORLD_SIZE"), "3");
   EXPECT_EQ(variables.at("LOCAL_RANK"), "1");
@@ -34,7 +34,7 @@ TEST(RankEnvironment, MatchesTorchrun) {
 }
 
 TEST(RankEnvironment, IsUnderstoodByTheResolver) {
-  const Variables variables = rank_environment(place(), std::nullopt);
+  const Variables variables = rank_environment(rank_config(), std::nullopt);
   const auto config = cluster::resolve_cluster([&](const std::string& name) {
     const auto found = variables.find(name);
     return found == variables.end() ? std::nullopt : found->second;
@@ -47,40 +47,40 @@ TEST(RankEnvironment, IsUnderstoodByTheResolver) {
 }
 
 TEST(RankEnvironment, RemovesAnInheritedRendezvous) {
-  RankConfig alone = place();
+  RankConfig alone = rank_config();
   alone.rendezvous.clear();
   EXPECT_EQ(rank_environment(alone, std::nullopt).at("BRIGADE_RENDEZVOUS"), std::nullopt);
 }
 
 TEST(RankEnvironment, HasThePathOfTheKeyButNotTheKey) {
   const auto key = cluster::ClusterKey::parse(std::string(64, 'a'));
-  EXPECT_EQ(rank_environment(place(), key).at("BRIGADE_CLUSTER_KEY"), std::nullopt);
-  EXPECT_EQ(rank_environment(place(), key).at("BRIGADE_CLUSTER_KEY_FILE"), "/proc/self/fd/19");
-  EXPECT_EQ(rank_environment(place(), std::nullopt).at("BRIGADE_CLUSTER_KEY_FILE"), std::nullopt);
+  EXPECT_EQ(rank_environment(rank_config(), key).at("BRIGADE_CLUSTER_KEY"), std::nullopt);
+  EXPECT_EQ(rank_environment(rank_config(), key).at("BRIGADE_CLUSTER_KEY_FILE"), "/proc/self/fd/19");
+  EXPECT_EQ(rank_environment(rank_config(), std::nullopt).at("BRIGADE_CLUSTER_KEY_FILE"), std::nullopt);
 }
 
 TEST(RankEnvironment, SetsTheNetworkInterfaceOfNccl) {
-  RankConfig here = place();
+  RankConfig here = rank_config();
   EXPECT_FALSE(rank_environment(here, std::nullopt).contains("NCCL_SOCKET_IFNAME"));
   here.nccl_interface = "lo";
   EXPECT_EQ(rank_environment(here, std::nullopt).at("NCCL_SOCKET_IFNAME"), "lo");
 }
 
 TEST(RankEnvironment, SetsTheGpuMemoryFraction) {
-  RankConfig limited = place();
+  RankConfig limited = rank_config();
   EXPECT_FALSE(rank_environment(limited, std::nullopt).contains("BRIGADE_GPU_MEMORY_FRACTION"));
   limited.gpu_memory_fraction = 0.25;
   EXPECT_EQ(rank_environment(limited, std::nullopt).at("BRIGADE_GPU_MEMORY_FRACTION"), "0.25");
 }
 
 TEST(RankEnvironment, RemovesTheBracketsOfAnAddress) {
-  RankConfig far = place();
+  RankConfig far = rank_config();
   far.master = "[fd00::1]:7";
   EXPECT_EQ(rank_environment(far, std::nullopt).at("MASTER_ADDR"), "fd00::1");
 }
 
 TEST(RankEnvironment, OfAnIndependentProcessNamesNoOthers) {
-  const Variables variables = independent_environment(place());
+  const Variables variables = independent_environment(rank_config());
   for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "BRIGADE_RENDEZVOUS",
                            "BRIGADE_CLUSTER_KEY", "BRIGADE_CLUSTER_KEY_FILE"})
     EXPECT_EQ(variables.at(name), std::nullopt) << name;

@@ -41,16 +41,16 @@ void CallEnvironment::check_open() const {
 
 Budget::Part CallEnvironment::admit_arrival() {
   check_open();
-  auto place = arrivals.take(1);
-  if (!place) throw_busy("The server has too many calls that begin: try again later.");
-  return std::move(*place);
+  auto slot = arrivals.take(1);
+  if (!slot) throw_busy("The server has too many calls that begin: try again later.");
+  return std::move(*slot);
 }
 
 Budget::Part CallEnvironment::admit_call() {
   check_open();
-  auto place = calls.take(1);
-  if (!place) throw_busy("The server has too many calls in progress: try again later.");
-  return std::move(*place);
+  auto slot = calls.take(1);
+  if (!slot) throw_busy("The server has too many calls in progress: try again later.");
+  return std::move(*slot);
 }
 
 Budget::Part CallEnvironment::reserve_message(std::size_t bytes) {

@@ -53,8 +53,8 @@ class LargeCalls {
   std::vector<std::weak_ptr<LargeCall>> calls_ BRIGADE_GUARDED_BY(mutex_);
 };
 
-/// A small call's places among those in progress, and among those that wait.
-struct Places {
+/// A small call's slots among those in progress, and among those that wait.
+struct Slots {
   Budget::Part call;
   std::optional<Budget::Part> wait;
 };
@@ -77,10 +77,10 @@ class GrpcMessages final : public MessagesOfBytes {
       check_token_size(call->token().size());
       auto& threads = environment_.threads_of(call->method());
       // Shared, since a task of the pool can be copied.
-      auto places = std::make_shared<std::optional<Places>>(admit(call->method()));
-      threads.submit([this, context, call, answer, reactor, places] {
+      auto slots = std::make_shared<std::optional<Slots>>(admit(call->method()));
+      threads.submit([this, context, call, answer, reactor, slots] {
         const grpc::Status result = status_after([&] { make(*context, *call, *answer); });
-        places->reset();  // so that a caller that has the answer has room for its next call
+        slots->reset();  // so that a caller that has the answer has room for its next call
         reactor->Finish(result);
       });
     });
@@ -97,12 +97,12 @@ class GrpcMessages final : public MessagesOfBytes {
   }
 
  private:
-  Places admit(int method) {
-    Places places{.call = environment_.admit_call(), .wait = std::nullopt};
-    if (environment_.service.threads_of(method) != CallThreads::kWaiting) return places;
-    places.wait = environment_.waits.take(1);
-    if (!places.wait) throw_busy("The server has too many calls that wait.");
-    return places;
+  Slots admit(int method) {
+    Slots slots{.call = environment_.admit_call(), .wait = std::nullopt};
+    if (environment_.service.threads_of(method) != CallThreads::kWaiting) return slots;
+    slots.wait = environment_.waits.take(1);
+    if (!slots.wait) throw_busy("The server has too many calls that wait.");
+    return slots;
   }
 
   void make(grpc::CallbackServerContext& context, const proto::SmallCall& call,

@@ -5,22 +5,22 @@ import unittest
 
 from launcher import LaunchTest, shell
 
-# Tells its place, saves when asked to, and ends well when the file "enough" is there.
-WORKER = ("trap 'exit 75' TERM; echo place $RANK of $WORLD_SIZE pid $$; "
+# Prints its rank, saves when asked to, and ends well when the file "enough" is there.
+WORKER = ("trap 'exit 75' TERM; echo rank $RANK of $WORLD_SIZE pid $$; "
           "while [ ! -e {folder}/enough ]; do sleep 0.01; done")
 
 
 class Elastic(LaunchTest):
     def begin(self, count, flags):
         self.job = self.start(["--nproc", count, "--json", *flags], shell(WORKER.format(folder=self.folder)))
-        return self.places(count)
+        return self.ranks(count)
 
-    def places(self, count):
+    def ranks(self, count):
         """The processes of the next generation, by rank."""
         found = {}
         while len(found) < count:
             words = self.job.line("[").split()
-            if words[1] == "place" and words[4] == str(count):
+            if words[1] == "rank" and words[4] == str(count):
                 found[int(words[2])] = int(words[-1])
         return found
 
@@ -33,7 +33,7 @@ class Elastic(LaunchTest):
     def test_a_killed_process_is_done_without(self):
         programs = self.begin(3, ["--elastic", "1:3"])
         os.kill(programs[1], signal.SIGKILL)
-        self.assertEqual(sorted(self.places(2)), [0, 1])
+        self.assertEqual(sorted(self.ranks(2)), [0, 1])
         result = self.finish()
         self.assertEqual((result["processes"], result["membership_changes"], result["restarts"]), (2, 1, 0))
 
@@ -46,14 +46,14 @@ class Elastic(LaunchTest):
     def test_at_the_least_number_restarts_are_left(self):
         programs = self.begin(2, ["--elastic", "2:3", "--max-restarts", 1])
         os.kill(programs[0], signal.SIGKILL)
-        self.places(2)
+        self.ranks(2)
         result = self.finish()
         self.assertEqual((result["membership_changes"], result["restarts"]), (0, 1))
 
     def test_sigusr1_takes_one_more_in(self):
         self.begin(1, ["--elastic", "1:2"])
         self.job.send(signal.SIGUSR1)
-        self.assertEqual(sorted(self.places(2)), [0, 1])
+        self.assertEqual(sorted(self.ranks(2)), [0, 1])
         self.job.send(signal.SIGUSR1)  # no more than two
         self.job.line("[warning] SIGUSR1")
         result = self.finish()
@@ -62,9 +62,9 @@ class Elastic(LaunchTest):
     def test_one_that_went_comes_back(self):
         programs = self.begin(2, ["--elastic", "1:2"])
         os.kill(programs[1], signal.SIGKILL)
-        self.places(1)
+        self.ranks(1)
         self.job.send(signal.SIGUSR1)
-        self.places(2)
+        self.ranks(2)
         result = self.finish()
         self.assertEqual((result["processes"], result["membership_changes"]), (2, 2))
 

@@ -37,7 +37,7 @@ class HostsTest(LaunchTest):
         return self.numbers(jobs, counts, "ready")
 
     def numbers(self, jobs, counts, word):
-        """What each process of each job says behind this word, in the end of a line."""
+        """What each process of each job prints after this word at the end of a line."""
         found = [[] for _ in jobs]
         for numbers, job, count in zip(found, jobs, counts):
             while len(numbers) < count:

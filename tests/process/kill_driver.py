@@ -34,8 +34,8 @@ class Progress:
     broken: int  # checkpoints that it passed over
 
     @property
-    def place(self):
-        """The one place that a kill here is counted for: a save in the background goes before the step beside it."""
+    def phase(self):
+        """What a kill now interrupts: a save in the background counts rather than the step that runs beside it."""
         return self.writer or self.trainer
 
 

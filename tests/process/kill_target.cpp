@@ -55,7 +55,7 @@ struct Net : torch::nn::Module {
   at::Tensor hidden, out, mean;
 };
 
-/// The examples, cropped at random, with their place in the file as part of the label.
+/// The examples, cropped at random, with their index in the file as part of the label.
 data::Dataset<input::LabeledBatch> batches_of(const std::string& data_dir) {
   return input::fashion_mnist(data_dir)
       .take(kExamples)

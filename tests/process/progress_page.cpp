@@ -15,8 +15,8 @@ namespace {
 constexpr std::size_t kBytes = 4096;
 
 template <class T, class Value>
-void store(T& place, Value value) {
-  std::atomic_ref<T>(place).store(static_cast<T>(value), std::memory_order_release);
+void store(T& field, Value value) {
+  std::atomic_ref<T>(field).store(static_cast<T>(value), std::memory_order_release);
 }
 
 void* map(const std::filesystem::path& path) {

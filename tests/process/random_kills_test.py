@@ -1,7 +1,7 @@
 """A training that is killed at random moments, again and again, ends as the one that nobody killed: bit for bit, with no
 example lost and none seen twice.
 
-BRIGADE_KILL_SEED draws the moments anew; the test prints it, and where each kill fell."""
+BRIGADE_KILL_SEED repeats the moments of a run; the test prints its seed, and what each kill interrupted."""
 import collections
 import math
 import os
@@ -22,9 +22,9 @@ QUOTAS = {"save": 6, "step": 6, "restore": 3}  # of a training, at least
 
 
 class Aim:
-    """A place to be killed in, and a random moment behind its beginning."""
+    """When to kill: a random time after the beginning of a phase."""
 
-    # The longest delay of each: about as long as the place lasts, so that a good part of the kills falls into it.
+    # The longest delay of each: about as long as the phase lasts, so that many of the kills interrupt it.
     LONGEST = {"anywhere": 0.02, "save": 0.05, "step": 0.004, "restore": 0.01}
 
     def __init__(self, draw, target):
@@ -41,19 +41,19 @@ class Aim:
             return time.monotonic() >= self._until or made >= MOST_STEPS
         if self.target == "restore":
             return progress.trainer == "restore" or made > 0
-        return made >= self._steps and progress.place.startswith(self.target)
+        return made >= self._steps and progress.phase.startswith(self.target)
 
 
-class Victim:
-    """A training and all its lives."""
+class KilledTraining:
+    """A training that is killed and restarted until it has seen every phase interrupted often enough."""
 
     def __init__(self, folder, page, replicas, draw):
         self._folder, self._page, self._replicas, self._draw = folder, page, replicas, draw
         self.killed_in = collections.Counter()
         self.results = []  # of each time that it came to its end
-        self._begin_anew()
+        self._start_over()
 
-    def _begin_anew(self):
+    def _start_over(self):
         self._saved = -1  # the step of the newest checkpoint
         self._name = f"killed-{self._replicas}-{len(self.results)}"
 
@@ -61,10 +61,10 @@ class Victim:
         return Life(self._folder / "data", self._folder / self._name, self._page, self._replicas)
 
     def _missing(self):
-        """The places of which the quota is not met."""
+        """The phases whose quota is not met."""
         fallen = collections.Counter()
-        for place, count in self.killed_in.items():
-            fallen[place.partition(":")[0]] += count
+        for phase, count in self.killed_in.items():
+            fallen[phase.partition(":")[0]] += count
         return [name for name, quota in QUOTAS.items() if fallen[name] < quota]
 
     def _next_target(self):
@@ -91,8 +91,8 @@ class Victim:
             self._let_it_end()
             return
         self._saved = max(self._saved, where.published)
-        self.killed_in[where.place] += 1
-        print(f"  kill {self.killed_in.total():2} aimed at {aim.target:8} fell in {where.place:16} "
+        self.killed_in[where.phase] += 1
+        print(f"  kill {self.killed_in.total():2} aimed at {aim.target:8} interrupted {where.phase:16} "
               f"(in {where.trainer}, step {where.step}, saved {self._saved})", flush=True)
 
     def _let_it_end(self):
@@ -101,7 +101,7 @@ class Victim:
         self._check_begin(self._page.read())
         left = [each.name for each in (self._folder / self._name).iterdir() if each.name.startswith(".")]
         assert not left, f"left behind by kills: {left}"
-        self._begin_anew()
+        self._start_over()
 
     def run(self):
         """Kills it until every quota is met, then lets it end."""
@@ -131,7 +131,7 @@ class RandomKills(unittest.TestCase):
         for replicas in REPLICAS:
             with self.subTest(replicas=replicas):
                 print(f"{replicas} replica(s)", flush=True)
-                victim = Victim(self.folder, self.page, replicas, random.Random(f"{SEED}/{replicas}"))
+                victim = KilledTraining(self.folder, self.page, replicas, random.Random(f"{SEED}/{replicas}"))
                 victim.run()
                 all_kills += victim.killed_in
                 wanted = self.unbroken(replicas)
@@ -139,7 +139,7 @@ class RandomKills(unittest.TestCase):
                 self.assertEqual(wanted["examples"], wanted["epochs"] * EXAMPLES)
                 for result in victim.results:
                     self.assertEqual(result, wanted)
-        print(f"{all_kills.total()} kills: " + ", ".join(f"{count} in {place}" for place, count in sorted(all_kills.items())))
+        print(f"{all_kills.total()} kills: " + ", ".join(f"{count} in {phase}" for phase, count in sorted(all_kills.items())))
         self.assertGreaterEqual(all_kills.total(), 50)
 
 

@@ -25,7 +25,7 @@ class Strangers(unittest.TestCase):
         self.port = free_port()
         folder = tempfile.TemporaryDirectory(prefix="brigade-rpc-")
         self.addCleanup(folder.cleanup)
-        self.log = open(pathlib.Path(folder.name) / "log", "ab")  # each writes behind the others
+        self.log = open(pathlib.Path(folder.name) / "log", "ab")  # each appends to it
         self.addCleanup(self.log.close)
 
     def start(self, rank, **environment):

@@ -34,8 +34,8 @@ struct IteratorOptions {
   /// keeps the order of all steps, whatever they set: a transform that re-reads its input passes
   /// it to the input.
   std::optional<Order> order{};
-  /// Where batches are stacked: strategies ask for kPinned if a replica is on a GPU. A batch that a
-  /// later `map` makes anew is in ordinary memory, and so is one that `cache` keeps.
+  /// Where batches are stacked: strategies ask for kPinned if a replica is on a GPU. A new batch
+  /// that a later `map` makes is in ordinary memory, and so is one that `cache` keeps.
   BatchMemory batch_memory = BatchMemory::kPageable;
 };
 

@@ -10,7 +10,7 @@
 namespace brigade::device::testing {
 
 /// For tests: a captured graph of the fake device. Like a CUDA graph it reads and writes the memory
-/// that was there at the capture, refuses waits of the host, and draws random numbers anew.
+/// that was there at the capture, refuses waits of the host, and draws new random numbers.
 class RecordedGraph final : public CapturedGraph {
  public:
   void begin(std::span<const at::Generator>) override { FakeDevice::get().begin_capture(); }

@@ -34,7 +34,7 @@ class RowCopies {
 
   /// Whether rows of any variable were fetched.
   bool is_used() const BRIGADE_EXCLUDES(mutex_);
-  /// Values have changed, or are to be read anew: no row is current.
+  /// Values have changed, or must be read again: no row is current.
   void forget() BRIGADE_EXCLUDES(mutex_);
   /// Pulls those of the rows that are not current into the components of replica `replica`.
   void fetch(int replica, std::span<const variables::WantedRows> wanted) BRIGADE_EXCLUDES(mutex_);

@@ -20,11 +20,11 @@ class RecordFeed {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// A replica that catches up, and for which more than `max_bytes` wait, begins anew.
+  /// A replica that catches up, and for which more than `max_bytes` wait, starts over.
   explicit RecordFeed(std::uint64_t max_bytes) : max_bytes_(max_bytes) {}
 
   /// The log has a record, `number`. Shares its bytes, and does not throw: without memory for it,
-  /// the replica begins anew.
+  /// the replica starts over.
   void append(std::int64_t number, const io::BytePieces& record) noexcept BRIGADE_EXCLUDES(mutex_);
   /// Waits until `number` may be acknowledged. Throws kDeadlineExceeded, kUnavailable once
   /// `interrupt` is called.
@@ -36,13 +36,13 @@ class RecordFeed {
   /// Nothing waits for a replica any longer.
   void drop() BRIGADE_EXCLUDES(mutex_);
   /// The replica has the records up to `number` on its disk. Returns whether it is complete; unset
-  /// if it has to begin anew. Throws kInvalidArgument for records that there are not.
+  /// if it has to start over. Throws kInvalidArgument for records that there are not.
   std::optional<bool> acknowledge(std::int64_t number) BRIGADE_EXCLUDES(mutex_);
   /// Whether acknowledgments wait for the replica.
   bool is_required() const BRIGADE_EXCLUDES(mutex_);
 
   /// The records after `after`: at least one, and more up to `bytes`. None if there is none by
-  /// `until`, if the replica has to begin anew, or after `interrupt`.
+  /// `until`, if the replica has to start over, or after `interrupt`.
   std::vector<io::BytePieces> take(std::int64_t after, std::uint64_t bytes, Time until)
       BRIGADE_EXCLUDES(mutex_);
 
@@ -59,7 +59,7 @@ class RecordFeed {
   coordination::ReplicaProgress progress_ BRIGADE_GUARDED_BY(mutex_);
   std::deque<io::BytePieces> records_ BRIGADE_GUARDED_BY(mutex_);  // the last ones of the log
   std::uint64_t bytes_ BRIGADE_GUARDED_BY(mutex_) = 0;             // of records_
-  bool is_broken_ BRIGADE_GUARDED_BY(mutex_) = false;  // records_ lacks some: it begins anew
+  bool is_broken_ BRIGADE_GUARDED_BY(mutex_) = false;  // records_ lacks some: it starts over
   bool is_interrupted_ BRIGADE_GUARDED_BY(mutex_) = false;
 };
 

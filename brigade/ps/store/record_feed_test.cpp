@@ -43,7 +43,7 @@ TEST(RecordFeed, HasTheRecordsSinceTheReplicaBegan) {
   EXPECT_EQ(feed.acknowledge(2), false);
   EXPECT_EQ(code_of([&] { fed_after(feed, 1); }), ErrorCode::kInvalidArgument) << "it had that";
   EXPECT_EQ(feed.acknowledge(3), true);
-  EXPECT_EQ(feed.acknowledge(2), std::nullopt) << "it has lost one, and begins anew";
+  EXPECT_EQ(feed.acknowledge(2), std::nullopt) << "it has lost one, and starts over";
   EXPECT_EQ(code_of([&] { feed.acknowledge(4); }), ErrorCode::kInvalidArgument);
 }
 

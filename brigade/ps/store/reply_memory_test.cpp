@@ -22,8 +22,8 @@ const char* bytes_of(const at::Tensor& tensor) {
   return static_cast<const char*>(tensor.const_data_ptr());
 }
 
-/// The place of `tensor` in `memory`, or -1 if it is elsewhere.
-std::ptrdiff_t place_in(const std::string& memory, const at::Tensor& tensor) {
+/// The offset of `tensor` in `memory`, or -1 if it is elsewhere.
+std::ptrdiff_t offset_in(const std::string& memory, const at::Tensor& tensor) {
   const char* const begin = bytes_of(tensor);
   const bool is_inside = begin >= memory.data() && begin < memory.data() + memory.size();
   return is_inside ? begin - memory.data() : -1;
@@ -36,10 +36,10 @@ TEST(ReplyMemory, GivesTensorsOneAfterAnotherAfterTheText) {
   const auto text = static_cast<std::ptrdiff_t>(reply.text_bytes());
   EXPECT_GT(text, 0);
   EXPECT_EQ(text % 64, 0);
-  EXPECT_EQ(place_in(memory, reply.next({3}, at::kFloat)), text);
+  EXPECT_EQ(offset_in(memory, reply.next({3}, at::kFloat)), text);
   EXPECT_EQ(reply.next({0, 7}, at::kFloat).sizes(), at::IntArrayRef({0, 7}));
-  EXPECT_EQ(place_in(memory, reply.next({1}, at::kDouble)), -1) << "would not be aligned";
-  EXPECT_EQ(place_in(memory, reply.next({1}, at::kFloat)), text + 20);
+  EXPECT_EQ(offset_in(memory, reply.next({1}, at::kDouble)), -1) << "would not be aligned";
+  EXPECT_EQ(offset_in(memory, reply.next({1}, at::kFloat)), text + 20);
 }
 
 TEST(ReplyMemory, WithoutRoomTensorsHaveTheirOwn) {
@@ -49,7 +49,7 @@ TEST(ReplyMemory, WithoutRoomTensorsHaveTheirOwn) {
     ReplyMemory reply(memory, nullptr);
     reply.begin({.tensors = 1, .dimensions = 1, .bytes = bytes});
     EXPECT_EQ(reply.text_bytes(), 0U);
-    EXPECT_EQ(place_in(memory, reply.next({500}, at::kFloat)), -1);
+    EXPECT_EQ(offset_in(memory, reply.next({500}, at::kFloat)), -1);
   }
   ReplyMemory many(memory, nullptr);
   many.begin({.tensors = std::size_t{1} << 20, .bytes = 8});
@@ -94,15 +94,15 @@ TEST(ReplyMemory, AStoreCopiesItsValuesThere) {
   const std::vector<RowQuery> rows = {{"weights", at::ones({1}, at::kLong)}};
   const auto pulled = store->pull(std::vector<std::string>{"bias", "count"}, rows, &memory);
   const auto expected = store->pull(std::vector<std::string>{"bias", "count"}, rows);
-  auto place = static_cast<std::ptrdiff_t>(memory.text_bytes());
-  ASSERT_GT(place, 0);
+  auto offset = static_cast<std::ptrdiff_t>(memory.text_bytes());
+  ASSERT_GT(offset, 0);
   for (std::size_t i = 0; i < pulled.values.size(); ++i) {
     testing::expect_same_tensor(pulled.values[i].value, expected.values[i].value, "value");
-    EXPECT_EQ(place_in(bytes, pulled.values[i].value), place);
-    place += static_cast<std::ptrdiff_t>(pulled.values[i].value.nbytes());
+    EXPECT_EQ(offset_in(bytes, pulled.values[i].value), offset);
+    offset += static_cast<std::ptrdiff_t>(pulled.values[i].value.nbytes());
   }
   testing::expect_same_tensor(pulled.rows.front(), expected.rows.front(), "rows");
-  EXPECT_EQ(place_in(bytes, pulled.rows.front()), place);
+  EXPECT_EQ(offset_in(bytes, pulled.rows.front()), offset);
   // So a message that is written there has nothing but its text to copy.
   ExchangeReply reply{.values = pulled.values, .rows = pulled.rows};
   const io::BytePieces message = encode_message(to_message(reply), memory.text_bytes());
