@@ -1,13 +1,18 @@
-# brigade_compile_together(<target> [IN_GROUPS_OF <number>]): where BRIGADE_UNITY_BUILD is on, its sources are compiled eight at
-# a time, or so many, since most of a source's time goes into the headers that all of a folder include.
+# brigade_compile_together(<target> [IN_GROUPS_OF <number>]): where BRIGADE_UNITY_BUILD is on, its sources are compiled in groups
+# of equal size, of at most eight or so many, since most of a source's time goes into the headers that all of a folder include.
+# (CMake leaves out sources with compile options or definitions of their own.)
 function(brigade_compile_together target)
   cmake_parse_arguments(ARG "" "IN_GROUPS_OF" "" ${ARGN})
   if(NOT ARG_IN_GROUPS_OF)
     set(ARG_IN_GROUPS_OF 8)
   endif()
   if(BRIGADE_UNITY_BUILD)
+    get_target_property(sources ${target} SOURCES)
+    list(LENGTH sources count)
+    math(EXPR groups "(${count} + ${ARG_IN_GROUPS_OF} - 1) / ${ARG_IN_GROUPS_OF}")
+    math(EXPR size "(${count} + ${groups} - 1) / ${groups}")
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
     # Every source is included there, so a class in one may have members of that source's own types.
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARG_IN_GROUPS_OF})
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
 endfunction()
@@ -23,6 +28,13 @@ function(brigade_compile_fast target)
   target_compile_options(${target} PRIVATE
     $<$<CONFIG:Release>:-O1>
     "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:Clang>>:SHELL:-mllvm -inline-threshold=25>")
+endfunction()
+
+# brigade_limit_inlining(<target>): for the other folders. Clang's limits (250 with -O3, 225 with -O2) are made for programs of many
+# small loops; ours call libtorch. What a loop needs inlined is smaller, or says so.
+function(brigade_limit_inlining target)
+  target_compile_options(${target} PRIVATE
+    "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:Clang>>:SHELL:-O2 -mllvm -inline-threshold=100>")
 endfunction()
 
 # brigade_module(<folder> [TORCH] [COMPILE_FAST] [DEPENDS <folder>...] [LIBRARIES <target>...]
@@ -65,9 +77,11 @@ function(brigade_module folder)
     else()
       brigade_use_plain_pch(${target})
     endif()
-    brigade_compile_together(${target} IN_GROUPS_OF 16)
+    brigade_compile_together(${target} IN_GROUPS_OF 40)
     if(ARG_COMPILE_FAST)
       brigade_compile_fast(${target})
+    else()
+      brigade_limit_inlining(${target})
     endif()
   endif()
   if(BRIGADE_BUILD_TESTS AND NOT BRIGADE_SANITIZE)  # a sanitizer has nothing to say of them
