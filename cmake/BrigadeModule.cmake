@@ -30,27 +30,27 @@ function(brigade_compile_fast target)
     "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:Clang>>:SHELL:-mllvm -inline-threshold=25>")
 endfunction()
 
-# brigade_limit_inlining(<target>): for the other folders. Clang's limits (250 with -O3, 225 with -O2) are made for programs of many
-# small loops; ours call libtorch. What a loop needs inlined is smaller, or says so.
+# brigade_limit_inlining(<target>): for folders whose steps wait for libtorch and gRPC, not for loops of our own: by Clang with -O2
+# and half of its limit for inlining (225).
 function(brigade_limit_inlining target)
   target_compile_options(${target} PRIVATE
     "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:Clang>>:SHELL:-O2 -mllvm -inline-threshold=100>")
 endfunction()
 
-# brigade_module(<folder> [TORCH] [COMPILE_FAST] [DEPENDS <folder>...] [LIBRARIES <target>...]
+# brigade_module(<folder> [TORCH] [COMPILE_FAST | LIMIT_INLINING] [DEPENDS <folder>...] [LIBRARIES <target>...]
 #                [SOURCES <file>...] [TESTING <file>...] [TESTS <file>...] [SERIAL_TESTS <file>...]
 #                [TEST_LIBRARIES <target>...])
 #
 # One static library a folder, brigade_<folder>, and one test program, <folder>_tests, which ctest runs as
 # `<folder>` with the label `unit`. DEPENDS names the folders whose headers this folder includes; LIBRARIES
 # are third-party ones, linked privately. A folder with no source of its own becomes a header-only target.
-# COMPILE_FAST: see brigade_compile_fast().
+# COMPILE_FAST, LIMIT_INLINING: see brigade_compile_fast(), brigade_limit_inlining().
 # TESTING names sources of the folder's testing/: a library, brigade_<folder>_testing, that the tests of this folder and of
 # those that depend on it link, and no product target does. SERIAL_TESTS names those of TESTS that start no thread: they show
 # ThreadSanitizer nothing, so its build leaves them out.
 function(brigade_module folder)
-  cmake_parse_arguments(ARG "TORCH;COMPILE_FAST" "" "DEPENDS;LIBRARIES;SOURCES;TESTING;TESTS;SERIAL_TESTS;TEST_LIBRARIES"
-                        ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;COMPILE_FAST;LIMIT_INLINING" ""
+                        "DEPENDS;LIBRARIES;SOURCES;TESTING;TESTS;SERIAL_TESTS;TEST_LIBRARIES" ${ARGN})
   if(BRIGADE_SANITIZE MATCHES "thread")
     list(REMOVE_ITEM ARG_TESTS ${ARG_SERIAL_TESTS})
   endif()
@@ -80,7 +80,7 @@ function(brigade_module folder)
     brigade_compile_together(${target} IN_GROUPS_OF 40)
     if(ARG_COMPILE_FAST)
       brigade_compile_fast(${target})
-    else()
+    elseif(ARG_LIMIT_INLINING)
       brigade_limit_inlining(${target})
     endif()
   endif()
