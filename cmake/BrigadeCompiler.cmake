@@ -8,6 +8,8 @@ add_library(brigade_compiler INTERFACE)
 target_compile_options(brigade_compiler INTERFACE
   "$<${own}:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Wno-missing-field-initializers;$<$<BOOL:${BRIGADE_WERROR}>:-Werror>>"
   $<$<CONFIG:>:-O2>)  # a build without a type: headers of tensors are slow without the optimizer
+# Messages that name a source (TORCH_CHECK's, GoogleTest's) name it relative to the tree: what is built does not tell where.
+target_compile_options(brigade_compiler INTERFACE $<${own}:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>)
 target_compile_features(brigade_compiler INTERFACE cxx_std_20)
 if(PROJECT_IS_TOP_LEVEL)
   target_include_directories(brigade_compiler INTERFACE ${PROJECT_SOURCE_DIR})

@@ -1,13 +1,18 @@
-# brigade_compile_together(<target> [IN_GROUPS_OF <number>]): where BRIGADE_UNITY_BUILD is on, its sources are compiled eight at
-# a time, or so many, since most of a source's time goes into the headers that all of a folder include.
+# brigade_compile_together(<target> [IN_GROUPS_OF <number>]): where BRIGADE_UNITY_BUILD is on, its sources are compiled in groups
+# of equal size, of at most eight or so many, since most of a source's time goes into the headers that all of a folder include.
+# (CMake leaves out sources with compile options or definitions of their own.)
 function(brigade_compile_together target)
   cmake_parse_arguments(ARG "" "IN_GROUPS_OF" "" ${ARGN})
   if(NOT ARG_IN_GROUPS_OF)
     set(ARG_IN_GROUPS_OF 8)
   endif()
   if(BRIGADE_UNITY_BUILD)
+    get_target_property(sources ${target} SOURCES)
+    list(LENGTH sources count)
+    math(EXPR groups "(${count} + ${ARG_IN_GROUPS_OF} - 1) / ${ARG_IN_GROUPS_OF}")
+    math(EXPR size "(${count} + ${groups} - 1) / ${groups}")
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
     # Every source is included there, so a class in one may have members of that source's own types.
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARG_IN_GROUPS_OF})
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
 endfunction()
@@ -25,20 +30,27 @@ function(brigade_compile_fast target)
     "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:Clang>>:SHELL:-mllvm -inline-threshold=25>")
 endfunction()
 
-# brigade_module(<folder> [TORCH] [COMPILE_FAST] [DEPENDS <folder>...] [LIBRARIES <target>...]
+# brigade_limit_inlining(<target>): for folders whose steps wait for libtorch and gRPC, not for loops of our own: by Clang with -O2
+# and half of its limit for inlining (225).
+function(brigade_limit_inlining target)
+  target_compile_options(${target} PRIVATE
+    "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:Clang>>:SHELL:-O2 -mllvm -inline-threshold=100>")
+endfunction()
+
+# brigade_module(<folder> [TORCH] [COMPILE_FAST | LIMIT_INLINING] [DEPENDS <folder>...] [LIBRARIES <target>...]
 #                [SOURCES <file>...] [TESTING <file>...] [TESTS <file>...] [SERIAL_TESTS <file>...]
 #                [TEST_LIBRARIES <target>...])
 #
 # One static library a folder, brigade_<folder>, and one test program, <folder>_tests, which ctest runs as
 # `<folder>` with the label `unit`. DEPENDS names the folders whose headers this folder includes; LIBRARIES
 # are third-party ones, linked privately. A folder with no source of its own becomes a header-only target.
-# COMPILE_FAST: see brigade_compile_fast().
+# COMPILE_FAST, LIMIT_INLINING: see brigade_compile_fast(), brigade_limit_inlining().
 # TESTING names sources of the folder's testing/: a library, brigade_<folder>_testing, that the tests of this folder and of
 # those that depend on it link, and no product target does. SERIAL_TESTS names those of TESTS that start no thread: they show
 # ThreadSanitizer nothing, so its build leaves them out.
 function(brigade_module folder)
-  cmake_parse_arguments(ARG "TORCH;COMPILE_FAST" "" "DEPENDS;LIBRARIES;SOURCES;TESTING;TESTS;SERIAL_TESTS;TEST_LIBRARIES"
-                        ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;COMPILE_FAST;LIMIT_INLINING" ""
+                        "DEPENDS;LIBRARIES;SOURCES;TESTING;TESTS;SERIAL_TESTS;TEST_LIBRARIES" ${ARGN})
   if(BRIGADE_SANITIZE MATCHES "thread")
     list(REMOVE_ITEM ARG_TESTS ${ARG_SERIAL_TESTS})
   endif()
@@ -65,9 +77,11 @@ function(brigade_module folder)
     else()
       brigade_use_plain_pch(${target})
     endif()
-    brigade_compile_together(${target} IN_GROUPS_OF 16)
+    brigade_compile_together(${target} IN_GROUPS_OF 40)
     if(ARG_COMPILE_FAST)
       brigade_compile_fast(${target})
+    elseif(ARG_LIMIT_INLINING)
+      brigade_limit_inlining(${target})
     endif()
   endif()
   if(BRIGADE_BUILD_TESTS AND NOT BRIGADE_SANITIZE)  # a sanitizer has nothing to say of them

@@ -21,6 +21,7 @@ function(brigade_protobuf target)
     COMMENT "Generating the messages of ${target}")
   add_library(${target} STATIC ${outputs})
   set_source_files_properties(${outputs} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # all have the same static names
+  brigade_compile_fast(${target})  # the work is done in libprotobuf
   target_include_directories(${target} SYSTEM PUBLIC ${generated})
   target_link_libraries(${target} PUBLIC protobuf::libprotobuf)
 endfunction()

@@ -26,6 +26,7 @@ if(BRIGADE_WITH_CUDA)
 endif()
 target_include_directories(brigade_torch SYSTEM INTERFACE
   ${BRIGADE_TORCH_DIR}/include ${BRIGADE_TORCH_DIR}/include/torch/csrc/api/include)
+target_compile_options(brigade_torch INTERFACE $<${own}:-fmacro-prefix-map=${BRIGADE_TORCH_DIR}/=torch/>)
 target_link_options(brigade_torch INTERFACE
   -Wl,-rpath-link,${BRIGADE_TORCH_DIR}/lib -Wl,-rpath-link,${BRIGADE_TORCH_DIR}/../nvidia/cu13/lib)
 if(BRIGADE_WITH_CUDA)

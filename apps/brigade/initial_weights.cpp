@@ -9,8 +9,6 @@
 namespace brigade::command {
 namespace {
 
-constexpr const char* kInception = "inception_v3";
-
 io::Path weights_at(const io::Path& path) {
   const io::Path saved = path / "weights.safetensors";
   return io::posix_file_system()->exists(saved) ? saved : path;
@@ -44,7 +42,7 @@ const at::Tensor* InitialWeights::find(const std::string& name) const {
 }
 
 std::optional<models::Original> InitialWeights::original(const std::string& model) const {
-  if (model != kInception) return std::nullopt;
+  if (model != "inception_v3") return std::nullopt;
   const auto record = models::find_weights_record(file_.metadata, path_.string());
   if (record && record->model == model) return record->options.original;
   if (models::names_in(file_, model) == models::WeightsNames::kTorchvision)

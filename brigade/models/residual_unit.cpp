@@ -15,8 +15,6 @@
 namespace brigade::models {
 namespace {
 
-using layers::Activation;
-
 layers::BatchNormOptions batch_norm_options(const ResidualConvolution& convolution,
                                             const ResidualStyle& style) {
   return {.decay = style.batch_norm_decay,
@@ -70,7 +68,8 @@ at::Tensor residual_convolution(const at::Tensor& inputs, const ResidualConvolut
                                 const ResidualStyle& style) {
   layers::BatchNormOptions normalization = batch_norm_options(convolution, style);
   layers::Conv2dOptions options = convolution_options(convolution, style);
-  const Activation activation = convolution.has_relu ? Activation(layers::relu) : nullptr;
+  const layers::Activation activation =
+      convolution.has_relu ? layers::Activation(layers::relu) : nullptr;
   if (!style.use_bias) {
     options.activation = activation;
     options.normalizer = layers::batch_normalizer(std::move(normalization));

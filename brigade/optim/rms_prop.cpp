@@ -4,12 +4,11 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/addcmul.h>
 
-#include <algorithm>
-#include <cmath>
 #include <memory>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/optim/rms_prop_kernel.h"
 #include "brigade/optim/update_scalars.h"
 
 namespace brigade::optim {
@@ -66,76 +65,28 @@ void update_by_operations(const RmsPropRange& r, const RmsProp& o, const Hyperpa
   r.parameter.sub_(r.velocity, is_inside ? 1.0 : h.learning_rate);
 }
 
-/// Elements of a range in the CPU's memory; null: the rule has no such slot.
 template <class Scalar>
-struct RmsPropElements {
-  explicit RmsPropElements(const RmsPropRange& r)
-      : parameter(r.parameter.mutable_data_ptr<Scalar>()),
-        gradient(r.gradient.const_data_ptr<Scalar>()),
-        mean_square(r.mean_square.mutable_data_ptr<Scalar>()),
-        mean(r.mean.defined() ? r.mean.mutable_data_ptr<Scalar>() : nullptr),
-        velocity(r.velocity.defined() ? r.velocity.mutable_data_ptr<Scalar>() : nullptr) {}
-
-  Scalar* parameter;
-  const Scalar* gradient;
-  Scalar* mean_square;
-  Scalar* mean;
-  Scalar* velocity;
-};
-
-/// The branches do not depend on the element: each case is one loop of vector operations.
-template <class Scalar, RmsPropForm kForm, bool kCentered, bool kMomentum>
-void update_elements(const RmsPropElements<Scalar>& e, std::int64_t begin, std::int64_t end,
-                     const RmsProp& o, const Hyperparameters& h) {
-  const auto keep = static_cast<Scalar>(o.decay);
-  const auto add = static_cast<Scalar>(1 - o.decay);
-  const auto momentum = static_cast<Scalar>(o.momentum);
-  const auto epsilon = static_cast<Scalar>(o.epsilon);
-  const auto rate = static_cast<Scalar>(h.learning_rate);
-  const auto weight_decay = static_cast<Scalar>(h.weight_decay);
-  for (std::int64_t i = begin; i < end; ++i) {
-    const Scalar gradient = e.gradient[i] + weight_decay * e.parameter[i];
-    const Scalar mean_square = keep * e.mean_square[i] + add * gradient * gradient;
-    e.mean_square[i] = mean_square;
-    Scalar under_root = mean_square;
-    if constexpr (kCentered) {
-      const Scalar mean = keep * e.mean[i] + add * gradient;
-      e.mean[i] = mean;
-      under_root = std::max(mean_square - mean * mean, Scalar{0});  // rounding may give less
-    }
-    Scalar change;
-    if constexpr (kForm == RmsPropForm::kTensorFlow) {
-      change = rate * gradient / std::sqrt(under_root + epsilon);
-    } else {
-      change = gradient / (std::sqrt(under_root) + epsilon);
-    }
-    if constexpr (kMomentum) {
-      change += momentum * e.velocity[i];
-      e.velocity[i] = change;
-    }
-    e.parameter[i] -= kForm == RmsPropForm::kTensorFlow ? change : rate * change;
-  }
-}
-
-template <class Scalar, RmsPropForm kForm>
-auto elements_kernel(const RmsProp& o) {
-  if (o.centered) {
-    return o.momentum != 0 ? update_elements<Scalar, kForm, true, true>
-                           : update_elements<Scalar, kForm, true, false>;
-  }
-  return o.momentum != 0 ? update_elements<Scalar, kForm, false, true>
-                         : update_elements<Scalar, kForm, false, false>;
+Scalar* elements_of(const at::Tensor& slot) {
+  return slot.defined() ? slot.mutable_data_ptr<Scalar>() : nullptr;
 }
 
 template <class Scalar>
-void update_on_cpu(const RmsPropRange& range, const RmsProp& o, const Hyperparameters& h) {
+void update_on_cpu(const RmsPropRange& r, const RmsProp& o, const Hyperparameters& h) {
   constexpr std::int64_t kGrain = 1 << 14;
-  const RmsPropElements<Scalar> elements(range);
-  const auto kernel = o.form == RmsPropForm::kTensorFlow
-                          ? elements_kernel<Scalar, RmsPropForm::kTensorFlow>(o)
-                          : elements_kernel<Scalar, RmsPropForm::kPyTorch>(o);
-  at::parallel_for(0, range.parameter.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    kernel(elements, begin, end, o, h);
+  const RmsPropElements<Scalar> elements{.parameter = elements_of<Scalar>(r.parameter),
+                                         .gradient = r.gradient.const_data_ptr<Scalar>(),
+                                         .mean_square = elements_of<Scalar>(r.mean_square),
+                                         .mean = elements_of<Scalar>(r.mean),
+                                         .velocity = elements_of<Scalar>(r.velocity)};
+  const RmsPropNumbers numbers{.learning_rate = h.learning_rate,
+                               .decay = o.decay,
+                               .momentum = o.momentum,
+                               .epsilon = o.epsilon,
+                               .weight_decay = h.weight_decay};
+  const auto update = o.form == RmsPropForm::kTensorFlow ? update_in_tensorflow_form<Scalar>
+                                                         : update_in_pytorch_form<Scalar>;
+  at::parallel_for(0, r.parameter.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    update(elements, begin, end, numbers);
   });
 }
 
