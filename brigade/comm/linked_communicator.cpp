@@ -275,32 +275,31 @@ class LinkedCommunicator final : public ProcessCommunicator {
   }
 
   void check_sets(const CollectiveCall& call, const ReductionBlocks& blocks) const {
-    check_argument(blocks.num_ranks() == world_size_,
-                   base::str_cat(call.name(), ": there are blocks of leaves for ",
-                                 blocks.num_ranks(), " ranks, and there are ", world_size_, "."));
+    check_argument(blocks.num_ranks() == world_size_, call.name(),
+                   ": there are blocks of leaves for ", blocks.num_ranks(),
+                   " ranks, and there are ", world_size_, ".");
     const std::size_t sets = blocks.most_parts();
     const std::size_t tensors = call.tensors.size() / sets;
-    check_argument(tensors * sets == call.tensors.size(),
-                   base::str_cat(call.name(), ": ", call.tensors.size(), " tensors are no ", sets,
-                                 " sets of the same tensors."));
+    check_argument(tensors * sets == call.tensors.size(), call.name(), ": ", call.tensors.size(),
+                   " tensors are no ", sets, " sets of the same tensors.");
     check_layouts(call);
     for (std::size_t i = tensors; i < call.tensors.size(); ++i) {
       const at::Tensor& first = call.tensors[i % tensors];
-      check_argument(call.tensors[i].sizes() == first.sizes() &&
-                         call.tensors[i].scalar_type() == first.scalar_type(),
-                     base::str_cat(call.name(), ": set ", i / tensors, " has ",
-                                   shape_of(call.tensors[i]), " where the first set has ",
-                                   shape_of(first), "; shapes and dtypes must be the same."));
+      if (call.tensors[i].sizes() == first.sizes() &&
+          call.tensors[i].scalar_type() == first.scalar_type())
+        continue;
+      throw Error(ErrorCode::kInvalidArgument, call.name(), ": set ", i / tensors, " has ",
+                  shape_of(call.tensors[i]), " where the first set has ", shape_of(first),
+                  "; shapes and dtypes must be the same.");
     }
   }
 
   static void check_layouts(const CollectiveCall& call) {
     for (std::size_t i = 0; i < call.tensors.size(); ++i) {
-      check_argument(
-          call.tensors[i].defined(),
-          base::str_cat(call.name(), ": tensor ", i, " is undefined; pass zeros instead."));
-      check_argument(call.tensors[i].layout() == at::kStrided,
-                     base::str_cat(call.name(), ": tensor ", i, " is sparse; make it dense."));
+      check_argument(call.tensors[i].defined(), call.name(), ": tensor ", i,
+                     " is undefined; pass zeros instead.");
+      check_argument(call.tensors[i].layout() == at::kStrided, call.name(), ": tensor ", i,
+                     " is sparse; make it dense.");
     }
   }
 

@@ -31,9 +31,9 @@ void append_additions(LeafRange node, std::span<const LeafRange> parts, std::siz
     return;
   }
   check_argument(node.size() > 1 && part < parts.size(),
-                 base::str_cat("The parts of a ReductionTree must be subtrees, in order, that "
-                               "contain each leaf once; leaf ",
-                               node.begin, " is in none of them."));
+                 "The parts of a ReductionTree must be subtrees, in order, that contain each leaf "
+                 "once; leaf ",
+                 node.begin, " is in none of them.");
   const auto [left, right] = ReductionTree::children(node);
   append_additions(left, parts, part, 0, additions);
   append_additions(right, parts, part, finished + 1, additions);
@@ -51,14 +51,12 @@ ReductionTree::ReductionTree(int leaves) : ReductionTree(leaves, single_leaves(l
 
 ReductionTree::ReductionTree(int leaves, std::vector<LeafRange> parts)
     : leaves_(leaves), parts_(std::move(parts)) {
-  check_argument(leaves >= 1,
-                 base::str_cat("A ReductionTree of ", leaves, " leaves: it has at least one."));
+  check_argument(leaves >= 1, "A ReductionTree of ", leaves, " leaves: it has at least one.");
   additions_.reserve(parts_.size());
   std::size_t part = 0;
   append_additions({0, leaves}, parts_, part, 0, additions_);
-  check_argument(part == parts_.size(),
-                 base::str_cat("A ReductionTree of ", leaves, " leaves has ", part,
-                               " of the given parts, and ", parts_.size() - part, " are beyond."));
+  check_argument(part == parts_.size(), "A ReductionTree of ", leaves, " leaves has ", part,
+                 " of the given parts, and ", parts_.size() - part, " are beyond.");
   measure_stack();
 }
 

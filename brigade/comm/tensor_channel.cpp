@@ -107,16 +107,15 @@ TensorChannel::~TensorChannel() {
 }
 
 void TensorChannel::send(const MessageKey& key, std::vector<at::Tensor> tensors) {
-  check_argument(tensors.size() <= kMaxTensors,
-                 base::str_cat("A message of ", options_.name, " has ", tensors.size(),
-                               " tensors; it has at most ", kMaxTensors, "."));
+  check_argument(tensors.size() <= kMaxTensors, "A message of ", options_.name, " has ",
+                 tensors.size(), " tensors; it has at most ", kMaxTensors, ".");
   for (at::Tensor& tensor : tensors) {
-    check_argument(
-        tensor.defined() && tensor.is_cpu() && tensor.layout() == at::kStrided &&
-            tensor.dim() <= static_cast<std::int64_t>(kMaxDimensions),
-        base::str_cat("A message of ", options_.name, " has ",
-                      tensor.defined() ? shape_of(tensor) : "an undefined tensor",
-                      "; send dense tensors on CPU of at most ", kMaxDimensions, " dimensions."));
+    if (!tensor.defined() || !tensor.is_cpu() || tensor.layout() != at::kStrided ||
+        tensor.dim() > static_cast<std::int64_t>(kMaxDimensions)) {
+      refuse("A message of ", options_.name, " has ",
+             tensor.defined() ? shape_of(tensor) : "an undefined tensor",
+             "; send dense tensors on CPU of at most ", kMaxDimensions, " dimensions.");
+    }
     tensor = tensor.detach();
     if (!tensor.is_non_overlapping_and_dense()) tensor = tensor.contiguous();
   }

@@ -67,15 +67,11 @@ void Barrier::release_all() {
 }
 
 void Barrier::leave(int party) {
-  // Waiters would wait for the party that left; later arrivals see `failed_`.
+  // Waiters would wait for the party that left; later arrivals see `failed_`. What they are told is
+  // written when one comes: parties leave in every step.
   std::lock_guard lock(mutex_);
   left_[party] = true;
-  if (failure_.empty()) {
-    failure_ = options_.party_name + " " + std::to_string(party) +
-               " has already returned: every replica must make the same collective calls, in the "
-               "same order";
-    failure_party_ = party;
-  }
+  if (failure_party_ < 0) failure_party_ = party;
   failed_.store(true, std::memory_order_release);
   changed_.notify_all();
 }
@@ -83,7 +79,7 @@ void Barrier::leave(int party) {
 void Barrier::abort(int party, const std::string& reason) {
   std::lock_guard lock(mutex_);
   const bool only_left = failure_party_ >= 0 && left_[failure_party_];
-  if (failure_.empty() || only_left) {
+  if (failure_party_ < 0 || only_left) {
     failure_ = reason;
     failure_party_ = party;
     left_.assign(left_.size(), false);
@@ -96,9 +92,12 @@ void Barrier::throw_failure(int party) {
   std::lock_guard lock(mutex_);
   const bool left = failure_party_ >= 0 && left_[failure_party_];
   const std::string me = options_.party_name + " " + std::to_string(party);
-  if (left)
-    throw Error(ErrorCode::kFailedPrecondition,
-                me + " waits in a collective call, but " + failure_ + ".");
+  if (left) {
+    throw Error(ErrorCode::kFailedPrecondition, me, " waits in a collective call, but ",
+                options_.party_name, " ", failure_party_,
+                " has already returned: every replica must make the same collective calls, in the "
+                "same order.");
+  }
   throw Error(ErrorCode::kAborted, me + " was released from a collective call: " + failure_);
 }
 

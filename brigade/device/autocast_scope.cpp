@@ -64,7 +64,9 @@ at::ScalarType variable_dtype(const at::Tensor& activation) {
 }
 
 at::Tensor uncast(const at::Tensor& activation) {
-  return activation.defined() ? activation.to(variable_dtype(activation)) : activation;
+  if (!activation.defined()) return activation;
+  const at::ScalarType dtype = variable_dtype(activation);
+  return activation.scalar_type() == dtype ? activation : activation.to(dtype);
 }
 
 void clear_autocast_cache() {

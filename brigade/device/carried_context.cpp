@@ -1,5 +1,8 @@
 #include "brigade/device/carried_context.h"
 
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -25,6 +28,17 @@ CarriedContext::CarriedContext() : info_(std::make_shared<Info>()), guard_(kCarr
 
 CarriedContext::~CarriedContext() {
   info_->is_open = false;
+}
+
+// The rule by which autograd's engine starts threads.
+bool autograd_has_threads() {
+  return std::ranges::any_of(c10::impl::device_guard_impl_registry, [](const auto& registered) {
+    const c10::impl::DeviceGuardImplInterface* const devices = registered.load();
+    if (devices == nullptr) return false;
+    const c10::DeviceType type = devices->type();
+    const bool runs_on_caller = type == c10::kCPU || type == c10::kMeta || type == c10::kLazy;
+    return !runs_on_caller && devices->deviceCount() > 0;
+  });
 }
 
 const void* carried_value(base::AmbientIndex index) {

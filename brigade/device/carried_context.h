@@ -32,6 +32,11 @@ class CarriedContext {
   const c10::DebugInfoGuard guard_;
 };
 
+/// Whether autograd computes on other threads than the one that starts a backward pass: if libtorch
+/// has a device that is not a CPU. If not, carrying a context is of no use, and libtorch would copy
+/// it at each node of the backward pass.
+bool autograd_has_threads();
+
 /// The value of a slot in the context that was carried to the calling thread; null if none was.
 /// Throws kFailedPrecondition if the thread that carried it has closed its CarriedContext.
 const void* carried_value(base::AmbientIndex index);

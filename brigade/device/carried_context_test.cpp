@@ -79,6 +79,10 @@ TEST(CarriedContext, BackwardFunctionsAndHooksOnACardsThreadFindTheirOwnReplica)
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST(CarriedContext, IsNeededWhereAutogradHasThreadsForADevice) {
+  EXPECT_TRUE(autograd_has_threads());
+}
+
 TEST(CarriedContext, OnCpuTheReplicasThreadRunsItsBackwardPass) {
   int replica = 0;
   const base::AmbientScope<int> scope(kSlot, &replica);

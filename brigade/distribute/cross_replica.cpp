@@ -38,10 +38,9 @@ void check_same_shapes(std::span<const at::Tensor> values) {
   const auto first = std::ranges::find_if(values, &at::Tensor::defined);
   for (const at::Tensor& value : values) {
     if (!value.defined()) continue;
-    check_argument(
-        value.sizes() == first->sizes(),
-        base::str_cat("reduce: the replicas' values have shapes ", first->sizes(), " and ",
-                      value.sizes(), "; give an axis to reduce over it, or use gather."));
+    check_argument(value.sizes() == first->sizes(), "reduce: the replicas' values have shapes ",
+                   first->sizes(), " and ", value.sizes(),
+                   "; give an axis to reduce over it, or use gather.");
   }
 }
 

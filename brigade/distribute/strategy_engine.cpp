@@ -11,6 +11,7 @@
 #include "brigade/device/arithmetic_fingerprint.h"
 #include "brigade/device/autocast_scope.h"
 #include "brigade/device/backward_threads.h"
+#include "brigade/device/carried_context.h"
 #include "brigade/device/numerics.h"
 #include "brigade/machine/topology.h"
 
@@ -153,6 +154,7 @@ Strategy::Engine::Engine(StrategyParts given)
              .placement = parts.servers.count > 0 ? variables::StorePlacement::kTasks
                                                   : variables::StorePlacement::kDevices,
              .peers = peers_of(parts)}),
+      carries_context(device::autograd_has_threads()),
       placer(make_placer(parts)),
       graph(store, {.placer = placer}),
       copy_streams(make_copy_streams(torch_devices)),

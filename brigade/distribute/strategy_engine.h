@@ -98,6 +98,7 @@ struct Strategy::Engine {
   const ReplicaRange range;
   const std::unique_ptr<GradientAudit> audit;  // null: gradients are not audited
   variables::VariableStore store;
+  const bool carries_context;  // to autograd's threads
   const std::shared_ptr<device::Placer> placer;
   variables::Graph graph;  // of the open scope; replicas have separate graphs
   std::vector<std::unique_ptr<device::ReplicaGenerator>>

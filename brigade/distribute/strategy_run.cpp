@@ -152,7 +152,8 @@ void Strategy::Engine::StepRun::call_in(ReplicaContext& context,
   const device::RandomScope random(generator);
   std::optional<device::AutocastScope> casts;
   if (engine_.precision != device::Precision::kFull) casts.emplace(engine_.precision);
-  const device::CarriedContext carried;  // of all that was set above
+  std::optional<device::CarriedContext> carried;  // of all that was set above
+  if (engine_.carries_context) carried.emplace();
   function(replica_graph);
 }
 

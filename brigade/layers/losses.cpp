@@ -63,7 +63,7 @@ at::Tensor checked_labels(const char* loss, const at::Tensor& predictions,
            "; expected integral class numbers (for one value per class, use "
            "categorical_crossentropy)");
   }
-  auto numbers = labels.to(at::kLong);
+  const at::Tensor numbers = labels.scalar_type() == at::kLong ? labels : labels.to(at::kLong);
   check_label_range(loss, numbers, predictions.size(1));
   return numbers;
 }

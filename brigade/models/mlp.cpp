@@ -15,10 +15,6 @@ void check_width(const char* name, std::int64_t width) {
   refuse("Mlp: ", name, " is ", width, "; expected 1 or more");
 }
 
-std::string name_of_layer(std::size_t index) {
-  return "dense" + std::to_string(index + 1);
-}
-
 }  // namespace
 
 Mlp::Mlp(const MlpOptions& options)
@@ -29,14 +25,13 @@ Mlp::Mlp(const MlpOptions& options)
   auto widths = options.hidden;
   widths.push_back(options.classes);
   auto from = inputs_;
-  std::vector<std::string> names;
   for (const auto to : widths) {
-    const auto name = name_of_layer(layers_.size());
-    names.push_back(name);
-    layers_.push_back(register_module(name, std::make_shared<torch::nn::LinearImpl>(from, to)));
+    names_.push_back("dense" + std::to_string(names_.size() + 1));
+    layers_.push_back(
+        register_module(names_.back(), std::make_shared<torch::nn::LinearImpl>(from, to)));
     from = to;
   }
-  layers::check_end_points("mlp", end_points_, names);
+  layers::check_end_points("mlp", end_points_, names_);
 }
 
 at::Tensor Mlp::forward(const at::Tensor& batch) {
@@ -50,12 +45,12 @@ at::Tensor Mlp::forward(const at::Tensor& batch) {
     refuse("Mlp: the batch has shape ", batch.sizes(), "; expected [N, ...] with ", inputs_,
            " values per example");
   }
-  auto x = batch.reshape({batch.size(0), inputs_});
+  auto x = batch.dim() == 2 ? batch : batch.reshape({batch.size(0), inputs_});
   layers::EndPoints points;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     if (i > 0) at::relu_(x);  // in place: what uses the previous layer's output wants it so
-    x = layers_[i]->forward(comm::begin_layer(name_of_layer(i), x));
-    if (!end_points_.empty()) points.set(name_of_layer(i), x);
+    x = layers_[i]->forward(comm::begin_layer(names_[i], x));
+    if (!end_points_.empty()) points.set(names_[i], x);
   }
   layers::add_end_points("mlp", points, end_points_);
   return x;

@@ -35,6 +35,7 @@ class Mlp : public Classifier {
  private:
   std::int64_t inputs_;
   std::vector<std::string> end_points_;
+  std::vector<std::string> names_;  // [layer]
   std::vector<std::shared_ptr<torch::nn::LinearImpl>> layers_;
 };
 

@@ -98,9 +98,8 @@ std::vector<double> squared_norms(std::span<const at::Tensor> tensors) {
 }
 
 void check_clip_norm(double clip_norm) {
-  check_argument(
-      clip_norm > 0 && std::isfinite(clip_norm),
-      base::str_cat("Clipping: clip_norm is ", clip_norm, " and must be above 0 and finite."));
+  check_argument(clip_norm > 0 && std::isfinite(clip_norm), "Clipping: clip_norm is ", clip_norm,
+                 " and must be above 0 and finite.");
 }
 
 void check_finite(const std::vector<double>& squares) {

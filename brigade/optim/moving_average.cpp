@@ -29,8 +29,8 @@ at::Tensor value_of(const Variable& variable) {
 }
 
 void check_outside(std::string_view call) {
-  check_state(comm::current_replica() == nullptr,
-              str_cat(call, " must be called outside of replicas: call it after Strategy::run."));
+  check_state(comm::current_replica() == nullptr, call,
+              " must be called outside of replicas: call it after Strategy::run.");
 }
 
 void validate(const MovingAverageOptions& options, std::span<const Variable> variables) {
@@ -88,8 +88,8 @@ void ExponentialMovingAverage::update(std::optional<std::int64_t> num_updates) {
               "let the scope end first.");
   double decay = options_.decay;
   if (num_updates) {
-    check_argument(*num_updates >= 0, str_cat("ExponentialMovingAverage::update: num_updates is ",
-                                              *num_updates, " and must be at least 0."));
+    check_argument(*num_updates >= 0, "ExponentialMovingAverage::update: num_updates is ",
+                   *num_updates, " and must be at least 0.");
     const auto n = static_cast<double>(*num_updates);
     decay = std::min(decay, (1 + n) / (10 + n));
   }

@@ -10,6 +10,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/io/state_json.h"
+#include "brigade/variables/memory_order.h"
 #include "brigade/variables/variable_slices.h"
 
 namespace brigade::optim {
@@ -42,7 +43,8 @@ OptimizerState::OptimizerState(UpdateRulePtr rule, std::span<const Variable> var
   }
   groups_ = assign_groups(variables_, groups);
   steps_.assign(variables_.size(), 0);
-  views_.resize(static_cast<std::size_t>(variables_.front().num_components()));
+  ranges_.resize(static_cast<std::size_t>(variables_.front().num_components()));
+  whole_runs_.resize(ranges_.size());
   add_counters();
 }
 
@@ -146,26 +148,60 @@ std::vector<at::Tensor> OptimizerState::slot_views(std::size_t storage, int repl
   return views;
 }
 
-OptimizerState::Views& OptimizerState::views(int replica, const UpdateRun& run, std::int64_t begin,
-                                             std::int64_t end) {
-  auto& [known, next] = views_[static_cast<std::size_t>(replica)];
-  for (std::size_t tried = 0; tried < known.size(); ++tried) {
+OptimizerState::Views* OptimizerState::KnownViews::find(std::size_t storage, std::int64_t begin,
+                                                        std::int64_t end) {
+  for (std::size_t tried = 0; tried < views.size(); ++tried) {
     // A step requests the same ranges in the same order as the previous one: the first guess is
     // nearly always right.
-    Views& views = known[next];
-    next = next + 1 < known.size() ? next + 1 : 0;
-    if (views.storage == run.storage && views.begin == begin && views.end == end) return views;
+    Views& guess = views[next];
+    next = next + 1 < views.size() ? next + 1 : 0;
+    if (guess.storage == storage && guess.begin == begin && guess.end == end) return &guess;
   }
+  return nullptr;
+}
+
+UpdateArguments& OptimizerState::KnownViews::add(Views made) {
   // Ranges change only when the set of variables with gradients does; old ones are dropped.
   constexpr std::size_t kMostKept = 4096;
-  if (known.size() >= kMostKept) known.clear();
+  if (views.size() >= kMostKept) views.clear();
   next = 0;
+  return views.emplace_back(std::move(made)).arguments;
+}
+
+UpdateArguments& OptimizerState::arguments_of(int replica, const UpdateRun& run, std::int64_t begin,
+                                              std::int64_t end) {
+  KnownViews& known = ranges_[static_cast<std::size_t>(replica)];
+  if (Views* const found = known.find(run.storage, begin, end)) return found->arguments;
   Views views{.storage = run.storage, .begin = begin, .end = end, .arguments = {}};
   views.arguments.parameters = {
       storages_[run.storage]->master(replica).narrow(0, begin, end - begin)};
   for (at::Tensor& view : slot_views(run.storage, replica, begin, end))
     views.arguments.slots.push_back({view});
-  return known.emplace_back(std::move(views));
+  return known.add(std::move(views));
+}
+
+UpdateArguments& OptimizerState::arguments_of_whole(int replica, const UpdateRun& run) {
+  KnownViews& known = whole_runs_[static_cast<std::size_t>(replica)];
+  if (Views* const found = known.find(run.storage, run.begin, run.end)) return found->arguments;
+  Views views{.storage = run.storage, .begin = run.begin, .end = run.end, .arguments = {}};
+  views.arguments.slots.resize(rule_->slots().size());
+  for (std::size_t i = run.first; i < run.last; ++i) add_variable(replica, i, views.arguments);
+  return known.add(std::move(views));
+}
+
+/// In the shape of its gradients, so that these need no view in each step.
+void OptimizerState::add_variable(int replica, std::size_t variable,
+                                  UpdateArguments& arguments) const {
+  const Variable& own = variables_[variable];
+  const std::size_t storage = storage_of_[variable];
+  const std::vector<std::int64_t> shape =
+      variables::shape_in_memory(own.shape(), own.memory_format());
+  const auto part_of = [&](const at::Tensor& flat) {
+    return flat.narrow(0, own.offset(), own.numel()).view(shape);
+  };
+  arguments.parameters.push_back(part_of(storages_[storage]->master(replica)));
+  for (std::size_t slot = 0; slot < arguments.slots.size(); ++slot)
+    arguments.slots[slot].push_back(part_of(slot_buffer(storage, slot, replica)));
 }
 
 // The rules' kernels do not check these.
@@ -193,7 +229,7 @@ void OptimizerState::apply(int replica, const UpdateRun& run, std::int64_t begin
                               "' was made: this strategy's GradientSynchronizer must update whole "
                               "runs."));
   }
-  UpdateArguments& arguments = views(replica, run, begin, end).arguments;
+  UpdateArguments& arguments = arguments_of(replica, run, begin, end);
   arguments.gradients.assign(1, gradient);
   arguments.step = run.step;
   read_on_device(replica, run, arguments);
@@ -203,21 +239,18 @@ void OptimizerState::apply(int replica, const UpdateRun& run, std::int64_t begin
 
 void OptimizerState::apply_whole(int replica, const UpdateRun& run,
                                  std::span<const at::Tensor> gradients) {
-  UpdateArguments arguments{.slots = std::vector<std::vector<at::Tensor>>(rule_->slots().size()),
-                            .step = run.step};
+  UpdateArguments& arguments = arguments_of_whole(replica, run);
+  arguments.gradients.clear();
   for (std::size_t i = run.first; i < run.last; ++i) {
     check_gradient(i, gradients[i], variables_[i].numel());
-    const std::int64_t begin = variables_[i].offset();
-    const UpdateArguments& known =
-        views(replica, run, begin, begin + variables_[i].numel()).arguments;
-    arguments.parameters.push_back(known.parameters.front());
-    arguments.gradients.push_back(gradients[i].view(-1));
-    for (std::size_t slot = 0; slot < known.slots.size(); ++slot) {
-      arguments.slots[slot].push_back(known.slots[slot].front());
-    }
+    const at::IntArrayRef shape = arguments.parameters[i - run.first].sizes();
+    arguments.gradients.push_back(gradients[i].sizes() == shape ? gradients[i]
+                                                                : gradients[i].view(shape));
   }
+  arguments.step = run.step;
   read_on_device(replica, run, arguments);
   rule_->apply(arguments, run.hyperparameters);
+  arguments.gradients.clear();
 }
 
 void OptimizerState::read_on_device(int replica, const UpdateRun& run, UpdateArguments& arguments) {

@@ -154,7 +154,7 @@ class OptimizerState {
                                    MissingSlots missing = MissingSlots::kRefuse);
 
  private:
-  struct Views {  // of one range, cached between steps
+  struct Views {  // of one range, cached between steps: all arguments but the gradients
     std::size_t storage;
     std::int64_t begin, end;
     UpdateArguments arguments;
@@ -162,6 +162,10 @@ class OptimizerState {
   struct KnownViews {
     std::vector<Views> views;
     std::size_t next = 0;  // where to look first
+
+    /// Null: there are none of this range yet.
+    Views* find(std::size_t storage, std::int64_t begin, std::int64_t end);
+    UpdateArguments& add(Views made);
   };
   void add_storage(const variables::Variable& variable);
   void add_counters();
@@ -181,7 +185,10 @@ class OptimizerState {
   std::optional<DeviceCounters>& counters(int replica) {
     return counters_[counters_.size() == 1 ? 0 : static_cast<std::size_t>(replica)];
   }
-  Views& views(int replica, const UpdateRun& run, std::int64_t begin, std::int64_t end);
+  UpdateArguments& arguments_of(int replica, const UpdateRun& run, std::int64_t begin,
+                                std::int64_t end);
+  UpdateArguments& arguments_of_whole(int replica, const UpdateRun& run);
+  void add_variable(int replica, std::size_t variable, UpdateArguments& arguments) const;
 
   const UpdateRulePtr rule_;
   double learning_rate_;
@@ -191,8 +198,9 @@ class OptimizerState {
   std::vector<std::int64_t> steps_;
   std::vector<std::shared_ptr<variables::VariableStorage>> storages_;
   std::vector<std::vector<std::vector<at::Tensor>>>
-      slots_;                      // [storage][slot][replica, or one for all]
-  std::vector<KnownViews> views_;  // [replica]: each touched by its replica alone
+      slots_;                           // [storage][slot][replica, or one for all]
+  std::vector<KnownViews> ranges_;      // [replica], of `apply`: touched by its replica alone
+  std::vector<KnownViews> whole_runs_;  // [replica], of `apply_whole`; likewise
   std::vector<std::optional<DeviceCounters>> counters_;  // [replica, or one for all]; not on CPUs
   std::optional<CapturedUpdate> captured_;               // while an update is captured
 };

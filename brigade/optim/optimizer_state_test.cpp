@@ -1,5 +1,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "brigade/base/error.h"
@@ -188,6 +190,57 @@ TEST(OptimizerState, RefusesGradientsThatDoNotMatch) {
     EXPECT_TRUE(refuses([&] { state.apply_whole(0, run, gradients); }));
     EXPECT_TRUE(refuses([&] { state.apply(0, run, 0, 3, wrong); }));
   }
+}
+
+/// SGD that also records what each update is called with.
+class RecordingRule final : public UpdateRule {
+ public:
+  struct Call {
+    std::size_t ranges, gradients;
+    bool has_equal_shapes;
+  };
+
+  std::string_view name() const override { return "recording"; }
+  const std::vector<SlotSpec>& slots() const override { return slots_; }
+  Hyperparameters defaults() const override { return {.learning_rate = 1}; }
+  void apply(const UpdateArguments& a, const Hyperparameters&) const override {
+    bool has_equal_shapes = true;
+    for (std::size_t i = 0; i < a.gradients.size(); ++i) {
+      const at::IntArrayRef shape = a.gradients[i].sizes();
+      has_equal_shapes &= a.parameters.at(i).sizes() == shape && a.slots[0].at(i).sizes() == shape;
+      a.parameters[i].sub_(a.gradients[i]);
+    }
+    calls.push_back({a.parameters.size(), a.gradients.size(), has_equal_shapes});
+  }
+  io::StateTree config() const override { return io::StateTree::dict(); }
+
+  mutable std::vector<Call> calls;
+
+ private:
+  const std::vector<SlotSpec> slots_ = {{.name = "slot"}};
+};
+
+TEST(OptimizerState, WholeVariablesAreUpdatedInTheShapesOfTheirGradientsInEachStep) {
+  const ThreeVariables three;
+  const auto rule = std::make_shared<const RecordingRule>();
+  OptimizerState state(rule, three.variables, {});
+  const at::NoGradGuard no_grad;
+  const std::vector<at::Tensor> shaped = {at::ones({3}), at::ones({20}), at::ones({2, 2})};
+  const std::vector<at::Tensor> flat = {at::ones({3}), at::ones({20}), at::ones({4})};
+  const std::vector<bool> all(3, true), without_b = {true, false, true};
+  for (const auto& gradients : {shaped, flat, shaped}) {
+    for (const UpdateRun& run : state.runs(all)) state.apply_whole(0, run, gradients);
+  }
+  for (const UpdateRun& run : state.runs(without_b)) state.apply_whole(0, run, shaped);
+  ASSERT_EQ(rule->calls.size(), 5u);  // a and c are two runs without b
+  for (std::size_t i = 0; i < rule->calls.size(); ++i) {
+    EXPECT_EQ(rule->calls[i].ranges, i < 3 ? 3u : 1u);
+    EXPECT_EQ(rule->calls[i].gradients, rule->calls[i].ranges);
+    EXPECT_TRUE(rule->calls[i].has_equal_shapes);
+  }
+  EXPECT_TRUE(three.variables[0].component(0).equal(at::full({3}, -3.0)));
+  EXPECT_TRUE(three.variables[1].component(0).equal(at::full({20}, -2.0)));
+  EXPECT_TRUE(three.variables[2].component(0).equal(at::full({2, 2}, -3.0)));
 }
 
 TEST(OptimizerState, ReplicasWithSeparateMemoryHaveSeparateSlots) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "brigade/comm/local/reduce_kernel.h"
+#include "brigade/comm/reduction_tree.h"
 #include "brigade/comm/small_collectives.h"
 #include "brigade/distribute/replica_context.h"
 #include "brigade/variables/memory_order.h"
@@ -59,14 +60,17 @@ class ReplicaSynchronizer final : public GradientSynchronizer {
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
     const at::NoGradGuard no_grad;
     const comm::PurposeScope purpose(progress_of(replica), purpose_);
-    std::vector<at::Tensor> summed(gradients.begin(), gradients.end());
-    if (state == GradientState::kLocal && has_peers()) summed = aggregate(replica, gradients);
-    const std::vector<bool> known = present(summed);
+    std::vector<at::Tensor> sums;
+    if (state == GradientState::kLocal && has_peers()) {
+      sums = aggregate(replica, gradients);
+      gradients = sums;
+    }
+    const std::vector<bool> known = present(gradients);
     {
       const at::AutoDispatchBelowADInplaceOrView
           below;  // versions are bumped by hand, see mark_updated
       for (const optim::UpdateRun& run : state_->runs(known))
-        state_->apply_whole(replica, run, summed);
+        state_->apply_whole(replica, run, gradients);
     }
     mark_updated(*state_, known, replica);
     // All replicas of this process read the steps in `runs`; replica 0 advances them when all have
@@ -127,7 +131,10 @@ std::vector<optim::UpdateRun> whole_runs(const std::vector<optim::UpdateRun>& ru
 class ShardedSynchronizer final : public GradientSynchronizer {
  public:
   explicit ShardedSynchronizer(const SynchronizerContext& context)
-      : group_(context.group), state_(context.state), scratch_(group_->world_size()) {}
+      : group_(context.group),
+        state_(context.state),
+        of_replicas_(group_->world_size()),
+        scratch_(group_->world_size()) {}
 
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
     const at::NoGradGuard no_grad;
@@ -224,8 +231,9 @@ class ShardedSynchronizer final : public GradientSynchronizer {
                                   : block.end;
     if (begin < end) {
       const std::int64_t in_variable = begin - variable.offset();
-      comm::add_by_tree(parts_of(replica, i, state), in_variable, in_variable + end - begin, sum,
-                        begin - block.begin);
+      comm::add_by_tree(parts_of(replica, i, state),
+                        state == GradientState::kAggregated ? of_one_ : of_replicas_, in_variable,
+                        in_variable + end - begin, sum, begin - block.begin);
     }
     const std::int64_t gap_begin = std::max(variable.offset() + variable.numel(), block.begin);
     const std::int64_t gap_end = std::min(next, block.end);
@@ -246,11 +254,13 @@ class ShardedSynchronizer final : public GradientSynchronizer {
     if (!tensor.defined() || tensor.numel() < size || tensor.scalar_type() != dtype) {
       tensor = at::empty({size}, at::TensorOptions().dtype(dtype));
     }
-    return tensor.narrow(0, 0, size);
+    return tensor.numel() == size ? tensor : tensor.narrow(0, 0, size);
   }
 
   const std::shared_ptr<comm::LocalGroup> group_;
   const std::shared_ptr<optim::OptimizerState> state_;
+  const comm::ReductionTree of_replicas_;
+  const comm::ReductionTree of_one_{1};
   std::vector<at::Tensor> scratch_;  // [replica]
 };
 

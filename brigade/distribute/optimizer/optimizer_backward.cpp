@@ -1,10 +1,10 @@
 // The backward pass of an optimizer's losses.
 
+#include <ATen/ScalarOps.h>
 #include <ATen/ops/full.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <algorithm>
-#include <iterator>
+#include <cstddef>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -26,6 +26,13 @@ void schedule_updates_of_pass() {
   if (variables::Graph* graph = variables::current_graph()) graph->schedule_update_ops();
 }
 
+/// `weight` in the shape of the loss. A scalar on CPU is made without a dispatch.
+at::Tensor gradient_of_loss(const at::Tensor& loss, double weight) {
+  if (loss.dim() == 0 && loss.is_cpu())
+    return at::detail::scalar_tensor_static(weight, loss.scalar_type(), c10::kCPU);
+  return at::full(loss.sizes(), weight, loss.options().requires_grad(false));
+}
+
 }  // namespace
 
 // Not if the backward pass contains collectives, which use the processes' communicator, and not if
@@ -38,18 +45,20 @@ bool Optimizer::Shared::can_reduce_eagerly(int replica, const at::Tensor& loss) 
 
 torch::autograd::variable_list Optimizer::Shared::differentiate(
     int replica, const at::Tensor& loss, double weight, const comm::BackwardPasses* passes) const {
-  torch::autograd::variable_list by = inputs[static_cast<std::size_t>(replica)];
-  const std::size_t variables = by.size();
-  if (passes) std::ranges::move(passes->inputs(), std::back_inserter(by));
-  auto gradients = torch::autograd::grad(
-      {loss}, by, {at::full(loss.sizes(), weight, loss.options().requires_grad(false))},
-      std::nullopt, /*create_graph=*/false, /*allow_unused=*/true);
-  const auto first_input = gradients.begin() + static_cast<std::ptrdiff_t>(variables);
+  const torch::autograd::variable_list& variables = inputs_of(replica);
+  torch::autograd::variable_list with_inputs;  // if there are any: copying is not free in each step
+  if (passes) with_inputs = passes->inputs();
+  if (!with_inputs.empty())
+    with_inputs.insert(with_inputs.begin(), variables.begin(), variables.end());
+  auto gradients = torch::autograd::grad({loss}, with_inputs.empty() ? variables : with_inputs,
+                                         {gradient_of_loss(loss, weight)}, std::nullopt,
+                                         /*create_graph=*/false, /*allow_unused=*/true);
+  const auto first_input = gradients.begin() + static_cast<std::ptrdiff_t>(variables.size());
   if (passes) {
-    passes->keep_local_gradients({by.data(), variables}, {gradients.data(), variables});
+    passes->keep_local_gradients(variables, {gradients.begin(), first_input});
     passes->send_input_gradients({first_input, gradients.end()});
   }
-  gradients.resize(variables);
+  gradients.resize(variables.size());
   return gradients;
 }
 
