@@ -461,6 +461,8 @@ TEST_P(OfProcesses, CallsCarryANumberOfEachUse) {
     const auto input = communicator.piggyback(PiggybackUse::kInput, [rank] { return rank; });
     const auto stop = communicator.piggyback(PiggybackUse::kStop, [rank] { return 10 * rank; });
     communicator.barrier();
+    ASSERT_NE(input->by_rank(), nullptr);
+    ASSERT_NE(stop->by_rank(), nullptr);
     EXPECT_EQ(*input->by_rank(), (RankNumbers{0, 1}));
     EXPECT_EQ(*stop->by_rank(), (RankNumbers{0, 10}));
     // Each has its own serial: a rank that has made one more input still knows the others' stops.

@@ -286,6 +286,16 @@ TEST(StopAgreement, StepsWithoutCallsAreFollowedByOne) {
   EXPECT_EQ(every_second.calls, (CallCounts{2, 0, 2, 0, 2, 0, 2, 0, 2, 1}));
 }
 
+// What was known from an earlier step of the round is not enough.
+TEST(StopAgreement, ARoundThatEndsWithAStepWithoutACallIsFollowedByOne) {
+  const WorkerRun run =
+      run_together({.requests = {{.moment = Moment::kAfterTheCall}},
+                    .steps_per_round = 2,
+                    .makes_call = [](std::int64_t step) { return step % 2 == 1; }});
+  EXPECT_EQ(run.last_step, kRequestStep + 1);
+  EXPECT_EQ(run.calls, (CallCounts{2, 2, 2, 1}));
+}
+
 TEST(StopAgreement, AfterASaveTheyAsk) {
   struct StoppingListener final : CheckpointListener {
     AfterSave after_save(SessionContext& context) override {
