@@ -501,6 +501,7 @@ using train::NanHook;
 using train::parallel_training;
 using train::ProfilerHook;
 using train::ReduceLROnPlateau;
+using train::RequestedBy;
 using train::Scaffold;
 using train::SessionContext;
 using train::SessionOptions;

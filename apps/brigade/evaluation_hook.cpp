@@ -34,6 +34,8 @@ EvaluationHook::EvaluationHook(Options options) : options_(std::move(options)) {
 
 void EvaluationHook::begin(train::SessionContext& context) {
   timer_.emplace(train::Every{.time = options_.every.time}, clock_);
+  if (options_.every.time)
+    chiefs_timer_ = context.add_timer([this](std::int64_t step) { return timer_->is_due(step); });
   context.state().add(checkpointable());
   if (options_.directory.empty() || !options_.strategy.is_chief()) return;
   summaries_ =
@@ -53,13 +55,15 @@ void EvaluationHook::after_create_session(train::SessionContext& context) {
 void EvaluationHook::after_run(train::SessionContext& context, const train::StepValues&) {
   const std::int64_t step = context.global_step();
   const std::int64_t last = std::exchange(last_step_, step);
-  if (!is_due_by_steps(step, last) && !is_due_by_time(context, step)) return;
+  if (!is_due_by_steps(step, last) && !is_due_by_time(context)) return;
   evaluate(step);
   timer_->mark(step);
+  // A signal to one worker has interrupted it in all: a resumed run repeats it at this step.
+  context.agree_before_next_step();
 }
 
-bool EvaluationHook::is_due_by_time(const train::SessionContext& context, std::int64_t step) const {
-  return options_.every.time && context.broadcast_from_chief(timer_->is_due(step));
+bool EvaluationHook::is_due_by_time(const train::SessionContext& context) const {
+  return chiefs_timer_ && context.is_due(*chiefs_timer_);
 }
 
 bool EvaluationHook::is_multiple(std::int64_t step) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -57,7 +58,7 @@ class EvaluationHook final : public train::SessionRunHook {
   std::chrono::steady_clock::duration time() const { return time_; }
 
  private:
-  bool is_due_by_time(const train::SessionContext& context, std::int64_t step) const;
+  bool is_due_by_time(const train::SessionContext& context) const;
   bool is_multiple(std::int64_t step) const;
   /// Whether a multiple is after step `last`, up to `step`: other workers' steps count too, so that
   /// this one's need not be consecutive.
@@ -68,6 +69,7 @@ class EvaluationHook final : public train::SessionRunHook {
   Options options_;
   const base::SystemClock clock_;
   std::optional<train::StepTimer> timer_;
+  std::optional<std::size_t> chiefs_timer_;  // with a time
   std::int64_t last_step_ = 0;
   std::unique_ptr<summary::SummaryWriter> summaries_;
   std::map<std::int64_t, train::EvaluationResult> results_;

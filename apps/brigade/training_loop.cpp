@@ -155,11 +155,13 @@ class TrainingLoop {
     meter_.emplace(warmup_steps(training_));
     strategy_.reset_step_times();
     strategy_.measure_steps(distribute::StepMeasuring::kOn);
+    const std::size_t progress_timer =
+        session_->context().add_timer([this](std::int64_t) { return progress_.is_due(); });
     while (!session_->should_stop()) {
       check_signal();
       if (session_->should_stop()) break;
       make_session_step();
-      if (losses_ && session_->context().broadcast_from_chief(progress_.is_due())) report();
+      if (losses_ && session_->context().is_due(progress_timer)) report();
     }
     late_.reset();  // saving may take longer
     strategy_.measure_steps(distribute::StepMeasuring::kOff);

@@ -155,11 +155,12 @@ class Communicator {
   /// its tensors, and whatever was computed from them, are then worthless. Not a collective.
   virtual void finish() {}
 
-  /// From now on calls carry a number of each rank, until there is a call in which all ranks know
-  /// theirs; only one number at a time, the latest. Every rank calls it between the same calls, and
-  /// may drop the number whenever it likes: then no rank learns the others'. Null, on all ranks, if
-  /// calls carry nothing: they do so only between processes (`make_process_communicator`).
-  [[nodiscard]] virtual std::shared_ptr<PiggybackNumber> piggyback(PiggybackNumber::Own /*own*/) {
+  /// From now on calls carry a number of each rank; of each use only one at a time, the latest.
+  /// Every rank calls it between the same calls, and may drop the number whenever it likes: from
+  /// then on no rank learns the others'. Null, on all ranks, if calls carry nothing: they do so
+  /// only between processes (`make_process_communicator`).
+  [[nodiscard]] virtual std::shared_ptr<PiggybackNumber> piggyback(PiggybackUse /*use*/,
+                                                                   PiggybackNumber::Own /*own*/) {
     return nullptr;
   }
 

@@ -72,8 +72,8 @@ std::vector<CallStamp> stamps_of(std::span<const CallHeader> headers) {
 }
 
 /// What the ranks let each other know, by rank.
-std::vector<PiggybackStamp> piggybacks_of(std::span<const CallHeader> headers) {
-  std::vector<PiggybackStamp> stamps;
+std::vector<PiggybackStamps> piggybacks_of(std::span<const CallHeader> headers) {
+  std::vector<PiggybackStamps> stamps;
   for (const CallHeader& header : headers) stamps.push_back(header.piggyback);
   return stamps;
 }
@@ -179,8 +179,8 @@ class LinkedCommunicator final : public ProcessCommunicator {
     return {.collectives = collectives_, .bytes_sent = link_->bytes_sent()};
   }
   StepProgress& progress() override { return progress_; }
-  std::shared_ptr<PiggybackNumber> piggyback(PiggybackNumber::Own own) override {
-    return piggyback_.carry(std::move(own));
+  std::shared_ptr<PiggybackNumber> piggyback(PiggybackUse use, PiggybackNumber::Own own) override {
+    return piggyback_.carry(use, std::move(own));
   }
 
   at::Tensor make_buffer(std::int64_t numel, at::ScalarType dtype) override {
@@ -306,7 +306,7 @@ class LinkedCommunicator final : public ProcessCommunicator {
   std::span<const CallHeader> exchange(CallHeader mine, std::span<const at::Tensor> tensors) {
     for (;;) {
       mine.stamp = progress_.stamp();
-      mine.piggyback = piggyback_.stamp();
+      mine.piggyback = piggyback_.stamps();
       const auto headers = link_->exchange(mine);
       if (first_in_another_step(headers, rank_)) {
         resolve_step_difference(headers);

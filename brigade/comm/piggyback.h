@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -9,6 +11,14 @@
 #include <vector>
 
 namespace brigade::comm {
+
+/// What a number that travels along is for. Calls carry one number of each use, independently.
+enum class PiggybackUse {
+  kInput,   ///< what a process has for the next step
+  kStop,    ///< whether it wants to stop
+  kTimers,  ///< what is due by its clock
+};
+inline constexpr std::size_t kPiggybackUses = 3;
 
 /// A number of each rank that all ranks learn without a call for it: it travels with the calls that
 /// they make anyway (`Communicator::piggyback`). For what is good to know early and can still be
@@ -23,7 +33,8 @@ class PiggybackNumber {
 
   explicit PiggybackNumber(Own own) : own_(std::move(own)) {}
 
-  /// The numbers by rank; null as long as there was no call in which all ranks knew theirs.
+  /// The numbers by rank in the latest call in which all ranks knew theirs; null as long as there
+  /// was none.
   const std::vector<std::int64_t>* by_rank() const { return by_rank_ ? &*by_rank_ : nullptr; }
 
  private:
@@ -37,27 +48,36 @@ class PiggybackNumber {
 ///
 /// Thread-safety: a value.
 struct PiggybackStamp {
-  std::uint64_t serial = 0;   ///< how many PiggybackNumbers the rank has made
+  std::uint64_t serial = 0;   ///< how many PiggybackNumbers of this use the rank has made
   std::int64_t is_known = 0;  ///< 1: it has the latest still, and knows its value
   std::int64_t value = 0;
 };
+/// A rank's numbers, by PiggybackUse.
+using PiggybackStamps = std::array<PiggybackStamp, kPiggybackUses>;
 
-/// What a communicator carries along: the latest number of its rank, while that exists. For
-/// communicators that exchange something of all ranks at the start of each call.
+/// What a communicator carries along: of each use the latest number of its rank, while that exists.
+/// For communicators that exchange something of all ranks at the start of each call.
 ///
 /// Thread-safety: one thread at a time.
 class Piggyback {
  public:
-  /// Carries a new number from now on, instead of the one before.
-  std::shared_ptr<PiggybackNumber> carry(PiggybackNumber::Own own);
+  /// Carries a new number from now on, instead of the one before of that use.
+  std::shared_ptr<PiggybackNumber> carry(PiggybackUse use, PiggybackNumber::Own own);
   /// What this rank sends with a call.
-  PiggybackStamp stamp() const;
+  PiggybackStamps stamps() const;
   /// Takes what all ranks have sent with a call that they make together.
-  void receive(std::span<const PiggybackStamp> by_rank);
+  void receive(std::span<const PiggybackStamps> by_rank);
 
  private:
-  std::uint64_t serial_ = 0;  // of number_, which other ranks' numbers must have
-  std::weak_ptr<PiggybackNumber> number_;
+  struct Slot {
+    std::uint64_t serial = 0;  // of `number`, which other ranks' numbers must have
+    std::weak_ptr<PiggybackNumber> number;
+
+    PiggybackStamp stamp() const;
+    void receive(std::span<const PiggybackStamp> by_rank);
+  };
+
+  std::array<Slot, kPiggybackUses> slots_;
 };
 
 }  // namespace brigade::comm

@@ -434,11 +434,12 @@ TEST_P(OfProcesses, CallsCarryANumberOfEachRankOnceAllKnowTheirs) {
   run(3, [](ProcessCommunicator& communicator) {
     const int rank = communicator.rank();
     int calls = 0;
-    const auto number = communicator.piggyback([&]() -> std::optional<std::int64_t> {
-      ++calls;
-      if (rank == 2 && calls == 1) return std::nullopt;
-      return 10 * rank - 5;
-    });
+    const auto number =
+        communicator.piggyback(PiggybackUse::kInput, [&]() -> std::optional<std::int64_t> {
+          ++calls;
+          if (rank == 2 && calls % 2 == 1) return std::nullopt;
+          return 10 * rank - 7 + calls;
+        });
     const std::int64_t before = communicator.traffic().collectives;
     communicator.barrier();
     EXPECT_EQ(number->by_rank(), nullptr) << "rank 2 did not know its number";
@@ -447,15 +448,38 @@ TEST_P(OfProcesses, CallsCarryANumberOfEachRankOnceAllKnowTheirs) {
     ASSERT_NE(number->by_rank(), nullptr);
     EXPECT_EQ(*number->by_rank(), (RankNumbers{-5, 5, 15}));
     communicator.barrier();
-    EXPECT_EQ(calls, 2) << "what all know is not sent again";
-    EXPECT_EQ(communicator.traffic().collectives, before + 3);
+    EXPECT_EQ(*number->by_rank(), (RankNumbers{-5, 5, 15})) << "rank 2 did not know its number";
+    communicator.barrier();
+    EXPECT_EQ(*number->by_rank(), (RankNumbers{-3, 7, 17})) << "those of the latest such call";
+    EXPECT_EQ(communicator.traffic().collectives, before + 4);
+  });
+}
+
+TEST_P(OfProcesses, CallsCarryANumberOfEachUse) {
+  run(2, [](ProcessCommunicator& communicator) {
+    const int rank = communicator.rank();
+    const auto input = communicator.piggyback(PiggybackUse::kInput, [rank] { return rank; });
+    const auto stop = communicator.piggyback(PiggybackUse::kStop, [rank] { return 10 * rank; });
+    communicator.barrier();
+    ASSERT_NE(input->by_rank(), nullptr);
+    ASSERT_NE(stop->by_rank(), nullptr);
+    EXPECT_EQ(*input->by_rank(), (RankNumbers{0, 1}));
+    EXPECT_EQ(*stop->by_rank(), (RankNumbers{0, 10}));
+    // Each has its own serial: a rank that has made one more input still knows the others' stops.
+    if (rank == 1) (void)communicator.piggyback(PiggybackUse::kInput, [] { return 2; });
+    const auto next = communicator.piggyback(PiggybackUse::kStop, [rank] { return 20 * rank; });
+    const auto lost = communicator.piggyback(PiggybackUse::kInput, [] { return 3; });
+    communicator.barrier();
+    EXPECT_EQ(lost->by_rank(), nullptr);
+    ASSERT_NE(next->by_rank(), nullptr);
+    EXPECT_EQ(*next->by_rank(), (RankNumbers{0, 20}));
   });
 }
 
 TEST_P(OfProcesses, NoRankLearnsNumbersThatOneHasDroppedOrReplaced) {
   run(2, [](ProcessCommunicator& communicator) {
     const auto carry = [&](std::int64_t value) {
-      return communicator.piggyback([value] { return value; });
+      return communicator.piggyback(PiggybackUse::kStop, [value] { return value; });
     };
     auto dropped = carry(1);
     if (communicator.rank() == 1) dropped = nullptr;
@@ -483,7 +507,7 @@ TEST_P(OfProcesses, AStepThatAllAbandonCarriesNothing) {
   run(2, [](ProcessCommunicator& communicator) {
     StepProgress& progress = communicator.progress();
     progress.begin_step();
-    const auto number = communicator.piggyback([] { return 7; });
+    const auto number = communicator.piggyback(PiggybackUse::kInput, [] { return 7; });
     if (communicator.rank() == 1) {
       progress.fail_step("it fell over");
     } else {

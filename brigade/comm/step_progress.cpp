@@ -24,6 +24,8 @@ std::string text_of(const CallPurpose& purpose) {
                                  ", bucket ", purpose.bucket);
     case CallPurpose::Use::kInput:
       return ", for the input";
+    case CallPurpose::Use::kStop:
+      return ", to agree on stopping";
   }
   return "";
 }

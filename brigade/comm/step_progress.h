@@ -20,6 +20,7 @@ struct CallPurpose {
     kOther,      ///< a call of the program: a reduction, a barrier, reading a variable
     kGradients,  ///< the gradients of optimizer `optimizer`
     kInput,      ///< which processes still have data
+    kStop,       ///< whether the training stops
   };
   static constexpr std::int32_t kNone = -1;
 

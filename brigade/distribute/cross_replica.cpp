@@ -4,12 +4,14 @@
 #include <ATen/ops/full.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/hierarchical.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/small_collectives.h"
+#include "brigade/comm/step_progress.h"
 #include "brigade/distribute/strategy.h"
 
 namespace brigade::distribute {
@@ -80,6 +82,19 @@ at::Tensor Strategy::gather_workers(const at::Tensor& values) const {
 std::int64_t Strategy::all_reduce_max(std::int64_t value) const {
   if (!workers()) return value;
   return comm::all_reduce_number(*workers()->communicator, value, comm::ReduceOp::kMax);
+}
+
+std::int64_t Strategy::agree_on_stop(std::int64_t request) const {
+  if (!workers()) return request;
+  const comm::PurposeScope purpose(&workers()->communicator->progress(),
+                                   {.use = comm::CallPurpose::Use::kStop});
+  return all_reduce_max(request);
+}
+
+std::shared_ptr<comm::PiggybackNumber> Strategy::piggyback(comm::PiggybackUse use,
+                                                           comm::PiggybackNumber::Own own) const {
+  if (!workers()) return nullptr;
+  return workers()->communicator->piggyback(use, std::move(own));
 }
 
 /// Adds this worker's values ([replica], undefined: nothing) and the other workers'. The sum is

@@ -15,6 +15,7 @@
 
 #include "brigade/base/ambient.h"
 #include "brigade/comm/communicator.h"
+#include "brigade/comm/piggyback.h"
 #include "brigade/concurrency/stage_timeline.h"
 #include "brigade/device/device.h"
 #include "brigade/device/numerics.h"
@@ -128,6 +129,17 @@ class Strategy {
   std::string broadcast_from_chief(const std::string& value) const;
   /// Returns the maximum of the workers' values in every worker, with the same rules.
   std::int64_t all_reduce_max(std::int64_t value) const;
+  /// For sessions, whose workers agree on stopping. Returns the maximum of the workers' requests in
+  /// every worker, with the same rules; 0: none. If another worker is in a step meanwhile, all
+  /// throw a comm::StepMismatch that names both.
+  std::int64_t agree_on_stop(std::int64_t request) const;
+  /// For sessions. From now on the calls that the workers make anyway, such as those for gradients,
+  /// carry a number of each worker, so that all know it without a call for it
+  /// (`comm::PiggybackNumber`). Every worker calls it between the same calls, outside of `run`; it
+  /// replaces the number before of that use. Null, in every worker, if calls carry nothing: with
+  /// one worker, without collectives, and in several pipelines over workers.
+  [[nodiscard]] std::shared_ptr<comm::PiggybackNumber> piggyback(
+      comm::PiggybackUse use, comm::PiggybackNumber::Own own) const;
   /// The number of updates of the job, if workers without collectives make them (parameter
   /// servers); unset otherwise, and before the first optimizer was made. Of several optimizers the
   /// oldest that counts decides. Outside of `run`.

@@ -123,7 +123,7 @@ class Training {
       const auto value = loss_->item<double>();
       log_step(step, value, std::chrono::duration<double>(clock_.now() - begin).count());
     }
-    if (result.should_stop) session.request_stop();
+    if (result.should_stop) session.request_stop(train::AtStop::kSave, result.requested_by);
     return train::StepValues{{"loss", *loss_}};
   }
 

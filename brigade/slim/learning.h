@@ -22,8 +22,10 @@ namespace brigade::slim::learning {
 struct TrainStepResult {
   /// The total loss; unset at the end of the data.
   std::optional<at::Tensor> loss = std::nullopt;
-  /// Whether the training ends after this step.
+  /// Whether the training ends after this step; of workers with collectives after the next, unless
+  /// `requested_by` says that the result is equal in all of them.
   bool should_stop = false;
+  train::RequestedBy requested_by = train::RequestedBy::kThisWorker;
 };
 
 using TrainStepFunction = std::function<TrainStepResult(const TrainOp& train_op)>;

@@ -118,7 +118,7 @@ TEST_P(CommunicatorContract, SumPresentAddsWhatRanksHaveAndKeepsTheirValues) {
 TEST_P(CommunicatorContract, CallsCarryANumberOfEachRankOrOnNoRankAny) {
   run([&](Communicator& communicator) {
     const std::int64_t rank = communicator.rank();
-    const auto number = communicator.piggyback([rank] { return 10 * rank; });
+    const auto number = communicator.piggyback(PiggybackUse::kStop, [rank] { return 10 * rank; });
     const at::Tensor carries = at::full({1}, number ? 1 : 0, at::kLong);
     communicator.all_reduce({&carries, 1}, ReduceOp::kSum)->wait();
     communicator.finish();

@@ -37,7 +37,7 @@ struct CallHeader {
   std::uint64_t blocks_digest = 0;
   /// The step of the call, and its purpose.
   CallStamp stamp = {};
-  PiggybackStamp piggyback = {};
+  PiggybackStamps piggyback = {};
 
   /// The call's name, for messages.
   std::string_view name() const { return CollectiveCall{.kind = kind, .op = op}.name(); }

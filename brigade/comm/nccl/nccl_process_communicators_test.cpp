@@ -185,16 +185,23 @@ TEST(NcclProcessCommunicators, TheAgreementOnWhatIsPresentCarriesANumberOfEachPr
       for (int step = 0; step < 3; ++step) {
         // Only the first replica of a process uses what connects the processes.
         std::shared_ptr<PiggybackNumber> number;
-        if (is_leader) number = replica.across.piggyback([=] { return 100 * step + process; });
+        std::shared_ptr<PiggybackNumber> stop;
+        if (is_leader) {
+          number =
+              replica.across.piggyback(PiggybackUse::kInput, [=] { return 100 * step + process; });
+          stop = replica.across.piggyback(PiggybackUse::kStop, [=] { return process - step; });
+        }
         const std::int64_t before = replica.across.traffic().collectives;
         const at::Tensor own = at::ones({2});
         replica.ranks.sum_present({&own, 1}, {&own, 1});
         if (!is_leader) continue;
         EXPECT_EQ(replica.across.traffic().collectives, before + 1) << "the only one of the step";
         ASSERT_NE(number->by_rank(), nullptr);
+        ASSERT_NE(stop->by_rank(), nullptr);
         ASSERT_EQ(number->by_rank()->size(), replicas.size());
         for (std::size_t other = 0; other < replicas.size(); ++other) {
           EXPECT_EQ((*number->by_rank())[other], 100 * step + static_cast<std::int64_t>(other));
+          EXPECT_EQ((*stop->by_rank())[other], static_cast<std::int64_t>(other) - step);
         }
       }
       replica.ranks.finish();

@@ -146,7 +146,7 @@ InputCoordinator::Agreement InputCoordinator::agree(const WorkerStep& own, LookA
   const AllWorkers all = known ? *known : exchange(own);
   if (all.failed > 0) throw_failures("");
   if (all.with_batch > 0) {
-    next_ = layout_.workers->piggyback([look = std::move(look_ahead)] {
+    next_ = layout_.workers->piggyback(comm::PiggybackUse::kInput, [look = std::move(look_ahead)] {
       const std::optional<WorkerStep> step = look();
       return step ? std::optional(number_of(*step)) : std::nullopt;
     });

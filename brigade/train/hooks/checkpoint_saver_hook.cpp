@@ -27,6 +27,9 @@ void CheckpointSavingHook::begin(SessionContext& context) {
   saver_.emplace(context.state().strategy(), context.files(), options_.saver,
                  std::shared_ptr<const base::Clock>(std::shared_ptr<void>(), &context.clock()));
   timer_.emplace(options_.every, context.clock());
+  if (options_.every.time)
+    chiefs_timer_ =
+        context.add_timer([this](std::int64_t step) { return timer_->is_due_by_time(step); });
   for (const auto& listener : options_.listeners) listener->begin(context);
 }
 
@@ -39,8 +42,8 @@ bool CheckpointSavingHook::is_saved_already(const SessionContext& context) {
 
 // All workers count the same steps; for times, only the chief's clock counts.
 bool CheckpointSavingHook::is_due(const SessionContext& context) const {
-  const bool is_due = timer_->is_due(context.global_step());
-  return options_.every.time ? context.broadcast_from_chief(is_due) : is_due;
+  if (timer_->last_step() == context.global_step()) return false;  // an update was left out
+  return must_see(context) || (chiefs_timer_ && context.is_due(*chiefs_timer_));
 }
 
 void CheckpointSavingHook::after_create_session(SessionContext& context) {
@@ -71,6 +74,7 @@ void CheckpointSavingHook::save(SessionContext& context) {
   for (const auto& listener : options_.listeners) {
     if (listener->after_save(context) == AfterSave::kStop) context.request_stop();
   }
+  context.agree_before_next_step();  // next to a save the call is cheap
 }
 
 void CheckpointSavingHook::save_last(SessionContext& context) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -13,7 +14,8 @@ namespace brigade::train {
 
 class CheckpointSavingHook;
 
-/// Whether the training continues after a save.
+/// Whether the training continues after a save. If a listener of one worker stops it, all workers
+/// stop before the next step.
 enum class AfterSave { kContinue, kStop };
 
 /// Called around each save (TensorFlow: CheckpointSaverListener), for example to evaluate.
@@ -74,6 +76,7 @@ class CheckpointSavingHook final : public SessionRunHook {
   const CheckpointSaverHook options_;
   std::optional<WorkersSaver> saver_;  // since `begin`
   std::optional<StepTimer> timer_;
+  std::optional<std::size_t> chiefs_timer_;  // with a time
 };
 
 }  // namespace brigade::train

@@ -30,6 +30,9 @@ class StepValues;
 /// A hook adds state that must be in checkpoints in `begin`: `context.state().add({.name =
 /// "hook/mine", ..., .missing = checkpoint::Missing::kSkip})`.
 ///
+/// A hook of one worker stops all with `SessionContext::request_stop`; hooks that all workers have,
+/// and that decide alike, with RequestedBy::kEveryWorker.
+///
 /// TensorFlow: SessionRunHook; `end` is not called there after an error.
 class SessionRunHook {
  public:

@@ -17,7 +17,12 @@ bool StepTimer::is_due(std::int64_t step) const {
   if (!last_) return true;
   if (step == last_->step) return false;
   if (every_.steps && step >= last_->step + *every_.steps) return true;
-  return every_.time && clock_.now() >= last_->time + *every_.time;
+  return is_due_by_time(step);
+}
+
+bool StepTimer::is_due_by_time(std::int64_t step) const {
+  if (!every_.time || !last_) return every_.time.has_value();
+  return step != last_->step && clock_.now() >= last_->time + *every_.time;
 }
 
 std::optional<StepTimer::Elapsed> StepTimer::mark(std::int64_t step) {

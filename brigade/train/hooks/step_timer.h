@@ -30,6 +30,8 @@ class StepTimer {
   /// Whether it is due at this step: whether the steps or the time since the last `mark` have
   /// passed. A step is never due twice.
   bool is_due(std::int64_t step) const;
+  /// The same by the time alone.
+  bool is_due_by_time(std::int64_t step) const;
 
   /// The time and steps between two marks.
   struct Elapsed {

@@ -50,6 +50,19 @@ TEST(StepTimer, WithNeitherIsNeverDue) {
   EXPECT_FALSE(timer.is_due(0));
 }
 
+TEST(StepTimer, StepsAreNotDueByTime) {
+  base::ManualClock clock;
+  StepTimer timer({.steps = 2, .time = std::chrono::seconds(10)}, clock);
+  EXPECT_TRUE(timer.is_due_by_time(0));
+  timer.mark(0);
+  EXPECT_TRUE(timer.is_due(2));
+  EXPECT_FALSE(timer.is_due_by_time(2));
+  clock.advance(std::chrono::seconds(10));
+  EXPECT_TRUE(timer.is_due_by_time(1));
+  EXPECT_FALSE(timer.is_due_by_time(0)) << "a step is never due twice";
+  EXPECT_FALSE(StepTimer({.steps = 2}, clock).is_due_by_time(0));
+}
+
 TEST(StepTimer, IsDueImmediatelyAfterReset) {
   const base::ManualClock clock;
   StepTimer timer({.steps = 3}, clock);

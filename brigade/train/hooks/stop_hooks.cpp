@@ -56,7 +56,8 @@ class StepLimit final : public SessionRunHook {
 
  private:
   void stop_if_reached(SessionContext& context) const {
-    if (context.global_step() >= *at_.last_step) context.request_stop();
+    if (context.global_step() >= *at_.last_step)
+      context.request_stop(AtStop::kSave, RequestedBy::kEveryWorker);
   }
   StopAtStepHook at_;
 };
@@ -76,7 +77,7 @@ class EvalsCounter final : public SessionRunHook {
     const std::int64_t tenth = std::max<std::int64_t>(1, num_evals / 10);
     if (options_.log_progress && (done_ % tenth == 0 || done_ == num_evals))
       base::log_info("Evaluation [", done_, "/", num_evals, "]");
-    if (done_ >= num_evals) context.request_stop();
+    if (done_ >= num_evals) context.request_stop(AtStop::kSave, RequestedBy::kEveryWorker);
   }
 
  private:
@@ -103,7 +104,8 @@ class NanCheck final : public SessionRunHook {
                                               context.global_step(), ": the training diverged.");
     if (options_.then == NanHook::Then::kFail) throw Error(ErrorCode::kDataLoss, message);
     base::log_warning(message);
-    context.request_stop(AtStop::kDiscard);
+    // Other workers may lack this hook, or have another value.
+    context.request_stop(AtStop::kDiscard, RequestedBy::kThisWorker);
   }
 
  private:

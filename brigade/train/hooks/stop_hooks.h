@@ -10,7 +10,9 @@
 namespace brigade::train {
 
 /// Stops a training after a number of steps. A training that is resumed at the last step makes no
-/// further step. All workers must have the same number. Exactly one of the two must be set.
+/// further step. All workers must have the same number, and all stop after exactly that step; among
+/// `SessionOptions::chief_only_hooks` it is the chief's own request (RequestedBy). Exactly one of
+/// the two must be set.
 struct StopAtStepHook {
   /// The number of steps of this run of the program. Refused in several workers without
   /// collectives, which begin at different steps.
@@ -25,7 +27,7 @@ struct StopAtStepHook {
 };
 
 /// Ends each evaluation after a number of batches (TensorFlow: StopAfterNEvalsHook). May be used
-/// for several evaluations, one after the other.
+/// for several evaluations, one after the other. All workers must have the same number.
 struct StopAfterNEvalsHook {
   /// Required.
   std::int64_t num_evals = 0;
@@ -41,7 +43,8 @@ struct NanHook {
   /// The name of the step's value that must be finite.
   std::string value = "loss";
   /// kFail throws kDataLoss with the value and the step. kStop stops with a warning; the state is
-  /// not saved, because its weights may be NaN.
+  /// not saved, because its weights may be NaN. Other workers may lack this hook, so several that
+  /// train together stop one step later (RequestedBy::kThisWorker).
   enum class Then { kFail, kStop } then = Then::kFail;
   /// The number of steps from one check to the next; a check waits for the device.
   std::int64_t every_steps = 1;

@@ -56,7 +56,9 @@ class FitContext {
   double learning_rate() const { return optimizer_.learning_rate(); }
   void set_learning_rate(double rate) { optimizer_.set_learning_rate(rate); }
 
-  /// Ends the training, and the epoch, after this batch. The first reason is kept.
+  /// Ends the training, and the epoch, after this batch. The first reason is kept. Of workers that
+  /// train together every one must call it after the same batch, as where losses or metrics decide,
+  /// which are equal in all; one worker alone cancels `FitOptions::session.cancel`.
   void stop(std::string_view reason) {
     if (stop_reason_.empty()) stop_reason_ = reason;
   }

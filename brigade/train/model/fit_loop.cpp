@@ -79,6 +79,7 @@ class FitLoop {
     while (context_.epoch_ < options_.epochs && !context_.should_stop() && !session.should_stop()) {
       const std::int64_t epoch = context_.epoch_;
       begin_epoch();
+      session.context().agree_before_next_step();  // what a worker requested between the epochs
       run_steps(session);
       if (context_.epoch_ != epoch) continue;               // the session restored a checkpoint
       if (session.should_stop() && has_next_step()) break;  // a resumed fit ends the epoch

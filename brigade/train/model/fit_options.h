@@ -58,7 +58,7 @@ struct FitOptions {
   /// of these steps (`FitContext::new_batches` says how many there were); what they do every n
   /// steps, they do at the next round. A round comes sooner at the end of an epoch, where the
   /// session is asked to stop, where `StopAtStepHook` stops, and where a checkpoint by steps is
-  /// due. Several workers agree on a stop in each round. Keras: an argument of compile.
+  /// due. Several workers stop between rounds. Keras: an argument of compile.
   std::int64_t steps_per_execution = 1;
 };
 

@@ -279,7 +279,7 @@ void MonitoredTrainingSession::restore(const checkpoint::Checkpoint& checkpoint)
 void MonitoredTrainingSession::create_session() {
   if (options_.scaffold.local_init) options_.scaffold.local_init(context_.state());
   if (summaries_) summaries_->session_start(context_.global_step() + 1);
-  for (const auto& hook : hooks_) hook->after_create_session(context_);
+  for_each_hook([&](const HookPtr& hook) { hook->after_create_session(context_); });
   context_.state().strategy().start_job();  // other workers wait for it, even if no step follows
 }
 
@@ -320,18 +320,19 @@ std::optional<StepValues> MonitoredTrainingSession::try_run(
     const StepFunction& step, const std::function<bool(std::int64_t made)>& more) {
   TrainingState& state = context_.state();
   context_.agree_on_stop();
+  context_.forget_carried();
   if (should_stop()) return std::nullopt;
+  context_.begin_step();
   state.apply_schedules();
-  spans().measure("before_run", "hook", [&] {
-    for (const auto& hook : hooks_) hook->before_run(context_);
-  });
+  spans().measure("before_run", "hook",
+                  [&] { for_each_hook([&](const HookPtr& hook) { hook->before_run(context_); }); });
   if (should_stop()) return std::nullopt;
   const std::optional<StepValues> values = make_steps(step, more);
   if (!values) return std::nullopt;
   spans().measure("after_run", "hook", [&] {
-    for (const auto& hook : hooks_) {
+    for_each_hook([&](const HookPtr& hook) {
       if (hook.get() != saver_.get()) hook->after_run(context_, *values);
-    }
+    });
     // Last, so that it saves the other hooks' state after this step, and nothing if one of them
     // threw.
     if (saver_) saver_->after_run(context_, *values);
@@ -340,24 +341,40 @@ std::optional<StepValues> MonitoredTrainingSession::try_run(
   return values;
 }
 
+/// With collectives, hooks that the other workers do not have.
+std::size_t MonitoredTrainingSession::hooks_of_chief_alone() const {
+  const bool are_together = context_.state().strategy().has_worker_collectives();
+  return are_together && is_chief(options_) ? options_.chief_only_hooks.size() : 0;
+}
+
+template <class Call>
+void MonitoredTrainingSession::for_each_hook(const Call& call) {
+  const std::size_t alone = hooks_of_chief_alone();
+  for (std::size_t i = 0; i < hooks_.size(); ++i) {
+    context_.is_in_chief_only_hook_ = i < alone;
+    call(hooks_[i]);
+  }
+  context_.is_in_chief_only_hook_ = false;
+}
+
 /// The values of the last step; nothing if the data has ended before the first.
 std::optional<StepValues> MonitoredTrainingSession::make_steps(
     const StepFunction& step, const std::function<bool(std::int64_t made)>& more) {
-  // With collectives all workers end a round at the same step: hooks of the chief alone cannot.
-  const bool are_together = context_.state().strategy().has_worker_collectives();
-  const std::size_t alone =
-      are_together && is_chief(options_) ? options_.chief_only_hooks.size() : 0;
+  // All workers end a round at the same step: hooks of the chief alone cannot.
   const auto must_be_seen = [&] {
-    return std::ranges::any_of(hooks_ | std::views::drop(alone),
+    return std::ranges::any_of(hooks_ | std::views::drop(hooks_of_chief_alone()),
                                [this](const auto& hook) { return hook->must_see(context_); });
   };
   std::optional<StepValues> last;
   std::int64_t made = 0;
   do {
-    if (made > 0) context_.state().apply_schedules();
+    if (made > 0) {
+      context_.begin_step();
+      context_.state().apply_schedules();
+    }
     std::optional<StepValues> values = spans().measure("step", "step", step);
     if (!values) {
-      context_.request_stop();
+      context_.request_stop(AtStop::kSave, RequestedBy::kEveryWorker);
       break;
     }
     last = std::move(values);
@@ -369,6 +386,7 @@ std::optional<StepValues> MonitoredTrainingSession::make_steps(
 
 void MonitoredTrainingSession::fail(const std::exception_ptr& error) {
   is_closed_ = true;
+  context_.forget_carried();
   context_.request_stop();
   context_.error_ = error;
   const auto attempt = [](const auto& call) {
@@ -387,6 +405,8 @@ void MonitoredTrainingSession::fail(const std::exception_ptr& error) {
 void MonitoredTrainingSession::close() {
   if (is_closed_) return;
   is_closed_ = true;
+  context_.use_known_requests();
+  context_.forget_carried();
   context_.request_stop();
   std::exception_ptr first;
   const auto attempt = [&](const auto& call) {

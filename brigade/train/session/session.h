@@ -134,9 +134,10 @@ struct SessionOptions {
 ///
 /// Under a strategy with several workers, each worker creates a session with the same options,
 /// except for hooks, and all make the same calls. All start from the checkpoint that the chief
-/// chooses, in a directory that all can read, and stop at the same step. The chief's clock decides
-/// when something is due. A lost worker ends the session; the job must be restarted (`brigade
-/// launch --max-restarts`).
+/// chooses, in a directory that all can read, and stop at the same step. A step has no call of the
+/// workers for that: they learn of requests in the calls that the step makes anyway. The chief's
+/// clock decides when something is due. A lost worker ends the session; the job must be restarted
+/// (`brigade launch --max-restarts`).
 ///
 /// Workers without collectives (parameter servers) create sessions with the same options, too, and
 /// agree on nothing else. The chief restores, initializes and saves; the others start with what it
@@ -144,8 +145,8 @@ struct SessionOptions {
 /// other workers may have made. The session does not recover from errors, because a restore would
 /// undo the other workers' updates.
 ///
-/// Thread-safety: `request_stop` and `should_stop` may be called from any thread, everything else
-/// from one thread, outside of replicas.
+/// Thread-safety: `request_stop` of kThisWorker and `should_stop` may be called from any thread,
+/// everything else from one thread, outside of replicas.
 class MonitoredTrainingSession {
  public:
   /// One step: returns its values, or nothing at the end of the data. The session counts the steps.
@@ -179,8 +180,8 @@ class MonitoredTrainingSession {
   /// Makes several steps with one round of hooks around them; hooks get the values of the last
   /// step. Steps follow one another until the session should stop, a hook must see the step
   /// (`SessionRunHook::must_see`), or `more` returns false for the number of steps made. `more`
-  /// must be equal in all workers, which agree on a stop before a round only. A retryable error
-  /// repeats the round; otherwise as `run`.
+  /// must be equal in all workers, which stop between rounds only. A retryable error repeats the
+  /// round; otherwise as `run`.
   std::optional<StepValues> run_steps(const StepFunction& step,
                                       const std::function<bool(std::int64_t made)>& more);
   /// The same as `run(step)`, for a step on the next batch of `batches`: calls `function(batch)` in
@@ -198,8 +199,11 @@ class MonitoredTrainingSession {
   }
 
   /// Ends the training after the current step; `at_stop` says whether `close` saves the state.
-  /// Programs call it on SIGTERM.
-  void request_stop(AtStop at_stop = AtStop::kSave) { context_.request_stop(at_stop); }
+  /// Programs call it on SIGTERM. Several workers stop after the same step, which may be one later
+  /// (`SessionContext::request_stop`).
+  void request_stop(AtStop at_stop = AtStop::kSave, RequestedBy by = RequestedBy::kThisWorker) {
+    context_.request_stop(at_stop, by);
+  }
 
   /// Ends the hooks, which saves and waits for the save, and closes the files. Throws the first
   /// error of a hook after all have ended. A second call does nothing.
@@ -234,6 +238,10 @@ class MonitoredTrainingSession {
                                     const std::function<bool(std::int64_t made)>& more);
   std::optional<StepValues> make_steps(const StepFunction& step,
                                        const std::function<bool(std::int64_t made)>& more);
+  /// Calls `call(hook)` for each hook.
+  template <class Call>
+  void for_each_hook(const Call& call);
+  std::size_t hooks_of_chief_alone() const;
   bool can_recover() const;
   bool recover();
   void fail(const std::exception_ptr& error);

@@ -1,11 +1,20 @@
 #include "brigade/train/session/session_context.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "brigade/base/error.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/summary/summary_writer.h"
 #include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
+
+namespace {
+
+constexpr std::size_t kMostTimers = 32;  // bits of a number
+
+}  // namespace
 
 SessionEnvironment completed(SessionEnvironment environment, const base::Clock& system_clock) {
   check_argument(environment.files != nullptr, "SessionEnvironment::files is null.");
@@ -29,11 +38,14 @@ bool SessionContext::broadcast_from_chief(bool is_due) const {
   return state_.strategy().broadcast_from_chief(std::int64_t{is_due}) != 0;
 }
 
-void SessionContext::request_stop(AtStop at_stop) {
+void SessionContext::request_stop(AtStop at_stop, RequestedBy by) {
   const Stop requested = at_stop == AtStop::kSave ? Stop::kSave : Stop::kDiscard;
   Stop expected = Stop::kNo;
   requested_stop_.compare_exchange_strong(expected, requested);
-  if (state_.strategy().has_worker_collectives()) return;
+  if (state_.strategy().has_worker_collectives()) {
+    if (by == RequestedBy::kEveryWorker && !is_in_chief_only_hook_) agree_before_next_step();
+    return;
+  }
   expected = Stop::kNo;
   agreed_stop_.compare_exchange_strong(expected, requested);
 }
@@ -41,8 +53,51 @@ void SessionContext::request_stop(AtStop at_stop) {
 void SessionContext::agree_on_stop() {
   const distribute::Strategy& strategy = state_.strategy();
   if (!strategy.has_worker_collectives() || agreed_stop_ != Stop::kNo) return;
+  if (carried_ && carried_->by_rank()) return use_known_requests();
   agreed_stop_ =
-      static_cast<Stop>(strategy.all_reduce_max(static_cast<std::int64_t>(requested_stop_.load())));
+      static_cast<Stop>(strategy.agree_on_stop(static_cast<std::int64_t>(requested_stop_.load())));
+}
+
+// All workers know the same requests, or none does.
+void SessionContext::use_known_requests() {
+  if (agreed_stop_ != Stop::kNo || !carried_ || !carried_->by_rank()) return;
+  agreed_stop_ = static_cast<Stop>(std::ranges::max(*carried_->by_rank()));
+}
+
+void SessionContext::begin_step() {
+  const distribute::Strategy& strategy = state_.strategy();
+  if (!strategy.has_worker_collectives()) return;
+  carried_ = strategy.piggyback(comm::PiggybackUse::kStop, [this] {
+    return static_cast<std::int64_t>(requested_stop_.load());
+  });
+  if (timers_.empty()) return;
+  const bool is_chief = strategy.is_chief();
+  due_ = strategy.piggyback(
+      comm::PiggybackUse::kTimers,
+      [this, is_chief, step = global_step() + 1] { return is_chief ? due_timers(step) : 0; });
+}
+
+void SessionContext::forget_carried() {
+  carried_ = nullptr;
+  due_ = nullptr;
+}
+
+std::size_t SessionContext::add_timer(Timer is_due) {
+  check_state(timers_.size() < kMostTimers, "A session has at most ", kMostTimers, " timers.");
+  timers_.push_back(std::move(is_due));
+  return timers_.size() - 1;
+}
+
+std::int64_t SessionContext::due_timers(std::int64_t step) const {
+  std::int64_t due = 0;
+  for (std::size_t timer = 0; timer < timers_.size(); ++timer)
+    due |= std::int64_t{timers_[timer](step)} << timer;
+  return due;
+}
+
+bool SessionContext::is_due(std::size_t timer) const {
+  if (due_ && due_->by_rank()) return ((due_->by_rank()->front() >> timer) & 1) != 0;
+  return broadcast_from_chief(timers_.at(timer)(global_step()));
 }
 
 }  // namespace brigade::train

@@ -2,13 +2,16 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "brigade/base/clock.h"
+#include "brigade/comm/piggyback.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/io/file_system.h"
 #include "brigade/train/graph/spans.h"
@@ -41,10 +44,23 @@ enum class AtStop {
   kDiscard,  ///< do not save it: the last checkpoint stays the newest
 };
 
+/// Who requests that the training of several workers stops. Matters only if they have collectives:
+/// other workers stop alone, at once.
+enum class RequestedBy {
+  /// This worker, perhaps alone: because of a signal, a clock, a file, a value of its own. The
+  /// others learn of it in the calls of a step, so at most one more step begins after the request.
+  kThisWorker,
+  /// Every worker, after the same step: because of the global step, or a value that is equal in all
+  /// (a loss over all replicas). No further step begins. If a worker claims it and another does not
+  /// request a stop after that step, both throw a comm::StepMismatch that names them, and the
+  /// session ends. Requests of the chief's `chief_only_hooks` are the chief's alone.
+  kEveryWorker,
+};
+
 /// The interface of a session for its hooks (TensorFlow: SessionRunContext).
 ///
-/// Thread-safety: `request_stop`, `should_stop` and `spans` may be called from any thread;
-/// everything else from the session's thread.
+/// Thread-safety: `request_stop` of kThisWorker, `should_stop` and `spans` may be called from any
+/// thread; everything else from the session's thread.
 class SessionContext {
  public:
   /// `summaries` may be null. The arguments must outlive this object.
@@ -54,13 +70,33 @@ class SessionContext {
   TrainingState& state() const { return state_; }
   std::int64_t global_step() const;
 
-  /// Requests that no further step begins. The first call decides whether the state is saved. With
-  /// several workers, all act on the request at the beginning of the next step, so that all stop at
-  /// the same step; workers without collectives stop alone.
-  void request_stop(AtStop at_stop = AtStop::kSave);
+  /// Requests that no further step begins. The first call decides whether the state is saved; of
+  /// several workers' requests kDiscard counts more. Workers with collectives all stop after the
+  /// same step: they act before the next step on what each had requested when they made the last
+  /// call of the step before. So a worker's own request that comes later, such as in `after_run`,
+  /// takes effect one step later (RequestedBy); not after a save, nor at the end of an epoch of
+  /// `Model::fit`. Workers without collectives stop alone.
+  void request_stop(AtStop at_stop = AtStop::kSave, RequestedBy by = RequestedBy::kThisWorker);
+  /// Before the next step the workers agree on stopping in a call of its own, as before the first:
+  /// no further step begins after a request of one of them that comes until then. For the ends of
+  /// long or rare pieces of work between two steps, because it costs a call. Every worker with
+  /// collectives must call it between the same steps.
+  void agree_before_next_step() { carried_ = nullptr; }
   bool should_stop() const { return agreed_stop_ != Stop::kNo; }
   /// Returns the chief's value of `is_due` in every worker; a collective, if workers share any.
   bool broadcast_from_chief(bool is_due) const;
+
+  /// Whether something is due after this step by a clock, such as a save or a report.
+  using Timer = std::function<bool(std::int64_t step)>;
+  /// Adds a timer, in which the chief's clock decides for all workers, and returns its number. All
+  /// workers add the same ones in the same order, before the first step. The chief asks `is_due`
+  /// when a step's calls begin, in their threads, so it must neither wait nor throw, and what it
+  /// reads may change between steps only. It must outlive the session.
+  std::size_t add_timer(Timer is_due);
+  /// Whether this timer of the chief is due after the step that was made last. All workers know it
+  /// from the step's last call; if it made none, this is a collective. Without collectives this
+  /// worker's own timer decides.
+  bool is_due(std::size_t timer) const;
   AtStop at_stop() const {
     return agreed_stop_ == Stop::kDiscard ? AtStop::kDiscard : AtStop::kSave;
   }
@@ -94,10 +130,23 @@ class SessionContext {
   summary::SummaryWriter* summaries_;
   Spans spans_;
   concurrency::CancelToken cancel_;
-  /// Makes the requests of all workers effective, at the same step in all of them.
+  /// Makes the requests of all workers effective, at the same step in all of them: those that are
+  /// known already, or else those of a call of all workers.
   void agree_on_stop();
+  /// The same, without a call.
+  void use_known_requests();
+  /// From now on calls of the workers carry this worker's request and timers.
+  void begin_step();
+  void forget_carried();
+  std::int64_t due_timers(std::int64_t step) const;
   std::atomic<Stop> requested_stop_{Stop::kNo};
   std::atomic<Stop> agreed_stop_{Stop::kNo};  // without collectives, the request itself
+  /// The workers' requests in the calls since `begin_step`; null: they must ask one another.
+  std::shared_ptr<const comm::PiggybackNumber> carried_;
+  bool is_in_chief_only_hook_ = false;
+  std::vector<Timer> timers_;
+  /// What is due in the calls since `begin_step`, a bit for each timer, in all workers.
+  std::shared_ptr<const comm::PiggybackNumber> due_;
   std::exception_ptr error_;
   std::optional<io::Path> restored_from_;
   std::optional<std::int64_t> restored_step_;
