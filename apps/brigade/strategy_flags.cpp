@@ -248,6 +248,8 @@ void StrategyFlags::check() const {
   } else {
     stages.check_none(strategy);
   }
+  if (strategy == "one_device" || strategy == "mirrored" || has_controller(*this))
+    cluster.check_no_workers(strategy);
   if (!has_servers(*this)) return servers.check_none(strategy);
   servers.check();
   if (precision == "fp16" && servers.mode_name() == "sync") {
