@@ -3,6 +3,7 @@ import gzip
 import json
 import os
 import re
+import subprocess
 import unittest
 
 import idx_files
@@ -64,6 +65,14 @@ class Clusters(CommandTest):
                 with self.subTest(strategy=strategy, flags=flags):
                     self.refuse_training(*MLP, "--strategy", strategy, *flags,
                                          saying=[f"strategy {strategy} trains in one process; leave out {flags[0]}", "multi_worker_mirrored"])
+
+    def test_several_processes_that_train_alone_say_so(self):
+        command = ("train", *MLP, "--steps", "1", "--eval", "none")
+        for environment, warnings in (({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}, 1), ({}, 0)):
+            result = subprocess.run([COMMAND, *command], env=os.environ | environment, capture_output=True, text=True, timeout=120)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(result.stderr.count("one of 2 (the torchrun environment), and strategy one_device trains a separate model"), warnings,
+                             result.stderr)
 
     def test_which_task(self):
         workers = ("--strategy", "multi_worker_mirrored", "--cluster", "worker=localhost:1,localhost:2")
