@@ -31,6 +31,8 @@ class StepValues;
 /// "hook/mine", ..., .missing = checkpoint::Missing::kSkip})`.
 ///
 /// TensorFlow: SessionRunHook; `end` is not called there after an error.
+///
+/// Thread-safety: the session calls every member on its own thread, outside of replicas.
 class SessionRunHook {
  public:
   virtual ~SessionRunHook() = default;
