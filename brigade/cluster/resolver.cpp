@@ -41,7 +41,8 @@ bool is_flag(std::string_view text) {
 }
 
 std::string name_of(const std::string& cluster) {
-  return is_json(cluster) || is_flag(cluster) ? "--cluster" : base::str_cat("the file ", cluster);
+  return is_json(cluster) || is_flag(cluster) ? "the cluster flag"
+                                              : base::str_cat("the file ", cluster);
 }
 
 // "chief" is chief:0; of several workers each would be the first.

@@ -248,7 +248,7 @@ TEST(Resolver, AsksInTheOrderThatItsHeaderSays) {
     for (const auto& [name, value] : variables) all[name] = value;
     EXPECT_EQ(resolve(all).source, source);
   }
-  EXPECT_EQ(resolve(all, {.cluster = "worker=a:1", .task = "worker:0"}).source, "--cluster");
+  EXPECT_EQ(resolve(all, {.cluster = "worker=a:1", .task = "worker:0"}).source, "the cluster flag");
   EXPECT_THAT(
       cluster_sources(make_environment(all)),
       ElementsAre("brigade launch", "TF_CONFIG", "torchrun", "Kubernetes", "Open MPI", "Slurm"));
@@ -262,7 +262,7 @@ TEST(Resolver, ReadsFlagsInBothForms) {
   EXPECT_EQ(resolve({}, {.cluster = kTfConfig.at("TF_CONFIG")}).rank, 1);
   EXPECT_EQ(resolve({}, {.cluster = kTfConfig.at("TF_CONFIG"), .task = "worker:0"}).rank, 0);
   EXPECT_THAT(resolver_refusal({}, {.cluster = "worker=a:1,b:1", .task = "worker:2"}),
-              HasSubstr("--cluster: this process is /job:worker/task:2, but that index"));
+              HasSubstr("the cluster flag: this process is /job:worker/task:2, but that index"));
   EXPECT_THAT(
       resolver_refusal({}, {.cluster = "worker=a:1,b:1", .task = "worker"}),
       HasSubstr("'worker' has no index, and there are 2 tasks of this type: write worker:0"));

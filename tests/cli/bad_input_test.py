@@ -76,7 +76,7 @@ class Clusters(CommandTest):
 
     def test_which_task(self):
         workers = ("--strategy", "multi_worker_mirrored", "--cluster", "worker=localhost:1,localhost:2")
-        self.refuse_training(*MLP, *workers, saying=["--cluster: the cluster has 2 tasks", "such as worker:0"])
+        self.refuse_training(*MLP, *workers, saying=["the cluster flag: the cluster has 2 tasks", "such as worker:0"])
         self.refuse_training(*MLP, *workers, "--task", "worker", saying=["'worker' has no index", "write worker:0"])
 
 
