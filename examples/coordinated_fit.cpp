@@ -41,14 +41,13 @@ void train(const bg::cluster::ClusterConfig& cluster, const bg::Flags& flags) {
   bg::FitOptions options{.epochs = std::stoll(flags.at("epochs")),
                          .steps_per_epoch = std::stoll(flags.at("steps_per_epoch")),
                          .validation_data = test_data(flags),
-                         .verbose = bg::train::Verbose::kSilent};
+                         .verbose = bg::Verbose::kSilent};
   options.session.checkpoint_dir = flags.at("train_dir");  // empty: nothing is saved
   options.session.save_checkpoints = {.time = std::chrono::seconds(2)};
-  options.callbacks = {
-      bg::LambdaCallback{.on_epoch_end = [](bg::train::FitContext& fit) {  // the chief's
-        std::cout << "Epoch " << fit.epoch() + 1 << ": loss " << fit.logs().at("loss")
-                  << ", test accuracy " << fit.logs().at("val_accuracy") << std::endl;
-      }}};
+  options.callbacks = {bg::LambdaCallback{.on_epoch_end = [](bg::FitContext& fit) {  // the chief's
+    std::cout << "Epoch " << fit.epoch() + 1 << ": loss " << fit.logs().at("loss")
+              << ", test accuracy " << fit.logs().at("val_accuracy") << std::endl;
+  }}};
   const auto images = bg::fashion_mnist(flags.at("data_dir"));
   model.fit(images.shuffle(10'000).batch(64), options);
   std::cout << "Test accuracy " << model.evaluate(test_data(flags)).at("accuracy") << std::endl;

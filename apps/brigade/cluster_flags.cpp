@@ -72,6 +72,19 @@ std::optional<cluster::ClusterKey> ClusterFlags::key() const {
   return cluster::ClusterKey::read(key_file);
 }
 
+void ClusterFlags::check_no_workers(const std::string& strategy) const {
+  const ClusterFlags defaults;
+  for (const auto& [flag, is_given] :
+       {std::pair("--cluster", !cluster.empty()), std::pair("--task", !task.empty()),
+        std::pair("--transport", transport != defaults.transport),
+        std::pair("--wire", wire != defaults.wire),
+        std::pair("--bytes-per-pack", bytes_per_pack != defaults.bytes_per_pack)}) {
+    if (!is_given) continue;
+    throw UsageError("strategy ", strategy, " trains in one process; leave out ", flag,
+                     ", or use --strategy multi_worker_mirrored");
+  }
+}
+
 void ClusterFlags::check_no_collectives(const std::string& strategy) const {
   const ClusterFlags defaults;
   for (const auto& [flag, is_given] :

@@ -32,6 +32,9 @@ struct ClusterFlags {
   cluster::ClusterConfig resolve() const;
   /// That of `--key-file`, or else of the environment. Throws as cluster::ClusterKey.
   std::optional<cluster::ClusterKey> key() const;
+  /// Throws UsageError, naming the first, for flags about other processes, which `strategy` has
+  /// not.
+  void check_no_workers(const std::string& strategy) const;
   /// Throws UsageError, naming the first, for flags about collectives, which `strategy` has not.
   void check_no_collectives(const std::string& strategy) const;
   /// Throws UsageError, naming the first flag that was given, of how gradients are sent.

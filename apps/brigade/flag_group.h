@@ -1,11 +1,25 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <concepts>
+#include <limits>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
+
+#include "apps/brigade/flag_values.h"
 
 namespace brigade::command {
+
+/// The parser's error in this command's words: "--steps needs a value".
+inline std::string parser_text(const CLI::ParseError& error) {
+  const std::string text = error.what();
+  const bool has_no_value =
+      dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && text.ends_with(" missing");
+  return has_no_value ? text.substr(0, text.find(':')) + " needs a value" : text;
+}
 
 /// Adds flags to one group of a parser's help, which shows the default of every flag that has one.
 class FlagGroup {
@@ -18,6 +32,7 @@ class FlagGroup {
   template <class T>
   CLI::Option* add(const std::string& flag, T& value, const std::string& text) {
     CLI::Option* option = app_.add_option(flag, value, text)->group(name_);
+    check_is_number<typename NumberIn<T>::Type>(*option, flag);
     if constexpr (requires { value.empty(); }) {
       if (!value.empty()) option->capture_default_str();
     } else if constexpr (!requires { value.has_value(); }) {
@@ -46,6 +61,36 @@ class FlagGroup {
   }
 
  private:
+  /// What each value of a flag is converted to: T, or what an optional or a vector of T holds.
+  template <class T>
+  struct NumberIn {
+    using Type = T;
+  };
+  template <class T>
+  struct NumberIn<std::optional<T>> {
+    using Type = T;
+  };
+  template <class T>
+  struct NumberIn<std::vector<T>> {
+    using Type = T;
+  };
+  /// The parser's own errors say less, and it makes the nearest number of one that is too large.
+  template <class Number>
+  static void check_is_number(CLI::Option& option, const std::string& flag) {
+    if constexpr (std::integral<Number>) {
+      option.check([flag](const std::string& text) {
+        using Limits = std::numeric_limits<Number>;
+        check_whole_number(flag, text, Limits::min(), Limits::max());
+        return std::string();
+      });
+    } else if constexpr (std::floating_point<Number>) {
+      option.check([flag](const std::string& text) {
+        check_number(flag, text);
+        return std::string();
+      });
+    }
+  }
+
   CLI::App& app_;
   std::string name_;
 };

@@ -1,6 +1,7 @@
 #include "apps/brigade/flag_values.h"
 
 #include <charconv>
+#include <cstdlib>
 
 #include "apps/brigade/exit_code.h"
 #include "brigade/base/printable.h"
@@ -59,6 +60,19 @@ std::optional<std::chrono::milliseconds> time_of(std::string_view text) {
   return std::nullopt;
 }
 
+/// The first long one of "-n,--nproc,--nproc-per-node".
+std::string main_name(const std::string& names) {
+  for (const std::string& name : base::split(names, ',')) {
+    if (name.starts_with("--")) return name;
+  }
+  return names;
+}
+
+bool is_whole(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 }  // namespace
 
 void check_no_empty_values(const std::vector<std::string>& arguments) {
@@ -93,6 +107,27 @@ void check_at_least(const char* flag, std::int64_t value, std::int64_t least) {
   if (value > kMost) {
     throw UsageError(flag, " is ", value, "; it must be at most ", kMost);
   }
+}
+
+void check_whole_number(const std::string& names, const std::string& text, std::int64_t least,
+                        std::int64_t most) {
+  const std::string flag = main_name(names);
+  if (!is_whole(text))
+    throw UsageError(flag, " is ", base::quoted(text), "; it must be a whole number");
+  const auto value = base::parse_int(text);
+  const bool is_negative = text.starts_with('-');
+  if (is_negative && (!value || *value < least))
+    throw UsageError(flag, " is ", base::shortened(text), "; it must be at least ", least);
+  if (!is_negative && (!value || *value > most))
+    throw UsageError(flag, " is ", base::shortened(text), "; it must be at most ", most);
+}
+
+void check_number(const std::string& names, const std::string& text) {
+  char* end = nullptr;
+  std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || *end != '\0')
+    throw UsageError(main_name(names), " is ", base::quoted(text),
+                     "; it must be a number, such as 0.1 or 1e-3");
 }
 
 std::chrono::milliseconds to_milliseconds(std::string_view flag, double seconds, ZeroSeconds zero) {

@@ -25,6 +25,13 @@ void check_choice(std::string_view what, const std::string& word,
 /// `value` must be at least `least` and no more than 2^31.
 void check_at_least(const char* flag, std::int64_t value, std::int64_t least);
 
+/// `text`, the value of the flag `names` ("-n,--nproc"), must be a whole number from `least` to
+/// `most`.
+void check_whole_number(const std::string& names, const std::string& text, std::int64_t least,
+                        std::int64_t most);
+/// `text` must be a number, such as 0.1 or 1e-3.
+void check_number(const std::string& names, const std::string& text);
+
 /// Whether 0 seconds are allowed.
 enum class ZeroSeconds { kRefused, kAllowed };
 

@@ -13,6 +13,7 @@
 
 #include "apps/brigade/commands.h"
 #include "apps/brigade/exit_code.h"
+#include "apps/brigade/flag_group.h"
 #include "apps/brigade/flag_values.h"
 #include "apps/brigade/installation.h"
 #include "apps/brigade/libtorch_folder.h"
@@ -61,7 +62,7 @@ std::optional<int> parse_arguments(CLI::App& app, std::vector<std::string> argum
     app.parse(arguments);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    throw UsageError(error.what(), " See: ", app.get_name(), " --help");
+    throw UsageError(parser_text(error), ". See: ", app.get_name(), " --help");
   }
   return std::nullopt;
 }

@@ -143,6 +143,7 @@ launch::JobOptions job_options(const LaunchFlags& flags, std::vector<std::string
   check_choice("value of --bind", flags.binding, {"divide", "none"});
   check_choice("value of --gpus", flags.gpus, {"divide", "none"});
   check_choice("value of --prefix", flags.prefix, {"rank", "none"});
+  check_at_least("--nproc", flags.processes.value_or(1), 1);
   launch::JobOptions options = flags.job;
   options.command = std::move(program);
   if (!flags.per_rank.empty())

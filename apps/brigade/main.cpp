@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "apps/brigade/commands.h"
 #include "apps/brigade/config_file.h"
 #include "apps/brigade/exit_code.h"
+#include "apps/brigade/flag_group.h"
 #include "apps/brigade/flag_values.h"
 #include "apps/brigade/interrupt.h"
 #include "apps/brigade/launch_flags.h"
@@ -49,17 +52,43 @@ std::vector<std::string> flags_of(const CLI::App& parser) {
   return flags;
 }
 
+std::string see_help(const Command* command) {
+  return base::str_cat(" See: brigade", command == nullptr ? "" : " ",
+                       command == nullptr ? "" : command->parser().get_name(), " --help");
+}
+
+// The flag that programs of TensorFlow and PyTorch call `word`; of those that the command has.
+std::optional<std::string> renamed(const std::string& word, const std::vector<std::string>& flags) {
+  static const std::map<std::string, std::string> kNames = {
+      {"--lr", "--learning-rate"},
+      {"--num-epochs", "--epochs"},
+      {"--num_epochs", "--epochs"},
+      {"--train_steps", "--steps"},
+      {"--logdir", "--model-dir"},
+      {"--log-dir", "--model-dir"},
+      {"--checkpoint-dir", "--model-dir"},
+      {"--train_dir", "--model-dir"},
+      {"--gpus", "--devices"},
+      {"--distribution_strategy", "--strategy"},
+      {"--num-workers", "--map-threads"}};
+  const auto found = kNames.find(word);
+  const bool is_flag_here =
+      found != kNames.end() && std::find(flags.begin(), flags.end(), found->second) != flags.end();
+  return is_flag_here ? std::optional(found->second) : std::nullopt;
+}
+
 // The error for what the parser does not know: a misspelled flag, or an unexpected argument.
 UsageError unexpected(const CLI::App& app, const Commands& commands) {
   const std::vector<std::string> rest = app.remaining(true);
   const std::string word = rest.empty() ? "" : rest.front().substr(0, rest.front().find('='));
   const Command* command = chosen(commands);
   const CLI::App& parser = command == nullptr ? app : command->parser();
-  const auto near = base::nearest(word, flags_of(parser));
-  const std::string name = command == nullptr ? "" : " " + parser.get_name();
-  return UsageError(
-      word.rfind('-', 0) == 0 ? "unknown flag " : "unexpected argument ", base::shortened(word),
-      near ? base::str_cat("; did you mean ", *near, "?") : ".", " See: brigade", name, " --help");
+  const std::vector<std::string> flags = flags_of(parser);
+  auto near = renamed(word, flags);
+  if (!near) near = base::nearest(word, flags);
+  return UsageError(word.rfind('-', 0) == 0 ? "unknown flag " : "unexpected argument ",
+                    base::shortened(word),
+                    near ? base::str_cat("; did you mean ", *near, "?") : ".", see_help(command));
 }
 
 // Called before the parser, whose message names no command.
@@ -82,7 +111,7 @@ int parse(CLI::App& app, const Commands& commands, std::vector<std::string> argu
     throw unexpected(app, commands);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    throw UsageError(error.what());
+    throw UsageError(parser_text(error), ".", see_help(chosen(commands)));
   }
   return -1;
 }

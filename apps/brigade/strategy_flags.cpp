@@ -9,6 +9,8 @@
 #include "apps/brigade/flag_values.h"
 #include "apps/brigade/interrupt.h"
 #include "brigade/base/environment.h"
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/environment_variables.h"
@@ -248,6 +250,7 @@ void StrategyFlags::check() const {
   } else {
     stages.check_none(strategy);
   }
+  if (has_one_process(*this)) cluster.check_no_workers(strategy);
   if (!has_servers(*this)) return servers.check_none(strategy);
   servers.check();
   if (precision == "fp16" && servers.mode_name() == "sync") {
@@ -298,6 +301,21 @@ TaskRole StrategyFlags::role() const {
                                                                : TaskRole::kTrains;
 }
 
+void StrategyFlags::warn_if_alone() const {
+  if (!has_one_process(*this)) return;
+  cluster::ClusterConfig config;
+  try {
+    config = cluster.resolve();
+  } catch (const Error&) {
+    return;  // a cluster that is not used need not be right
+  }
+  if (config.world_size < 2) return;
+  base::log_warning(
+      "This process is one of ", config.world_size, " (", config.source, "), and strategy ",
+      strategy, " trains a separate model in each of them. To train one model, give --strategy ",
+      "multi_worker_mirrored; for separate models, brigade launch --independent.");
+}
+
 void StrategyFlags::check_not_only_training(std::string_view does) const {
   if (!has_servers(*this)) return;
   throw UsageError("strategy ", strategy, " only trains; ", does,
@@ -306,6 +324,10 @@ void StrategyFlags::check_not_only_training(std::string_view does) const {
 
 bool is_restarted_by_launcher() {
   return base::environment(cluster::kGenerationVariable).value_or("0") != "0";
+}
+
+bool has_one_process(const StrategyFlags& flags) {
+  return flags.strategy == "one_device" || flags.strategy == "mirrored" || has_controller(flags);
 }
 
 bool has_controller(const StrategyFlags& flags) {

@@ -69,10 +69,15 @@ struct StrategyFlags {
   /// What this process's task does: an evaluator and a parameter server take no part in the
   /// strategy. Throws UsageError for an invalid description of the cluster.
   TaskRole role() const;
+  /// Logs a warning if this process is one of several, as `brigade launch` and torchrun start them,
+  /// and the strategy trains in each of them alone.
+  void warn_if_alone() const;
   /// Throws UsageError if the strategy can only train: `does` says what it is asked for.
   void check_not_only_training(std::string_view does) const;
 };
 
+/// Whether the strategy trains in one process, whatever others there are.
+bool has_one_process(const StrategyFlags& flags);
 /// Whether the strategy keeps variables on a controller.
 bool has_controller(const StrategyFlags& flags);
 /// Whether the strategy may have logical replicas.

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "apps/brigade/exit_code.h"
+#include "apps/brigade/flag_group.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/base/unknown_name.h"
@@ -114,7 +115,7 @@ TrainFlags with_parameters(const TrainFlags& flags, const PlannedTrial& trial) {
     changed.check();
     changed.optimizer.rule();
   } catch (const CLI::ParseError& error) {
-    throw UsageError("with ", trial.label(), ": ", error.what());
+    throw UsageError("with ", trial.label(), ": ", parser_text(error));
   } catch (const UsageError& error) {
     throw UsageError("with ", trial.label(), ": ", error.what());
   } catch (const Error& error) {

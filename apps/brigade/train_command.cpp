@@ -51,6 +51,7 @@ class TrainCommand final : public Command {
 
   int run() override {
     flags_.strategy.check();
+    flags_.strategy.warn_if_alone();
     if (flags_.strategy.role() != TaskRole::kServes)
       set_up([&] { flags_.fine_tuning.choose_original(flags_.model); });
     switch (flags_.strategy.role()) {

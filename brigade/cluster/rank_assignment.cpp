@@ -66,7 +66,7 @@ class RankAssigner {
     for (const std::string& job : cluster_.jobs()) count += cluster_.num_tasks(job);
     if (count == 1) return cluster_.training_tasks().front();
     fail(base::str_cat("the cluster has ", count, " tasks, but nothing says which of them this ",
-                       "process is; add a task with its type and index."));
+                       "process is; add a task with its type and index, such as worker:0."));
   }
 
   const ClusterSpec& cluster_;

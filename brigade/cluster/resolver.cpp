@@ -45,11 +45,23 @@ std::string name_of(const std::string& cluster) {
                                               : base::str_cat("the file ", cluster);
 }
 
+// "chief" is chief:0; of several workers each would be the first.
+Task task_of_flag(const std::string& text, const ClusterSpec& cluster) {
+  Task task = parse_task_flag(text);
+  const bool has_index = text.find_first_of(":/") != std::string::npos;
+  if (has_index || cluster.num_tasks(task.job) < 2) return task;
+  const std::vector<int> indices = cluster.task_indices(task.job);
+  throw Error(ErrorCode::kInvalidArgument, "The task ", base::quoted(text),
+              " has no index, and there are ", indices.size(), " tasks of this type: write ", text,
+              ":", indices.front(), ", or another of the indices ", base::listed(indices, ", "),
+              ".");
+}
+
 ClusterConfig resolve_flags(const ResolveOptions& options) {
   DescribedCluster described = parse_cluster(options.cluster);
   const std::string source = name_of(options.cluster);
   check_argument(!described.cluster.is_empty(), source, ": it has no \"cluster\".");
-  if (!options.task.empty()) described.task = parse_task_flag(options.task);
+  if (!options.task.empty()) described.task = task_of_flag(options.task, described.cluster);
   return assign_rank(std::move(described), source);
 }
 

@@ -263,6 +263,10 @@ TEST(Resolver, ReadsFlagsInBothForms) {
   EXPECT_EQ(resolve({}, {.cluster = kTfConfig.at("TF_CONFIG"), .task = "worker:0"}).rank, 0);
   EXPECT_THAT(resolver_refusal({}, {.cluster = "worker=a:1,b:1", .task = "worker:2"}),
               HasSubstr("the cluster flag: this process is /job:worker/task:2, but that index"));
+  EXPECT_THAT(
+      resolver_refusal({}, {.cluster = "worker=a:1,b:1", .task = "worker"}),
+      HasSubstr("'worker' has no index, and there are 2 tasks of this type: write worker:0"));
+  EXPECT_EQ(resolve({}, {.cluster = "chief=c:1;worker=a:1", .task = "worker"}).rank, 1);
   EXPECT_THAT(resolver_refusal({}, {.task = "worker:2"}), HasSubstr("is given without a cluster"));
   EXPECT_THAT(resolver_refusal({}, {.cluster = "{}"}), HasSubstr("it has no \"cluster\""));
 }

@@ -20,6 +20,7 @@
 
 namespace brigade::distribute {
 
+/// Options of `Strategy::compile`.
 struct CompiledStepOptions {
   /// How many calls run eagerly before the step is captured: in the first ones libraries choose
   /// kernels and take memory. At least 1.

@@ -26,6 +26,21 @@ bool differ_only_on_axis(const at::Tensor& a, const at::Tensor& b, std::int64_t 
   return alike;
 }
 
+/// In a replica, `value` would be the replica's own, and workers would exchange several times.
+void check_outside_replica(std::string_view call) {
+  check_state(in_cross_replica_context(), "Strategy::", call,
+              " was called inside a replica: call it with what Strategy::run returned, or use "
+              "ReplicaContext::all_reduce and all_gather.");
+}
+
+void check_defined(std::string_view call, const PerReplica<at::Tensor>& value) {
+  for (std::size_t replica = 0; replica < value.size(); ++replica) {
+    check_argument(value[replica].defined() || (replica > 0 && value.is_empty(replica)), call,
+                   ": the value of replica ", replica,
+                   " is an undefined tensor; return a tensor from the step.");
+  }
+}
+
 /// [replica of this process]: its value on the first replica's device; undefined if it had no
 /// examples. (All are defined if the numbers of examples are not known.)
 std::vector<at::Tensor> values_with_examples(const PerReplica<at::Tensor>& value) {
@@ -109,6 +124,8 @@ at::Tensor Strategy::sum_over_replicas(std::vector<at::Tensor> values,
 }
 
 at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& value) const {
+  check_outside_replica("reduce");
+  check_defined("reduce", value);
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> parts = values_with_examples(value);
   check_same_shapes(parts);
@@ -140,6 +157,8 @@ at::Tensor Strategy::extreme_of(comm::ReduceOp op, const std::vector<at::Tensor>
 
 at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& value,
                             std::int64_t axis) const {
+  check_outside_replica("reduce");
+  check_defined("reduce", value);
   const at::NoGradGuard no_grad;
   check_argument(op == comm::ReduceOp::kSum || op == comm::ReduceOp::kMean,
                  base::str_cat("reduce: with an axis the operation is sum or mean, not ",
@@ -168,6 +187,8 @@ at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& val
 }
 
 at::Tensor Strategy::reduce_mean_over_examples(const PerReplica<at::Tensor>& means) const {
+  check_outside_replica("reduce_mean_over_examples");
+  check_defined("reduce_mean_over_examples", means);
   const at::NoGradGuard no_grad;
   check_state(means.examples().has_value() || num_replicas_in_sync() == 1,
               "reduce_mean_over_examples: the replicas' numbers of examples are not known: they "
@@ -199,6 +220,8 @@ at::Tensor Strategy::reduce(comm::ReduceOp op, const at::Tensor& value) const {
 }
 
 at::Tensor Strategy::gather(const PerReplica<at::Tensor>& value, std::int64_t axis) const {
+  check_outside_replica("gather");
+  check_defined("gather", value);
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> parts;
   for (const at::Tensor& part : value.values()) {

@@ -7,6 +7,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "brigade/distribute/testing/fixtures.h"
 
@@ -111,6 +115,33 @@ TEST_F(CrossReplica, MeansAreWeightedByTheirExamples) {
               strategy_.reduce_mean_over_examples(per_replica({at::tensor(1.0), at::tensor(1.0)}));
             }).code(),
             ErrorCode::kFailedPrecondition);
+}
+
+TEST_F(CrossReplica, IsRefusedInAReplica) {
+  const auto values = per_replica({at::tensor({1.0}), at::tensor({2.0})});
+  const std::vector<std::pair<std::string, std::function<void()>>> calls = {
+      {"reduce", [&] { strategy_.reduce(ReduceOp::kSum, values); }},
+      {"reduce", [&] { strategy_.reduce(ReduceOp::kSum, values, 0); }},
+      {"reduce_mean_over_examples", [&] { strategy_.reduce_mean_over_examples(values); }},
+      {"gather", [&] { strategy_.gather(values, 0); }}};
+  for (const auto& [name, call] : calls) {
+    const Error error = error_from([&] { strategy_.run([&](ReplicaContext&) { call(); }); });
+    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+    EXPECT_NE(std::string(error.what()).find("Strategy::" + name + " was called inside a replica"),
+              std::string::npos)
+        << error.what();
+  }
+  strategy_.run([&](ReplicaContext& replica) {
+    replica.merge_call(
+        [&](Strategy& all) { EXPECT_EQ(all.reduce(ReduceOp::kSum, values).item<double>(), 3); });
+  });
+}
+
+TEST_F(CrossReplica, AnUndefinedValueIsNamed) {
+  const auto half = per_replica({at::tensor({1.0}), at::Tensor()});
+  const Error error = error_from([&] { strategy_.reduce(ReduceOp::kSum, half); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_NE(std::string(error.what()).find("replica 1 is an undefined tensor"), std::string::npos);
 }
 
 TEST_F(CrossReplica, GatherConcatenatesUnevenParts) {

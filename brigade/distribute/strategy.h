@@ -45,6 +45,7 @@ concept ModulePointer = std::is_convertible_v<T, std::shared_ptr<torch::nn::Modu
 
 class Strategy;
 
+/// Options of `Strategy::create`.
 struct CreateOptions {
   /// This and a dot precede the names of the variables of a module; the variables of a function of
   /// layers are in a variable scope with this name.
@@ -55,8 +56,15 @@ struct CreateOptions {
 /// first checks whether `strategy` trains as it says.
 template <class Rule>
 optim::UpdateRulePtr rule_for(const Strategy& strategy, const Rule& rule) {
+  constexpr bool is_rule = requires {
+    { rule.rule() } -> std::convertible_to<optim::UpdateRulePtr>;
+  };
+  static_assert(is_rule,
+                "Strategy::optimizer takes the options of an update rule of Brigade, such as "
+                "bg::optim::Adam{.learning_rate = 1e-3}. (An optimizer of torch::optim knows the "
+                "parameters of one replica only.)");
   if constexpr (requires { rule.check(strategy); }) rule.check(strategy);
-  return rule.rule();
+  if constexpr (is_rule) return rule.rule();
 }
 
 /// What `Strategy::create` takes as a function that makes a model.
@@ -81,7 +89,8 @@ concept ModelMaker = !std::is_base_of_v<torch::nn::Module, T> && !std::is_same_v
 /// tf.distribute.Strategy.
 ///
 /// Thread-safety: one thread at a time, outside of replicas. Models, optimizers and datasets made
-/// by a strategy must not be used after it is destroyed.
+/// by a strategy must not be used after it is destroyed, nor in a child process made by fork, which
+/// has none of its threads.
 class Strategy {
  public:
   virtual ~Strategy();
@@ -248,7 +257,14 @@ class Strategy {
   /// changed after it was created.
   template <class Model, class Rule>
   Optimizer optimizer(const Model& model, const Rule& rule, const OptimizerOptions& options = {}) {
-    return make_optimizer(model.variables(), rule_for(*this, rule), options);
+    constexpr bool has_variables = requires {
+      model.variables();
+    };
+    static_assert(has_variables,
+                  "Strategy::optimizer takes a model that Strategy::create has made, not its "
+                  "parameters.");
+    if constexpr (has_variables)
+      return make_optimizer(model.variables(), rule_for(*this, rule), options);
   }
   Optimizer make_optimizer(std::span<const variables::Variable> variables,
                            optim::UpdateRulePtr rule, const OptimizerOptions& options = {});
@@ -526,9 +542,10 @@ auto Strategy::run(Function&& function, const Arguments&... arguments) {
       std::is_invocable_v<Function&, const internal::Component<Arguments>&...>;
   static_assert(
       takes_context || takes_arguments,
-      "The function given to Strategy::run does not take the arguments of run: it must "
-      "take each argument, after a ReplicaContext& if it asks for one. For a distributed batch it "
-      "must take a per-replica batch, which has the type of the dataset's batches.");
+      "The function given to Strategy::run does not take the arguments of run: it must take each "
+      "argument by value or const reference, after a ReplicaContext& if it asks for one. For a "
+      "distributed batch it must take a per-replica batch, which has the type of the dataset's "
+      "batches.");
   if constexpr (takes_context) {
     return run_each(function, arguments...);
   } else if constexpr (takes_arguments) {

@@ -160,7 +160,8 @@ void Strategy::Engine::StepRun::call_in(ReplicaContext& context,
 void Strategy::run_replicas(const std::optional<ExampleCounts>& examples, const ReplicaBody& body,
                             const BodyOfAny& body_of_any) {
   check_state(in_cross_replica_context() && !engine_->running,
-              "Strategy::run was called inside a replica or a merge_call: runs do not nest.");
+              "Strategy::run was called inside a replica or a merge_call, or in a second thread "
+              "while the first one is in run: runs do not nest, and do not run at the same time.");
   if (examples && static_cast<int>(examples->local.size()) != num_local_replicas()) {
     throw Error(
         ErrorCode::kInvalidArgument,

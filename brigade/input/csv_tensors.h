@@ -17,6 +17,7 @@
 
 namespace brigade::input {
 
+/// Options of `from_csv`.
 struct CsvTensorsOptions {
   std::int64_t batch_size = 32;
   data::BatchOptions batch{};

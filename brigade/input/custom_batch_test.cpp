@@ -181,7 +181,7 @@ TEST(CustomBatch, ResumesExactly) {
 TEST(CustomBatch, IsSplitAndCopiedToDevices) {
   const SentenceBatch batch = *sentences(5).padded_batch(5).iterator().next();
   EXPECT_EQ(examples_in(batch), 5);
-  const std::vector<SentenceBatch> parts = input::split(batch, 2);
+  const std::vector<SentenceBatch> parts = input::split_batch(batch, 2);
   EXPECT_EQ(parts[1].texts, (std::vector<std::string>{"3", "4"}));
   EXPECT_EQ(parts[1].pages.image.data_ptr(), batch.pages.image[3].data_ptr());
   const SentenceBatch there = to_device(parts[0], c10::Device(c10::kMeta));
@@ -212,7 +212,7 @@ TEST(CustomBatch, RefusesFieldsOfDifferentSizesAndOtherNumbers) {
 }
 
 TEST(CustomBatch, WhatItReplacesIsUsed) {
-  const auto parts = input::split(mine::Columns{at::ones({7, 2})}, 2);
+  const auto parts = input::split_batch(mine::Columns{at::ones({7, 2})}, 2);
   EXPECT_EQ(parts[0].values.sizes(), at::IntArrayRef({7, 1}));
 }
 

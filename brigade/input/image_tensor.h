@@ -43,6 +43,7 @@ at::Tensor resize_images(const at::Tensor& images, const image::Size& size,
 /// tf.image.convert_image_dtype(image, dtype, saturate=True).
 at::Tensor convert_image_dtype(const at::Tensor& images, at::ScalarType dtype);
 
+/// Options of `random_crop`.
 struct CropOptions {
   /// Height and width of the result; 0 keeps the image's.
   std::int64_t height = 0;

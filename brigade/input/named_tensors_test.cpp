@@ -148,7 +148,7 @@ TEST(NamedTensors, AreCopiedToDevices) {
 
 TEST(NamedTensors, AreSplitForReplicas) {
   const NamedTensors batch = *examples(5).batch(5).iterator().next();
-  const auto parts = input::split(std::pair(batch, batch["y"]), 2);
+  const auto parts = input::split_batch(std::pair(batch, batch["y"]), 2);
   ASSERT_EQ(parts.size(), 2U);
   EXPECT_EQ(parts[0].first["x"].sizes(), at::IntArrayRef({3, 2}));
   EXPECT_EQ(parts[1].second.sizes(), at::IntArrayRef({2}));

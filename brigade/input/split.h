@@ -81,10 +81,10 @@ B examples_between(const B& batch, std::int64_t begin, std::int64_t end) {
 }
 
 /// Splits a batch by `split_sizes`, in order, into views; no tensor is copied. Parts without
-/// examples keep dtype and shape, with a first dimension of 0. Call it as `input::split`: for a
-/// tensor, an unqualified `split` is libtorch's, which takes the size of a part.
+/// examples keep dtype and shape, with a first dimension of 0. (libtorch's `at::split` takes the
+/// size of a part, not their number.)
 template <Splittable B>
-std::vector<B> split(const B& batch, std::int64_t parts) {
+std::vector<B> split_batch(const B& batch, std::int64_t parts) {
   std::vector<B> pieces;
   std::int64_t begin = 0;
   for (const std::int64_t size : split_sizes(examples_in(batch), parts)) {

@@ -26,7 +26,7 @@ TEST(Split, LosesNothing) {
   for (std::int64_t parts = 1; parts < 10; ++parts) {
     std::vector<at::Tensor> features;
     std::vector<at::Tensor> labels;
-    for (const LabeledBatch& part : input::split(batch, parts)) {
+    for (const LabeledBatch& part : input::split_batch(batch, parts)) {
       EXPECT_EQ(part.features.size(0), part.labels.size(0));
       features.push_back(part.features);
       labels.push_back(part.labels);
@@ -39,33 +39,33 @@ TEST(Split, LosesNothing) {
 
 TEST(Split, EmptyPartsKeepDtypeAndShape) {
   const std::vector<at::Tensor> parts =
-      input::split(at::arange(6, at::kDouble).reshape({1, 2, 3}), 2);
+      input::split_batch(at::arange(6, at::kDouble).reshape({1, 2, 3}), 2);
   EXPECT_EQ(parts[1].sizes(), at::IntArrayRef({0, 2, 3}));
   EXPECT_EQ(parts[1].scalar_type(), at::kDouble);
 }
 
 TEST(Split, CutsListsToo) {
   const std::vector<int> batch{1, 2, 3};
-  EXPECT_EQ(input::split(batch, 2), (std::vector<std::vector<int>>{{1, 2}, {3}}));
+  EXPECT_EQ(input::split_batch(batch, 2), (std::vector<std::vector<int>>{{1, 2}, {3}}));
 }
 
 TEST(Split, CutsTuplesAndPairsPartByPart) {
   const std::tuple batch(at::arange(3), std::vector<int>{4, 5, 6},
                          std::pair(at::arange(6).reshape({3, 2}), at::arange(3)));
   EXPECT_EQ(examples_in(batch), 3);
-  const auto parts = input::split(batch, 2);
+  const auto parts = input::split_batch(batch, 2);
   EXPECT_TRUE(std::get<0>(parts[0]).equal(at::arange(2)));
   EXPECT_EQ(std::get<1>(parts[1]), std::vector<int>{6});
   EXPECT_TRUE(std::get<2>(parts[1]).first.equal(at::arange(4, 6).reshape({1, 2})));
   EXPECT_TRUE(std::get<2>(parts[1]).second.equal(at::arange(2, 3)));
-  expect_invalid_argument([] { input::split(std::pair(at::arange(3), at::arange(2)), 2); },
+  expect_invalid_argument([] { input::split_batch(std::pair(at::arange(3), at::arange(2)), 2); },
                           "one has 3, another 2");
 }
 
 TEST(Split, CutsEachTensorOfAListAlongItsFirstDimension) {
   const std::vector<at::Tensor> batch{at::arange(8).reshape({4, 2}), at::arange(4)};
   EXPECT_EQ(examples_in(batch), 4);
-  const auto parts = input::split(batch, 3);
+  const auto parts = input::split_batch(batch, 3);
   ASSERT_EQ(parts.size(), 3U);
   for (const auto& part : parts) ASSERT_EQ(part.size(), 2U);
   EXPECT_TRUE(parts[0][0].equal(at::arange(4).reshape({2, 2})));
@@ -76,10 +76,11 @@ TEST(Split, CutsEachTensorOfAListAlongItsFirstDimension) {
 TEST(Split, RefusesListsOfTensorsThatAreNoBatch) {
   expect_invalid_argument(
       [] {
-        input::split(std::vector<at::Tensor>{at::arange(4), at::arange(3)}, 2);
+        input::split_batch(std::vector<at::Tensor>{at::arange(4), at::arange(3)}, 2);
       },
       "tensor 0 of the list has 4, tensor 1 has 3");
-  expect_invalid_argument([] { input::split(std::vector<at::Tensor>(), 2); }, "list of no tensors");
+  expect_invalid_argument([] { input::split_batch(std::vector<at::Tensor>(), 2); },
+                          "list of no tensors");
 }
 
 TEST(Split, RefusesBadCounts) {

@@ -56,6 +56,7 @@ at::Tensor bias_add(const at::Tensor& inputs, const BiasAddOptions& options = {}
 template <>
 inline constexpr LayerKind kLayerKind<bias_add> = layer_kind<BiasAddOptions>("bias_add");
 
+/// Options of `flatten`.
 struct FlattenOptions {
   std::vector<std::string> outputs_collections = {};
   std::string scope = {};  ///< default: Flatten, made unique
@@ -69,6 +70,7 @@ at::Tensor flatten(const at::Tensor& inputs, const FlattenOptions& options = {})
 template <>
 inline constexpr LayerKind kLayerKind<flatten> = layer_kind<FlattenOptions>("flatten");
 
+/// Options of `dropout`.
 struct DropoutOptions {
   /// The probability that an element is kept; kept elements are divided by it. Default 0.5. In (0,
   /// 1].
@@ -96,6 +98,7 @@ at::Tensor softmax(const at::Tensor& logits, const std::string& scope = "");
 at::Tensor unit_norm(const at::Tensor& inputs, std::int64_t dimension, double epsilon = 1e-7,
                      const std::string& scope = "");
 
+/// Options of `one_hot_encoding`.
 struct OneHotOptions {
   double on_value = 1.0;
   double off_value = 0.0;

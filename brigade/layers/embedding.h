@@ -10,6 +10,7 @@
 
 namespace brigade::layers {
 
+/// Options of Embedding.
 struct EmbeddingOptions {
   /// The number of rows; ids are 0 to `vocabulary_size` - 1. Must be set.
   std::int64_t vocabulary_size = 0;

@@ -35,6 +35,7 @@ enum class Reduction {
                          ///< as kMean.
 };
 
+/// Options of the losses: how the values of the examples are combined.
 struct LossOptions {
   /// Whether predictions are logits, to which the loss applies the softmax, exact even for extreme
   /// scores; or the output of a softmax, clipped to [1e-7, 1 - 1e-7] before the logarithm, as Keras

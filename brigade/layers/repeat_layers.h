@@ -13,6 +13,7 @@
 
 namespace brigade::layers {
 
+/// Options of `repeat`.
 struct RepeatOptions {
   /// The variable scope around the layers, and the prefix of their names: "conv" makes conv/conv_1,
   /// conv/conv_2, ... Default: the scope Repeat or Stack, made unique, with repeat_1 or stack_1,

@@ -100,7 +100,8 @@ void check_window(const char* layer, const at::Tensor& images, const SlidingWind
     refuse(base::str_cat(layer, ": a window of ", reach(window.size.height, window.rate.height),
                          " x ", reach(window.size.width, window.rate.width),
                          " does not fit into images of shape ", images.sizes(),
-                         "; use a smaller one, or Padding::kSame"));
+                         ", whose last two dimensions are height and width; use a smaller one, or "
+                         "Padding::kSame"));
   }
 }
 

@@ -25,6 +25,7 @@ enum class AucSummation {
   kMajoring        ///< the higher of the two heights
 };
 
+/// Options of Auc.
 struct AucOptions {
   /// The number of evenly spaced thresholds in [0, 1]; the more, the closer to the true area.
   std::int64_t num_thresholds = 200;

@@ -11,6 +11,7 @@
 
 namespace brigade::metrics {
 
+/// Options of Precision and Recall.
 struct PrecisionRecallOptions {
   /// In [0, 1]; predictions above a threshold are positive. Empty: 0.5; with `top_k`, all
   /// predictions in the top k are positive.

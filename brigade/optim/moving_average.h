@@ -13,6 +13,7 @@
 
 namespace brigade::optim {
 
+/// Options of ExponentialMovingAverage.
 struct MovingAverageOptions {
   /// The fraction of the average that an update keeps: close to 1, such as 0.999 or 0.9999.
   double decay = 0.999;

@@ -25,7 +25,8 @@ OptimizerState::OptimizerState(UpdateRulePtr rule, std::span<const Variable> var
     if (variable.trainable()) variables_.push_back(variable);
   }
   check_argument(!variables_.empty(),
-                 "An optimizer needs at least one trainable variable and got none.");
+                 "An optimizer needs at least one trainable variable and got none: a module must "
+                 "register its parameters and submodules (register_parameter, register_module).");
   check_whole_variables();
   for (const Variable& variable : variables_) add_storage(variable);
   const auto storage_index = [&](const Variable& v) {

@@ -28,6 +28,7 @@ enum class ChiefRole {
                 ///< `train::Model::fit`; kAsync only
 };
 
+/// Options of ParameterServerStrategy. Those that say so must be equal in all workers.
 struct ParameterServerOptions {
   /// The devices that run this worker's replicas. Empty: every GPU that the process sees; without a
   /// GPU, one logical CPU.

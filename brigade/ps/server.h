@@ -22,6 +22,7 @@ namespace brigade::ps {
 /// Whether the task is one of a `Server`: of the job "ps", or "ps_replica".
 bool is_server_task(const cluster::Task& task);
 
+/// Options of Server.
 struct ServerOptions {
   /// Where the server keeps its log and snapshots; "ps-<index>" in it, of a replica
   /// "ps-<index>-replica". Default: the folder that `brigade launch` gives its servers. Empty: a

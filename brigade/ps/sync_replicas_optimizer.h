@@ -9,6 +9,7 @@
 
 namespace brigade::ps {
 
+/// Options of SyncReplicasOptimizer, with TensorFlow's names.
 struct SyncReplicasOptions {
   /// The gradients that are averaged to one update.
   int replicas_to_aggregate = 1;

@@ -36,7 +36,7 @@ void check_alike(const Variable& found, const GetVariableRequest& request) {
                  found.name(), "' is requested with shape ",
                  at::IntArrayRef(request.shape.value_or(std::vector<std::int64_t>{})),
                  " and has shape ", found.shape(),
-                 ": request the shape that it was created with, or use another name.");
+                 ": give the layer inputs of the size with which it was created, or another name.");
   check_argument(found.dtype() == request.options.dtype, "Variable '", found.name(),
                  "' is requested with dtype ",
                  c10::toString(request.options.dtype.value_or(at::kFloat)), " and has dtype ",

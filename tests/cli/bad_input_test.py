@@ -3,6 +3,7 @@ import gzip
 import json
 import os
 import re
+import subprocess
 import unittest
 
 import idx_files
@@ -20,11 +21,26 @@ class Words(CommandTest):
     def test_unknown_flag(self):
         self.refuse_training("--bathc-size", "16", saying=["unknown flag --bathc-size", "--batch-size", "brigade train --help"])
 
+    def test_flags_of_other_programs(self):
+        for theirs, ours in (("--lr", "--learning-rate"), ("--num-epochs", "--epochs"), ("--train_dir", "--model-dir")):
+            self.refuse_training(theirs, "1", saying=[f"unknown flag {theirs}; did you mean {ours}?"])
+
     def test_unexpected_word(self):
         self.refuse_training("fast", saying=["unexpected argument fast"])
 
     def test_a_value_that_is_no_number(self):
-        self.refuse_training("--steps", "many", saying=["--steps", "many"])
+        for flag, value in (("--steps", "many"), ("--batch-size", "1e3"), ("--seed", "1.5"), ("--threads-per-replica", "0x2")):
+            self.refuse_training(flag, value, saying=[f"{flag} is '{value}'; it must be a whole number"])
+        self.refuse_training("--learning-rate", "0,1", saying=["--learning-rate is '0,1'; it must be a number, such as 0.1"])
+
+    def test_a_number_that_no_integer_holds(self):
+        for value, end in (("9" * 20, "at most 9223372036854775807"), ("-" + "9" * 20, "at least -9223372036854775808")):
+            self.refuse_training("--batch-size", value, saying=[f"--batch-size is {value}; it must be {end}"])
+        self.refuse_training("--threads-per-replica", "3000000000", saying=["--threads-per-replica is 3000000000; it must be at most 2147483647"])
+
+    def test_a_flag_without_its_value(self):
+        self.refuse_training("--batch-size", saying=["--batch-size needs a value. See: brigade train --help"])
+        self.refuse("inspect", saying=["PATH is required. See: brigade inspect --help"])
 
     def test_unknown_model(self):
         self.refuse_training("--model", "mnist_cn", saying=["unknown model 'mnist_cn'", "did you mean 'mnist_cnn'?", "mlp"])
@@ -37,6 +53,31 @@ class Words(CommandTest):
 
     def test_unknown_optimizer(self):
         self.refuse_training("--optimizer", "rmspro", saying=["unknown optimizer 'rmspro'", "adagrad, adam, adamw, lars, rmsprop, sgd"])
+
+
+class Clusters(CommandTest):
+    """Flags about other processes are not ignored: each would train alone."""
+
+    def test_strategies_of_one_process(self):
+        cluster = "worker=localhost:1,localhost:2"
+        for strategy in ("one_device", "mirrored", "central_storage", "towers"):
+            for flags in (("--cluster", cluster, "--task", "worker:1"), ("--task", "worker:0"), ("--wire", "bf16"), ("--transport", "gloo")):
+                with self.subTest(strategy=strategy, flags=flags):
+                    self.refuse_training(*MLP, "--strategy", strategy, *flags,
+                                         saying=[f"strategy {strategy} trains in one process; leave out {flags[0]}", "multi_worker_mirrored"])
+
+    def test_several_processes_that_train_alone_say_so(self):
+        command = ("train", *MLP, "--steps", "1", "--eval", "none")
+        for environment, warnings in (({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}, 1), ({}, 0)):
+            result = subprocess.run([COMMAND, *command], env=os.environ | environment, capture_output=True, text=True, timeout=120)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(result.stderr.count("one of 2 (the torchrun environment), and strategy one_device trains a separate model"), warnings,
+                             result.stderr)
+
+    def test_which_task(self):
+        workers = ("--strategy", "multi_worker_mirrored", "--cluster", "worker=localhost:1,localhost:2")
+        self.refuse_training(*MLP, *workers, saying=["the cluster flag: the cluster has 2 tasks", "such as worker:0"])
+        self.refuse_training(*MLP, *workers, "--task", "worker", saying=["'worker' has no index", "write worker:0"])
 
 
 class Devices(CommandTest):

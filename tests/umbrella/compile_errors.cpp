@@ -6,7 +6,9 @@
 #include "brigade/data/dataset.h"
 #include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/input/labeled_example.h"
+#include "brigade/optim/adam.h"
 #include "brigade/train/model/model.h"
+#include "brigade/train/session/session.h"
 
 using namespace brigade;
 
@@ -81,4 +83,25 @@ void predicts_a_list(train::Model& model, const at::Tensor& x) {
 void trains_by_a_step_of_another_kind() {
   const auto step = [](const at::Tensor& x) { return x; };
   const train::CustomTrainStep own({"loss"}, step);  // error: A training step of your own must take
+}
+
+struct OwnOptimizer {
+  void step() {}
+};
+
+void gives_an_optimizer_that_is_no_rule(distribute::Strategy& strategy,
+                                        const distribute::Replicated<NetworkImpl>& model) {
+  const auto made = strategy.optimizer(model, OwnOptimizer());  // error: update rule of Brigade
+}
+
+void gives_parameters_in_place_of_a_model(distribute::Strategy& strategy,
+                                          const distribute::Replicated<NetworkImpl>& model) {
+  const auto parameters = model->parameters();
+  strategy.optimizer(parameters, optim::Adam{});  // error: a model that Strategy::create has made
+}
+
+void returns_no_loss(train::MonitoredTrainingSession& session,
+                     distribute::DistributedIterator<input::LabeledBatch>& batches) {
+  const auto function = [](const input::LabeledBatch&) {};
+  session.run(batches, function);  // error: must return its loss
 }

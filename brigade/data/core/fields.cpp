@@ -7,8 +7,8 @@ namespace brigade::data::internal {
 std::int64_t size_of_parts(const std::vector<std::int64_t>& sizes) {
   for (const std::int64_t size : sizes) {
     check_argument(size == sizes.front(),
-                   "The parts of a batch must have as many elements: one has ", sizes.front(),
-                   ", another ", size);
+                   "The parts of a batch must have the same number of elements: one has ",
+                   sizes.front(), ", another ", size);
   }
   return sizes.front();
 }

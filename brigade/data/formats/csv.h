@@ -21,6 +21,7 @@ namespace brigade::data {
 /// Whether the first row of each file is a header, which is skipped.
 enum class CsvHeader { kNone, kSkip };
 
+/// Options of `csv`.
 struct CsvOptions {
   CsvHeader header = CsvHeader::kNone;
   char delimiter = ',';

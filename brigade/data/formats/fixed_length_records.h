@@ -12,6 +12,8 @@
 
 namespace brigade::data {
 
+/// Options of `fixed_length_records`: the length of a record, and how much of each file is
+/// skipped.
 struct FixedLengthRecordsOptions {
   /// The length of each record: 1 or more.
   std::int64_t record_bytes = 0;

@@ -12,6 +12,7 @@
 
 namespace brigade::data {
 
+/// Options of `records`.
 struct RecordsOptions {
   /// The compression of the files.
   io::Compression compression = io::Compression::kNone;
@@ -41,6 +42,7 @@ struct RecordsOptions {
 /// TensorFlow counterpart: tf.data.TFRecordDataset.
 Dataset<std::string> records(std::vector<io::Path> paths, const RecordsOptions& options = {});
 
+/// Options of `write_records`.
 struct WriteRecordsOptions {
   io::Compression compression = io::Compression::kNone;
   /// The file system to write to. Unset: the local one.

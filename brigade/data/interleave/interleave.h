@@ -22,6 +22,7 @@
 
 namespace brigade::data {
 
+/// Options of `Dataset::interleave`.
 struct InterleaveOptions {
   /// Number of datasets that are interleaved at the same time. `kAutotune` follows TensorFlow, so
   /// the order depends on the number of cores: without threads it is the number of cores; with

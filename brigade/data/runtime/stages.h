@@ -44,6 +44,7 @@ class Stage {
   std::atomic<int> running_{0};
 };
 
+/// Options of Stages: which stages of a pipeline are counted, and the budgets of `kAutotune`.
 struct StagesOptions {
   enum class Count {
     kTuned,  ///< Only the steps that are tuned. Costs next to nothing.

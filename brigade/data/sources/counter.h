@@ -11,6 +11,7 @@ namespace brigade::data {
 /// 1 to -2^63. TensorFlow counterpart: Dataset.counter.
 Dataset<std::int64_t> counter(std::int64_t start = 0, std::int64_t step = 1);
 
+/// Options of `random`.
 struct RandomOptions {
   /// Seed of the numbers, independent of the job's seed. Unset: derived from the job's root seed.
   std::optional<std::uint64_t> seed{};

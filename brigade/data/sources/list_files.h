@@ -28,6 +28,7 @@ std::vector<io::Path> match_files(const std::vector<std::string>& patterns,
 /// Whether the order of files changes in each epoch, or is sorted by name.
 enum class FileOrder { kShuffled, kByName };
 
+/// Options of `list_files` and `match_files`.
 struct ListFilesOptions {
   FileOrder order = FileOrder::kShuffled;
   /// Seed of the shuffled order. Unset: derived from the iterator's seed.

@@ -11,6 +11,7 @@
 
 namespace brigade::data {
 
+/// Options of `text_lines`.
 struct TextLinesOptions {
   /// The compression of the files. By default gzip files are detected from their first bytes.
   io::Compression compression = io::Compression::kAuto;

@@ -22,11 +22,13 @@ enum class Remainder {
   kDrop,  ///< It is dropped, so that every batch has the same size.
 };
 
+/// Options of `Dataset::batch`.
 struct BatchOptions {
   Remainder remainder = Remainder::kKeep;
 };
 
 template <class T>
+/// Options of `Dataset::padded_batch`.
 struct PaddedBatchOptions {
   /// The lengths and the padding values: `Padding<T>::Options`.
   typename Padding<T>::Options padding{};

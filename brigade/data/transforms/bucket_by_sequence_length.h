@@ -27,6 +27,7 @@ enum class BucketPadding {
 };
 
 template <class T>
+/// Options of `Dataset::bucket_by_sequence_length`.
 struct BucketOptions {
   /// Returns the length of an element. Several threads may call it.
   std::function<std::int64_t(const T&)> length{};

@@ -34,6 +34,7 @@ enum class ErrorLog {
   kOff,      ///< Nothing.
 };
 
+/// Options of `Dataset::ignore_errors`.
 struct IgnoreErrorsOptions {
   ErrorLog log = ErrorLog::kSummary;
   /// Counts the skipped elements. Null: they are not counted.

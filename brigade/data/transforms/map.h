@@ -32,6 +32,7 @@ struct ElementContext {
   const concurrency::CancelToken& cancel;
 };
 
+/// Options of `Dataset::map`. By default the function runs on the thread that asks for elements.
 struct MapOptions {
   /// Threads that call the function, or `kAutotune`. 1 calls it on the thread of the consumer.
   std::int64_t parallelism = 1;

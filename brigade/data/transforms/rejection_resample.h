@@ -16,6 +16,7 @@
 
 namespace brigade::data {
 
+/// Options of `Dataset::rejection_resample`.
 struct ResampleOptions {
   /// The fraction of each class in the input. Empty: estimated while reading, which takes some
   /// hundred elements to become accurate.

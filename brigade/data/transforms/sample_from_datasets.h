@@ -16,6 +16,7 @@
 
 namespace brigade::data {
 
+/// Options of `sample_from_datasets`.
 struct SampleOptions {
   /// Seed of the choices, independent of the job's seed. Unset: derived from the job's root seed
   /// and from the position of this transform in the pipeline.

@@ -22,6 +22,7 @@
 
 namespace brigade::data {
 
+/// Options of SharedReaders.
 struct SharedReadersOptions {
   /// How many readers there are, numbered from 0.
   int readers = 1;

@@ -15,6 +15,7 @@
 
 namespace brigade::data {
 
+/// Options of `Dataset::shuffle`.
 struct ShuffleOptions {
   /// Number of elements held in memory to draw from. 1 keeps the input's order; the dataset's size
   /// or more shuffles uniformly.

@@ -23,6 +23,7 @@ namespace brigade::data {
 template <class T>
 class Dataset;
 
+/// Options of `Dataset::window`.
 struct WindowOptions {
   /// Number of input elements from the start of one window to the start of the next. Unset: the
   /// size, so that windows neither overlap nor have gaps.

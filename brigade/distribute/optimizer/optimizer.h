@@ -23,6 +23,8 @@ namespace brigade::distribute {
 class ReplicaContext;
 class SubtreeSums;
 
+/// Options of `Strategy::optimizer`, for every update rule. The defaults make one update of all
+/// trainable variables in each step.
 struct OptimizerOptions {
   /// Groups of variables that have a separate learning rate or are frozen. A variable belongs to
   /// the first group that matches its name.
@@ -75,8 +77,11 @@ class Optimizer {
   /// gradients and runs no backward pass. Throws kFailedPrecondition outside a replica and in a
   /// replica of another strategy, for a loss without a graph, for a `scale` other than the first
   /// one declared, for a scalar mean whose number of examples is not known, and if other code
-  /// changed a parameter in place or its `requires_grad`; kInvalidArgument if the loss does not
-  /// have one value per example.
+  /// changed a parameter in place or its `requires_grad`; kInvalidArgument if the first dimension
+  /// of the loss is not the number of examples.
+  ///
+  /// `loss` is a scalar, the mean over this replica's examples, or has a value per example, [N]. Of
+  /// a loss [N, ...], such as one value per pixel, each example counts with the mean of its values.
   ///
   /// The updates collected by the layers of this pass (`Graph::update_ops`: batch norm's moving
   /// statistics), which TensorFlow leaves to the caller, run with the next update in this replica,

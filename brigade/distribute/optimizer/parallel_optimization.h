@@ -111,7 +111,7 @@ class ParallelOptimization {
 
   B first_slice(const B& batch) const {
     if (input_ == TowerInput::kBatchEach) return batch;
-    return input::split(batch, static_cast<std::int64_t>(towers())).front();
+    return input::split_batch(batch, static_cast<std::int64_t>(towers())).front();
   }
 
   std::optional<B> next() {
@@ -128,7 +128,7 @@ class ParallelOptimization {
       for (std::size_t call = 0; call < calls_; ++call) {
         const std::optional<B> batch = next();
         if (!batch) return {};
-        auto slices = input::split(*batch, static_cast<std::int64_t>(towers()));
+        auto slices = input::split_batch(*batch, static_cast<std::int64_t>(towers()));
         for (std::size_t tower = 0; tower < towers(); ++tower)
           batches[tower].push_back(std::move(slices[tower]));
       }

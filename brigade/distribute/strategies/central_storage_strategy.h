@@ -14,6 +14,7 @@
 
 namespace brigade::distribute {
 
+/// Options of CentralStorageStrategy. The defaults suit one machine with several devices.
 struct CentralStorageOptions {
   /// The devices that run replicas, one replica on each, in TensorFlow's or libtorch's spelling.
   /// CPUs and GPUs may be mixed. Empty: every visible GPU; without a GPU, a logical CPU for every

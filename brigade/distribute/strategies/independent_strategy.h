@@ -23,6 +23,7 @@ namespace brigade::distribute {
 
 class TrialTracker;
 
+/// Options of IndependentStrategy.
 struct IndependentOptions {
   /// One trial at a time runs on each. Empty: every visible GPU; without a GPU, every core.
   std::vector<std::string> devices = {};

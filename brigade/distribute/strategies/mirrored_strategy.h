@@ -16,6 +16,7 @@
 
 namespace brigade::distribute {
 
+/// Options of MirroredStrategy. The defaults use all GPUs, or all cores.
 struct MirroredOptions {
   /// The devices that run replicas, one replica on each, in TensorFlow's or libtorch's spelling:
   /// {"cpu:0", "/gpu:1"}. Empty: every visible GPU; without a GPU, a logical CPU for every core

@@ -16,6 +16,8 @@
 
 namespace brigade::distribute {
 
+/// Options of MultiWorkerMirroredStrategy. Those that say so must be equal in all workers; others
+/// may differ.
 struct MultiWorkerMirroredOptions {
   /// The devices that run this process's replicas, one replica on each. Workers may have different
   /// numbers of devices. Empty: every GPU that the process sees; without a GPU, one logical CPU, as

@@ -10,6 +10,7 @@
 
 namespace brigade::distribute {
 
+/// Options of OneDeviceStrategy. The defaults use the first GPU, or else one core.
 struct OneDeviceOptions {
   /// The device, in TensorFlow's or libtorch's spelling. Empty: the first GPU; without a GPU,
   /// "cpu:0".

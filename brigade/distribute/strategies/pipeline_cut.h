@@ -31,6 +31,8 @@ struct AutomaticCut {
 ///
 ///   {.devices = {"cpu:0", "cpu:1"}, .cut = {"conv2"}}
 ///   {.devices = {"cpu:0", "cpu:1"}, .cut = bg::AutomaticCut{.profile_steps = 5}}
+///
+/// Thread-safety: a value.
 class PipelineCut {
  public:
   /// No cut: one stage, or the model says where its stages begin.

@@ -48,6 +48,7 @@ enum class WeightGradients {
   kWhenIdle
 };
 
+/// Options of PipelineStrategy.
 struct PipelineStrategyOptions {
   /// The devices of the stages, in their order: logical CPUs, in TensorFlow's or libtorch's
   /// spelling. Empty: a CPU for each stage. With several workers, the devices of this worker's

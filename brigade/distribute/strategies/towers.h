@@ -17,6 +17,7 @@ enum class TowerInput {
   kSlices      ///< a slice of one batch: `input_fn` is called once per step
 };
 
+/// Options of `create_parallel_optimization`.
 struct TowerOptions {
   /// The devices that run towers, one tower on each. Empty: every GPU; without a GPU, every core.
   std::vector<std::string> devices = {};

@@ -18,6 +18,7 @@ struct TrialReport {
   TrialMetrics metrics = {};
 };
 
+/// The state of a trial: of one model of an IndependentStrategy.
 enum class TrialStatus {
   kQueued,     ///< It waits for a device.
   kRunning,    ///< It is being trained.

@@ -113,7 +113,14 @@ TEST(V1Layers, DropNothingUnlessTraining) {
   EXPECT_TRUE(dropout(inputs).is_same(inputs));
   const auto dropped = dropout(inputs, {.rate = 0.9, .mode = variables::Mode::kTraining});
   EXPECT_NEAR((dropped != 0.0).to(at::kFloat).mean().item<double>(), 0.1, 0.05);
-  EXPECT_THROW(dropout(inputs, {.rate = 1.0}), Error);
+  for (const double rate : {1.0, 1.5, -0.1}) {
+    try {
+      dropout(inputs, {.rate = rate});
+      ADD_FAILURE() << rate;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("dropout: rate is "), std::string::npos);
+    }
+  }
   EXPECT_EQ(average_pooling2d(images(), 2, 2, {.padding = Padding::kSame}).size(2), 5);
 }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/dropout.h>
 
+#include "brigade/base/error.h"
 #include "brigade/layers/dense_product.h"
 #include "brigade/layers/layer_scope.h"
 #include "brigade/layers/normalization.h"
@@ -39,7 +40,8 @@ at::Tensor dense(const at::Tensor& inputs, std::int64_t units, const DenseOption
 
 at::Tensor dropout(const at::Tensor& inputs, const DropoutOptions& options) {
   check_dimensions("dropout", inputs, 0);
-  check_keep_prob("dropout", 1.0 - options.rate);
+  check_argument(options.rate >= 0.0 && options.rate < 1.0, "dropout: rate is ", options.rate,
+                 "; expected at least 0, less than 1");
   const OpenLayer layer(options.name, "dropout", std::nullopt);
   const auto input = layer.place("dropout", inputs);
   const bool drops = options.mode == variables::Mode::kTraining && options.rate > 0.0;

@@ -22,6 +22,7 @@
 /// (`models/keras`) are the same functions under Keras's names.
 namespace brigade::layers::v1 {
 
+/// Options of `conv2d`; the defaults are TensorFlow's.
 struct Conv2dOptions {
   Size2d strides = 1;
   Padding padding = Padding::kValid;
@@ -46,6 +47,7 @@ struct Conv2dOptions {
 at::Tensor conv2d(const at::Tensor& inputs, std::int64_t filters, Size2d kernel_size,
                   const Conv2dOptions& options = {});
 
+/// Options of `dense`; the defaults are TensorFlow's.
 struct DenseOptions {
   Activation activation = nullptr;
   bool use_bias = true;
@@ -63,6 +65,7 @@ struct DenseOptions {
 /// `layers::fully_connected`.
 at::Tensor dense(const at::Tensor& inputs, std::int64_t units, const DenseOptions& options = {});
 
+/// Options of `dropout`.
 struct DropoutOptions {
   double rate = 0.5;  ///< the fraction of elements that is set to zero, from 0 to below 1
   /// As in tf.layers, the default drops nothing.
@@ -75,6 +78,7 @@ at::Tensor dropout(const at::Tensor& inputs, const DropoutOptions& options = {})
 /// As `layers::flatten`. TensorFlow: tf.layers.flatten.
 at::Tensor flatten(const at::Tensor& inputs, const LayerScope& name = {});
 
+/// Options of `batch_normalization`; the defaults are TensorFlow's.
 struct BatchNormalizationOptions {
   double momentum = 0.99;  ///< the fraction of a moving statistic that is kept at each update
   double epsilon = 0.001;
@@ -94,6 +98,7 @@ struct BatchNormalizationOptions {
 at::Tensor batch_normalization(const at::Tensor& inputs,
                                const BatchNormalizationOptions& options = {});
 
+/// Options of `max_pooling2d` and `average_pooling2d`.
 struct PoolOptions {
   Padding padding = Padding::kValid;
   LayerScope name = {};  ///< default: max_pooling2d or average_pooling2d, made unique

@@ -38,6 +38,7 @@ class Weights {
   std::variant<double, at::Tensor> value_;
 };
 
+/// Options of every loss: weights, and how the weighted values are combined.
 struct LossOptions {
   Weights weights = 1.0;
   Reduction reduction = Reduction::kSumByNonzeroWeights;
@@ -66,6 +67,7 @@ std::vector<at::Tensor> get_regularization_losses(std::string_view scope = "");
 /// Their sum; 0 if there are none.
 at::Tensor get_regularization_loss(std::string_view scope = "");
 
+/// Options of `get_total_loss`.
 struct TotalLossOptions {
   bool add_regularization_losses = true;
   /// Selects losses whose name begins with it. Regularization losses belong to variables, which the
@@ -78,6 +80,7 @@ struct TotalLossOptions {
 /// tf.losses.get_total_loss. Throws kFailedPrecondition if there are no losses.
 at::Tensor get_total_loss(const TotalLossOptions& options = {});
 
+/// Options of the losses with label smoothing.
 struct SmoothedLossOptions {
   Weights weights = 1.0;
   /// The fraction of each label that is spread over all classes, from 0 to below 1.
@@ -87,6 +90,7 @@ struct SmoothedLossOptions {
   std::string scope = {};
 };
 
+/// Options of `log_loss`.
 struct LogLossOptions {
   Weights weights = 1.0;
   double epsilon = 1e-7;  ///< added to the argument of the logarithm
@@ -95,6 +99,7 @@ struct LogLossOptions {
   std::string scope = {};
 };
 
+/// Options of `huber_loss`.
 struct HuberLossOptions {
   Weights weights = 1.0;
   double delta = 1.0;  ///< where the loss becomes linear

@@ -19,6 +19,7 @@
 
 namespace brigade::ps {
 
+/// Options of ClusterCoordinator.
 struct ClusterCoordinatorOptions {
   /// How many functions may wait for a worker: `schedule` blocks while there are as many.
   std::size_t queue_capacity = 4096;

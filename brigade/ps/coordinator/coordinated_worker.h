@@ -13,6 +13,7 @@
 
 namespace brigade::ps {
 
+/// Options of CoordinatedWorker.
 struct CoordinatedWorkerOptions {
   std::optional<cluster::ClusterKey> key = cluster::ClusterKey::from_environment();
   /// How long the coordinator may be away: at the start, and while it is started again.

@@ -27,7 +27,8 @@ bool is_lower_better(const std::string& callback, const std::string& name, Monit
   if (contains_any(name, kLower)) return true;
   if (contains_any(name, kHigher)) return false;
   refuse(callback, ": whether a higher or a lower '", name,
-         "' is better cannot be derived from its name. Set the mode: kMin or kMax.");
+         "' is better cannot be derived from its name. Check the name, or set the mode: kMin or "
+         "kMax.");
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ struct Evaluation {
   std::function<StepValues()> final_values = {};
 };
 
+/// Options of `evaluate_once`: what is restored, and what happens around the evaluation.
 struct EvaluationOptions {
   /// Which variables to restore, and from which names.
   TrainingRestoreOptions restore = {};
@@ -88,6 +89,8 @@ EvaluationReport evaluate_once(TrainingState& state, const io::Path& checkpoint_
 /// Writes the results, by name, at the checkpoint's global step, and flushes the file.
 void write_results(summary::SummaryWriter& summaries, const EvaluationReport& evaluated);
 
+/// Options of `evaluation_loop`: those of each evaluation, which checkpoints are evaluated, and
+/// when the loop ends.
 struct EvaluationLoopOptions {
   /// The options for each checkpoint. The loop itself uses `cancel` and `environment`, too: when
   /// cancelled, the loop ends immediately and drops the current evaluation.

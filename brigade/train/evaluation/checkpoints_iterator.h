@@ -17,6 +17,7 @@ namespace brigade::train {
 /// What an iterator does if there was no new checkpoint in time.
 enum class AfterTimeout { kEnd, kKeepWaiting };
 
+/// Options of CheckpointsIterator: how long it waits for the next checkpoint.
 struct CheckpointsIteratorOptions {
   /// The minimum time from one checkpoint to the next; checkpoints that are saved in between are
   /// skipped, except for the newest.

@@ -23,6 +23,7 @@ inline constexpr const char* kFeatureLabels = "labels";
 /// The tensor of paths, uint8 [N, length of the longest]: UTF-8, zeros at the end.
 inline constexpr const char* kFeaturePaths = "paths";
 
+/// Options of `extract_features`.
 struct ExtractionOptions {
   /// The safetensors file to write; an existing one is replaced. Its folder must exist.
   io::Path path;
@@ -40,6 +41,7 @@ struct ExtractionOptions {
   std::shared_ptr<io::FileSystem> files = io::posix_file_system();
 };
 
+/// What `extract_features` has written.
 struct ExtractionReport {
   std::int64_t examples = 0;
   /// The tensors of the file.

@@ -9,6 +9,8 @@
 namespace brigade::train {
 
 /// Computes values at the end of the training, for example a last evaluation.
+///
+/// Thread-safety: the session's thread; `values` after the session has ended, or from that thread.
 class FinalOpsHook final : public SessionRunHook {
  public:
   using Function = std::function<StepValues(SessionContext&)>;

@@ -34,6 +34,8 @@ class StepValues;
 /// and that decide alike, with RequestedBy::kEveryWorker.
 ///
 /// TensorFlow: SessionRunHook; `end` is not called there after an error.
+///
+/// Thread-safety: the session calls every member on its own thread, outside of replicas.
 class SessionRunHook {
  public:
   virtual ~SessionRunHook() = default;

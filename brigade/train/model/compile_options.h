@@ -44,6 +44,8 @@ std::vector<std::string> optimizer_names();
 
 /// A metric: one of Keras's names ("accuracy"; see `metrics::make_metric`), or a metric object that
 /// was created under the strategy's scope.
+///
+/// Thread-safety: a value; copies share the metric object.
 class MetricChoice {
  public:
   MetricChoice(const char* name) : name_(name) {}

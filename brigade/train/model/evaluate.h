@@ -13,6 +13,7 @@
 
 namespace brigade::train {
 
+/// What `evaluate` returns for a classifier.
 struct EvaluationResult {
   double loss = 0.0;            ///< mean over all examples
   double accuracy = 0.0;        ///< fraction of examples classified correctly
@@ -20,6 +21,7 @@ struct EvaluationResult {
   std::int64_t examples = 0;
 };
 
+/// Options of `evaluate` for a classifier.
 struct ClassifierEvaluationOptions {
   /// Whether kernels are captured once and replayed, where they can be (`Strategy::compile`).
   bool compile = false;

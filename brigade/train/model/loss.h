@@ -10,6 +10,7 @@
 
 namespace brigade::train {
 
+/// Options of a `Loss` that is chosen by its name.
 struct NamedLossOptions {
   /// Whether predictions are logits or, as by default in Keras, probabilities: the model then ends
   /// with a softmax or a sigmoid. It affects cross entropies only.

@@ -9,6 +9,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/data/core/cardinality.h"
 #include "brigade/distribute/optimizer/optimizer.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/worker_group.h"
@@ -145,6 +146,14 @@ input::NamedTensors gathered(const distribute::Strategy& strategy,
 std::optional<internal::ClassWeights> class_weights_of(const FitOptions& options) {
   if (options.class_weight.empty()) return std::nullopt;
   return internal::ClassWeights(options.class_weight);
+}
+
+/// `option` is that which ends them.
+void check_ends(const internal::DistributedBatches& data, const std::optional<std::int64_t>& steps,
+                const char* call, const char* option) {
+  check_argument(steps || data.cardinality() != data::kInfinite, call,
+                 ": the data never ends (repeat), and ", option,
+                 " does not say how many batches to use.");
 }
 
 struct LocalValidation {
@@ -408,14 +417,19 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
        .advice = "compile and fit the model with the same options in every worker."});
   if (distribute::Coordination* const coordination = strategy.coordination())
     return impl_->fit_with_workers(*coordination, data, options);
-  internal::EpochIterator iterator(data.distributed_batches(
-      strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle}));
+  const auto batches = data.distributed_batches(
+      strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle});
+  if (options.session.hooks.empty())  // a hook may stop the training
+    check_ends(batches, options.steps_per_epoch, "fit", "FitOptions::steps_per_epoch");
+  internal::EpochIterator iterator(batches);
   std::optional<LocalValidation> validation;
-  if (options.validation_data)
+  if (options.validation_data) {
     validation.emplace(LocalValidation{.data = options.validation_data->distributed_batches(
                                            strategy, {.batch_size = validation_batch_size(options),
                                                       .input = evaluation_input(strategy)}),
                                        .steps = options.validation_steps});
+    check_ends(validation->data, validation->steps, "fit", "FitOptions::validation_steps");
+  }
   internal::Trainer& trainer = impl_->trainer_for(iterator.peek());
   // A later fit, or a fit with a later initial epoch, uses the shuffles of later epochs.
   const std::int64_t first_pass = std::max(impl_->passes, options.initial_epoch);
@@ -439,6 +453,7 @@ Logs Model::evaluate(const LabeledData& data, const EvaluateOptions& options) {
   const auto batches = data.distributed_batches(
       impl_->strategy,
       {.batch_size = options.batch_size, .input = evaluation_input(impl_->strategy)});
+  check_ends(batches, options.steps, "evaluate", "EvaluateOptions::steps");
   if (impl_->trainer == nullptr) impl_->trainer_for(internal::EpochIterator(batches).peek());
   return evaluate_batches(*impl_->trainer, batches, options.steps);
 }
@@ -446,9 +461,11 @@ Logs Model::evaluate(const LabeledData& data, const EvaluateOptions& options) {
 input::NamedTensors Model::predict_all(const LabeledData& data, const EvaluateOptions& options) {
   check_positive("steps", options.steps);
   const at::NoGradGuard no_grad;
-  internal::EpochIterator iterator(data.distributed_batches(
+  const auto batches = data.distributed_batches(
       impl_->strategy,
-      {.batch_size = options.batch_size, .input = evaluation_input(impl_->strategy)}));
+      {.batch_size = options.batch_size, .input = evaluation_input(impl_->strategy)});
+  check_ends(batches, options.steps, "predict", "EvaluateOptions::steps");
+  internal::EpochIterator iterator(batches);
   impl_->build(first_nonempty_batch(iterator.peek()).inputs);
   const internal::Network& network = *impl_->network;
   const internal::EvaluationMode mode(network);

@@ -21,6 +21,7 @@
 
 namespace brigade::train {
 
+/// Options of `Model::evaluate` and `Model::predict`.
 struct EvaluateOptions {
   /// The global batch size, for data in tensors only. Default: 32.
   std::optional<std::int64_t> batch_size = std::nullopt;

@@ -28,13 +28,13 @@ ModelBatch seven_examples() {
 }
 
 TEST(ModelBatch, IsSplitWithAllItsTensorsAndWithoutThoseItHasNot) {
-  const std::vector<ModelBatch> parts = input::split(seven_examples(), 3);
+  const std::vector<ModelBatch> parts = input::split_batch(seven_examples(), 3);
   ASSERT_EQ(parts.size(), 3u);
   EXPECT_EQ(parts[1].inputs["a"].size(0), 2);
   EXPECT_EQ(parts[1].inputs["b"].sizes(), (std::vector<std::int64_t>{2, 2}));
   EXPECT_EQ(parts[1].label()[0].item<std::int64_t>(), 30);
   EXPECT_TRUE(parts[2].sample_weights.tensors().empty());
-  EXPECT_EQ(input::split(seven_examples(), 9)[8].examples(), 0);
+  EXPECT_EQ(input::split_batch(seven_examples(), 9)[8].examples(), 0);
 }
 
 TEST(ModelBatch, ABatchOfElementsHasTheirTensors) {

@@ -394,5 +394,29 @@ TEST(Model, RefusesInvalidArgumentsWithAdvice) {
   }
 }
 
+TEST(Model, RefusesDataThatNeverEndsWithoutANumberOfSteps) {
+  distribute::MirroredStrategy strategy(distribute::cpus(2));
+  Model model(strategy, line());
+  model.compile({.loss = "mse"});
+  const data::Dataset<input::LabeledBatch> batches = input::synthetic(8, {1}, 2).batch(4).repeat();
+  FitOptions stopped = quiet(1);
+  stopped.session.hooks = {StopAtStepHook{.num_steps = 3}};
+  FitOptions validated = quiet(1);
+  validated.validation_data = batches;
+  const std::vector<std::pair<std::function<void()>, std::string>> cases = {
+      {[&] { model.fit(batches, quiet(1)); }, "fit: the data never ends"},
+      {[&] { model.fit(batches.take(1), validated); }, "FitOptions::validation_steps"},
+      {[&] { model.evaluate(batches); }, "EvaluateOptions::steps"},
+      {[&] { model.predict(batches); }, "predict: the data never ends"}};
+  for (const auto& [call, part] : cases) {
+    const Error error = error_from(call);
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << part;
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+  model.fit(batches, stopped);
+  EXPECT_EQ(model.global_step(), 3);
+  EXPECT_EQ(model.predict(batches, {.steps = 2}).size(0), 8);
+}
+
 }  // namespace
 }  // namespace brigade::train

@@ -15,6 +15,7 @@ namespace brigade::train {
 /// One training step: returns its mean loss, or nothing at the end of the data.
 using UpdateFunction = std::function<std::optional<at::Tensor>()>;
 
+/// Options of `do_training`.
 struct DoTrainingOptions {
   /// The number of steps from one report to the next; the first step is reported.
   std::int64_t log_every = 100;
@@ -24,6 +25,7 @@ struct DoTrainingOptions {
   std::function<void(std::int64_t step, double loss)> report = {};
 };
 
+/// How `do_training` ended.
 struct DoTrainingResult {
   std::int64_t steps = 0;
   /// Unset if there was no step.

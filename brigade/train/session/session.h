@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "brigade/checkpoint/checkpoint.h"
@@ -186,14 +187,18 @@ class MonitoredTrainingSession {
                                       const std::function<bool(std::int64_t made)>& more);
   /// The same as `run(step)`, for a step on the next batch of `batches`: calls `function(batch)` in
   /// each replica with its part of the batch, as `Strategy::run`. The mean over all examples of the
-  /// losses that it returns is the step's value "loss".
+  /// losses that it returns, a tensor each, is the step's value "loss".
   template <class Iterator, class Function, class Strategy = distribute::Strategy>
   std::optional<StepValues> run(Iterator& batches, const Function& function) {
     return run([&]() -> std::optional<StepValues> {
       const auto batch = batches.next();
       if (!batch) return std::nullopt;
       Strategy& strategy = state().strategy();
-      const auto losses = strategy.run(function, *batch);
+      using Losses = decltype(strategy.run(function, *batch));
+      static_assert(!std::is_void_v<Losses>,
+                    "The function given to MonitoredTrainingSession::run must return its loss, a "
+                    "tensor: loss.detach().");
+      const Losses losses = strategy.run(function, *batch);
       return StepValues{{"loss", strategy.reduce_mean_over_examples(losses)}};
     });
   }

@@ -128,7 +128,9 @@ class TrainingState::Restorer {
       return true;
     }
     if (missing == Missing::kRefuse) {
-      throw Error(ErrorCode::kNotFound, "Checkpoint is missing [", name, "] (", source_, ")");
+      throw Error(ErrorCode::kNotFound, "Checkpoint is missing [", name, "] (", source_,
+                  "): it was saved without it. Give it the name that it had, another directory, or "
+                  "what may be missing (TrainingRestoreOptions).");
     }
     report_.missing_in_checkpoint.push_back(name);
     return false;

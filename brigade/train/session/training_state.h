@@ -53,6 +53,7 @@ struct Checkpointable {
   std::optional<checkpoint::Missing> missing = std::nullopt;
 };
 
+/// What a restore does with state that the checkpoint does not contain. By default it throws.
 struct TrainingRestoreOptions {
   /// Which variables to restore, from which names, and what to do if one is missing.
   checkpoint::RestoreOptions variables;
