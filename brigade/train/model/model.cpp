@@ -419,7 +419,7 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
     return impl_->fit_with_workers(*coordination, data, options);
   const auto batches = data.distributed_batches(
       strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle});
-  if (options.session.hooks.empty())  // a hook may stop the training
+  if (options.session.hooks.empty() && options.callbacks.empty())  // they may stop the training
     check_ends(batches, options.steps_per_epoch, "fit", "FitOptions::steps_per_epoch");
   internal::EpochIterator iterator(batches);
   std::optional<LocalValidation> validation;
