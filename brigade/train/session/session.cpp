@@ -322,13 +322,19 @@ std::optional<StepValues> MonitoredTrainingSession::try_run(
   context_.agree_on_stop();
   context_.forget_carried();
   if (should_stop()) return std::nullopt;
+  if (!has_made_steps_) state.check_complete();
   context_.begin_step();
   state.apply_schedules();
   spans().measure("before_run", "hook",
                   [&] { for_each_hook([&](const HookPtr& hook) { hook->before_run(context_); }); });
   if (should_stop()) return std::nullopt;
   const std::optional<StepValues> values = make_steps(step, more);
+  if (!values && !has_made_steps_)
+    base::log_warning(
+        "The data ended before the session's first step, so nothing was trained: is the dataset "
+        "empty, or had the training that was restored come to its end?");
   if (!values) return std::nullopt;
+  has_made_steps_ = true;
   spans().measure("after_run", "hook", [&] {
     for_each_hook([&](const HookPtr& hook) {
       if (hook.get() != saver_.get()) hook->after_run(context_, *values);

@@ -263,6 +263,7 @@ class MonitoredTrainingSession {
   concurrency::CancelRegistration on_cancel_;
   StepRunner runner_;
   std::int64_t furthest_step_ = 0;  // reached before the last recovery
+  bool has_made_steps_ = false;
   const int exceptions_at_start_;
   std::size_t num_begun_hooks_ = 0;  // number of hooks whose `begin` was called
   bool is_closed_ = false;

@@ -272,6 +272,35 @@ TEST(Session, RunsAStepOnTheNextBatch) {
   EXPECT_NEAR(sum, 20 * (4 * 4 + 3 * 3) / 7.0, 1e-4) << "means over the examples of 4 and 3";
 }
 
+TEST(Session, RefusesToTrainWhatItWouldNotSave) {
+  distribute::MirroredStrategy strategy(distribute::cpus(1));
+  ToyTraining training(strategy);
+  MonitoredTrainingSession session(strategy, {.log_step_count = {}});
+  {
+    const auto late = strategy.optimizer(training.model, optim::Adam{});
+    const Error error = error_from([&] { session.run([&] { return training.step(); }); });
+    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+    EXPECT_TRUE(mentions(error, "An optimizer (adam) was created")) << error.what();
+  }
+  MonitoredTrainingSession next(strategy, {.log_step_count = {}});
+  EXPECT_TRUE(next.run([&] { return training.step(); }));
+}
+
+TEST(Session, WarnsIfItsDataEndsBeforeItsFirstStep) {
+  const CapturedLog log;
+  SmallTraining training;
+  for (const bool is_empty : {true, false}) {
+    MonitoredTrainingSession session(training.state, {}, training.environment());
+    if (!is_empty) session.run(training.step_function());
+    session.run([]() -> std::optional<StepValues> { return std::nullopt; });
+    EXPECT_TRUE(session.should_stop());
+    const auto warnings = std::ranges::count_if(log.lines(), [](const std::string& line) {
+      return line.find("ended before the session's first step") != std::string::npos;
+    });
+    EXPECT_EQ(warnings, 1);
+  }
+}
+
 TEST(Session, ResumesFromTheGivenCheckpoint) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   {

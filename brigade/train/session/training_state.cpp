@@ -81,6 +81,7 @@ TrainingState::TrainingState(distribute::Strategy& strategy) : strategy_(strateg
 TrainingState::~TrainingState() = default;
 
 void TrainingState::add_created() {
+  has_added_created_ = true;
   for (const auto& model : strategy_.created_models()) add_variables(model->variables());
   {
     const auto scope = strategy_.scope();
@@ -102,12 +103,25 @@ void TrainingState::add_created() {
   }
 }
 
+void TrainingState::check_complete() const {
+  if (!has_added_created_) return;
+  for (const distribute::Optimizer& created : strategy_.created_optimizers()) {
+    check_state(has_optimizer(created), "An optimizer (", created.state().rule().name(),
+                ") was created in the strategy after the session or TrainingState, whose "
+                "checkpoints would lack it and what it trains: create models and optimizers before "
+                "the session, or add them to a TrainingState by name.");
+  }
+}
+
+bool TrainingState::has_optimizer(const distribute::Optimizer& optimizer) const {
+  return std::ranges::any_of(optimizers_, [&](const NamedOptimizer& each) {
+    return &each.optimizer.state() == &optimizer.state();
+  });
+}
+
 void TrainingState::add_created_optimizers() {
   for (const distribute::Optimizer& created : strategy_.created_optimizers()) {
-    const auto is_same = [&](const NamedOptimizer& each) {
-      return &each.optimizer.state() == &created.state();
-    };
-    if (std::ranges::any_of(optimizers_, is_same)) continue;
+    if (has_optimizer(created)) continue;
     const std::string rule(created.state().rule().name());
     int number = 0;
     while (has_name(optimizers_, numbered(rule, number))) ++number;
@@ -291,6 +305,7 @@ std::vector<at::Tensor> TrainingState::components_of_all_replicas(const Variable
 }
 
 checkpoint::Contents TrainingState::contents() const {
+  check_complete();
   strategy_.fetch_state();
   follow_job();
   checkpoint::Contents contents{.metrics = metric_values_};

@@ -109,6 +109,10 @@ class TrainingState {
   /// Iterators and metrics must exist as long as states are saved: saving throws
   /// kFailedPrecondition otherwise.
   void add_created();
+  /// Throws kFailedPrecondition if an optimizer was created in the strategy after `add_created`:
+  /// what it trains would be in no checkpoint. Sessions call it before the first step, and
+  /// `contents` does. (TensorFlow: a session finalizes its graph.)
+  void check_complete() const;
 
   /// Adds all variables of the model, including buffers. Variables that were already added are
   /// skipped.
@@ -200,6 +204,7 @@ class TrainingState {
   class Restorer;
   struct NamedOptimizer;
   void add_created_optimizers();
+  bool has_optimizer(const distribute::Optimizer& optimizer) const;
   void add_iterator_functions(const std::string& name, std::function<io::StateTree()> save,
                               std::function<void(const io::StateTree&)> restore);
   void add_checked(Checkpointable checkpointable);
@@ -211,6 +216,7 @@ class TrainingState {
   distribute::Strategy& strategy_;
   std::vector<variables::Variable> variables_;
   std::vector<NamedOptimizer> optimizers_;
+  bool has_added_created_ = false;
   std::vector<Checkpointable> checkpointables_;  // including metrics, averages and iterators
   std::vector<variables::Variable> metric_sums_;
   std::vector<std::shared_ptr<const void>> fetched_averages_;
